@@ -1,0 +1,2 @@
+//! pagewalk
+fn main() {}

@@ -1,0 +1,1 @@
+//! pagewalk-report

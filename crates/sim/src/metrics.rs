@@ -1,0 +1,64 @@
+//! What a run measured: the rows of the JSON document, of the terminal table and of the report's plots.
+
+use serde::{Deserialize, Serialize};
+
+/// One measured number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// The stage of the machine it belongs to: `tlb.l1`, `walk`, `frames`, `time`, ...
+    pub stage: String,
+    /// The phase of the program it covers; none for the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// What was counted: `misses`, `references.level0`, ...
+    pub metric: String,
+    /// `count`, `bytes`, `ps`, `fraction`, `per-kilo-instruction`, ...
+    pub unit: String,
+    /// The number; none where a ratio's denominator is zero.
+    pub value: Option<Number>,
+    /// How it was obtained.
+    pub fidelity: Fidelity,
+}
+
+/// A metric's value: a whole count or a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Number {
+    /// An exact count.
+    Count(u64),
+    /// A ratio of counts.
+    Ratio(f64),
+}
+
+impl Number {
+    /// The value as a floating-point number.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Count(count) => count as f64,
+            Self::Ratio(ratio) => ratio,
+        }
+    }
+}
+
+/// How a number was obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fidelity {
+    /// Counted in the event stream: exact for the program as observed.
+    Observed,
+    /// The outcome of a modelled mechanism: exact for the machine as described.
+    Modelled,
+    /// Depends on timing constants and on what the timing model leaves out.
+    Estimated,
+}
+
+/// One machine's result over one source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The machine's name.
+    pub machine: String,
+    /// What it ran: [`SourceInfo::name`](pagewalk_trace::SourceInfo::name).
+    pub source: String,
+    /// All metrics, whole run first, then by phase.
+    pub metrics: Vec<Metric>,
+}

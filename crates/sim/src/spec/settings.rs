@@ -1,0 +1,188 @@
+//! A machine file, resolved: nothing optional that has a default, every value checked.
+//!
+//! Times that a file gives in cycles are converted with the core's frequency; everything here is in integer
+//! picoseconds and bytes.
+
+use pagewalk_vm::addr::PageSize;
+
+/// A memory system, ready to be built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineSpec {
+    /// Its name, unique among the machines of a run.
+    pub name: String,
+    /// One line for lists and reports.
+    pub description: String,
+    /// Cores: threads are placed on them round-robin by thread number.
+    pub core: CoreSpec,
+    /// TLB levels, nearest the core first; none means every access walks.
+    pub tlb: Vec<TlbLevelSpec>,
+    /// The page-walk caches; absent means every walk starts at the root.
+    pub walk_cache: Option<WalkCacheSpec>,
+    /// The page table.
+    pub table: TableSpec,
+    /// The frame allocator and the memory it hands out.
+    pub frames: FrameSpec,
+    /// Transparent huge pages.
+    pub huge_pages: HugePagePolicy,
+    /// Costs of the kernel's fault path (timed runs).
+    pub kernel: KernelSpec,
+    /// The cache hierarchy, nearest the core first (timed runs). All levels but the last are private to a core.
+    pub caches: Vec<CacheSpec>,
+    /// Page walkers (timed runs).
+    pub walker: WalkerSpec,
+    /// DRAM (timed runs).
+    pub memory: MemorySpec,
+}
+
+/// The core model (timed runs; the count also shapes counts runs).
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoreSpec {
+    /// Number of cores, 1 to 256.
+    pub count: u32,
+    /// One clock cycle.
+    pub cycle_ps: u64,
+    /// Instructions dispatched and retired per cycle.
+    pub width: u32,
+    /// Reorder-buffer entries: how far the core runs ahead of the oldest unfinished instruction.
+    pub window: u32,
+    /// Outstanding cache misses (miss-status holding registers).
+    pub outstanding: u32,
+}
+
+/// One TLB level: one or more arrays looked up in parallel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlbLevelSpec {
+    /// Extra time of a hit at this level, beyond what the pipeline hides; zero for the first level as a rule.
+    pub latency_ps: u64,
+    /// The arrays. Each page size is held by at most one array of a level.
+    pub arrays: Vec<TlbArraySpec>,
+}
+
+/// One TLB array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlbArraySpec {
+    /// Its name inside the level; empty for the only array.
+    pub name: String,
+    /// Number of entries.
+    pub entries: u32,
+    /// Ways; equal to `entries` for a fully associative array. `entries / ways` is a power of two.
+    pub ways: u32,
+    /// Who is evicted.
+    pub replacement: Replacement,
+    /// What an entry holds.
+    pub kind: TlbKind,
+}
+
+/// What a TLB entry holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TlbKind {
+    /// One translation of one of these page sizes.
+    SetAssociative {
+        /// Which page sizes, smallest first, at least one.
+        pages: Vec<PageSize>,
+    },
+    /// The translations of `arity` consecutive 4 KiB pages with a valid bit each (Mosaic). Larger pages enter it
+    /// chopped into 4 KiB pieces unless another array of the level holds their size.
+    Mosaic {
+        /// Base pages per entry: 4, 8, 16, 32 or 64 (a power of two from 1 to 64 is accepted).
+        arity: u32,
+    },
+}
+
+/// Replacement policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// True least recently used.
+    Lru,
+    /// First in, first out.
+    Fifo,
+    /// Tree pseudo-LRU; ways must be a power of two.
+    TreePlru,
+    /// Not recently used: one reference bit a way.
+    Nru,
+    /// A way drawn from a seeded generator.
+    Random,
+}
+
+/// The page-walk caches: one small cache per non-leaf level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WalkCacheSpec {
+    /// Entries by level, root first: `[4, 4, 32]` is 4 for the root's entries and 32 for those that point to
+    /// leaf tables. As many as the table has non-leaf levels; 0 leaves a level out.
+    pub entries: Vec<u32>,
+    /// Ways; none means fully associative.
+    pub ways: Option<u32>,
+    /// Time of a look-up, all levels in parallel.
+    pub latency_ps: u64,
+}
+
+/// Page-table organisations.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TableSpec {
+    /// The x86-64 radix tree.
+    Radix {
+        /// 4 or 5.
+        levels: u32,
+    },
+}
+
+/// Frame allocators.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FrameSpec {
+    /// The binary buddy allocator.
+    Buddy {
+        /// Physical memory in bytes, a multiple of 4 KiB.
+        memory_bytes: u64,
+    },
+}
+
+/// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePagePolicy {
+    /// Never.
+    Never,
+    /// Only where the program advised it.
+    Madvise,
+    /// Wherever an aligned 2 MiB range of a mapping is untouched, unless the program advised against it.
+    Always,
+}
+
+/// Kernel costs, charged serially to the faulting core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelSpec {
+    /// A minor fault without the zeroing of its frame.
+    pub minor_fault_ps: u64,
+    /// Zeroing 4 KiB.
+    pub zero_page_ps: u64,
+    /// Zeroing 2 MiB (1 GiB counts as 512 of them).
+    pub zero_huge_page_ps: u64,
+    /// A TLB shootdown on an unmap, protect or remap of resident pages.
+    pub shootdown_ps: u64,
+}
+
+/// One cache level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheSpec {
+    /// Capacity.
+    pub bytes: u64,
+    /// Ways; `bytes / (64 * ways)` is a power of two.
+    pub ways: u32,
+    /// Load-to-use time of a hit here, measured from the core.
+    pub latency_ps: u64,
+}
+
+/// The page walkers of a core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WalkerSpec {
+    /// How many walks a core has under way at once.
+    pub count: u32,
+    /// The cache level where a walk's references enter, 1 for the first.
+    pub enters: u32,
+}
+
+/// DRAM.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemorySpec {
+    /// Load-to-use time of an access that misses every cache.
+    pub latency_ps: u64,
+}

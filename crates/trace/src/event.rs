@@ -1,0 +1,273 @@
+//! Events: memory accesses in 8-byte records, and everything else in side records ("marks") between them.
+
+use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+
+/// One data access, packed into 8 bytes; in memory, on the wire from a front-end and in a file alike.
+///
+/// ```text
+///  63        52 51 50   48 47                                            0
+/// +------------+--+-------+-----------------------------------------------+
+/// |     0      |W | log2  |               virtual address                 |
+/// |            |  | size  |                                               |
+/// +------------+--+-------+-----------------------------------------------+
+/// ```
+///
+/// `W` = 1 for a store. `log2 size` is of the size in bytes, rounded up to a power of two; 6 is a 64-byte line
+/// of a block copy, 7 is unused. The value 0 is *no access* (a guarded access whose guard was false, as a
+/// front-end writes it): a consumer skips it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct Access(pub u64);
+
+impl Access {
+    /// The record that stands for no access at all.
+    pub const NONE: Self = Self(0);
+    const ADDR_BITS: u32 = 48;
+    const ADDR_MASK: u64 = (1 << Self::ADDR_BITS) - 1;
+    const WRITE: u64 = 1 << 51;
+    /// Bits that must be zero.
+    pub const RESERVED: u64 = !((1 << 52) - 1);
+
+    /// An access of `bytes` at `addr`. The size is rounded up to a power of two and capped at 64 bytes; address
+    /// bits above 47 are dropped (user addresses of x86-64 Linux have none).
+    #[inline]
+    pub const fn new(addr: VirtAddr, bytes: u32, write: bool) -> Self {
+        let bytes = if bytes == 0 { 1 } else if bytes > 64 { 64 } else { bytes };
+        let log2 = bytes.next_power_of_two().trailing_zeros() as u64;
+        Self((addr.0 & Self::ADDR_MASK) | log2 << Self::ADDR_BITS | (write as u64) << 51)
+    }
+
+    /// A load of `bytes` at `addr`.
+    #[inline]
+    pub const fn load(addr: VirtAddr, bytes: u32) -> Self {
+        Self::new(addr, bytes, false)
+    }
+
+    /// A store of `bytes` at `addr`.
+    #[inline]
+    pub const fn store(addr: VirtAddr, bytes: u32) -> Self {
+        Self::new(addr, bytes, true)
+    }
+
+    /// The address of the first byte.
+    #[inline]
+    pub const fn addr(self) -> VirtAddr {
+        VirtAddr(self.0 & Self::ADDR_MASK)
+    }
+
+    /// log2 of the size in bytes, 0 to 7.
+    #[inline]
+    pub const fn size_log2(self) -> u32 {
+        (self.0 >> Self::ADDR_BITS) as u32 & 7
+    }
+
+    /// The size in bytes.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        1 << self.size_log2()
+    }
+
+    /// Whether it is a store.
+    #[inline]
+    pub const fn is_write(self) -> bool {
+        self.0 & Self::WRITE != 0
+    }
+
+    /// Whether this is a real access and not [`Access::NONE`].
+    #[inline]
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.is_write() { "store" } else { "load" };
+        write!(f, "{kind} {} @{:#x}", self.bytes(), self.addr().0)
+    }
+}
+
+/// A thread of the observed program, numbered by the front-end, 1 for the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ThreadId(pub u32);
+
+/// A process of the observed program, numbered from 0 in order of appearance.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ProcessId(pub u32);
+
+/// What a mapping allows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Protection {
+    /// Loads are allowed.
+    pub read: bool,
+    /// Stores are allowed.
+    pub write: bool,
+    /// Instruction fetches are allowed.
+    pub execute: bool,
+}
+
+impl Protection {
+    /// Loads and stores, the protection of ordinary data.
+    pub const READ_WRITE: Self = Self { read: true, write: true, execute: false };
+}
+
+/// What stands behind a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Backing {
+    /// Zero-filled memory: the heap, the stack, `MAP_ANONYMOUS`.
+    #[default]
+    Anonymous,
+    /// A file's pages.
+    File,
+}
+
+/// A new mapping. It replaces whatever was mapped in its range before (the meaning of `MAP_FIXED`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mapping {
+    /// Where; whole base pages.
+    pub range: VirtRange,
+    /// What it allows.
+    pub protection: Protection,
+    /// What stands behind it.
+    pub backing: Backing,
+    /// `MAP_SHARED`.
+    pub shared: bool,
+    /// An explicit page size (`MAP_HUGETLB`), above 4 KiB.
+    pub huge: Option<PageSize>,
+}
+
+impl Mapping {
+    /// Private anonymous memory for loads and stores, the ordinary case.
+    pub const fn anonymous(range: VirtRange) -> Self {
+        Self {
+            range,
+            protection: Protection::READ_WRITE,
+            backing: Backing::Anonymous,
+            shared: false,
+            huge: None,
+        }
+    }
+}
+
+/// `madvise` advice that changes translation or residence; other advice is not an event.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Advice {
+    /// `MADV_HUGEPAGE`: transparent huge pages wanted.
+    HugePage,
+    /// `MADV_NOHUGEPAGE`: transparent huge pages not wanted.
+    NoHugePage,
+    /// `MADV_DONTNEED`, `MADV_FREE` and `MADV_REMOVE`: the pages' contents are dropped; the mapping stays.
+    DontNeed,
+    /// `MADV_COLLAPSE`: make huge pages now.
+    Collapse,
+}
+
+/// Everything in the stream that is not an access. Each applies to the process and thread that are current
+/// (process 0, thread 1 at the start).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Event {
+    /// So many instructions contain the accesses that follow, up to the next `Instructions` mark or the end of
+    /// the batch, whichever comes first. The count includes instructions without an access; where in between
+    /// they lie is not known, a consumer spreads them evenly.
+    Instructions(u64),
+    /// The accesses that follow are this thread's.
+    Thread(ThreadId),
+    /// This thread ended.
+    ThreadEnd(ThreadId),
+    /// The events that follow are this process's.
+    Process(ProcessId),
+    /// The current process made a child with a copy of its address space.
+    Fork {
+        /// The new process.
+        child: ProcessId,
+    },
+    /// The current process replaced its program: its address space is empty now.
+    Exec,
+    /// The current process ended.
+    ProcessEnd,
+    /// Memory was mapped.
+    Map(Mapping),
+    /// Everything in the range was unmapped.
+    Unmap(VirtRange),
+    /// The protection of everything mapped in the range changed.
+    Protect(VirtRange, Protection),
+    /// `madvise` over the range.
+    Advise(VirtRange, Advice),
+    /// `mremap`: the mapping at `from` is now at `to`, its pages moved along; a longer `to` adds fresh pages
+    /// at the end, a shorter one drops pages.
+    Remap {
+        /// Where it was.
+        from: VirtRange,
+        /// Where it is.
+        to: VirtRange,
+    },
+    /// `brk`: the heap segment is now this range (possibly empty).
+    Break(VirtRange),
+    /// A named phase of the program begins; metrics are also reported per phase.
+    Phase(String),
+}
+
+/// An [`Event`] with its place among the accesses of its batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Mark {
+    /// How many accesses of the batch come before it.
+    pub at: u32,
+    /// The event.
+    pub event: Event,
+}
+
+/// A run of consecutive events: accesses, and marks between them in ascending order of place.
+///
+/// # Contract
+///
+/// `marks` is sorted by `at` (equal places keep their order), no `at` exceeds `accesses.len()`, and a batch
+/// holds at most [`Batch::MAX`] accesses. A batch with accesses whose instruction count is known begins with an
+/// [`Event::Instructions`] mark.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Batch {
+    /// The accesses in program order.
+    pub accesses: Vec<Access>,
+    /// The marks between them.
+    pub marks: Vec<Mark>,
+}
+
+impl Batch {
+    /// How many accesses a producer puts into a batch before it hands it on: 64 KiB of records.
+    pub const FULL: usize = 8_192;
+    /// The most accesses that a batch may hold.
+    pub const MAX: usize = 65_536;
+
+    /// An empty batch with room for [`Batch::FULL`] accesses.
+    pub fn new() -> Self {
+        Self { accesses: Vec::with_capacity(Self::FULL), marks: Vec::new() }
+    }
+
+    /// Appends an access.
+    #[inline]
+    pub fn push(&mut self, access: Access) {
+        self.accesses.push(access);
+    }
+
+    /// Appends a mark behind the accesses so far.
+    pub fn mark(&mut self, event: Event) {
+        let at = self.accesses.len() as u32;
+        self.marks.push(Mark { at, event });
+    }
+
+    /// Whether a producer should hand it on now.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.accesses.len() >= Self::FULL
+    }
+
+    /// Whether it holds neither accesses nor marks.
+    pub fn is_empty(&self) -> bool {
+        self.accesses.is_empty() && self.marks.is_empty()
+    }
+
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        self.accesses.clear();
+        self.marks.clear();
+    }
+}

@@ -1,0 +1,303 @@
+//! The address vocabulary: virtual and physical addresses, page and frame numbers, address spaces, page sizes.
+//!
+//! All are newtypes with deliberately few operators, so that a page number cannot be used as a frame number and
+//! an address cannot be used as a count. A *page* is virtual, a *frame* is physical; both numbers ([`Vpn`],
+//! [`Pfn`]) always count units of the base page, 4 KiB, whatever the size of the page they name.
+
+use std::fmt;
+
+/// log2 of the base page size in bytes.
+pub const PAGE_SHIFT: u32 = 12;
+/// The base page size in bytes.
+pub const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
+
+/// A virtual address in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct VirtAddr(pub u64);
+
+/// A physical address in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct PhysAddr(pub u64);
+
+/// A virtual page number: a virtual address divided by 4 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Vpn(pub u64);
+
+/// A physical frame number: a physical address divided by 4 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Pfn(pub u64);
+
+/// An address-space identifier, as a TLB tags its entries with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Asid(pub u16);
+
+/// The three page sizes of x86-64 (and of Sv39 and Sv48).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PageSize {
+    /// 4 KiB, the base page.
+    #[default]
+    Size4K,
+    /// 2 MiB.
+    Size2M,
+    /// 1 GiB.
+    Size1G,
+}
+
+impl VirtAddr {
+    /// The page that holds this address.
+    #[inline]
+    pub const fn page(self) -> Vpn {
+        Vpn(self.0 >> PAGE_SHIFT)
+    }
+
+    /// The byte offset inside a page of `size`.
+    #[inline]
+    pub const fn offset_in(self, size: PageSize) -> u64 {
+        self.0 & (size.bytes() - 1)
+    }
+
+    /// The address `bytes` further on.
+    #[inline]
+    pub const fn add(self, bytes: u64) -> Self {
+        Self(self.0 + bytes)
+    }
+
+    /// Rounded down to a multiple of `align`, a power of two.
+    #[inline]
+    pub const fn align_down(self, align: u64) -> Self {
+        Self(self.0 & !(align - 1))
+    }
+
+    /// Rounded up to a multiple of `align`, a power of two; saturates at the last multiple.
+    #[inline]
+    pub const fn align_up(self, align: u64) -> Self {
+        Self(self.0.saturating_add(align - 1) & !(align - 1))
+    }
+}
+
+impl PhysAddr {
+    /// The frame that holds this address.
+    #[inline]
+    pub const fn frame(self) -> Pfn {
+        Pfn(self.0 >> PAGE_SHIFT)
+    }
+
+    /// The address `bytes` further on.
+    #[inline]
+    pub const fn add(self, bytes: u64) -> Self {
+        Self(self.0 + bytes)
+    }
+}
+
+impl Vpn {
+    /// The address of the page's first byte.
+    #[inline]
+    pub const fn addr(self) -> VirtAddr {
+        VirtAddr(self.0 << PAGE_SHIFT)
+    }
+
+    /// The first base page of the page of `size` that holds this one.
+    #[inline]
+    pub const fn align_down(self, size: PageSize) -> Self {
+        Self(self.0 & !(size.base_pages() - 1))
+    }
+}
+
+impl Pfn {
+    /// The address of the frame's first byte.
+    #[inline]
+    pub const fn addr(self) -> PhysAddr {
+        PhysAddr(self.0 << PAGE_SHIFT)
+    }
+
+    /// The frame `frames` further on.
+    #[inline]
+    pub const fn add(self, frames: u64) -> Self {
+        Self(self.0 + frames)
+    }
+}
+
+impl PageSize {
+    /// All sizes, smallest first.
+    pub const ALL: [Self; 3] = [Self::Size4K, Self::Size2M, Self::Size1G];
+
+    /// log2 of the size in bytes.
+    #[inline]
+    pub const fn shift(self) -> u32 {
+        PAGE_SHIFT + 9 * self as u32
+    }
+
+    /// The size in bytes.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift()
+    }
+
+    /// The size in base pages: 1, 512 or 262,144.
+    #[inline]
+    pub const fn base_pages(self) -> u64 {
+        1 << self.order()
+    }
+
+    /// log2 of the size in base pages, the buddy allocator's order: 0, 9 or 18.
+    #[inline]
+    pub const fn order(self) -> u32 {
+        9 * self as u32
+    }
+
+    /// The size of a leaf at `level` of a table with nine index bits a level; levels are numbered from the leaf
+    /// to the root, level 0 maps 4 KiB.
+    #[inline]
+    pub const fn from_level(level: u32) -> Option<Self> {
+        match level {
+            0 => Some(Self::Size4K),
+            1 => Some(Self::Size2M),
+            2 => Some(Self::Size1G),
+            _ => None,
+        }
+    }
+
+    /// How the field writes it: `4KiB`, `2MiB`, `1GiB`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Size4K => "4KiB",
+            Self::Size2M => "2MiB",
+            Self::Size1G => "1GiB",
+        }
+    }
+}
+
+/// A half-open range of virtual addresses, `[start, end)`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct VirtRange {
+    /// The first address inside.
+    pub start: VirtAddr,
+    /// The first address beyond.
+    pub end: VirtAddr,
+}
+
+impl VirtRange {
+    /// The range `[start, end)`; empty if `end` is not above `start`.
+    #[inline]
+    pub const fn new(start: VirtAddr, end: VirtAddr) -> Self {
+        Self { start, end }
+    }
+
+    /// The range of `bytes` from `start`, saturating at the top of the address space.
+    #[inline]
+    pub const fn sized(start: VirtAddr, bytes: u64) -> Self {
+        Self { start, end: VirtAddr(start.0.saturating_add(bytes)) }
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        self.end.0.saturating_sub(self.start.0)
+    }
+
+    /// Whether it holds no address.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.end.0 <= self.start.0
+    }
+
+    /// Whether `addr` lies inside.
+    #[inline]
+    pub const fn contains(self, addr: VirtAddr) -> bool {
+        self.start.0 <= addr.0 && addr.0 < self.end.0
+    }
+
+    /// Whether all of `other` lies inside.
+    #[inline]
+    pub const fn covers(self, other: Self) -> bool {
+        self.start.0 <= other.start.0 && other.end.0 <= self.end.0
+    }
+
+    /// The part that both share; may be empty.
+    #[inline]
+    pub fn intersect(self, other: Self) -> Self {
+        Self { start: self.start.max(other.start), end: self.end.min(other.end) }
+    }
+
+    /// Rounded outwards to whole base pages.
+    #[inline]
+    pub const fn to_pages(self) -> Self {
+        Self { start: self.start.align_down(PAGE_BYTES), end: self.end.align_up(PAGE_BYTES) }
+    }
+}
+
+macro_rules! hex_format {
+    ($($name:ident),*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:#x})"), self.0)
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:#x}", self.0)
+            }
+        }
+    )*};
+}
+hex_format!(VirtAddr, PhysAddr, Vpn, Pfn, Asid);
+
+impl fmt::Debug for PageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for PageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for VirtRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{:#x}, {:#x})", self.start.0, self.end.0)
+    }
+}
+
+impl fmt::Display for VirtRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{:#x}, {:#x})", self.start.0, self.end.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_sizes_agree_with_each_other() {
+        for (level, size) in PageSize::ALL.into_iter().enumerate() {
+            assert_eq!(PageSize::from_level(level as u32), Some(size));
+            assert_eq!(size.base_pages() * PAGE_BYTES, size.bytes());
+        }
+        assert_eq!(PageSize::Size1G.bytes(), 1 << 30);
+        assert_eq!(PageSize::from_level(3), None);
+    }
+
+    #[test]
+    fn rounding_does_not_wrap_at_the_top() {
+        let top = VirtAddr(u64::MAX - 5);
+        assert!(top.align_up(PAGE_BYTES) <= VirtAddr(u64::MAX));
+        assert_eq!(VirtRange::sized(top, 4096).end, VirtAddr(u64::MAX));
+    }
+
+    #[test]
+    fn ranges_intersect_and_cover() {
+        let a = VirtRange::new(VirtAddr(0x1000), VirtAddr(0x5000));
+        let b = VirtRange::new(VirtAddr(0x4000), VirtAddr(0x9000));
+        assert_eq!(a.intersect(b), VirtRange::new(VirtAddr(0x4000), VirtAddr(0x5000)));
+        assert!(!a.covers(b) && a.covers(a.intersect(b)));
+        assert!(!a.contains(a.end) && a.contains(a.start));
+    }
+}

@@ -1,0 +1,8 @@
+//! Every mechanism of virtual memory, once.
+//!
+//! Pure data structures and policies: no clock, no input or output, no threads. A mechanism is told what
+//! happens and answers what it did (which level hit, which physical addresses a walk read, which frame was
+//! chosen, which page was evicted); only the simulator turns that into time, and only the real components turn
+//! it into effects.
+
+pub mod addr;

@@ -32,7 +32,13 @@ impl Access {
     /// bits above 47 are dropped (user addresses of x86-64 Linux have none).
     #[inline]
     pub const fn new(addr: VirtAddr, bytes: u32, write: bool) -> Self {
-        let bytes = if bytes == 0 { 1 } else if bytes > 64 { 64 } else { bytes };
+        let bytes = if bytes == 0 {
+            1
+        } else if bytes > 64 {
+            64
+        } else {
+            bytes
+        };
         let log2 = bytes.next_power_of_two().trailing_zeros() as u64;
         Self((addr.0 & Self::ADDR_MASK) | log2 << Self::ADDR_BITS | (write as u64) << 51)
     }

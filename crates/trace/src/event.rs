@@ -1,6 +1,7 @@
 //! Events: memory accesses in 8-byte records, and everything else in side records ("marks") between them.
 
-use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+use pagewalk_vm::addr::{VirtAddr, VirtRange};
+pub use pagewalk_vm::space::{Advice, Backing, Mapping, Protection};
 
 /// One data access, packed into 8 bytes; in memory, on the wire from a front-end and in a file alike.
 ///
@@ -100,73 +101,6 @@ pub struct ThreadId(pub u32);
 /// A process of the observed program, numbered from 0 in order of appearance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ProcessId(pub u32);
-
-/// What a mapping allows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Protection {
-    /// Loads are allowed.
-    pub read: bool,
-    /// Stores are allowed.
-    pub write: bool,
-    /// Instruction fetches are allowed.
-    pub execute: bool,
-}
-
-impl Protection {
-    /// Loads and stores, the protection of ordinary data.
-    pub const READ_WRITE: Self = Self { read: true, write: true, execute: false };
-}
-
-/// What stands behind a mapping.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Backing {
-    /// Zero-filled memory: the heap, the stack, `MAP_ANONYMOUS`.
-    #[default]
-    Anonymous,
-    /// A file's pages.
-    File,
-}
-
-/// A new mapping. It replaces whatever was mapped in its range before (the meaning of `MAP_FIXED`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Mapping {
-    /// Where; whole base pages.
-    pub range: VirtRange,
-    /// What it allows.
-    pub protection: Protection,
-    /// What stands behind it.
-    pub backing: Backing,
-    /// `MAP_SHARED`.
-    pub shared: bool,
-    /// An explicit page size (`MAP_HUGETLB`), above 4 KiB.
-    pub huge: Option<PageSize>,
-}
-
-impl Mapping {
-    /// Private anonymous memory for loads and stores, the ordinary case.
-    pub const fn anonymous(range: VirtRange) -> Self {
-        Self {
-            range,
-            protection: Protection::READ_WRITE,
-            backing: Backing::Anonymous,
-            shared: false,
-            huge: None,
-        }
-    }
-}
-
-/// `madvise` advice that changes translation or residence; other advice is not an event.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Advice {
-    /// `MADV_HUGEPAGE`: transparent huge pages wanted.
-    HugePage,
-    /// `MADV_NOHUGEPAGE`: transparent huge pages not wanted.
-    NoHugePage,
-    /// `MADV_DONTNEED`, `MADV_FREE` and `MADV_REMOVE`: the pages' contents are dropped; the mapping stays.
-    DontNeed,
-    /// `MADV_COLLAPSE`: make huge pages now.
-    Collapse,
-}
 
 /// Everything in the stream that is not an access. Each applies to the process and thread that are current
 /// (process 0, thread 1 at the start).

@@ -6,3 +6,4 @@
 //! it into effects.
 
 pub mod addr;
+pub mod space;

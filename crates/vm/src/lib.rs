@@ -6,4 +6,5 @@
 //! it into effects.
 
 pub mod addr;
+pub mod frame;
 pub mod space;

@@ -1,0 +1,83 @@
+//! Physical memory: who gets which frame.
+//!
+//! A *frame* is 4 KiB of physical memory; a *block* of order `k` is `2^k` frames, aligned to its own size. The
+//! three page sizes are the orders 0, 9 and 18 ([`PageSize::order`]). Frame 0 is never handed out, so that a
+//! zero in a page-table entry can never name a frame in use.
+//!
+//! Running out is an ordinary answer ([`OutOfFrames`]): a frame is never handed out twice. Giving back what was
+//! not taken is a bug of the caller and panics, in release builds too.
+
+mod bit_tree;
+mod buddy;
+
+pub use buddy::{BuddyAllocator, MAX_MEMORY_BYTES, MAX_ORDER, MemorySizeError};
+
+use crate::addr::{Asid, PageSize, Pfn, Vpn};
+
+/// The page that a frame is wanted for.
+///
+/// A hash-placed allocator computes the allowed frames from it (Mosaic Pages, IEEE Micro 2024: the virtual page
+/// number with the address-space identifier above it); the buddy allocator has no use for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PageKey {
+    /// The address space.
+    pub asid: Asid,
+    /// The first base page of the page.
+    pub page: Vpn,
+}
+
+/// Hands out the frames of user pages.
+///
+/// # Contract
+///
+/// - `alloc_for` answers the first frame of a block of `size`, aligned to `size`, none of whose frames is in use,
+///   or changes nothing and says why it cannot. It never evicts: making room is the reclaim policy's job.
+/// - A block stays where it is, and its frames belong to the caller, until `free` is called with the same frame
+///   and size. Any other `free` panics.
+/// - `free_frames() <= total_frames()`, and after everything was freed they are equal. An error may leave
+///   `free_frames` above zero: free memory may be scattered, or not allowed for this key.
+/// - The same calls in the same order give the same frames.
+pub trait FrameAllocator {
+    /// Takes a block for the page `key` of `size`.
+    ///
+    /// # Errors
+    ///
+    /// No block of that size that this page may use is free.
+    fn alloc_for(&mut self, key: PageKey, size: PageSize) -> Result<Pfn, OutOfFrames>;
+
+    /// Gives a block back.
+    ///
+    /// # Panics
+    ///
+    /// If `first` is not the first frame of a block that was taken with this `size` and not given back since.
+    fn free(&mut self, first: Pfn, size: PageSize);
+
+    /// Frames that are free now.
+    fn free_frames(&self) -> u64;
+
+    /// Frames that can be handed out at all.
+    fn total_frames(&self) -> u64;
+}
+
+/// No block of the wanted order is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "out of frames: no free block of order {order} ({} KiB); {free_frames} frames are free, {}; \
+     give the machine more memory or the program a smaller input",
+    4u64 << .order, largest_text(*.largest_free_order)
+)]
+pub struct OutOfFrames {
+    /// log2 of the number of frames that were wanted in one block.
+    pub order: u32,
+    /// Frames that are free nevertheless.
+    pub free_frames: u64,
+    /// The order of the largest free block; none if nothing is free.
+    pub largest_free_order: Option<u32>,
+}
+
+fn largest_text(order: Option<u32>) -> String {
+    match order {
+        Some(order) => format!("the largest free block has order {order}"),
+        None => "there is no free block at all".to_owned(),
+    }
+}

@@ -7,4 +7,7 @@
 
 pub mod addr;
 pub mod frame;
+pub mod sets;
 pub mod space;
+pub mod table;
+pub mod tlb;

@@ -1,0 +1,209 @@
+//! Set-associative arrays: where a key may stand, and who leaves when a set is full.
+//!
+//! Every cache-like structure of a memory system is one of these with a payload beside it: TLBs, page-walk
+//! caches, data caches. A [`SetArray`] holds keys only; each resident key owns a *slot*, a number that stays
+//! the same while the key is resident, so that the owner can keep payloads in a plain vector.
+//!
+//! Three layouts, chosen by shape and policy, with one behaviour:
+//!
+//! - [`OrderedRows`] for LRU and FIFO up to 64 ways: a set is a row of words in replacement order, so the most
+//!   recently used key is found by the first comparison and the victim is the last word.
+//! - [`FixedRows`] for tree-PLRU, NRU and random: a key stays in its way, the policy's bits stand beside.
+//! - [`LinkedKeys`] for LRU and FIFO above 64 ways: an index and a linked list, constant time at any size.
+
+mod fixed;
+mod linked;
+mod ordered;
+
+use fixed::FixedRows;
+use linked::LinkedKeys;
+use ordered::OrderedRows;
+
+/// The most ways of a set that is searched way by way.
+pub const MAX_ROW_WAYS: u32 = 64;
+/// Keys are below this bound: the row layouts keep a slot number in the other bits.
+pub const KEY_BITS: u32 = 56;
+
+/// Who is evicted from a full set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Replacement {
+    /// True least recently used.
+    Lru,
+    /// First in, first out.
+    Fifo,
+    /// Tree pseudo-LRU: one bit per inner node points to the half that was used less recently.
+    TreePlru,
+    /// Not recently used: one bit a way, cleared all at once when all would be set.
+    Nru,
+    /// A way drawn from a seeded generator, only when a victim is needed.
+    Random {
+        /// The generator's seed.
+        seed: u64,
+    },
+}
+
+/// Why an array of this shape cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// `entries / ways` is not a power of two, or one of them is zero.
+    #[error("{entries} entries in {ways} ways: entries / ways must be a power of two, at least 1")]
+    Sets {
+        /// Entries asked for.
+        entries: u32,
+        /// Ways asked for.
+        ways: u32,
+    },
+    /// The policy does not exist for so many ways.
+    #[error("{ways} ways: {allowed}")]
+    Ways {
+        /// Ways asked for.
+        ways: u32,
+        /// What the policy allows.
+        allowed: &'static str,
+    },
+}
+
+/// What an insertion did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inserted {
+    /// The slot that the new key owns now.
+    pub slot: usize,
+    /// The key that owned it before, if the set was full.
+    pub evicted: Option<u64>,
+}
+
+/// Keys in sets, without payloads.
+///
+/// # Contract
+///
+/// Keys are below 2^56. [`insert`](Self::insert) is called only for a key that is not resident. Slots are below
+/// `entries`, and no two resident keys share one.
+#[derive(Clone, Debug)]
+pub struct SetArray {
+    layout: Layout,
+    set_mask: u64,
+    entries: u32,
+    ways: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Layout {
+    Ordered(OrderedRows),
+    Fixed(FixedRows),
+    Linked(LinkedKeys),
+}
+
+impl SetArray {
+    /// An empty array of `entries` keys in sets of `ways`.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape or the policy's limit on ways does not allow it.
+    pub fn new(entries: u32, ways: u32, replacement: Replacement) -> Result<Self, ShapeError> {
+        if ways == 0 || entries == 0 || entries % ways != 0 || !(entries / ways).is_power_of_two() {
+            return Err(ShapeError::Sets { entries, ways });
+        }
+        let fully_associative = entries == ways;
+        let layout = match replacement {
+            Replacement::Lru | Replacement::Fifo if ways <= MAX_ROW_WAYS => {
+                Layout::Ordered(OrderedRows::new(entries, ways, replacement == Replacement::Lru))
+            }
+            Replacement::Lru | Replacement::Fifo if fully_associative => {
+                Layout::Linked(LinkedKeys::new(entries, replacement == Replacement::Lru))
+            }
+            Replacement::Lru | Replacement::Fifo => {
+                let allowed = "a set has at most 64 ways unless the array is fully associative";
+                return Err(ShapeError::Ways { ways, allowed });
+            }
+            Replacement::TreePlru if !ways.is_power_of_two() || ways > MAX_ROW_WAYS => {
+                let allowed = "tree pseudo-LRU needs a power of two up to 64";
+                return Err(ShapeError::Ways { ways, allowed });
+            }
+            Replacement::Nru if ways > MAX_ROW_WAYS => {
+                return Err(ShapeError::Ways { ways, allowed: "NRU takes at most 64" });
+            }
+            Replacement::Random { .. } if ways > MAX_ROW_WAYS => {
+                return Err(ShapeError::Ways { ways, allowed: "random replacement takes at most 64" });
+            }
+            _ => Layout::Fixed(FixedRows::new(entries, ways, replacement)),
+        };
+        Ok(Self { layout, set_mask: u64::from(entries / ways) - 1, entries, ways })
+    }
+
+    /// Number of keys it can hold.
+    pub fn entries(&self) -> usize {
+        self.entries as usize
+    }
+
+    /// Number of sets.
+    pub fn sets(&self) -> u64 {
+        self.set_mask + 1
+    }
+
+    /// Ways per set.
+    pub fn ways(&self) -> u32 {
+        self.ways
+    }
+
+    /// Finds `key` in the set that `index` selects by its low bits, and counts that as a use.
+    #[inline(always)]
+    pub fn lookup(&mut self, index: u64, key: u64) -> Option<usize> {
+        let set = (index & self.set_mask) as usize;
+        match &mut self.layout {
+            Layout::Ordered(rows) => rows.lookup(set, key),
+            Layout::Fixed(rows) => rows.lookup(set, key),
+            Layout::Linked(keys) => keys.lookup(key),
+        }
+    }
+
+    /// Finds `key` without counting that as a use.
+    #[inline]
+    pub fn peek(&self, index: u64, key: u64) -> Option<usize> {
+        let set = (index & self.set_mask) as usize;
+        match &self.layout {
+            Layout::Ordered(rows) => rows.peek(set, key),
+            Layout::Fixed(rows) => rows.peek(set, key),
+            Layout::Linked(keys) => keys.peek(key),
+        }
+    }
+
+    /// Makes `key`, which is not resident, resident; evicts if its set is full.
+    #[inline]
+    pub fn insert(&mut self, index: u64, key: u64) -> Inserted {
+        debug_assert!(key < (1 << KEY_BITS) - 1, "key {key:#x} has more than {KEY_BITS} bits");
+        debug_assert!(self.peek(index, key).is_none(), "key {key:#x} is resident already");
+        let set = (index & self.set_mask) as usize;
+        match &mut self.layout {
+            Layout::Ordered(rows) => rows.insert(set, key),
+            Layout::Fixed(rows) => rows.insert(set, key),
+            Layout::Linked(keys) => keys.insert(key),
+        }
+    }
+
+    /// Removes `key`; its slot becomes free.
+    pub fn remove(&mut self, index: u64, key: u64) -> Option<usize> {
+        let set = (index & self.set_mask) as usize;
+        match &mut self.layout {
+            Layout::Ordered(rows) => rows.remove(set, key),
+            Layout::Fixed(rows) => rows.remove(set, key),
+            Layout::Linked(keys) => keys.remove(key),
+        }
+    }
+
+    /// Removes every key for which `keep` is false. `keep` gets the key and its slot.
+    pub fn retain(&mut self, mut keep: impl FnMut(u64, usize) -> bool) {
+        match &mut self.layout {
+            Layout::Ordered(rows) => rows.retain(&mut keep),
+            Layout::Fixed(rows) => rows.retain(&mut keep),
+            Layout::Linked(keys) => keys.retain(&mut keep),
+        }
+    }
+
+    /// Removes every key.
+    pub fn clear(&mut self) {
+        self.retain(|_, _| false);
+    }
+}
+
+#[cfg(test)]
+mod tests;

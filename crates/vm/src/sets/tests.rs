@@ -1,0 +1,163 @@
+//! One suite for all layouts: against a naive list model, and the laws that every policy obeys.
+
+use super::*;
+
+/// The naive model: a vector a set, newest first.
+struct NaiveList {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+    lru: bool,
+}
+
+impl NaiveList {
+    fn access(&mut self, index: u64, key: u64) -> (bool, Option<u64>) {
+        let count = self.sets.len() as u64;
+        let set = &mut self.sets[(index % count) as usize];
+        if let Some(place) = set.iter().position(|&k| k == key) {
+            if self.lru {
+                let key = set.remove(place);
+                set.insert(0, key);
+            }
+            return (true, None);
+        }
+        set.insert(0, key);
+        (false, (set.len() > self.ways).then(|| set.pop().unwrap()))
+    }
+}
+
+fn random_stream(length: usize, keys: u64, seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed | 1;
+    (0..length).map(move |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // Squared, so that some keys are hotter than others.
+        let x = (state >> 32) as f64 / 4_294_967_296.0;
+        (x * x * keys as f64) as u64
+    })
+}
+
+fn all_policies() -> [Replacement; 5] {
+    use Replacement::*;
+    [Lru, Fifo, TreePlru, Nru, Random { seed: 7 }]
+}
+
+#[test]
+fn lru_and_fifo_equal_the_naive_list_access_by_access() {
+    for (entries, ways) in [(1, 1), (16, 1), (64, 4), (96, 6), (1024, 8), (64, 64), (1024, 1024), (300, 300)]
+    {
+        for lru in [true, false] {
+            let policy = if lru { Replacement::Lru } else { Replacement::Fifo };
+            let mut array = SetArray::new(entries, ways, policy).unwrap();
+            let mut naive =
+                NaiveList { sets: vec![vec![]; (entries / ways) as usize], ways: ways as usize, lru };
+            for key in random_stream(40_000, 3 * u64::from(entries) + 2, 99) {
+                let (hit, evicted) = naive.access(key, key);
+                match array.lookup(key, key) {
+                    Some(_) => assert!(hit, "{entries}/{ways} {policy:?}"),
+                    None => {
+                        assert!(!hit, "{entries}/{ways} {policy:?}");
+                        assert_eq!(array.insert(key, key).evicted, evicted, "{entries}/{ways} {policy:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_policy_keeps_slots_unique_and_stable() {
+    for policy in all_policies() {
+        let mut array = SetArray::new(32, 4, policy).unwrap();
+        let mut owner = vec![None; 32];
+        for (step, key) in random_stream(20_000, 120, 5).enumerate() {
+            if step % 97 == 0 {
+                if let Some(slot) = array.remove(key, key) {
+                    assert_eq!(owner[slot].take(), Some(key));
+                }
+            } else if let Some(slot) = array.lookup(key, key) {
+                assert_eq!(owner[slot], Some(key), "{policy:?}");
+            } else {
+                let Inserted { slot, evicted } = array.insert(key, key);
+                assert_eq!(owner[slot], evicted, "{policy:?}");
+                owner[slot] = Some(key);
+            }
+        }
+        array.retain(|key, slot| {
+            assert_eq!(owner[slot], Some(key));
+            if key % 3 == 0 {
+                owner[slot] = None;
+            }
+            key % 3 != 0
+        });
+        for key in 0..120 {
+            assert_eq!(array.peek(key, key), owner.iter().position(|&o| o == Some(key)), "{policy:?}");
+        }
+    }
+}
+
+#[test]
+fn retain_keeps_the_replacement_order() {
+    let mut array = SetArray::new(4, 4, Replacement::Lru).unwrap();
+    for key in [1, 2, 3, 4] {
+        array.insert(0, key);
+    }
+    array.retain(|key, _| key != 2);
+    assert_eq!(array.insert(0, 5).evicted, None);
+    assert_eq!(array.insert(0, 6).evicted, Some(1));
+    assert_eq!(array.insert(0, 7).evicted, Some(3));
+}
+
+#[test]
+fn a_cyclic_sweep_one_larger_than_the_set_never_hits_under_lru() {
+    for (entries, ways) in [(8, 8), (128, 128)] {
+        let mut array = SetArray::new(entries, ways, Replacement::Lru).unwrap();
+        for key in (0..u64::from(entries) + 1).cycle().take(2_000) {
+            assert_eq!(array.lookup(0, key), None);
+            array.insert(0, key);
+        }
+    }
+}
+
+#[test]
+fn tree_plru_evicts_the_leaf_its_bits_point_to() {
+    let mut array = SetArray::new(4, 4, Replacement::TreePlru).unwrap();
+    for key in [10, 11, 12, 13] {
+        array.insert(0, key);
+    }
+    // After filling 0, 1, 2, 3 in order the root points left, and the left node to way 0.
+    assert_eq!(array.insert(0, 14).evicted, Some(10));
+    // The use of way 0 turned the root to the right, whose node points to way 2.
+    assert_eq!(array.insert(0, 15).evicted, Some(12));
+}
+
+#[test]
+fn nru_evicts_the_first_way_that_was_not_used() {
+    let mut array = SetArray::new(4, 4, Replacement::Nru).unwrap();
+    for key in [10, 11, 12, 13] {
+        array.insert(0, key);
+    }
+    // Filling way 3 set the last bit and cleared the others.
+    array.lookup(0, 10);
+    assert_eq!(array.insert(0, 14).evicted, Some(11));
+}
+
+#[test]
+fn random_is_a_function_of_its_seed() {
+    let victims = |seed| {
+        let mut array = SetArray::new(8, 8, Replacement::Random { seed }).unwrap();
+        (0..200).map(|key| array.insert(0, key).evicted).collect::<Vec<_>>()
+    };
+    assert_eq!(victims(1), victims(1));
+    assert_ne!(victims(1), victims(2));
+}
+
+#[test]
+fn impossible_shapes_are_refused() {
+    for (entries, ways) in [(0, 1), (8, 0), (12, 8), (24, 8), (1536, 7)] {
+        assert!(SetArray::new(entries, ways, Replacement::Lru).is_err(), "{entries}/{ways}");
+    }
+    assert!(SetArray::new(256, 128, Replacement::Lru).is_err());
+    assert!(SetArray::new(12, 12, Replacement::TreePlru).is_err());
+    assert!(SetArray::new(128, 128, Replacement::Nru).is_err());
+}

@@ -1,0 +1,231 @@
+//! What differs between radix tables: levels, index bits, the bits of an entry.
+
+use crate::addr::{Pfn, Vpn};
+
+/// A leaf entry, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Leaf {
+    /// The first frame of the page.
+    pub frame: Pfn,
+    /// Loads are allowed (always, on x86-64).
+    pub readable: bool,
+    /// Stores are allowed.
+    pub writable: bool,
+    /// Instruction fetches are allowed.
+    pub executable: bool,
+    /// The walker has used the entry.
+    pub accessed: bool,
+    /// A store has gone through the entry.
+    pub dirty: bool,
+}
+
+impl Leaf {
+    /// A readable and writable leaf, not yet accessed.
+    pub fn data(frame: Pfn) -> Self {
+        Self { frame, readable: true, writable: true, executable: false, accessed: false, dirty: false }
+    }
+}
+
+/// An entry, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// Nothing is mapped.
+    Empty,
+    /// The next level's table.
+    Table(Pfn),
+    /// A page.
+    Leaf(Leaf),
+}
+
+/// A radix table's constants and entry format. The one walker and the one table serve every implementation.
+pub trait Geometry {
+    /// Levels, root included.
+    const LEVELS: u32;
+    /// Index bits per level; a node is `8 << INDEX_BITS` bytes in one frame.
+    const INDEX_BITS: u32 = 9;
+    /// The highest level that may hold a leaf.
+    const MAX_LEAF_LEVEL: u32;
+
+    /// The entry that points to the next level's table.
+    fn table(frame: Pfn) -> u64;
+    /// The entry of a page at `level`.
+    fn leaf(leaf: Leaf, level: u32) -> u64;
+    /// What an entry read at `level` says.
+    fn decode(raw: u64, level: u32) -> Entry;
+
+    /// Base pages that a leaf at `level` maps.
+    fn leaf_pages(level: u32) -> u64 {
+        1 << (Self::INDEX_BITS * level)
+    }
+
+    /// The index into the node at `level`.
+    fn index(vpn: Vpn, level: u32) -> u64 {
+        vpn.0 >> (Self::INDEX_BITS * level) & ((1 << Self::INDEX_BITS) - 1)
+    }
+
+    /// The first page number that the table cannot map (counting both halves of a signed address space).
+    fn end() -> Vpn {
+        Vpn(1 << (Self::INDEX_BITS * Self::LEVELS))
+    }
+}
+
+/// x86-64 with four levels: 48-bit addresses.
+///
+/// ```text
+///  63 62    52 51                      12 11  9  8  7  6  5  4  3  2  1  0
+/// +--+--------+--------------------------+-----+--+--+--+--+--+--+--+--+--+
+/// |NX|  avail |       frame number       |avail| G|PS| D| A|CD|WT| U| W| P|
+/// +--+--------+--------------------------+-----+--+--+--+--+--+--+--+--+--+
+/// ```
+///
+/// `PS` marks a leaf above level 0. Source: Intel SDM volume 3A, section 4.5; AMD APM volume 2, section 5.3.
+#[derive(Clone, Copy, Debug)]
+pub enum X86_64 {}
+
+/// x86-64 with five levels (LA57): 57-bit addresses.
+#[derive(Clone, Copy, Debug)]
+pub enum X86_64La57 {}
+
+mod x86 {
+    use super::{Entry, Leaf};
+    use crate::addr::Pfn;
+
+    const PRESENT: u64 = 1;
+    const WRITABLE: u64 = 1 << 1;
+    const USER: u64 = 1 << 2;
+    const ACCESSED: u64 = 1 << 5;
+    const DIRTY: u64 = 1 << 6;
+    const PAGE_SIZE: u64 = 1 << 7;
+    const NO_EXECUTE: u64 = 1 << 63;
+    const FRAME: u64 = 0x000f_ffff_ffff_f000;
+
+    pub(super) fn table(frame: Pfn) -> u64 {
+        frame.addr().0 | PRESENT | WRITABLE | USER
+    }
+
+    pub(super) fn leaf(leaf: Leaf, level: u32) -> u64 {
+        let flags = [
+            (leaf.writable, WRITABLE),
+            (!leaf.executable, NO_EXECUTE),
+            (leaf.accessed, ACCESSED),
+            (leaf.dirty, DIRTY),
+            (level > 0, PAGE_SIZE),
+        ];
+        let set = flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag);
+        leaf.frame.addr().0 | PRESENT | USER | set
+    }
+
+    pub(super) fn decode(raw: u64, level: u32) -> Entry {
+        if raw & PRESENT == 0 {
+            return Entry::Empty;
+        }
+        let frame = Pfn((raw & FRAME) >> 12);
+        if level > 0 && raw & PAGE_SIZE == 0 {
+            return Entry::Table(frame);
+        }
+        Entry::Leaf(Leaf {
+            frame,
+            readable: true,
+            writable: raw & WRITABLE != 0,
+            executable: raw & NO_EXECUTE == 0,
+            accessed: raw & ACCESSED != 0,
+            dirty: raw & DIRTY != 0,
+        })
+    }
+}
+
+/// RISC-V Sv39: three levels, 39-bit addresses.
+///
+/// ```text
+///  63      54 53                       10 9  8  7  6  5  4  3  2  1  0
+/// +----------+---------------------------+-----+--+--+--+--+--+--+--+--+
+/// | N, PBMT  |       frame number        | RSW | D| A| G| U| X| W| R| V|
+/// +----------+---------------------------+-----+--+--+--+--+--+--+--+--+
+/// ```
+///
+/// An entry with R, W and X all zero points to the next level. Source: RISC-V privileged architecture, section
+/// "Sv39: Page-Based 39-bit Virtual-Memory System".
+#[derive(Clone, Copy, Debug)]
+pub enum Sv39 {}
+
+/// RISC-V Sv48: four levels, 48-bit addresses; entries as in [`Sv39`].
+#[derive(Clone, Copy, Debug)]
+pub enum Sv48 {}
+
+mod riscv {
+    use super::{Entry, Leaf};
+    use crate::addr::Pfn;
+
+    const VALID: u64 = 1;
+    const READ: u64 = 1 << 1;
+    const WRITE: u64 = 1 << 2;
+    const EXECUTE: u64 = 1 << 3;
+    const USER: u64 = 1 << 4;
+    const ACCESSED: u64 = 1 << 6;
+    const DIRTY: u64 = 1 << 7;
+    const FRAME_SHIFT: u32 = 10;
+    const FRAME_MASK: u64 = (1 << 44) - 1;
+
+    pub(super) fn table(frame: Pfn) -> u64 {
+        frame.0 << FRAME_SHIFT | VALID
+    }
+
+    pub(super) fn leaf(leaf: Leaf) -> u64 {
+        let flags = [
+            (leaf.readable, READ),
+            (leaf.writable, WRITE),
+            (leaf.executable, EXECUTE),
+            (leaf.accessed, ACCESSED),
+            (leaf.dirty, DIRTY),
+        ];
+        let set = flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag);
+        leaf.frame.0 << FRAME_SHIFT | VALID | USER | set
+    }
+
+    pub(super) fn decode(raw: u64, level: u32) -> Entry {
+        if raw & VALID == 0 {
+            return Entry::Empty;
+        }
+        let frame = Pfn(raw >> FRAME_SHIFT & FRAME_MASK);
+        if raw & (READ | WRITE | EXECUTE) == 0 {
+            // A pointer at level 0 is malformed; the architecture faults on it.
+            return if level > 0 { Entry::Table(frame) } else { Entry::Empty };
+        }
+        Entry::Leaf(Leaf {
+            frame,
+            readable: raw & READ != 0,
+            writable: raw & WRITE != 0,
+            executable: raw & EXECUTE != 0,
+            accessed: raw & ACCESSED != 0,
+            dirty: raw & DIRTY != 0,
+        })
+    }
+}
+
+macro_rules! geometry {
+    ($name:ty, levels $levels:expr, max_leaf $max_leaf:expr, $format:ident, $leaf:expr) => {
+        impl Geometry for $name {
+            const LEVELS: u32 = $levels;
+            const MAX_LEAF_LEVEL: u32 = $max_leaf;
+
+            #[inline]
+            fn table(frame: Pfn) -> u64 {
+                $format::table(frame)
+            }
+
+            #[inline]
+            fn leaf(leaf: Leaf, level: u32) -> u64 {
+                $leaf(leaf, level)
+            }
+
+            #[inline]
+            fn decode(raw: u64, level: u32) -> Entry {
+                $format::decode(raw, level)
+            }
+        }
+    };
+}
+geometry!(X86_64, levels 4, max_leaf 2, x86, x86::leaf);
+geometry!(X86_64La57, levels 5, max_leaf 2, x86, x86::leaf);
+geometry!(Sv39, levels 3, max_leaf 2, riscv, |leaf, _| riscv::leaf(leaf));
+geometry!(Sv48, levels 4, max_leaf 3, riscv, |leaf, _| riscv::leaf(leaf));

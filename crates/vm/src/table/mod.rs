@@ -1,0 +1,21 @@
+//! Page tables.
+//!
+//! A table's entries live at physical addresses, in a memory the table is handed ([`TableMemory`]): the
+//! simulator's sparse store, a simulated machine's DRAM, a persistent file. A walk names every address it reads
+//! ([`Walk::references`]), so that the one who knows the time can charge for each.
+//!
+//! **Levels are numbered from the leaf to the root**: level 0 maps base pages, level 1 maps 2 MiB pages or
+//! points to level 0, and so on; the root is level `LEVELS - 1`.
+
+mod geometry;
+mod memory;
+mod radix;
+mod walk_cache;
+
+pub use geometry::{Entry, Geometry, Leaf, Sv39, Sv48, X86_64, X86_64La57};
+pub use memory::{SparseMemory, TableMemory};
+pub use radix::{MapError, Radix, Walk, WalkEnd, WalkReference};
+pub use walk_cache::{WalkCache, WalkStart};
+
+#[cfg(test)]
+mod tests;

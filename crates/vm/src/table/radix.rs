@@ -1,0 +1,312 @@
+//! The radix table and its walker, once for every geometry.
+
+use std::marker::PhantomData;
+
+use arrayvec::ArrayVec;
+
+use super::{Entry, Geometry, Leaf, TableMemory};
+use crate::addr::{Pfn, PhysAddr, Vpn};
+
+/// A radix page table: one address space's root.
+#[derive(Clone, Debug)]
+pub struct Radix<G> {
+    root: Pfn,
+    nodes: u64,
+    geometry: PhantomData<G>,
+}
+
+/// One address that a walk read, and at which level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WalkReference {
+    /// Where the entry lies.
+    pub addr: PhysAddr,
+    /// The level of its table.
+    pub level: u32,
+    /// The table that the entry points to, if it does.
+    pub next: Option<Pfn>,
+}
+
+/// How a walk ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WalkEnd {
+    /// At a page.
+    Leaf {
+        /// Its entry.
+        leaf: Leaf,
+        /// The level it was found at.
+        level: u32,
+    },
+    /// At an empty entry: a page fault.
+    Empty {
+        /// The level of the empty entry.
+        level: u32,
+    },
+}
+
+/// What a walk did: the entries it read, one after the other, and where it ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Walk {
+    /// In order; each depends on the one before.
+    pub references: ArrayVec<WalkReference, 5>,
+    /// The outcome.
+    pub end: WalkEnd,
+}
+
+/// Why a page could not be mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MapError {
+    /// A frame for a table node could not be had.
+    #[error("out of frames for a page-table node at level {level}")]
+    OutOfFrames {
+        /// The level of the node.
+        level: u32,
+    },
+    /// A page or a table is there already.
+    #[error("page {vpn} is already mapped at level {level}")]
+    Occupied {
+        /// The page asked for.
+        vpn: Vpn,
+        /// The level of the entry in the way.
+        level: u32,
+    },
+}
+
+impl<G: Geometry> Radix<G> {
+    /// An empty table whose root node is `root`, a frame of the table's own.
+    pub fn new(root: Pfn, memory: &mut impl TableMemory) -> Self {
+        memory.zero_frame(root);
+        Self { root, nodes: 1, geometry: PhantomData }
+    }
+
+    /// The root node's frame.
+    pub fn root(&self) -> Pfn {
+        self.root
+    }
+
+    /// Nodes in use, root included; each is one frame.
+    pub fn nodes(&self) -> u64 {
+        self.nodes
+    }
+
+    #[inline]
+    fn entry_addr(node: Pfn, vpn: Vpn, level: u32) -> PhysAddr {
+        node.addr().add(8 * G::index(vpn, level))
+    }
+
+    /// Walks from the root.
+    #[inline]
+    pub fn walk(&self, memory: &impl TableMemory, vpn: Vpn) -> Walk {
+        self.walk_from(memory, vpn, G::LEVELS - 1, self.root)
+    }
+
+    /// Walks from `node`, a table at `level` on the path of `vpn`, as a walk cache gave it.
+    #[inline]
+    pub fn walk_from(&self, memory: &impl TableMemory, vpn: Vpn, level: u32, node: Pfn) -> Walk {
+        let mut references = ArrayVec::new();
+        let (mut level, mut node) = (level, node);
+        loop {
+            let addr = Self::entry_addr(node, vpn, level);
+            let entry = G::decode(memory.read(addr), level);
+            let next = if let Entry::Table(next) = entry { Some(next) } else { None };
+            references.push(WalkReference { addr, level, next });
+            match entry {
+                Entry::Empty => return Walk { references, end: WalkEnd::Empty { level } },
+                Entry::Leaf(leaf) => return Walk { references, end: WalkEnd::Leaf { leaf, level } },
+                Entry::Table(next) => {
+                    debug_assert!(level > 0, "a table entry at level 0 at {addr}");
+                    node = next;
+                    level -= 1;
+                }
+            }
+        }
+    }
+
+    /// The leaf that maps `vpn` and its level.
+    pub fn find(&self, memory: &impl TableMemory, vpn: Vpn) -> Option<(Leaf, u32)> {
+        match self.walk(memory, vpn).end {
+            WalkEnd::Leaf { leaf, level } => Some((leaf, level)),
+            WalkEnd::Empty { .. } => None,
+        }
+    }
+
+    /// Maps the page of `level` that starts at `vpn`. Missing nodes come from `new_node`; those made before a
+    /// failure stay, empty and accounted for.
+    ///
+    /// # Errors
+    ///
+    /// [`MapError`]; nothing that was mapped changes.
+    ///
+    /// # Panics
+    ///
+    /// If `vpn` or the frame is not aligned to the level's page size, or lies beyond the geometry.
+    pub fn map(
+        &mut self,
+        memory: &mut impl TableMemory,
+        vpn: Vpn,
+        leaf: Leaf,
+        level: u32,
+        mut new_node: impl FnMut() -> Option<Pfn>,
+    ) -> Result<(), MapError> {
+        let pages = G::leaf_pages(level);
+        assert!(level <= G::MAX_LEAF_LEVEL, "no leaf at level {level}");
+        assert!(vpn.0 % pages == 0 && leaf.frame.0 % pages == 0, "{vpn} or {} is unaligned", leaf.frame);
+        assert!(vpn < G::end(), "{vpn} is beyond the table's {} levels", G::LEVELS);
+        let mut node = self.root;
+        for above in (level + 1..G::LEVELS).rev() {
+            let addr = Self::entry_addr(node, vpn, above);
+            node = match G::decode(memory.read(addr), above) {
+                Entry::Table(next) => next,
+                Entry::Leaf(_) => return Err(MapError::Occupied { vpn, level: above }),
+                Entry::Empty => {
+                    let next = new_node().ok_or(MapError::OutOfFrames { level: above - 1 })?;
+                    memory.zero_frame(next);
+                    memory.write(addr, G::table(next));
+                    self.nodes += 1;
+                    next
+                }
+            };
+        }
+        let addr = Self::entry_addr(node, vpn, level);
+        if G::decode(memory.read(addr), level) != Entry::Empty {
+            return Err(MapError::Occupied { vpn, level });
+        }
+        memory.write(addr, G::leaf(leaf, level));
+        Ok(())
+    }
+
+    /// Replaces the leaf that maps `vpn` by what `change` makes of it; returns the leaf before and its level.
+    pub fn update(
+        &mut self,
+        memory: &mut impl TableMemory,
+        vpn: Vpn,
+        change: impl FnOnce(&mut Leaf),
+    ) -> Option<(Leaf, u32)> {
+        let walk = self.walk(memory, vpn);
+        let WalkEnd::Leaf { leaf, level } = walk.end else { return None };
+        let mut changed = leaf;
+        change(&mut changed);
+        if changed != leaf {
+            let addr = walk.references[walk.references.len() - 1].addr;
+            memory.write(addr, G::leaf(changed, level));
+        }
+        Some((leaf, level))
+    }
+
+    /// Visits every leaf that overlaps pages `[start, end)`, in order; `visit` gets the leaf's first page, the
+    /// leaf and its level, and may change it (`Some`) or unmap it (`None`). Nodes that become empty are handed
+    /// to `free_node`.
+    pub fn visit(
+        &mut self,
+        memory: &mut impl TableMemory,
+        start: Vpn,
+        end: Vpn,
+        mut visit: impl FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
+        mut free_node: impl FnMut(Pfn),
+    ) {
+        let end = end.min(G::end());
+        if start < end {
+            let root = self.root;
+            self.visit_node(memory, root, G::LEVELS - 1, (start, end), &mut visit, &mut free_node);
+        }
+    }
+
+    /// Visits the entries of one node; tells whether the node is empty afterwards.
+    fn visit_node(
+        &mut self,
+        memory: &mut impl TableMemory,
+        node: Pfn,
+        level: u32,
+        (start, end): (Vpn, Vpn),
+        visit: &mut dyn FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
+        free_node: &mut dyn FnMut(Pfn),
+    ) -> bool {
+        let step = G::leaf_pages(level);
+        let mut changed = false;
+        let mut vpn = Vpn(start.0 / step * step);
+        while vpn < end {
+            let addr = Self::entry_addr(node, vpn, level);
+            let next = Vpn(vpn.0 + step);
+            match G::decode(memory.read(addr), level) {
+                Entry::Empty => {}
+                Entry::Leaf(leaf) => match visit(vpn, leaf, level) {
+                    Some(kept) if kept == leaf => {}
+                    Some(kept) => memory.write(addr, G::leaf(kept, level)),
+                    None => {
+                        memory.write(addr, 0);
+                        changed = true;
+                    }
+                },
+                Entry::Table(child) => {
+                    let part = (start.max(vpn), end.min(next));
+                    if self.visit_node(memory, child, level - 1, part, visit, free_node) {
+                        memory.write(addr, 0);
+                        memory.release_frame(child);
+                        free_node(child);
+                        self.nodes -= 1;
+                        changed = true;
+                    }
+                }
+            }
+            vpn = next;
+        }
+        changed && Self::is_empty_node(memory, node, level)
+    }
+
+    fn is_empty_node(memory: &impl TableMemory, node: Pfn, level: u32) -> bool {
+        (0..1 << G::INDEX_BITS)
+            .all(|index: u64| G::decode(memory.read(node.addr().add(8 * index)), level) == Entry::Empty)
+    }
+
+    /// Splits the large page that holds `vpn`, if there is one, into pages of the level below. Returns whether
+    /// it did.
+    ///
+    /// # Errors
+    ///
+    /// [`MapError::OutOfFrames`] if `new_node` has no frame; nothing has changed then.
+    pub fn split(
+        &mut self,
+        memory: &mut impl TableMemory,
+        vpn: Vpn,
+        new_node: impl FnOnce() -> Option<Pfn>,
+    ) -> Result<bool, MapError> {
+        let walk = self.walk(memory, vpn);
+        let WalkEnd::Leaf { leaf, level: level @ 1.. } = walk.end else { return Ok(false) };
+        let below = level - 1;
+        let node = new_node().ok_or(MapError::OutOfFrames { level: below })?;
+        memory.zero_frame(node);
+        for index in 0..1 << G::INDEX_BITS {
+            let piece = Leaf { frame: leaf.frame.add(index * G::leaf_pages(below)), ..leaf };
+            memory.write(node.addr().add(8 * index), G::leaf(piece, below));
+        }
+        memory.write(walk.references[walk.references.len() - 1].addr, G::table(node));
+        self.nodes += 1;
+        Ok(true)
+    }
+
+    /// Whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`, so that such a page
+    /// could be mapped there.
+    pub fn is_vacant(&self, memory: &impl TableMemory, vpn: Vpn, level: u32) -> bool {
+        matches!(self.walk(memory, vpn).end, WalkEnd::Empty { level: at } if at >= level)
+    }
+
+    /// Reads the leaves of base pages `[base, base + leaves.len())` into `leaves`, which lie in one level-0
+    /// node: what a mosaic walk finds in the table of contents. Pages mapped by a larger leaf, and pages that
+    /// are not mapped, become `None`.
+    pub fn leaf_run(
+        &self,
+        memory: &impl TableMemory,
+        last: &WalkReference,
+        base: Vpn,
+        leaves: &mut [Option<Leaf>],
+    ) {
+        let node = Pfn(last.addr.0 >> 12);
+        debug_assert!(last.level == 0 && G::index(base, 0) + leaves.len() as u64 <= 1 << G::INDEX_BITS);
+        for (offset, leaf) in leaves.iter_mut().enumerate() {
+            let addr = Self::entry_addr(node, Vpn(base.0 + offset as u64), 0);
+            *leaf = match G::decode(memory.read(addr), 0) {
+                Entry::Leaf(leaf) => Some(leaf),
+                _ => None,
+            };
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Page-walk caches: the table nodes of recent walks, so that a walk can start in the middle.
+
+use super::{Walk, WalkReference};
+use crate::addr::{Asid, PageSize, Pfn, Vpn};
+use crate::sets::{Replacement, SetArray, ShapeError};
+use crate::tlb::{key, key_asid};
+
+/// Where a walk may start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WalkStart {
+    /// The level of `node`: 0 leaves one reference to make.
+    pub level: u32,
+    /// The table to read first.
+    pub node: Pfn,
+}
+
+/// One small LRU cache for each non-leaf level; all are looked up at once and the deepest hit wins.
+///
+/// A cache for level `l` holds entries of level-`l` tables that point to level `l - 1`, keyed by the bits of the
+/// page number above level `l`'s reach. Large leaves are not held: they belong to the TLB.
+#[derive(Clone, Debug)]
+pub struct WalkCache {
+    /// Deepest level first: element 0 is level 1.
+    levels: Vec<Option<LevelCache>>,
+    index_bits: u32,
+    hits: Vec<u64>,
+    lookups: u64,
+}
+
+#[derive(Clone, Debug)]
+struct LevelCache {
+    keys: SetArray,
+    nodes: Vec<Pfn>,
+}
+
+impl WalkCache {
+    /// Caches with `entries[i]` entries, **root first**: as many as the table has non-leaf levels; 0 leaves a
+    /// level out. `ways` of `None` makes them fully associative.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if a shape is impossible.
+    pub fn new(entries: &[u32], ways: Option<u32>, index_bits: u32) -> Result<Self, ShapeError> {
+        let level = |&entries: &u32| {
+            if entries == 0 {
+                return Ok(None);
+            }
+            let keys = SetArray::new(entries, ways.unwrap_or(entries), Replacement::Lru)?;
+            Ok(Some(LevelCache { keys, nodes: vec![Pfn(0); entries as usize] }))
+        };
+        let levels = entries.iter().rev().map(level).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { hits: vec![0; levels.len()], levels, index_bits, lookups: 0 })
+    }
+
+    fn tag(&self, vpn: Vpn, level: u32) -> u64 {
+        vpn.0 >> (self.index_bits * level)
+    }
+
+    /// Looks up all levels; every hit counts as a use. Returns the deepest.
+    #[inline]
+    pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Option<WalkStart> {
+        self.lookups += 1;
+        let mut deepest = None;
+        for at in 0..self.levels.len() {
+            let level = at as u32 + 1;
+            let tag = self.tag(vpn, level);
+            let Some(cache) = &mut self.levels[at] else { continue };
+            if let Some(slot) = cache.keys.lookup(tag, key(asid, PageSize::Size4K, tag)) {
+                if deepest.is_none() {
+                    deepest = Some(WalkStart { level: level - 1, node: cache.nodes[slot] });
+                    self.hits[at] += 1;
+                }
+            }
+        }
+        deepest
+    }
+
+    /// Takes in the pointers that a walk read.
+    #[inline]
+    pub fn fill(&mut self, asid: Asid, vpn: Vpn, walk: &Walk) {
+        for &WalkReference { level, next, .. } in &walk.references {
+            let Some(node) = next else { continue };
+            let tag = self.tag(vpn, level);
+            let Some(Some(cache)) = self.levels.get_mut(level as usize - 1) else { continue };
+            let key = key(asid, PageSize::Size4K, tag);
+            let slot = match cache.keys.peek(tag, key) {
+                Some(slot) => slot,
+                None => cache.keys.insert(tag, key).slot,
+            };
+            cache.nodes[slot] = node;
+        }
+    }
+
+    /// Forgets an address space, or all: tables were freed, or another space runs.
+    pub fn flush(&mut self, asid: Option<Asid>) {
+        for cache in self.levels.iter_mut().flatten() {
+            cache.keys.retain(|key, _| asid.is_some_and(|asid| key_asid(key) != asid));
+        }
+    }
+
+    /// Look-ups so far.
+    pub fn lookups(&self) -> u64 {
+        self.lookups
+    }
+
+    /// Hits that decided where a walk started, by level: element 0 counts walks left with one reference.
+    pub fn hits(&self) -> &[u64] {
+        &self.hits
+    }
+}

@@ -1,0 +1,170 @@
+//! One TLB array, and the set-associative kind.
+
+use super::{Fill, Lookup, Mosaic, Translation, key, key_asid};
+use crate::addr::{Asid, PageSize, Vpn};
+use crate::sets::{Replacement, SetArray, ShapeError};
+
+/// One array of either kind.
+#[derive(Clone, Debug)]
+pub enum TlbArray {
+    /// One translation an entry.
+    SetAssociative(SetAssociative),
+    /// The translations of several consecutive pages an entry.
+    Mosaic(Mosaic),
+}
+
+impl TlbArray {
+    /// Looks up base page `vpn`; a hit counts as a use.
+    #[inline(always)]
+    pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
+        match self {
+            Self::SetAssociative(array) => array.lookup(asid, vpn),
+            Self::Mosaic(array) => array.lookup(asid, vpn),
+        }
+    }
+
+    /// Whether translations of pages of `size` may stand in it as such.
+    pub fn holds(&self, size: PageSize) -> bool {
+        match self {
+            Self::SetAssociative(array) => array.sizes[size as usize],
+            Self::Mosaic(_) => size == PageSize::Size4K,
+        }
+    }
+
+    /// Brings in what missed.
+    #[inline]
+    pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
+        match self {
+            Self::SetAssociative(array) => array.fill(asid, fill),
+            Self::Mosaic(array) => array.fill(asid, fill),
+        }
+    }
+
+    /// Replaces the translation of `vpn`, if resident, by the same with its dirty bit set.
+    pub fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
+        match self {
+            Self::SetAssociative(array) => array.set_dirty(asid, vpn),
+            Self::Mosaic(array) => array.set_dirty(asid, vpn),
+        }
+    }
+
+    /// Removes the translation of `vpn`, and of the large page that holds it.
+    pub fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
+        match self {
+            Self::SetAssociative(array) => array.invalidate(asid, vpn),
+            Self::Mosaic(array) => array.invalidate(asid, vpn),
+        }
+    }
+
+    /// Removes all translations of an address space, or of all.
+    pub fn flush(&mut self, asid: Option<Asid>) {
+        match self {
+            Self::SetAssociative(array) => array.flush(asid),
+            Self::Mosaic(array) => array.flush(asid),
+        }
+    }
+}
+
+/// A set-associative array for one or several page sizes.
+///
+/// The set is given by the low bits of the page number in units of the page's own size. With several sizes in
+/// one array a look-up probes each size that has an entry, smallest first, as hardware that re-hashes does.
+#[derive(Clone, Debug)]
+pub struct SetAssociative {
+    keys: SetArray,
+    entries: Vec<Translation>,
+    sizes: [bool; 3],
+    resident: [u32; 3],
+}
+
+impl SetAssociative {
+    /// An empty array for the page sizes of `pages`.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape is impossible.
+    pub fn new(
+        entries: u32,
+        ways: u32,
+        replacement: Replacement,
+        pages: &[PageSize],
+    ) -> Result<Self, ShapeError> {
+        let mut sizes = [false; 3];
+        for &size in pages {
+            sizes[size as usize] = true;
+        }
+        Ok(Self {
+            keys: SetArray::new(entries, ways, replacement)?,
+            entries: vec![Translation::default(); entries as usize],
+            sizes,
+            resident: [0; 3],
+        })
+    }
+
+    /// Looks up base page `vpn`; a hit counts as a use.
+    #[inline(always)]
+    pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
+        for size in PageSize::ALL {
+            if self.resident[size as usize] == 0 {
+                continue;
+            }
+            let number = vpn.0 >> size.order();
+            if let Some(slot) = self.keys.lookup(number, key(asid, size, number)) {
+                return Lookup::Hit(self.entries[slot]);
+            }
+        }
+        Lookup::Miss
+    }
+
+    /// Brings in the translation that missed; neighbours are ignored. A page of a size that the array does not
+    /// hold enters chopped into 4 KiB.
+    #[inline]
+    pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
+        let mut translation = fill.translation;
+        if !self.sizes[translation.size() as usize] {
+            translation = translation.chopped(fill.vpn);
+        }
+        let size = translation.size();
+        let number = fill.vpn.0 >> size.order();
+        let key = key(asid, size, number);
+        if let Some(slot) = self.keys.peek(number, key) {
+            self.entries[slot] = translation;
+            return;
+        }
+        let inserted = self.keys.insert(number, key);
+        if inserted.evicted.is_some() {
+            self.resident[self.entries[inserted.slot].size() as usize] -= 1;
+        }
+        self.resident[size as usize] += 1;
+        self.entries[inserted.slot] = translation;
+    }
+
+    fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
+        for size in PageSize::ALL {
+            let number = vpn.0 >> size.order();
+            if let Some(slot) = self.keys.peek(number, key(asid, size, number)) {
+                self.entries[slot] = self.entries[slot].dirtied();
+            }
+        }
+    }
+
+    fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
+        for size in PageSize::ALL {
+            let number = vpn.0 >> size.order();
+            if self.keys.remove(number, key(asid, size, number)).is_some() {
+                self.resident[size as usize] -= 1;
+            }
+        }
+    }
+
+    fn flush(&mut self, asid: Option<Asid>) {
+        let Self { keys, entries, resident, .. } = self;
+        keys.retain(|key, slot| {
+            let keep = asid.is_some_and(|asid| key_asid(key) != asid);
+            if !keep {
+                resident[entries[slot].size() as usize] -= 1;
+            }
+            keep
+        });
+    }
+}

@@ -1,0 +1,180 @@
+//! Translation look-aside buffers.
+//!
+//! A [`TlbArray`] is one physical array: set-associative with one translation an entry ([`SetAssociative`]), or
+//! mosaic with the translations of several consecutive pages an entry ([`Mosaic`]). A [`Tlb`] is one level: the
+//! arrays that are looked up in parallel. [`Tlbs`] is a core's hierarchy.
+
+mod array;
+mod bank;
+mod hierarchy;
+mod mosaic;
+#[allow(unsafe_code)] // The one SIMD file of the crate.
+mod simd;
+
+pub use array::{SetAssociative, TlbArray};
+pub use bank::LruBank;
+pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
+pub use mosaic::Mosaic;
+
+use crate::addr::{Asid, PageSize, Pfn, Vpn};
+
+/// A translation as a TLB entry holds it.
+///
+/// ```text
+///  63              12 11      4  3  2   1..0
+/// +------------------+---------+--+--+------+
+/// |   frame number   |    0    | D| W| size |
+/// +------------------+---------+--+--+------+
+/// ```
+///
+/// `frame` is the first frame of the page of `size`; `W` = stores are allowed; `D` = the page table knows that
+/// the page is dirty.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Translation(u64);
+
+impl Translation {
+    const WRITABLE: u64 = 1 << 2;
+    const DIRTY: u64 = 1 << 3;
+
+    /// A translation to the page of `size` whose first frame is `frame`.
+    #[inline]
+    pub const fn new(frame: Pfn, size: PageSize, writable: bool, dirty: bool) -> Self {
+        Self(frame.0 << 12 | size as u64 | (writable as u64) << 2 | (dirty as u64) << 3)
+    }
+
+    /// The first frame of the page.
+    #[inline]
+    pub const fn frame(self) -> Pfn {
+        Pfn(self.0 >> 12)
+    }
+
+    /// The page's size.
+    #[inline]
+    pub const fn size(self) -> PageSize {
+        match self.0 & 3 {
+            0 => PageSize::Size4K,
+            1 => PageSize::Size2M,
+            _ => PageSize::Size1G,
+        }
+    }
+
+    /// Whether stores are allowed.
+    #[inline]
+    pub const fn is_writable(self) -> bool {
+        self.0 & Self::WRITABLE != 0
+    }
+
+    /// Whether a store needs no dirty-bit update.
+    #[inline]
+    pub const fn is_dirty(self) -> bool {
+        self.0 & Self::DIRTY != 0
+    }
+
+    /// The same translation of a page known to be dirty.
+    #[inline]
+    pub const fn dirtied(self) -> Self {
+        Self(self.0 | Self::DIRTY)
+    }
+
+    /// The frame of base page `vpn`, which lies in this page.
+    #[inline]
+    pub const fn frame_of(self, vpn: Vpn) -> Pfn {
+        Pfn(self.frame().0 + (vpn.0 & (self.size().base_pages() - 1)))
+    }
+
+    /// The translation of base page `vpn` alone: a large page chopped into its 4 KiB pieces.
+    #[inline]
+    pub const fn chopped(self, vpn: Vpn) -> Self {
+        Self::new(self.frame_of(vpn), PageSize::Size4K, self.is_writable(), self.is_dirty())
+    }
+}
+
+impl std::fmt::Debug for Translation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let flags = [(self.is_writable(), " W"), (self.is_dirty(), " D")];
+        write!(f, "{} at {:?}", self.size(), self.frame())?;
+        flags.iter().filter(|(set, _)| *set).try_for_each(|(_, flag)| f.write_str(flag))
+    }
+}
+
+/// What a walk or a lower level brings for a fill: the translation that was asked for and, for mosaic entries,
+/// those of its neighbours.
+#[derive(Clone, Copy, Debug)]
+pub struct Fill<'a> {
+    /// The page that missed.
+    pub vpn: Vpn,
+    /// Its translation.
+    pub translation: Translation,
+    /// The aligned run of base pages around `vpn` that came along, starting at `cluster_base`; 0 = not present.
+    /// Empty if only `vpn` itself came.
+    pub cluster: &'a [u64],
+    /// The first page of `cluster`.
+    pub cluster_base: Vpn,
+}
+
+impl<'a> Fill<'a> {
+    /// A fill with the one translation.
+    #[inline]
+    pub fn single(vpn: Vpn, translation: Translation) -> Self {
+        Self { vpn, translation, cluster: &[], cluster_base: vpn }
+    }
+
+    /// What the fill knows of base page `vpn`.
+    #[inline]
+    pub(crate) fn of(&self, vpn: Vpn) -> Option<Translation> {
+        if vpn == self.vpn {
+            return Some(self.translation.chopped(vpn));
+        }
+        if self.translation.size() != PageSize::Size4K
+            && vpn.align_down(self.translation.size()) == self.vpn.align_down(self.translation.size())
+        {
+            return Some(self.translation.chopped(vpn));
+        }
+        let word = *self.cluster.get(vpn.0.wrapping_sub(self.cluster_base.0) as usize)?;
+        (word != 0).then_some(Translation(word))
+    }
+}
+
+impl Translation {
+    /// As a word of [`Fill::cluster`]; never 0, because frame 0 holds no page.
+    #[inline]
+    pub const fn to_word(self) -> u64 {
+        self.0
+    }
+}
+
+/// A look-up's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The translation is here.
+    Hit(Translation),
+    /// A mosaic entry for the page's run is here, but this page was not present when it was filled.
+    SubEntryMiss,
+    /// Nothing is here.
+    Miss,
+}
+
+/// Packs what identifies an entry into a key of [`SetArray`](crate::sets::SetArray).
+///
+/// ```text
+///  55  54 53        42 41                         0
+/// +------+------------+----------------------------+
+/// | size |    asid    | page number in that size   |
+/// +------+------------+----------------------------+
+/// ```
+///
+/// 12 bits of address-space identifier, as in x86-64; 42 bits of page number reach 54-bit addresses.
+#[inline]
+pub(crate) fn key(asid: Asid, size: PageSize, number: u64) -> u64 {
+    debug_assert!(asid.0 < 1 << 12 && number < 1 << 42, "{asid:?} or page number {number:#x} is too large");
+    (size as u64) << 54 | u64::from(asid.0) << 42 | number
+}
+
+/// The address space of a [`key`].
+#[inline]
+pub(crate) fn key_asid(key: u64) -> Asid {
+    Asid((key >> 42 & 0xfff) as u16)
+}
+
+#[cfg(test)]
+mod tests;

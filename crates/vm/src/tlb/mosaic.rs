@@ -1,0 +1,138 @@
+//! The mosaic TLB: an entry holds the translations of `arity` consecutive base pages that lie anywhere.
+//!
+//! J. Han et al., "Mosaic Pages: Big TLB Reach With Small Pages", IEEE Micro 2024. The counting rules are those
+//! of the authors' simulator: a fill brings in every page of the run that is mapped at that time; a page of the
+//! run that is mapped later misses once and is then added in place, without a new entry and without an
+//! eviction.
+
+use super::{Fill, Lookup, Translation, key, key_asid};
+use crate::addr::{Asid, PAGE_SHIFT, PageSize, Vpn};
+use crate::sets::{Replacement, SetArray, ShapeError};
+
+/// The largest arity: one valid bit for each page in a word.
+pub const MAX_ARITY: u32 = 64;
+
+/// A mosaic array.
+///
+/// ```text
+/// virtual address  | tag            | set          | offset in run | byte in page |
+///                                    from bit 12 + log2 arity        12            0
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mosaic {
+    keys: SetArray,
+    /// By slot: which pages of the run are present.
+    valid: Vec<u64>,
+    /// By slot and offset in the run: the translations.
+    pages: Vec<Translation>,
+    arity_log2: u32,
+}
+
+impl Mosaic {
+    /// An empty array of `entries` runs of `arity` pages.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape is impossible.
+    ///
+    /// # Panics
+    ///
+    /// If the arity is not a power of two from 1 to 64.
+    pub fn new(entries: u32, ways: u32, replacement: Replacement, arity: u32) -> Result<Self, ShapeError> {
+        assert!(
+            arity.is_power_of_two() && arity <= MAX_ARITY,
+            "arity {arity} is not a power of two up to 64"
+        );
+        Ok(Self {
+            keys: SetArray::new(entries, ways, replacement)?,
+            valid: vec![0; entries as usize],
+            pages: vec![Translation::default(); (entries * arity) as usize],
+            arity_log2: arity.trailing_zeros(),
+        })
+    }
+
+    /// Base pages per entry.
+    #[inline]
+    pub fn arity(&self) -> u64 {
+        1 << self.arity_log2
+    }
+
+    /// The bits of a virtual address below the tag and set.
+    pub fn run_shift(&self) -> u32 {
+        PAGE_SHIFT + self.arity_log2
+    }
+
+    #[inline]
+    fn split(&self, vpn: Vpn) -> (u64, usize) {
+        (vpn.0 >> self.arity_log2, (vpn.0 & (self.arity() - 1)) as usize)
+    }
+
+    /// Looks up base page `vpn`. Finding its run counts as a use even if the page itself is not valid.
+    #[inline(always)]
+    pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
+        let (run, offset) = self.split(vpn);
+        match self.keys.lookup(run, key(asid, PageSize::Size4K, run)) {
+            None => Lookup::Miss,
+            Some(slot) if self.valid[slot] >> offset & 1 == 0 => Lookup::SubEntryMiss,
+            Some(slot) => Lookup::Hit(self.pages[(slot << self.arity_log2) + offset]),
+        }
+    }
+
+    /// Brings in a page. If its run is resident only this page becomes valid; otherwise the run enters with
+    /// every page of it that the fill knows to be mapped.
+    pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
+        let (run, offset) = self.split(fill.vpn);
+        let key = key(asid, PageSize::Size4K, run);
+        if let Some(slot) = self.keys.peek(run, key) {
+            self.valid[slot] |= 1 << offset;
+            self.pages[(slot << self.arity_log2) + offset] = fill.translation.chopped(fill.vpn);
+            return;
+        }
+        let slot = self.keys.insert(run, key).slot;
+        let base = run << self.arity_log2;
+        let mut valid = 0;
+        for offset in 0..self.arity() {
+            if let Some(translation) = fill.of(Vpn(base + offset)) {
+                valid |= 1 << offset;
+                self.pages[(slot << self.arity_log2) + offset as usize] = translation;
+            }
+        }
+        self.valid[slot] = valid;
+    }
+
+    /// The resident run around `vpn` as a cluster for filling a nearer level: appended to `cluster`, 0 for a
+    /// page that is not valid. Returns the run's first page.
+    pub fn cluster(&self, asid: Asid, vpn: Vpn, cluster: &mut Vec<u64>) -> Option<Vpn> {
+        let (run, _) = self.split(vpn);
+        let slot = self.keys.peek(run, key(asid, PageSize::Size4K, run))?;
+        let first = slot << self.arity_log2;
+        cluster.extend((0..self.arity() as usize).map(|offset| {
+            if self.valid[slot] >> offset & 1 == 0 { 0 } else { self.pages[first + offset].to_word() }
+        }));
+        Some(Vpn(run << self.arity_log2))
+    }
+
+    pub(super) fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
+        let (run, offset) = self.split(vpn);
+        if let Some(slot) = self.keys.peek(run, key(asid, PageSize::Size4K, run)) {
+            let page = &mut self.pages[(slot << self.arity_log2) + offset];
+            *page = page.dirtied();
+        }
+    }
+
+    /// Clears one page's valid bit; the entry is freed when none is left.
+    pub(super) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
+        let (run, offset) = self.split(vpn);
+        let key = key(asid, PageSize::Size4K, run);
+        if let Some(slot) = self.keys.peek(run, key) {
+            self.valid[slot] &= !(1 << offset);
+            if self.valid[slot] == 0 {
+                self.keys.remove(run, key);
+            }
+        }
+    }
+
+    pub(super) fn flush(&mut self, asid: Option<Asid>) {
+        self.keys.retain(|key, _| asid.is_some_and(|asid| key_asid(key) != asid));
+    }
+}

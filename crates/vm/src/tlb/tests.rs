@@ -1,0 +1,283 @@
+//! TLBs against naive models, closed forms and the counting rules of the Mosaic paper.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::sets::Replacement;
+
+const ASID: Asid = Asid(1);
+
+/// A page table with every page of `present` mapped to some frame.
+struct Pages {
+    present: BTreeSet<u64>,
+}
+
+impl Pages {
+    fn translation(vpn: u64) -> Translation {
+        Translation::new(Pfn(vpn * 7 % 1_000_003 + 1), PageSize::Size4K, true, false)
+    }
+
+    /// Looks up, and on a miss fills with all present neighbours of a run of `cluster` pages. First touch maps.
+    fn access(&mut self, tlbs: &mut Tlbs, vpn: u64, cluster: u64) -> bool {
+        if let Some(hit) = tlbs.lookup(ASID, Vpn(vpn)) {
+            assert_eq!(hit.translation, Self::translation(vpn), "page {vpn:#x}");
+            return true;
+        }
+        self.present.insert(vpn);
+        let base = vpn & !(cluster - 1);
+        let words: Vec<u64> = (base..base + cluster)
+            .map(|v| if self.present.contains(&v) { Self::translation(v).to_word() } else { 0 })
+            .collect();
+        let fill = Fill {
+            vpn: Vpn(vpn),
+            translation: Self::translation(vpn),
+            cluster: &words,
+            cluster_base: Vpn(base),
+        };
+        tlbs.fill(ASID, &fill);
+        false
+    }
+}
+
+fn mosaic(entries: u32, ways: u32, arity: u32) -> Tlbs {
+    let array = Mosaic::new(entries, ways, Replacement::Lru, arity).unwrap();
+    Tlbs::new(vec![Tlb::new(vec![TlbArray::Mosaic(array)])])
+}
+
+fn plain(entries: u32, ways: u32) -> Tlbs {
+    let array = SetAssociative::new(entries, ways, Replacement::Lru, &[PageSize::Size4K]).unwrap();
+    Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])])
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 as u128 * bound as u128) >> 64) as u64
+    }
+}
+
+/// The naive mosaic TLB: a list of (run, valid pages) a set, newest first.
+struct NaiveMosaic {
+    sets: Vec<Vec<(u64, BTreeSet<u64>)>>,
+    ways: usize,
+    arity: u64,
+    present: BTreeSet<u64>,
+}
+
+impl NaiveMosaic {
+    fn access(&mut self, vpn: u64) -> bool {
+        let run = vpn / self.arity;
+        let count = self.sets.len() as u64;
+        let set = &mut self.sets[(run % count) as usize];
+        self.present.insert(vpn);
+        if let Some(place) = set.iter().position(|(r, _)| *r == run) {
+            let mut entry = set.remove(place);
+            let hit = !entry.1.insert(vpn);
+            set.insert(0, entry);
+            return hit;
+        }
+        let valid = self.present.range(run * self.arity..(run + 1) * self.arity).copied().collect();
+        set.insert(0, (run, valid));
+        set.truncate(self.ways);
+        false
+    }
+}
+
+#[test]
+fn misses_equal_the_naive_list_reference_by_reference() {
+    for arity in [1, 2, 4, 8, 16, 32, 64] {
+        for (entries, ways) in [(64, 1), (64, 4), (96, 6), (128, 128)] {
+            let mut tlbs = mosaic(entries, ways, arity);
+            let mut pages = Pages { present: BTreeSet::new() };
+            let mut naive = NaiveMosaic {
+                sets: vec![vec![]; (entries / ways) as usize],
+                ways: ways as usize,
+                arity: arity.into(),
+                present: BTreeSet::new(),
+            };
+            let mut random = Random(77);
+            for step in 0..30_000u64 {
+                // A mixture of a moving window and far jumps.
+                let vpn =
+                    if random.below(3) == 0 { random.below(20_000) } else { step / 16 + random.below(64) };
+                let hit = pages.access(&mut tlbs, vpn, arity.into());
+                assert_eq!(hit, naive.access(vpn), "arity {arity}, {entries}/{ways}, step {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arity_one_is_a_plain_tlb() {
+    let (mut a, mut b) = (mosaic(256, 8, 1), plain(256, 8));
+    let mut pages = Pages { present: BTreeSet::new() };
+    let mut random = Random(3);
+    for _ in 0..50_000 {
+        let vpn = random.below(1_000);
+        assert_eq!(pages.access(&mut a, vpn, 1), pages.access(&mut b, vpn, 1));
+    }
+}
+
+#[test]
+fn a_uniform_stream_misses_at_the_closed_form() {
+    // All pages are touched once beforehand, so that no first-touch miss is counted.
+    const PAGES: u64 = 200_000;
+    for arity in [1u32, 4, 8, 16, 32, 64] {
+        let mut tlbs = mosaic(1024, 1024, arity);
+        let mut pages = Pages { present: (0..PAGES).collect() };
+        let mut random = Random(11);
+        for _ in 0..40_000 {
+            pages.access(&mut tlbs, random.below(PAGES), arity.into());
+        }
+        let before = tlbs.counts()[0].misses;
+        const COUNTED: u64 = 400_000;
+        for _ in 0..COUNTED {
+            pages.access(&mut tlbs, random.below(PAGES), arity.into());
+        }
+        let rate = (tlbs.counts()[0].misses - before) as f64 / COUNTED as f64;
+        let expected = 1.0 - 1024.0 * f64::from(arity) / PAGES as f64;
+        assert!((rate - expected).abs() < 0.002, "arity {arity}: {rate} against {expected}");
+    }
+}
+
+#[test]
+fn a_first_touch_pass_misses_on_every_page_at_every_arity() {
+    for arity in [1, 4, 8, 16, 32, 64] {
+        let mut tlbs = mosaic(1024, 8, arity);
+        let mut pages = Pages { present: BTreeSet::new() };
+        for vpn in 5_000..15_000 {
+            for _ in 0..3 {
+                pages.access(&mut tlbs, vpn, arity.into());
+            }
+        }
+        assert_eq!(tlbs.counts()[0].misses, 10_000, "arity {arity}");
+        assert_eq!(tlbs.counts()[0].hits, 20_000);
+    }
+}
+
+#[test]
+fn misses_never_increase_with_arity_or_with_size_when_fully_associative() {
+    let stream: Vec<u64> = {
+        let mut random = Random(5);
+        (0..60_000u64).map(|i| if i % 2 == 0 { random.below(4_000) } else { i / 32 % 2_500 }).collect()
+    };
+    let misses = |entries: u32, arity: u32| {
+        let mut tlbs = mosaic(entries, entries, arity);
+        let mut pages = Pages { present: BTreeSet::new() };
+        stream.iter().filter(|&&vpn| !pages.access(&mut tlbs, vpn, arity.into())).count()
+    };
+    for entries in [64, 300, 1024] {
+        let by_arity: Vec<_> = [1, 2, 4, 8, 16, 32, 64].map(|arity| misses(entries, arity)).into();
+        assert!(by_arity.is_sorted_by(|a, b| a >= b), "{entries} entries: {by_arity:?}");
+    }
+    for arity in [1, 8] {
+        let by_size: Vec<_> = [16, 65, 256, 300, 1024].map(|entries| misses(entries, arity)).into();
+        assert!(by_size.is_sorted_by(|a, b| a >= b), "arity {arity}: {by_size:?}");
+    }
+}
+
+#[test]
+fn invalidating_one_page_leaves_its_run_and_frees_an_empty_entry() {
+    let mut tlbs = mosaic(8, 8, 4);
+    let mut pages = Pages { present: (0..8).collect() };
+    pages.access(&mut tlbs, 1, 4);
+    tlbs.invalidate(ASID, Vpn(2));
+    assert!(tlbs.lookup(ASID, Vpn(3)).is_some());
+    assert!(tlbs.lookup(ASID, Vpn(2)).is_none());
+    assert_eq!(tlbs.counts()[0].sub_entry_misses, 1);
+    for vpn in [0, 1, 3] {
+        tlbs.invalidate(ASID, Vpn(vpn));
+    }
+    assert!(tlbs.lookup(ASID, Vpn(1)).is_none());
+    assert_eq!(tlbs.counts()[0].sub_entry_misses, 1, "the entry is gone, so this is a whole miss");
+}
+
+#[test]
+fn address_spaces_do_not_see_each_other() {
+    let mut tlbs = plain(64, 4);
+    tlbs.fill(Asid(1), &Fill::single(Vpn(9), Pages::translation(9)));
+    assert!(tlbs.lookup(Asid(2), Vpn(9)).is_none());
+    tlbs.fill(Asid(2), &Fill::single(Vpn(9), Pages::translation(10)));
+    tlbs.flush(Some(Asid(1)));
+    assert!(tlbs.lookup(Asid(1), Vpn(9)).is_none());
+    assert_eq!(tlbs.lookup(Asid(2), Vpn(9)).unwrap().translation, Pages::translation(10));
+}
+
+#[test]
+fn one_array_holds_several_page_sizes() {
+    let sizes = [PageSize::Size4K, PageSize::Size2M];
+    let array = SetAssociative::new(16, 4, Replacement::Lru, &sizes).unwrap();
+    let mut tlbs = Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])]);
+    let huge = Translation::new(Pfn(512), PageSize::Size2M, true, false);
+    tlbs.fill(ASID, &Fill::single(Vpn(1024 + 77), huge));
+    tlbs.fill(ASID, &Fill::single(Vpn(5), Pages::translation(5)));
+    let hit = tlbs.lookup(ASID, Vpn(1024 + 3)).unwrap();
+    assert_eq!(hit.translation.frame_of(Vpn(1024 + 3)), Pfn(515));
+    // A 1 GiB page has no array of its own: it enters as one 4 KiB piece.
+    let giant = Translation::new(Pfn(1 << 18), PageSize::Size1G, true, false);
+    tlbs.fill(ASID, &Fill::single(Vpn((5 << 18) + 9), giant));
+    assert_eq!(tlbs.lookup(ASID, Vpn((5 << 18) + 9)).unwrap().translation.frame(), Pfn((1 << 18) + 9));
+    assert!(tlbs.lookup(ASID, Vpn((5 << 18) + 10)).is_none());
+}
+
+#[test]
+fn a_mosaic_array_chops_large_pages_unless_another_array_holds_them() {
+    let huge = Translation::new(Pfn(1024), PageSize::Size2M, false, false);
+    let mut chopping = mosaic(16, 4, 8);
+    chopping.fill(ASID, &Fill::single(Vpn(512 + 9), huge));
+    for vpn in 512 + 8..512 + 16 {
+        let hit = chopping.lookup(ASID, Vpn(vpn)).unwrap();
+        assert_eq!(hit.translation.frame_of(Vpn(vpn)), Pfn(1024 + vpn - 512));
+    }
+    assert!(chopping.lookup(ASID, Vpn(512 + 16)).is_none());
+
+    let small = Mosaic::new(16, 4, Replacement::Lru, 8).unwrap();
+    let large = SetAssociative::new(4, 4, Replacement::Lru, &[PageSize::Size2M]).unwrap();
+    let mut split = Tlbs::new(vec![Tlb::new(vec![TlbArray::Mosaic(small), TlbArray::SetAssociative(large)])]);
+    split.fill(ASID, &Fill::single(Vpn(512 + 9), huge));
+    assert!(split.lookup(ASID, Vpn(512 + 400)).is_some());
+}
+
+#[test]
+fn a_second_level_hit_refills_the_whole_run_above() {
+    let level =
+        |entries| Tlb::new(vec![TlbArray::Mosaic(Mosaic::new(entries, 4, Replacement::Lru, 4).unwrap())]);
+    let mut tlbs = Tlbs::new(vec![level(4), level(64)]);
+    let mut pages = Pages { present: (0..400).collect() };
+    for vpn in (0..200).step_by(4) {
+        pages.access(&mut tlbs, vpn, 4);
+    }
+    let hit = tlbs.lookup(ASID, Vpn(150)).expect("the second level holds the run");
+    assert_eq!(hit.level, 1);
+    assert_eq!(tlbs.lookup(ASID, Vpn(149)).unwrap().level, 0);
+}
+
+#[test]
+fn the_bank_equals_eight_separate_tlbs_and_its_scalar_twin() {
+    let mut bank = LruBank::new();
+    let mut scalar = LruBank::scalar();
+    let mut tlbs: Vec<_> = (0..8).map(|k| plain(128 << k, 8)).collect();
+    let mut random = Random(21);
+    let stream: Vec<Vpn> = (0..120_000u64)
+        .map(|i| {
+            let far = [0x5_5555_5000, 0x7_ffff_0000, 0x7_f123_0000][random.below(3) as usize];
+            Vpn(far + if random.below(2) == 0 { random.below(3_000) } else { i / 8 % 9_000 })
+        })
+        .collect();
+    bank.access(stream.iter().copied());
+    scalar.access(stream.iter().copied());
+    let curve = bank.curve();
+    assert_eq!(curve, scalar.curve());
+    for (tlb, (entries, misses)) in tlbs.iter_mut().zip(curve) {
+        let mut pages = Pages { present: BTreeSet::new() };
+        for vpn in &stream {
+            pages.access(tlb, vpn.0, 1);
+        }
+        assert_eq!(tlb.counts()[0].misses, misses, "{entries} entries");
+    }
+    assert!(curve.is_sorted_by(|a, b| a.1 >= b.1));
+}

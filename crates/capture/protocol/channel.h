@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The protocol between a capture front-end and the pagewalk command.
+ *
+ * One SOCK_SEQPACKET socket is inherited by every process of the observed program. A message is one packet, so
+ * messages of several processes and threads never mix, and their order on the socket is the order of sending.
+ *
+ *   message = header (32 bytes), then `payload_bytes` of 64-bit words, all little-endian
+ *
+ * `src/protocol.rs` is the other end; the two files change together, with PW_VERSION.
+ */
+#ifndef PAGEWALK_CHANNEL_H
+#define PAGEWALK_CHANNEL_H
+
+#include <stdint.h>
+
+#define PW_MAGIC 0x4b575750u /* "PWWK" in memory */
+#define PW_VERSION 1u
+
+struct pw_header {
+   uint32_t magic;
+   uint16_t version;
+   uint16_t kind;          /* enum pw_kind */
+   uint32_t pid;           /* the sending process */
+   uint32_t thread;        /* the thread it speaks of, 1 for the first of its process */
+   uint32_t payload_bytes; /* a multiple of 8 */
+   uint32_t zero;
+   uint64_t instructions;  /* executed since the process' last message that carried a count; 0 if not counted */
+};
+
+enum pw_kind {
+   PW_START = 1,       /* a program begins in this process. Payload: none */
+   PW_RECORDS = 2,     /* accesses of one thread, in order, 8 bytes each */
+   PW_THREAD_END = 3,  /* the thread ended. No payload */
+   PW_FORK = 4,        /* the process is about to fork: { ticket } */
+   PW_FORK_FAILED = 5, /* it did not work out: { ticket } */
+   PW_FORK_CHILD = 6,  /* first message of the child: { pid of the parent, ticket } */
+   PW_END = 7,         /* the process ended. No payload */
+   PW_MAP = 8,         /* { start, bytes, PROT_ bits, MAP_ bits } */
+   PW_UNMAP = 9,       /* { start, bytes } */
+   PW_PROTECT = 10,    /* { start, bytes, PROT_ bits } */
+   PW_ADVISE = 11,     /* { start, bytes, MADV_ number } */
+   PW_REMAP = 12,      /* { old start, old bytes, new start, new bytes, MREMAP_ bits } */
+   PW_BREAK = 13,      /* { start of the heap segment, its end } */
+};
+
+/* A record, as in crates/trace/src/event.rs: address, log2(size) from bit 48, write flag in bit 51; 0 = none. */
+#define PW_RECORD_SIZE_SHIFT 48
+#define PW_RECORD_WRITE (1ull << 51)
+#define PW_RECORDS_PER_MESSAGE 8192u
+#define PW_RECORD_BYTES_MAX 64u
+
+/* log2 of the size, rounded up to a power of two. */
+static inline uint64_t pw_size_log2(uint32_t bytes)
+{
+   uint64_t log2 = 0;
+   while ((1u << log2) < bytes && log2 < 6)
+      log2++;
+   return log2;
+}
+
+/* Everything of a record but the address. */
+static inline uint64_t pw_record_tag(uint32_t bytes, int is_write)
+{
+   return pw_size_log2(bytes) << PW_RECORD_SIZE_SHIFT | (is_write ? PW_RECORD_WRITE : 0);
+}
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What a block of the program becomes.
+ *
+ * Every data access turns into one plain store of its record at cursor + 8k, k being the number of records of the
+ * block so far. No helper is called per access: one guarded call at the entry empties the buffer when it is due,
+ * and each exit of the block writes the cursor and the instruction count back. The record of an access follows
+ * the access, so a block that faults commits nothing.
+ */
+#include "pagewalk.h"
+
+#include "pub_tool_libcassert.h"
+#include "pub_tool_machine.h"
+
+typedef struct {
+   IRSB *out;
+   IRTemp state;     /* pw_state at entry */
+   IRTemp cursor;    /* its upper half; IRTemp_INVALID in a block without accesses */
+   UInt records;     /* so far */
+   UInt instructions;
+   ULong committed;  /* what the last commit added to pw_state */
+} Block;
+
+static IRExpr *constant(ULong value)
+{
+   return IRExpr_Const(IRConst_U64(value));
+}
+
+static IRTemp assign(Block *block, IRType type, IRExpr *value)
+{
+   IRTemp temp = newIRTemp(block->out->tyenv, type);
+   addStmtToIRSB(block->out, IRStmt_WrTmp(temp, value));
+   return temp;
+}
+
+static IRExpr *temp(IRTemp t)
+{
+   return IRExpr_RdTmp(t);
+}
+
+/* The program is little-endian amd64, as is the tool. */
+static IRExpr *load_own(IRType type, const void *from)
+{
+   return IRExpr_Load(Iend_LE, type, constant((Addr)from));
+}
+
+/* if (cursor >= limit) pw_flush(); */
+static void entry(Block *block, Bool has_accesses)
+{
+   if (has_accesses) {
+      IRTemp fill = assign(block, Ity_I32, load_own(Ity_I32, (const UChar *)&pw_state + 4));
+      IRExpr *limit = IRExpr_Const(IRConst_U32((UInt)(Addr)(pw_buffer + PW_BUFFER_RECORDS)));
+      IRTemp full = assign(block, Ity_I1, IRExpr_Binop(Iop_CmpLE32U, limit, temp(fill)));
+      IRDirty *call = unsafeIRDirty_0_N(0, "pw_flush", VG_(fnptr_to_fnentry)(&pw_flush), mkIRExprVec_0());
+      call->guard = temp(full);
+      addStmtToIRSB(block->out, IRStmt_Dirty(call));
+   }
+   block->state = assign(block, Ity_I64, load_own(Ity_I64, &pw_state));
+   block->cursor = has_accesses
+      ? assign(block, Ity_I64, IRExpr_Binop(Iop_Shr64, temp(block->state), IRExpr_Const(IRConst_U8(32))))
+      : IRTemp_INVALID;
+}
+
+/* Writes cursor and count back; needed before every statement that may leave the block. */
+static void commit(Block *block)
+{
+   ULong delta = (ULong)block->records * 8 << 32 | block->instructions;
+   if (delta == block->committed)
+      return;
+   block->committed = delta;
+   IRTemp next = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(block->state), constant(delta)));
+   addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, constant((Addr)&pw_state), temp(next)));
+}
+
+/* One record; with a guard, the record is 0 (no access) where the guard is false. */
+static void record(Block *block, IRExpr *addr, UInt bytes, Bool is_write, IRExpr *guard)
+{
+   tl_assert(block->cursor != IRTemp_INVALID);
+   tl_assert(bytes >= 1 && bytes <= PW_RECORD_BYTES_MAX);
+   tl_assert(block->records < PW_SLACK);
+   IRTemp word = assign(block, Ity_I64, IRExpr_Binop(Iop_Or64, addr, constant(pw_record_tag(bytes, is_write))));
+   if (guard)
+      word = assign(block, Ity_I64, IRExpr_ITE(guard, temp(word), constant(0)));
+   IRTemp place = block->records == 0
+      ? block->cursor
+      : assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(block->cursor), constant(8ull * block->records)));
+   addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, temp(place), temp(word)));
+   block->records++;
+}
+
+/* An effect of a helper over a range: 64-byte pieces, then the rest. */
+static void record_range(Block *block, IRExpr *addr, UInt bytes, Bool is_write, IRExpr *guard)
+{
+   for (UInt done = 0; done < bytes; done += PW_RECORD_BYTES_MAX) {
+      UInt piece = bytes - done < PW_RECORD_BYTES_MAX ? bytes - done : PW_RECORD_BYTES_MAX;
+      IRExpr *at = addr;
+      if (done > 0)
+         at = temp(assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, addr, constant(done))));
+      record(block, at, piece, is_write, guard);
+   }
+}
+
+static IRExpr *guard_or_null(IRExpr *guard)
+{
+   Bool always = guard->tag == Iex_Const && guard->Iex.Const.con->Ico.U1;
+   return always ? NULL : guard;
+}
+
+static UInt load_guarded_bytes(const IRLoadG *load)
+{
+   IRType result = Ity_INVALID, loaded = Ity_INVALID;
+   typeOfIRLoadGOp(load->cvt, &result, &loaded);
+   return sizeofIRType(loaded);
+}
+
+static void record_dirty(Block *block, const IRDirty *call)
+{
+   IRExpr *guard = guard_or_null(call->guard);
+   if (call->mFx == Ifx_Read || call->mFx == Ifx_Modify)
+      record_range(block, call->mAddr, call->mSize, False, guard);
+   if (call->mFx == Ifx_Write || call->mFx == Ifx_Modify)
+      record_range(block, call->mAddr, call->mSize, True, guard);
+}
+
+/* A compare-and-swap reads and writes its whole operand, whatever the outcome: so does the processor. */
+static void record_cas(Block *block, const IRCAS *cas)
+{
+   UInt bytes = sizeofIRType(typeOfIRExpr(block->out->tyenv, cas->dataLo));
+   if (cas->dataHi)
+      bytes *= 2;
+   record(block, cas->addr, bytes, False, NULL);
+   record(block, cas->addr, bytes, True, NULL);
+}
+
+static Bool is_access(const IRStmt *stmt)
+{
+   switch (stmt->tag) {
+   case Ist_WrTmp:
+      return stmt->Ist.WrTmp.data->tag == Iex_Load;
+   case Ist_Dirty:
+      return stmt->Ist.Dirty.details->mFx != Ifx_None;
+   case Ist_Store:
+   case Ist_StoreG:
+   case Ist_LoadG:
+   case Ist_CAS:
+      return True;
+   default:
+      return False;
+   }
+}
+
+/* The statement itself, then the records of its accesses. */
+static void statement(Block *block, IRStmt *stmt)
+{
+   IRTypeEnv *types = block->out->tyenv;
+   if (stmt->tag == Ist_Exit)
+      commit(block);
+   addStmtToIRSB(block->out, stmt);
+   switch (stmt->tag) {
+   case Ist_IMark:
+      block->instructions++;
+      break;
+   case Ist_WrTmp:
+      if (stmt->Ist.WrTmp.data->tag == Iex_Load) {
+         const IRExpr *load = stmt->Ist.WrTmp.data;
+         record(block, load->Iex.Load.addr, sizeofIRType(load->Iex.Load.ty), False, NULL);
+      }
+      break;
+   case Ist_Store: {
+      UInt bytes = sizeofIRType(typeOfIRExpr(types, stmt->Ist.Store.data));
+      record(block, stmt->Ist.Store.addr, bytes, True, NULL);
+      break;
+   }
+   case Ist_LoadG: {
+      const IRLoadG *load = stmt->Ist.LoadG.details;
+      record(block, load->addr, load_guarded_bytes(load), False, guard_or_null(load->guard));
+      break;
+   }
+   case Ist_StoreG: {
+      const IRStoreG *store = stmt->Ist.StoreG.details;
+      UInt bytes = sizeofIRType(typeOfIRExpr(types, store->data));
+      record(block, store->addr, bytes, True, guard_or_null(store->guard));
+      break;
+   }
+   case Ist_CAS:
+      record_cas(block, stmt->Ist.CAS.details);
+      break;
+   case Ist_Dirty:
+      record_dirty(block, stmt->Ist.Dirty.details);
+      break;
+   case Ist_LLSC:
+      VG_(tool_panic)("pagewalk: load-linked on amd64");
+   default:
+      break;
+   }
+}
+
+IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout, const VexGuestExtents *extents,
+                    const VexArchInfo *archinfo_host, IRType guest_word, IRType host_word)
+{
+   tl_assert(guest_word == Ity_I64 && host_word == Ity_I64);
+   Block block = { .out = deepCopyIRSBExceptStmts(in), .committed = 0 };
+   Int i = 0;
+   /* What precedes the first instruction mark is Valgrind's own and stays as it is. */
+   while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
+      addStmtToIRSB(block.out, in->stmts[i++]);
+   Bool has_accesses = False;
+   for (Int j = i; j < in->stmts_used; j++)
+      has_accesses |= is_access(in->stmts[j]);
+   entry(&block, has_accesses);
+   for (; i < in->stmts_used; i++)
+      if (in->stmts[i]->tag != Ist_NoOp)
+         statement(&block, in->stmts[i]);
+   commit(&block);
+   return block.out;
+}

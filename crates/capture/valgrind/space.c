@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Address-space events: what the program finds mapped when it starts, and every system call that changes it.
+ *
+ * Only the program's own mappings are reported; Valgrind's live in the same address space but are no business of
+ * a memory system under study. Lengths go out as the program gave them; rounding to pages is the reader's work.
+ */
+#include "pagewalk.h"
+
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+#define CLIENT_SEGMENTS (SkFileC | SkAnonC | SkShmC)
+
+/* The lowest announced address of the main thread's stack and an address that stays inside it. */
+static Addr stack_low, stack_inside;
+/* The heap segment, once the program has asked for it. */
+static Addr heap_start, heap_end;
+/* What shmdt will detach: looked up before the call, because afterwards it is gone. */
+static Addr detach_start;
+static SizeT detach_bytes;
+
+static UWord protection_bits(const NSegment *segment)
+{
+   return (segment->hasR ? VKI_PROT_READ : 0) | (segment->hasW ? VKI_PROT_WRITE : 0)
+      | (segment->hasX ? VKI_PROT_EXEC : 0);
+}
+
+static void send_map(Addr start, SizeT bytes, UWord protection, UWord flags)
+{
+   ULong payload[4] = { start, bytes, protection, flags };
+   pw_send(PW_MAP, payload, 4);
+}
+
+static void send_segment(const NSegment *segment)
+{
+   UWord flags = segment->kind == SkShmC ? VKI_MAP_SHARED | VKI_MAP_ANONYMOUS
+      : segment->kind == SkFileC         ? VKI_MAP_PRIVATE
+                                         : VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS;
+   send_map(segment->start, segment->end + 1 - segment->start, protection_bits(segment), flags);
+}
+
+/* Valgrind sets one page aside where the heap will begin. The program has no heap before its first brk. */
+static Bool is_heap_placeholder(const NSegment *segment)
+{
+   if (segment->kind != SkAnonC || segment->end + 1 - segment->start != VKI_PAGE_SIZE)
+      return False;
+   const NSegment *above = VG_(am_find_nsegment)(segment->end + 1);
+   return above && above->kind == SkResvn && above->smode == SmLower;
+}
+
+/* Everything that is mapped before the first instruction: the program, its loader, its stack. */
+void pw_space_initial(ThreadId tid)
+{
+   /* A negative answer is the room it would take; the allocation itself may add a segment, so ask again. */
+   Int room = 64, found;
+   Addr *starts = VG_(malloc)("pagewalk.segments", room * sizeof *starts);
+   while ((found = VG_(am_get_segment_starts)(CLIENT_SEGMENTS, starts, room)) < 0) {
+      room = 16 - found;
+      VG_(free)(starts);
+      starts = VG_(malloc)("pagewalk.segments", room * sizeof *starts);
+   }
+   for (Int i = 0; i < found; i++) {
+      const NSegment *segment = VG_(am_find_nsegment)(starts[i]);
+      if (segment && (segment->kind & CLIENT_SEGMENTS) && !is_heap_placeholder(segment))
+         send_segment(segment);
+   }
+   VG_(free)(starts);
+   stack_inside = VG_(get_SP)(tid);
+   const NSegment *stack = VG_(am_find_nsegment)(stack_inside);
+   if (stack)
+      stack_low = stack->start;
+}
+
+/* The main stack grows without a system call. It is looked at before records are sent, so a page of it is always
+ * announced before its first access. */
+void pw_space_stack_growth(void)
+{
+   const NSegment *stack = VG_(am_find_nsegment)(stack_inside);
+   if (!stack_low || !stack || stack->kind != SkAnonC || stack->start >= stack_low)
+      return;
+   Addr old_low = stack_low;
+   stack_low = stack->start;
+   send_map(stack_low, old_low - stack_low, protection_bits(stack), VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS);
+}
+
+void pw_space_before_syscall(ThreadId tid, UInt number, const UWord *args)
+{
+   if (number != __NR_shmdt)
+      return;
+   const NSegment *segment = VG_(am_find_nsegment)(args[0]);
+   detach_bytes = 0;
+   if (segment && segment->kind == SkShmC && segment->start == args[0]) {
+      detach_start = segment->start;
+      detach_bytes = segment->end + 1 - segment->start;
+   }
+}
+
+static void after_remap(const UWord *args, UWord result)
+{
+   ULong payload[5] = { args[0], args[1], result, args[2], args[3] };
+   pw_send(PW_REMAP, payload, 5);
+}
+
+static void after_break(UWord result)
+{
+   if (heap_start == 0)
+      heap_start = result; /* the first call asks where it is */
+   else if (result == heap_end)
+      return;
+   heap_end = result;
+   ULong payload[2] = { heap_start, heap_end };
+   pw_send(PW_BREAK, payload, 2);
+}
+
+static void after_attach(UWord result)
+{
+   const NSegment *segment = VG_(am_find_nsegment)(result);
+   if (segment && segment->kind == SkShmC)
+      send_segment(segment);
+}
+
+/* A call that succeeded. The caller has flushed. */
+void pw_space_after_syscall(ThreadId tid, UInt number, const UWord *args, UWord result)
+{
+   ULong range[3] = { args[0], args[1], args[2] };
+   switch (number) {
+   case __NR_mmap:
+      send_map(result, args[1], args[2], args[3]);
+      break;
+   case __NR_munmap:
+      pw_send(PW_UNMAP, range, 2);
+      break;
+   case __NR_mprotect:
+#ifdef __NR_pkey_mprotect
+   case __NR_pkey_mprotect:
+#endif
+      pw_send(PW_PROTECT, range, 3);
+      break;
+   case __NR_madvise:
+      pw_send(PW_ADVISE, range, 3);
+      break;
+   case __NR_mremap:
+      after_remap(args, result);
+      break;
+   case __NR_brk:
+      after_break(result);
+      break;
+   case __NR_shmat:
+      after_attach(result);
+      break;
+   case __NR_shmdt:
+      if (detach_bytes) {
+         ULong detached[2] = { detach_start, detach_bytes };
+         pw_send(PW_UNMAP, detached, 2);
+      }
+      break;
+   default:
+      break;
+   }
+}

@@ -1,0 +1,266 @@
+//! One chunk: batches to bytes and back.
+
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::compress_bound;
+
+use super::accesses::{self, MAX_DELTA_BYTES, PADDING, Position};
+use super::layout::{CHUNK_HEADER_BYTES, ChunkHeader};
+use super::{CHUNK_ACCESSES, MAX_SIDE_BYTES, side};
+use crate::event::{Access, Batch, Event, Mark};
+
+const ZSTD_LEVEL: i32 = 1;
+
+/// Batches on their way into a chunk.
+#[derive(Default, Debug)]
+pub(super) struct Pending {
+    pub(super) accesses: Vec<Access>,
+    pub(super) marks: Vec<Mark>,
+    /// Accesses and marks of each batch.
+    shapes: Vec<(u32, u32)>,
+}
+
+impl Pending {
+    /// Marks or batches in one chunk after which no other batch is added to it; the side stream stays far below
+    /// its limit unless a single batch has more.
+    const MANY: usize = 65_536;
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+
+    /// Whether `batch` may still go into this chunk.
+    pub(super) fn has_room_for(&self, batch: &Batch) -> bool {
+        self.is_empty()
+            || self.accesses.len() + batch.accesses.len() <= CHUNK_ACCESSES
+                && self.marks.len() + batch.marks.len() <= Self::MANY
+                && self.shapes.len() < Self::MANY
+    }
+
+    pub(super) fn push(&mut self, batch: &Batch) {
+        self.shapes.push((batch.accesses.len() as u32, batch.marks.len() as u32));
+        self.accesses.extend_from_slice(&batch.accesses);
+        self.marks.extend_from_slice(&batch.marks);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.accesses.clear();
+        self.marks.clear();
+        self.shapes.clear();
+    }
+}
+
+/// Why a chunk cannot be encoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum EncodeProblem {
+    /// The record with this number in the chunk has bits set that must be zero.
+    ReservedBits(usize),
+    /// The marks take so many bytes, more than [`MAX_SIDE_BYTES`].
+    TooManyMarks(usize),
+}
+
+/// Turns batches into chunks; keeps its buffers.
+pub(super) struct Encoder {
+    controls: Vec<u8>,
+    deltas: Vec<u8>,
+    side: Vec<u8>,
+    compressor: Compressor<'static>,
+    /// The encoded chunk, header included.
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Encoder {
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            controls: Vec::new(),
+            deltas: Vec::new(),
+            side: Vec::new(),
+            compressor: Compressor::new(ZSTD_LEVEL)?,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Encodes into `self.bytes`; answers the header and the checksum.
+    pub(super) fn encode(&mut self, pending: &Pending) -> Result<(ChunkHeader, u64), EncodeProblem> {
+        let all_bits = pending.accesses.iter().fold(0, |bits, access| bits | access.0);
+        if all_bits & Access::RESERVED != 0 {
+            let offender = pending.accesses.iter().position(|access| access.0 & Access::RESERVED != 0);
+            return Err(EncodeProblem::ReservedBits(offender.unwrap_or(0)));
+        }
+        accesses::encode(&pending.accesses, &mut self.controls, &mut self.deltas);
+        self.side.clear();
+        let mut marks = pending.marks.as_slice();
+        for &(batch_accesses, batch_marks) in &pending.shapes {
+            let (batch, rest) = marks.split_at(batch_marks as usize);
+            side::put_batch(&mut self.side, batch_accesses as usize, batch);
+            marks = rest;
+        }
+        if self.side.len() > MAX_SIDE_BYTES {
+            return Err(EncodeProblem::TooManyMarks(self.side.len()));
+        }
+
+        self.bytes.clear();
+        self.bytes.resize(CHUNK_HEADER_BYTES, 0);
+        let header = ChunkHeader {
+            batches: pending.shapes.len() as u32,
+            accesses: pending.accesses.len() as u32,
+            marks: pending.marks.len() as u32,
+            controls_packed: pack(&mut self.compressor, &self.controls, &mut self.bytes),
+            deltas_packed: pack(&mut self.compressor, &self.deltas, &mut self.bytes),
+            deltas_bytes: self.deltas.len() as u32,
+            side_packed: pack(&mut self.compressor, &self.side, &mut self.bytes),
+            side_bytes: self.side.len() as u32,
+            instructions: instructions(&pending.marks),
+        };
+        let checksum = header.seal(&mut self.bytes);
+        Ok((header, checksum))
+    }
+}
+
+/// The instructions that `marks` count.
+pub(super) fn instructions(marks: &[Mark]) -> u64 {
+    marks.iter().fold(0, |sum: u64, mark| match mark.event {
+        Event::Instructions(count) => sum.saturating_add(count),
+        _ => sum,
+    })
+}
+
+/// Appends the compressed form of `stream`; answers its length.
+fn pack(compressor: &mut Compressor<'_>, stream: &[u8], out: &mut Vec<u8>) -> u32 {
+    if stream.is_empty() {
+        return 0;
+    }
+    let start = out.len();
+    out.resize(start + compress_bound(stream.len()), 0);
+    let packed =
+        compressor.compress_to_buffer(stream, &mut out[start..]).expect("the buffer holds the bound");
+    out.truncate(start + packed);
+    packed as u32
+}
+
+/// Takes chunks apart; keeps its buffers.
+pub(super) struct Decoder {
+    decompressor: Decompressor<'static>,
+    header: ChunkHeader,
+    controls: Vec<u8>,
+    deltas: Vec<u8>,
+    side: Vec<u8>,
+    position: Position,
+    side_read: usize,
+    marks_read: u32,
+    batches_read: u32,
+    instructions_read: u64,
+}
+
+impl Decoder {
+    pub(super) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            decompressor: Decompressor::new()?,
+            header: ChunkHeader::default(),
+            controls: Vec::new(),
+            deltas: Vec::new(),
+            side: Vec::new(),
+            position: Position::default(),
+            side_read: 0,
+            marks_read: 0,
+            batches_read: 0,
+            instructions_read: 0,
+        })
+    }
+
+    /// Unpacks the streams of a chunk whose checksum is right and whose `payload` has the length that the header
+    /// says.
+    pub(super) fn load(&mut self, header: ChunkHeader, payload: &[u8]) -> Result<(), String> {
+        let accesses = header.accesses as usize;
+        let (deltas_bytes, side_bytes) = (header.deltas_bytes as usize, header.side_bytes as usize);
+        if accesses > CHUNK_ACCESSES {
+            return Err(format!("a chunk of {accesses} accesses; at most {CHUNK_ACCESSES} are allowed"));
+        }
+        if deltas_bytes > accesses * MAX_DELTA_BYTES {
+            return Err(format!("{deltas_bytes} address bytes for {accesses} accesses; at most 6 each"));
+        }
+        if side_bytes > MAX_SIDE_BYTES {
+            return Err(format!(
+                "{side_bytes} bytes of marks in a chunk; at most {MAX_SIDE_BYTES} are allowed"
+            ));
+        }
+        let (controls, rest) = payload.split_at(header.controls_packed as usize);
+        let (deltas, side) = rest.split_at(header.deltas_packed as usize);
+        unpack(&mut self.decompressor, "control", controls, accesses, &mut self.controls)?;
+        unpack(&mut self.decompressor, "address", deltas, deltas_bytes, &mut self.deltas)?;
+        unpack(&mut self.decompressor, "side", side, side_bytes, &mut self.side)?;
+        self.deltas.resize(deltas_bytes + PADDING, 0);
+        self.header = header;
+        self.position = Position::default();
+        (self.side_read, self.marks_read, self.batches_read, self.instructions_read) = (0, 0, 0, 0);
+        Ok(())
+    }
+
+    /// Fills `batch` with the next batch; false at the end of the chunk.
+    pub(super) fn next(&mut self, batch: &mut Batch) -> Result<bool, String> {
+        batch.clear();
+        if self.batches_read == self.header.batches {
+            return self.finish().map(|()| false);
+        }
+        let number = self.batches_read;
+        let mut side = &self.side[self.side_read..];
+        let shape = side::take_shape(&mut side).filter(|&(accesses, marks)| {
+            // A mark takes at least two bytes.
+            accesses <= Batch::MAX as u64 && marks <= side.len() as u64 / 2
+        });
+        let Some((accesses, marks)) = shape else {
+            return Err(format!("batch {number} of the chunk has an impossible shape"));
+        };
+        let mut previous = 0;
+        batch.marks.reserve(marks as usize);
+        for _ in 0..marks {
+            let Some(mark) = side::take_mark(&mut side, previous, accesses as u32) else {
+                return Err(format!("batch {number} of the chunk has a mark that cannot be decoded"));
+            };
+            previous = mark.at;
+            batch.marks.push(mark);
+        }
+        self.side_read = self.side.len() - side.len();
+        let Self { controls, deltas, position, .. } = self;
+        if accesses::decode(controls, deltas, position, accesses as usize, &mut batch.accesses).is_none() {
+            return Err(format!("batch {number} of the chunk has accesses that cannot be decoded"));
+        }
+        self.marks_read = self.marks_read.saturating_add(marks as u32);
+        self.instructions_read = self.instructions_read.saturating_add(instructions(&batch.marks));
+        self.batches_read += 1;
+        Ok(true)
+    }
+
+    /// At the end of a chunk everything must be used up and agree with the header.
+    fn finish(&self) -> Result<(), String> {
+        let streams_end = self.position.access == self.controls.len()
+            && self.position.delta + PADDING == self.deltas.len()
+            && self.side_read == self.side.len();
+        let counts_agree =
+            self.marks_read == self.header.marks && self.instructions_read == self.header.instructions;
+        if streams_end && counts_agree {
+            Ok(())
+        } else {
+            Err("the chunk's batches do not add up to what its header says".to_owned())
+        }
+    }
+}
+
+/// Replaces `out` by the `bytes` bytes that `packed` unpacks to.
+fn unpack(
+    decompressor: &mut Decompressor<'_>,
+    stream: &str,
+    packed: &[u8],
+    bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    out.clear();
+    out.resize(bytes, 0);
+    if packed.is_empty() && bytes == 0 {
+        return Ok(());
+    }
+    match decompressor.decompress_to_buffer(packed, &mut out[..]) {
+        Ok(unpacked) if unpacked == bytes => Ok(()),
+        Ok(unpacked) => Err(format!("the {stream} stream unpacks to {unpacked} bytes, not {bytes}")),
+        Err(error) => Err(format!("the {stream} stream does not unpack: {error}")),
+    }
+}

@@ -1,0 +1,116 @@
+//! The `.pwt` file: a recorded event stream, compressed, checked and with random access by chunk.
+//!
+//! The reader gives back the batches that were written, one for one: same boundaries, same accesses, same marks.
+//! Batch boundaries carry meaning (see [`Event::Instructions`](crate::Event::Instructions)), so a batch never
+//! lies in two chunks.
+//!
+//! # Format, version 1
+//!
+//! All numbers are little-endian; offsets are in bytes from the start of the piece; checksums are XXH3-64.
+//!
+//! ```text
+//! +--------+---------+---------+-- ... --+---------+---------+---------+
+//! | header | chunk 0 | chunk 1 |         | chunk n |  index  | trailer |
+//! +--------+---------+---------+-- ... --+---------+---------+---------+
+//! ```
+//!
+//! The pieces follow each other without gaps. **Header**, 32 bytes and the name:
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `89 50 57 54 0d 0a 1a 0a` |
+//! | 8 | 4 | format version, 1 |
+//! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions; others must be 0 |
+//! | 16 | 4 | `n`, length of the name in bytes, at most 65,536 |
+//! | 20 | 4 | 0 |
+//! | 24 | n | name of the source, UTF-8 |
+//! | 24 + n | 8 | checksum of everything before it |
+//!
+//! **Chunk**, whole batches of together at most 65,536 accesses (a writer aims for exactly that):
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | `CHNK` |
+//! | 4 | 4 | batches |
+//! | 8 | 4 | accesses, the length of the control stream in bytes |
+//! | 12 | 4 | marks |
+//! | 16 | 4 | compressed bytes of the control stream |
+//! | 20 | 4 | compressed bytes of the address stream |
+//! | 24 | 4 | bytes of the address stream, at most 6 an access |
+//! | 28 | 4 | compressed bytes of the side stream |
+//! | 32 | 4 | bytes of the side stream, at most 16 MiB |
+//! | 36 | 4 | 0 |
+//! | 40 | 8 | instructions |
+//! | 48 | 8 | 0 |
+//! | 56 | 8 | checksum of the whole chunk with this field as 0 |
+//! | 64 | | control, address and side stream, each one zstd frame (level 1); an empty stream has no bytes |
+//!
+//! The control stream has a byte per access (length of its address difference, store bit, log2 of its size), the
+//! address stream the differences; see `accesses.rs`. The side stream has the batches' shapes and marks; see
+//! `side.rs`. **Index**, 64 bytes per chunk:
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | offset of the chunk in the file |
+//! | 8 | 4 | its bytes |
+//! | 12 | 12 | its batches, accesses and marks |
+//! | 24 | 8 | its instructions |
+//! | 32 | 16 | accesses and instructions in all chunks before it |
+//! | 48 | 8 | the process and the thread that are current at its start |
+//! | 56 | 8 | its checksum |
+//!
+//! **Trailer**, the file's last 64 bytes:
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | offset of the index |
+//! | 8 | 40 | chunks, batches, accesses, marks, instructions of the whole file |
+//! | 48 | 8 | checksum of the index and of this trailer's first 48 bytes |
+//! | 56 | 8 | `PWT-END\n` |
+//!
+//! Accesses are counted as records: a guarded access that did not happen ([`Access::NONE`](crate::Access::NONE))
+//! is stored and counted like any other. Decoding from a chunk in the middle gives the right process and thread
+//! (from the index) but not the mappings made before it.
+//!
+//! # Limits
+//!
+//! Nothing is allocated on the word of the file alone: a compressed length must fit into the file, an
+//! uncompressed one into the limits above. So a chunk costs a reader at most some 17 MiB.
+
+mod accesses;
+mod chunk;
+mod layout;
+mod reader;
+mod side;
+mod source;
+mod varint;
+mod writer;
+
+pub use layout::ChunkInfo;
+pub use reader::{ChunkCursor, Reader};
+pub use source::PwtSource;
+pub use writer::Writer;
+
+/// The format version that is written, and the only one that is read.
+pub const FORMAT_VERSION: u32 = 1;
+/// The most accesses that a chunk holds, and the number that the writer aims for.
+pub const CHUNK_ACCESSES: usize = 65_536;
+/// The most bytes that the marks and batch shapes of a chunk take before compression.
+pub const MAX_SIDE_BYTES: usize = 16 << 20;
+/// The first bytes of every `.pwt` file.
+pub const MAGIC: [u8; 8] = layout::MAGIC;
+
+/// What a whole file holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Chunks.
+    pub chunks: u64,
+    /// Batches.
+    pub batches: u64,
+    /// Access records.
+    pub accesses: u64,
+    /// Marks, instruction counts included.
+    pub marks: u64,
+    /// Instructions, if the source counts them.
+    pub instructions: u64,
+}

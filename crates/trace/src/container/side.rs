@@ -1,0 +1,198 @@
+//! The side stream of a chunk: the shape of its batches and their marks.
+//!
+//! For each batch: its number of accesses, its number of marks; then for each mark the accesses since the mark
+//! before it (since the batch's start for the first), a tag byte and the event's fields. All numbers are LEB128.
+//!
+//! | tag | event | fields |
+//! |---|---|---|
+//! | 0 | `Instructions` | count |
+//! | 1, 2 | `Thread`, `ThreadEnd` | thread |
+//! | 3, 4 | `Process`, `Fork` | process |
+//! | 5, 6 | `Exec`, `ProcessEnd` | |
+//! | 7 | `Map` | start, end, one byte: bits 0 to 2 read, write, execute; 3 file; 4 shared; 5 and 6 the explicit page size: 0 none, 1 4 KiB, 2 2 MiB, 3 1 GiB |
+//! | 8 | `Unmap` | start, end |
+//! | 9 | `Protect` | start, end, one byte: read, write, execute |
+//! | 10 | `Advise` | start, end, one byte: 0 huge page, 1 no huge page, 2 not needed, 3 collapse |
+//! | 11 | `Remap` | start, end, new start, new end |
+//! | 12 | `Break` | start, end |
+//! | 13 | `Phase` | number of bytes, UTF-8 text |
+
+use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+
+use super::varint;
+use crate::event::{Advice, Backing, Event, Mapping, Mark, ProcessId, Protection, ThreadId};
+
+/// Appends a batch's shape and marks; the marks are sorted.
+pub(super) fn put_batch(out: &mut Vec<u8>, accesses: usize, marks: &[Mark]) {
+    varint::put(out, accesses as u64);
+    varint::put(out, marks.len() as u64);
+    let mut previous = 0;
+    for mark in marks {
+        varint::put(out, u64::from(mark.at - previous));
+        previous = mark.at;
+        put_event(out, &mark.event);
+    }
+}
+
+/// Takes the shape of the next batch: its number of accesses and of marks.
+pub(super) fn take_shape(input: &mut &[u8]) -> Option<(u64, u64)> {
+    Some((varint::take(input)?, varint::take(input)?))
+}
+
+/// Takes the next mark of a batch with `accesses` accesses, behind one at `previous`.
+pub(super) fn take_mark(input: &mut &[u8], previous: u32, accesses: u32) -> Option<Mark> {
+    let at = u64::from(previous).checked_add(varint::take(input)?)?;
+    let at = u32::try_from(at).ok().filter(|&at| at <= accesses)?;
+    Some(Mark { at, event: take_event(input)? })
+}
+
+fn put_event(out: &mut Vec<u8>, event: &Event) {
+    match event {
+        Event::Instructions(count) => put_fields(out, 0, &[*count]),
+        Event::Thread(thread) => put_fields(out, 1, &[thread.0.into()]),
+        Event::ThreadEnd(thread) => put_fields(out, 2, &[thread.0.into()]),
+        Event::Process(process) => put_fields(out, 3, &[process.0.into()]),
+        Event::Fork { child } => put_fields(out, 4, &[child.0.into()]),
+        Event::Exec => put_fields(out, 5, &[]),
+        Event::ProcessEnd => put_fields(out, 6, &[]),
+        Event::Map(mapping) => {
+            put_range(out, 7, mapping.range);
+            out.push(mapping_bits(mapping));
+        }
+        Event::Unmap(range) => put_range(out, 8, *range),
+        Event::Protect(range, protection) => {
+            put_range(out, 9, *range);
+            out.push(protection_bits(*protection));
+        }
+        Event::Advise(range, advice) => {
+            put_range(out, 10, *range);
+            out.push(ADVICE.iter().position(|known| known == advice).map_or(0, |at| at as u8));
+        }
+        Event::Remap { from, to } => {
+            put_range(out, 11, *from);
+            varint::put(out, to.start.0);
+            varint::put(out, to.end.0);
+        }
+        Event::Break(range) => put_range(out, 12, *range),
+        Event::Phase(name) => {
+            put_fields(out, 13, &[name.len() as u64]);
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+}
+
+/// In the order of their codes; every [`Advice`] is here.
+const ADVICE: [Advice; 4] = [Advice::HugePage, Advice::NoHugePage, Advice::DontNeed, Advice::Collapse];
+
+fn put_fields(out: &mut Vec<u8>, tag: u8, fields: &[u64]) {
+    out.push(tag);
+    for &field in fields {
+        varint::put(out, field);
+    }
+}
+
+fn put_range(out: &mut Vec<u8>, tag: u8, range: VirtRange) {
+    put_fields(out, tag, &[range.start.0, range.end.0]);
+}
+
+fn take_event(input: &mut &[u8]) -> Option<Event> {
+    Some(match take_byte(input)? {
+        0 => Event::Instructions(varint::take(input)?),
+        1 => Event::Thread(ThreadId(take_u32(input)?)),
+        2 => Event::ThreadEnd(ThreadId(take_u32(input)?)),
+        3 => Event::Process(ProcessId(take_u32(input)?)),
+        4 => Event::Fork { child: ProcessId(take_u32(input)?) },
+        5 => Event::Exec,
+        6 => Event::ProcessEnd,
+        7 => Event::Map(take_mapping(input)?),
+        8 => Event::Unmap(take_range(input)?),
+        9 => Event::Protect(take_range(input)?, protection_from(take_byte(input)?)?),
+        10 => Event::Advise(take_range(input)?, *ADVICE.get(usize::from(take_byte(input)?))?),
+        11 => Event::Remap { from: take_range(input)?, to: take_range(input)? },
+        12 => Event::Break(take_range(input)?),
+        13 => {
+            let bytes = usize::try_from(varint::take(input)?).ok()?;
+            let (name, rest) = input.split_at_checked(bytes)?;
+            *input = rest;
+            Event::Phase(std::str::from_utf8(name).ok()?.to_owned())
+        }
+        _ => return None,
+    })
+}
+
+fn take_byte(input: &mut &[u8]) -> Option<u8> {
+    let (&byte, rest) = input.split_first()?;
+    *input = rest;
+    Some(byte)
+}
+
+fn take_u32(input: &mut &[u8]) -> Option<u32> {
+    u32::try_from(varint::take(input)?).ok()
+}
+
+fn take_range(input: &mut &[u8]) -> Option<VirtRange> {
+    Some(VirtRange::new(VirtAddr(varint::take(input)?), VirtAddr(varint::take(input)?)))
+}
+
+fn protection_bits(protection: Protection) -> u8 {
+    u8::from(protection.read) | u8::from(protection.write) << 1 | u8::from(protection.execute) << 2
+}
+
+fn protection_from(bits: u8) -> Option<Protection> {
+    (bits < 8).then_some(Protection { read: bits & 1 != 0, write: bits & 2 != 0, execute: bits & 4 != 0 })
+}
+
+fn mapping_bits(mapping: &Mapping) -> u8 {
+    let file = mapping.backing == Backing::File;
+    let huge = mapping.huge.map_or(0, |size| size as u8 + 1);
+    protection_bits(mapping.protection) | u8::from(file) << 3 | u8::from(mapping.shared) << 4 | huge << 5
+}
+
+fn take_mapping(input: &mut &[u8]) -> Option<Mapping> {
+    let range = take_range(input)?;
+    let bits = take_byte(input)?;
+    if bits & 0x80 != 0 {
+        return None;
+    }
+    Some(Mapping {
+        range,
+        protection: protection_from(bits & 7)?,
+        backing: if bits & 8 != 0 { Backing::File } else { Backing::Anonymous },
+        shared: bits & 16 != 0,
+        huge: (bits >> 5).checked_sub(1).map(|size| PageSize::ALL[usize::from(size)]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mapping_comes_back() {
+        for bits in 0..0x80 {
+            let mut bytes = Vec::new();
+            put_fields(&mut bytes, 7, &[0x1000, 0x9000]);
+            bytes.push(bits);
+            let event = take_event(&mut bytes.as_slice()).unwrap();
+            let mut again = Vec::new();
+            put_event(&mut again, &event);
+            assert_eq!(again, bytes);
+        }
+    }
+
+    #[test]
+    fn unknown_codes_are_refused() {
+        for bytes in
+            [&[14][..], &[9, 0, 1, 8], &[10, 0, 1, 4], &[7, 0, 1, 0x80], &[13, 1, 0xff], &[13, 9, b'x']]
+        {
+            assert_eq!(take_event(&mut &*bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_mark_beyond_its_batch_is_refused() {
+        let bytes = [4, 5];
+        assert!(take_mark(&mut bytes.as_slice(), 6, 10).is_some());
+        assert_eq!(take_mark(&mut bytes.as_slice(), 7, 10), None);
+    }
+}

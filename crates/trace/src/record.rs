@@ -1,0 +1,59 @@
+//! Recording: a sink that writes a `.pwt` file.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::container::{Totals, Writer};
+use crate::error::TraceError;
+use crate::event::Batch;
+use crate::source::{Sink, Source, SourceError, SourceInfo};
+
+/// Writes everything it is given to a `.pwt` file, which appears when [`Recorder::finish`] succeeds.
+#[derive(Debug)]
+pub struct Recorder {
+    writer: Writer,
+    error: Option<TraceError>,
+}
+
+impl Recorder {
+    /// Begins the file that will be `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::create`].
+    pub fn create(path: &Path, source: &SourceInfo) -> Result<Self, TraceError> {
+        Ok(Self { writer: Writer::create(path, source)?, error: None })
+    }
+
+    /// Completes the file. After an error, or if the recorder is dropped instead, nothing is left behind.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the recording, or what goes wrong now.
+    pub fn finish(self) -> Result<Totals, TraceError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => self.writer.finish(),
+        }
+    }
+}
+
+impl Sink for Recorder {
+    fn batch(&mut self, batch: &mut Batch) -> ControlFlow<()> {
+        if self.error.is_none() {
+            self.error = self.writer.write(batch).err();
+        }
+        if self.error.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Runs `source` to its end into the `.pwt` file `path`.
+///
+/// # Errors
+///
+/// What went wrong with the source or the file; nothing is left behind.
+pub fn record(source: &mut dyn Source, path: &Path) -> Result<Totals, SourceError> {
+    let mut recorder = Recorder::create(path, &source.info())?;
+    source.run(&mut recorder)?;
+    Ok(recorder.finish()?)
+}

@@ -1,5 +1,7 @@
 //! The vocabulary of mappings: what a range of an address space allows, what stands behind it, what is advised.
 
+use std::fmt;
+
 use crate::addr::{PageSize, VirtRange};
 
 /// What a mapping allows.
@@ -16,6 +18,24 @@ pub struct Protection {
 impl Protection {
     /// Loads and stores, the protection of ordinary data.
     pub const READ_WRITE: Self = Self { read: true, write: true, execute: false };
+
+    /// Whether an access is allowed, as x86-64 Linux decides it: a store needs `write`, an instruction fetch
+    /// needs `execute`, and a load needs any of the three, since the page-table entry cannot forbid loads alone.
+    #[inline]
+    pub const fn allows(self, write: bool, execute: bool) -> bool {
+        let readable = self.read || self.write || self.execute;
+        readable && (self.write || !write) && (self.execute || !execute)
+    }
+}
+
+/// As in `/proc/PID/maps`: `rw-`.
+impl fmt::Display for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (allowed, letter) in [(self.read, "r"), (self.write, "w"), (self.execute, "x")] {
+            f.write_str(if allowed { letter } else { "-" })?;
+        }
+        Ok(())
+    }
 }
 
 /// What stands behind a mapping.

@@ -1,4 +1,7 @@
 //! The simulator: machine files become machines, events become counts and time.
 
+pub mod machine;
 pub mod metrics;
+pub mod run;
 pub mod spec;
+pub mod time;

@@ -1,6 +1,6 @@
 //! Events: memory accesses in 8-byte records, and everything else in side records ("marks") between them.
 
-use pagewalk_vm::addr::{VirtAddr, VirtRange};
+use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr, VirtRange};
 pub use pagewalk_vm::space::{Advice, Backing, Mapping, Protection};
 
 /// One data access, packed into 8 bytes; in memory, on the wire from a front-end and in a file alike.
@@ -78,6 +78,16 @@ impl Access {
     #[inline]
     pub const fn is_write(self) -> bool {
         self.0 & Self::WRITE != 0
+    }
+
+    /// The same access with its size reduced, if rounding up made it reach beyond its page, to the largest power
+    /// of two that does not.
+    pub const fn within_page(self) -> Self {
+        let room = PAGE_BYTES - (self.addr().0 & (PAGE_BYTES - 1));
+        if self.bytes() <= room {
+            return self;
+        }
+        Self(self.0 & !(7 << Self::ADDR_BITS) | (room.ilog2() as u64) << Self::ADDR_BITS)
     }
 
     /// Whether this is a real access and not [`Access::NONE`].

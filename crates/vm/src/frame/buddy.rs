@@ -132,6 +132,22 @@ impl BuddyAllocator {
         self.insert_free(block, order);
     }
 
+    /// Turns a block that was handed out with order `from` into blocks of order `to`, each to be freed by itself:
+    /// what splitting a large page does to its frame.
+    ///
+    /// # Panics
+    ///
+    /// If `first` is not the first frame of a block that was handed out with order `from`, or `to` is above it.
+    pub fn split(&mut self, first: Pfn, from: u32, to: u32) {
+        assert!(to <= from, "a block of order {from} cannot be split into order {to}");
+        if !self.orders[from as usize].clear_taken((first.0 >> from) as usize) {
+            self.reject_free(first, from);
+        }
+        for block in (first.0 >> to)..(first.0 + (1 << from)) >> to {
+            self.orders[to as usize].set_taken(block as usize);
+        }
+    }
+
     /// Frames that are free now.
     #[inline]
     pub fn free_frames(&self) -> u64 {

@@ -101,6 +101,11 @@ impl SetAssociative {
         })
     }
 
+    /// Number of sets.
+    pub fn sets(&self) -> u64 {
+        self.keys.sets()
+    }
+
     /// Looks up base page `vpn`; a hit counts as a use.
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {

@@ -4,11 +4,11 @@ use super::simd::{self, Row};
 use crate::addr::Vpn;
 
 /// How many TLBs the bank has.
-pub const BANK_TLBS: usize = 8;
+const BANK_TLBS: usize = 8;
 /// log2 of the sets of the smallest: 16 sets.
 const SMALLEST_LOG2_SETS: u32 = 4;
 /// Ways of each.
-pub const BANK_WAYS: u32 = 8;
+const BANK_WAYS: u32 = 8;
 /// The class of the filter in front: pages that agree in their low bits share its slot.
 const FILTER_SLOTS: usize = 16;
 /// Pages collected before the TLBs run: the pages of a batch stay in the first-level cache.

@@ -6,11 +6,11 @@
 //! eviction.
 
 use super::{Fill, Lookup, Translation, key, key_asid};
-use crate::addr::{Asid, PAGE_SHIFT, PageSize, Vpn};
+use crate::addr::{Asid, PageSize, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 
 /// The largest arity: one valid bit for each page in a word.
-pub const MAX_ARITY: u32 = 64;
+const MAX_ARITY: u32 = 64;
 
 /// A mosaic array.
 ///
@@ -57,9 +57,9 @@ impl Mosaic {
         1 << self.arity_log2
     }
 
-    /// The bits of a virtual address below the tag and set.
-    pub fn run_shift(&self) -> u32 {
-        PAGE_SHIFT + self.arity_log2
+    /// Number of sets.
+    pub fn sets(&self) -> u64 {
+        self.keys.sets()
     }
 
     #[inline]

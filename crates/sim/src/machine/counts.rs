@@ -1,0 +1,244 @@
+//! What a machine counted, as rows; sums over phases and ratios come from the rows alone.
+
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+use pagewalk_vm::table::Geometry;
+use pagewalk_vm::tlb::LevelCounts;
+
+use super::Machine;
+use crate::metrics::{Fidelity, Metric, Number, RunResult};
+use crate::time::Clock;
+
+/// Events that no mechanism counts by itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EventCounts {
+    pub(super) stores: u64,
+    pub(super) instructions: u64,
+    pub(super) walks: u64,
+    /// By level, leaf first.
+    pub(super) walk_references: [u64; 5],
+    /// By page size.
+    pub(super) faults: [u64; 3],
+    pub(super) protection_faults: u64,
+    pub(super) unannounced_pages: u64,
+    pub(super) refused_calls: u64,
+    pub(super) dirty_updates: u64,
+    pub(super) shootdowns: u64,
+    pub(super) dropped_pages: u64,
+    pub(super) splits: u64,
+    /// By page size, now.
+    pub(super) resident_pages: [u64; 3],
+    pub(super) resident_bytes_peak: u64,
+    pub(super) table_nodes_peak: u64,
+}
+
+/// Whether a row grows by events or is a level at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountKind {
+    /// Counts events: a phase's share is the difference of two snapshots.
+    Sum,
+    /// A state: a phase reports its value at the end.
+    Level,
+}
+
+/// One count, before it becomes a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CountRow {
+    stage: String,
+    metric: String,
+    unit: &'static str,
+    value: u64,
+    kind: CountKind,
+    fidelity: Fidelity,
+}
+
+impl CountRow {
+    /// A count of events.
+    pub fn sum(stage: &str, metric: &str, unit: &'static str, value: u64, fidelity: Fidelity) -> Self {
+        Self { stage: stage.into(), metric: metric.into(), unit, value, kind: CountKind::Sum, fidelity }
+    }
+
+    /// A state.
+    pub fn level(stage: &str, metric: &str, unit: &'static str, value: u64, fidelity: Fidelity) -> Self {
+        Self { kind: CountKind::Level, ..Self::sum(stage, metric, unit, value, fidelity) }
+    }
+}
+
+impl<G: Geometry, C: Clock> Machine<G, C> {
+    pub(super) fn begin_phase(&mut self, name: &str) {
+        let rows = self.rows();
+        self.phases.push((name.to_owned(), rows));
+    }
+
+    pub(super) fn result(&self, source: &str) -> RunResult {
+        let end = self.rows();
+        let mut metrics = metrics_of(&end, None);
+        for (number, (name, start)) in self.phases.iter().enumerate() {
+            let end = self.phases.get(number + 1).map_or(&end, |(_, next)| next);
+            let share: Vec<CountRow> = start
+                .iter()
+                .zip(end)
+                .map(|(start, end)| {
+                    let before = if end.kind == CountKind::Sum { start.value } else { 0 };
+                    CountRow { value: end.value - before, ..end.clone() }
+                })
+                .collect();
+            metrics.extend(metrics_of(&share, Some(name)));
+        }
+        RunResult { machine: self.spec.name.clone(), source: source.to_owned(), metrics }
+    }
+
+    /// All counts now, always the same rows in the same order.
+    fn rows(&self) -> Vec<CountRow> {
+        let mut rows = Vec::new();
+        self.program_rows(&mut rows);
+        self.translation_rows(&mut rows);
+        self.paging_rows(&mut rows);
+        self.clock.rows(&mut rows);
+        rows
+    }
+
+    fn program_rows(&self, rows: &mut Vec<CountRow>) {
+        let accesses: u64 = self.cores.iter().map(|core| core.accesses).sum();
+        let mut program = |metric: &str, value| {
+            rows.push(CountRow::sum("program", metric, "count", value, Fidelity::Observed));
+        };
+        program("accesses", accesses);
+        program("loads", accesses - self.counts.stores);
+        program("stores", self.counts.stores);
+        program("instructions", self.counts.instructions);
+    }
+
+    fn translation_rows(&self, rows: &mut Vec<CountRow>) {
+        for (at, level) in self.tlb_counts().iter().enumerate() {
+            let stage = format!("tlb.l{}", at + 1);
+            let mut tlb = |metric: &str, value| {
+                rows.push(CountRow::sum(&stage, metric, "count", value, Fidelity::Modelled));
+            };
+            tlb("accesses", level.hits + level.misses);
+            tlb("hits", level.hits);
+            tlb("misses", level.misses);
+            tlb("sub-entry-misses", level.sub_entry_misses);
+        }
+        let mut walk = |metric: &str, value| {
+            rows.push(CountRow::sum("walk", metric, "count", value, Fidelity::Modelled));
+        };
+        walk("walks", self.counts.walks);
+        walk("references", self.counts.walk_references.iter().sum());
+        for level in 0..G::LEVELS as usize {
+            walk(&format!("references.level{level}"), self.counts.walk_references[level]);
+        }
+        walk("dirty-updates", self.counts.dirty_updates);
+        if self.spec.walk_cache.is_some() {
+            let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
+            let mut cache = |metric: &str, value| {
+                rows.push(CountRow::sum("walk-cache", metric, "count", value, Fidelity::Modelled));
+            };
+            cache("lookups", caches().map(|cache| cache.lookups()).sum());
+            for level in 1..G::LEVELS as usize {
+                cache(&format!("hits.level{level}"), caches().map(|cache| cache.hits()[level - 1]).sum());
+            }
+        }
+    }
+
+    fn paging_rows(&self, rows: &mut Vec<CountRow>) {
+        let counts = &self.counts;
+        let mut fault = |metric: &str, value| {
+            rows.push(CountRow::sum("fault", metric, "count", value, Fidelity::Modelled));
+        };
+        for size in PageSize::ALL {
+            fault(&format!("minor.{size}"), counts.faults[size as usize]);
+        }
+        fault("protection", counts.protection_faults);
+        fault("unannounced-pages", counts.unannounced_pages);
+        let mut kernel = |metric: &str, value| {
+            rows.push(CountRow::sum("kernel", metric, "count", value, Fidelity::Modelled));
+        };
+        kernel("shootdowns", counts.shootdowns);
+        kernel("dropped-pages", counts.dropped_pages);
+        kernel("huge-page-splits", counts.splits);
+        kernel("refused-calls", counts.refused_calls);
+        let mut bytes = |stage: &str, metric: &str, value| {
+            rows.push(CountRow::level(stage, metric, "bytes", value, Fidelity::Modelled));
+        };
+        bytes("frames", "resident", self.resident_bytes());
+        bytes("frames", "resident-peak", counts.resident_bytes_peak);
+        let large = |size: PageSize| counts.resident_pages[size as usize] * size.bytes();
+        bytes("frames", "resident-huge", large(PageSize::Size2M) + large(PageSize::Size1G));
+        bytes("frames", "memory", self.spec.frames.memory_bytes());
+        bytes("table", "bytes", self.table_nodes() * PAGE_BYTES);
+        bytes("table", "bytes-peak", counts.table_nodes_peak.max(self.table_nodes()) * PAGE_BYTES);
+    }
+
+    /// The TLB levels' counts over all cores, the front filter's known hits included.
+    fn tlb_counts(&self) -> Vec<LevelCounts> {
+        let mut sums = vec![LevelCounts::default(); self.spec.tlb.len()];
+        for core in &self.cores {
+            for (sum, level) in sums.iter_mut().zip(core.tlbs.counts()) {
+                sum.hits += level.hits;
+                sum.misses += level.misses;
+                sum.sub_entry_misses += level.sub_entry_misses;
+            }
+            if let Some(first) = sums.first_mut() {
+                first.hits += core.accesses - core.looked_up;
+            }
+        }
+        sums
+    }
+}
+
+/// The rows as metrics, followed by the ratios that users compare.
+fn metrics_of(rows: &[CountRow], phase: Option<&str>) -> Vec<Metric> {
+    let metric = |stage: &str, metric: &str, unit: &str, value, fidelity| Metric {
+        stage: stage.into(),
+        phase: phase.map(str::to_owned),
+        metric: metric.into(),
+        unit: unit.into(),
+        value,
+        fidelity,
+    };
+    let value = |stage: &str, name: &str| {
+        rows.iter().find(|row| row.stage == stage && row.metric == name).map(|row| row.value)
+    };
+    let mut metrics: Vec<Metric> = rows
+        .iter()
+        .map(|row| metric(&row.stage, &row.metric, row.unit, Some(Number::Count(row.value)), row.fidelity))
+        .collect();
+    let mut ratio =
+        |stage: &str, name: &str, unit: &str, top: Option<u64>, bottom: Option<u64>, scale: f64, fidelity| {
+            let (Some(top), Some(bottom)) = (top, bottom) else { return };
+            let value = (bottom > 0).then(|| Number::Ratio(scale * top as f64 / bottom as f64));
+            metrics.push(metric(stage, name, unit, value, fidelity));
+        };
+    let instructions = value("program", "instructions");
+    for level in 1..=3 {
+        let stage = format!("tlb.l{level}");
+        let misses = value(&stage, "misses");
+        ratio(&stage, "miss-rate", "fraction", misses, value(&stage, "accesses"), 1.0, Fidelity::Modelled);
+        ratio(&stage, "misses", "per-kilo-instruction", misses, instructions, 1e3, Fidelity::Modelled);
+    }
+    let walks = value("walk", "walks");
+    ratio("walk", "references", "per-walk", value("walk", "references"), walks, 1.0, Fidelity::Modelled);
+    ratio(
+        "walk",
+        "references",
+        "per-kilo-instruction",
+        value("walk", "references"),
+        instructions,
+        1e3,
+        Fidelity::Modelled,
+    );
+    if let Some(cycle_count) = value("time", "elapsed") {
+        let accesses = value("program", "accesses");
+        ratio("time", "elapsed", "ps-per-access", Some(cycle_count), accesses, 1.0, Fidelity::Estimated);
+        ratio(
+            "time",
+            "elapsed",
+            "ps-per-instruction",
+            Some(cycle_count),
+            instructions,
+            1.0,
+            Fidelity::Estimated,
+        );
+    }
+    metrics
+}

@@ -1,0 +1,178 @@
+//! A memory system, built from its machine file.
+//!
+//! [`Machine::batch`] consumes events. An access goes the way of a reference ([`step`](self::step)): *translate*,
+//! then *access*; everything else changes the address space ([`kernel`](self::kernel)).
+
+mod build;
+mod core;
+mod counts;
+mod kernel;
+mod step;
+
+pub use counts::{CountKind, CountRow};
+
+use pagewalk_trace::{Batch, Event, Mark, ProcessId};
+use pagewalk_vm::addr::{Asid, VirtAddr};
+use pagewalk_vm::frame::{BuddyAllocator, OutOfFrames};
+use pagewalk_vm::space::AddressSpace;
+use pagewalk_vm::table::{Geometry, Radix, SparseMemory};
+
+use self::core::Core;
+use self::counts::EventCounts;
+use crate::metrics::RunResult;
+use crate::spec::settings::MachineSpec;
+use crate::time::Clock;
+
+pub use build::{Detail, build};
+
+/// A machine that consumes events: any geometry, with or without time.
+///
+/// # Contract
+///
+/// Batches come in order. After an error the machine takes no more batches. `finish` may be called at any batch
+/// boundary and changes nothing.
+pub trait Simulate: Send {
+    /// The machine's name.
+    fn name(&self) -> &str;
+
+    /// Consumes a batch.
+    ///
+    /// # Errors
+    ///
+    /// The machine cannot run this program.
+    fn batch(&mut self, batch: &Batch) -> Result<(), MachineError>;
+
+    /// What was measured.
+    fn finish(&self, source: &str) -> RunResult;
+}
+
+/// Why a machine cannot go on.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum MachineError {
+    /// Its memory is full.
+    #[error(
+        "machine `{machine}`: its memory of {memory_bytes} bytes is too small for this program: {source}\n  = help: \
+         raise `memory` under [frames.buddy] in the machine file, or give the program a smaller input"
+    )]
+    OutOfFrames {
+        /// The machine.
+        machine: String,
+        /// Its memory.
+        memory_bytes: u64,
+        /// What the allocator said.
+        source: OutOfFrames,
+    },
+    /// More processes than address-space identifiers.
+    #[error("machine `{machine}`: more than {limit} processes at once; observe fewer")]
+    TooManyProcesses {
+        /// The machine.
+        machine: String,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+/// A machine with page tables of geometry `G` and the clock `C`.
+pub struct Machine<G, C> {
+    spec: MachineSpec,
+    /// What its page tables live in.
+    memory: SparseMemory,
+    frames: BuddyAllocator,
+    processes: Vec<Process<G>>,
+    cores: Vec<Core>,
+    clock: C,
+    counts: EventCounts,
+    /// Index of the current process, and of the core that its current thread runs on.
+    process: usize,
+    core: usize,
+    /// Instructions and accesses of the current segment.
+    segment: Option<(u64, u64)>,
+    announces_mappings: bool,
+    phases: Vec<(String, Vec<CountRow>)>,
+}
+
+/// A process: its address space, as the kernel and as the hardware see it.
+struct Process<G> {
+    id: ProcessId,
+    asid: Asid,
+    space: AddressSpace,
+    table: Radix<G>,
+}
+
+impl<G: Geometry + Send, C: Clock> Simulate for Machine<G, C> {
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
+        let mut done = 0;
+        for (number, Mark { at, event }) in batch.marks.iter().enumerate() {
+            self.accesses(&batch.accesses[done..*at as usize])?;
+            done = *at as usize;
+            if let Event::Instructions(count) = event {
+                let next = batch.marks[number + 1..].iter().find(|mark| is_segment(&mark.event));
+                let end = next.map_or(batch.accesses.len(), |mark| mark.at as usize);
+                self.begin_segment(*count, (end - done) as u64);
+            } else {
+                self.event(event)?;
+            }
+        }
+        self.accesses(&batch.accesses[done..])
+    }
+
+    fn finish(&self, source: &str) -> RunResult {
+        self.result(source)
+    }
+}
+
+/// Whether an event ends the reach of an instruction count.
+fn is_segment(event: &Event) -> bool {
+    matches!(event, Event::Instructions(_))
+}
+
+impl<G: Geometry, C: Clock> Machine<G, C> {
+    fn event(&mut self, event: &Event) -> Result<(), MachineError> {
+        match event {
+            Event::Instructions(_) | Event::ThreadEnd(_) => {}
+            Event::Thread(thread) => self.switch_thread(thread.0 as usize),
+            Event::Process(id) => self.switch_process(*id)?,
+            Event::Fork { child } => self.fork(*child)?,
+            Event::Exec => self.exec()?,
+            Event::ProcessEnd => self.end_process(),
+            Event::Map(mapping) => self.map(*mapping)?,
+            Event::Unmap(range) => self.unmap(*range)?,
+            Event::Protect(range, protection) => self.protect(*range, *protection)?,
+            Event::Advise(range, advice) => self.advise(*range, *advice)?,
+            Event::Remap { from, to } => self.remap(*from, *to)?,
+            Event::Break(heap) => self.set_break(*heap)?,
+            Event::Phase(name) => self.begin_phase(name),
+        }
+        Ok(())
+    }
+
+    /// So many instructions hold the next accesses.
+    fn begin_segment(&mut self, instructions: u64, accesses: u64) {
+        self.counts.instructions += instructions;
+        self.segment = Some((instructions, accesses));
+        self.clock.segment(self.core, Some(instructions), accesses);
+    }
+
+    /// Threads are placed on cores round-robin by their number.
+    fn switch_thread(&mut self, thread: usize) {
+        self.core = thread % self.cores.len();
+        if let Some((instructions, accesses @ 1..)) = self.segment {
+            self.clock.segment(self.core, Some(instructions), accesses);
+        }
+    }
+
+    fn out_of_frames(&self, source: OutOfFrames) -> MachineError {
+        MachineError::OutOfFrames {
+            machine: self.spec.name.clone(),
+            memory_bytes: self.spec.frames.memory_bytes(),
+            source,
+        }
+    }
+}
+
+/// The first address above any that an event names; for whole address spaces.
+const END: VirtAddr = VirtAddr(u64::MAX >> 1);

@@ -1,0 +1,200 @@
+//! The way of a reference: translate, then access.
+
+use pagewalk_trace::Access;
+use pagewalk_vm::addr::{PhysAddr, VirtAddr, Vpn};
+use pagewalk_vm::space::FaultError;
+use pagewalk_vm::table::{Geometry, Leaf, Walk, WalkEnd, WalkStart};
+use pagewalk_vm::tlb::{Fill, Translation};
+
+use super::{Machine, MachineError};
+use crate::time::Clock;
+
+/// A reference that is not completed: the program gets a signal.
+pub(super) enum Refused {
+    /// The protection does not allow it.
+    Signal,
+    /// The machine cannot go on.
+    Machine(MachineError),
+}
+
+impl From<MachineError> for Refused {
+    fn from(error: MachineError) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl<G: Geometry, C: Clock> Machine<G, C> {
+    /// Takes accesses between two marks. Those that the front filter knows to change nothing cost a comparison.
+    #[inline]
+    pub(super) fn accesses(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
+        self.cores[self.core].accesses += accesses.len() as u64;
+        if C::TIMED {
+            return accesses.iter().try_for_each(|&access| self.step(access));
+        }
+        let mut rest = accesses.iter();
+        let stores = accesses.iter().map(|access| u64::from(access.is_write())).sum::<u64>();
+        self.counts.stores += stores;
+        loop {
+            let front = &self.cores[self.core].front;
+            let next = rest.find(|access| front.lookup(access.addr().page(), access.is_write()).is_none());
+            match next {
+                Some(&access) => self.step_counted(access)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// One reference of a timed run.
+    #[inline]
+    fn step(&mut self, access: Access) -> Result<(), MachineError> {
+        let (addr, write) = (access.addr(), access.is_write());
+        self.counts.stores += u64::from(write);
+        self.clock.begin(self.core);
+        let frame = match self.cores[self.core].front.lookup(addr.page(), write) {
+            Some(frame) => frame,
+            None => match self.translate(addr, write) {
+                Ok(translation) => translation.frame_of(addr.page()),
+                Err(refused) => return self.refuse(refused),
+            },
+        };
+        self.clock.data(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff), write);
+        Ok(())
+    }
+
+    /// One reference of a counts run, beyond the front filter.
+    #[inline]
+    fn step_counted(&mut self, access: Access) -> Result<(), MachineError> {
+        match self.translate(access.addr(), access.is_write()) {
+            Ok(_) => Ok(()),
+            Err(refused) => self.refuse(refused),
+        }
+    }
+
+    /// TLB; on a miss the walker over the page table; on a fault the kernel, and the walk again.
+    fn translate(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Refused> {
+        let vpn = addr.page();
+        let asid = self.processes[self.process].asid;
+        let core = &mut self.cores[self.core];
+        core.looked_up += 1;
+        let translation = match core.tlbs.lookup(asid, vpn) {
+            Some(hit) => {
+                if hit.level > 0 {
+                    self.clock.tlb_hit(self.core, hit.level as usize);
+                }
+                hit.translation
+            }
+            None => self.walk_and_fill(addr, write)?,
+        };
+        let translation = if write && !translation.is_dirty() {
+            self.store_to_clean(addr, translation)?
+        } else {
+            translation
+        };
+        self.cores[self.core].front.learn(vpn, translation);
+        Ok(translation)
+    }
+
+    /// Walks until a page is found, faulting as often as necessary, and fills the TLBs.
+    fn walk_and_fill(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Refused> {
+        let vpn = addr.page();
+        let (leaf, walk) = loop {
+            let walk = self.walk(vpn);
+            match walk.end {
+                WalkEnd::Leaf { leaf, level } if leaf.writable || !write => break ((leaf, level), walk),
+                WalkEnd::Leaf { .. } => return Err(Refused::Signal),
+                WalkEnd::Empty { .. } => self.fault(addr, write)?,
+            }
+        };
+        let translation = translation_of(leaf.0, leaf.1);
+        self.fill(vpn, translation, &walk);
+        Ok(translation)
+    }
+
+    /// One walk, from where the walk caches let it start.
+    #[inline]
+    fn walk(&mut self, vpn: Vpn) -> Walk {
+        let Self { processes, process, cores, core, memory, .. } = self;
+        let process = &processes[*process];
+        let core = &mut cores[*core];
+        let start = core.walk_cache.as_mut().and_then(|cache| cache.lookup(process.asid, vpn));
+        let walk = match start {
+            Some(WalkStart { level, node }) => process.table.walk_from(memory, vpn, level, node),
+            None => process.table.walk(memory, vpn),
+        };
+        if let Some(cache) = &mut core.walk_cache {
+            cache.fill(process.asid, vpn, &walk);
+        }
+        self.counts.walks += 1;
+        for reference in &walk.references {
+            self.counts.walk_references[reference.level as usize] += 1;
+        }
+        self.clock.walk(self.core, &walk, start.is_some() || self.cores[self.core].walk_cache.is_some());
+        walk
+    }
+
+    /// Fills the TLBs after a walk; mosaic arrays also get the run's other pages.
+    #[inline]
+    fn fill(&mut self, vpn: Vpn, translation: Translation, walk: &Walk) {
+        let process = &self.processes[self.process];
+        let core = &mut self.cores[self.core];
+        let pages = core.tlbs.cluster_pages();
+        let last = &walk.references[walk.references.len() - 1];
+        if pages == 1 || last.level > 0 {
+            core.tlbs.fill(process.asid, &Fill::single(vpn, translation));
+            return;
+        }
+        let base = Vpn(vpn.0 & !(pages - 1));
+        let mut leaves = [None; 64];
+        let mut words = [0; 64];
+        let (leaves, words) = (&mut leaves[..pages as usize], &mut words[..pages as usize]);
+        process.table.leaf_run(&self.memory, last, base, leaves);
+        for (word, leaf) in words.iter_mut().zip(leaves) {
+            *word = leaf.map_or(0, |leaf| translation_of(leaf, 0).to_word());
+        }
+        core.tlbs.fill(process.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
+    }
+
+    /// A store through a translation that is not known to be dirty: the walker sets the entry's dirty bit, or
+    /// the page is not writable.
+    fn store_to_clean(&mut self, addr: VirtAddr, translation: Translation) -> Result<Translation, Refused> {
+        if !translation.is_writable() {
+            return Err(Refused::Signal);
+        }
+        let process = &mut self.processes[self.process];
+        process.table.update(&mut self.memory, addr.page(), |leaf| leaf.dirty = true);
+        self.cores[self.core].tlbs.set_dirty(process.asid, addr.page());
+        self.counts.dirty_updates += 1;
+        Ok(translation.dirtied())
+    }
+
+    #[cold]
+    fn refuse(&mut self, refused: Refused) -> Result<(), MachineError> {
+        match refused {
+            Refused::Signal => {
+                self.counts.protection_faults += 1;
+                self.clock.kernel(self.core, self.spec.kernel.minor_fault_ps);
+                Ok(())
+            }
+            Refused::Machine(error) => Err(error),
+        }
+    }
+
+    /// The kernel's page-fault handler: a frame for the page, and its entry.
+    #[cold]
+    fn fault(&mut self, addr: VirtAddr, write: bool) -> Result<(), Refused> {
+        let plan = loop {
+            match self.processes[self.process].space.fault(addr, write, false) {
+                Ok(plan) => break plan,
+                Err(FaultError::ProtectionViolation { .. }) => return Err(Refused::Signal),
+                Err(FaultError::Unmapped { .. }) => self.map_unannounced(addr),
+            }
+        };
+        Ok(self.map_page(addr.page(), write, &plan)?)
+    }
+}
+
+#[inline]
+pub(super) fn translation_of(leaf: Leaf, level: u32) -> Translation {
+    let size = pagewalk_vm::addr::PageSize::from_level(level).expect("leaves stand at levels 0 to 2");
+    Translation::new(leaf.frame, size, leaf.writable, leaf.dirty)
+}

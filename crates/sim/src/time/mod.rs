@@ -1,0 +1,77 @@
+//! From what happened to how long it took.
+//!
+//! The machine reports each stage of a reference to a [`Clock`]. A counts run has [`NoClock`], which compiles to
+//! nothing; a timed run has [`IntervalClock`].
+
+mod cache;
+mod interval;
+
+pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
+pub use interval::IntervalClock;
+
+use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::table::Walk;
+
+use crate::machine::CountRow;
+use crate::spec::settings::MachineSpec;
+
+/// Hears of every stage of every reference, in order.
+///
+/// # Contract
+///
+/// Per access: [`begin`](Self::begin); then [`tlb_hit`](Self::tlb_hit) if the first level did not hit at once, or
+/// [`walk`](Self::walk) once or more with [`kernel`](Self::kernel) between them; then [`data`](Self::data).
+pub trait Clock: Send {
+    /// Whether physical addresses are wanted: a counts run skips what only time needs.
+    const TIMED: bool;
+
+    /// The clocks of a machine.
+    fn new(spec: &MachineSpec) -> Self;
+
+    /// The accesses that follow on `core` belong to so many instructions. None: the source does not count them.
+    fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64);
+
+    /// The next access on `core` is dispatched.
+    fn begin(&mut self, core: usize);
+
+    /// Its translation was found in TLB level `level`, 0 for the nearest.
+    fn tlb_hit(&mut self, core: usize, level: usize);
+
+    /// Every TLB level missed and the page table was walked; `cached` tells whether walk caches were asked.
+    fn walk(&mut self, core: usize, walk: &Walk, cached: bool);
+
+    /// The kernel ran for so long; everything before it has finished.
+    fn kernel(&mut self, core: usize, ps: u64);
+
+    /// The access itself, at its physical address.
+    fn data(&mut self, core: usize, addr: PhysAddr, write: bool);
+
+    /// What was measured so far; outstanding work counts as finished.
+    fn rows(&self, rows: &mut Vec<CountRow>);
+}
+
+/// No time at all.
+#[derive(Clone, Copy, Debug)]
+pub struct NoClock;
+
+impl Clock for NoClock {
+    const TIMED: bool = false;
+
+    fn new(_: &MachineSpec) -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    fn segment(&mut self, _: usize, _: Option<u64>, _: u64) {}
+    #[inline(always)]
+    fn begin(&mut self, _: usize) {}
+    #[inline(always)]
+    fn tlb_hit(&mut self, _: usize, _: usize) {}
+    #[inline(always)]
+    fn walk(&mut self, _: usize, _: &Walk, _: bool) {}
+    #[inline(always)]
+    fn kernel(&mut self, _: usize, _: u64) {}
+    #[inline(always)]
+    fn data(&mut self, _: usize, _: PhysAddr, _: bool) {}
+    fn rows(&self, _: &mut Vec<CountRow>) {}
+}

@@ -186,3 +186,22 @@ pub struct MemorySpec {
     /// Load-to-use time of an access that misses every cache.
     pub latency_ps: u64,
 }
+
+impl FrameSpec {
+    /// Physical memory in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Buddy { memory_bytes } => *memory_bytes,
+        }
+    }
+}
+
+impl From<HugePagePolicy> for pagewalk_vm::space::HugePagePolicy {
+    fn from(policy: HugePagePolicy) -> Self {
+        match policy {
+            HugePagePolicy::Never => Self::Never,
+            HugePagePolicy::Madvise => Self::Madvise,
+            HugePagePolicy::Always => Self::Always,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The machines that come with the program: `machines/*.toml`, embedded.
+
+/// A machine file in the program.
+pub(super) struct Builtin {
+    pub(super) name: &'static str,
+    /// Its path in the repository, for messages.
+    pub(super) label: &'static str,
+    pub(super) text: &'static str,
+}
+
+macro_rules! machine {
+    ($name:literal) => {
+        Builtin {
+            name: $name,
+            label: concat!("machines/", $name, ".toml"),
+            text: include_str!(concat!("../../../../machines/", $name, ".toml")),
+        }
+    };
+}
+
+/// All of them, in the order of lists.
+pub(super) static ALL: &[Builtin] = &[
+    machine!("x86-64"),
+    machine!("x86-64-thp"),
+    machine!("x86-64-la57"),
+    machine!("mosaic-4"),
+    machine!("mosaic-8"),
+    machine!("mosaic-16"),
+    machine!("mosaic-32"),
+    machine!("mosaic-64"),
+    machine!("gem5-plain"),
+    machine!("gem5-mosaic-4"),
+    machine!("gem5-mosaic-8"),
+    machine!("gem5-mosaic-16"),
+    machine!("gem5-mosaic-32"),
+    machine!("gem5-mosaic-64"),
+    machine!("gem5-plain-full"),
+    machine!("gem5-mosaic-4-full"),
+    machine!("gem5-mosaic-8-direct"),
+    machine!("me-hpt-radix"),
+];
+
+/// The machine of that name.
+pub(super) fn find(name: &str) -> Option<&'static Builtin> {
+    ALL.iter().find(|machine| machine.name == name)
+}

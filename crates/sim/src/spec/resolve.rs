@@ -1,0 +1,334 @@
+//! From a complete tree to a [`MachineSpec`]: units become numbers, and what must go together is checked.
+//!
+//! A function here answers nothing only when a mistake has been reported, here or by an earlier pass; the others
+//! still run, so that a file's mistakes come together.
+
+use std::sync::Arc;
+
+use super::error::{Diagnostic, Diagnostics, SourceFile};
+use super::geometry::{Misfit, check_cache, check_ways};
+use super::options::{Leaf, Node, Table, Value};
+use super::quantity::cycle_ps;
+use super::schema::{LEVELS, TRANSPARENT};
+use super::settings::{
+    CacheSpec, CoreSpec, FrameSpec, HugePagePolicy, KernelSpec, MachineSpec, MemorySpec, TableSpec, TlbKind,
+    TlbLevelSpec, WalkCacheSpec, WalkerSpec,
+};
+use super::{tlb, value};
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+
+/// Builds the machine; `file` is the one that the user named.
+pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnostics) -> Option<MachineSpec> {
+    let core = tree.table("core").and_then(|table| core(table, errors));
+    // A broken clock must not hide what is wrong elsewhere.
+    let cycle_ps = core.as_ref().map_or(1_000, |core| core.cycle_ps);
+    let mut resolver = Resolver { file, cycle_ps, errors };
+
+    let tlb = tlb::levels(tree, &mut resolver);
+    let huge_pages = resolver.huge_pages(tree, tlb.as_deref());
+    let table = resolver.table_kind(tree);
+    let walk_cache = resolver.walk_cache(tree, table.as_ref());
+    let frames = resolver.frames(tree);
+    let kernel = resolver.kernel(tree);
+    let caches = resolver.caches(tree);
+    let walker = resolver.walker(tree, caches.as_deref());
+    let memory = resolver.memory(tree, caches.as_deref());
+    Some(MachineSpec {
+        name: text(tree, "name")?,
+        description: text(tree, "description")?,
+        core: core?,
+        tlb: tlb?,
+        walk_cache: walk_cache?,
+        table: table?,
+        frames: frames?,
+        huge_pages: huge_pages?,
+        kernel: kernel?,
+        caches: caches?,
+        walker: walker?,
+        memory: memory?,
+    })
+}
+
+/// What all sections need.
+pub(super) struct Resolver<'a> {
+    file: &'a Arc<SourceFile>,
+    cycle_ps: u64,
+    pub(super) errors: &'a mut Diagnostics,
+}
+
+fn core(table: &Table, errors: &mut Diagnostics) -> Option<CoreSpec> {
+    let frequency = match table.leaf("frequency")?.value {
+        Value::Frequency(hertz, _) => hertz,
+        _ => return None,
+    };
+    let (width, window) = (table.leaf("width")?, table.leaf("window")?);
+    let (width_count, window_count) = (count(width)?, count(window)?);
+    if window_count < width_count {
+        let message = format!("core: a window of {window_count} is smaller than the width of {width_count}");
+        let at = if matches!(window.origin, super::error::Origin::Default) { width } else { window };
+        errors.push(
+            Diagnostic::new(&at.origin, message).help("the window holds at least one cycle's instructions"),
+        );
+    }
+    Some(CoreSpec {
+        count: integer(table, "count")?,
+        cycle_ps: cycle_ps(frequency),
+        width: width_count,
+        window: window_count,
+        outstanding: integer(table, "outstanding")?,
+    })
+}
+
+impl Resolver<'_> {
+    /// A time in picoseconds.
+    pub(super) fn time(&self, table: &Table, name: &str) -> Option<u64> {
+        match table.leaf(name)?.value {
+            Value::Time(time, _) => Some(time.picoseconds(self.cycle_ps)),
+            _ => None,
+        }
+    }
+
+    /// Reports a mistake that lies in several values together at the last of those that the user's own file
+    /// gives, and says where the others come from.
+    pub(super) fn blame(&mut self, message: String, help: String, values: &[(&str, &Leaf)]) {
+        let own = values.iter().rev().find(|(_, leaf)| leaf.origin.is_in(self.file));
+        let Some((blamed, at)) = own.or(values.last()) else { return };
+        let mut wrong = Diagnostic::new(&at.origin, message).help(help);
+        for (name, leaf) in values {
+            if name != blamed && !leaf.origin.is_in(self.file) {
+                let place = leaf.origin.place();
+                wrong = wrong.help(format!("`{name} = {}` comes from {place}", value::write(&leaf.value)));
+            }
+        }
+        self.errors.push(wrong);
+    }
+
+    /// Entries and ways of a cache of translations; `"full"` and as many ways as entries are the same.
+    pub(super) fn entries_and_ways(&mut self, subject: &str, table: &Table) -> Option<(u32, u32)> {
+        let (entries_leaf, ways_leaf) = (table.leaf("entries")?, table.leaf("ways")?);
+        let entries = count(entries_leaf)?;
+        let ways = count(ways_leaf).unwrap_or(entries);
+        if let Err(Misfit { message, help }) = check_ways(entries.into(), ways.into()) {
+            let values = [("entries", entries_leaf), ("ways", ways_leaf)];
+            self.blame(format!("{subject}: {message}"), help, &values);
+            return None;
+        }
+        Some((entries, ways))
+    }
+
+    /// Levels `l1`, `l2`, ... of a section, which must not leave one out.
+    pub(super) fn levels<'t>(
+        &mut self,
+        tree: &'t Table,
+        section: &str,
+        noun: &str,
+    ) -> Option<Vec<(String, &'t Table)>> {
+        let Some(node) = tree.get(section) else { return Some(Vec::new()) };
+        let Node::Table(table) = node else { return None };
+        let mut levels = Vec::new();
+        let mut is_whole = !table.is_broken;
+        for (index, name) in LEVELS.iter().enumerate() {
+            let Some(Node::Table(level)) = table.get(name) else { continue };
+            if levels.len() < index && is_whole {
+                let below = LEVELS[index - 1];
+                let wrong =
+                    Diagnostic::new(&level.origin, format!("{noun} `{name}` stands above no `{below}`"));
+                self.errors.push(wrong.help(format!(
+                    "name the levels l1, l2 and so on; rename it, or add [{section}.{below}]"
+                )));
+                is_whole = false;
+            }
+            levels.push(((*name).to_owned(), level));
+        }
+        is_whole.then_some(levels)
+    }
+
+    fn huge_pages(&mut self, tree: &Table, tlb: Option<&[TlbLevelSpec]>) -> Option<HugePagePolicy> {
+        let leaf = tree.table("huge-pages")?.leaf("transparent")?;
+        let policies = [HugePagePolicy::Never, HugePagePolicy::Madvise, HugePagePolicy::Always];
+        let policy = policies[word_index(leaf, TRANSPARENT)?];
+        let holds_2m = |kind: &TlbKind| match kind {
+            TlbKind::SetAssociative { pages } => pages.contains(&PageSize::Size2M),
+            TlbKind::Mosaic { .. } => true,
+        };
+        if let Some(levels) = tlb
+            && policy != HugePagePolicy::Never
+            && !levels.is_empty()
+            && !levels.iter().flat_map(|level| &level.arrays).any(|array| holds_2m(&array.kind))
+        {
+            let message = "transparent huge pages, but no TLB array holds 2MiB pages".to_owned();
+            let help = "add \"2MiB\" to the `pages` of an array, or write transparent = \"never\"".to_owned();
+            self.blame(message, help, &[("transparent", leaf)]);
+        }
+        Some(policy)
+    }
+
+    fn table_kind(&mut self, tree: &Table) -> Option<TableSpec> {
+        let (variant, table) = tree.table("table")?.tables().next()?;
+        match variant {
+            "radix" => Some(TableSpec::Radix { levels: integer(table, "levels")? }),
+            _ => None,
+        }
+    }
+
+    fn frames(&mut self, tree: &Table) -> Option<FrameSpec> {
+        let (variant, table) = tree.table("frames")?.tables().next()?;
+        match variant {
+            "buddy" => Some(FrameSpec::Buddy { memory_bytes: self.memory_bytes(table)? }),
+            _ => None,
+        }
+    }
+
+    fn memory_bytes(&mut self, table: &Table) -> Option<u64> {
+        let leaf = table.leaf("memory")?;
+        let Value::Bytes(bytes, _) = leaf.value else { return None };
+        if !bytes.is_multiple_of(PAGE_BYTES) {
+            let message = format!("memory of {bytes} bytes is not a whole number of 4KiB frames");
+            let down = super::quantity::format_bytes(bytes / PAGE_BYTES * PAGE_BYTES);
+            let wrong = Diagnostic::new(&leaf.origin, message);
+            return self.errors.report(wrong.help(format!("write for example \"{down}\"")));
+        }
+        Some(bytes)
+    }
+
+    /// The outer option: whether it could be read. The inner one: whether there are walk caches.
+    fn walk_cache(&mut self, tree: &Table, kind: Option<&TableSpec>) -> Option<Option<WalkCacheSpec>> {
+        let table = match tree.get("walk-cache") {
+            None => return Some(None),
+            Some(Node::Table(table)) => table,
+            Some(_) => return None,
+        };
+        let entries_leaf = table.leaf("entries")?;
+        let TableSpec::Radix { levels } = kind?;
+        let wanted = *levels as usize - 1;
+        let entries: Vec<u32> = match &entries_leaf.value {
+            Value::Integer(same) => vec![*same as u32; wanted],
+            Value::Integers(list) => list.iter().map(|entries| *entries as u32).collect(),
+            _ => return None,
+        };
+        if entries.len() != wanted {
+            let message = format!("walk cache: {} levels for a table of {levels}", entries.len());
+            let help = format!("list {wanted} numbers, root first: every level of the table but the last");
+            let levels_leaf = tree.table("table")?.table("radix")?.leaf("levels")?;
+            self.blame(message, help, &[("levels", levels_leaf), ("entries", entries_leaf)]);
+            return None;
+        }
+        if entries.iter().all(|entries| *entries == 0) {
+            let help = "leave the section out, or write walk-cache = \"none\"".to_owned();
+            self.blame("walk cache: no level has entries".to_owned(), help, &[("entries", entries_leaf)]);
+            return None;
+        }
+        let ways_leaf = table.leaf("ways")?;
+        let ways = count(ways_leaf);
+        for entries in entries.iter().filter(|entries| **entries > 0) {
+            let ways = ways.unwrap_or(*entries);
+            if let Err(Misfit { message, help }) = check_ways((*entries).into(), ways.into()) {
+                let values = [("entries", entries_leaf), ("ways", ways_leaf)];
+                self.blame(format!("walk cache: {message}"), help, &values);
+                return None;
+            }
+        }
+        Some(Some(WalkCacheSpec { entries, ways, latency_ps: self.time(table, "latency")? }))
+    }
+
+    fn kernel(&self, tree: &Table) -> Option<KernelSpec> {
+        let table = tree.table("kernel")?;
+        Some(KernelSpec {
+            minor_fault_ps: self.time(table, "minor-fault")?,
+            zero_page_ps: self.time(table, "zero-page")?,
+            zero_huge_page_ps: self.time(table, "zero-huge-page")?,
+            shootdown_ps: self.time(table, "shootdown")?,
+        })
+    }
+
+    fn caches(&mut self, tree: &Table) -> Option<Vec<CacheSpec>> {
+        let levels = self.levels(tree, "caches", "cache level")?;
+        let mut caches = Vec::new();
+        let mut nearer: Option<(&str, &Leaf, u64)> = None;
+        for (name, table) in &levels {
+            let latency = table.leaf("latency").zip(self.time(table, "latency"));
+            if let (Some((below, below_leaf, below_ps)), Some((leaf, ps))) = (nearer, latency)
+                && ps <= below_ps
+            {
+                let message = format!("cache `{name}`: a hit takes no longer than in `{below}`");
+                let help = "latencies are measured from the core and grow with the level".to_owned();
+                let below_name = format!("{below}.latency");
+                self.blame(message, help, &[(&below_name, below_leaf), ("latency", leaf)]);
+            }
+            nearer = latency.map(|(leaf, ps)| (name.as_str(), leaf, ps));
+            caches.push(self.cache(name, table));
+        }
+        caches.into_iter().collect()
+    }
+
+    fn cache(&mut self, name: &str, table: &Table) -> Option<CacheSpec> {
+        let (size_leaf, ways_leaf) = (table.leaf("size")?, table.leaf("ways")?);
+        let Value::Bytes(bytes, _) = size_leaf.value else { return None };
+        let ways = count(ways_leaf)?;
+        if let Err(Misfit { message, help }) = check_cache(bytes, ways.into()) {
+            let values = [("size", size_leaf), ("ways", ways_leaf)];
+            self.blame(format!("cache `{name}`: {message}"), help, &values);
+            return None;
+        }
+        Some(CacheSpec { bytes, ways, latency_ps: self.time(table, "latency")? })
+    }
+
+    fn walker(&mut self, tree: &Table, caches: Option<&[CacheSpec]>) -> Option<WalkerSpec> {
+        let table = tree.table("walker")?;
+        let leaf = table.leaf("enters")?;
+        let enters = word_index(leaf, LEVELS)? + 1;
+        // Without caches, walks go to memory; the default must do for such a machine too.
+        let levels = caches?.len().max(1);
+        if enters > levels {
+            let message = format!("walks enter `l{enters}`, but there are {} cache levels", caches?.len());
+            let help = if levels == 1 {
+                "write \"l1\"".to_owned()
+            } else {
+                format!("write \"l1\" to \"l{levels}\"")
+            };
+            self.blame(message, help, &[("enters", leaf)]);
+        }
+        Some(WalkerSpec { count: integer(table, "count")?, enters: enters as u32 })
+    }
+
+    fn memory(&mut self, tree: &Table, caches: Option<&[CacheSpec]>) -> Option<MemorySpec> {
+        let table = tree.table("memory")?;
+        let latency_ps = self.time(table, "latency")?;
+        if let Some(last) = caches?.last()
+            && latency_ps <= last.latency_ps
+        {
+            let message = "memory answers no later than the last cache".to_owned();
+            let help =
+                format!("write more than {} ps; latencies are measured from the core", last.latency_ps);
+            self.blame(message, help, &[("latency", table.leaf("latency")?)]);
+        }
+        Some(MemorySpec { latency_ps })
+    }
+}
+
+/// A whole number; none for `"full"`.
+pub(super) fn count(leaf: &Leaf) -> Option<u32> {
+    match leaf.value {
+        Value::Integer(number) => u32::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+pub(super) fn integer(table: &Table, name: &str) -> Option<u32> {
+    table.leaf(name).and_then(count)
+}
+
+/// The place of a word among the words of its kind.
+pub(super) fn word_index(leaf: &Leaf, words: &[&str]) -> Option<usize> {
+    match leaf.value {
+        Value::Word(word) => words.iter().position(|other| *other == word),
+        _ => None,
+    }
+}
+
+fn text(table: &Table, name: &str) -> Option<String> {
+    match &table.leaf(name)?.value {
+        Value::Text(text) => Some(text.clone()),
+        _ => None,
+    }
+}

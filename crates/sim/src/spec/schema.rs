@@ -1,0 +1,385 @@
+//! Every key of a machine file: one row each, with its kind, limits, default and meaning.
+//!
+//! The reader, the merge of `extends`, the defaults, `show` and the reference in `machines/README.md` all walk
+//! these rows; a new key is a row here and its use in `resolve`.
+
+/// What stands behind a key.
+pub(super) enum Shape {
+    /// A single value.
+    Value(Kind),
+    /// A table with these keys.
+    Table(&'static [Key]),
+    /// A table with common keys and exactly one of the variants, each an own table; in a file
+    /// `[common.variant]`. The default applies when the whole table is left out.
+    Variants { common: &'static [Key], variants: &'static [Key], default: Option<&'static str> },
+    /// Tables of one shape under names.
+    Named { names: Names, noun: &'static str, each: &'static Shape },
+}
+
+/// The names that a [`Shape::Named`] takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// `l1` to `lN`, without gaps.
+    Levels(usize),
+    /// Free names, at most so many.
+    Free(usize),
+}
+
+/// What a value is, and its limits.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// A whole number.
+    Integer { min: u64, max: u64 },
+    /// A whole number of ways, or `"full"` for as many as there are entries.
+    Ways { max: u64 },
+    /// One whole number for all, or a list of them.
+    Integers { max: u64, max_count: usize },
+    /// A size with a unit.
+    Bytes { min: u64, max: u64 },
+    /// A time with a unit.
+    Time { max_ps: u64 },
+    /// A frequency with a unit.
+    Frequency { min_hz: u64, max_hz: u64 },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// A list of different words out of these, at least one.
+    Words(&'static [&'static str]),
+    /// A machine's name.
+    Name,
+    /// One line of text.
+    Line { max_chars: usize },
+    /// Text of any number of lines.
+    Text { max_chars: usize },
+}
+
+/// Whether a key must be there.
+#[derive(Clone, Copy)]
+pub(super) enum Presence {
+    /// The file or its base gives it.
+    Required,
+    /// Without it, this value, written as in a file.
+    Default(&'static str),
+    /// Without it, nothing. A table of this presence is a stage that a machine may lack: `"none"` says so.
+    Optional,
+    /// A table that is always there; its own keys have defaults.
+    Always,
+}
+
+/// One key.
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+    pub(super) presence: Presence,
+    /// What it means, for the reference.
+    pub(super) meaning: &'static str,
+}
+
+impl Key {
+    const fn value(name: &'static str, kind: Kind, presence: Presence, meaning: &'static str) -> Self {
+        Self { name, shape: Shape::Value(kind), presence, meaning }
+    }
+
+    const fn table(
+        name: &'static str,
+        keys: &'static [Key],
+        presence: Presence,
+        meaning: &'static str,
+    ) -> Self {
+        Self { name, shape: Shape::Table(keys), presence, meaning }
+    }
+}
+
+use Presence::{Always, Default, Optional, Required};
+
+/// A file's size in bytes at most.
+pub(super) const MAX_FILE_BYTES: usize = 1 << 20;
+/// TLB entries at most.
+pub(super) const MAX_ENTRIES: u64 = 1 << 20;
+/// Ways at most, unless fully associative.
+pub(super) const MAX_WAYS: u64 = 64;
+/// Entries of a walk cache's level at most.
+const MAX_WALK_CACHE_ENTRIES: u64 = 4_096;
+const MILLISECOND_PS: u64 = 1_000_000_000;
+
+/// The page sizes as words, smallest first, in the order of `PageSize::ALL`.
+pub(super) const PAGES: &[&str] = &["4KiB", "2MiB", "1GiB"];
+/// The replacement policies as words.
+pub(super) const REPLACEMENTS: &[&str] = &["lru", "fifo", "tree-plru", "nru", "random"];
+/// The huge-page policies as words.
+pub(super) const TRANSPARENT: &[&str] = &["never", "madvise", "always"];
+/// The names of levels.
+pub(super) const LEVELS: &[&str] = &["l1", "l2", "l3", "l4"];
+
+/// The keys of the whole file.
+pub(super) static FILE: &[Key] = &[
+    Key::value("name", Kind::Name, Required, "the machine's name; not inherited"),
+    Key::value(
+        "description",
+        Kind::Line { max_chars: 200 },
+        Default("\"\""),
+        "one line for lists and reports; not inherited",
+    ),
+    Key::value(
+        "extends",
+        Kind::Line { max_chars: 200 },
+        Optional,
+        "a file beside this one or a built-in machine, itself without `extends`: every key not given here is taken from it",
+    ),
+    Key::table("core", CORE, Always, "the core"),
+    Key {
+        name: "tlb",
+        shape: Shape::Named { names: Names::Levels(3), noun: "TLB level", each: &TLB_LEVEL },
+        presence: Optional,
+        meaning: "TLB levels, nearest the core first; without any, every access walks",
+    },
+    Key::table(
+        "walk-cache",
+        WALK_CACHE,
+        Optional,
+        "page-walk caches; without them, every walk starts at the root",
+    ),
+    Key {
+        name: "table",
+        shape: Shape::Variants { common: &[], variants: TABLES, default: Some("radix") },
+        presence: Always,
+        meaning: "the page table",
+    },
+    Key {
+        name: "frames",
+        shape: Shape::Variants { common: &[], variants: FRAMES, default: Some("buddy") },
+        presence: Always,
+        meaning: "the frame allocator",
+    },
+    Key::table("huge-pages", HUGE_PAGES, Always, "huge pages"),
+    Key::table("kernel", KERNEL, Always, "costs of the kernel, charged to the faulting core (timed runs)"),
+    Key {
+        name: "caches",
+        shape: Shape::Named { names: Names::Levels(4), noun: "cache level", each: &CACHE_LEVEL },
+        presence: Optional,
+        meaning: "data caches with lines of 64 bytes, nearest the core first; the last is shared (timed runs)",
+    },
+    Key::table("walker", WALKER, Always, "page walkers (timed runs)"),
+    Key::table("memory", MEMORY, Always, "DRAM (timed runs)"),
+];
+
+static CORE: &[Key] = &[
+    Key::value(
+        "count",
+        Kind::Integer { min: 1, max: 256 },
+        Default("1"),
+        "cores; threads are placed round-robin",
+    ),
+    Key::value(
+        "frequency",
+        Kind::Frequency { min_hz: 10_000_000, max_hz: 20_000_000_000 },
+        Default("\"3 GHz\""),
+        "clock; a cycle is rounded to a whole picosecond",
+    ),
+    Key::value(
+        "width",
+        Kind::Integer { min: 1, max: 64 },
+        Default("6"),
+        "instructions dispatched and retired per cycle",
+    ),
+    Key::value(
+        "window",
+        Kind::Integer { min: 1, max: 65_536 },
+        Default("512"),
+        "reorder-buffer entries, at least `width`",
+    ),
+    Key::value(
+        "outstanding",
+        Kind::Integer { min: 1, max: 4_096 },
+        Default("16"),
+        "outstanding cache misses (MSHRs)",
+    ),
+];
+
+static TLB_LEVEL: Shape = Shape::Variants {
+    common: &[Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Default("\"0 cycles\""),
+        "extra time of a hit, beyond what the pipeline hides",
+    )],
+    variants: &[
+        Key::table("set-associative", SET_ASSOCIATIVE, Optional, "entries of one page each"),
+        Key::table(
+            "mosaic",
+            MOSAIC,
+            Optional,
+            "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
+        ),
+        Key {
+            name: "split",
+            shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &TLB_ARRAY },
+            presence: Optional,
+            meaning: "several arrays under free names, looked up in parallel, each page size in one of them",
+        },
+    ],
+    default: None,
+};
+
+static TLB_ARRAY: Shape = Shape::Variants {
+    common: &[],
+    variants: &[
+        Key::table("set-associative", SET_ASSOCIATIVE, Optional, "entries of one page each"),
+        Key::table(
+            "mosaic",
+            MOSAIC,
+            Optional,
+            "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
+        ),
+    ],
+    default: None,
+};
+
+const ENTRIES: Key = Key::value("entries", Kind::Integer { min: 1, max: MAX_ENTRIES }, Required, "entries");
+const WAYS: Key = Key::value(
+    "ways",
+    Kind::Ways { max: MAX_ENTRIES },
+    Required,
+    "ways; entries / ways is a power of two; above 64 only \"full\"",
+);
+const REPLACEMENT: Key = Key::value(
+    "replacement",
+    Kind::Word(REPLACEMENTS),
+    Default("\"lru\""),
+    "who is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64",
+);
+
+static SET_ASSOCIATIVE: &[Key] = &[
+    ENTRIES,
+    WAYS,
+    REPLACEMENT,
+    Key::value(
+        "pages",
+        Kind::Words(PAGES),
+        Required,
+        "page sizes held; some array of every level holds 4KiB",
+    ),
+];
+
+static MOSAIC: &[Key] = &[
+    ENTRIES,
+    WAYS,
+    Key::value("arity", Kind::Integer { min: 1, max: 64 }, Required, "4 KiB pages per entry, a power of two"),
+    REPLACEMENT,
+];
+
+static WALK_CACHE: &[Key] = &[
+    Key::value(
+        "entries",
+        Kind::Integers { max: MAX_WALK_CACHE_ENTRIES, max_count: 8 },
+        Required,
+        "entries per level of the table but the last, root first, 0 to leave one out; one number for all",
+    ),
+    Key::value("ways", Kind::Ways { max: MAX_WAYS }, Default("\"full\""), "ways of each level's cache"),
+    Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Default("\"0 cycles\""),
+        "time of a look-up, all levels in parallel",
+    ),
+];
+
+static TABLES: &[Key] = &[Key::table("radix", RADIX, Optional, "the x86-64 radix tree")];
+static RADIX: &[Key] = &[Key::value("levels", Kind::Integer { min: 4, max: 5 }, Default("4"), "levels")];
+
+static FRAMES: &[Key] = &[Key::table("buddy", BUDDY, Optional, "the binary buddy allocator")];
+static BUDDY: &[Key] = &[Key::value(
+    "memory",
+    Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+    Default("\"64GiB\""),
+    "physical memory, a multiple of 4KiB",
+)];
+
+static HUGE_PAGES: &[Key] = &[Key::value(
+    "transparent",
+    Kind::Word(TRANSPARENT),
+    Default("\"never\""),
+    "transparent huge pages, as in /sys/kernel/mm/transparent_hugepage/enabled",
+)];
+
+static KERNEL: &[Key] = &[
+    kernel_cost("minor-fault", "\"500 ns\"", "a minor fault without zeroing its frame"),
+    kernel_cost("zero-page", "\"100 ns\"", "zeroing 4 KiB"),
+    kernel_cost("zero-huge-page", "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them"),
+    kernel_cost("shootdown", "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages"),
+];
+
+const fn kernel_cost(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key::value(name, Kind::Time { max_ps: 1_000 * MILLISECOND_PS }, Default(default), meaning)
+}
+
+static CACHE_LEVEL: Shape = Shape::Table(&[
+    Key::value(
+        "size",
+        Kind::Bytes { min: 64, max: 1 << 40 },
+        Required,
+        "capacity; size / (64 B * ways) is a power of two",
+    ),
+    Key::value("ways", Kind::Integer { min: 1, max: MAX_WAYS }, Required, "ways"),
+    Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Required,
+        "load-to-use time of a hit, from the core; grows with the level",
+    ),
+]);
+
+static WALKER: &[Key] = &[
+    Key::value("count", Kind::Integer { min: 1, max: 64 }, Default("1"), "walks under way at once, per core"),
+    Key::value(
+        "enters",
+        Kind::Word(LEVELS),
+        Default("\"l1\""),
+        "the cache level that a walk's references enter",
+    ),
+];
+
+static MEMORY: &[Key] = &[Key::value(
+    "latency",
+    Kind::Time { max_ps: MILLISECOND_PS },
+    Default("\"90 ns\""),
+    "load-to-use time of an access that misses every cache, above the last cache's",
+)];
+
+/// The patterns of all tables that hold `name` as a key, in the order of the file: `tlb.lN.mosaic`.
+pub(super) fn tables_with_key(name: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    visit(FILE, "", &mut |path, key| {
+        if key.name == name && !path.is_empty() && !found.iter().any(|other| other == path) {
+            found.push(path.to_owned());
+        }
+    });
+    found
+}
+
+/// Calls `row` with every key, parents before children, and the pattern of the table that holds it.
+pub(super) fn visit(keys: &'static [Key], path: &str, row: &mut dyn FnMut(&str, &'static Key)) {
+    for key in keys {
+        row(path, key);
+        visit_shape(&key.shape, &join(path, key.name), row);
+    }
+}
+
+fn visit_shape(shape: &'static Shape, path: &str, row: &mut dyn FnMut(&str, &'static Key)) {
+    match shape {
+        Shape::Value(_) => {}
+        Shape::Table(keys) => visit(keys, path, row),
+        Shape::Variants { common, variants, .. } => {
+            visit(common, path, row);
+            visit(variants, path, row);
+        }
+        Shape::Named { names, each, .. } => {
+            let pattern = if matches!(names, Names::Levels(_)) { "lN" } else { "NAME" };
+            visit_shape(each, &join(path, pattern), row);
+        }
+    }
+}
+
+/// `path.name`, or `name` at the top.
+pub(super) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

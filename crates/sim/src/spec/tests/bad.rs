@@ -1,0 +1,250 @@
+//! What is refused, and the words for it.
+
+use super::{NAME, SOUND, refusal};
+use crate::spec::{load, load_all, parse};
+
+/// A level of one array with these keys.
+fn level(name: &str, keys: &str) -> String {
+    format!("{NAME}[tlb.{name}.set-associative]\n{keys}\n")
+}
+
+fn array(entries: &str, ways: &str, replacement: &str) -> String {
+    level(
+        "l1",
+        &format!("entries = {entries}\nways = {ways}\nreplacement = \"{replacement}\"\npages = [\"4KiB\"]"),
+    )
+}
+
+/// A sound machine with one text replaced.
+fn sound_but(from: &str, to: &str) -> String {
+    assert!(SOUND.contains(from), "{from}");
+    SOUND.replacen(from, to, 1)
+}
+
+#[test]
+fn units() {
+    let memory = |value: &str| refusal(&format!("{NAME}[frames.buddy]\nmemory = {value}\n"));
+    let latency = |value: &str| refusal(&format!("{NAME}[memory]\nlatency = {value}\n"));
+    let frequency = |value: &str| refusal(&format!("{NAME}[core]\nfrequency = {value}\n"));
+    transcript(
+        "units",
+        &[
+            memory("\"64GB\""),
+            memory("\"2M\""),
+            memory("5"),
+            memory("1.5"),
+            memory("\"5\""),
+            memory("\"much\""),
+            memory("\"1KiB\""),
+            memory("\"2PiB\""),
+            memory("\"99999999999TiB\""),
+            memory("\"1048577B\""),
+            memory("[]"),
+            latency("90"),
+            latency("\"90\""),
+            latency("\"90 nanoseconds\""),
+            latency("\"1 h\""),
+            latency("\"0.5 cycles\""),
+            latency("\"1 ms\"\n[core]\nfrequency = \"3 Ghz\""),
+            latency("\"1001 us\""),
+            latency("\"10001 cycles\""),
+            frequency("3"),
+            frequency("\"3000 GHz\""),
+            frequency("true"),
+        ],
+    );
+}
+
+#[test]
+fn keys() {
+    transcript(
+        "keys",
+        &[
+            refusal(""),
+            refusal("name = \"\"\n"),
+            refusal("name = \"a machine\"\n"),
+            refusal("name = 7\n"),
+            refusal(&format!("{NAME}frequncy = \"3 GHz\"\n")),
+            refusal(&format!("{NAME}[core]\nfrequncy = \"3 GHz\"\n")),
+            refusal(&format!("{NAME}[tbl.l1.set-associative]\n")),
+            refusal(&format!("{NAME}[walk_cache]\nentries = 32\n")),
+            refusal(&format!("{NAME}[core]\ncolour = \"red\"\n")),
+            refusal(&format!("{NAME}[tlb.l1]\nentries = 64\n")),
+            refusal(&level("l1", "entries = 64\nways = 4\narity = 4\npages = [\"4KiB\"]")),
+            refusal(&level("l4", "entries = 64")),
+            refusal(&level("l1", "entries = 64")),
+            refusal(&format!("{NAME}[tlb.l1]\nlatency = \"1 cycle\"\n")),
+            refusal(&format!("{NAME}[tlb.l1.mosaic]\n[tlb.l1.split]\n")),
+            refusal(&format!("{NAME}[tlb.l1.split]\n")),
+            refusal(&format!("{NAME}[tlb.l1.split.\"sm all\".mosaic]\n")),
+            refusal(&format!("{NAME}[tlb]\nl1 = 5\n")),
+            refusal(&format!("{NAME}core = \"none\"\n")),
+            refusal(&format!("{NAME}[table.hashed]\n")),
+            refusal(&format!("{NAME}[[tlb]]\n")),
+            refusal(&format!("{NAME}description = \"two\\nlines\"\n")),
+            refusal(&format!("{NAME}source = 3\n")),
+        ],
+    );
+}
+
+#[test]
+fn numbers() {
+    transcript(
+        "numbers",
+        &[
+            refusal(&array("0", "1", "lru")),
+            refusal(&array("2097152", "1", "lru")),
+            refusal(&array("-4", "1", "lru")),
+            refusal(&array("64.0", "\"four\"", "lru")),
+            refusal(&array("\"64\"", "4", "lru")),
+            refusal(&array("99999999999999999999", "4", "lru")),
+            refusal(&array("64", "4", "least-recently-used")),
+            refusal(&array("64", "4", "LRU")),
+            refusal(&level("l1", "entries = 64\nways = 4\npages = [\"4K\", \"2M\"]")),
+            refusal(&level("l1", "entries = 64\nways = 4\npages = []")),
+            refusal(&level("l1", "entries = 64\nways = 4\npages = [\"4KiB\", \"4KiB\"]")),
+            refusal(&level("l1", "entries = 64\nways = 4\npages = \"4KiB\"")),
+            refusal(&format!("{NAME}[core]\ncount = 257\nwidth = 8\nwindow = 4\n")),
+            refusal(&format!("{NAME}[table.radix]\nlevels = 3\n")),
+            refusal(&format!("{NAME}[huge-pages]\ntransparent = \"sometimes\"\n")),
+        ],
+    );
+}
+
+#[test]
+fn geometry() {
+    let mosaic = |arity: u32| format!("{NAME}[tlb.l1.mosaic]\nentries = 64\nways = 4\narity = {arity}\n");
+    let split = |name: &str, pages: &str| {
+        format!("[tlb.l1.split.{name}.set-associative]\nentries = 64\nways = 4\npages = [{pages}]\n")
+    };
+    let small = level("l1", "entries = 64\nways = 4\npages = [\"4KiB\"]");
+    transcript(
+        "geometry",
+        &[
+            refusal(&array("1536", "7", "lru")),
+            refusal(&array("1536", "4", "lru")),
+            refusal(&array("4", "8", "lru")),
+            refusal(&array("1535", "5", "lru")),
+            refusal(&array("4096", "128", "lru")),
+            refusal(&array("1024", "\"full\"", "nru")),
+            refusal(&array("96", "6", "tree-plru")),
+            refusal(&mosaic(6)),
+            refusal(&mosaic(128)),
+            refusal(&level("l1", "entries = 64\nways = 4\npages = [\"2MiB\"]")),
+            refusal(&level("l2", "entries = 64\nways = 4\npages = [\"4KiB\"]")),
+            refusal(&format!(
+                "{NAME}{}{}",
+                split("one", "\"4KiB\", \"2MiB\""),
+                split("two", "\"2MiB\", \"1GiB\"")
+            )),
+            refusal(&format!(
+                "{NAME}{}[tlb.l1.split.many.mosaic]\nentries = 8\nways = 8\narity = 4",
+                split("one", "\"4KiB\"")
+            )),
+            refusal(&format!("{small}[huge-pages]\ntransparent = \"always\"\n")),
+            refusal(&sound_but("[2, 4, 32]", "[2, 4, 8, 32]")),
+            refusal(&sound_but("[2, 4, 32]", "[0, 0, 0]")),
+            refusal(&sound_but("[2, 4, 32]", "[2, 4, 32]\nways = 4")),
+            refusal(&sound_but("[2, 4, 32]", "[1, 2, 3, 4, 5, 6, 7, 8, 9]")),
+            refusal(&sound_but("\"32KiB\"", "\"48KiB\"")),
+            refusal(&sound_but("\"32KiB\"", "\"100B\"")),
+            refusal(&sound_but("\"14 cycles\"", "\"4 cycles\"")),
+            refusal(&sound_but("[caches.l2]", "[caches.l3]")),
+            refusal(&sound_but("[caches.l1]", "[walker]\nenters = \"l3\"\n[caches.l1]")),
+            refusal(&sound_but("[caches.l1]", "[memory]\nlatency = \"4 ns\"\n[caches.l1]")),
+        ],
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_file_come_together() {
+    let text = r#"
+name = "bad machine"
+[core]
+cont = 4
+frequency = "3GH"
+[tlb.l1.set-associative]
+entries = 1536
+ways = 7
+pages = ["4K"]
+[tlb.l2.mosaic]
+entries = 1024
+ways = 12
+arity = 5
+[frames.buddy]
+memory = "64GB"
+[caches.l1]
+size = "48KiB"
+ways = 8
+latency = 5
+"#;
+    let error = parse(text, "machines/bad.toml").expect_err("it is bad");
+    assert_eq!(error.count(), 10, "{error}");
+    transcript("together", &[error.to_string()]);
+    assert!(error.render_coloured().contains("\u{1b}["));
+    assert!(!error.to_string().contains('\u{1b}'));
+}
+
+#[test]
+fn syntax() {
+    transcript(
+        "syntax",
+        &[
+            refusal("name = \"x\"\n[core\ncount = 1\n"),
+            refusal("name = x\nwidth = = 3\n"),
+            refusal("name = \"x\"\nname = \"y\"\n"),
+            refusal("name = \"x\n"),
+            refusal(&format!("name = {}", "[".repeat(500))),
+        ],
+    );
+}
+
+#[test]
+fn a_flood_of_mistakes_is_cut_short() {
+    let text: String = (0..2_000).map(|n| format!("key{n} = 1\n")).collect();
+    let error = parse(&text, "flood.toml").expect_err("unknown keys");
+    assert_eq!(error.count(), 2_000, "and no word about the missing name, which may be one of them misspelt");
+    assert!(error.to_string().ends_with("more"));
+    assert!(error.to_string().len() < 50_000);
+}
+
+#[test]
+fn names_of_machines() {
+    let near = load("x86_64").expect_err("an underscore").to_string();
+    assert!(near.contains("no machine `x86_64`") && near.contains("did you mean `x86-64`?"), "{near}");
+    assert!(near.contains("built-in machines: x86-64, x86-64-thp"), "{near}");
+    let far = load("pdp-11").expect_err("long gone").to_string();
+    assert!(!far.contains("did you mean") && far.contains("named by its path"), "{far}");
+    let lost = load("no/such/mosaic-4.toml").expect_err("no file").to_string();
+    assert!(lost.contains("cannot read machine file no/such/mosaic-4.toml: No such file"), "{lost}");
+    assert!(lost.contains("`mosaic-4` is a built-in machine"), "{lost}");
+    let both = load_all(&["pdp-11", "x86-64", "vax"]).expect_err("two unknown ones");
+    assert_eq!(both.count(), 2);
+    let twice = load_all(&["x86-64", "x86-64"]).expect_err("the same twice").to_string();
+    assert!(twice.contains("two machines are named `x86-64`"), "{twice}");
+}
+
+#[test]
+fn foreign_files() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let refuse = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        load(path.to_str().expect("a plain path")).expect_err("no machine").to_string()
+    };
+    let binary = refuse("binary.toml", b"name = \"x\"\n# \xff\xfe\n");
+    assert!(binary.contains("binary.toml:2: not UTF-8 text: byte 0xff at offset 13"), "{binary}");
+    let long = refuse("long.toml", &vec![b'#'; (1 << 20) + 1]);
+    assert!(long.contains("long.toml: more than 1MiB long"), "{long}");
+    let nul = refuse("nul.toml", b"\0\0\0\0");
+    assert!(nul.contains("nul.toml:1:1"), "{nul}");
+    let folder = load(&format!("{}/", dir.path().display())).expect_err("a folder").to_string();
+    assert!(folder.contains("cannot read machine file"), "{folder}");
+    let endless = load("/dev/zero").expect_err("endless").to_string();
+    assert!(endless.contains("more than 1MiB long"), "{endless}");
+}
+
+/// One snapshot of several reports.
+fn transcript(name: &str, reports: &[String]) {
+    insta::assert_snapshot!(name, reports.join("\n\n----\n\n"));
+}

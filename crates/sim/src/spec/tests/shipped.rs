@@ -1,0 +1,175 @@
+//! Every machine that comes with the program.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use pagewalk_vm::addr::PageSize;
+
+use crate::spec::settings::{HugePagePolicy, TableSpec, TlbKind};
+use crate::spec::{MachineSpec, builtin, builtin_names, load, load_all, parse, reference, show};
+
+fn machines_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines")
+}
+
+fn sound(name: &str) -> MachineSpec {
+    load(name).unwrap_or_else(|error| panic!("{name}:\n{error}"))
+}
+
+#[test]
+fn each_file_of_the_folder_is_built_in() {
+    let files: BTreeSet<String> = std::fs::read_dir(machines_dir())
+        .expect("the folder of machines")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a plain name"))
+        .filter_map(|name| name.strip_suffix(".toml").map(str::to_owned))
+        .collect();
+    assert_eq!(files, builtin_names().map(str::to_owned).collect());
+    assert_eq!(builtin_names().len(), files.len(), "a machine is listed twice");
+}
+
+#[test]
+fn each_loads_under_its_own_name_with_a_description() {
+    for name in builtin_names() {
+        let spec = sound(name);
+        assert_eq!(spec.name, name);
+        assert!(!spec.description.is_empty(), "{name}");
+    }
+    let names: Vec<&str> = builtin_names().collect();
+    assert_eq!(load_all(&names).expect("all load").len(), names.len());
+}
+
+#[test]
+fn each_is_the_same_as_a_file_and_as_shown() {
+    for name in builtin_names() {
+        let spec = sound(name);
+        let path = machines_dir().join(format!("{name}.toml"));
+        assert_eq!(load(path.to_str().expect("a plain path")).expect("the file loads"), spec, "{name}");
+        let shown = show(name).expect("it shows");
+        assert_eq!(
+            parse(&shown, "shown.toml").unwrap_or_else(|error| panic!("{error}\n{shown}")),
+            spec,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn each_constant_of_a_base_has_a_source() {
+    for machine in builtin::ALL.iter().filter(|machine| !machine.text.contains("extends")) {
+        let shown = show(machine.name).expect("it shows");
+        for section in ["[core]", "[tlb.l1", "[kernel]", "[caches.l3]"] {
+            let place = shown.find(section).unwrap_or_else(|| panic!("{}: no {section}", machine.name));
+            let before = &shown[..place];
+            assert!(
+                before.trim_end().ends_with(')') || before.contains("# source"),
+                "{}: {section}",
+                machine.name
+            );
+        }
+    }
+}
+
+#[test]
+fn the_reference_machine_is_what_its_file_says() {
+    let spec = sound("x86-64");
+    assert_eq!(spec.core.cycle_ps, 333);
+    assert_eq!(spec.table, TableSpec::Radix { levels: 4 });
+    assert_eq!(spec.huge_pages, HugePagePolicy::Never);
+    let sizes: Vec<Vec<(u32, u32)>> = spec
+        .tlb
+        .iter()
+        .map(|level| level.arrays.iter().map(|array| (array.entries, array.ways)).collect())
+        .collect();
+    assert_eq!(sizes, [vec![(96, 6), (32, 4), (8, 8)], vec![(2048, 16), (16, 4)]]);
+    assert_eq!(spec.tlb[1].latency_ps, 7 * 333);
+    let caches: Vec<(u64, u32)> = spec.caches.iter().map(|cache| (cache.bytes, cache.ways)).collect();
+    assert_eq!(caches, [(48 << 10, 12), (2 << 20, 16), (30 << 20, 15)]);
+    assert_eq!(spec.walk_cache.expect("walk caches").entries, [4, 4, 32]);
+    assert_eq!((spec.walker.count, spec.walker.enters), (4, 1));
+}
+
+#[test]
+fn the_family_differs_from_its_base_in_the_named_point_only() {
+    let base = sound("x86-64");
+    let thp = sound("x86-64-thp");
+    assert_eq!(thp.huge_pages, HugePagePolicy::Always);
+    assert_eq!(as_named(thp, &base, |spec| spec.huge_pages = base.huge_pages), base);
+
+    let la57 = sound("x86-64-la57");
+    assert_eq!(la57.table, TableSpec::Radix { levels: 5 });
+    let same = as_named(la57, &base, |spec| {
+        spec.table = base.table.clone();
+        spec.walk_cache = base.walk_cache.clone();
+    });
+    assert_eq!(same, base);
+
+    for arity in [4, 8, 16, 32, 64] {
+        let mosaic = sound(&format!("mosaic-{arity}"));
+        for level in &mosaic.tlb {
+            assert_eq!(level.arrays[0].kind, TlbKind::Mosaic { arity });
+        }
+        let same = as_named(mosaic, &base, |spec| {
+            for (level, base) in spec.tlb.iter_mut().zip(&base.tlb) {
+                level.arrays[0].kind = base.arrays[0].kind.clone();
+            }
+        });
+        assert_eq!(same, base);
+    }
+}
+
+#[test]
+fn the_papers_machines_have_one_tlb_of_1024_entries() {
+    let plain = sound("gem5-plain");
+    let expected = [
+        ("gem5-plain", 8, None),
+        ("gem5-plain-full", 1024, None),
+        ("gem5-mosaic-4", 8, Some(4)),
+        ("gem5-mosaic-8", 8, Some(8)),
+        ("gem5-mosaic-16", 8, Some(16)),
+        ("gem5-mosaic-32", 8, Some(32)),
+        ("gem5-mosaic-64", 8, Some(64)),
+        ("gem5-mosaic-4-full", 1024, Some(4)),
+        ("gem5-mosaic-8-direct", 1, Some(8)),
+    ];
+    for (name, ways, arity) in expected {
+        let spec = sound(name);
+        let [level] = spec.tlb.as_slice() else { panic!("{name} has one level") };
+        let [array] = level.arrays.as_slice() else { panic!("{name} has one array") };
+        assert_eq!((array.entries, array.ways), (1024, ways), "{name}");
+        let kind = match arity {
+            Some(arity) => TlbKind::Mosaic { arity },
+            None => TlbKind::SetAssociative { pages: vec![PageSize::Size4K, PageSize::Size2M] },
+        };
+        assert_eq!(array.kind, kind, "{name}");
+        assert_eq!(as_named(spec.clone(), &plain, |spec| spec.tlb = plain.tlb.clone()), plain, "{name}");
+    }
+}
+
+/// `spec` after `undo`, under the name of `base`.
+fn as_named(mut spec: MachineSpec, base: &MachineSpec, undo: impl FnOnce(&mut MachineSpec)) -> MachineSpec {
+    undo(&mut spec);
+    spec.name.clone_from(&base.name);
+    spec.description.clone_from(&base.description);
+    spec
+}
+
+#[test]
+fn a_shown_machine_names_the_place_of_every_value() {
+    insta::assert_snapshot!(show("mosaic-8").expect("it shows"));
+}
+
+#[test]
+fn the_readme_holds_the_current_reference() {
+    let path = machines_dir().join("README.md");
+    let readme = std::fs::read_to_string(&path).expect("machines/README.md");
+    let (head, rest) = readme.split_once("<!-- reference -->\n").expect("the reference's mark");
+    let current = format!("{head}<!-- reference -->\n{}", reference());
+    if std::env::var_os("PAGEWALK_BLESS").is_some() {
+        std::fs::write(&path, current).expect("the README is written");
+        return;
+    }
+    assert_eq!(rest, reference(), "run the test with PAGEWALK_BLESS=1 to write the reference anew");
+    for name in builtin_names() {
+        assert!(head.contains(&format!("`{name}`")), "machines/README.md does not mention {name}");
+    }
+}

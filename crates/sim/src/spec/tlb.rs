@@ -1,0 +1,142 @@
+//! The TLB levels of a machine file.
+
+use pagewalk_vm::addr::PageSize;
+
+use super::error::Diagnostic;
+use super::options::{Leaf, Table, Value};
+use super::resolve::{Resolver, integer, word_index};
+use super::schema::{MAX_WAYS, PAGES, REPLACEMENTS};
+use super::settings::{Replacement, TlbArraySpec, TlbKind, TlbLevelSpec};
+
+/// The levels, nearest the core first.
+pub(super) fn levels(tree: &Table, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
+    let levels = resolver.levels(tree, "tlb", "TLB level")?;
+    let levels: Vec<_> = levels.iter().map(|(name, table)| level(name, table, resolver)).collect();
+    levels.into_iter().collect()
+}
+
+fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLevelSpec> {
+    let mut arrays = Vec::new();
+    match table.table("split") {
+        Some(split) => {
+            for (array_name, array_table) in split.tables() {
+                let subject = format!("TLB `{name}.{array_name}`");
+                arrays.push(array(&subject, array_name, array_table, resolver));
+            }
+            if split.nodes.is_empty() && !split.is_broken {
+                let wrong = Diagnostic::new(&split.origin, format!("TLB `{name}`: split into no arrays"));
+                resolver.errors.push(wrong.help(format!("add [tlb.{name}.split.NAME.set-associative]")));
+                return None;
+            }
+            if split.is_broken {
+                return None;
+            }
+        }
+        None => arrays.push(array(&format!("TLB `{name}`"), "", table, resolver)),
+    }
+    let latency_ps = resolver.time(table, "latency");
+    let arrays: Vec<Array<'_>> = arrays.into_iter().collect::<Option<_>>()?;
+    check_pages(name, table, &arrays, resolver)?;
+    Some(TlbLevelSpec {
+        latency_ps: latency_ps?,
+        arrays: arrays.into_iter().map(|array| array.spec).collect(),
+    })
+}
+
+/// An array with the table that says which pages it holds.
+struct Array<'t> {
+    spec: TlbArraySpec,
+    table: &'t Table,
+}
+
+impl Array<'_> {
+    fn holds(&self, size: PageSize) -> bool {
+        match &self.spec.kind {
+            TlbKind::SetAssociative { pages } => pages.contains(&size),
+            TlbKind::Mosaic { .. } => size == PageSize::Size4K,
+        }
+    }
+}
+
+fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolver<'_>) -> Option<Array<'t>> {
+    let (variant, table) = table.tables().next()?;
+    let geometry = resolver.entries_and_ways(subject, table);
+    let replacement = replacement(subject, table, geometry, resolver);
+    let kind = match variant {
+        "set-associative" => TlbKind::SetAssociative { pages: pages(table.leaf("pages")?)? },
+        "mosaic" => TlbKind::Mosaic { arity: arity(subject, table, resolver)? },
+        _ => return None,
+    };
+    let (entries, ways) = geometry?;
+    let spec = TlbArraySpec { name: name.to_owned(), entries, ways, replacement: replacement?, kind };
+    Some(Array { spec, table })
+}
+
+fn pages(leaf: &Leaf) -> Option<Vec<PageSize>> {
+    let Value::Words(words) = &leaf.value else { return None };
+    let named = PAGES.iter().zip(PageSize::ALL);
+    Some(named.filter(|(name, _)| words.contains(name)).map(|(_, size)| size).collect())
+}
+
+fn arity(subject: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<u32> {
+    let arity = integer(table, "arity")?;
+    if !arity.is_power_of_two() {
+        let message = format!("{subject}: an arity of {arity} is not a power of two");
+        let help = format!("write {} or {}", arity.next_power_of_two() / 2, arity.next_power_of_two());
+        resolver.blame(message, help, &[("arity", table.leaf("arity")?)]);
+        return None;
+    }
+    Some(arity)
+}
+
+fn replacement(
+    subject: &str,
+    table: &Table,
+    geometry: Option<(u32, u32)>,
+    resolver: &mut Resolver<'_>,
+) -> Option<Replacement> {
+    let leaf = table.leaf("replacement")?;
+    let policies =
+        [Replacement::Lru, Replacement::Fifo, Replacement::TreePlru, Replacement::Nru, Replacement::Random];
+    let index = word_index(leaf, REPLACEMENTS)?;
+    let (policy, word) = (policies[index], REPLACEMENTS[index]);
+    let Some((_, ways)) = geometry else { return Some(policy) };
+    let values = [("ways", table.leaf("ways")?), ("replacement", leaf)];
+    let is_bits = matches!(policy, Replacement::TreePlru | Replacement::Nru);
+    if is_bits && u64::from(ways) > MAX_WAYS {
+        let message = format!("{subject}: {word} over {ways} ways");
+        let help = format!("above {MAX_WAYS} ways, replacement is \"lru\", \"fifo\" or \"random\"");
+        resolver.blame(message, help, &values);
+    } else if policy == Replacement::TreePlru && !ways.is_power_of_two() {
+        let message = format!("{subject}: tree-plru over {ways} ways");
+        let help =
+            "its tree needs a power of two of ways; write another number of ways or \"lru\"".to_owned();
+        resolver.blame(message, help, &values);
+    }
+    Some(policy)
+}
+
+/// Each page size in one array at most, and 4 KiB in one.
+fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut Resolver<'_>) -> Option<()> {
+    let mut is_right = true;
+    for size in PageSize::ALL {
+        let holders: Vec<&Array<'_>> = arrays.iter().filter(|array| array.holds(size)).collect();
+        if let [first, second, ..] = holders.as_slice() {
+            let (one, two) = (&first.spec.name, &second.spec.name);
+            let message = format!("TLB `{name}`: {size} pages are in `{one}` and in `{two}`");
+            let at = second.table.leaf("pages").map_or(&second.table.origin, |pages| &pages.origin);
+            let help = "each page size is held by one array of a level; a mosaic array holds 4KiB pages";
+            resolver.errors.push(Diagnostic::new(at, message).help(help));
+            is_right = false;
+        }
+    }
+    if !arrays.iter().any(|array| array.holds(PageSize::Size4K)) {
+        let pages = arrays.iter().find_map(|array| array.table.leaf("pages"));
+        let at = pages.map_or(&table.origin, |pages| &pages.origin);
+        let message = format!("TLB `{name}`: no array holds 4KiB pages");
+        let help = "every level holds 4KiB pages: add \"4KiB\" to the `pages` of an array";
+        resolver.errors.push(Diagnostic::new(at, message).help(help));
+        is_right = false;
+    }
+    is_right.then_some(())
+}

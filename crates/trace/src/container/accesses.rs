@@ -1,46 +1,116 @@
-//! The two access streams of a chunk: one control byte per access, and the significant bytes of its address
-//! difference.
+//! The three access streams of a chunk: one control byte per access, and the bytes of its address difference.
 //!
 //! ```text
-//!   7   6      4   3   2       0
-//! +---+----------+---+-----------+
-//! | 0 |  length  | W | log2 size |     control byte
-//! +---+----------+---+-----------+
+//!   7  6   5    4   3   2       0
+//! +------+--------+---+-----------+
+//! | slot | length | W | log2 size |     control byte
+//! +------+--------+---+-----------+
 //! ```
 //!
-//! The difference to the address before it (0 at the start of a chunk) is taken modulo 2^48, sign-extended,
-//! zigzagged (0, -1, 1, -2, ... become 0, 1, 2, 3, ...) and cut to its `length` significant bytes, 0 to 6, low
-//! byte first. This is a variable-length integer whose length sits in the other stream: compared with LEB128 the
-//! decoder has no branch to mispredict, and zstd sees bytes on byte boundaries.
+//! A program's accesses are several streams woven together (an array, another, the stack), so a difference to
+//! the access just before is large although each stream's is small. Encoder and decoder therefore keep the last
+//! address of four streams, all 0 at the start of a chunk. An access names one, the `slot`, is stored as the
+//! difference to its address, and becomes its address. Any choice decodes; the encoder takes the nearest, and if
+//! none is within 3 bytes it reuses the slot that was named longest ago.
+//!
+//! The difference is taken modulo 2^48, sign-extended and zigzagged (0, -1, 1, -2, ... become 0, 1, 2, 3, ...).
+//! `length` 0 is a difference of 0 and has no bytes; 1 is one byte, 2 three bytes in the *near* stream; 3 is six
+//! bytes, the low three in the near and the high three in the *far* stream. Low byte first. This is a
+//! variable-length integer whose length sits in another stream: compared with LEB128 the decoder has no branch
+//! to mispredict, and zstd sees bytes on byte boundaries, random low bytes apart from regular high ones.
 
 use crate::event::Access;
 
 const ADDR_MASK: u64 = (1 << 48) - 1;
-/// The longest address difference in bytes.
-pub(super) const MAX_DELTA_BYTES: usize = 6;
-/// Bytes behind the address stream that the decoder may look at.
-pub(super) const PADDING: usize = 8;
-/// By length: which bits of an 8-byte word belong to the difference. The last length is not a legal one.
-const LENGTH_MASK: [u64; 8] = [0, 0xff, 0xffff, 0xff_ffff, 0xffff_ffff, 0xff_ffff_ffff, 0xffff_ffff_ffff, 0];
+const SLOTS: usize = 4;
+/// The most bytes that an access has in the near stream, and in the far stream.
+pub(super) const MAX_PART_BYTES: usize = 3;
+/// Bytes behind the near and the far stream that the decoder may look at.
+pub(super) const PADDING: usize = 4;
+/// By length code: bytes in the near stream, and the bits of a word that they make.
+const NEAR: [(usize, u64); 4] = [(0, 0), (1, 0xff), (3, 0xff_ffff), (3, 0xff_ffff)];
+/// By length code: bytes in the far stream, and the bits of a word that they make.
+const FAR: [(usize, u64); 4] = [(0, 0), (0, 0), (0, 0), (3, 0xff_ffff)];
 
-/// Appends both streams of `accesses`, which must have no [`Access::RESERVED`] bit set.
-pub(super) fn encode(accesses: &[Access], controls: &mut Vec<u8>, deltas: &mut Vec<u8>) {
-    controls.clear();
-    controls.resize(accesses.len(), 0);
-    deltas.clear();
-    deltas.resize(accesses.len() * MAX_DELTA_BYTES + PADDING, 0);
-    let mut end = 0;
-    let mut previous = 0;
-    for (access, control) in accesses.iter().zip(controls.iter_mut()) {
-        let address = access.0 & ADDR_MASK;
-        let zigzag = zigzag(address.wrapping_sub(previous));
-        previous = address;
-        let length = (71 - (zigzag | 1).leading_zeros() as usize) / 8 * usize::from(zigzag != 0);
-        *control = (length << 4) as u8 | (access.0 >> 48) as u8 & 0xf;
-        deltas[end..end + 8].copy_from_slice(&zigzag.to_le_bytes());
-        end += length;
+/// The encoded streams.
+#[derive(Default, Debug)]
+pub(super) struct Streams {
+    /// A byte per access.
+    pub(super) controls: Vec<u8>,
+    /// Low bytes of differences.
+    pub(super) near: Vec<u8>,
+    /// High bytes of long differences.
+    pub(super) far: Vec<u8>,
+}
+
+impl Streams {
+    /// Replaces the streams by those of `accesses`, which must have no [`Access::RESERVED`] bit set.
+    pub(super) fn encode(&mut self, accesses: &[Access]) {
+        let Self { controls, near, far } = self;
+        for (stream, bytes) in [
+            (&mut *controls, accesses.len()),
+            (&mut *near, accesses.len() * MAX_PART_BYTES + PADDING),
+            (&mut *far, accesses.len() * MAX_PART_BYTES + PADDING),
+        ] {
+            // Every byte that stays is written below; only the length matters here.
+            stream.resize(bytes, 0);
+        }
+        let (mut near_end, mut far_end) = (0, 0);
+        let mut heads = Heads::default();
+        for (access, control) in accesses.iter().zip(controls.iter_mut()) {
+            let (slot, zigzag) = heads.choose(access.0 & ADDR_MASK);
+            let length = length_code(zigzag);
+            *control = (slot << 6 | length << 4) as u8 | (access.0 >> 48) as u8 & 0xf;
+            near[near_end..near_end + 4].copy_from_slice(&(zigzag as u32).to_le_bytes());
+            far[far_end..far_end + 4].copy_from_slice(&((zigzag >> 24) as u32).to_le_bytes());
+            near_end += NEAR[length].0;
+            far_end += FAR[length].0;
+        }
+        near.truncate(near_end);
+        far.truncate(far_end);
     }
-    deltas.truncate(end);
+}
+
+/// The last addresses of the streams, on the encoder's side.
+#[derive(Default)]
+struct Heads {
+    address: [u64; SLOTS],
+    /// When each slot was named last.
+    named: [u32; SLOTS],
+    now: u32,
+}
+
+impl Heads {
+    /// Chooses the slot for `address` and takes it; answers it with the zigzagged difference.
+    #[inline]
+    fn choose(&mut self, address: u64) -> (usize, u64) {
+        let mut slot = 0;
+        let mut zigzagged = u64::MAX;
+        for candidate in 0..SLOTS {
+            let difference = zigzag(address.wrapping_sub(self.address[candidate]));
+            if difference < zigzagged {
+                (slot, zigzagged) = (candidate, difference);
+            }
+        }
+        if zigzagged > 0xff_ffff {
+            slot = 0;
+            for candidate in 1..SLOTS {
+                if self.named[candidate] < self.named[slot] {
+                    slot = candidate;
+                }
+            }
+            zigzagged = zigzag(address.wrapping_sub(self.address[slot]));
+        }
+        self.now += 1;
+        self.named[slot] = self.now;
+        self.address[slot] = address;
+        (slot, zigzagged)
+    }
+}
+
+#[inline]
+fn length_code(zigzag: u64) -> usize {
+    usize::from(zigzag > 0) + usize::from(zigzag > 0xff) + usize::from(zigzag > 0xff_ffff)
 }
 
 /// Where a decoder stands in a chunk's access streams.
@@ -48,40 +118,42 @@ pub(super) fn encode(accesses: &[Access], controls: &mut Vec<u8>, deltas: &mut V
 pub(super) struct Position {
     /// Controls read.
     pub(super) access: usize,
-    /// Bytes of the address stream read.
-    pub(super) delta: usize,
-    /// The address before.
-    previous: u64,
+    /// Bytes of the near stream read.
+    pub(super) near: usize,
+    /// Bytes of the far stream read.
+    pub(super) far: usize,
+    /// The last addresses of the streams.
+    heads: [u64; SLOTS],
 }
 
-/// Appends the next `count` accesses to `out`. `deltas` ends with [`PADDING`] zero bytes. None if a stream ends
-/// early or a control byte is not legal.
+/// Appends the next `count` accesses to `out`. The near and the far stream end with [`PADDING`] bytes that belong
+/// to neither. None if a stream ends early.
 pub(super) fn decode(
-    controls: &[u8],
-    deltas: &[u8],
+    streams: &Streams,
     position: &mut Position,
     count: usize,
     out: &mut Vec<Access>,
 ) -> Option<()> {
-    let controls = controls.get(position.access..)?.get(..count)?;
+    let controls = streams.controls.get(position.access..)?.get(..count)?;
+    let (near_bytes, far_bytes) = (streams.near.as_slice(), streams.far.as_slice());
     let start = out.len();
     out.resize(start + count, Access::NONE);
-    let Position { mut delta, mut previous, .. } = *position;
-    let mut illegal = 0;
+    let Position { mut near, mut far, mut heads, .. } = *position;
     for (&control, access) in controls.iter().zip(&mut out[start..]) {
-        let word = u64::from_le_bytes(deltas.get(delta..delta + 8)?.try_into().ok()?);
-        let length = usize::from(control >> 4 & 7);
-        let zigzag = word & LENGTH_MASK[length];
-        // Length 7 and a set top bit carry into bit 7 here; nothing else does.
-        illegal |= control | control.wrapping_add(0x10);
-        delta += length;
-        previous = previous.wrapping_add(unzigzag(zigzag)) & ADDR_MASK;
-        *access = Access(previous | u64::from(control & 0xf) << 48);
+        let length = usize::from(control >> 4 & 3);
+        let low = u32::from_le_bytes(near_bytes.get(near..near + 4)?.try_into().ok()?);
+        let high = u32::from_le_bytes(far_bytes.get(far..far + 4)?.try_into().ok()?);
+        let zigzag = u64::from(low) & NEAR[length].1 | (u64::from(high) & FAR[length].1) << 24;
+        near += NEAR[length].0;
+        far += FAR[length].0;
+        let head = &mut heads[usize::from(control >> 6)];
+        *head = head.wrapping_add(unzigzag(zigzag)) & ADDR_MASK;
+        *access = Access(*head | u64::from(control & 0xf) << 48);
     }
-    if illegal & 0x80 != 0 || delta + PADDING > deltas.len() {
+    if near + PADDING > near_bytes.len() || far + PADDING > far_bytes.len() {
         return None;
     }
-    *position = Position { access: position.access + count, delta, previous };
+    *position = Position { access: position.access + count, near, far, heads };
     Some(())
 }
 
@@ -101,28 +173,44 @@ fn unzigzag(zigzag: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn round_trip(accesses: &[Access]) -> usize {
-        let (mut controls, mut deltas) = (Vec::new(), Vec::new());
-        encode(accesses, &mut controls, &mut deltas);
-        let bytes = deltas.len();
-        deltas.resize(bytes + PADDING, 0);
+    fn padded(mut streams: Streams) -> Streams {
+        // Not zero, to show that the decoder does not depend on it.
+        streams.near.extend([0xa5; PADDING]);
+        streams.far.extend([0xa5; PADDING]);
+        streams
+    }
+
+    /// Answers the bytes in the near and in the far stream.
+    fn round_trip(accesses: &[Access]) -> (usize, usize) {
+        let mut streams = Streams::default();
+        streams.encode(accesses);
+        let bytes = (streams.near.len(), streams.far.len());
         let mut position = Position::default();
         let mut out = Vec::new();
-        decode(&controls, &deltas, &mut position, accesses.len(), &mut out).unwrap();
+        decode(&padded(streams), &mut position, accesses.len(), &mut out).unwrap();
         assert_eq!(out, accesses);
-        assert_eq!((position.access, position.delta), (accesses.len(), bytes));
+        assert_eq!((position.access, position.near, position.far), (accesses.len(), bytes.0, bytes.1));
         bytes
     }
 
     #[test]
     fn extreme_differences_come_back_and_take_the_bytes_they_need() {
         let at = |address: u64| Access(address & ADDR_MASK);
-        assert_eq!(round_trip(&[at(0), at(0)]), 0);
-        assert_eq!(round_trip(&[at(127), at(0), at(127)]), 3);
-        assert_eq!(round_trip(&[at(128)]), 2);
-        assert_eq!(round_trip(&[at(u64::MAX)]), 1, "a wrap-around is a difference of -1");
-        assert_eq!(round_trip(&[at(1 << 47), at(0), at((1 << 47) - 1)]), 18);
-        assert_eq!(round_trip(&[Access(0xf_ffff_ffff_ffff), Access::NONE]), 2);
+        assert_eq!(round_trip(&[at(0), at(0)]), (0, 0));
+        assert_eq!(round_trip(&[at(127)]), (1, 0));
+        assert_eq!(round_trip(&[at(128)]), (3, 0));
+        assert_eq!(round_trip(&[at(u64::MAX)]), (1, 0), "a wrap-around is a difference of -1");
+        assert_eq!(round_trip(&[at(1 << 47), at((1 << 47) - 1)]), (4, 3));
+        assert_eq!(round_trip(&[Access(0xf_ffff_ffff_ffff), Access::NONE]), (1, 0));
+    }
+
+    #[test]
+    fn woven_streams_cost_what_each_costs_alone() {
+        let woven: Vec<Access> = (0..300)
+            .map(|at| Access([0x1000_0000_0000, 0x2000_0000_0000, 0x3000_0000_0000][at % 3] + at as u64))
+            .collect();
+        // Each stream begins with a long difference; after that a byte each.
+        assert_eq!(round_trip(&woven), (3 * 3 + 297, 3 * 3));
     }
 
     #[test]
@@ -138,15 +226,22 @@ mod tests {
     }
 
     #[test]
-    fn illegal_controls_and_short_streams_are_refused() {
-        let deltas = [0; 32];
-        for control in [0x70, 0x7f, 0x80, 0xf0] {
-            let mut position = Position::default();
-            assert_eq!(decode(&[control], &deltas, &mut position, 1, &mut Vec::new()), None, "{control:#x}");
-        }
-        let mut position = Position::default();
-        assert_eq!(decode(&[0x60], &deltas[..13], &mut position, 1, &mut Vec::new()), None);
-        assert_eq!(decode(&[0x60], &deltas[..14], &mut position, 1, &mut Vec::new()), Some(()));
-        assert_eq!(decode(&[0x60], &deltas, &mut Position::default(), 2, &mut Vec::new()), None);
+    fn streams_that_end_early_are_refused() {
+        let accesses = [Access(1 << 40), Access(5)];
+        let mut whole = Streams::default();
+        whole.encode(&accesses);
+        let cut = |controls: usize, near: usize, far: usize| {
+            padded(Streams {
+                controls: whole.controls[..controls].to_vec(),
+                near: whole.near[..near].to_vec(),
+                far: whole.far[..far].to_vec(),
+            })
+        };
+        let (near, far) = (whole.near.len(), whole.far.len());
+        let decoded = |streams: &Streams| decode(streams, &mut Position::default(), 2, &mut Vec::new());
+        assert_eq!(decoded(&cut(2, near, far)), Some(()));
+        assert_eq!(decoded(&cut(1, near, far)), None);
+        assert_eq!(decoded(&cut(2, near - 1, far)), None);
+        assert_eq!(decoded(&cut(2, near, far - 1)), None);
     }
 }

@@ -3,7 +3,7 @@
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::compress_bound;
 
-use super::accesses::{self, MAX_DELTA_BYTES, PADDING, Position};
+use super::accesses::{self, MAX_PART_BYTES, PADDING, Position, Streams};
 use super::layout::{CHUNK_HEADER_BYTES, ChunkHeader};
 use super::{CHUNK_ACCESSES, MAX_SIDE_BYTES, side};
 use crate::event::{Access, Batch, Event, Mark};
@@ -60,8 +60,7 @@ pub(super) enum EncodeProblem {
 
 /// Turns batches into chunks; keeps its buffers.
 pub(super) struct Encoder {
-    controls: Vec<u8>,
-    deltas: Vec<u8>,
+    streams: Streams,
     side: Vec<u8>,
     compressor: Compressor<'static>,
     /// The encoded chunk, header included.
@@ -71,8 +70,7 @@ pub(super) struct Encoder {
 impl Encoder {
     pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self {
-            controls: Vec::new(),
-            deltas: Vec::new(),
+            streams: Streams::default(),
             side: Vec::new(),
             compressor: Compressor::new(ZSTD_LEVEL)?,
             bytes: Vec::new(),
@@ -86,7 +84,8 @@ impl Encoder {
             let offender = pending.accesses.iter().position(|access| access.0 & Access::RESERVED != 0);
             return Err(EncodeProblem::ReservedBits(offender.unwrap_or(0)));
         }
-        accesses::encode(&pending.accesses, &mut self.controls, &mut self.deltas);
+        self.streams.encode(&pending.accesses);
+        let Streams { controls, near, far } = &self.streams;
         self.side.clear();
         let mut marks = pending.marks.as_slice();
         for &(batch_accesses, batch_marks) in &pending.shapes {
@@ -104,9 +103,11 @@ impl Encoder {
             batches: pending.shapes.len() as u32,
             accesses: pending.accesses.len() as u32,
             marks: pending.marks.len() as u32,
-            controls_packed: pack(&mut self.compressor, &self.controls, &mut self.bytes),
-            deltas_packed: pack(&mut self.compressor, &self.deltas, &mut self.bytes),
-            deltas_bytes: self.deltas.len() as u32,
+            controls_packed: pack(&mut self.compressor, controls, &mut self.bytes),
+            near_packed: pack(&mut self.compressor, near, &mut self.bytes),
+            near_bytes: near.len() as u32,
+            far_packed: pack(&mut self.compressor, far, &mut self.bytes),
+            far_bytes: far.len() as u32,
             side_packed: pack(&mut self.compressor, &self.side, &mut self.bytes),
             side_bytes: self.side.len() as u32,
             instructions: instructions(&pending.marks),
@@ -141,8 +142,7 @@ fn pack(compressor: &mut Compressor<'_>, stream: &[u8], out: &mut Vec<u8>) -> u3
 pub(super) struct Decoder {
     decompressor: Decompressor<'static>,
     header: ChunkHeader,
-    controls: Vec<u8>,
-    deltas: Vec<u8>,
+    streams: Streams,
     side: Vec<u8>,
     position: Position,
     side_read: usize,
@@ -156,8 +156,7 @@ impl Decoder {
         Ok(Self {
             decompressor: Decompressor::new()?,
             header: ChunkHeader::default(),
-            controls: Vec::new(),
-            deltas: Vec::new(),
+            streams: Streams::default(),
             side: Vec::new(),
             position: Position::default(),
             side_read: 0,
@@ -171,12 +170,15 @@ impl Decoder {
     /// says.
     pub(super) fn load(&mut self, header: ChunkHeader, payload: &[u8]) -> Result<(), String> {
         let accesses = header.accesses as usize;
-        let (deltas_bytes, side_bytes) = (header.deltas_bytes as usize, header.side_bytes as usize);
+        let [near_bytes, far_bytes, side_bytes] =
+            [header.near_bytes, header.far_bytes, header.side_bytes].map(|bytes| bytes as usize);
         if accesses > CHUNK_ACCESSES {
             return Err(format!("a chunk of {accesses} accesses; at most {CHUNK_ACCESSES} are allowed"));
         }
-        if deltas_bytes > accesses * MAX_DELTA_BYTES {
-            return Err(format!("{deltas_bytes} address bytes for {accesses} accesses; at most 6 each"));
+        if near_bytes.max(far_bytes) > accesses * MAX_PART_BYTES {
+            return Err(format!(
+                "{near_bytes} and {far_bytes} address bytes for {accesses} accesses; at most 3 each"
+            ));
         }
         if side_bytes > MAX_SIDE_BYTES {
             return Err(format!(
@@ -184,11 +186,14 @@ impl Decoder {
             ));
         }
         let (controls, rest) = payload.split_at(header.controls_packed as usize);
-        let (deltas, side) = rest.split_at(header.deltas_packed as usize);
-        unpack(&mut self.decompressor, "control", controls, accesses, &mut self.controls)?;
-        unpack(&mut self.decompressor, "address", deltas, deltas_bytes, &mut self.deltas)?;
+        let (near, rest) = rest.split_at(header.near_packed as usize);
+        let (far, side) = rest.split_at(header.far_packed as usize);
+        unpack(&mut self.decompressor, "control", controls, accesses, &mut self.streams.controls)?;
+        unpack(&mut self.decompressor, "near", near, near_bytes, &mut self.streams.near)?;
+        unpack(&mut self.decompressor, "far", far, far_bytes, &mut self.streams.far)?;
         unpack(&mut self.decompressor, "side", side, side_bytes, &mut self.side)?;
-        self.deltas.resize(deltas_bytes + PADDING, 0);
+        self.streams.near.resize(near_bytes + PADDING, 0);
+        self.streams.far.resize(far_bytes + PADDING, 0);
         self.header = header;
         self.position = Position::default();
         (self.side_read, self.marks_read, self.batches_read, self.instructions_read) = (0, 0, 0, 0);
@@ -220,8 +225,8 @@ impl Decoder {
             batch.marks.push(mark);
         }
         self.side_read = self.side.len() - side.len();
-        let Self { controls, deltas, position, .. } = self;
-        if accesses::decode(controls, deltas, position, accesses as usize, &mut batch.accesses).is_none() {
+        let count = accesses as usize;
+        if accesses::decode(&self.streams, &mut self.position, count, &mut batch.accesses).is_none() {
             return Err(format!("batch {number} of the chunk has accesses that cannot be decoded"));
         }
         self.marks_read = self.marks_read.saturating_add(marks as u32);
@@ -232,8 +237,9 @@ impl Decoder {
 
     /// At the end of a chunk everything must be used up and agree with the header.
     fn finish(&self) -> Result<(), String> {
-        let streams_end = self.position.access == self.controls.len()
-            && self.position.delta + PADDING == self.deltas.len()
+        let streams_end = self.position.access == self.streams.controls.len()
+            && self.position.near + PADDING == self.streams.near.len()
+            && self.position.far + PADDING == self.streams.far.len()
             && self.side_read == self.side.len();
         let counts_agree =
             self.marks_read == self.header.marks && self.instructions_read == self.header.instructions;

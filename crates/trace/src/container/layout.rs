@@ -98,17 +98,22 @@ pub(super) struct ChunkHeader {
     pub(super) accesses: u32,
     pub(super) marks: u32,
     pub(super) controls_packed: u32,
-    pub(super) deltas_packed: u32,
-    pub(super) deltas_bytes: u32,
+    pub(super) near_packed: u32,
+    pub(super) near_bytes: u32,
+    pub(super) far_packed: u32,
+    pub(super) far_bytes: u32,
     pub(super) side_packed: u32,
     pub(super) side_bytes: u32,
     pub(super) instructions: u64,
 }
 
 impl ChunkHeader {
-    /// Bytes of the three packed streams.
+    /// Bytes of the packed streams.
     pub(super) fn payload_bytes(&self) -> u64 {
-        u64::from(self.controls_packed) + u64::from(self.deltas_packed) + u64::from(self.side_packed)
+        [self.controls_packed, self.near_packed, self.far_packed, self.side_packed]
+            .map(u64::from)
+            .iter()
+            .sum()
     }
 
     /// Writes it into the front of `chunk`, whose rest is the payload, with the checksum of both.
@@ -120,8 +125,10 @@ impl ChunkHeader {
             self.accesses,
             self.marks,
             self.controls_packed,
-            self.deltas_packed,
-            self.deltas_bytes,
+            self.near_packed,
+            self.near_bytes,
+            self.far_packed,
+            self.far_bytes,
             self.side_packed,
             self.side_bytes,
             0,
@@ -129,7 +136,7 @@ impl ChunkHeader {
             out.extend_from_slice(&field.to_le_bytes());
         }
         out.extend_from_slice(&self.instructions.to_le_bytes());
-        out.extend_from_slice(&[0; 16]);
+        out.extend_from_slice(&[0; 8]);
         chunk[..CHUNK_HEADER_BYTES].copy_from_slice(&out);
         // The checksum covers the whole chunk with its own field as zero.
         let checksum = xxh3_64(chunk);
@@ -148,8 +155,10 @@ impl ChunkHeader {
             accesses: fields.u32(),
             marks: fields.u32(),
             controls_packed: fields.u32(),
-            deltas_packed: fields.u32(),
-            deltas_bytes: fields.u32(),
+            near_packed: fields.u32(),
+            near_bytes: fields.u32(),
+            far_packed: fields.u32(),
+            far_bytes: fields.u32(),
             side_packed: fields.u32(),
             side_bytes: fields.u32(),
             instructions: 0,

@@ -35,19 +35,20 @@
 //! | 8 | 4 | accesses, the length of the control stream in bytes |
 //! | 12 | 4 | marks |
 //! | 16 | 4 | compressed bytes of the control stream |
-//! | 20 | 4 | compressed bytes of the address stream |
-//! | 24 | 4 | bytes of the address stream, at most 6 an access |
-//! | 28 | 4 | compressed bytes of the side stream |
-//! | 32 | 4 | bytes of the side stream, at most 16 MiB |
-//! | 36 | 4 | 0 |
-//! | 40 | 8 | instructions |
-//! | 48 | 8 | 0 |
+//! | 20 | 4 | compressed bytes of the near stream |
+//! | 24 | 4 | bytes of the near stream, at most 3 an access |
+//! | 28 | 4 | compressed bytes of the far stream |
+//! | 32 | 4 | bytes of the far stream, at most 3 an access |
+//! | 36 | 4 | compressed bytes of the side stream |
+//! | 40 | 4 | bytes of the side stream, at most 16 MiB |
+//! | 44 | 4 | 0 |
+//! | 48 | 8 | instructions |
 //! | 56 | 8 | checksum of the whole chunk with this field as 0 |
-//! | 64 | | control, address and side stream, each one zstd frame (level 1); an empty stream has no bytes |
+//! | 64 | | control, near, far and side stream, each one zstd frame (level 1); an empty stream has no bytes |
 //!
-//! The control stream has a byte per access (length of its address difference, store bit, log2 of its size), the
-//! address stream the differences; see `accesses.rs`. The side stream has the batches' shapes and marks; see
-//! `side.rs`. **Index**, 64 bytes per chunk:
+//! The control stream has a byte per access (what its address is a difference to, the length of that difference,
+//! store bit, log2 of the size), the near and far streams have the differences; see `accesses.rs`. The side
+//! stream has the batches' shapes and marks; see `side.rs`. **Index**, 64 bytes per chunk:
 //!
 //! | offset | bytes | field |
 //! |---|---|---|

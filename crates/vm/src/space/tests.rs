@@ -164,6 +164,14 @@ fn huge_pages_change_as_a_whole() {
     assert_eq!(space.remap(range(4 * MIB, 5 * MIB), range(10 * MIB, 11 * MIB)).unwrap().moved.len(), 1);
     assert_eq!(ranges(&space), [range(6 * MIB, 8 * MIB), range(10 * MIB, 12 * MIB)]);
     assert!(space.remap(range(6 * MIB, 8 * MIB), range(21 * MIB, 23 * MIB)).is_err());
+    // A move that begins with small pages must not cut the huge ones behind them.
+    space.map(anonymous(range(5 * MIB, 6 * MIB))).unwrap();
+    let cut = space.remap(range(5 * MIB, 8 * MIB), range(31 * MIB, 33 * MIB));
+    let misaligned =
+        SpaceError::MisalignedHugePages { range: range(32 * MIB, 33 * MIB), size: PageSize::Size2M };
+    assert_eq!(cut, Err(misaligned));
+    assert!(space.remap(range(5 * MIB, 8 * MIB), range(31 * MIB, 34 * MIB)).is_ok());
+    space.remap(range(31 * MIB, 34 * MIB), range(5 * MIB, 8 * MIB)).unwrap();
     assert_eq!(space.unmap(range(6 * MIB, 8 * MIB)), Ok(vec![range(6 * MIB, 8 * MIB)]));
     space.map(Mapping { huge: Some(PageSize::Size4K), ..Mapping::anonymous(pages(1, 2)) }).unwrap();
     assert_eq!(space.find(VirtAddr(PAGE_BYTES)).unwrap().huge, None, "4 KiB is not an explicit huge page");

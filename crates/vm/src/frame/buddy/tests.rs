@@ -192,6 +192,11 @@ fn the_three_page_sizes_fit_their_orders() {
     assert_eq!(allocator.alloc(19).unwrap_err().order, 19);
     assert_eq!(allocator.alloc(40).unwrap_err().order, 40);
     assert_eq!(allocator.alloc(9), Ok(Pfn(512)));
+    // Freed neighbours of the largest order stay two blocks.
+    for n in 1..4 {
+        allocator.free(Pfn(n * gib), 18);
+    }
+    assert_eq!((allocator.free_blocks(18), allocator.largest_free_order()), (3, Some(18)));
     let text = error.to_string();
     assert!(text.contains("order 18 (1048576 KiB)") && text.contains("262143 frames are free"), "{text}");
 }
@@ -255,4 +260,23 @@ fn fragmentation_indices_follow_their_definitions() {
     assert_eq!(allocator.unusable_free_index(1), Some(1.0));
     assert_eq!(allocator.fragmentation_index(1), Some(1.0 - 256.0 / 512.0));
     assert_eq!(allocator.fragmentation_index(9), Some(1.0 - 1.0 / 512.0));
+}
+
+#[test]
+fn user_pages_come_through_the_trait() {
+    use crate::addr::{Asid, Vpn};
+    fn take_and_return(frames: &mut impl FrameAllocator) {
+        let key = PageKey { asid: Asid(1), page: Vpn(512) };
+        let huge = frames.alloc_for(key, PageSize::Size2M).unwrap();
+        assert!(huge.0.is_multiple_of(512));
+        let base = frames.alloc_for(key, PageSize::Size4K).unwrap();
+        assert!(!(huge.0..huge.0 + 512).contains(&base.0), "frame {base} has two owners");
+        assert_eq!(frames.free_frames(), frames.total_frames() - 513);
+        let error = frames.alloc_for(key, PageSize::Size1G).unwrap_err();
+        assert_eq!(error.order, 18);
+        frames.free(huge, PageSize::Size2M);
+        frames.free(base, PageSize::Size4K);
+        assert_eq!(frames.free_frames(), frames.total_frames());
+    }
+    take_and_return(&mut BuddyAllocator::new(16 << 20).unwrap());
 }

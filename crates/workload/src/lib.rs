@@ -1,1 +1,32 @@
-//! pagewalk-workload
+//! The workloads of the Mosaic Pages paper (IEEE Micro 2024), computed for real and emitting their own events.
+//!
+//! | workload | what it is | phases |
+//! |---|---|---|
+//! | `graph500` | Kronecker graph, breadth-first searches over a CSR array or over linked edge lists | generate, build, bfs |
+//! | `btree` | a B+ tree of order 16 with separately allocated records | build, lookup |
+//! | `gups` | HPC Challenge RandomAccess | init, updates |
+//! | `xsbench` | cross-section look-ups in a unionised energy grid | build, lookup |
+//!
+//! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
+//! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
+//! that a C program under Linux would see, synthetic and deterministic. Each program verifies
+//! its own answer. Instruction counts are estimates: instructions per basic operation of the same kernel in C,
+//! measured as the comment beside each constant says.
+
+mod btree;
+mod catalog;
+mod emit;
+mod graph500;
+mod gups;
+mod random;
+mod sort;
+mod source;
+mod space;
+mod spec;
+mod traced;
+mod units;
+mod xsbench;
+
+pub use catalog::{Entry, Kind, Parameter, Preset, catalog};
+pub use source::{Workload, parse};
+pub use spec::SpecError;

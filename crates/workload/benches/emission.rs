@@ -1,0 +1,75 @@
+//! How fast the workloads emit: accesses per second into a sink that drops them, by phase; medians.
+//!
+//! `cargo bench -p pagewalk-workload [-- SPEC...]`; verification and set-up between phases count to the phase
+//! before them.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use pagewalk_trace::{Batch, Event, Source};
+use pagewalk_workload::Workload;
+
+const ROUNDS: usize = 5;
+const SPECS: [&str; 7] = [
+    "graph500:scale=18",
+    "graph500:scale=20",
+    "graph500:scale=18,variant=list",
+    "btree",
+    "gups",
+    "gups:pair=on",
+    "xsbench",
+];
+
+fn main() {
+    let given: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let specs = if given.is_empty() { SPECS.map(str::to_owned).to_vec() } else { given };
+    println!("{:<44} {:<9} {:>12} {:>9} {:>9} {:>9}", "workload", "phase", "accesses", "M acc/s", "worst", "best");
+    let mut rates: BTreeMap<(usize, usize, String), (u64, Vec<f64>)> = BTreeMap::new();
+    // Interleaved, so that a slow moment of the machine does not hit one workload only.
+    for _ in 0..ROUNDS {
+        for (i, spec) in specs.iter().enumerate() {
+            for (j, (phase, accesses, time)) in measure(spec).into_iter().enumerate() {
+                let entry = rates.entry((i, j, phase)).or_default();
+                entry.0 = accesses;
+                entry.1.push(accesses as f64 / time.as_secs_f64() / 1e6);
+            }
+        }
+    }
+    for ((i, _, phase), (accesses, mut rates)) in rates {
+        rates.sort_by(f64::total_cmp);
+        let [worst, median, best] = [0, ROUNDS / 2, ROUNDS - 1].map(|i| rates[i]);
+        println!("{:<44} {phase:<9} {accesses:>12} {median:>9.1} {worst:>9.1} {best:>9.1}", specs[i]);
+    }
+}
+
+/// One run: phase, accesses and time of each.
+fn measure(spec: &str) -> Vec<(String, u64, Duration)> {
+    let mut workload = match Workload::parse(spec, 0) {
+        Ok(workload) => workload,
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::exit(2);
+        }
+    };
+    let mut phases: Vec<(String, u64, Instant)> = Vec::new();
+    let mut sink = |batch: &mut Batch| {
+        for mark in &batch.marks {
+            if let Event::Phase(name) = &mark.event {
+                phases.push((name.clone(), 0, Instant::now()));
+            }
+        }
+        if let Some((_, accesses, _)) = phases.last_mut() {
+            *accesses += batch.accesses.len() as u64;
+        }
+        ControlFlow::Continue(())
+    };
+    let answer = workload.run(&mut sink);
+    let end = Instant::now();
+    if let Err(error) = answer {
+        eprintln!("error: {error}");
+        std::process::exit(1);
+    }
+    let ends: Vec<Instant> = phases.iter().skip(1).map(|phase| phase.2).chain([end]).collect();
+    phases.into_iter().zip(ends).map(|((name, count, start), end)| (name, count, end - start)).collect()
+}

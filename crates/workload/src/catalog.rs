@@ -1,0 +1,112 @@
+//! What workloads there are, with their parameters and presets.
+
+use std::fmt;
+
+use crate::source::Program;
+use crate::spec::Values;
+use crate::units::{format_count, format_size, parse_count, parse_size};
+use crate::{btree, graph500, gups, xsbench};
+
+/// One workload, as `pagewalk workloads` lists it.
+pub struct Entry {
+    /// Its name, also that of the preset with every parameter at its default.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Its phases in order, as metrics are reported for them.
+    pub phases: &'static [&'static str],
+    /// Its parameters, in the order of the canonical spec.
+    pub parameters: &'static [Parameter],
+    /// Named settings besides the default.
+    pub presets: &'static [Preset],
+    pub(crate) make: fn(&Values) -> Result<Box<dyn Program>, String>,
+}
+
+/// A parameter of a workload.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its key in a spec.
+    pub name: &'static str,
+    /// One line, with the unit where the kind does not say it.
+    pub summary: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// Its default, as one would write it.
+    pub default: &'static str,
+}
+
+/// What values a parameter takes; bounds are inclusive.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A size in bytes, written with its unit.
+    Size {
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+        /// Whether it must be a power of two.
+        power_of_two: bool,
+    },
+    /// A count.
+    Count {
+        /// The smallest.
+        min: u64,
+        /// The largest.
+        max: u64,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// A named setting of a workload's parameters.
+#[derive(Debug)]
+pub struct Preset {
+    /// Its name, usable as a spec.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The parameters that differ from the default, as one would write them.
+    pub values: &'static [(&'static str, &'static str)],
+}
+
+/// All workloads.
+pub fn catalog() -> &'static [Entry] {
+    &[graph500::ENTRY, btree::ENTRY, gups::ENTRY, xsbench::ENTRY]
+}
+
+impl Kind {
+    /// Reads a value; a choice becomes its index. None if the value is not allowed.
+    pub(crate) fn parse(self, text: &str) -> Option<u64> {
+        match self {
+            Self::Size { min, max, power_of_two } => parse_size(text)
+                .filter(|v| (min..=max).contains(v) && (!power_of_two || v.is_power_of_two())),
+            Self::Count { min, max } => parse_count(text).filter(|v| (min..=max).contains(v)),
+            Self::Choice(words) => words.iter().position(|&word| word == text).map(|i| i as u64),
+        }
+    }
+
+    /// Writes a value that [`Kind::parse`] gave.
+    pub(crate) fn format(self, value: u64) -> String {
+        match self {
+            Self::Size { .. } => format_size(value),
+            Self::Count { .. } => format_count(value),
+            Self::Choice(words) => words[value as usize].to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    /// What is allowed, in words: `a size from 4KiB to 1TiB, a power of two`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Size { min, max, power_of_two } => {
+                let power = if power_of_two { ", a power of two" } else { "" };
+                write!(f, "a size from {} to {}{power}", format_size(min), format_size(max))
+            }
+            Self::Count { min, max } => {
+                write!(f, "a count from {} to {}", format_count(min), format_count(max))
+            }
+            Self::Choice(words) => f.write_str(&words.join(" or ")),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The way out: accesses and marks into batches, batches to the sink, instructions counted on the way.
+
+use std::ops::ControlFlow;
+
+use pagewalk_trace::{Access, Batch, Event, Mark, Sink};
+use pagewalk_vm::addr::VirtAddr;
+
+/// The sink asked the program to stop; `?` unwinds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stop;
+
+/// Why a program ended before its time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// The sink asked for it.
+    Stopped,
+    /// A check of the program's own answer failed: what was wrong.
+    Wrong(String),
+}
+
+impl From<Stop> for Halt {
+    fn from(_: Stop) -> Self {
+        Self::Stopped
+    }
+}
+
+/// Collects what a program does and hands it on.
+///
+/// # Contract
+///
+/// The sink is asked only when a batch is handed over, so a program that passes every [`Stop`] on ends within
+/// one batch of the sink's break. After a `Stop` nothing more may be emitted.
+///
+/// The batch's vector is kept at full length and overwritten in place; one comparison per access is then both
+/// the bounds check and the test for a full batch.
+pub(crate) struct Emitter<'a> {
+    batch: Batch,
+    len: usize,
+    instructions: u64,
+    sink: &'a mut dyn Sink,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(sink: &'a mut dyn Sink) -> Self {
+        let mut batch = Batch::new();
+        batch.accesses.resize(Batch::FULL, Access::NONE);
+        Self { batch, len: 0, instructions: 0, sink }
+    }
+
+    /// Appends one access.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, access: Access) -> Result<(), Stop> {
+        match self.batch.accesses.get_mut(self.len) {
+            Some(slot) => {
+                *slot = access;
+                self.len += 1;
+                Ok(())
+            }
+            None => self.push_when_full(access),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_when_full(&mut self, access: Access) -> Result<(), Stop> {
+        self.hand_over()?;
+        self.batch.accesses[0] = access;
+        self.len = 1;
+        Ok(())
+    }
+
+    /// A load of `bytes` at `addr`.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, addr: VirtAddr, bytes: u32) -> Result<(), Stop> {
+        self.push(Access::load(addr, bytes))
+    }
+
+    /// A store of `bytes` at `addr`.
+    #[inline(always)]
+    pub(crate) fn store(&mut self, addr: VirtAddr, bytes: u32) -> Result<(), Stop> {
+        self.push(Access::store(addr, bytes))
+    }
+
+    /// Counts `instructions` executed; call it once per basic operation, beside that operation's accesses.
+    #[inline(always)]
+    pub(crate) fn work(&mut self, instructions: u64) {
+        self.instructions += instructions;
+    }
+
+    /// Appends a mark behind the accesses so far.
+    pub(crate) fn mark(&mut self, event: Event) {
+        self.batch.marks.push(Mark { at: self.len as u32, event });
+    }
+
+    /// Begins a phase. It begins a batch as well, so that instruction counts do not leak between phases.
+    pub(crate) fn phase(&mut self, name: &str) -> Result<(), Stop> {
+        self.hand_over()?;
+        self.mark(Event::Phase(name.to_owned()));
+        Ok(())
+    }
+
+    /// Hands over what is left.
+    pub(crate) fn finish(mut self) -> Result<(), Stop> {
+        self.hand_over()
+    }
+
+    fn hand_over(&mut self) -> Result<(), Stop> {
+        self.batch.accesses.truncate(self.len);
+        if self.len > 0 || self.instructions > 0 {
+            let count = Mark { at: 0, event: Event::Instructions(self.instructions) };
+            self.batch.marks.insert(0, count);
+        }
+        if self.batch.is_empty() {
+            self.batch.accesses.resize(Batch::FULL, Access::NONE);
+            return Ok(());
+        }
+        let answer = self.sink.batch(&mut self.batch);
+        // The sink may have swapped the vectors for others, of any length.
+        self.batch.marks.clear();
+        self.batch.accesses.resize(Batch::FULL, Access::NONE);
+        self.len = 0;
+        self.instructions = 0;
+        match answer {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stop),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_are_full_begin_with_their_instructions_and_keep_their_marks() {
+        let mut batches = Vec::new();
+        let mut sink = |batch: &mut Batch| {
+            batches.push(std::mem::take(batch));
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        out.phase("first").unwrap();
+        for i in 0..Batch::FULL as u64 + 3 {
+            out.work(2);
+            out.load(VirtAddr(0x1000 + i), 1).unwrap();
+        }
+        out.phase("second").unwrap();
+        out.store(VirtAddr(0x9000), 8).unwrap();
+        out.finish().unwrap();
+
+        let lens: Vec<_> = batches.iter().map(|b| b.accesses.len()).collect();
+        assert_eq!(lens, [Batch::FULL, 3, 1]);
+        assert_eq!(batches[0].marks[1], Mark { at: 0, event: Event::Phase("first".into()) });
+        assert_eq!(batches[2].marks[1], Mark { at: 0, event: Event::Phase("second".into()) });
+        assert_eq!(batches[2].accesses, [Access::store(VirtAddr(0x9000), 8)]);
+        let counted: u64 = batches
+            .iter()
+            .map(|b| match b.marks[0].event {
+                Event::Instructions(n) => n,
+                ref other => panic!("{other:?} instead of instructions"),
+            })
+            .sum();
+        assert_eq!(counted, 2 * (Batch::FULL as u64 + 3));
+    }
+
+    #[test]
+    fn a_break_of_the_sink_is_the_next_answer() {
+        let mut calls = 0;
+        let mut sink = |_: &mut Batch| {
+            calls += 1;
+            ControlFlow::Break(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        let mut pushed = 0;
+        while out.load(VirtAddr(0x1000), 8).is_ok() {
+            pushed += 1;
+        }
+        assert_eq!((pushed, calls), (Batch::FULL, 1));
+    }
+}

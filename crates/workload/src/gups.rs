@@ -1,0 +1,276 @@
+//! GUPS: the RandomAccess benchmark of HPC Challenge (Luszczek et al., SC 2006).
+//!
+//! A table of 8-byte words, `table[i] = i`, then updates `table[a mod words] ^= a` with `a` from the generator
+//! x^n mod (x^64 + x^2 + x + 1) over GF(2), run as 128 streams that start equally far apart. With `pair=on`
+//! every update touches a second word, `words - e` beside `e`, as in the Mosaic artifact.
+//!
+//! DEVIATION: the artifact's second word of `e = 0` lies one beyond the table; here it is word 0 itself.
+//! DEVIATION: the original generator has no seed. Seed 0 is the original; another seed starts the streams
+//! elsewhere in the same sequence.
+
+use crate::catalog::{Entry, Kind, Parameter, Preset};
+use crate::emit::{Emitter, Halt, Stop};
+use crate::random::mix;
+use crate::source::Program;
+use crate::space::{AddressSpace, mapping_bytes};
+use crate::spec::Values;
+use crate::traced::Traced;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "gups",
+    summary: "random updates of a table (HPC Challenge RandomAccess, 128 streams)",
+    phases: &["init", "updates"],
+    parameters: &[
+        Parameter {
+            name: "table",
+            summary: "bytes of the table",
+            kind: Kind::Size { min: 4 << 10, max: 1 << 40, power_of_two: true },
+            default: "256MiB",
+        },
+        Parameter {
+            name: "updates",
+            summary: "updates, over all streams",
+            kind: Kind::Count { min: 1, max: 1_000_000_000_000 },
+            default: "4M",
+        },
+        Parameter {
+            name: "pair",
+            summary: "whether an update touches a second word, as in the Mosaic artifact",
+            kind: Kind::Choice(&["off", "on"]),
+            default: "off",
+        },
+    ],
+    presets: &[
+        Preset {
+            name: "gups-small",
+            summary: "16 MiB, for tests",
+            values: &[("table", "16MiB"), ("updates", "256k")],
+        },
+        Preset {
+            name: "gups-paper",
+            summary: "the Mosaic paper's footprint, 8 GiB; 2^25 updates of two words (2^29 / 16)",
+            values: &[("table", "8GiB"), ("updates", "33554432"), ("pair", "on")],
+        },
+    ],
+    make: |values| Ok(Box::new(Gups::new(values))),
+};
+
+/// Streams of the generator.
+const STREAMS: usize = 128;
+/// The feedback of the generator: x^64 = x^2 + x + 1.
+const POLYNOMIAL: u64 = 7;
+/// The generator's period, as published with HPC Challenge.
+const PERIOD: u64 = 1_317_624_576_693_539_401;
+
+/// Instructions per word of the initialisation loop.
+const INIT_INSTRUCTIONS: u64 = 4;
+/// Instructions per update of one word.
+const UPDATE_INSTRUCTIONS: u64 = 12;
+/// Instructions more for the second word of an update.
+const PAIR_INSTRUCTIONS: u64 = 4;
+
+struct Gups {
+    words: usize,
+    updates: u64,
+    pair: bool,
+    /// Where in the generator's sequence the first stream starts.
+    origin: u64,
+}
+
+type Table = Traced<u64, 8>;
+
+impl Gups {
+    fn new(values: &Values) -> Self {
+        Self {
+            words: (values.get("table") / 8) as usize,
+            updates: values.get("updates"),
+            pair: values.get("pair") == 1,
+            origin: mix(values.seed) % PERIOD,
+        }
+    }
+
+    /// The first state of every stream.
+    fn streams(&self) -> Vec<u64> {
+        let apart = self.updates.div_ceil(STREAMS as u64) % PERIOD;
+        (0..STREAMS as u64).map(|j| start_of((self.origin + j * apart) % PERIOD)).collect()
+    }
+
+    /// The two words of an update; the same one twice unless pairs are on.
+    #[inline(always)]
+    fn partner(&self, e: usize) -> usize {
+        (self.words - e) & (self.words - 1)
+    }
+
+    fn initialise(&self, table: &mut Table, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        for i in 0..self.words {
+            out.work(INIT_INSTRUCTIONS);
+            table.store(i, i as u64, out)?;
+        }
+        Ok(())
+    }
+
+    fn update<const PAIR: bool>(
+        &self,
+        table: &mut Table,
+        streams: &mut Traced<u64, 8>,
+        out: &mut Emitter<'_>,
+    ) -> Result<(), Stop> {
+        let mut left = self.updates;
+        while left > 0 {
+            let round = left.min(STREAMS as u64);
+            for j in 0..round as usize {
+                out.work(UPDATE_INSTRUCTIONS + if PAIR { PAIR_INSTRUCTIONS } else { 0 });
+                let a = step(streams.load(j, out)?);
+                streams.store(j, a, out)?;
+                let e = a as usize & (self.words - 1);
+                let word = table.load(e, out)?;
+                table.store(e, word ^ a, out)?;
+                if PAIR {
+                    let e = self.partner(e);
+                    let word = table.load(e, out)?;
+                    table.store(e, word ^ a, out)?;
+                }
+            }
+            left -= round;
+        }
+        Ok(())
+    }
+
+    /// Applies all updates again, which undoes them, and compares with the initial table.
+    fn verify(&self, table: &mut [u64]) -> Result<(), Halt> {
+        let mut streams = self.streams();
+        let mut left = self.updates;
+        while left > 0 {
+            let round = left.min(STREAMS as u64);
+            for state in &mut streams[..round as usize] {
+                *state = step(*state);
+                let e = *state as usize & (self.words - 1);
+                table[e] ^= *state;
+                if self.pair {
+                    table[self.partner(e)] ^= *state;
+                }
+            }
+            left -= round;
+        }
+        match table.iter().enumerate().find(|&(i, &word)| word != i as u64) {
+            None => Ok(()),
+            Some((i, word)) => Err(Halt::Wrong(format!(
+                "word {i} of the table is {word:#x} after applying the updates twice, not {i:#x}"
+            ))),
+        }
+    }
+}
+
+impl Program for Gups {
+    fn footprint_bytes(&self) -> u64 {
+        mapping_bytes(self.words as u64 * 8)
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.words as u64 * 8 + (1 << 20)
+    }
+
+    fn expected_accesses(&self) -> u64 {
+        self.words as u64 + self.updates * if self.pair { 6 } else { 4 }
+    }
+
+    fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
+        out.phase("init")?;
+        let mut space = AddressSpace::new(out);
+        let mut table = Table::new(self.words, 0, &mut space, out)?;
+        self.initialise(&mut table, out)?;
+
+        out.phase("updates")?;
+        let mut streams = Traced::local(self.streams(), &mut space);
+        match self.pair {
+            false => self.update::<false>(&mut table, &mut streams, out)?,
+            true => self.update::<true>(&mut table, &mut streams, out)?,
+        }
+        self.verify(table.untraced_mut())
+    }
+}
+
+/// The generator's next state: multiplies by x.
+#[inline(always)]
+const fn step(a: u64) -> u64 {
+    (a << 1) ^ if (a as i64) < 0 { POLYNOMIAL } else { 0 }
+}
+
+/// State `n` of the generator, x^n, by squaring.
+fn start_of(n: u64) -> u64 {
+    let mut power = 1;
+    for bit in (0..u64::BITS).rev() {
+        power = product(power, power);
+        if n >> bit & 1 == 1 {
+            power = step(power);
+        }
+    }
+    power
+}
+
+/// The product of two polynomials modulo the generator's.
+fn product(a: u64, b: u64) -> u64 {
+    (0..u64::BITS).rev().fold(0, |sum, bit| step(sum) ^ if b >> bit & 1 == 1 { a } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use pagewalk_trace::Batch;
+
+    use super::*;
+
+    #[test]
+    fn streams_start_where_stepping_would_lead() {
+        let mut state = 1;
+        for n in 0..1000 {
+            assert_eq!(start_of(n), state, "{n}");
+            state = step(state);
+        }
+        assert_eq!(start_of(PERIOD), 1);
+        assert_ne!(start_of(PERIOD / 2), 1);
+    }
+
+    fn gups(updates: u64, pair: bool) -> Gups {
+        Gups { words: 1 << 15, updates, pair, origin: 0 }
+    }
+
+    fn accesses(gups: &Gups) -> u64 {
+        let mut count = 0;
+        let mut sink = |batch: &mut Batch| {
+            count += batch.accesses.len() as u64;
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        gups.run(&mut out).unwrap();
+        out.finish().unwrap();
+        count
+    }
+
+    #[test]
+    fn counts_are_exact() {
+        for (updates, pair) in [(1, false), (127, false), (10_000, false), (10_000, true)] {
+            let gups = gups(updates, pair);
+            // One more for the header of the table's block.
+            assert_eq!(accesses(&gups), gups.expected_accesses() + 1);
+        }
+    }
+
+    #[test]
+    fn one_corrupt_word_is_found() {
+        let gups = gups(5_000, true);
+        let mut sink = |_: &mut Batch| ControlFlow::Continue(());
+        let mut out = Emitter::new(&mut sink);
+        let mut space = AddressSpace::new(&mut out);
+        let mut table = Table::new(gups.words, 0, &mut space, &mut out).unwrap();
+        let mut streams = Traced::local(gups.streams(), &mut space);
+        gups.initialise(&mut table, &mut out).unwrap();
+        gups.update::<true>(&mut table, &mut streams, &mut out).unwrap();
+        let done = table.untraced().to_vec();
+        assert_eq!(gups.verify(&mut done.clone()), Ok(()));
+        let mut corrupt = done;
+        corrupt[1234] ^= 1 << 40;
+        assert!(matches!(gups.verify(&mut corrupt), Err(Halt::Wrong(text)) if text.contains("word 1234")));
+    }
+}

@@ -1,0 +1,164 @@
+//! The energy grids: one per nuclide, and the unionised one over all of them.
+//!
+//! Version 18's layout: a nuclide's grid point is 48 bytes (energy and five cross sections); a point of the
+//! unionised grid is 16 bytes (energy, pointer to its index row); an index row has 4 bytes per nuclide: the last
+//! point of that nuclide's grid at or below the energy.
+
+use super::materials::NUCLIDES;
+use crate::emit::{Emitter, Stop};
+use crate::random::SplitMix64;
+use crate::sort::{merge_sort, spare};
+use crate::space::AddressSpace;
+use crate::traced::Traced;
+
+/// Energy, then total, elastic, absorption, fission and nu-fission cross section.
+pub(crate) type NuclidePoint = [f64; 6];
+
+/// Instructions per nuclide grid point drawn.
+const DRAW_INSTRUCTIONS: u64 = 60;
+/// Instructions per point copied into the unionised grid.
+const UNION_INSTRUCTIONS: u64 = 8;
+/// Instructions per entry of an index row.
+const INDEX_INSTRUCTIONS: u64 = 9;
+
+/// All grids.
+pub(crate) struct Grids {
+    /// Points per nuclide.
+    pub(crate) points: usize,
+    /// Nuclide by nuclide.
+    pub(crate) nuclides: Traced<NuclidePoint, 48>,
+    /// Where each nuclide's points begin.
+    pub(crate) nuclide_pointers: Traced<(), 8>,
+    /// The unionised grid's energies; the pointer beside each is implied.
+    pub(crate) union: Traced<f64, 16>,
+    /// Row by row.
+    pub(crate) index: Traced<u32, 4>,
+}
+
+impl Grids {
+    pub(crate) fn build(
+        points: usize,
+        seed: u64,
+        space: &mut AddressSpace,
+        out: &mut Emitter<'_>,
+    ) -> Result<Self, Stop> {
+        let nuclides = nuclide_grids(points, seed, space, out)?;
+        let mut nuclide_pointers = Traced::new(NUCLIDES, (), space, out)?;
+        for nuclide in 0..NUCLIDES {
+            nuclide_pointers.store(nuclide, (), out)?;
+        }
+        let union = union(&nuclides, space, out)?;
+        let index = Traced::new(NUCLIDES * union.len(), 0, space, out)?;
+        let mut grids = Self { points, nuclides, nuclide_pointers, union, index };
+        grids.fill_index(space, out)?;
+        Ok(grids)
+    }
+
+    /// Walks the unionised grid once, with a cursor in each nuclide's grid.
+    fn fill_index(&mut self, space: &mut AddressSpace, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        // The cursor's point and the energy of the point after it, beyond which the cursor moves.
+        let mut cursors: Traced<u32, 4> = Traced::new(NUCLIDES, 0, space, out)?;
+        let mut limits: Traced<f64, 8> = Traced::new(NUCLIDES, 0.0, space, out)?;
+        for nuclide in 0..NUCLIDES {
+            cursors.store(nuclide, 0, out)?;
+            let [next, ..] = self.nuclides.load_part(nuclide * self.points + 1, 0, 8, out)?;
+            limits.store(nuclide, next, out)?;
+        }
+        for point in 0..self.union.len() {
+            let energy = self.union.load_part(point, 0, 8, out)?;
+            self.union.load_part(point, 8, 8, out)?;
+            for nuclide in 0..NUCLIDES {
+                out.work(INDEX_INSTRUCTIONS);
+                let mut cursor = cursors.load(nuclide, out)?;
+                while energy >= limits.load(nuclide, out)? {
+                    cursor += 1;
+                    cursors.store(nuclide, cursor, out)?;
+                    let after = cursor as usize + 1;
+                    let limit = match after < self.points {
+                        true => self.nuclides.load_part(nuclide * self.points + after, 0, 8, out)?[0],
+                        false => f64::INFINITY,
+                    };
+                    limits.store(nuclide, limit, out)?;
+                }
+                self.index.store(point * NUCLIDES + nuclide, cursor, out)?;
+            }
+        }
+        limits.free(space, out)?;
+        cursors.free(space, out)
+    }
+}
+
+/// Random points for each nuclide, sorted by energy.
+fn nuclide_grids(
+    points: usize,
+    seed: u64,
+    space: &mut AddressSpace,
+    out: &mut Emitter<'_>,
+) -> Result<Traced<NuclidePoint, 48>, Stop> {
+    let mut nuclides = Traced::<NuclidePoint, 48>::new(NUCLIDES * points, [0.0; 6], space, out)?;
+    for i in 0..nuclides.len() {
+        out.work(DRAW_INSTRUCTIONS);
+        let mut random = SplitMix64::of_item(seed, i as u64);
+        let point = std::array::from_fn(|_| random.unit());
+        for field in 0..6 {
+            *nuclides.store_part(i, 8 * field, 8, out)? = point;
+        }
+    }
+    let mut room = spare(points, space, out)?;
+    for nuclide in 0..NUCLIDES {
+        merge_sort(&mut nuclides, nuclide * points, points, &mut room, |point| point[0], out)?;
+    }
+    room.free(space, out)?;
+    Ok(nuclides)
+}
+
+/// All energies in one sorted array, each with the pointer to its row of the index.
+fn union(
+    nuclides: &Traced<NuclidePoint, 48>,
+    space: &mut AddressSpace,
+    out: &mut Emitter<'_>,
+) -> Result<Traced<f64, 16>, Stop> {
+    let mut union = Traced::<f64, 16>::new(nuclides.len(), 0.0, space, out)?;
+    for i in 0..union.len() {
+        out.work(UNION_INSTRUCTIONS);
+        let [energy, ..] = nuclides.load_part(i, 0, 8, out)?;
+        *union.store_part(i, 0, 8, out)? = energy;
+    }
+    let mut room = spare(union.len(), space, out)?;
+    merge_sort(&mut union, 0, nuclides.len(), &mut room, |&energy| energy, out)?;
+    room.free(space, out)?;
+    for i in 0..union.len() {
+        out.work(UNION_INSTRUCTIONS / 2);
+        union.store_part(i, 8, 8, out)?;
+    }
+    Ok(union)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use pagewalk_trace::Batch;
+
+    use super::*;
+
+    #[test]
+    fn the_index_points_to_the_last_nuclide_point_at_or_below_each_energy() {
+        let mut sink = |_: &mut Batch| ControlFlow::Continue(());
+        let mut out = Emitter::new(&mut sink);
+        let mut space = AddressSpace::new(&mut out);
+        let points = 5;
+        let grids = Grids::build(points, 3, &mut space, &mut out).unwrap();
+        let union = grids.union.untraced();
+        assert!(union.is_sorted());
+        assert_eq!(union.len(), points * NUCLIDES);
+        for (u, &energy) in union.iter().enumerate().step_by(7) {
+            for nuclide in 0..NUCLIDES {
+                let grid = &grids.nuclides.untraced()[nuclide * points..][..points];
+                let below = grid.partition_point(|point| point[0] <= energy);
+                let index = grids.index.untraced()[u * NUCLIDES + nuclide] as usize;
+                assert_eq!(index, below.saturating_sub(1), "energy {energy}, nuclide {nuclide}");
+            }
+        }
+    }
+}

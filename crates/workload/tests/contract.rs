@@ -1,0 +1,288 @@
+//! What every workload promises: announced memory, determinism, prompt stops, honest estimates, the papers' sizes.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use pagewalk_trace::{Access, Batch, Event, Source, SourceError};
+use pagewalk_vm::addr::{PAGE_BYTES, VirtRange};
+use pagewalk_workload::{Workload, catalog};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Small, and every variant of every workload.
+const SPECS: [&str; 8] = [
+    "graph500-small",
+    "graph500:scale=12,roots=3,variant=list",
+    "graph500:scale=5,edge-factor=1,roots=1",
+    "btree-small",
+    "btree:elements=2,lookups=30",
+    "gups-small:pair=on",
+    "xsbench-small",
+    "xsbench:grid-points=2,particles=1,lookups=1",
+];
+
+fn workload(spec: &str, seed: u64) -> Workload {
+    Workload::parse(spec, seed).unwrap()
+}
+
+/// Everything that a run does, boiled down.
+#[derive(Default)]
+struct Summary {
+    hash: Xxh3,
+    accesses: u64,
+    instructions: u64,
+    phases: Vec<String>,
+    accesses_by_phase: Vec<u64>,
+    mapped: Mapped,
+    peak_bytes: u64,
+    touched: BTreeMap<u64, u64>,
+}
+
+/// The address ranges that are mapped, by start.
+#[derive(Default)]
+struct Mapped {
+    ranges: BTreeMap<u64, VirtRange>,
+    heap: VirtRange,
+    /// The range of the last access: most accesses are near each other.
+    last: VirtRange,
+}
+
+impl Mapped {
+    fn apply(&mut self, event: &Event) {
+        self.last = VirtRange::default();
+        match event {
+            Event::Map(mapping) => {
+                assert!(!mapping.range.is_empty() && mapping.range == mapping.range.to_pages(), "{mapping:?}");
+                let overlap = self.ranges.values().find(|r| !r.intersect(mapping.range).is_empty());
+                assert_eq!(overlap, None, "{mapping:?}");
+                self.ranges.insert(mapping.range.start.0, mapping.range);
+            }
+            Event::Unmap(range) => assert_eq!(self.ranges.remove(&range.start.0), Some(*range)),
+            Event::Break(heap) => {
+                assert_eq!(heap.end.0 % PAGE_BYTES, 0);
+                assert!(self.heap.is_empty() || heap.covers(self.heap));
+                self.heap = *heap;
+            }
+            Event::Instructions(_) | Event::Phase(_) => {}
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+
+    fn assert_holds(&mut self, access: Access) {
+        let bytes = VirtRange::sized(access.addr(), access.bytes());
+        if self.last.covers(bytes) {
+            return;
+        }
+        let below = self.ranges.range(..=access.addr().0).next_back().map(|(_, range)| *range);
+        self.last = if self.heap.covers(bytes) { self.heap } else { below.unwrap_or_default() };
+        assert!(self.last.covers(bytes), "{access:?} lies in no mapping");
+    }
+
+    fn bytes(&self) -> u64 {
+        self.heap.bytes() + self.ranges.values().map(|range| range.bytes()).sum::<u64>()
+    }
+}
+
+impl Summary {
+    fn of(spec: &str, seed: u64) -> Self {
+        let mut summary = Self::default();
+        let mut sink = |batch: &mut Batch| {
+            summary.take(batch);
+            // Sinks may keep the buffers.
+            *batch = Batch::default();
+            ControlFlow::Continue(())
+        };
+        workload(spec, seed).run(&mut sink).unwrap();
+        summary
+    }
+
+    fn take(&mut self, batch: &Batch) {
+        assert!(batch.accesses.len() <= Batch::FULL && !batch.is_empty());
+        if !batch.accesses.is_empty() {
+            assert!(matches!(batch.marks[0].event, Event::Instructions(_)), "{:?}", batch.marks[0]);
+        }
+        let mut marks = batch.marks.iter().peekable();
+        for at in 0..=batch.accesses.len() {
+            while let Some(mark) = marks.next_if(|mark| mark.at as usize == at) {
+                self.mark(&mark.event);
+            }
+            let Some(&access) = batch.accesses.get(at) else { break };
+            assert!(access.is_some() && access.0 & Access::RESERVED == 0);
+            self.mapped.assert_holds(access);
+            self.hash.update(&access.0.to_le_bytes());
+            self.accesses += 1;
+            *self.accesses_by_phase.last_mut().expect("an access before the first phase") += 1;
+            *self.touched.entry(access.addr().page().0).or_default() += 1;
+        }
+        assert_eq!(marks.next(), None, "marks out of order");
+    }
+
+    fn mark(&mut self, event: &Event) {
+        self.hash.update(format!("{event:?}").as_bytes());
+        self.mapped.apply(event);
+        self.peak_bytes = self.peak_bytes.max(self.mapped.bytes());
+        match event {
+            Event::Instructions(count) => self.instructions += count,
+            Event::Phase(name) => {
+                self.phases.push(name.clone());
+                self.accesses_by_phase.push(0);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn runs_are_complete_announced_and_verified() {
+    for spec in SPECS {
+        let summary = Summary::of(spec, 0);
+        let entry = catalog().iter().find(|e| spec.starts_with(e.name)).unwrap();
+        assert_eq!(summary.phases, entry.phases, "{spec}");
+        // Compiled code makes one data access in one to ten instructions; the graph generator computes more.
+        let per_access = summary.instructions as f64 / summary.accesses as f64;
+        assert!((1.0..15.0).contains(&per_access), "{spec}: {per_access} instructions per access");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_stream_and_another_seed_another() {
+    for spec in SPECS {
+        let [first, again, other] = [7, 7, 8].map(|seed| Summary::of(spec, seed).hash.digest());
+        assert_eq!(first, again, "{spec}");
+        assert_ne!(first, other, "{spec}");
+    }
+}
+
+#[test]
+fn a_source_can_run_twice() {
+    let mut source = workload("btree:elements=1k,lookups=100", 0);
+    let mut totals = Vec::new();
+    for _ in 0..2 {
+        let mut total = 0;
+        source
+            .run(&mut |batch: &mut Batch| {
+                total += batch.accesses.len();
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        totals.push(total);
+    }
+    assert_eq!(totals[0], totals[1]);
+}
+
+#[test]
+fn a_break_ends_the_run_at_once_wherever_it_comes() {
+    for spec in SPECS {
+        for breaks_at in [1, 2, 3, 10] {
+            let mut batches = 0;
+            let answer = workload(spec, 0).run(&mut |_: &mut Batch| {
+                batches += 1;
+                if batches == breaks_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            assert!(matches!(answer, Ok(())), "{spec}");
+            assert!(batches <= breaks_at, "{spec}: {batches} batches, break at {breaks_at}");
+        }
+    }
+}
+
+#[test]
+fn expected_accesses_are_within_a_fifth() {
+    let sizes = [
+        "graph500-small",
+        "graph500:scale=16,roots=1",
+        "graph500:scale=14,edge-factor=4",
+        "graph500:scale=15,variant=list",
+        "btree:elements=10k,lookups=0",
+        "btree-small",
+        "btree:elements=700k,lookups=10k",
+        "btree:elements=20k,lookups=100k",
+        "gups-small",
+        "gups-small:pair=on",
+        "xsbench-small",
+        "xsbench:grid-points=100,particles=10",
+    ];
+    for spec in sizes {
+        let mut accesses = 0u64;
+        let mut source = workload(spec, 1);
+        let expected = source.info().expected_accesses.unwrap();
+        source
+            .run(&mut |batch: &mut Batch| {
+                accesses += batch.accesses.len() as u64;
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        let ratio = accesses as f64 / expected as f64;
+        assert!((0.8..1.2).contains(&ratio), "{spec}: {accesses} accesses, {expected} expected ({ratio:.3})");
+    }
+}
+
+/// The Mosaic paper's footprints in MiB, and those of its swap experiment, with the spec that gives them here.
+#[test]
+fn footprints_are_the_papers() {
+    let table = [
+        ("graph500-paper", 1010.0),
+        ("btree-paper", 2618.0),
+        ("gups-paper", 8207.0),
+        ("xsbench-paper", 1012.0),
+        ("graph500:variant=csr,scale=22,edge-factor=31", 4158.0),
+        ("graph500:variant=csr,scale=22,edge-factor=49", 6459.0),
+        ("btree:elements=41800000", 4154.0),
+        ("btree:elements=64930k", 6451.0),
+        ("xsbench:grid-points=8313", 4156.0),
+        ("xsbench:grid-points=12921", 6459.0),
+    ];
+    for (spec, mebibytes) in table {
+        let ratio = workload(spec, 0).footprint_bytes() as f64 / (1 << 20) as f64 / mebibytes;
+        assert!((0.98..1.02).contains(&ratio), "{spec}: {ratio:.4} of the published {mebibytes} MiB");
+    }
+}
+
+/// The footprint by arithmetic is what a run maps, and nearly what it touches.
+#[test]
+fn footprints_are_real() {
+    for spec in ["graph500-small", "graph500-small:variant=list", "btree-small", "gups-small", "xsbench-small"] {
+        let footprint = workload(spec, 0).footprint_bytes() as f64;
+        let summary = Summary::of(spec, 0);
+        let touched = summary.touched.len() as f64 * PAGE_BYTES as f64;
+        // A stack, the first heap and transient blocks come on top, in part touched.
+        let slack = f64::from(512 << 10);
+        for (what, bytes) in [("mapped", summary.peak_bytes as f64), ("touched", touched)] {
+            let within = (0.98 * footprint..1.02 * footprint + slack).contains(&bytes);
+            assert!(within, "{spec}: {what} {bytes} bytes, footprint {footprint}");
+        }
+    }
+}
+
+#[test]
+fn gups_initialises_with_one_store_per_word_and_updates_with_four_accesses() {
+    let summary = Summary::of("gups:table=1MiB,updates=1000", 0);
+    // The header of the table's block is the one access more.
+    assert_eq!(summary.accesses_by_phase, [(1 << 20) / 8 + 1, 4000]);
+}
+
+#[test]
+fn a_workload_beyond_memory_is_refused_before_it_starts() {
+    let mut batches = 0;
+    let answer = workload("gups:table=1TiB", 0).run(&mut |_: &mut Batch| {
+        batches += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(matches!(&answer, Err(SourceError::Input(text)) if text.contains("needs 1.0 TiB")), "{answer:?}");
+    assert_eq!(batches, 0);
+}
+
+#[test]
+fn seed_zero_is_the_original_benchmark() {
+    // HPC Challenge's first stream starts with x^0 = 1, so its first update is of word 2.
+    let mut updates = Vec::new();
+    workload("gups:table=1MiB,updates=1k", 0)
+        .run(&mut |batch: &mut Batch| {
+            if batch.marks.iter().any(|m| m.event == Event::Phase("updates".into())) {
+                updates = batch.accesses.clone();
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let (init_base, first) = (updates[2].addr().0 & !(PAGE_BYTES - 1), updates[2]);
+    assert_eq!(first.addr().0, init_base + 16 + 8 * 2);
+    assert!(!first.is_write() && updates[3].is_write() && updates[3].addr() == first.addr());
+}

@@ -115,13 +115,7 @@ impl BuddyAllocator {
     /// If `alloc(order)` did not answer `first`, or the block was given back since.
     #[inline]
     pub fn free(&mut self, first: Pfn, order: u32) {
-        if order > MAX_ORDER || first.0 & ((1 << order) - 1) != 0 || first.0 >= self.frames {
-            self.reject_free(first, order);
-        }
-        let mut block = (first.0 >> order) as usize;
-        if !self.orders[order as usize].clear_taken(block) {
-            self.reject_free(first, order);
-        }
+        let mut block = self.clear_taken(first, order);
         self.free_frames += 1 << order;
         let mut order = order;
         while order < MAX_ORDER && self.orders[order as usize].free.contains(block ^ 1) {
@@ -140,11 +134,9 @@ impl BuddyAllocator {
     /// If `first` is not the first frame of a block that was handed out with order `from`, or `to` is above it.
     pub fn split(&mut self, first: Pfn, from: u32, to: u32) {
         assert!(to <= from, "a block of order {from} cannot be split into order {to}");
-        if !self.orders[from as usize].clear_taken((first.0 >> from) as usize) {
-            self.reject_free(first, from);
-        }
-        for block in (first.0 >> to)..(first.0 + (1 << from)) >> to {
-            self.orders[to as usize].set_taken(block as usize);
+        let first_part = self.clear_taken(first, from) << (from - to);
+        for part in first_part..first_part + (1 << (from - to)) {
+            self.orders[to as usize].set_taken(part);
         }
     }
 
@@ -194,6 +186,19 @@ impl BuddyAllocator {
         let blocks: u64 = self.orders.iter().map(|order| order.free.len()).sum();
         let wanted_frames = 2f64.powi(order as i32);
         Some(1.0 - self.free_frames as f64 / wanted_frames / blocks as f64)
+    }
+
+    /// Marks a block as not handed out and answers its number in its order; panics if it was not handed out so.
+    #[inline]
+    fn clear_taken(&mut self, first: Pfn, order: u32) -> usize {
+        if order > MAX_ORDER || first.0 & ((1 << order) - 1) != 0 || first.0 >= self.frames {
+            self.reject_free(first, order);
+        }
+        let block = (first.0 >> order) as usize;
+        if !self.orders[order as usize].clear_taken(block) {
+            self.reject_free(first, order);
+        }
+        block
     }
 
     #[inline]

@@ -280,3 +280,32 @@ fn user_pages_come_through_the_trait() {
     }
     take_and_return(&mut BuddyAllocator::new(16 << 20).unwrap());
 }
+
+#[test]
+fn the_parts_of_a_split_block_are_freed_one_by_one_and_merge_again() {
+    let mut allocator = BuddyAllocator::new(16 << 20).unwrap();
+    let fresh = free_blocks(&allocator);
+    let huge = allocator.alloc(9).unwrap();
+    let free = allocator.free_frames();
+    allocator.split(huge, 9, 0);
+    assert_eq!(allocator.free_frames(), free, "splitting frees nothing");
+    assert!(free_panic(&allocator, huge.0, 9).contains("it was taken with order 0"));
+    for frame in huge.0..huge.0 + 512 {
+        assert_ne!(allocator.alloc(0), Ok(Pfn(frame)), "a part is still in use");
+    }
+    let mut allocator = BuddyAllocator::new(16 << 20).unwrap();
+    let huge = allocator.alloc(9).unwrap();
+    allocator.split(huge, 9, 0);
+    for frame in huge.0..huge.0 + 512 {
+        allocator.free(Pfn(frame), 0);
+    }
+    assert_eq!(free_blocks(&allocator), fresh);
+}
+
+#[test]
+#[should_panic(expected = "not aligned to order 9")]
+fn a_split_inside_a_block_is_refused() {
+    let mut allocator = BuddyAllocator::new(16 << 20).unwrap();
+    let huge = allocator.alloc(9).unwrap();
+    allocator.split(huge.add(1), 9, 0);
+}

@@ -1,12 +1,18 @@
-//! The event stream: what a program did to its memory, in batches; recording and reading it.
+//! The event stream: what a program did to its memory, in batches; recording, reading and thinning it.
 
 pub mod container;
 pub mod error;
 pub mod event;
+pub mod filter;
+pub mod foreign;
 pub mod record;
 pub mod source;
+pub mod summary;
 
 pub use error::{Place, TraceError};
 pub use event::{Access, Advice, Backing, Batch, Event, Mapping, Mark, ProcessId, Protection, ThreadId};
-pub use record::{Recorder, record};
+pub use filter::{ExactFilter, FilterRefusal, TlbDescription};
+pub use foreign::{Format, TraceSource, open};
+pub use record::{Recorder, convert, record};
 pub use source::{Sink, Source, SourceError, SourceInfo};
+pub use summary::{TraceSummary, info};

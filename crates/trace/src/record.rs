@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::container::{Totals, Writer};
 use crate::error::TraceError;
 use crate::event::Batch;
+use crate::foreign::{self, Format, Skipped};
 use crate::source::{Sink, Source, SourceError, SourceInfo};
 
 /// Writes everything it is given to a `.pwt` file, which appears when [`Recorder::finish`] succeeds.
@@ -56,4 +57,26 @@ pub fn record(source: &mut dyn Source, path: &Path) -> Result<Totals, SourceErro
     let mut recorder = Recorder::create(path, &source.info())?;
     source.run(&mut recorder)?;
     Ok(recorder.finish()?)
+}
+
+/// What a conversion did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Converted {
+    /// The format that was read.
+    pub format: Format,
+    /// What was written.
+    pub totals: Totals,
+    /// What the reader left out.
+    pub skipped: Skipped,
+}
+
+/// Converts a trace file of any format to the `.pwt` file `output`.
+///
+/// # Errors
+///
+/// What went wrong with either file; nothing is left behind.
+pub fn convert(input: &Path, format: Format, output: &Path) -> Result<Converted, SourceError> {
+    let mut source = foreign::open(input, format)?;
+    let totals = record(&mut *source, output)?;
+    Ok(Converted { format: source.format(), totals, skipped: source.skipped() })
 }

@@ -4,6 +4,7 @@ use super::error::either;
 use super::schema::MAX_WAYS;
 
 /// Why entries and ways do not go together.
+#[derive(Debug)]
 pub(super) struct Misfit {
     pub(super) message: String,
     pub(super) help: String,
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn the_advice_can_be_followed() {
         for (entries, ways) in [(1536, 7), (1024, 12), (1535, 8), (4, 8), (1536, 8), (4096, 128), (3, 2)] {
-            let help = check_ways(entries, ways).err().expect("does not fit").help;
+            let help = check_ways(entries, ways).expect_err("does not fit").help;
             let (_, advice) = help.split_once("; ").expect("two parts");
             let numbers = |text: &str| -> Vec<u64> {
                 text.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
@@ -113,9 +114,9 @@ mod tests {
     fn caches_are_checked_alike() {
         assert!(check_cache(48 << 10, 12).is_ok());
         assert!(check_cache(30 << 20, 15).is_ok());
-        let help = check_cache(48 << 10, 8).err().expect("96 sets").help;
+        let help = check_cache(48 << 10, 8).expect_err("96 sets").help;
         assert_eq!(help, "48KiB allow 3, 6, 12, 24 or 48 ways; 8 ways allow 32KiB or 64KiB");
-        let help = check_cache(100, 2).err().expect("not lines").help;
+        let help = check_cache(100, 2).expect_err("not lines").help;
         assert_eq!(help, "2 ways allow 128B");
     }
 }

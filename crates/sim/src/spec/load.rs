@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{Diagnostic, Diagnostics, SourceFile, SpecError, did_you_mean};
-use super::options::{self, Leaf, Table, Value};
+use super::options::{self, Leaf, Node, Table, Value};
 use super::schema::MAX_FILE_BYTES;
 use super::settings::MachineSpec;
 use super::{builtin, merge, resolve};
@@ -36,7 +36,7 @@ pub(super) fn by_name_or_path(name_or_path: &str) -> Result<Loaded, SpecError> {
 pub(super) fn from_file(file: Arc<SourceFile>, path: Option<&Path>) -> Result<Loaded, SpecError> {
     let mut errors = Diagnostics::default();
     let tree = options::read(&file, &mut errors);
-    let Some(tree) = tree else {
+    let Some(tree) = tree.filter(|tree| !matches!(tree.get("extends"), Some(Node::Broken))) else {
         return errors.finish(None);
     };
     let (tree, base) = match tree.leaf("extends").cloned() {

@@ -156,7 +156,13 @@ fn unit_scale(
     let help = match right(unit) {
         Some(right) => {
             let space = if noun == "a size" { "" } else { " " };
-            format!("write \"{number}{space}{right}\"; units are {names}")
+            let why = match unit {
+                "KB" | "MB" | "GB" | "TB" => {
+                    format!("; {unit} is a power of ten to some and of two to others")
+                }
+                _ => String::new(),
+            };
+            format!("write \"{number}{space}{right}\"; units are {names}{why}")
         }
         None => format!("units are {names}"),
     };
@@ -238,7 +244,8 @@ mod tests {
         let time = |text| parse_time(text).unwrap_err().to_string();
         let frequency = |text| parse_frequency(text).unwrap_err().to_string();
         let units = "units are B, KiB, MiB, GiB, TiB";
-        assert_eq!(bytes("64GB"), format!("\"GB\" is not a unit of size; write \"64GiB\"; {units}"));
+        let why = "; GB is a power of ten to some and of two to others";
+        assert_eq!(bytes("64GB"), format!("\"GB\" is not a unit of size; write \"64GiB\"; {units}{why}"));
         assert_eq!(bytes("2M"), format!("\"M\" is not a unit of size; write \"2MiB\"; {units}"));
         assert_eq!(bytes("64 furlongs"), format!("\"furlongs\" is not a unit of size; {units}"));
         assert_eq!(bytes("64"), format!("\"64\" has no unit; write for example \"64GiB\"; {units}"));

@@ -79,6 +79,6 @@ fn default(key: &Key) -> String {
     match key.presence {
         Presence::Required => "required".to_owned(),
         Presence::Default(text) => format!("`{text}`"),
-        Presence::Optional | Presence::Always => "none".to_owned(),
+        Presence::Optional | Presence::Always | Presence::Variant => "none".to_owned(),
     }
 }

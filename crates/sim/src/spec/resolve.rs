@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::error::{Diagnostic, Diagnostics, SourceFile};
+use super::error::{Diagnostic, Diagnostics, Origin, SourceFile};
 use super::geometry::{Misfit, check_cache, check_ways};
 use super::options::{Leaf, Node, Table, Value};
 use super::quantity::cycle_ps;
@@ -56,6 +56,13 @@ pub(super) struct Resolver<'a> {
     pub(super) errors: &'a mut Diagnostics,
 }
 
+/// The levels of a section that could be read.
+pub(super) struct Levels<'t> {
+    pub(super) tables: Vec<(&'static str, &'t Table)>,
+    /// Whether these are all that the file means.
+    pub(super) is_whole: bool,
+}
+
 fn core(table: &Table, errors: &mut Diagnostics) -> Option<CoreSpec> {
     let frequency = match table.leaf("frequency")?.value {
         Value::Frequency(hertz, _) => hertz,
@@ -65,7 +72,7 @@ fn core(table: &Table, errors: &mut Diagnostics) -> Option<CoreSpec> {
     let (width_count, window_count) = (count(width)?, count(window)?);
     if window_count < width_count {
         let message = format!("core: a window of {window_count} is smaller than the width of {width_count}");
-        let at = if matches!(window.origin, super::error::Origin::Default) { width } else { window };
+        let at = if matches!(window.origin, Origin::Default) { width } else { window };
         errors.push(
             Diagnostic::new(&at.origin, message).help("the window holds at least one cycle's instructions"),
         );
@@ -96,8 +103,11 @@ impl Resolver<'_> {
         let mut wrong = Diagnostic::new(&at.origin, message).help(help);
         for (name, leaf) in values {
             if name != blamed && !leaf.origin.is_in(self.file) {
-                let place = leaf.origin.place();
-                wrong = wrong.help(format!("`{name} = {}` comes from {place}", value::write(&leaf.value)));
+                let value = value::write(&leaf.value);
+                wrong = wrong.help(match leaf.origin {
+                    Origin::Default => format!("`{name} = {value}` is the default"),
+                    Origin::File { .. } => format!("`{name} = {value}` comes from {}", leaf.origin.place()),
+                });
             }
         }
         self.errors.push(wrong);
@@ -117,30 +127,25 @@ impl Resolver<'_> {
     }
 
     /// Levels `l1`, `l2`, ... of a section, which must not leave one out.
-    pub(super) fn levels<'t>(
-        &mut self,
-        tree: &'t Table,
-        section: &str,
-        noun: &str,
-    ) -> Option<Vec<(String, &'t Table)>> {
-        let Some(node) = tree.get(section) else { return Some(Vec::new()) };
-        let Node::Table(table) = node else { return None };
-        let mut levels = Vec::new();
-        let mut is_whole = !table.is_broken;
-        for (index, name) in LEVELS.iter().enumerate() {
+    pub(super) fn levels<'t>(&mut self, tree: &'t Table, section: &str, noun: &str) -> Levels<'t> {
+        let table = match tree.get(section) {
+            None => return Levels { tables: Vec::new(), is_whole: true },
+            Some(Node::Table(table)) => table,
+            Some(_) => return Levels { tables: Vec::new(), is_whole: false },
+        };
+        let mut levels = Levels { tables: Vec::new(), is_whole: !table.is_broken };
+        for (index, name) in LEVELS.iter().copied().enumerate() {
             let Some(Node::Table(level)) = table.get(name) else { continue };
-            if levels.len() < index && is_whole {
+            if levels.tables.len() < index && levels.is_whole {
                 let below = LEVELS[index - 1];
-                let wrong =
-                    Diagnostic::new(&level.origin, format!("{noun} `{name}` stands above no `{below}`"));
-                self.errors.push(wrong.help(format!(
-                    "name the levels l1, l2 and so on; rename it, or add [{section}.{below}]"
-                )));
-                is_whole = false;
+                let message = format!("{noun} `{name}` stands above no `{below}`");
+                let help = format!("levels are l1, l2 and so on: rename it, or add [{section}.{below}]");
+                self.errors.push(Diagnostic::new(&level.origin, message).help(help));
+                levels.is_whole = false;
             }
-            levels.push(((*name).to_owned(), level));
+            levels.tables.push((name, level));
         }
-        is_whole.then_some(levels)
+        levels
     }
 
     fn huge_pages(&mut self, tree: &Table, tlb: Option<&[TlbLevelSpec]>) -> Option<HugePagePolicy> {
@@ -242,10 +247,10 @@ impl Resolver<'_> {
     }
 
     fn caches(&mut self, tree: &Table) -> Option<Vec<CacheSpec>> {
-        let levels = self.levels(tree, "caches", "cache level")?;
+        let levels = self.levels(tree, "caches", "cache level");
         let mut caches = Vec::new();
         let mut nearer: Option<(&str, &Leaf, u64)> = None;
-        for (name, table) in &levels {
+        for (name, table) in levels.tables {
             let latency = table.leaf("latency").zip(self.time(table, "latency"));
             if let (Some((below, below_leaf, below_ps)), Some((leaf, ps))) = (nearer, latency)
                 && ps <= below_ps
@@ -255,10 +260,10 @@ impl Resolver<'_> {
                 let below_name = format!("{below}.latency");
                 self.blame(message, help, &[(&below_name, below_leaf), ("latency", leaf)]);
             }
-            nearer = latency.map(|(leaf, ps)| (name.as_str(), leaf, ps));
+            nearer = latency.map(|(leaf, ps)| (name, leaf, ps));
             caches.push(self.cache(name, table));
         }
-        caches.into_iter().collect()
+        caches.into_iter().collect::<Option<_>>().filter(|_| levels.is_whole)
     }
 
     fn cache(&mut self, name: &str, table: &Table) -> Option<CacheSpec> {

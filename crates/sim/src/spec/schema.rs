@@ -63,6 +63,8 @@ pub(super) enum Presence {
     Optional,
     /// A table that is always there; its own keys have defaults.
     Always,
+    /// One of the variants of its table.
+    Variant,
 }
 
 /// One key.
@@ -89,7 +91,7 @@ impl Key {
     }
 }
 
-use Presence::{Always, Default, Optional, Required};
+use Presence::{Always, Default, Optional, Required, Variant};
 
 /// A file's size in bytes at most.
 pub(super) const MAX_FILE_BYTES: usize = 1 << 20;
@@ -203,17 +205,17 @@ static TLB_LEVEL: Shape = Shape::Variants {
         "extra time of a hit, beyond what the pipeline hides",
     )],
     variants: &[
-        Key::table("set-associative", SET_ASSOCIATIVE, Optional, "entries of one page each"),
+        Key::table("set-associative", SET_ASSOCIATIVE, Variant, "entries of one page each"),
         Key::table(
             "mosaic",
             MOSAIC,
-            Optional,
+            Variant,
             "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
         ),
         Key {
             name: "split",
             shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &TLB_ARRAY },
-            presence: Optional,
+            presence: Variant,
             meaning: "several arrays under free names, looked up in parallel, each page size in one of them",
         },
     ],
@@ -223,23 +225,24 @@ static TLB_LEVEL: Shape = Shape::Variants {
 static TLB_ARRAY: Shape = Shape::Variants {
     common: &[],
     variants: &[
-        Key::table("set-associative", SET_ASSOCIATIVE, Optional, "entries of one page each"),
+        Key::table("set-associative", SET_ASSOCIATIVE, Variant, "entries of one page each"),
         Key::table(
             "mosaic",
             MOSAIC,
-            Optional,
+            Variant,
             "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
         ),
     ],
     default: None,
 };
 
-const ENTRIES: Key = Key::value("entries", Kind::Integer { min: 1, max: MAX_ENTRIES }, Required, "entries");
+const ENTRIES: Key =
+    Key::value("entries", Kind::Integer { min: 1, max: MAX_ENTRIES }, Required, "number of entries");
 const WAYS: Key = Key::value(
     "ways",
     Kind::Ways { max: MAX_ENTRIES },
     Required,
-    "ways; entries / ways is a power of two; above 64 only \"full\"",
+    "ways of a set; entries / ways is a power of two; above 64 only \"full\"",
 );
 const REPLACEMENT: Key = Key::value(
     "replacement",
@@ -283,10 +286,11 @@ static WALK_CACHE: &[Key] = &[
     ),
 ];
 
-static TABLES: &[Key] = &[Key::table("radix", RADIX, Optional, "the x86-64 radix tree")];
-static RADIX: &[Key] = &[Key::value("levels", Kind::Integer { min: 4, max: 5 }, Default("4"), "levels")];
+static TABLES: &[Key] = &[Key::table("radix", RADIX, Variant, "the x86-64 radix tree")];
+static RADIX: &[Key] =
+    &[Key::value("levels", Kind::Integer { min: 4, max: 5 }, Default("4"), "levels of the tree")];
 
-static FRAMES: &[Key] = &[Key::table("buddy", BUDDY, Optional, "the binary buddy allocator")];
+static FRAMES: &[Key] = &[Key::table("buddy", BUDDY, Variant, "the binary buddy allocator")];
 static BUDDY: &[Key] = &[Key::value(
     "memory",
     Kind::Bytes { min: 1 << 20, max: 1 << 50 },
@@ -319,7 +323,7 @@ static CACHE_LEVEL: Shape = Shape::Table(&[
         Required,
         "capacity; size / (64 B * ways) is a power of two",
     ),
-    Key::value("ways", Kind::Integer { min: 1, max: MAX_WAYS }, Required, "ways"),
+    Key::value("ways", Kind::Integer { min: 1, max: MAX_WAYS }, Required, "ways of a set"),
     Key::value(
         "latency",
         Kind::Time { max_ps: MILLISECOND_PS },

@@ -18,12 +18,12 @@ pub(super) fn file(loaded: &Loaded) -> String {
     if let Some(base) = &loaded.base {
         line(&mut out, &format!("# It extends {}.", base.label), "");
     }
+    header(&mut out, "", &loaded.tree);
     table(&mut out, "", &loaded.tree, &[schema::FILE]);
     out
 }
 
 fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static [Key]]) {
-    header(out, path, table);
     let rows = || rows.iter().copied().flatten();
     for key in rows().filter(|key| key.name != "extends") {
         if let (Some(leaf), Shape::Value(_)) = (table.leaf(key.name), &key.shape) {
@@ -41,14 +41,27 @@ fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static [Key]]) {
 fn shape(out: &mut String, path: &str, inner: &Table, shape_of: &'static Shape) {
     match shape_of {
         Shape::Value(_) => {}
-        Shape::Table(keys) => table(out, path, inner, &[keys]),
-        Shape::Variants { common, variants, .. } => table(out, path, inner, &[common, variants]),
-        Shape::Named { each, .. } => {
+        Shape::Table(keys) => {
             header(out, path, inner);
+            table(out, path, inner, &[keys]);
+        }
+        Shape::Variants { common, variants, .. } => {
+            header_if_needed(out, path, inner);
+            table(out, path, inner, &[common, variants]);
+        }
+        Shape::Named { each, .. } => {
+            header_if_needed(out, path, inner);
             for (name, named) in inner.tables() {
                 shape(out, &quoted_join(path, name), named, each);
             }
         }
+    }
+}
+
+/// The header of a table that mostly holds tables, which name it already.
+fn header_if_needed(out: &mut String, path: &str, table: &Table) {
+    if !table.sources.is_empty() || table.nodes.iter().any(|(_, node)| matches!(node, Node::Leaf(_))) {
+        header(out, path, table);
     }
 }
 

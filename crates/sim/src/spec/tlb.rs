@@ -10,9 +10,9 @@ use super::settings::{Replacement, TlbArraySpec, TlbKind, TlbLevelSpec};
 
 /// The levels, nearest the core first.
 pub(super) fn levels(tree: &Table, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
-    let levels = resolver.levels(tree, "tlb", "TLB level")?;
-    let levels: Vec<_> = levels.iter().map(|(name, table)| level(name, table, resolver)).collect();
-    levels.into_iter().collect()
+    let levels = resolver.levels(tree, "tlb", "TLB level");
+    let specs: Vec<_> = levels.tables.iter().map(|(name, table)| level(name, table, resolver)).collect();
+    specs.into_iter().collect::<Option<_>>().filter(|_| levels.is_whole)
 }
 
 fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLevelSpec> {

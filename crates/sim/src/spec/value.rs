@@ -35,7 +35,7 @@ pub(super) fn read(kind: &Kind, value: &DeValue<'_>) -> Result<Value, QuantityEr
         }
         Kind::Word(words) => match value {
             DeValue::String(text) => word(text, words).map(Value::Word),
-            _ => wrong(&format!("{}", either(&quoted(words))), value, "write one of these words in quotes"),
+            _ => wrong(&either(&quoted(words)), value, "write one of these words in quotes"),
         },
         Kind::Words(words) => word_list(value, words),
         Kind::Name => match value {

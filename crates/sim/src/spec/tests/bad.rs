@@ -83,6 +83,10 @@ fn keys() {
             refusal(&format!("{NAME}[[tlb]]\n")),
             refusal(&format!("{NAME}description = \"two\\nlines\"\n")),
             refusal(&format!("{NAME}source = 3\n")),
+            refusal(&format!("{NAME}extends = 3\n[tlb.l1.mosaic]\narity = 4\n")),
+            refusal(&format!(
+                "{NAME}[caches.l9]\n[caches.l1]\nsize = \"48KiB\"\nways = 8\nlatency = \"1 ns\"\n"
+            )),
         ],
     );
 }

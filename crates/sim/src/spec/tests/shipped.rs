@@ -57,14 +57,11 @@ fn each_is_the_same_as_a_file_and_as_shown() {
 fn each_constant_of_a_base_has_a_source() {
     for machine in builtin::ALL.iter().filter(|machine| !machine.text.contains("extends")) {
         let shown = show(machine.name).expect("it shows");
-        for section in ["[core]", "[tlb.l1", "[kernel]", "[caches.l3]"] {
-            let place = shown.find(section).unwrap_or_else(|| panic!("{}: no {section}", machine.name));
-            let before = &shown[..place];
-            assert!(
-                before.trim_end().ends_with(')') || before.contains("# source"),
-                "{}: {section}",
-                machine.name
-            );
+        for section in ["\n[core]", "\n[kernel]", "\n[caches.l3]"] {
+            let (before, _) =
+                shown.split_once(section).unwrap_or_else(|| panic!("{}: no {section}", machine.name));
+            let above = before.lines().last().unwrap_or_default();
+            assert!(above.starts_with("#   (machines/"), "{}: no source above {section}", machine.name);
         }
     }
 }

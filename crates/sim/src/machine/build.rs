@@ -43,21 +43,25 @@ pub fn build(
 ) -> Result<Box<dyn Simulate>, MachineError> {
     Ok(match (&spec.table, detail) {
         (TableSpec::Radix { levels: 5 }, Detail::Counts) => {
-            machine::<X86_64La57, NoClock>(spec, seed, source)?
+            Box::new(machine::<X86_64La57, NoClock>(spec, seed, source)?)
         }
         (TableSpec::Radix { levels: 5 }, Detail::Timed) => {
-            machine::<X86_64La57, IntervalClock>(spec, seed, source)?
+            Box::new(machine::<X86_64La57, IntervalClock>(spec, seed, source)?)
         }
-        (TableSpec::Radix { .. }, Detail::Counts) => machine::<X86_64, NoClock>(spec, seed, source)?,
-        (TableSpec::Radix { .. }, Detail::Timed) => machine::<X86_64, IntervalClock>(spec, seed, source)?,
+        (TableSpec::Radix { .. }, Detail::Counts) => {
+            Box::new(machine::<X86_64, NoClock>(spec, seed, source)?)
+        }
+        (TableSpec::Radix { .. }, Detail::Timed) => {
+            Box::new(machine::<X86_64, IntervalClock>(spec, seed, source)?)
+        }
     })
 }
 
-fn machine<G: Geometry + Send + 'static, C: Clock + 'static>(
+pub(super) fn machine<G: Geometry, C: Clock>(
     spec: &MachineSpec,
     seed: u64,
     source: &SourceInfo,
-) -> Result<Box<dyn Simulate>, MachineError> {
+) -> Result<Machine<G, C>, MachineError> {
     let FrameSpec::Buddy { memory_bytes } = spec.frames;
     let mut machine = Machine::<G, C> {
         memory: SparseMemory::new(),
@@ -74,7 +78,7 @@ fn machine<G: Geometry + Send + 'static, C: Clock + 'static>(
         spec: spec.clone(),
     };
     machine.switch_process(ProcessId(0))?;
-    Ok(Box::new(machine))
+    Ok(machine)
 }
 
 fn core(spec: &MachineSpec, seed: u64) -> Core {

@@ -69,6 +69,8 @@ struct Slot {
     frame: Pfn,
 }
 
+/// The class shift of a filter that never learns.
+const NEVER: u32 = u32::MAX;
 const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };
 
 impl FrontFilter {
@@ -85,12 +87,13 @@ impl FrontFilter {
             Some(TlbArray::Mosaic(tlb)) => (tlb.sets(), tlb.arity().trailing_zeros(), false),
         };
         let class_mask = (sets as usize).min(Self::MOST_CLASSES) - 1;
-        let mut filter = Self { slots: [NONE; Self::MOST_CLASSES], class_mask, class_shift, shared };
-        if array.is_none() {
-            // Without a TLB nothing ever hits: the filter never learns.
-            filter.class_shift = u32::MAX;
-        }
-        filter
+        let filter = Self { slots: [NONE; Self::MOST_CLASSES], class_mask, class_shift, shared };
+        if array.is_some() { filter } else { Self::never() }
+    }
+
+    /// A filter that never learns: for a core without a TLB, where nothing ever hits.
+    pub(super) fn never() -> Self {
+        Self { slots: [NONE; Self::MOST_CLASSES], class_mask: 0, class_shift: NEVER, shared: false }
     }
 
     /// The frame of `vpn` if a reference to it is known to change nothing.
@@ -110,7 +113,7 @@ impl FrontFilter {
     /// Learns that `vpn` went through the first level with this translation.
     #[inline]
     pub(super) fn learn(&mut self, vpn: Vpn, translation: Translation) {
-        if self.class_shift == u32::MAX {
+        if self.class_shift == NEVER {
             return;
         }
         if translation.size() == PageSize::Size4K {

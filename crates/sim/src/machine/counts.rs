@@ -88,7 +88,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     }
 
     /// All counts now, always the same rows in the same order.
-    fn rows(&self) -> Vec<CountRow> {
+    pub(super) fn rows(&self) -> Vec<CountRow> {
         let mut rows = Vec::new();
         self.program_rows(&mut rows);
         self.translation_rows(&mut rows);

@@ -8,6 +8,8 @@ mod core;
 mod counts;
 mod kernel;
 mod step;
+#[cfg(test)]
+mod tests;
 
 pub use counts::{CountKind, CountRow};
 

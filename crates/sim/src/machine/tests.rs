@@ -1,0 +1,337 @@
+//! Machines against closed forms, against themselves without shortcuts, and against what may never happen.
+
+use pagewalk_trace::{Access, Backing, Batch, Event, Mapping, ProcessId, Protection, SourceInfo, ThreadId};
+use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+use pagewalk_vm::table::X86_64;
+
+use super::build::machine;
+use super::core::FrontFilter;
+use super::*;
+use crate::metrics::Number;
+use crate::spec;
+use crate::time::{IntervalClock, NoClock};
+
+const BASE: u64 = 0x5555_0000_0000;
+
+fn announced() -> SourceInfo {
+    SourceInfo { announces_mappings: true, counts_instructions: true, ..SourceInfo::default() }
+}
+
+fn spec(name: &str) -> MachineSpec {
+    spec::load(name).expect("a built-in machine")
+}
+
+fn counting(spec: &MachineSpec) -> Machine<X86_64, NoClock> {
+    machine(spec, 1, &announced()).expect("memory for a page table")
+}
+
+fn map(batch: &mut Batch, start: u64, bytes: u64) {
+    batch.mark(Event::Map(Mapping::anonymous(VirtRange::sized(VirtAddr(start), bytes))));
+}
+
+fn value(result: &RunResult, stage: &str, metric: &str) -> u64 {
+    let row = result.metrics.iter().find(|m| m.stage == stage && m.metric == metric && m.phase.is_none());
+    match row.unwrap_or_else(|| panic!("no {stage} {metric}")).value {
+        Some(Number::Count(count)) => count,
+        other => panic!("{stage} {metric} is {other:?}"),
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((u128::from(self.0) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// A stream with everything in it: locality and jumps, loads and stores, several threads and processes, and
+/// every change of an address space.
+fn eventful(seed: u64, batches: usize) -> Vec<Batch> {
+    let mut random = Random(seed);
+    let bytes = 64 << 20;
+    let mut stream = Vec::new();
+    let (mut page, mut forked) = (0, false);
+    for number in 0..batches {
+        let mut batch = Batch::new();
+        batch.mark(Event::Instructions(7_000));
+        if number == 0 {
+            map(&mut batch, BASE, bytes);
+        }
+        for _ in 0..2_000 {
+            let at = BASE + random.below(bytes / 4096) * 4096;
+            let range = VirtRange::sized(VirtAddr(at), (1 + random.below(60)) * 4096);
+            match random.below(400) {
+                0 => batch.mark(Event::Unmap(range)),
+                1 => map(&mut batch, at, range.bytes()),
+                2 => batch.mark(Event::Protect(range, Protection { write: false, ..Protection::READ_WRITE })),
+                3 => batch.mark(Event::Protect(range, Protection::READ_WRITE)),
+                4 => batch.mark(Event::Advise(range, pagewalk_trace::Advice::DontNeed)),
+                5 => batch.mark(Event::Thread(ThreadId(random.below(4) as u32))),
+                6 => {
+                    let to = VirtRange::sized(
+                        VirtAddr(BASE + (1 << 32) + random.below(4096) * 4096),
+                        range.bytes(),
+                    );
+                    batch.mark(Event::Remap { from: range, to });
+                }
+                7 if number > 2 && !forked => {
+                    forked = true;
+                    batch.mark(Event::Fork { child: ProcessId(1) });
+                }
+                8 if forked => batch.mark(Event::Process(ProcessId(random.below(2) as u32))),
+                _ => {}
+            }
+            if random.below(4) == 0 {
+                page = random.below(bytes / 4096);
+            }
+            for _ in 0..random.below(6) {
+                let addr = VirtAddr(BASE + page * 4096 + random.below(4088));
+                batch.push(Access::new(addr, 8, random.below(3) == 0));
+            }
+        }
+        stream.push(batch);
+    }
+    stream
+}
+
+/// Every machine file, every policy: the front filter changes no count.
+#[test]
+fn the_front_filter_is_exact() {
+    let stream = eventful(42, 12);
+    for name in spec::builtin_names() {
+        let spec = spec(name);
+        if matches!(spec.table, crate::spec::settings::TableSpec::Radix { levels: 5 }) {
+            continue;
+        }
+        check_filter(&spec, &stream, name);
+    }
+    let mut base = spec("x86-64-thp");
+    use crate::spec::settings::Replacement;
+    for replacement in [Replacement::Fifo, Replacement::TreePlru, Replacement::Nru, Replacement::Random] {
+        for array in base.tlb.iter_mut().flat_map(|level| &mut level.arrays) {
+            array.replacement = replacement;
+            if replacement == Replacement::TreePlru {
+                array.ways = array.ways.next_power_of_two();
+                array.entries = array.entries.next_power_of_two();
+            }
+        }
+        check_filter(&base, &stream, &format!("{replacement:?}"));
+    }
+}
+
+fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
+    let mut filtered = counting(spec);
+    let mut plain = counting(spec);
+    for core in &mut plain.cores {
+        core.front = FrontFilter::never();
+    }
+    for batch in stream {
+        filtered.batch(batch).unwrap();
+        plain.batch(batch).unwrap();
+    }
+    let (filtered_end, plain_end) = (filtered.result("s"), plain.result("s"));
+    assert_eq!(filtered_end, plain_end, "{name}");
+    let skipped: u64 = filtered.cores.iter().map(|core| core.accesses - core.looked_up).sum();
+    assert!(spec.tlb.is_empty() || skipped > 0, "{name}: the filter skips something");
+    assert_eq!(plain.cores.iter().map(|core| core.accesses - core.looked_up).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_timed_run_counts_what_a_counts_run_counts() {
+    let stream = eventful(7, 8);
+    for name in ["x86-64", "x86-64-thp", "mosaic-8", "gem5-plain"] {
+        let spec = spec(name);
+        let mut counted = counting(&spec);
+        let mut timed: Machine<X86_64, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
+        for batch in &stream {
+            counted.batch(batch).unwrap();
+            timed.batch(batch).unwrap();
+        }
+        let (counted, timed) = (counted.rows(), timed.rows());
+        assert_eq!(counted, timed[..counted.len()], "{name}");
+    }
+}
+
+#[test]
+fn a_first_touch_pass_over_n_pages_misses_n_times_at_every_arity() {
+    const PAGES: u64 = 20_000;
+    for name in
+        ["gem5-plain", "gem5-mosaic-4", "gem5-mosaic-8", "gem5-mosaic-16", "gem5-mosaic-32", "gem5-mosaic-64"]
+    {
+        let mut machine = counting(&spec(name));
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, PAGES * 4096);
+        for word in 0..PAGES * 8 {
+            batch.push(Access::store(VirtAddr(BASE + word * 512), 8));
+            if batch.is_full() {
+                machine.batch(&batch).unwrap();
+                batch.clear();
+            }
+        }
+        machine.batch(&batch).unwrap();
+        let result = machine.result("pass");
+        assert_eq!(value(&result, "tlb.l1", "misses"), PAGES, "{name}");
+        assert_eq!(value(&result, "tlb.l1", "accesses"), PAGES * 8, "{name}");
+        assert_eq!(value(&result, "fault", "minor.4KiB"), PAGES, "{name}");
+        // A fault's walk and the walk of the repeated access.
+        assert_eq!(value(&result, "walk", "walks"), 2 * PAGES, "{name}");
+    }
+}
+
+#[test]
+fn huge_pages_divide_faults_by_512_and_shorten_walks() {
+    let mut machine = counting(&spec("x86-64-thp"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 64 << 20);
+    for page in 0..(64 << 20) / 4096 {
+        batch.push(Access::store(VirtAddr(BASE + page * 4096), 8));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.result("thp");
+    assert_eq!(value(&result, "fault", "minor.2MiB"), 32);
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 0);
+    assert_eq!(value(&result, "walk", "references.level0"), 0);
+    assert_eq!(value(&result, "frames", "resident-huge"), 64 << 20);
+    assert_eq!(value(&result, "table", "bytes"), 3 * 4096);
+}
+
+#[test]
+fn unmapping_part_of_a_huge_page_splits_it() {
+    let mut machine = counting(&spec("x86-64-thp"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 4 << 20);
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    batch.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE + 4096), 4096)));
+    batch.push(Access::load(VirtAddr(BASE + 8192), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.result("split");
+    assert_eq!(value(&result, "kernel", "huge-page-splits"), 1);
+    assert_eq!(value(&result, "frames", "resident"), 511 * 4096);
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 0, "the other pieces are still there");
+}
+
+#[test]
+fn every_frame_comes_back() {
+    let spec = spec("x86-64-thp");
+    let mut machine = counting(&spec);
+    let free = machine.frames.free_frames();
+    for batch in eventful(3, 10) {
+        machine.batch(&batch).unwrap();
+    }
+    assert!(machine.frames.free_frames() < free);
+    let mut batch = Batch::new();
+    batch.mark(Event::Process(ProcessId(1)));
+    batch.mark(Event::ProcessEnd);
+    batch.mark(Event::Process(ProcessId(0)));
+    batch.mark(Event::Exec);
+    machine.batch(&batch).unwrap();
+    assert_eq!(machine.frames.free_frames(), free, "all but the root of the process that lives");
+    assert_eq!(machine.counts.resident_pages, [0; 3]);
+    assert_eq!(machine.table_nodes(), 1);
+}
+
+#[test]
+fn a_forked_child_has_the_mappings_and_its_own_pages() {
+    let mut machine = counting(&spec("x86-64"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 20);
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    batch.mark(Event::Fork { child: ProcessId(9) });
+    batch.mark(Event::Process(ProcessId(9)));
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.result("fork");
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 2);
+    assert_eq!(value(&result, "fault", "unannounced-pages"), 0);
+    assert_eq!(value(&result, "tlb.l1", "misses"), 2, "the parent's translation is not the child's");
+}
+
+#[test]
+fn running_out_of_memory_is_an_error_that_says_what_to_do() {
+    let mut small = spec("x86-64");
+    small.frames = crate::spec::settings::FrameSpec::Buddy { memory_bytes: 1 << 20 };
+    let mut machine = counting(&small);
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 16 << 20);
+    (0..4096).for_each(|page| batch.push(Access::store(VirtAddr(BASE + page * 4096), 8)));
+    let error = machine.batch(&batch).unwrap_err().to_string();
+    assert!(error.contains("1048576 bytes is too small") && error.contains("[frames.buddy]"), "{error}");
+    // No frame was handed out twice: all that are in use are resident pages or table nodes.
+    let used = machine.frames.total_frames() - machine.frames.free_frames();
+    assert_eq!(used, machine.resident_bytes() / 4096 + machine.table_nodes());
+}
+
+#[test]
+fn a_store_to_read_only_memory_is_a_signal_and_not_a_page() {
+    let mut machine = counting(&spec("x86-64"));
+    let mut batch = Batch::new();
+    let range = VirtRange::sized(VirtAddr(BASE), 8192);
+    let read_only = Protection { read: true, write: false, execute: false };
+    batch.mark(Event::Map(Mapping {
+        protection: read_only,
+        backing: Backing::File,
+        ..Mapping::anonymous(range)
+    }));
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    batch.push(Access::load(VirtAddr(BASE), 8));
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.result("ro");
+    assert_eq!(value(&result, "fault", "protection"), 2);
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 1);
+}
+
+#[test]
+fn a_store_after_a_load_sets_the_dirty_bit_once() {
+    let mut machine = counting(&spec("x86-64"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 4096);
+    for write in [false, false, true, true, false, true] {
+        batch.push(Access::new(VirtAddr(BASE + 64), 8, write));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.result("dirty");
+    assert_eq!(value(&result, "walk", "dirty-updates"), 1);
+    assert_eq!(value(&result, "tlb.l1", "misses"), 1);
+}
+
+#[test]
+fn phases_add_up_to_the_whole() {
+    let mut machine = counting(&spec("x86-64"));
+    for (number, mut batch) in eventful(5, 6).into_iter().enumerate() {
+        if number % 3 == 0 {
+            batch.marks.insert(0, pagewalk_trace::Mark { at: 0, event: Event::Phase(format!("p{number}")) });
+        }
+        machine.batch(&batch).unwrap();
+    }
+    let result = machine.result("phases");
+    for (stage, metric) in
+        [("program", "accesses"), ("tlb.l1", "misses"), ("walk", "references"), ("fault", "minor.4KiB")]
+    {
+        let by_phase: u64 = result
+            .metrics
+            .iter()
+            .filter(|m| m.phase.is_some() && m.stage == stage && m.metric == metric && m.unit == "count")
+            .map(|m| m.value.unwrap().as_f64() as u64)
+            .sum();
+        assert_eq!(by_phase, value(&result, stage, metric), "{stage} {metric}");
+    }
+}
+
+#[test]
+fn a_source_without_mappings_runs_without_unannounced_pages() {
+    let mut machine: Machine<X86_64, NoClock> =
+        machine(&spec("x86-64-thp"), 1, &SourceInfo::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.push(Access::load(VirtAddr(BASE), 8));
+    batch.push(Access::load(VirtAddr(BASE + 4096), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.result("champsim");
+    assert_eq!(value(&result, "fault", "unannounced-pages"), 0);
+    assert_eq!(value(&result, "fault", "minor.2MiB"), 1);
+    assert_eq!(value(&result, "frames", "resident"), PageSize::Size2M.bytes());
+}

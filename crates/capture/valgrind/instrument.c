@@ -19,6 +19,9 @@ typedef struct {
    UInt records;     /* so far */
    UInt instructions;
    ULong committed;  /* what the last commit added to pw_state */
+   /* The last plain load of the current instruction; NULL if it has none. */
+   const IRExpr *loaded_addr;
+   IRType loaded_type;
 } Block;
 
 static IRExpr *constant(ULong value)
@@ -122,13 +125,17 @@ static void record_dirty(Block *block, const IRDirty *call)
       record_range(block, call->mAddr, call->mSize, True, guard);
 }
 
-/* A compare-and-swap reads and writes its whole operand, whatever the outcome: so does the processor. */
+/* A compare-and-swap reads and writes its whole operand, whatever the outcome: so does the processor. VEX turns every
+ * other locked instruction, and xchg, into a load and a compare-and-swap; the load is the read then. */
 static void record_cas(Block *block, const IRCAS *cas)
 {
-   UInt bytes = sizeofIRType(typeOfIRExpr(block->out->tyenv, cas->dataLo));
+   IRType type = typeOfIRExpr(block->out->tyenv, cas->dataLo);
+   UInt bytes = sizeofIRType(type);
+   Bool loaded = block->loaded_addr && eqIRAtom(block->loaded_addr, cas->addr) && block->loaded_type == type;
    if (cas->dataHi)
       bytes *= 2;
-   record(block, cas->addr, bytes, False, NULL);
+   if (cas->dataHi || !loaded)
+      record(block, cas->addr, bytes, False, NULL);
    record(block, cas->addr, bytes, True, NULL);
 }
 
@@ -159,11 +166,14 @@ static void statement(Block *block, IRStmt *stmt)
    switch (stmt->tag) {
    case Ist_IMark:
       block->instructions++;
+      block->loaded_addr = NULL;
       break;
    case Ist_WrTmp:
       if (stmt->Ist.WrTmp.data->tag == Iex_Load) {
          const IRExpr *load = stmt->Ist.WrTmp.data;
          record(block, load->Iex.Load.addr, sizeofIRType(load->Iex.Load.ty), False, NULL);
+         block->loaded_addr = load->Iex.Load.addr;
+         block->loaded_type = load->Iex.Load.ty;
       }
       break;
    case Ist_Store: {

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The entry points of loads and stores: those of -fsanitize=thread (gcc and clang) and those of
+ * -fsanitize-coverage=trace-loads,trace-stores (clang, rustc).
+ */
+#include "runtime.h"
+
+#define LOAD(bytes) pw_record(address, pw_record_tag(bytes, 0))
+#define STORE(bytes) pw_record(address, pw_record_tag(bytes, 1))
+#define ENTRY(name, action)                                                                                            \
+   EXPORT void name(void *address);                                                                                    \
+   EXPORT void name(void *address)                                                                                     \
+   {                                                                                                                   \
+      action;                                                                                                          \
+   }
+
+#define ENTRIES(bytes)                                                                                                 \
+   ENTRY(__tsan_read##bytes, LOAD(bytes))                                                                              \
+   ENTRY(__tsan_write##bytes, STORE(bytes))                                                                            \
+   ENTRY(__tsan_read_write##bytes, LOAD(bytes); STORE(bytes))                                                          \
+   ENTRY(__tsan_volatile_read##bytes, LOAD(bytes))                                                                     \
+   ENTRY(__tsan_volatile_write##bytes, STORE(bytes))                                                                   \
+   ENTRY(__tsan_unaligned_read##bytes, LOAD(bytes))                                                                    \
+   ENTRY(__tsan_unaligned_write##bytes, STORE(bytes))                                                                  \
+   ENTRY(__tsan_unaligned_read_write##bytes, LOAD(bytes); STORE(bytes))                                                \
+   ENTRY(__tsan_unaligned_volatile_read##bytes, LOAD(bytes))                                                           \
+   ENTRY(__tsan_unaligned_volatile_write##bytes, STORE(bytes))                                                         \
+   ENTRY(__sanitizer_cov_load##bytes, LOAD(bytes))                                                                     \
+   ENTRY(__sanitizer_cov_store##bytes, STORE(bytes))
+
+ENTRIES(1)
+ENTRIES(2)
+ENTRIES(4)
+ENTRIES(8)
+ENTRIES(16)
+
+/* Virtual-table pointers. */
+EXPORT void __tsan_vptr_read(void **address);
+EXPORT void __tsan_vptr_read(void **address)
+{
+   LOAD(8);
+}
+
+EXPORT void __tsan_vptr_update(void **address, void *value);
+EXPORT void __tsan_vptr_update(void **address, void *value)
+{
+   (void)value;
+   STORE(8);
+}
+
+/* Aggregates. */
+EXPORT void __tsan_read_range(void *address, size_t bytes);
+EXPORT void __tsan_read_range(void *address, size_t bytes)
+{
+   pw_record_range(address, bytes, 0);
+}
+
+EXPORT void __tsan_write_range(void *address, size_t bytes);
+EXPORT void __tsan_write_range(void *address, size_t bytes)
+{
+   pw_record_range(address, bytes, 1);
+}
+
+/* Called, of no interest. */
+#define IGNORED(name, ...)                                                                                             \
+   EXPORT void name(__VA_ARGS__);                                                                                      \
+   EXPORT void name(__VA_ARGS__)                                                                                       \
+   {                                                                                                                   \
+   }
+
+IGNORED(__tsan_init, void)
+IGNORED(__tsan_func_entry, void *caller __attribute__((unused)))
+IGNORED(__tsan_func_exit, void)
+IGNORED(__tsan_ignore_thread_begin, void)
+IGNORED(__tsan_ignore_thread_end, void)
+IGNORED(__sanitizer_cov_trace_pc, void)
+IGNORED(__sanitizer_cov_trace_pc_guard, uint32_t *guard __attribute__((unused)))
+IGNORED(__sanitizer_cov_trace_pc_guard_init, uint32_t *begin __attribute__((unused)),
+        uint32_t *end __attribute__((unused)))
+IGNORED(__sanitizer_cov_trace_pc_indir, uintptr_t callee __attribute__((unused)))

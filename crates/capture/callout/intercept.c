@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Functions of the C library that this library puts itself in front of. Calls inside the C library do not come by
+ * here: what malloc maps, for one, stays unseen.
+ */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static void *failed(long error)
+{
+   errno = (int)-error;
+   return MAP_FAILED;
+}
+
+static int is_error(long result)
+{
+   return result < 0 && result > -4096;
+}
+
+static int send_if_done(long result, uint32_t kind, const uint64_t *payload, uint32_t words)
+{
+   if (is_error(result)) {
+      errno = (int)-result;
+      return -1;
+   }
+   pw_flush();
+   pw_send(kind, payload, words);
+   return 0;
+}
+
+/* ---- the address space ---- */
+
+EXPORT void *mmap(void *start, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+   long result = pw_syscall(SYS_mmap, (long)start, (long)bytes, protection, flags, fd, offset);
+   if (is_error(result))
+      return failed(result);
+   uint64_t payload[4] = { (uint64_t)result, bytes, (uint64_t)protection, (uint32_t)flags };
+   pw_flush();
+   pw_send(PW_MAP, payload, 4);
+   return (void *)result;
+}
+
+EXPORT void *mmap64(void *start, size_t bytes, int protection, int flags, int fd, off64_t offset)
+{
+   return mmap(start, bytes, protection, flags, fd, offset);
+}
+
+EXPORT int munmap(void *start, size_t bytes)
+{
+   uint64_t payload[2] = { (uint64_t)start, bytes };
+   return send_if_done(pw_syscall(SYS_munmap, (long)start, (long)bytes, 0, 0, 0, 0), PW_UNMAP, payload, 2);
+}
+
+EXPORT int mprotect(void *start, size_t bytes, int protection)
+{
+   uint64_t payload[3] = { (uint64_t)start, bytes, (uint64_t)protection };
+   long result = pw_syscall(SYS_mprotect, (long)start, (long)bytes, protection, 0, 0, 0);
+   return send_if_done(result, PW_PROTECT, payload, 3);
+}
+
+EXPORT int madvise(void *start, size_t bytes, int advice)
+{
+   uint64_t payload[3] = { (uint64_t)start, bytes, (uint64_t)advice };
+   return send_if_done(pw_syscall(SYS_madvise, (long)start, (long)bytes, advice, 0, 0, 0), PW_ADVISE, payload, 3);
+}
+
+EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...)
+{
+   va_list more;
+   va_start(more, flags);
+   void *wanted = flags & MREMAP_FIXED || flags & 4 /* MREMAP_DONTUNMAP */ ? va_arg(more, void *) : NULL;
+   va_end(more);
+   long result = pw_syscall(SYS_mremap, (long)old, (long)old_bytes, (long)bytes, flags, (long)wanted, 0);
+   if (is_error(result))
+      return failed(result);
+   uint64_t payload[5] = { (uint64_t)old, old_bytes, (uint64_t)result, bytes, (uint64_t)flags };
+   pw_flush();
+   pw_send(PW_REMAP, payload, 5);
+   return (void *)result;
+}
+
+/* ---- block copies: clang calls __tsan_memcpy and its kin, gcc the plain functions ---- */
+
+typedef void *copy_function(void *, const void *, size_t);
+typedef void *fill_function(void *, int, size_t);
+static copy_function *real_memcpy, *real_memmove;
+static fill_function *real_memset;
+
+/* Before the dynamic linker is done there is nothing to look the real ones up with. */
+static void *slow_copy(void *to, const void *from, size_t bytes)
+{
+   char *t = to;
+   const char *f = from;
+   if (t <= f)
+      for (size_t i = 0; i < bytes; i++)
+         t[i] = f[i];
+   else
+      for (size_t i = bytes; i > 0; i--)
+         t[i - 1] = f[i - 1];
+   return to;
+}
+
+static void *slow_fill(void *to, int value, size_t bytes)
+{
+   volatile char *t = to;
+   for (size_t i = 0; i < bytes; i++)
+      t[i] = (char)value;
+   return to;
+}
+
+__attribute__((constructor(101))) static void look_up(void)
+{
+   real_memcpy = (copy_function *)dlsym(RTLD_NEXT, "memcpy");
+   real_memmove = (copy_function *)dlsym(RTLD_NEXT, "memmove");
+   real_memset = (fill_function *)dlsym(RTLD_NEXT, "memset");
+}
+
+static inline void *recorded_copy(copy_function *real, void *to, const void *from, size_t bytes)
+{
+   if (!real)
+      return slow_copy(to, from, bytes);
+   pw_record_range(from, bytes, 0);
+   pw_record_range(to, bytes, 1);
+   return real(to, from, bytes);
+}
+
+#define COPY(name, real)                                                                                               \
+   EXPORT void *name(void *to, const void *from, size_t bytes);                                                        \
+   EXPORT void *name(void *to, const void *from, size_t bytes)                                                         \
+   {                                                                                                                   \
+      return recorded_copy(real, to, from, bytes);                                                                     \
+   }
+#define FILL(name)                                                                                                     \
+   EXPORT void *name(void *to, int value, size_t bytes);                                                               \
+   EXPORT void *name(void *to, int value, size_t bytes)                                                                \
+   {                                                                                                                   \
+      if (!real_memset)                                                                                                \
+         return slow_fill(to, value, bytes);                                                                           \
+      pw_record_range(to, bytes, 1);                                                                                   \
+      return real_memset(to, value, bytes);                                                                            \
+   }
+
+COPY(memcpy, real_memcpy)
+COPY(memmove, real_memmove)
+COPY(__tsan_memcpy, real_memcpy)
+COPY(__tsan_memmove, real_memmove)
+FILL(memset)
+FILL(__tsan_memset)
+
+/* ---- ways out of the program that run no destructors ---- */
+
+EXPORT void _exit(int status)
+{
+   pw_end_process();
+   for (;;)
+      pw_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+EXPORT void _Exit(int status)
+{
+   _exit(status);
+}
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+   pw_flush_all();
+   long result = pw_syscall(SYS_execve, (long)path, (long)argv, (long)envp, 0, 0, 0);
+   errno = (int)-result;
+   return -1;
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+   return execve(path, argv, environ);
+}
+
+/* The search along PATH stays with the C library. */
+EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+   static int (*real)(const char *, char *const *, char *const *);
+   if (!real)
+      real = (int (*)(const char *, char *const *, char *const *))dlsym(RTLD_NEXT, "execvpe");
+   pw_flush_all();
+   return real(file, argv, envp);
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+   return execvpe(file, argv, environ);
+}
+
+EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+   static int (*real)(int, char *const *, char *const *);
+   if (!real)
+      real = (int (*)(int, char *const *, char *const *))dlsym(RTLD_NEXT, "fexecve");
+   pw_flush_all();
+   return real(fd, argv, envp);
+}
+
+/* The forms that take their arguments one by one: counted, then put into an array. */
+#define EXEC_LIST(name, last_declaration, call)                                                                        \
+   EXPORT int name(const char *path, const char *first, ...)                                                           \
+   {                                                                                                                   \
+      va_list list;                                                                                                    \
+      size_t count = 2; /* the first and the terminator */                                                             \
+      va_start(list, first);                                                                                           \
+      while (va_arg(list, char *))                                                                                     \
+         count++;                                                                                                      \
+      va_end(list);                                                                                                    \
+      char *argv[count];                                                                                               \
+      argv[0] = (char *)first;                                                                                         \
+      va_start(list, first);                                                                                           \
+      for (size_t i = 1; i < count; i++)                                                                               \
+         argv[i] = va_arg(list, char *);                                                                               \
+      last_declaration;                                                                                                \
+      va_end(list);                                                                                                    \
+      return call;                                                                                                     \
+   }
+
+EXEC_LIST(execl, (void)0, execv(path, argv))
+EXEC_LIST(execlp, (void)0, execvp(path, argv))
+EXEC_LIST(execle, char *const *envp = va_arg(list, char *const *), execve(path, argv, envp))

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Buffers, threads, forks, the socket.
+ *
+ * Nothing here calls a function that could itself be instrumented or intercepted, except pthread_setspecific at a
+ * thread's first record, when the thread already has its buffer.
+ */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+/* One per thread, in a list, so that the end of the process can send what all of them have. */
+struct thread {
+   uint64_t *base;          /* its buffer; NULL before the first record and after the end */
+   void *mapping;           /* what the buffer lies in */
+   uint64_t **cursor;       /* where its cursor is */
+   uint32_t number;
+   int ends_left;           /* key destructors may run instrumented code: ours runs again, last */
+   struct thread *next, *previous;
+};
+
+HIDDEN __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
+static __thread struct thread self __attribute__((tls_model("initial-exec")));
+static __thread uint64_t fork_ticket __attribute__((tls_model("initial-exec")));
+
+static struct thread list = { .next = &list, .previous = &list };
+static atomic_flag list_lock = ATOMIC_FLAG_INIT;
+static atomic_uint threads_created;
+static atomic_ullong fork_tickets;
+
+static int channel = -1; /* -1: records are built and dropped */
+static uint64_t channel_inode;
+static uint32_t own_pid, pid_before_fork;
+static pthread_key_t key;
+static atomic_int initialised;
+static atomic_int ended, senders;
+
+/* Where a thread writes that has already said its end. */
+static uint64_t nowhere[PW_RECORDS_PER_MESSAGE] __attribute__((aligned(BUFFER_BYTES)));
+
+HIDDEN long pw_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+   long result;
+   register long r10 __asm__("r10") = d;
+   register long r8 __asm__("r8") = e;
+   register long r9 __asm__("r9") = f;
+   __asm__ volatile("syscall"
+                    : "=a"(result)
+                    : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                    : "rcx", "r11", "memory");
+   return result;
+}
+
+static void lock_list(void)
+{
+   while (atomic_flag_test_and_set_explicit(&list_lock, memory_order_acquire))
+      pw_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+static void unlock_list(void)
+{
+   atomic_flag_clear_explicit(&list_lock, memory_order_release);
+}
+
+/* ---- the socket ---- */
+
+static int is_channel(int fd)
+{
+   struct stat st;
+   return pw_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == channel_inode;
+}
+
+static void send_message(uint32_t kind, uint32_t thread, const void *payload, uint32_t payload_bytes)
+{
+   atomic_fetch_add(&senders, 1);
+   if (channel >= 0 && !(atomic_load(&ended) && kind != PW_END)) {
+      struct pw_header header = { PW_MAGIC, PW_VERSION, kind, own_pid, thread, payload_bytes, 0, 0 };
+      struct iovec parts[2] = { { &header, sizeof header }, { (void *)payload, payload_bytes } };
+      struct msghdr message = { .msg_iov = parts, .msg_iovlen = payload_bytes ? 2 : 1 };
+      long sent;
+      /* A program may close any descriptor and use its number again: never write into something of its own. */
+      if (!is_channel(channel))
+         channel = -1;
+      else {
+         do
+            sent = pw_syscall(SYS_sendmsg, channel, (long)&message, MSG_NOSIGNAL, 0, 0, 0);
+         while (sent == -EINTR);
+         /* Nobody listens any more: pagewalk has had enough or is gone. */
+         if (sent < 0)
+            pw_syscall(SYS_exit_group, 1, 0, 0, 0, 0, 0);
+      }
+   }
+   atomic_fetch_sub(&senders, 1);
+}
+
+static void send_records(struct thread *thread, const uint64_t *end)
+{
+   uint32_t bytes = (uint32_t)((uintptr_t)end - (uintptr_t)thread->base);
+   if (bytes)
+      send_message(PW_RECORDS, thread->number, thread->base, bytes);
+}
+
+/* ---- threads ---- */
+
+static void thread_end(void *unused);
+static void before_fork(void);
+static void after_fork_child(void);
+
+/* PAGEWALK_CHANNEL=descriptor:inode, set by the pagewalk command. */
+static void find_channel(void)
+{
+   const char *text = getenv("PAGEWALK_CHANNEL");
+   char *rest;
+   if (!text)
+      return;
+   long fd = strtol(text, &rest, 10);
+   if (*rest != ':')
+      return;
+   channel_inode = strtoull(rest + 1, NULL, 10);
+   if (is_channel((int)fd))
+      channel = (int)fd;
+}
+
+static void initialise(void)
+{
+   if (atomic_exchange(&initialised, 1))
+      return;
+   own_pid = (uint32_t)pw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+   find_channel();
+   pthread_key_create(&key, thread_end);
+   pthread_atfork(before_fork, NULL, after_fork_child);
+   send_message(PW_START, 1, NULL, 0);
+}
+
+static uint64_t *new_buffer(void)
+{
+   /* Twice the size holds an aligned buffer somewhere; what lies beside it is never touched. */
+   long memory = pw_syscall(SYS_mmap, 0, 2 * BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   if (memory < 0 && memory > -4096)
+      return NULL;
+   self.mapping = (void *)memory;
+   return (uint64_t *)(((uintptr_t)memory + BUFFER_BYTES - 1) & ~(BUFFER_BYTES - 1));
+}
+
+static uint64_t *thread_begin(void)
+{
+   initialise();
+   uint64_t *buffer = new_buffer();
+   if (!buffer)
+      return nowhere;
+   self.base = buffer;
+   self.cursor = &pw_cursor;
+   self.number = atomic_fetch_add(&threads_created, 1) + 1;
+   self.ends_left = 3;
+   pw_cursor = buffer;
+   lock_list();
+   self.next = list.next;
+   self.previous = &list;
+   list.next->previous = &self;
+   list.next = &self;
+   unlock_list();
+   pthread_setspecific(key, &self);
+   /* That may have been instrumented itself. */
+   return pw_cursor == buffer + PW_RECORDS_PER_MESSAGE ? pw_make_room(pw_cursor) : pw_cursor;
+}
+
+HIDDEN uint64_t *pw_make_room(uint64_t *cursor)
+{
+   if (cursor == NULL)
+      return thread_begin();
+   if (!self.base)
+      return nowhere;
+   send_records(&self, cursor);
+   return pw_cursor = self.base;
+}
+
+HIDDEN void pw_flush(void)
+{
+   if (self.base) {
+      send_records(&self, pw_cursor);
+      pw_cursor = self.base;
+   }
+}
+
+HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words)
+{
+   if (pw_cursor == NULL)
+      pw_cursor = thread_begin();
+   if (self.base)
+      send_message(kind, self.number, payload, words * sizeof *payload);
+}
+
+static void thread_end(void *unused)
+{
+   (void)unused;
+   if (self.ends_left-- > 0 && pthread_setspecific(key, &self) == 0)
+      return;
+   pw_flush();
+   lock_list();
+   self.previous->next = self.next;
+   self.next->previous = self.previous;
+   unlock_list();
+   send_message(PW_THREAD_END, self.number, NULL, 0);
+   self.base = NULL;
+   pw_cursor = nowhere;
+   pw_syscall(SYS_munmap, (long)self.mapping, 2 * BUFFER_BYTES, 0, 0, 0, 0);
+}
+
+/* ---- processes ---- */
+
+HIDDEN void pw_flush_all(void)
+{
+   lock_list();
+   for (struct thread *thread = list.next; thread != &list; thread = thread->next) {
+      send_records(thread, *thread->cursor);
+      *thread->cursor = thread->base;
+   }
+   unlock_list();
+}
+
+HIDDEN void pw_end_process(void)
+{
+   if (!atomic_load(&initialised))
+      return;
+   pw_flush_all();
+   if (atomic_exchange(&ended, 1))
+      return;
+   /* A message of another thread that is under way must not come after the end. */
+   while (atomic_load(&senders) > 0)
+      pw_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+   send_message(PW_END, 1, NULL, 0);
+}
+
+static void before_fork(void)
+{
+   pw_flush();
+   fork_ticket = atomic_fetch_add(&fork_tickets, 1) + 1;
+   pid_before_fork = own_pid;
+   pw_send(PW_FORK, &fork_ticket, 1);
+}
+
+/* Only this thread lives on; the others' buffers stay behind unused. */
+static void after_fork_child(void)
+{
+   uint64_t payload[2] = { pid_before_fork, fork_ticket };
+   own_pid = (uint32_t)pw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+   atomic_store(&senders, 0);
+   atomic_flag_clear(&list_lock);
+   list.next = list.previous = &list;
+   atomic_store(&threads_created, 1);
+   if (self.base) {
+      self.number = 1;
+      self.next = self.previous = &list;
+      list.next = list.previous = &self;
+      pw_cursor = self.base;
+   }
+   send_message(PW_FORK_CHILD, 1, payload, sizeof payload);
+}
+
+__attribute__((constructor)) static void library_begin(void)
+{
+   initialise();
+}
+
+__attribute__((destructor)) static void library_end(void)
+{
+   pw_end_process();
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The call-out runtime: what a program compiled with -fsanitize=thread, or with the load and store call-outs of
+ * -fsanitize-coverage, calls at every access.
+ *
+ *   runtime.c    buffers, threads, forks, the socket
+ *   entry.c      the entry points of loads and stores
+ *   atomics.c    the entry points of atomic operations
+ *   intercept.c  functions of the C library that matter: mmap and its kin, memcpy and its kin, exec and _exit
+ */
+#ifndef PAGEWALK_RUNTIME_H
+#define PAGEWALK_RUNTIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../protocol/channel.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+#define EXPORT __attribute__((visibility("default")))
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* A thread's records. The buffer is as large as its alignment, so "the low bits of the cursor are zero" means full
+ * (or not there yet), and the fast path needs no second variable. */
+#define BUFFER_BYTES (8ull * PW_RECORDS_PER_MESSAGE)
+
+extern HIDDEN __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
+
+/* Makes room: sends a full buffer, makes the first one. Returns where the next record goes. */
+HIDDEN uint64_t *pw_make_room(uint64_t *cursor);
+
+/* Sends what the thread has, so that a side record or the end of the program stays in order. */
+HIDDEN void pw_flush(void);
+/* Sends a side record. */
+HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words);
+/* The process ends now, or its program does: sends everything that any thread has. */
+HIDDEN void pw_end_process(void);
+HIDDEN void pw_flush_all(void);
+
+HIDDEN long pw_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+static inline __attribute__((always_inline)) void pw_record(const volatile void *address, uint64_t tag)
+{
+   uint64_t *cursor = pw_cursor;
+   if (UNLIKELY(((uintptr_t)cursor & (BUFFER_BYTES - 1)) == 0))
+      cursor = pw_make_room(cursor);
+   *cursor = (uint64_t)(uintptr_t)address | tag;
+   pw_cursor = cursor + 1;
+}
+
+/* A block: one record for each 64-byte line it touches. A piece that is no power of two is rounded down, so that no
+ * record reaches into a line, or a page, that the block does not. */
+static inline void pw_record_range(const volatile void *address, size_t bytes, int is_write)
+{
+   uintptr_t at = (uintptr_t)address, end = at + bytes;
+   while (at < end) {
+      uintptr_t line_end = (at | (PW_RECORD_BYTES_MAX - 1)) + 1;
+      uintptr_t next = line_end < end ? line_end : end;
+      uint32_t piece = 1u << (31 - __builtin_clz((uint32_t)(next - at)));
+      pw_record((const void *)at, pw_record_tag(piece, is_write));
+      at = next;
+   }
+}
+
+#endif

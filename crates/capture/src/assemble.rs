@@ -1,0 +1,234 @@
+//! Messages of many processes and threads become one stream of batches. Pure: no system calls.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use pagewalk_trace::{Backing, Batch, Event, Mapping, ProcessId, Protection, Sink, ThreadId};
+use pagewalk_vm::addr::VirtRange;
+
+use crate::protocol::{Body, Message, ProtocolError, Records};
+
+/// Marks after which a batch is handed on, however few its accesses.
+const MARKS_FULL: usize = 4_096;
+
+/// Numbers the processes, says whose the following accesses are, and cuts the stream into batches.
+///
+/// # Contract
+///
+/// Batches follow the contract of [`Batch`]: one with accesses begins with an instruction mark if the front-end
+/// counts instructions. Every process that appeared has ended in the stream once [`Assembler::finish`] was called.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    batch: Batch,
+    /// The live processes by the system's number.
+    live: BTreeMap<u32, ProcessId>,
+    /// Announced forks whose child has not spoken yet, by the parent's number and the ticket.
+    forks: BTreeMap<(u32, u64), ProcessId>,
+    counts_instructions: bool,
+    process: ProcessId,
+    thread: Option<ThreadId>,
+    processes: u32,
+    accesses: u64,
+    instructions: u64,
+    /// Whether the first process said that it ended.
+    first_ended: bool,
+}
+
+impl Assembler {
+    /// Nothing so far. `counts_instructions` says whether the front-end counts them.
+    pub fn new(counts_instructions: bool) -> Self {
+        Self { batch: Batch::new(), counts_instructions, thread: Some(ThreadId(1)), ..Self::default() }
+    }
+
+    /// Accesses so far.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Instructions so far; 0 if the front-end does not count them.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// Processes so far.
+    pub fn processes(&self) -> u32 {
+        self.processes
+    }
+
+    /// Whether the first process announced its end.
+    pub fn first_ended(&self) -> bool {
+        self.first_ended
+    }
+
+    /// The system's numbers of the processes that have not ended.
+    pub fn live_pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.live.keys().copied()
+    }
+
+    /// Takes one message; full batches go to `sink`.
+    ///
+    /// # Errors
+    ///
+    /// Messages that contradict each other.
+    pub fn take(&mut self, message: &Message<'_>, sink: &mut dyn Sink) -> Result<ControlFlow<()>, ProtocolError> {
+        match message.body {
+            Body::Start => self.start(message.pid),
+            Body::ForkChild { parent, ticket } => self.fork_child(message.pid, parent, ticket)?,
+            _ => {
+                let Some(&process) = self.live.get(&message.pid) else {
+                    return Err(ProtocolError::UnknownProcess { pid: message.pid });
+                };
+                return self.speak(process, message, sink);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Ends what has not ended and hands over the last batch.
+    pub fn finish(&mut self, sink: &mut dyn Sink) -> ControlFlow<()> {
+        let forks = std::mem::take(&mut self.forks);
+        let live = std::mem::take(&mut self.live);
+        for process in forks.into_values().chain(live.into_values()) {
+            self.end(process);
+        }
+        self.hand_over(sink)
+    }
+
+    fn start(&mut self, pid: u32) {
+        if let Some(&process) = self.live.get(&pid) {
+            self.switch(process, ThreadId(1));
+            self.batch.mark(Event::Exec);
+        } else {
+            let process = self.new_process();
+            self.live.insert(pid, process);
+        }
+    }
+
+    fn fork_child(&mut self, pid: u32, parent: u32, ticket: u64) -> Result<(), ProtocolError> {
+        let child =
+            self.forks.remove(&(parent, ticket)).ok_or(ProtocolError::UnknownFork { pid, parent, ticket })?;
+        // The system reuses numbers; an earlier process of this one was killed before it could say so.
+        if let Some(killed) = self.live.insert(pid, child) {
+            self.end(killed);
+        }
+        Ok(())
+    }
+
+    fn speak(
+        &mut self,
+        process: ProcessId,
+        message: &Message<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>, ProtocolError> {
+        let thread = ThreadId(message.thread);
+        if let Body::Records { instructions, records } = message.body {
+            return self.records(process, thread, instructions, records, sink);
+        }
+        self.switch(process, thread);
+        match message.body {
+            Body::ThreadEnd => self.batch.mark(Event::ThreadEnd(thread)),
+            Body::Fork { ticket } => {
+                let child = self.new_process();
+                self.forks.insert((message.pid, ticket), child);
+                self.batch.mark(Event::Fork { child });
+            }
+            Body::ForkFailed { ticket } => {
+                if let Some(child) = self.forks.remove(&(message.pid, ticket)) {
+                    self.end(child);
+                }
+            }
+            Body::End => {
+                self.live.remove(&message.pid);
+                self.first_ended |= process == ProcessId(0);
+                self.end(process);
+            }
+            Body::Map(mapping) => self.batch.mark(Event::Map(mapping)),
+            Body::Unmap(range) => self.batch.mark(Event::Unmap(range)),
+            Body::Protect(range, protection) => self.batch.mark(Event::Protect(range, protection)),
+            Body::Advise(range, Some(advice)) => self.batch.mark(Event::Advise(range, advice)),
+            Body::Advise(_, None) => {}
+            Body::Remap { from, to, keeps_old } => self.remap(from, to, keeps_old),
+            Body::Break(range) => self.batch.mark(Event::Break(range)),
+            Body::Start | Body::ForkChild { .. } | Body::Records { .. } => unreachable!("handled above"),
+        }
+        // A program that does nothing but map memory must not fill ours.
+        if self.batch.marks.len() >= MARKS_FULL { Ok(self.hand_over(sink)) } else { Ok(ControlFlow::Continue(())) }
+    }
+
+    fn remap(&mut self, from: VirtRange, to: VirtRange, keeps_old: bool) {
+        if from.is_empty() {
+            // An old length of zero maps a shared mapping a second time.
+            let (protection, backing) = (Protection::READ_WRITE, Backing::Anonymous);
+            self.batch.mark(Event::Map(Mapping { range: to, protection, backing, shared: true, huge: None }));
+            return;
+        }
+        self.batch.mark(Event::Remap { from, to });
+        if keeps_old {
+            self.batch.mark(Event::Map(Mapping::anonymous(from)));
+        }
+    }
+
+    fn records(
+        &mut self,
+        process: ProcessId,
+        thread: ThreadId,
+        instructions: u64,
+        records: Records<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>, ProtocolError> {
+        // A batch with accesses begins with its instruction mark: other marks go ahead in a batch of their own.
+        if self.counts_instructions
+            && self.batch.accesses.is_empty()
+            && !self.batch.marks.is_empty()
+            && self.hand_over(sink).is_break()
+        {
+            return Ok(ControlFlow::Break(()));
+        }
+        if self.counts_instructions {
+            self.batch.mark(Event::Instructions(instructions));
+            self.instructions += instructions;
+        }
+        self.switch(process, thread);
+        let before = self.batch.accesses.len();
+        records.append_to(&mut self.batch.accesses)?;
+        self.accesses += (self.batch.accesses.len() - before) as u64;
+        if self.batch.is_full() { Ok(self.hand_over(sink)) } else { Ok(ControlFlow::Continue(())) }
+    }
+
+    fn new_process(&mut self) -> ProcessId {
+        let process = ProcessId(self.processes);
+        self.processes += 1;
+        process
+    }
+
+    /// Makes `process` and `thread` current, with marks where they were not.
+    fn switch(&mut self, process: ProcessId, thread: ThreadId) {
+        if self.process != process {
+            self.process = process;
+            self.thread = None;
+            self.batch.mark(Event::Process(process));
+        }
+        if self.thread != Some(thread) {
+            self.thread = Some(thread);
+            self.batch.mark(Event::Thread(thread));
+        }
+    }
+
+    fn end(&mut self, process: ProcessId) {
+        if self.process != process {
+            self.process = process;
+            self.thread = None;
+            self.batch.mark(Event::Process(process));
+        }
+        self.batch.mark(Event::ProcessEnd);
+    }
+
+    fn hand_over(&mut self, sink: &mut dyn Sink) -> ControlFlow<()> {
+        if self.batch.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let flow = sink.batch(&mut self.batch);
+        self.batch.clear();
+        flow
+    }
+}

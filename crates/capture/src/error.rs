@@ -1,0 +1,121 @@
+//! Why a program could not be observed.
+
+use std::io;
+use std::path::PathBuf;
+
+use pagewalk_trace::SourceError;
+
+use crate::protocol::ProtocolError;
+
+/// Why a program could not be observed.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// No such program.
+    #[error("program `{program}` not found{}", if *.searched_path { " in PATH; give its path, or check the spelling" } else { "" })]
+    NotFound {
+        /// As the user wrote it.
+        program: String,
+        /// Whether PATH was searched.
+        searched_path: bool,
+    },
+    /// It exists and is not a program.
+    #[error("`{}` cannot be run: {why}", .path.display())]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// Why not, and what would help.
+        why: String,
+    },
+    /// Another architecture.
+    #[error("`{}` is {found}; only 64-bit x86-64 programs can be observed", .path.display())]
+    Architecture {
+        /// The file.
+        path: PathBuf,
+        /// What it was built for.
+        found: String,
+    },
+    /// The front-end's files are missing.
+    #[error("the {what} is not built: `{file}` is in none of {}; run `make` in the Pagewalk folder, or set \
+             PAGEWALK_LIB to the folder that holds it", .searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
+    NotBuilt {
+        /// `Valgrind tool` or `call-out runtime`.
+        what: &'static str,
+        /// The file that is looked for.
+        file: &'static str,
+        /// Where it was looked for.
+        searched: Vec<PathBuf>,
+    },
+    /// Valgrind itself is missing.
+    #[error("valgrind is not installed: `{}` is missing; install the package `valgrind`", .0.display())]
+    NoValgrind(PathBuf),
+    /// The tool was linked against another Valgrind.
+    #[error("the Valgrind tool was built for valgrind {built}, installed is {installed}; rebuild it with `make`")]
+    ValgrindVersion {
+        /// The tool's.
+        built: String,
+        /// The system's.
+        installed: String,
+    },
+    /// Valgrind gave up.
+    #[error("valgrind could not {} `{program}` ({status}){}", if *.started { "go on with" } else { "start" }, log_suffix(.log))]
+    Valgrind {
+        /// The program.
+        program: String,
+        /// Whether the program had begun.
+        started: bool,
+        /// How Valgrind ended.
+        status: String,
+        /// What it said.
+        log: String,
+    },
+    /// The call-out runtime never spoke.
+    #[error("`{program}` made no access records: it was not built with the call-out runtime, or nothing in it was \
+             instrumented (see docs/capture.md; `--frontend valgrind` takes any program)")]
+    NoRecords {
+        /// The program.
+        program: String,
+    },
+    /// The channel ended before the program.
+    #[error("`{program}` cut its records off: it closed descriptor {fd}, which PAGEWALK_CHANNEL names")]
+    ChannelClosed {
+        /// The program.
+        program: String,
+        /// The descriptor.
+        fd: i32,
+    },
+    /// The front-end sent something strange.
+    #[error("the records of `{program}` are damaged: {error}")]
+    Protocol {
+        /// The program.
+        program: String,
+        /// What is wrong.
+        error: ProtocolError,
+    },
+    /// The system refused.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+fn log_suffix(log: &str) -> String {
+    if log.is_empty() { "; its own message is above".to_owned() } else { format!(": {log}") }
+}
+
+impl CaptureError {
+    pub(crate) fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self::Io { what: what.into(), source: source.into() }
+    }
+}
+
+impl From<CaptureError> for SourceError {
+    fn from(error: CaptureError) -> Self {
+        match error {
+            CaptureError::Io { what, source } => Self::Io { what, source },
+            other => Self::Input(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Running a program under a front-end.
+
+use std::ffi::{OsString, c_int, c_ulong};
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use pagewalk_trace::{Sink, Source, SourceError, SourceInfo};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::assemble::Assembler;
+use crate::channel::{self, Channel, ProgramEnd, Received};
+use crate::elf;
+use crate::error::CaptureError;
+use crate::install::Install;
+use crate::protocol::{self, ProtocolError};
+
+/// How long a program has, after SIGTERM, before SIGKILL.
+const GRACE: Duration = Duration::from_secs(1);
+/// The most of Valgrind's own messages that is kept.
+const LOG_BYTES_MAX: usize = 4_096;
+
+/// How accesses are observed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Frontend {
+    /// The own Valgrind tool: any x86-64 program, unmodified.
+    #[default]
+    Valgrind,
+    /// The call-out runtime: a program compiled with `-fsanitize=thread` and linked with the runtime.
+    Callout,
+}
+
+/// How a run of the program ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The program's exit status, or the signal that ended it.
+    pub status: ExitStatus,
+    /// Whether the sink had enough and the program was ended for that.
+    pub stopped: bool,
+    /// Accesses handed over.
+    pub accesses: u64,
+    /// Instructions counted; 0 under a front-end that does not count them.
+    pub instructions: u64,
+    /// Processes observed.
+    pub processes: u32,
+    /// What Valgrind had to say, as a rule nothing.
+    pub log: String,
+}
+
+impl Outcome {
+    /// The signal that ended the program, unless it was stopped by us.
+    pub fn killed_by(&self) -> Option<i32> {
+        if self.stopped { None } else { self.status.signal() }
+    }
+}
+
+/// A program with its arguments, ready to be run and observed.
+///
+/// Its standard input, output and error, its environment and its exit status pass through; see
+/// [`Program::outcome`] for the latter. Children and programs that it executes are observed too.
+#[derive(Clone, Debug)]
+pub struct Program {
+    program: OsString,
+    args: Vec<OsString>,
+    frontend: Frontend,
+    stdout_to_stderr: bool,
+    install: Install,
+    outcome: Option<Outcome>,
+}
+
+impl Program {
+    /// `program`, looked up in PATH if it has no slash, with `args`, under the Valgrind tool.
+    pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self {
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            frontend: Frontend::default(),
+            stdout_to_stderr: false,
+            install: Install::find(),
+            outcome: None,
+        }
+    }
+
+    /// Observes it with `frontend` instead.
+    #[must_use]
+    pub fn frontend(mut self, frontend: Frontend) -> Self {
+        self.frontend = frontend;
+        self
+    }
+
+    /// Sends what the program prints to our standard error, so that standard output stays ours.
+    #[must_use]
+    pub fn stdout_to_stderr(mut self, redirect: bool) -> Self {
+        self.stdout_to_stderr = redirect;
+        self
+    }
+
+    /// Takes the front-end's files from `install`.
+    #[must_use]
+    pub fn install(mut self, install: Install) -> Self {
+        self.install = install;
+        self
+    }
+
+    /// How the last run ended; none before a run, and after one that failed.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
+    /// Whether the program and the front-end are there and fit: everything that can be said without starting it.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), CaptureError> {
+        self.resolve()?;
+        match self.frontend {
+            Frontend::Valgrind => self.install.valgrind().map(drop),
+            Frontend::Callout => Ok(()),
+        }
+    }
+
+    /// The command that runs the program with every record built and then dropped: what observing it costs without
+    /// anybody looking.
+    ///
+    /// # Errors
+    ///
+    /// As [`Program::check`].
+    pub fn discarding_command(&self) -> Result<Command, CaptureError> {
+        let path = self.resolve()?;
+        let mut command = match self.frontend {
+            Frontend::Valgrind => self.valgrind(&["--discard=yes".into()])?,
+            Frontend::Callout => Command::new(path),
+        };
+        command.args(&self.args);
+        Ok(command)
+    }
+
+    fn name(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+
+    fn resolve(&self) -> Result<PathBuf, CaptureError> {
+        let path = elf::resolve(&self.program, std::env::var_os("PATH").as_deref())?;
+        elf::check(&path)?;
+        Ok(path)
+    }
+
+    /// The Valgrind tool with `options` and the program's name. The tool is started directly: Debian's `valgrind` is a
+    /// script that changes the program's environment.
+    fn valgrind(&self, options: &[OsString]) -> Result<Command, CaptureError> {
+        let (folder, launcher) = self.install.valgrind()?;
+        let mut command = Command::new(folder.join("pagewalk-amd64-linux"));
+        command.env("VALGRIND_LIB", &folder).env("VALGRIND_LAUNCHER", launcher);
+        command.args(["--tool=pagewalk", "--command-line-only=yes", "-q", "--vgdb=no", "--trace-children=yes"]);
+        command.args(options).arg("--").arg(&self.program);
+        Ok(command)
+    }
+
+    fn command(&self, end: &ProgramEnd, logs: &Path) -> Result<Command, CaptureError> {
+        let path = self.resolve()?;
+        let mut command = match self.frontend {
+            Frontend::Valgrind => {
+                let mut log_option = OsString::from("--log-file=");
+                log_option.push(logs.to_string_lossy().replace('%', "%%"));
+                log_option.push("/valgrind-%p.log");
+                let channel = format!("--channel={:010}", end.number());
+                let inode = format!("--channel-inode={}", end.inode);
+                self.valgrind(&[log_option, channel.into(), inode.into()])?
+            }
+            Frontend::Callout => {
+                let mut command = Command::new(path);
+                command.arg0(&self.program);
+                command.env("PAGEWALK_CHANNEL", format!("{}:{}", end.number(), end.inode));
+                fix_layout(&mut command);
+                command
+            }
+        };
+        command.args(&self.args);
+        if self.stdout_to_stderr {
+            let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(Stdio::from(stderr.map_err(|e| CaptureError::io("duplicating standard error", e))?));
+        }
+        end.inherit_into(&mut command);
+        Ok(command)
+    }
+
+    fn observe(&mut self, sink: &mut dyn Sink) -> Result<Outcome, CaptureError> {
+        let temporary = || tempfile::Builder::new().prefix("pagewalk-").tempdir();
+        let logs = temporary().map_err(|e| CaptureError::io("creating a temporary folder", e))?;
+        let logs_path =
+            logs.path().canonicalize().map_err(|e| CaptureError::io("finding the temporary folder", e))?;
+        let (channel, end) = channel::pair().map_err(|e| CaptureError::io("creating a socket", e))?;
+        let mut command = self.command(&end, &logs_path)?;
+        let child = command.spawn().map_err(|e| CaptureError::io(format!("starting `{}`", self.name()), e))?;
+        let (descriptor, inode) = (end.number(), end.inode);
+        drop(end);
+        let mut running = Running { child, channel, inode, reaped: false };
+        let mut assembler = Assembler::new(self.frontend == Frontend::Valgrind);
+        let flow = running.forward(&mut assembler, sink, &self.name())?;
+        let stopped = flow.is_break() || assembler.finish(sink).is_break();
+        let status = running.wait()?;
+        let outcome = Outcome {
+            status,
+            stopped,
+            accesses: assembler.accesses(),
+            instructions: assembler.instructions(),
+            processes: assembler.processes(),
+            log: read_logs(&logs_path),
+        };
+        self.judge(&outcome, &assembler, descriptor)?;
+        Ok(outcome)
+    }
+
+    /// Tells a program's end from a front-end's failure.
+    fn judge(&self, outcome: &Outcome, assembler: &Assembler, fd: i32) -> Result<(), CaptureError> {
+        let program = self.name();
+        if outcome.stopped {
+            return Ok(());
+        }
+        let silent = !assembler.first_ended() && outcome.status.signal().is_none();
+        match self.frontend {
+            Frontend::Valgrind if silent || outcome.processes == 0 => Err(CaptureError::Valgrind {
+                program,
+                started: outcome.processes > 0,
+                status: outcome.status.to_string(),
+                log: outcome.log.clone(),
+            }),
+            _ if outcome.accesses == 0 => Err(CaptureError::NoRecords { program }),
+            Frontend::Callout if silent => Err(CaptureError::ChannelClosed { program, fd }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Source for Program {
+    fn info(&self) -> SourceInfo {
+        let mut name = self.name();
+        for arg in &self.args {
+            name.push(' ');
+            name.push_str(&arg.to_string_lossy());
+        }
+        let is_valgrind = self.frontend == Frontend::Valgrind;
+        SourceInfo {
+            name,
+            expected_accesses: None,
+            announces_mappings: is_valgrind,
+            counts_instructions: is_valgrind,
+        }
+    }
+
+    fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
+        self.outcome = None;
+        self.outcome = Some(self.observe(sink)?);
+        Ok(())
+    }
+}
+
+/// Switches address-space randomisation off for the program, so that two runs see the same pages. (Valgrind gives its
+/// programs a layout of its own, which is fixed.) Where a sandbox forbids it, the layout stays random.
+#[allow(unsafe_code)]
+fn fix_layout(command: &mut Command) {
+    const ADDR_NO_RANDOMIZE: c_ulong = 0x004_0000;
+    const CURRENT: c_ulong = 0xffff_ffff;
+    unsafe extern "C" {
+        fn personality(persona: c_ulong) -> c_int;
+    }
+    let switch_off = || {
+        // SAFETY: personality is one system call with plain numbers; it is async-signal-safe and touches no memory.
+        // No safe wrapper of it is among our libraries.
+        unsafe {
+            let current = personality(CURRENT);
+            if current >= 0 {
+                personality(current as c_ulong | ADDR_NO_RANDOMIZE);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes async-signal-safe calls only and allocates nothing.
+    unsafe { command.pre_exec(switch_off) };
+}
+
+/// A started program; ended and reaped whatever happens.
+struct Running {
+    child: Child,
+    channel: Channel,
+    inode: u64,
+    reaped: bool,
+}
+
+impl Running {
+    /// Passes messages on until every process has ended or the sink has enough; then the program is ended.
+    fn forward(
+        &mut self,
+        assembler: &mut Assembler,
+        sink: &mut dyn Sink,
+        program: &str,
+    ) -> Result<ControlFlow<()>, CaptureError> {
+        let damaged = |error: ProtocolError| CaptureError::Protocol { program: program.to_owned(), error };
+        loop {
+            let received =
+                self.channel.receive().map_err(|e| CaptureError::io(format!("observing `{program}`"), e))?;
+            let Received::Message(bytes) = received else { return Ok(ControlFlow::Continue(())) };
+            let message = protocol::decode(bytes).map_err(damaged)?;
+            if assembler.take(&message, sink).map_err(damaged)?.is_break() {
+                self.stop(assembler.live_pids().collect());
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+
+    /// SIGTERM to all of the program's processes, and SIGKILL to those that are still there after the grace time. What
+    /// they send meanwhile is dropped.
+    fn stop(&mut self, mut pids: Vec<u32>) {
+        self.signal(&pids, Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        // A failed option only means that waiting lasts until the program's next message.
+        let _ = self.channel.set_patience(Duration::from_millis(50));
+        while Instant::now() < deadline {
+            match self.channel.receive() {
+                Ok(Received::Message(bytes)) => {
+                    if let Ok(message) = protocol::decode(bytes)
+                        && !pids.contains(&message.pid)
+                    {
+                        pids.push(message.pid); // a child born in the meantime
+                    }
+                }
+                Ok(Received::Nothing) => {}
+                Ok(Received::End) | Err(_) => break,
+            }
+        }
+        self.signal(&pids, Signal::KILL);
+    }
+
+    /// The child itself cannot be confused; of the others, numbers may have been reused, so each must hold our socket.
+    fn signal(&mut self, pids: &[u32], signal: Signal) {
+        let child = self.child.id();
+        let holds_channel = |pid: u32| {
+            let link = format!("socket:[{}]", self.inode);
+            let fds = std::fs::read_dir(format!("/proc/{pid}/fd"));
+            fds.is_ok_and(|fds| {
+                fds.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == link.as_str()))
+            })
+        };
+        let exited = self.child.try_wait().is_ok_and(|status| status.is_some());
+        for &pid in pids {
+            let ours = if pid == child { !exited } else { holds_channel(pid) };
+            if ours && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // It may have ended on its own just now.
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus, CaptureError> {
+        let status = self.child.wait().map_err(|e| CaptureError::io("waiting for the program", e))?;
+        self.reaped = true;
+        Ok(status)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped {
+            // An error or a panic is already on its way; there is nobody to tell about a second one.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// What Valgrind wrote, without its line prefixes; the beginning if it is long.
+fn read_logs(folder: &Path) -> String {
+    let Ok(entries) = std::fs::read_dir(folder) else { return String::new() };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    let mut log = String::new();
+    for file in files {
+        let Ok(bytes) = std::fs::read(&file) else { continue };
+        let text = String::from_utf8_lossy(&bytes);
+        for line in text.lines().map(without_prefix).filter(|line| !line.is_empty()) {
+            if log.len() + line.len() > LOG_BYTES_MAX {
+                return log;
+            }
+            if !log.is_empty() {
+                log.push('\n');
+            }
+            log.push_str(line);
+        }
+    }
+    log
+}
+
+/// `==1234== text` and `--1234-- text` are Valgrind's.
+fn without_prefix(line: &str) -> &str {
+    for mark in ["==", "--"] {
+        let rest = line.strip_prefix(mark).and_then(|rest| rest.split_once(mark));
+        if let Some((pid, text)) = rest
+            && pid.bytes().all(|b| b.is_ascii_digit() || b == b':')
+        {
+            return text.trim();
+        }
+    }
+    line.trim()
+}

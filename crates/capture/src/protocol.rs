@@ -1,0 +1,312 @@
+//! The wire format of a front-end: one packet is one message. Pure: bytes in, messages out.
+//!
+//! `protocol/channel.h` is the sending side and describes the fields.
+
+use pagewalk_trace::{Access, Advice, Backing, Mapping, Protection};
+use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+
+/// The first four bytes of every message.
+pub const MAGIC: u32 = 0x4b57_5750;
+/// The version of the format that this crate speaks.
+pub const VERSION: u16 = 1;
+/// Bytes of a message's header.
+pub const HEADER_BYTES: usize = 32;
+/// The most records of one message.
+pub const RECORDS_MAX: usize = 8_192;
+/// The longest valid message.
+pub const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + 8 * RECORDS_MAX;
+
+/// A message of one process of the observed program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// The system's number of the process.
+    pub pid: u32,
+    /// The thread it speaks of, 1 for the first of its process.
+    pub thread: u32,
+    /// What it says.
+    pub body: Body<'a>,
+}
+
+/// What a message says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Body<'a> {
+    /// A program begins in this process.
+    Start,
+    /// Accesses of one thread, in order.
+    Records {
+        /// Instructions executed since the last message of the process that carried a count; 0 if not counted.
+        instructions: u64,
+        /// The records.
+        records: Records<'a>,
+    },
+    /// The thread ended.
+    ThreadEnd,
+    /// The process is about to fork.
+    Fork {
+        /// What the child will name.
+        ticket: u64,
+    },
+    /// The fork did not work out.
+    ForkFailed {
+        /// Of which fork.
+        ticket: u64,
+    },
+    /// The first message of a child.
+    ForkChild {
+        /// The system's number of its parent.
+        parent: u32,
+        /// Which of the parent's forks it comes from.
+        ticket: u64,
+    },
+    /// The process ended.
+    End,
+    /// A new mapping.
+    Map(Mapping),
+    /// Everything in the range was unmapped.
+    Unmap(VirtRange),
+    /// The protection of the range changed.
+    Protect(VirtRange, Protection),
+    /// Advice over the range; none for advice that is not an event.
+    Advise(VirtRange, Option<Advice>),
+    /// A mapping moved.
+    Remap {
+        /// Where it was; empty if a shared mapping was mapped a second time.
+        from: VirtRange,
+        /// Where it is.
+        to: VirtRange,
+        /// The old range stays mapped, without its pages (`MREMAP_DONTUNMAP`).
+        keeps_old: bool,
+    },
+    /// The heap segment is now this range.
+    Break(VirtRange),
+}
+
+/// The records of a message, still as bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Records<'a>(&'a [u8]);
+
+impl Records<'_> {
+    /// How many there are, guarded accesses that did not happen included.
+    pub fn count(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    /// Appends the accesses to `out`; records that stand for no access are left out.
+    ///
+    /// # Errors
+    ///
+    /// A record with bits that must be zero; `out` is then as it was.
+    pub fn append_to(&self, out: &mut Vec<Access>) -> Result<(), ProtocolError> {
+        let before = out.len();
+        let words = self.0.chunks_exact(8).map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
+        // Two flags over the whole message keep the copy a straight line; guarded records are rare.
+        let (mut any_bits, mut any_none) = (0, false);
+        out.extend(words.map(|word| {
+            any_bits |= word;
+            any_none |= word == 0;
+            Access(word)
+        }));
+        if any_bits & Access::RESERVED != 0 {
+            let word = out[before..].iter().find(|a| a.0 & Access::RESERVED != 0).map_or(0, |a| a.0);
+            out.truncate(before);
+            return Err(ProtocolError::ReservedBits { word });
+        }
+        if any_none {
+            let mut kept = before;
+            for i in before..out.len() {
+                let access = out[i];
+                out[kept] = access;
+                kept += usize::from(access.is_some());
+            }
+            out.truncate(kept);
+        }
+        Ok(())
+    }
+}
+
+/// A message that no front-end of this version sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProtocolError {
+    /// Fewer bytes than a header.
+    #[error("a message of {bytes} bytes is shorter than its header of {HEADER_BYTES}")]
+    Short {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Not a message of ours.
+    #[error("a message begins with {found:#010x} instead of {MAGIC:#010x}")]
+    Magic {
+        /// What it begins with.
+        found: u32,
+    },
+    /// Front-end and command do not fit together.
+    #[error("the front-end speaks version {found}, this command version {VERSION}: rebuild both")]
+    Version {
+        /// The front-end's.
+        found: u16,
+    },
+    /// The length in the header disagrees with the message.
+    #[error("a message of kind {kind} announces {announced} bytes of payload and has {found}")]
+    Length {
+        /// Its kind.
+        kind: u16,
+        /// What the header says.
+        announced: u32,
+        /// What there is.
+        found: usize,
+    },
+    /// No such kind.
+    #[error("unknown message kind {kind}")]
+    Kind {
+        /// The number.
+        kind: u16,
+    },
+    /// A payload of the wrong size for its kind.
+    #[error("a message of kind {kind} with {words} words of payload; it has {expected}")]
+    Words {
+        /// Its kind.
+        kind: u16,
+        /// What it carries.
+        words: usize,
+        /// What it should carry.
+        expected: usize,
+    },
+    /// A record with bits above the write flag.
+    #[error("access record {word:#018x} has bits above bit 51")]
+    ReservedBits {
+        /// The record.
+        word: u64,
+    },
+    /// Thread numbers begin with 1.
+    #[error("a message of process {pid} without a thread")]
+    NoThread {
+        /// The process.
+        pid: u32,
+    },
+    /// A process speaks before it said that it starts.
+    #[error("process {pid} sends events before its start")]
+    UnknownProcess {
+        /// The process.
+        pid: u32,
+    },
+    /// A child names a fork that its parent did not announce.
+    #[error("process {pid} says it is fork {ticket} of process {parent}, which announced no such fork")]
+    UnknownFork {
+        /// The child.
+        pid: u32,
+        /// Its parent.
+        parent: u32,
+        /// The fork.
+        ticket: u64,
+    },
+}
+
+/// Decodes one packet.
+///
+/// # Errors
+///
+/// Everything that is not a well-formed message of this version.
+pub fn decode(bytes: &[u8]) -> Result<Message<'_>, ProtocolError> {
+    let Some((header, payload)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(ProtocolError::Short { bytes: bytes.len() });
+    };
+    let u16_at = |i: usize| u16::from_le_bytes([header[i], header[i + 1]]);
+    let u32_at = |i: usize| u32::from_le_bytes([header[i], header[i + 1], header[i + 2], header[i + 3]]);
+    if u32_at(0) != MAGIC {
+        return Err(ProtocolError::Magic { found: u32_at(0) });
+    }
+    if u16_at(4) != VERSION {
+        return Err(ProtocolError::Version { found: u16_at(4) });
+    }
+    let (kind, pid, thread, announced) = (u16_at(6), u32_at(8), u32_at(12), u32_at(16));
+    if announced as usize != payload.len() || payload.len() % 8 != 0 || payload.len() > 8 * RECORDS_MAX {
+        return Err(ProtocolError::Length { kind, announced, found: payload.len() });
+    }
+    if thread == 0 {
+        return Err(ProtocolError::NoThread { pid });
+    }
+    let instructions = u64::from(u32_at(24)) | u64::from(u32_at(28)) << 32;
+    let body = decode_body(kind, payload, instructions)?;
+    Ok(Message { pid, thread, body })
+}
+
+fn decode_body(kind: u16, payload: &[u8], instructions: u64) -> Result<Body<'_>, ProtocolError> {
+    Ok(match kind {
+        1 => words(kind, payload).map(|[]: [u64; 0]| Body::Start)?,
+        2 => Body::Records { instructions, records: Records(payload) },
+        3 => words(kind, payload).map(|[]: [u64; 0]| Body::ThreadEnd)?,
+        4 => words(kind, payload).map(|[ticket]| Body::Fork { ticket })?,
+        5 => words(kind, payload).map(|[ticket]| Body::ForkFailed { ticket })?,
+        6 => words(kind, payload).map(|[parent, ticket]| Body::ForkChild { parent: parent as u32, ticket })?,
+        7 => words(kind, payload).map(|[]: [u64; 0]| Body::End)?,
+        8 => words(kind, payload).map(|[start, bytes, prot, flags]| Body::Map(mapping(start, bytes, prot, flags)))?,
+        9 => words(kind, payload).map(|[start, bytes]| Body::Unmap(pages(start, bytes)))?,
+        10 => words(kind, payload)
+            .map(|[start, bytes, prot]| Body::Protect(pages(start, bytes), protection(prot)))?,
+        11 => words(kind, payload)
+            .map(|[start, bytes, number]| Body::Advise(pages(start, bytes), advice(number)))?,
+        12 => words(kind, payload).map(|[old, old_bytes, new, new_bytes, flags]| Body::Remap {
+            from: pages(old, old_bytes),
+            to: pages(new, new_bytes),
+            keeps_old: flags & MREMAP_DONTUNMAP != 0,
+        })?,
+        13 => words(kind, payload)
+            .map(|[start, end]| Body::Break(VirtRange::new(VirtAddr(start), VirtAddr(end)).to_pages()))?,
+        _ => return Err(ProtocolError::Kind { kind }),
+    })
+}
+
+fn words<const N: usize>(kind: u16, payload: &[u8]) -> Result<[u64; N], ProtocolError> {
+    let (chunks, _) = payload.as_chunks::<8>();
+    if chunks.len() != N {
+        return Err(ProtocolError::Words { kind, words: chunks.len(), expected: N });
+    }
+    let mut out = [0; N];
+    for (word, chunk) in out.iter_mut().zip(chunks) {
+        *word = u64::from_le_bytes(*chunk);
+    }
+    Ok(out)
+}
+
+// Numbers of the x86-64 Linux system-call interface.
+const PROT_READ: u64 = 1;
+const PROT_WRITE: u64 = 2;
+const PROT_EXEC: u64 = 4;
+const MAP_SHARED: u64 = 1; // MAP_SHARED_VALIDATE, 3, has this bit too; MAP_PRIVATE is 2
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_HUGETLB: u64 = 0x4_0000;
+const MAP_HUGE_SHIFT: u32 = 26;
+const MREMAP_DONTUNMAP: u64 = 4;
+
+fn pages(start: u64, bytes: u64) -> VirtRange {
+    VirtRange::sized(VirtAddr(start), bytes).to_pages()
+}
+
+fn protection(bits: u64) -> Protection {
+    Protection { read: bits & PROT_READ != 0, write: bits & PROT_WRITE != 0, execute: bits & PROT_EXEC != 0 }
+}
+
+fn mapping(start: u64, bytes: u64, prot: u64, flags: u64) -> Mapping {
+    let huge = (flags & MAP_HUGETLB != 0).then(|| match flags >> MAP_HUGE_SHIFT & 63 {
+        30 => PageSize::Size1G,
+        _ => PageSize::Size2M, // 21, and 0 for the system's default, which x86-64 kernels have at 2 MiB
+    });
+    Mapping {
+        range: pages(start, bytes),
+        protection: protection(prot),
+        backing: if flags & MAP_ANONYMOUS != 0 { Backing::Anonymous } else { Backing::File },
+        shared: flags & MAP_SHARED != 0,
+        huge,
+    }
+}
+
+fn advice(number: u64) -> Option<Advice> {
+    match number {
+        4 | 8 | 9 => Some(Advice::DontNeed), // MADV_DONTNEED, MADV_FREE, MADV_REMOVE
+        14 => Some(Advice::HugePage),
+        15 => Some(Advice::NoHugePage),
+        24 => Some(Advice::DontNeed), // MADV_DONTNEED_LOCKED
+        25 => Some(Advice::Collapse),
+        _ => None,
+    }
+}

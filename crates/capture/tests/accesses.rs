@@ -1,0 +1,93 @@
+//! What the front-ends report of loads and stores: counts, sizes, directions, threads.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{Build, builds, compile, program, record};
+use pagewalk_trace::{Event, ThreadId};
+
+const BASE: u64 = 0x10_0000_0000;
+const PART: u64 = 65_536;
+
+fn sizes_of(build: Build) -> common::Stream {
+    record(program(&compile("sizes", build), &[], build.frontend())).0
+}
+
+#[test]
+fn loads_and_stores_of_every_size_are_counted_exactly() {
+    for build in builds() {
+        let stream = sizes_of(build);
+        let mut expected = BTreeMap::from([
+            ((1, false), 101),
+            ((1, true), 102),
+            ((2, false), 201),
+            ((2, true), 202),
+            ((4, false), 401),
+            ((4, true), 402),
+            ((8, false), 8_001),
+            ((8, true), 20_002),
+            ((16, false), 601),
+            ((16, true), 602),
+        ]);
+        if build == Build::Plain {
+            expected.extend([((32, false), 701), ((32, true), 702)]);
+        }
+        assert_eq!(stream.counts(BASE, PART), expected, "{build:?}");
+    }
+}
+
+#[test]
+fn an_atomic_operation_is_a_load_and_a_store() {
+    for build in builds() {
+        let stream = sizes_of(build);
+        let both = |bytes, count| BTreeMap::from([((bytes, false), count), ((bytes, true), count)]);
+        assert_eq!(stream.counts(BASE + 3 * PART, PART), both(8, 1_000), "fetch-add, {build:?}");
+        assert_eq!(stream.counts(BASE + 4 * PART, PART), both(4, 300), "compare-and-swap, {build:?}");
+    }
+}
+
+#[test]
+fn masked_lanes_wide_swaps_and_helper_effects_are_recorded_as_they_happen() {
+    let stream = sizes_of(Build::Plain);
+    let counts = stream.counts(BASE + PART, PART);
+    assert_eq!(counts.get(&(4, false)), Some(&300), "three of eight lanes, 100 times: {counts:?}");
+    assert_eq!((counts.get(&(16, false)), counts.get(&(16, true))), (Some(&50), Some(&50)), "cmpxchg16b");
+    let lanes: BTreeSet<u64> = stream
+        .accesses
+        .iter()
+        .map(|(_, _, a)| a.addr().0.wrapping_sub(BASE + PART))
+        .filter(|&offset| 0 < offset && offset < PART)
+        .collect();
+    assert_eq!(lanes, BTreeSet::from([12, 24]), "only enabled lanes have addresses, the first aside");
+    // fxsave writes 512 bytes; VEX models 464 of them with its helper and the rest as plain stores.
+    let saved = stream.counts(BASE + 2 * PART, PART);
+    let bytes: u64 = saved.iter().map(|((bytes, _), count)| bytes * count).sum();
+    assert!(saved.keys().all(|&(bytes, write)| write && bytes <= 64), "{saved:?}");
+    assert!((10 * 416..=10 * 576).contains(&bytes), "{saved:?}");
+}
+
+#[test]
+fn no_record_of_a_thread_is_lost_or_given_to_another() {
+    for build in builds() {
+        let (stream, outcome) = record(program(&compile("threads", build), &[], build.frontend()));
+        assert!(outcome.status.success());
+        let mut owners = BTreeSet::new();
+        for t in 0..4 {
+            let page = BASE + t * 4096;
+            assert_eq!(stream.counts(page, 4096), BTreeMap::from([((8, true), 100_000 + t)]), "{build:?}");
+            let threads: BTreeSet<ThreadId> = stream
+                .accesses
+                .iter()
+                .filter(|(_, _, a)| a.addr().0.wrapping_sub(page) < 4096)
+                .map(|&(_, thread, _)| thread)
+                .collect();
+            assert_eq!(threads.len(), 1, "{build:?}: page {t} was written by {threads:?}");
+            owners.extend(threads);
+        }
+        assert_eq!(owners.len(), 4, "{build:?}");
+        assert!(!owners.contains(&ThreadId(1)), "the first thread only waits");
+        let ended = stream.events.iter().filter(|(_, _, _, e)| matches!(e, Event::ThreadEnd(t) if owners.contains(t)));
+        assert_eq!(ended.count(), 4, "{build:?}");
+    }
+}

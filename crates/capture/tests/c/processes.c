@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * processes MODE [PROGRAM]: ways in which processes begin and end. Stores go to pages at a fixed address. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BASE 0x1000000000ull
+
+static void map(void)
+{
+   mmap((void *)BASE, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static void store(int page, int times)
+{
+   volatile uint64_t *at = (volatile uint64_t *)(BASE + page * 4096ull);
+   for (int i = 0; i < times; i++)
+      at[i % 512] = i;
+}
+
+static volatile uint64_t stores_forever;
+
+int main(int argc, char **argv)
+{
+   const char *mode = argc > 1 ? argv[1] : "";
+   map();
+   if (!strcmp(mode, "fork")) {
+      store(0, 100);
+      for (int child = 1; child <= 3; child++)
+         if (fork() == 0) {
+            store(child, 200 + child);
+            exit(7);
+         }
+      while (wait(NULL) > 0)
+         ;
+      store(0, 50);
+      return 3;
+   }
+   if (!strcmp(mode, "fork-exit")) { /* a child that leaves by _exit, a grandchild */
+      if (fork() == 0) {
+         store(1, 300);
+         if (fork() == 0) {
+            store(2, 301);
+            _exit(0);
+         }
+         wait(NULL);
+         _exit(0);
+      }
+      wait(NULL);
+      return 0;
+   }
+   if (!strcmp(mode, "exec")) {
+      store(0, 400);
+      execl(argv[0], argv[0], "after-exec", (char *)NULL);
+      return 99;
+   }
+   if (!strcmp(mode, "after-exec")) {
+      store(1, 401);
+      return 5;
+   }
+   if (!strcmp(mode, "close-all")) {
+      for (int fd = 3; fd < 1024; fd++)
+         close(fd);
+      store(0, 100000);
+      execl(argv[0], argv[0], "after-exec", (char *)NULL);
+   }
+   if (!strcmp(mode, "signal")) {
+      store(0, 100000);
+      *(volatile int *)8 = 1;
+   }
+   if (!strcmp(mode, "kill")) {
+      store(0, 100000);
+      kill(getpid(), SIGKILL);
+   }
+   if (!strcmp(mode, "recover")) { /* a handled fault: the program goes on */
+      signal(SIGUSR1, SIG_IGN);
+      raise(SIGUSR1);
+      store(0, 10);
+      return 0;
+   }
+   if (!strcmp(mode, "forever") || !strcmp(mode, "stubborn") || !strcmp(mode, "family")) {
+      if (!strcmp(mode, "stubborn"))
+         signal(SIGTERM, SIG_IGN);
+      if (!strcmp(mode, "family") && fork() == 0) {
+         for (;;)
+            pause();
+      }
+      for (;;)
+         stores_forever++;
+   }
+   if (!strcmp(mode, "echo")) { /* standard input to standard output, the arguments to standard error */
+      char buffer[4096];
+      ssize_t got;
+      for (int i = 2; i < argc; i++)
+         fprintf(stderr, "%s\n", argv[i]);
+      while ((got = read(0, buffer, sizeof buffer)) > 0)
+         if (write(1, buffer, got) != got)
+            return 1;
+      return 42;
+   }
+   return 0;
+}

@@ -1,0 +1,225 @@
+//! What the tests of this crate share: the built front-ends, compiled test programs, and a sink that keeps count.
+#![allow(dead_code, unreachable_pub)] // each test file uses its part
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+
+use pagewalk_capture::{Frontend, Install, Outcome, Program};
+use pagewalk_trace::{Access, Batch, Event, ProcessId, Source, ThreadId};
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Runs `command`; its output if it failed.
+fn must(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{text}");
+    text
+}
+
+/// The front-ends, built once per test binary.
+pub fn install() -> Install {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| {
+        let folder = Path::new(TMP).join("pagewalk");
+        let mut out = OsString::from("OUT=");
+        out.push(&folder);
+        must(Command::new("make").args(["-C", CRATE]).arg(out));
+        folder
+    });
+    Install::at(folder)
+}
+
+/// Whether a program is installed; prints why a test is skipped if not.
+pub fn is_installed(program: &str) -> bool {
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|folder| folder.join(program).is_file());
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}
+
+/// How a test program is built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Build {
+    /// gcc -O2.
+    Plain,
+    /// gcc -O2 -static.
+    Static,
+    /// gcc with the call-out runtime.
+    GccCallout,
+    /// clang with the call-out runtime.
+    ClangCallout,
+}
+
+impl Build {
+    pub fn frontend(self) -> Frontend {
+        match self {
+            Self::Plain | Self::Static => Frontend::Valgrind,
+            Self::GccCallout | Self::ClangCallout => Frontend::Callout,
+        }
+    }
+}
+
+/// The installed clang, newest known first.
+pub fn clang() -> Option<&'static str> {
+    ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang"].into_iter().find(|name| {
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .any(|folder| folder.join(name).is_file())
+    })
+}
+
+/// Every build that this machine can make.
+pub fn builds() -> Vec<Build> {
+    let mut builds = vec![Build::Plain, Build::GccCallout];
+    if clang().is_some() {
+        builds.push(Build::ClangCallout);
+    } else {
+        println!("clang left out: it is not installed");
+    }
+    builds
+}
+
+/// Compiles `tests/c/NAME.c` or `programs/NAME.c`.
+pub fn compile(name: &str, build: Build) -> PathBuf {
+    static LOCK: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = LOCK.lock();
+    let source = ["tests/c", "programs"]
+        .map(|folder| Path::new(CRATE).join(folder).join(name).with_extension("c"))
+        .into_iter()
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| panic!("no test program {name}"));
+    let program = Path::new(TMP).join(format!("{name}-{build:?}"));
+    let compiler = if build == Build::ClangCallout { clang().expect("clang") } else { "gcc" };
+    let mut command = Command::new(compiler);
+    command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
+    match build {
+        Build::Plain => {}
+        Build::Static => {
+            command.arg("-static");
+        }
+        Build::GccCallout => {
+            command.args(["-fsanitize=thread", "-DCALLOUT"]).args(link_flags());
+        }
+        Build::ClangCallout => {
+            command.args(["-fsanitize=thread", "-DCALLOUT", "-mllvm", "-tsan-instrument-read-before-write=1"]);
+            command.args(["-mllvm", "-tsan-instrument-func-entry-exit=0"]);
+            command.args(["-fno-sanitize-link-runtime", "-ltsan"]).args(link_flags());
+        }
+    }
+    must(&mut command);
+    program
+}
+
+fn link_flags() -> [OsString; 2] {
+    let folder = install().callout().expect("runtime");
+    let with = |flag: &str| {
+        let mut text = OsString::from(flag);
+        text.push(&folder);
+        text
+    };
+    [with("-L"), with("-Wl,-rpath,")]
+}
+
+/// Everything a stream held, in order.
+#[derive(Default)]
+pub struct Stream {
+    /// Each access with its process and thread.
+    pub accesses: Vec<(ProcessId, ThreadId, Access)>,
+    /// Each other event with its process, thread and the number of accesses before it.
+    pub events: Vec<(usize, ProcessId, ThreadId, Event)>,
+    pub instructions: u64,
+}
+
+impl Stream {
+    /// Accesses inside `[start, start + bytes)`, counted by size and direction.
+    pub fn counts(&self, start: u64, bytes: u64) -> BTreeMap<(u64, bool), u64> {
+        let mut counts = BTreeMap::new();
+        for (_, _, access) in &self.accesses {
+            if access.addr().0.wrapping_sub(start) < bytes {
+                *counts.entry((access.bytes(), access.is_write())).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// Checks the contract of a batch and unrolls it.
+#[derive(Default)]
+pub struct Unroll {
+    pub stream: Stream,
+    process: ProcessId,
+    thread: Option<ThreadId>,
+    counts_instructions: bool,
+}
+
+impl Unroll {
+    pub fn new(counts_instructions: bool) -> Self {
+        Self { counts_instructions, thread: Some(ThreadId(1)), ..Self::default() }
+    }
+
+    pub fn batch(&mut self, batch: &Batch) {
+        assert!(batch.accesses.len() <= Batch::MAX);
+        assert!(batch.marks.is_sorted_by_key(|mark| mark.at));
+        assert!(batch.marks.last().is_none_or(|mark| mark.at as usize <= batch.accesses.len()));
+        if self.counts_instructions && !batch.accesses.is_empty() {
+            let first = batch.marks.first().map(|mark| (mark.at, &mark.event));
+            assert!(matches!(first, Some((0, Event::Instructions(_)))), "begins with {first:?}");
+        }
+        let mut marks = batch.marks.iter().peekable();
+        for i in 0..=batch.accesses.len() {
+            while let Some(mark) = marks.next_if(|mark| mark.at as usize == i) {
+                self.mark(&mark.event);
+            }
+            if let Some(&access) = batch.accesses.get(i) {
+                assert!(access.is_some(), "a record of no access came through");
+                self.stream.accesses.push((self.process, self.thread.expect("thread"), access));
+            }
+        }
+    }
+
+    fn mark(&mut self, event: &Event) {
+        match event {
+            Event::Instructions(count) => self.stream.instructions += count,
+            Event::Process(process) => {
+                self.process = *process;
+                self.thread = None;
+            }
+            Event::Thread(thread) => self.thread = Some(*thread),
+            _ => {
+                let thread = self.thread.unwrap_or_default();
+                self.stream.events.push((self.stream.accesses.len(), self.process, thread, event.clone()));
+            }
+        }
+    }
+}
+
+/// A program of ours, ready to be observed.
+pub fn program(path: &Path, args: &[&str], frontend: Frontend) -> Program {
+    Program::new(path, args).frontend(frontend).install(install())
+}
+
+/// Runs it to the end and keeps everything.
+pub fn record(mut program: Program) -> (Stream, Outcome) {
+    let mut unroll = Unroll::new(program.info().counts_instructions);
+    let run = program.run(&mut |batch: &mut Batch| {
+        unroll.batch(batch);
+        ControlFlow::Continue(())
+    });
+    run.unwrap_or_else(|e| panic!("{}: {e}", program.info().name));
+    (unroll.stream, program.outcome().expect("an outcome").clone())
+}
+
+/// Runs it and expects an error; its text.
+pub fn refuse(mut program: Program) -> String {
+    match program.run(&mut |_: &mut Batch| ControlFlow::Continue(())) {
+        Err(error) => error.to_string(),
+        Ok(()) => panic!("{} ran", program.info().name),
+    }
+}

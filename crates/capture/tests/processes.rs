@@ -1,0 +1,188 @@
+//! Processes: forks, execs, ends of every kind, and what passes through untouched.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{Build, Stream, builds, compile, install, program, record, refuse};
+use pagewalk_capture::{Outcome, Program};
+use pagewalk_trace::{Batch, Event, ProcessId, Source};
+
+const BASE: u64 = 0x10_0000_0000;
+
+fn run(build: Build, mode: &str) -> (Stream, Outcome) {
+    record(program(&compile("processes", build), &[mode], build.frontend()))
+}
+
+/// Stores to each page, by process.
+fn stores(stream: &Stream) -> BTreeMap<(u64, ProcessId), u64> {
+    let mut stores = BTreeMap::new();
+    for (process, _, access) in &stream.accesses {
+        let offset = access.addr().0.wrapping_sub(BASE);
+        if offset < 1 << 20 && access.is_write() {
+            *stores.entry((offset / 4096, *process)).or_default() += 1;
+        }
+    }
+    stores
+}
+
+fn events_like(stream: &Stream, wanted: impl Fn(&Event) -> bool) -> Vec<(ProcessId, Event)> {
+    stream.events.iter().filter(|(_, _, _, e)| wanted(e)).map(|(_, p, _, e)| (*p, e.clone())).collect()
+}
+
+#[test]
+fn children_are_followed_as_processes_of_their_own() {
+    for build in builds() {
+        let (stream, outcome) = run(build, "fork");
+        assert_eq!(outcome.status.code(), Some(3), "{build:?}");
+        assert_eq!(outcome.processes, 4);
+        let forks = events_like(&stream, |e| matches!(e, Event::Fork { .. }));
+        let children: Vec<ProcessId> = (1..=3).map(ProcessId).collect();
+        let expected = children.iter().map(|&child| (ProcessId(0), Event::Fork { child }));
+        assert_eq!(forks, expected.collect::<Vec<_>>(), "{build:?}");
+        let mut expected = BTreeMap::from([((0, ProcessId(0)), 150)]);
+        expected.extend((1..=3).map(|child| ((child, ProcessId(child as u32)), 200 + child)));
+        assert_eq!(stores(&stream), expected, "{build:?}");
+        let ends = events_like(&stream, |e| matches!(e, Event::ProcessEnd));
+        assert_eq!(ends.len(), 4);
+        assert_eq!(ends.last(), Some(&(ProcessId(0), Event::ProcessEnd)), "the parent waits for its children");
+    }
+}
+
+#[test]
+fn a_fork_comes_before_everything_its_child_does() {
+    for build in builds() {
+        let (stream, _) = run(build, "fork-exit");
+        for child in [1, 2].map(ProcessId) {
+            let forked = stream.events.iter().position(|(_, _, _, e)| *e == Event::Fork { child }).expect("a fork");
+            let before = stream.events[forked].0;
+            let first = stream.accesses.iter().position(|&(process, _, _)| process == child).expect("accesses");
+            assert!(before <= first, "{build:?}: {child:?} runs before its fork");
+        }
+        let expected = BTreeMap::from([((1, ProcessId(1)), 300), ((2, ProcessId(2)), 301)]);
+        assert_eq!(stores(&stream), expected, "{build:?}: _exit loses nothing");
+    }
+}
+
+#[test]
+fn an_exec_goes_on_as_the_same_process_with_an_empty_address_space() {
+    for build in builds() {
+        let (stream, outcome) = run(build, "exec");
+        assert_eq!((outcome.status.code(), outcome.processes), (Some(5), 1), "{build:?}");
+        assert_eq!(events_like(&stream, |e| *e == Event::Exec), [(ProcessId(0), Event::Exec)], "{build:?}");
+        let expected = BTreeMap::from([((0, ProcessId(0)), 400), ((1, ProcessId(0)), 401)]);
+        assert_eq!(stores(&stream), expected, "{build:?}");
+    }
+}
+
+#[test]
+fn the_program_cannot_close_valgrinds_channel() {
+    let (stream, outcome) = run(Build::Plain, "close-all");
+    assert_eq!(outcome.status.code(), Some(5));
+    assert_eq!(stores(&stream), BTreeMap::from([((0, ProcessId(0)), 100_000), ((1, ProcessId(0)), 401)]));
+}
+
+#[test]
+fn a_program_that_closes_the_callout_channel_is_told_so() {
+    let message = refuse(program(&compile("processes", Build::GccCallout), &["close-all"], Build::GccCallout.frontend()));
+    assert!(message.contains("closed descriptor"), "{message}");
+}
+
+#[test]
+fn death_by_a_signal_is_reported_and_what_came_before_is_kept() {
+    for build in builds() {
+        let (stream, outcome) = run(build, "signal");
+        assert_eq!(outcome.status.signal(), Some(11), "{build:?}");
+        assert_eq!(outcome.killed_by(), Some(11));
+        let stored = stores(&stream)[&(0, ProcessId(0))];
+        // A block that faults commits nothing, and the call-out runtime cannot send its last buffer.
+        let lost_at_most = if build == Build::Plain { 64 } else { 8_192 };
+        assert!((100_000 - lost_at_most..=100_000).contains(&stored), "{build:?}: {stored}");
+        let (stream, outcome) = run(build, "kill");
+        assert_eq!(outcome.killed_by(), Some(9), "{build:?}");
+        assert!(stores(&stream)[&(0, ProcessId(0))] >= 100_000 - 2 * 8_192, "{build:?}");
+        let ends = events_like(&stream, |e| matches!(e, Event::ProcessEnd));
+        assert_eq!(ends.len(), 1, "{build:?}: a killed process ends in the stream too");
+    }
+}
+
+#[test]
+fn a_handled_signal_changes_nothing() {
+    let (stream, outcome) = run(Build::Plain, "recover");
+    assert!(outcome.status.success());
+    assert_eq!(stores(&stream)[&(0, ProcessId(0))], 10);
+}
+
+#[test]
+fn input_output_arguments_and_exit_code_pass_through() {
+    let echo = compile("processes", Build::Plain);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("echo");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+    std::fs::write(folder.join("in"), &bytes).expect("input");
+    let script = format!("cd '{}' && exec '{}' echo 'a b' '' '--tool=x' <in >out 2>err", folder.display(), echo.display());
+    let (_, outcome) =
+        record(Program::new("sh", ["-c", &script]).install(install()));
+    assert_eq!(outcome.status.code(), Some(42));
+    assert_eq!(std::fs::read(folder.join("out")).expect("output"), bytes, "byte for byte");
+    assert_eq!(std::fs::read_to_string(folder.join("err")).expect("error"), "a b\n\n--tool=x\n", "and nothing else");
+    assert_eq!(outcome.log, "");
+}
+
+#[test]
+fn statically_linked_programs_are_observed() {
+    let (stream, outcome) = record(program(&compile("processes", Build::Static), &["fork"], Build::Static.frontend()));
+    assert_eq!((outcome.status.code(), outcome.processes), (Some(3), 4));
+    assert_eq!(stores(&stream)[&(0, ProcessId(0))], 150);
+}
+
+#[test]
+fn scripts_and_what_they_run_are_observed() {
+    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("script.sh");
+    let child = compile("processes", Build::Plain);
+    std::fs::write(&script, format!("#!/bin/sh\n'{}' after-exec\nexit $(($? + 1))\n", child.display())).expect("script");
+    let status = Command::new("chmod").arg("+x").arg(&script).status().expect("chmod");
+    assert!(status.success());
+    let (stream, outcome) = record(program(&script, &[], Build::Plain.frontend()));
+    assert_eq!((outcome.status.code(), outcome.processes), (Some(6), 2));
+    assert_eq!(stores(&stream), BTreeMap::from([((1, ProcessId(1)), 401)]));
+    assert_eq!(events_like(&stream, |e| *e == Event::Exec), [(ProcessId(1), Event::Exec)]);
+}
+
+fn is_running(text: &str) -> bool {
+    let output = Command::new("ps").args(["-eo", "stat,args"]).output().expect("ps");
+    let list = String::from_utf8_lossy(&output.stdout).into_owned();
+    list.lines().any(|line| line.contains(text) && !line.starts_with('Z'))
+}
+
+#[test]
+fn a_sink_that_has_enough_ends_the_program_and_its_children() {
+    for build in builds() {
+        for mode in ["forever", "stubborn", "family"] {
+            let path = compile("processes", build);
+            // A name of its own, so that the processes can be told from those of other tests.
+            let own = path.with_file_name(format!("stop-{mode}-{build:?}"));
+            std::fs::copy(&path, &own).expect("a copy");
+            let mut observed = program(&own, &[mode], build.frontend());
+            let begin = Instant::now();
+            let mut batches = 0;
+            observed
+                .run(&mut |_: &mut Batch| {
+                    batches += 1;
+                    if batches == 40 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })
+                .unwrap_or_else(|e| panic!("{mode}, {build:?}: {e}"));
+            let outcome = observed.outcome().expect("an outcome");
+            assert!(outcome.stopped && outcome.killed_by().is_none());
+            assert_eq!(batches, 40, "nothing comes after the break");
+            assert!(begin.elapsed() < Duration::from_secs(20), "{mode}, {build:?}: {:?}", begin.elapsed());
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!is_running(&format!("stop-{mode}-{build:?}")), "{mode}, {build:?} is still running");
+        }
+    }
+}

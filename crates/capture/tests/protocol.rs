@@ -1,0 +1,157 @@
+//! The decoder and the assembler against everything that could come in.
+
+mod common;
+
+use std::ops::ControlFlow;
+
+use pagewalk_capture::protocol::{Body, HEADER_BYTES, MAGIC, MESSAGE_BYTES_MAX, Message, VERSION, decode};
+use pagewalk_capture::{Assembler, ProtocolError};
+use pagewalk_trace::{Access, Batch, Event, ProcessId, ThreadId};
+use pagewalk_vm::addr::VirtAddr;
+use proptest::prelude::*;
+
+fn message(kind: u16, pid: u32, thread: u32, instructions: u64, payload: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(MAGIC.to_le_bytes());
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(kind.to_le_bytes());
+    bytes.extend(pid.to_le_bytes());
+    bytes.extend(thread.to_le_bytes());
+    bytes.extend((payload.len() as u32 * 8).to_le_bytes());
+    bytes.extend(0u32.to_le_bytes());
+    bytes.extend(instructions.to_le_bytes());
+    bytes.extend(payload.iter().flat_map(|word| word.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn damaged_messages_are_refused_by_name() {
+    let good = message(9, 1, 1, 0, &[0x1000, 0x2000]);
+    assert!(matches!(decode(&good), Ok(Message { pid: 1, thread: 1, body: Body::Unmap(_) })));
+    for bytes in 0..HEADER_BYTES {
+        assert_eq!(decode(&good[..bytes]), Err(ProtocolError::Short { bytes }));
+    }
+    for bytes in HEADER_BYTES..good.len() {
+        assert!(matches!(decode(&good[..bytes]), Err(ProtocolError::Length { kind: 9, announced: 16, .. })));
+    }
+    let altered = |at: usize, value: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = value;
+        bytes
+    };
+    assert!(matches!(decode(&altered(0, 0)), Err(ProtocolError::Magic { .. })));
+    assert!(matches!(decode(&altered(4, 9)), Err(ProtocolError::Version { found: 9 })));
+    assert!(matches!(decode(&altered(6, 200)), Err(ProtocolError::Kind { kind: 200 })));
+    assert!(matches!(decode(&altered(6, 10)), Err(ProtocolError::Words { kind: 10, words: 2, expected: 3 })));
+    assert!(matches!(decode(&altered(12, 0)), Err(ProtocolError::NoThread { pid: 1 })));
+    let long = message(2, 1, 1, 0, &vec![0; MESSAGE_BYTES_MAX / 8]);
+    assert!(matches!(decode(&long), Err(ProtocolError::Length { .. })));
+}
+
+#[test]
+fn records_of_no_access_are_skipped_and_strange_ones_refused() {
+    let load = Access::load(VirtAddr(0x7fff_0000_1000), 8).0;
+    let store = Access::store(VirtAddr(0x1234), 64).0;
+    let bytes = message(2, 1, 1, 9, &[0, load, 0, 0, store, 0]);
+    let Ok(Message { body: Body::Records { instructions: 9, records }, .. }) = decode(&bytes) else { panic!() };
+    let mut out = vec![Access(7)];
+    assert_eq!(records.append_to(&mut out), Ok(()));
+    assert_eq!(out, [Access(7), Access(load), Access(store)]);
+    let bytes = message(2, 1, 1, 9, &[load, 1 << 52]);
+    let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
+    assert_eq!(records.append_to(&mut out), Err(ProtocolError::ReservedBits { word: 1 << 52 }));
+    assert_eq!(out.len(), 3, "nothing was added");
+}
+
+/// Feeds messages to an assembler; the unrolled stream, or the first error.
+fn assemble(messages: &[Vec<u8>]) -> Result<common::Stream, ProtocolError> {
+    let mut unroll = common::Unroll::new(true);
+    let mut sink = |batch: &mut Batch| {
+        unroll.batch(batch);
+        ControlFlow::Continue(())
+    };
+    let mut assembler = Assembler::new(true);
+    for bytes in messages {
+        let _ = assembler.take(&decode(bytes)?, &mut sink)?;
+    }
+    let _ = assembler.finish(&mut sink);
+    let (accesses, instructions) = (assembler.accesses(), assembler.instructions());
+    assert_eq!(accesses, unroll.stream.accesses.len() as u64);
+    assert_eq!(instructions, unroll.stream.instructions);
+    Ok(unroll.stream)
+}
+
+#[test]
+fn a_reused_process_number_is_a_new_process() {
+    let record = Access::load(VirtAddr(0x1000), 4).0;
+    let stream = assemble(&[
+        message(1, 10, 1, 0, &[]),
+        message(4, 10, 1, 0, &[1]),
+        message(6, 20, 1, 0, &[10, 1]),
+        message(2, 20, 1, 5, &[record]),
+        message(4, 10, 1, 0, &[2]),
+        message(6, 20, 1, 0, &[10, 2]), // 20 was killed; its number came round again
+        message(2, 20, 1, 5, &[record]),
+        message(4, 10, 1, 0, &[3]),
+        message(5, 10, 1, 0, &[3]), // this fork failed
+        message(7, 10, 1, 0, &[]),
+    ])
+    .expect("a stream");
+    let whose: Vec<ProcessId> = stream.accesses.iter().map(|&(process, _, _)| process).collect();
+    assert_eq!(whose, [ProcessId(1), ProcessId(2)]);
+    let ends: Vec<ProcessId> =
+        stream.events.iter().filter(|(_, _, _, e)| *e == Event::ProcessEnd).map(|&(_, p, _, _)| p).collect();
+    assert_eq!(ends, [1, 3, 0, 2].map(ProcessId));
+}
+
+#[test]
+fn processes_that_never_began_are_refused() {
+    let unknown = assemble(&[message(2, 10, 1, 0, &[])]).err();
+    assert_eq!(unknown, Some(ProtocolError::UnknownProcess { pid: 10 }));
+    let unannounced = assemble(&[message(1, 10, 1, 0, &[]), message(6, 11, 1, 0, &[10, 1])]).err();
+    assert_eq!(unannounced, Some(ProtocolError::UnknownFork { pid: 11, parent: 10, ticket: 1 }));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_decode_or_fail_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode(&bytes);
+    }
+
+    #[test]
+    fn any_message_behind_a_right_header_decodes_or_fails(
+        kind in 0u16..16, thread in 0u32..3, payload in prop::collection::vec(any::<u64>(), 0..8),
+    ) {
+        let bytes = message(kind, 1, thread, 3, &payload);
+        if let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) {
+            prop_assert_eq!(records.count(), payload.len());
+            let mut out = Vec::new();
+            let kept: Vec<Access> = payload.iter().map(|&w| Access(w)).filter(|a| a.is_some()).collect();
+            if records.append_to(&mut out).is_ok() {
+                prop_assert_eq!(out, kept);
+            } else {
+                prop_assert!(out.is_empty() && payload.iter().any(|w| w & Access::RESERVED != 0));
+            }
+        }
+    }
+
+    #[test]
+    fn records_keep_their_order_process_and_thread(
+        runs in prop::collection::vec((0u32..3, 1u32..4, 0usize..9_000, any::<u16>()), 1..12),
+    ) {
+        let mut messages: Vec<Vec<u8>> = (0..3).map(|pid| message(1, 100 + pid, 1, 0, &[])).collect();
+        let mut expected = Vec::new();
+        for (n, &(pid, thread, count, instructions)) in runs.iter().enumerate() {
+            let count = count.min(8_192);
+            let records: Vec<u64> = (0..count).map(|i| Access::load(VirtAddr((n * 10_000 + i + 1) as u64), 1).0).collect();
+            expected.extend(records.iter().map(|&r| (ProcessId(pid), ThreadId(thread), Access(r))));
+            messages.push(message(2, 100 + pid, thread, u64::from(instructions), &records));
+            if n % 3 == 0 {
+                messages.push(message(9, 100 + pid, thread, 0, &[4096, 4096]));
+            }
+        }
+        let stream = assemble(&messages).expect("a stream");
+        prop_assert_eq!(stream.accesses, expected);
+        prop_assert_eq!(stream.instructions, runs.iter().map(|r| u64::from(r.3)).sum::<u64>());
+    }
+}

@@ -78,8 +78,9 @@ impl Kind {
     /// Reads a value; a choice becomes its index. None if the value is not allowed.
     pub(crate) fn parse(self, text: &str) -> Option<u64> {
         match self {
-            Self::Size { min, max, power_of_two } => parse_size(text)
-                .filter(|v| (min..=max).contains(v) && (!power_of_two || v.is_power_of_two())),
+            Self::Size { min, max, power_of_two } => {
+                parse_size(text).filter(|v| (min..=max).contains(v) && (!power_of_two || v.is_power_of_two()))
+            }
             Self::Count { min, max } => parse_count(text).filter(|v| (min..=max).contains(v)),
             Self::Choice(words) => words.iter().position(|&word| word == text).map(|i| i as u64),
         }

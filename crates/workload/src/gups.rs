@@ -118,6 +118,10 @@ impl Gups {
         let mut left = self.updates;
         while left > 0 {
             let round = left.min(STREAMS as u64);
+            // The host waits for all words of a round together instead of one after the other.
+            for &state in &streams.untraced()[..round as usize] {
+                std::hint::black_box(table.untraced()[step(state) as usize & (self.words - 1)]);
+            }
             for j in 0..round as usize {
                 out.work(UPDATE_INSTRUCTIONS + if PAIR { PAIR_INSTRUCTIONS } else { 0 });
                 let a = step(streams.load(j, out)?);

@@ -86,7 +86,10 @@ impl AddressSpace {
     /// A local variable of `bytes`, 16-byte aligned, on the stack.
     pub(crate) fn local(&mut self, bytes: u64) -> VirtAddr {
         self.stack_pointer = VirtAddr(self.stack_pointer.0 - bytes.next_multiple_of(16));
-        assert!(self.stack_pointer.0 > STACK_TOP.0 - STACK_BYTES, "locals of {bytes} bytes overflow the stack");
+        assert!(
+            self.stack_pointer.0 > STACK_TOP.0 - STACK_BYTES,
+            "locals of {bytes} bytes overflow the stack"
+        );
         self.stack_pointer
     }
 

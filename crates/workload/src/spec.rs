@@ -154,8 +154,8 @@ pub(crate) fn parse(spec: &str, seed: u64) -> Result<Workload, SpecError> {
         given.push(key);
         values.set(key, value)?;
     }
-    let program = (entry.make)(&values)
-        .map_err(|problem| SpecError::Combination { workload: entry.name, problem })?;
+    let program =
+        (entry.make)(&values).map_err(|problem| SpecError::Combination { workload: entry.name, problem })?;
     Ok(Workload::new(values.canonical(), program))
 }
 
@@ -173,7 +173,8 @@ fn named(name: &str, seed: u64) -> Result<(&'static Entry, Values), SpecError> {
             return Ok((entry, values));
         }
     }
-    let names = || catalog().iter().flat_map(|e| [e.name].into_iter().chain(e.presets.iter().map(|p| p.name)));
+    let names =
+        || catalog().iter().flat_map(|e| [e.name].into_iter().chain(e.presets.iter().map(|p| p.name)));
     Err(SpecError::UnknownWorkload {
         name: name.to_owned(),
         nearest: nearest(name, names()),
@@ -233,20 +234,17 @@ mod tests {
     #[test]
     fn values_override_presets_and_defaults() {
         let name = |spec| parse(spec, 1).unwrap().info().name;
-        assert_eq!(
-            name("gups:table=64MiB,updates=4M"),
-            "gups:table=64MiB,updates=4M,pair=off,seed=1"
-        );
-        assert_eq!(
-            name("gups-paper:updates=1000k,seed=9"),
-            "gups:table=8GiB,updates=1M,pair=on,seed=9"
-        );
+        assert_eq!(name("gups:table=64MiB,updates=4M"), "gups:table=64MiB,updates=4M,pair=off,seed=1");
+        assert_eq!(name("gups-paper:updates=1000k,seed=9"), "gups:table=8GiB,updates=1M,pair=on,seed=9");
     }
 
     #[test]
     fn errors_say_what_is_allowed() {
         let text = error("gusp");
-        assert!(text.starts_with("unknown workload `gusp` (did you mean `gups`?); there are graph500, "), "{text}");
+        assert!(
+            text.starts_with("unknown workload `gusp` (did you mean `gups`?); there are graph500, "),
+            "{text}"
+        );
         assert!(!error("firefox").contains("did you mean"));
         assert_eq!(
             error("gups:tabel=64MiB"),

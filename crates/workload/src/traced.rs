@@ -67,6 +67,24 @@ impl<T: Copy, const STRIDE: u64> Traced<T, STRIDE> {
         Ok(())
     }
 
+    /// Emits the load of a whole element whose value the host has from elsewhere.
+    #[inline(always)]
+    pub(crate) fn touch(&self, index: usize, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        out.push(self.access::<false>(index, 0, STRIDE as u32))
+    }
+
+    /// Emits the load of `bytes` of an element from `offset` on; its value the host has from elsewhere.
+    #[inline(always)]
+    pub(crate) fn touch_part(
+        &self,
+        index: usize,
+        offset: u64,
+        bytes: u32,
+        out: &mut Emitter<'_>,
+    ) -> Result<(), Stop> {
+        out.push(self.access::<false>(index, offset, bytes))
+    }
+
     /// The element, by an access to `bytes` of it from `offset` on: what the program reads of a structure.
     #[inline(always)]
     pub(crate) fn load_part(

@@ -60,7 +60,9 @@ mod tests {
     fn sizes_need_a_binary_unit() {
         assert_eq!(parse_size("64MiB"), Some(64 << 20));
         assert_eq!(parse_size("512B"), Some(512));
-        for wrong in ["64", "64M", "64MB", "64mib", "MiB", "-1MiB", "+1MiB", "1.5GiB", "64 MiB", "99999999TiB", ""] {
+        for wrong in
+            ["64", "64M", "64MB", "64mib", "MiB", "-1MiB", "+1MiB", "1.5GiB", "64 MiB", "99999999TiB", ""]
+        {
             assert_eq!(parse_size(wrong), None, "{wrong}");
         }
     }

@@ -51,7 +51,10 @@ impl Mapped {
         self.last = VirtRange::default();
         match event {
             Event::Map(mapping) => {
-                assert!(!mapping.range.is_empty() && mapping.range == mapping.range.to_pages(), "{mapping:?}");
+                assert!(
+                    !mapping.range.is_empty() && mapping.range == mapping.range.to_pages(),
+                    "{mapping:?}"
+                );
                 let overlap = self.ranges.values().find(|r| !r.intersect(mapping.range).is_empty());
                 assert_eq!(overlap, None, "{mapping:?}");
                 self.ranges.insert(mapping.range.start.0, mapping.range);
@@ -239,7 +242,9 @@ fn footprints_are_the_papers() {
 /// The footprint by arithmetic is what a run maps, and nearly what it touches.
 #[test]
 fn footprints_are_real() {
-    for spec in ["graph500-small", "graph500-small:variant=list", "btree-small", "gups-small", "xsbench-small"] {
+    for spec in
+        ["graph500-small", "graph500-small:variant=list", "btree-small", "gups-small", "xsbench-small"]
+    {
         let footprint = workload(spec, 0).footprint_bytes() as f64;
         let summary = Summary::of(spec, 0);
         let touched = summary.touched.len() as f64 * PAGE_BYTES as f64;

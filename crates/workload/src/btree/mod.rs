@@ -9,7 +9,9 @@ mod tree;
 mod verify;
 
 use self::memory::{MAX_HEAP_BYTES, Memory};
-use self::tree::{ELEMENT_BYTES, ELEMENT_VALUE, KEYS_BYTES, LEAF_SPLIT, NODE_BYTES, POINTERS_BYTES, RECORD_BYTES, Tree};
+use self::tree::{
+    ELEMENT_BYTES, ELEMENT_VALUE, KEYS_BYTES, LEAF_SPLIT, NODE_BYTES, POINTERS_BYTES, RECORD_BYTES, Tree,
+};
 use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
 use crate::random::{Lrand48, mix};
@@ -66,10 +68,16 @@ impl BTree {
     fn new(values: &Values) -> Result<Self, String> {
         let elements = values.get("elements");
         if elements % 2 == 1 {
-            return Err(format!("elements={elements} is odd; keys are inserted in pairs, choose {}", elements + 1));
+            return Err(format!(
+                "elements={elements} is odd; keys are inserted in pairs, choose {}",
+                elements + 1
+            ));
         }
-        let tree =
-            Self { elements: elements as u32, lookups: values.get("lookups"), seed: SEED ^ mix(values.seed) as u32 };
+        let tree = Self {
+            elements: elements as u32,
+            lookups: values.get("lookups"),
+            seed: SEED ^ mix(values.seed) as u32,
+        };
         if tree.footprint_bytes() > MAX_HEAP_BYTES {
             return Err(format!("elements={elements} needs more than {} of heap", about(MAX_HEAP_BYTES)));
         }
@@ -98,7 +106,9 @@ impl BTree {
             for key in [r % elements, (r + 1) * 4 % elements] {
                 let found = match tree.find(key as u32, out)? {
                     None => None,
-                    Some(element) => Some(tree.memory.load(element, ELEMENT_VALUE.0, ELEMENT_VALUE.1, out)?),
+                    Some(element) => {
+                        Some(tree.memory.load(element, ELEMENT_VALUE.0, ELEMENT_VALUE.1, out)?)
+                    }
                 };
                 if found != Some(Self::value_of(key as u32)) {
                     return Err(Halt::Wrong(format!("look-up {i} of key {key} found {found:?}")));

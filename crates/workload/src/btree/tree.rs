@@ -357,7 +357,13 @@ impl Tree {
         Ok(Blocks { keys: self.malloc(u64::from(keys) * 4, out)?, pointers })
     }
 
-    fn release(&mut self, spare: Blocks, keys: u32, pointers: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
+    fn release(
+        &mut self,
+        spare: Blocks,
+        keys: u32,
+        pointers: u32,
+        out: &mut Emitter<'_>,
+    ) -> Result<(), Stop> {
         out.work(2 * MALLOC_INSTRUCTIONS);
         self.memory.free(spare.pointers, u64::from(pointers) * 8, out)?;
         self.memory.free(spare.keys, u64::from(keys) * 4, out)

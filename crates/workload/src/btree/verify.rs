@@ -105,7 +105,8 @@ impl Walk<'_> {
             self.next_key += 1;
             let record = Pointer(self.peek(records, pointer_slot(i)));
             let element = Pointer(self.peek(record, RECORD_ELEMENT));
-            let (found_key, found_value) = (self.peek(element, ELEMENT_KEY), self.peek(element, ELEMENT_VALUE));
+            let (found_key, found_value) =
+                (self.peek(element, ELEMENT_KEY), self.peek(element, ELEMENT_VALUE));
             if (found_key, found_value) != (key, value_of(key)) {
                 return Err(format!(
                     "key {key} leads to the element ({found_key}, {found_value}), not ({key}, {})",

@@ -3,7 +3,7 @@
 //! Each edge is held in both directions, self-loops are dropped, parallel edges are kept (the specification
 //! leaves that open).
 
-use super::bfs::{Structure, Visit};
+use super::bfs::{Structure, Visit, read_ahead};
 use super::{EdgeList, load_edge};
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
@@ -102,6 +102,12 @@ fn fill(
 }
 
 impl Structure for Csr {
+    #[inline(always)]
+    fn bring_in(&self, v: u32) {
+        let [begin, end] = self.rows.untraced()[v as usize];
+        read_ahead(&self.neighbours.untraced()[begin as usize..end as usize]);
+    }
+
     #[inline(always)]
     fn for_each_neighbour(&self, v: u32, visit: &mut Visit<'_>, out: &mut Emitter<'_>) -> Result<(), Stop> {
         out.work(ROW_INSTRUCTIONS);

@@ -146,7 +146,10 @@ impl Graph500 {
         }
         let available = connected.iter().filter(|&&c| c).count();
         if available < self.roots {
-            return Err(Halt::Wrong(format!("only {available} vertices have an edge, {} roots wanted", self.roots)));
+            return Err(Halt::Wrong(format!(
+                "only {available} vertices have an edge, {} roots wanted",
+                self.roots
+            )));
         }
         let mut random = SplitMix64::of_item(self.seed, u64::MAX - 1);
         let mut roots = Vec::with_capacity(self.roots);
@@ -187,8 +190,9 @@ impl Program for Graph500 {
     }
 
     fn host_bytes(&self) -> u64 {
-        // Half of each traced array, and flags, levels and marks of sampling and verification.
-        self.footprint_bytes() / 2 + 8 * self.vertices() + (1 << 20)
+        // Half of each traced array, the layout of the lists, and what verification knows of each vertex.
+        let layout = if self.list { 16 * self.edges() + 4 * self.vertices() } else { 0 };
+        self.footprint_bytes() / 2 + layout + 13 * self.vertices() + (1 << 20)
     }
 
     fn expected_accesses(&self) -> u64 {

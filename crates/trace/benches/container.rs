@@ -18,7 +18,10 @@ const ROUNDS: usize = 5;
 fn main() {
     let folder = std::env::temp_dir().join(format!("pagewalk-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a temporary folder");
-    println!("{:<12} {:>10} {:>14} {:>14}", "stream", "B/access", "encode M/s", "decode M/s");
+    println!(
+        "{:<12} {:>10} {:>14} {:>14} {:>14} {:>14}",
+        "stream", "B/access", "encode M/s", "per CPU-s", "decode M/s", "per CPU-s"
+    );
     let all: [(&str, fn(usize) -> Vec<pagewalk_trace::Access>); 4] = [
         ("gups", streams::gups),
         ("gups+init", streams::gups_with_initialisation),
@@ -28,9 +31,9 @@ fn main() {
     for (name, make) in all {
         let batches = streams::batches(&make(ACCESSES));
         let path = folder.join(name).with_extension("pwt");
-        let encode = streams::millions_per_second(ACCESSES, ROUNDS, || write(&batches, &path));
+        let (encode, encode_cpu) = streams::millions_per_second(ACCESSES, ROUNDS, || write(&batches, &path));
         let bytes = std::fs::metadata(&path).expect("just written").len();
-        let decode = streams::millions_per_second(ACCESSES, ROUNDS, || {
+        let (decode, decode_cpu) = streams::millions_per_second(ACCESSES, ROUNDS, || {
             let mut source = PwtSource::open(&path).expect("just written");
             let mut sum = 0;
             let mut sink = |batch: &mut Batch| {
@@ -40,7 +43,10 @@ fn main() {
             source.run(&mut sink).expect("a sound file");
             black_box(sum);
         });
-        println!("{name:<12} {:>10.3} {encode:>14.1} {decode:>14.1}", bytes as f64 / ACCESSES as f64);
+        let size = bytes as f64 / ACCESSES as f64;
+        println!(
+            "{name:<12} {size:>10.3} {encode:>14.1} {encode_cpu:>14.1} {decode:>14.1} {decode_cpu:>14.1}"
+        );
     }
     std::fs::remove_dir_all(&folder).expect("our own folder");
 }

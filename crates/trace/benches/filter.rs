@@ -13,7 +13,7 @@ const ROUNDS: usize = 5;
 
 fn main() {
     let tlbs = [TlbDescription::lru("l1", 128, 8, 12)];
-    println!("{:<12} {:>8} {:>8} {:>10}", "stream", "classes", "kept", "M/s");
+    println!("{:<12} {:>8} {:>8} {:>10} {:>10}", "stream", "classes", "kept", "M/s", "per CPU-s");
     let all: [(&str, fn(usize) -> Vec<Access>); 4] = [
         ("gups", streams::gups),
         ("gups+init", streams::gups_with_initialisation),
@@ -28,7 +28,7 @@ fn main() {
             };
             let mut total = 0;
             let mut kept = Vec::new();
-            let speed = streams::millions_per_second(ACCESSES, ROUNDS, || {
+            let (speed, cpu) = streams::millions_per_second(ACCESSES, ROUNDS, || {
                 let mut filter = new();
                 total = 0;
                 for part in accesses.chunks(Batch::FULL) {
@@ -38,7 +38,7 @@ fn main() {
                 }
             });
             let fraction = total as f64 / ACCESSES as f64;
-            println!("{name:<12} {:>8} {fraction:>8.3} {speed:>10.0}", classes.count());
+            println!("{name:<12} {:>8} {fraction:>8.3} {speed:>10.0} {cpu:>10.0}", classes.count());
         }
     }
 }

@@ -21,7 +21,8 @@
 
 use crate::event::Access;
 
-const ADDR_MASK: u64 = (1 << 48) - 1;
+/// Bits of a word above an address.
+const UNUSED_BITS: u32 = 16;
 const SLOTS: usize = 4;
 /// The most bytes that an access has in the near stream, and in the far stream.
 pub(super) const MAX_PART_BYTES: usize = 3;
@@ -58,7 +59,7 @@ impl Streams {
         let (mut near_end, mut far_end) = (0, 0);
         let mut heads = Heads::default();
         for (access, control) in accesses.iter().zip(controls.iter_mut()) {
-            let (slot, zigzag) = heads.choose(access.0 & ADDR_MASK);
+            let (slot, zigzag) = heads.choose(access.0);
             let length = length_code(zigzag);
             *control = (slot << 6 | length << 4) as u8 | (access.0 >> 48) as u8 & 0xf;
             near[near_end..near_end + 4].copy_from_slice(&(zigzag as u32).to_le_bytes());
@@ -71,7 +72,7 @@ impl Streams {
     }
 }
 
-/// The last addresses of the streams, on the encoder's side.
+/// The last addresses of the streams, on the encoder's side; shifted up like the decoder's.
 #[derive(Default)]
 struct Heads {
     address: [u64; SLOTS],
@@ -84,27 +85,33 @@ impl Heads {
     /// Chooses the slot for `address` and takes it; answers it with the zigzagged difference.
     #[inline]
     fn choose(&mut self, address: u64) -> (usize, u64) {
-        let mut slot = 0;
-        let mut zigzagged = u64::MAX;
-        for candidate in 0..SLOTS {
-            let difference = zigzag(address.wrapping_sub(self.address[candidate]));
-            if difference < zigzagged {
-                (slot, zigzagged) = (candidate, difference);
-            }
-        }
+        let address = address << UNUSED_BITS;
+        let [a, b, c, d] = self.address.map(|head| {
+            let difference = address.wrapping_sub(head) as i64;
+            (difference ^ difference >> 63) as u64 & !3
+        });
+        // The slot rides in the low bits, so that the least distance brings it along.
+        let mut slot = (a.min(b | 1).min((c | 2).min(d | 3)) & 3) as usize;
+        let mut zigzagged = zigzag(address.wrapping_sub(self.head(slot)));
         if zigzagged > 0xff_ffff {
-            slot = 0;
-            for candidate in 1..SLOTS {
-                if self.named[candidate] < self.named[slot] {
-                    slot = candidate;
-                }
-            }
-            zigzagged = zigzag(address.wrapping_sub(self.address[slot]));
+            slot = (0..SLOTS).min_by_key(|&slot| self.named[slot]).unwrap_or(0);
+            zigzagged = zigzag(address.wrapping_sub(self.head(slot)));
         }
         self.now += 1;
         self.named[slot] = self.now;
-        self.address[slot] = address;
+        for (number, head) in self.address.iter_mut().enumerate() {
+            *head = std::hint::select_unpredictable(number == slot, address, *head);
+        }
         (slot, zigzagged)
+    }
+
+    /// By selection, not by indexing: so the addresses stay in registers, and the next access need not wait for
+    /// a store to find out which of them it changed.
+    #[inline]
+    fn head(&self, slot: usize) -> u64 {
+        use std::hint::select_unpredictable as select;
+        let [a, b, c, d] = self.address;
+        select(slot & 2 == 0, select(slot & 1 == 0, a, b), select(slot & 1 == 0, c, d))
     }
 }
 
@@ -122,7 +129,7 @@ pub(super) struct Position {
     pub(super) near: usize,
     /// Bytes of the far stream read.
     pub(super) far: usize,
-    /// The last addresses of the streams.
+    /// The last addresses of the streams, shifted up to the top of the word so that sums wrap where they should.
     heads: [u64; SLOTS],
 }
 
@@ -147,8 +154,8 @@ pub(super) fn decode(
         near += NEAR[length].0;
         far += FAR[length].0;
         let head = &mut heads[usize::from(control >> 6)];
-        *head = head.wrapping_add(unzigzag(zigzag)) & ADDR_MASK;
-        *access = Access(*head | u64::from(control & 0xf) << 48);
+        *head = head.wrapping_add(unzigzag(zigzag) << UNUSED_BITS);
+        *access = Access(*head >> UNUSED_BITS | u64::from(control & 0xf) << 48);
     }
     if near + PADDING > near_bytes.len() || far + PADDING > far_bytes.len() {
         return None;
@@ -157,10 +164,11 @@ pub(super) fn decode(
     Some(())
 }
 
-/// A difference modulo 2^48 as a number of at most 48 bits that is small if the difference is near zero.
+/// A difference modulo 2^48, shifted up, as a number of at most 48 bits that is small if the difference is near
+/// zero.
 #[inline]
-fn zigzag(difference: u64) -> u64 {
-    let signed = (difference << 16) as i64 >> 16;
+fn zigzag(shifted_difference: u64) -> u64 {
+    let signed = shifted_difference as i64 >> UNUSED_BITS;
     ((signed << 1) ^ (signed >> 63)) as u64
 }
 
@@ -172,6 +180,8 @@ fn unzigzag(zigzag: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ADDR_MASK: u64 = (1 << 48) - 1;
 
     fn padded(mut streams: Streams) -> Streams {
         // Not zero, to show that the decoder does not depend on it.

@@ -1,0 +1,329 @@
+//! The `.pwt` container: what goes in comes out, and nothing else gets through.
+
+#[allow(dead_code, unreachable_pub, reason = "each test file uses some of the helpers")]
+mod common;
+
+use std::io::Cursor;
+use std::path::PathBuf;
+
+use common::{collect, decode, encode, listing, named, write};
+use pagewalk_trace::container::{CHUNK_ACCESSES, PwtSource, Reader, Writer};
+use pagewalk_trace::{
+    Access, Advice, Backing, Batch, Event, Mapping, Mark, ProcessId, Protection, Recorder, Sink, Source,
+    SourceInfo, ThreadId,
+};
+use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+use proptest::prelude::*;
+
+fn range() -> impl Strategy<Value = VirtRange> {
+    (any::<u64>(), any::<u64>()).prop_map(|(start, end)| VirtRange::new(VirtAddr(start), VirtAddr(end)))
+}
+
+fn protection() -> impl Strategy<Value = Protection> {
+    any::<(bool, bool, bool)>().prop_map(|(read, write, execute)| Protection { read, write, execute })
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let advice =
+        prop::sample::select(vec![Advice::HugePage, Advice::NoHugePage, Advice::DontNeed, Advice::Collapse]);
+    let huge = prop::option::of(prop::sample::select(PageSize::ALL.to_vec()));
+    let mapping = (range(), protection(), any::<(bool, bool)>(), huge).prop_map(
+        |(range, protection, (file, shared), huge)| Mapping {
+            range,
+            protection,
+            backing: if file { Backing::File } else { Backing::Anonymous },
+            shared,
+            huge,
+        },
+    );
+    prop_oneof![
+        any::<u64>().prop_map(Event::Instructions),
+        any::<u32>().prop_map(|id| Event::Thread(ThreadId(id))),
+        any::<u32>().prop_map(|id| Event::ThreadEnd(ThreadId(id))),
+        any::<u32>().prop_map(|id| Event::Process(ProcessId(id))),
+        any::<u32>().prop_map(|id| Event::Fork { child: ProcessId(id) }),
+        Just(Event::Exec),
+        Just(Event::ProcessEnd),
+        mapping.prop_map(Event::Map),
+        range().prop_map(Event::Unmap),
+        (range(), protection()).prop_map(|(range, protection)| Event::Protect(range, protection)),
+        (range(), advice).prop_map(|(range, advice)| Event::Advise(range, advice)),
+        (range(), range()).prop_map(|(from, to)| Event::Remap { from, to }),
+        range().prop_map(Event::Break),
+        ".{0,20}".prop_map(Event::Phase),
+    ]
+}
+
+/// Any record without reserved bits; some near each other, some anywhere.
+fn access() -> impl Strategy<Value = Access> {
+    prop_oneof![
+        (0..1_u64 << 52).prop_map(Access),
+        (0..100_000_u64).prop_map(|offset| Access::load(VirtAddr(0x7f00_0000_0000 + offset), 8)),
+        Just(Access::NONE),
+    ]
+}
+
+fn batch() -> impl Strategy<Value = Batch> {
+    (prop::collection::vec(access(), 0..300), prop::collection::vec((any::<u32>(), event()), 0..12)).prop_map(
+        |(accesses, marks)| {
+            let places = accesses.len() as u32 + 1;
+            let mut marks: Vec<Mark> =
+                marks.into_iter().map(|(at, event)| Mark { at: at % places, event }).collect();
+            marks.sort_by_key(|mark| mark.at);
+            Batch { accesses, marks }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn batches_come_back_exactly(batches in prop::collection::vec(batch(), 0..8)) {
+        prop_assert_eq!(decode(&encode(&batches)).unwrap(), batches);
+    }
+
+    #[test]
+    fn random_bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        prop_assert!(decode(&bytes).is_err());
+    }
+}
+
+/// A deterministic batch of `accesses` accesses with a count of instructions.
+fn full_batch(accesses: usize, seed: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch.mark(Event::Instructions(seed * 1000 + accesses as u64));
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for at in 0..accesses {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let address = 0x5500_0000_0000 + if at % 3 == 0 { state % (1 << 30) } else { at as u64 * 8 };
+        batch.push(Access::new(VirtAddr(address), 1 << (state % 7), state & 64 != 0));
+    }
+    batch
+}
+
+#[test]
+fn chunks_hold_whole_batches_and_can_be_read_alone() {
+    let sizes = [CHUNK_ACCESSES, 1, CHUNK_ACCESSES, 40_000, 25_536, 1, 0, 60_000, 6_000];
+    let batches: Vec<Batch> = (1..).zip(sizes).map(|(seed, size)| full_batch(size, seed)).collect();
+    let bytes = encode(&batches);
+    let mut reader = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap();
+    let accesses: Vec<u32> = reader.chunks().iter().map(|chunk| chunk.accesses).collect();
+    // The writer fills a chunk up to the limit and never splits a batch.
+    assert_eq!(accesses, [65_536, 1, 65_536, 65_536, 60_001, 6_000]);
+    let (mut batch, mut number) = (Batch::new(), batches.len());
+    for chunk in (0..accesses.len()).rev() {
+        let info = reader.chunks()[chunk];
+        number -= info.batches as usize;
+        assert_eq!(info.first_access, batches[..number].iter().map(|b| b.accesses.len() as u64).sum::<u64>());
+        let mut cursor = reader.chunk(chunk).unwrap();
+        for expected in &batches[number..number + info.batches as usize] {
+            assert!(cursor.next_batch(&mut batch).unwrap());
+            assert_eq!(&batch, expected);
+        }
+        assert!(!cursor.next_batch(&mut batch).unwrap());
+    }
+    assert_eq!(number, 0);
+}
+
+#[test]
+fn the_index_knows_who_runs_at_each_chunk() {
+    let mut batches: Vec<Batch> = (1..=3).map(|seed| full_batch(CHUNK_ACCESSES, seed)).collect();
+    batches[0].mark(Event::Process(ProcessId(7)));
+    batches[1].mark(Event::Thread(ThreadId(9)));
+    let bytes = encode(&batches);
+    let reader = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap();
+    let current: Vec<(u32, u32)> =
+        reader.chunks().iter().map(|chunk| (chunk.process.0, chunk.thread.0)).collect();
+    assert_eq!(current, [(0, 1), (7, 1), (7, 9)]);
+    let totals = reader.totals();
+    assert_eq!((totals.accesses, totals.marks, totals.batches), (3 * 65_536, 5, 3));
+    assert_eq!(totals.instructions, 6_000 + 3 * 65_536);
+}
+
+#[test]
+fn what_the_source_said_of_itself_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.pwt");
+    let info = SourceInfo {
+        name: "sort wörter.txt".to_owned(),
+        expected_accesses: None,
+        announces_mappings: true,
+        counts_instructions: true,
+    };
+    write(&path, &info, &[full_batch(10, 1)]);
+    let found = PwtSource::open(&path).unwrap().info();
+    assert_eq!(found, SourceInfo { expected_accesses: Some(10), ..info });
+    write(&path, &named(""), &[]);
+    let found = PwtSource::open(&path).unwrap().info();
+    assert_eq!((found.name, found.expected_accesses), (path.display().to_string(), Some(0)));
+}
+
+#[test]
+fn a_file_cut_anywhere_is_an_error_with_its_place() {
+    let bytes = encode(&[full_batch(200, 1), full_batch(0, 2), full_batch(100, 3)]);
+    for length in 0..bytes.len() {
+        let error = decode(&bytes[..length]).unwrap_err();
+        assert!(error.starts_with("t.pwt: byte "), "cut at {length}: {error}");
+    }
+    let mut longer = bytes;
+    longer.push(0);
+    assert!(decode(&longer).unwrap_err().contains("no trailer"));
+}
+
+#[test]
+fn a_recording_that_died_says_where_its_whole_chunks_end() {
+    let batches: Vec<Batch> = (1..=3).map(|seed| full_batch(CHUNK_ACCESSES, seed)).collect();
+    let bytes = encode(&batches);
+    let third = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap().chunks()[2].offset;
+    let error = decode(&bytes[..third as usize + 1000]).unwrap_err();
+    assert!(error.contains(&format!("end at byte {third} (2 chunks, 131072 accesses)")), "{error}");
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let batches = [full_batch(60, 1), full_batch(3, 2)];
+    let bytes = encode(&batches);
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            let result = decode(&damaged);
+            assert!(result.is_err(), "bit {bit} of byte {at} went unnoticed");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_version_or_kind_says_so() {
+    let mut bytes = encode(&[]);
+    bytes[8] = 2;
+    assert!(decode(&bytes).unwrap_err().contains("format version 2; this program reads version 1"));
+    assert!(decode(&[b'x'; 500]).unwrap_err().contains("not a .pwt file"));
+}
+
+#[test]
+fn damage_in_a_later_chunk_leaves_the_earlier_ones_readable() {
+    let batches: Vec<Batch> = (1..=2).map(|seed| full_batch(CHUNK_ACCESSES, seed)).collect();
+    let mut bytes = encode(&batches);
+    let second = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap().chunks()[1];
+    bytes[second.offset as usize + 200] ^= 1;
+    let mut source = PwtSource::new(Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap());
+    let (read, result) = collect(&mut source);
+    assert_eq!(read, batches[..1]);
+    let error = result.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("t.pwt: byte {}: chunk 1 is damaged", second.offset)), "{error}");
+}
+
+#[test]
+fn nothing_half_written_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.pwt");
+    let mut writer = Writer::create(&path, &named("dropped")).unwrap();
+    for seed in 0..4 {
+        writer.write(&full_batch(CHUNK_ACCESSES, seed)).unwrap();
+    }
+    assert_eq!(listing(folder.path()).len(), 1, "the temporary file");
+    drop(writer);
+    assert_eq!(listing(folder.path()), [""; 0]);
+
+    std::fs::write(&path, "older").unwrap();
+    let mut writer = Writer::create(&path, &named("fails")).unwrap();
+    writer.write(&Batch { accesses: vec![Access(1 << 60)], marks: Vec::new() }).unwrap();
+    let error = writer.finish().unwrap_err().to_string();
+    assert!(error.contains("access 0 cannot be stored: 0x1000000000000000 has bits 52 to 63 set"), "{error}");
+    assert_eq!(listing(folder.path()), ["t.pwt"]);
+    assert_eq!(std::fs::read(&path).unwrap(), b"older");
+}
+
+#[test]
+fn a_batch_that_breaks_its_contract_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.pwt");
+    let mut writer = Writer::create(&path, &named("test")).unwrap();
+    let mark = |at| Mark { at, event: Event::Exec };
+    for (batch, expected) in [
+        (Batch { accesses: vec![Access(1); 65_537], marks: vec![] }, "at most 65536"),
+        (
+            Batch { accesses: vec![Access(1); 5], marks: vec![mark(6)] },
+            "a mark behind 6 accesses in a batch of 5",
+        ),
+        (Batch { accesses: vec![Access(1); 5], marks: vec![mark(2), mark(1)] }, "ascending"),
+    ] {
+        let error = writer.write(&batch).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn only_regular_files_are_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [PathBuf::from("/dev/null"), folder.path().to_path_buf()] {
+        let error = Writer::create(&path, &named("test")).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+    let missing = folder.path().join("no/such/folder.pwt");
+    let error = Writer::create(&missing, &named("test")).unwrap_err().to_string();
+    assert!(error.contains("no/such/folder.pwt"), "{error}");
+    // A symbolic link stays one.
+    let (target, link) = (folder.path().join("target.pwt"), folder.path().join("link.pwt"));
+    std::fs::write(&target, "older").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    write(&link, &named("test"), &[full_batch(3, 1)]);
+    assert!(link.is_symlink());
+    assert!(Reader::open(&target).is_ok());
+}
+
+#[test]
+fn a_recorder_stops_its_source_on_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(&folder.path().join("t.pwt"), &named("test")).unwrap();
+    assert!(recorder.batch(&mut full_batch(5, 1)).is_continue());
+    let mut broken = Batch { accesses: vec![], marks: vec![Mark { at: 1, event: Event::Exec }] };
+    assert!(recorder.batch(&mut broken).is_break());
+    assert!(recorder.batch(&mut full_batch(5, 1)).is_break());
+    assert!(recorder.finish().is_err());
+    assert_eq!(listing(folder.path()), [""; 0]);
+}
+
+#[test]
+fn many_small_batches_and_marks_only_keep_chunks_bounded() {
+    let batches: Vec<Batch> = (0..70_000)
+        .map(|at| Batch { accesses: vec![], marks: vec![Mark { at: 0, event: Event::Instructions(at) }] })
+        .collect();
+    let bytes = encode(&batches);
+    let reader = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap();
+    assert_eq!(reader.chunks().len(), 2);
+    assert_eq!(decode(&bytes).unwrap(), batches);
+}
+
+/// The batches of the file that stands for format version 1.
+fn golden() -> Vec<Batch> {
+    let mut first = full_batch(500, 1);
+    first.mark(Event::Map(Mapping {
+        huge: Some(PageSize::Size2M),
+        shared: true,
+        ..Mapping::anonymous(VirtRange::sized(VirtAddr(0x7f00_0020_0000), 2 << 20))
+    }));
+    first.mark(Event::Phase("update".to_owned()));
+    let mut second = full_batch(100, 2);
+    second.mark(Event::Thread(ThreadId(2)));
+    vec![first, Batch::default(), second]
+}
+
+/// Files that were once written must stay readable: this one is never written again. (To make the first one of a
+/// new format version, run with `PAGEWALK_WRITE_GOLDEN=1`.)
+#[test]
+fn a_file_of_format_version_1_is_read() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/version-1.pwt");
+    if std::env::var_os("PAGEWALK_WRITE_GOLDEN").is_some() {
+        write(&path, &named("golden"), &golden());
+    }
+    let mut source = PwtSource::open(&path).unwrap();
+    assert_eq!(source.info().name, "golden");
+    let (batches, result) = collect(&mut source);
+    result.unwrap();
+    assert_eq!(batches, golden());
+}

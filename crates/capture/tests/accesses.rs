@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{Build, builds, compile, program, record};
 use pagewalk_trace::{Event, ThreadId};
 
-const BASE: u64 = 0x10_0000_0000;
+const BASE: u64 = 0x8_0000_0000;
 const PART: u64 = 65_536;
 
 fn sizes_of(build: Build) -> common::Stream {

@@ -13,7 +13,7 @@ use common::{Build, Stream, builds, compile, install, program, record, refuse};
 use pagewalk_capture::{Outcome, Program};
 use pagewalk_trace::{Batch, Event, ProcessId, Source};
 
-const BASE: u64 = 0x10_0000_0000;
+const BASE: u64 = 0x8_0000_0000;
 
 fn run(build: Build, mode: &str) -> (Stream, Outcome) {
     record(program(&compile("processes", build), &[mode], build.frontend()))

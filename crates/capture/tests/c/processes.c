@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BASE 0x1000000000ull
+#define BASE 0x800000000ull
 
 static void map(void)
 {

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BASE 0x1000000000ull
+#define BASE 0x800000000ull
 #define MIB (1ull << 20)
 #define TICKS (BASE - MIB)
 

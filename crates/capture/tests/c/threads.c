@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#define BASE 0x1000000000ull
+#define BASE 0x800000000ull
 
 static void *work(void *argument)
 {

@@ -1,0 +1,157 @@
+//! Two engines that share no code must see the same program: whole-run TLB misses of the Valgrind tool against the
+//! call-out runtime, and instructions against a single-stepped run and against callgrind.
+
+mod common;
+
+use std::ops::ControlFlow;
+use std::process::Command;
+
+use common::{Build, builds, compile, is_installed, program};
+use pagewalk_trace::{Access, Batch, Source};
+
+/// A naive LRU TLB of 4 KiB pages: a list per set, most recent first.
+struct Lru {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+    last: u64,
+    misses: u64,
+}
+
+impl Lru {
+    fn new(sets: usize, ways: usize) -> Self {
+        Self { sets: vec![Vec::with_capacity(ways + 1); sets], ways, last: u64::MAX, misses: 0 }
+    }
+
+    fn touch(&mut self, page: u64) {
+        if page == self.last {
+            return; // a hit on the most recent entry changes nothing
+        }
+        self.last = page;
+        let index = page as usize % self.sets.len();
+        let set = &mut self.sets[index];
+        if let Some(place) = set.iter().position(|&p| p == page) {
+            set[..=place].rotate_right(1);
+            return;
+        }
+        self.misses += 1;
+        set.insert(0, page);
+        set.truncate(self.ways);
+    }
+
+    /// An access that crosses a page boundary touches two pages.
+    fn access(&mut self, access: Access) {
+        let (first, last) = (access.addr().0, access.addr().0 + access.bytes() - 1);
+        self.touch(first >> 12);
+        if last >> 12 != first >> 12 {
+            self.touch(last >> 12);
+        }
+    }
+}
+
+struct Seen {
+    accesses: u64,
+    instructions: u64,
+    associative: u64,
+    full: u64,
+}
+
+/// Accesses, and misses of a 128-set 8-way TLB and of a fully associative one of 1,024 entries.
+fn observe(name: &str, args: &[&str], build: Build) -> Seen {
+    let mut observed = program(&compile(name, build), args, build.frontend());
+    let (mut associative, mut full) = (Lru::new(128, 8), Lru::new(1, 1_024));
+    observed
+        .run(&mut |batch: &mut Batch| {
+            for &access in &batch.accesses {
+                associative.access(access);
+                full.access(access);
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap_or_else(|e| panic!("{name}, {build:?}: {e}"));
+    let outcome = observed.outcome().expect("an outcome");
+    assert!(outcome.status.success(), "{name}, {build:?}: {:?}", outcome.status);
+    Seen {
+        accesses: outcome.accesses,
+        instructions: outcome.instructions,
+        associative: associative.misses,
+        full: full.misses,
+    }
+}
+
+/// How far `a` is from `b`, as a fraction of `b`.
+fn distance(a: u64, b: u64) -> f64 {
+    a.abs_diff(b) as f64 / b as f64
+}
+
+/// Programs with their arguments; whether both engines give them the same heap layout, which the fully associative
+/// comparison needs; the last one has irregular addressing out of several registers.
+const PROGRAMS: [(&str, &[&str], bool); 4] = [
+    ("gups", &["64", "1"], true),
+    ("btree", &["200", "300"], false),
+    ("bfs", &["17", "16", "2"], true),
+    ("match", &["1000", "1000"], true),
+];
+
+#[test]
+fn whole_run_misses_agree() {
+    for (name, args, same_layout) in PROGRAMS {
+        let reference = observe(name, args, Build::Plain);
+        for build in builds().into_iter().filter(|&build| build != Build::Plain) {
+            let seen = observe(name, args, build);
+            println!(
+                "{name}, {build:?}: accesses {} / {}, 128x8 {} / {}, full {} / {}",
+                seen.accesses, reference.accesses, seen.associative, reference.associative, seen.full, reference.full
+            );
+            let close = distance(seen.associative, reference.associative);
+            assert!(close <= 0.02, "{name}, {build:?}: 128x8 misses are {:.3} % apart", 100.0 * close);
+            let close = distance(seen.full, reference.full);
+            let limit = if same_layout { 0.001 } else { 0.02 };
+            assert!(close <= limit, "{name}, {build:?}: fully associative misses are {:.3} % apart", 100.0 * close);
+        }
+    }
+}
+
+#[test]
+fn instructions_agree_with_a_single_stepped_run() {
+    let target = compile("btree", Build::Static);
+    let output = Command::new(compile("singlestep", Build::Plain)).arg(&target).args(["4", "4"]).output().expect("run");
+    if !output.status.success() {
+        return println!("skipped: ptrace is not allowed here ({})", output.status);
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let steps: u64 = text.trim().strip_prefix("steps ").and_then(|n| n.parse().ok()).expect("a count");
+    let ours = observe("btree", &["4", "4"], Build::Static).instructions;
+    println!("instructions: {ours}, single-stepped {steps}");
+    assert!(steps > 300_000);
+    assert!(distance(ours, steps) <= 0.01, "{ours} instructions, single-stepped {steps}");
+}
+
+#[test]
+fn instructions_agree_with_callgrind_with_several_threads_too() {
+    if !is_installed("valgrind") {
+        return;
+    }
+    for (name, args) in [("bfs", &["15", "16", "2"][..]), ("threads", &[])] {
+        let output = Command::new("valgrind")
+            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+            .arg(compile(name, Build::Plain))
+            .args(args)
+            .output()
+            .expect("valgrind");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let collected = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, n)| n.trim().parse());
+        let theirs: u64 = collected.and_then(Result::ok).unwrap_or_else(|| panic!("no count in {text}"));
+        let ours = observe(name, args, Build::Plain).instructions;
+        println!("{name}: {ours} instructions, callgrind {theirs}");
+        assert!(distance(ours, theirs) <= 0.01, "{name}: {ours} instructions, callgrind {theirs}");
+    }
+}
+
+#[test]
+fn every_engine_counts_the_same_twice() {
+    for build in builds() {
+        let (first, second) = (observe("bfs", &["12"], build), observe("bfs", &["12"], build));
+        assert_eq!(first.accesses, second.accesses, "{build:?}");
+        assert_eq!((first.full, first.associative), (second.full, second.associative), "{build:?}");
+    }
+}

@@ -10,8 +10,9 @@
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
 //! that a C program under Linux would see, synthetic and deterministic. Each program verifies
-//! its own answer. Instruction counts are estimates: instructions per basic operation of the same kernel in C,
-//! measured as the comment beside each constant says.
+//! its own answer. Instruction counts are estimates: each basic operation (an edge looked at, a key compared) adds a constant,
+//! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
+//! x86-64 and glibc 2.36.
 
 mod btree;
 mod catalog;

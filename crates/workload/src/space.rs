@@ -33,6 +33,12 @@ const MMAP_THRESHOLD: u64 = 128 << 10;
 const TOP_PAD: u64 = 128 << 10;
 /// The per-thread cache, the heap's first chunk.
 const CACHE_CHUNK_BYTES: u64 = 0x290;
+/// Instructions of a malloc that cuts from the top chunk, of one that the per-thread cache serves, of a free into
+/// that cache, and of a malloc or free by a mapping without the kernel's part (assumed).
+const CUT_INSTRUCTIONS: u64 = 150;
+const REUSE_INSTRUCTIONS: u64 = 25;
+const FREE_INSTRUCTIONS: u64 = 25;
+const MAP_INSTRUCTIONS: u64 = 200;
 /// Size classes of the per-thread cache: chunks of 32, 48, ... 1040 bytes.
 const CACHE_BINS: u64 = 64;
 
@@ -96,6 +102,7 @@ impl AddressSpace {
     /// `malloc(bytes)`: a mapping of its own from 128 KiB on, a chunk of the heap below.
     pub(crate) fn malloc(&mut self, bytes: u64, out: &mut Emitter<'_>) -> Result<VirtAddr, Stop> {
         if bytes >= MMAP_THRESHOLD {
+            out.work(MAP_INSTRUCTIONS);
             let range = self.map(mapping_bytes(bytes), out);
             out.store(range.start.add(8), 8)?;
             return Ok(range.start.add(16));
@@ -115,6 +122,7 @@ impl AddressSpace {
     pub(crate) fn free(&mut self, payload: VirtAddr, bytes: u64, out: &mut Emitter<'_>) -> Result<(), Stop> {
         out.load(VirtAddr(payload.0 - 8), 8)?;
         if bytes >= MMAP_THRESHOLD {
+            out.work(MAP_INSTRUCTIONS);
             self.unmap(VirtRange::sized(VirtAddr(payload.0 - 16), mapping_bytes(bytes)), out);
             return Ok(());
         }
@@ -123,6 +131,7 @@ impl AddressSpace {
             self.free.resize_with(class + 1, Vec::new);
         }
         self.free[class].push(payload);
+        out.work(FREE_INSTRUCTIONS);
         // The links of the free list lie in the freed chunk itself.
         out.load(cache_entry(class), 8)?;
         out.store(payload, 8)?;
@@ -131,6 +140,7 @@ impl AddressSpace {
     }
 
     fn reuse(&mut self, payload: VirtAddr, class: usize, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        out.work(REUSE_INSTRUCTIONS);
         out.load(cache_entry(class), 8)?;
         out.load(payload, 8)?;
         out.store(cache_entry(class), 8)?;
@@ -147,6 +157,7 @@ impl AddressSpace {
         if self.top + chunk + 32 > self.heap.end.0 {
             self.grow_heap(chunk, out);
         }
+        out.work(CUT_INSTRUCTIONS);
         let header = VirtAddr(self.top + 8);
         self.top += chunk;
         out.store(header, 8)?;

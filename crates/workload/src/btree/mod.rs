@@ -56,7 +56,7 @@ pub(crate) const ENTRY: Entry = Entry {
 /// The original's seed.
 const SEED: u32 = 0xcafe_babe;
 /// Instructions per look-up iteration beside the finds: the generator and two divisions.
-const LOOKUP_INSTRUCTIONS: u64 = 60;
+const LOOKUP_INSTRUCTIONS: u64 = 32;
 
 struct BTree {
     elements: u32,

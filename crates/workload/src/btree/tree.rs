@@ -58,15 +58,15 @@ pub(crate) const fn pointer_slot(i: u32) -> Field {
 }
 
 /// Instructions per node on the way down, beside those per key.
-const NODE_INSTRUCTIONS: u64 = 9;
+const NODE_INSTRUCTIONS: u64 = 7;
 /// Instructions per key compared.
-const KEY_INSTRUCTIONS: u64 = 4;
+const KEY_INSTRUCTIONS: u64 = 6;
 /// Instructions per call of find or insert, beside those per node and key.
-const CALL_INSTRUCTIONS: u64 = 14;
-/// Instructions per slot copied: a key and a pointer.
-const COPY_INSTRUCTIONS: u64 = 9;
-/// Instructions of a malloc or free that the per-thread cache or the top chunk serves.
-const MALLOC_INSTRUCTIONS: u64 = 25;
+const CALL_INSTRUCTIONS: u64 = 8;
+/// Instructions per key or pointer copied.
+const COPY_INSTRUCTIONS: u64 = 6;
+/// Instructions of putting a key into a leaf, beside finding the place and moving those behind it.
+const PUT_INSTRUCTIONS: u64 = 20;
 
 /// The tree.
 pub(crate) struct Tree {
@@ -96,10 +96,10 @@ impl Tree {
             let element = self.pointer(present, RECORD_ELEMENT, out)?;
             return self.set(element, ELEMENT_VALUE, value, out);
         }
-        let element = self.malloc(ELEMENT_BYTES, out)?;
+        let element = self.memory.malloc(ELEMENT_BYTES, out)?;
         self.set(element, ELEMENT_KEY, key, out)?;
         self.set(element, ELEMENT_VALUE, value, out)?;
-        let record = self.malloc(RECORD_BYTES, out)?;
+        let record = self.memory.malloc(RECORD_BYTES, out)?;
         self.set(record, RECORD_ELEMENT, element.0, out)?;
 
         if self.root == Pointer::NULL {
@@ -183,6 +183,7 @@ impl Tree {
         record: Pointer,
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
+        out.work(PUT_INSTRUCTIONS);
         let keys = self.pointer(leaf, KEYS, out)?;
         let records = self.pointer(leaf, POINTERS, out)?;
         for i in (at..count).rev() {
@@ -338,10 +339,10 @@ impl Tree {
     }
 
     fn new_node(&mut self, leaf: bool, out: &mut Emitter<'_>) -> Result<Pointer, Stop> {
-        let node = self.malloc(NODE_BYTES, out)?;
-        let keys = self.malloc(KEYS_BYTES, out)?;
+        let node = self.memory.malloc(NODE_BYTES, out)?;
+        let keys = self.memory.malloc(KEYS_BYTES, out)?;
         self.set(node, KEYS, keys.0, out)?;
-        let pointers = self.malloc(POINTERS_BYTES, out)?;
+        let pointers = self.memory.malloc(POINTERS_BYTES, out)?;
         self.set(node, POINTERS, pointers.0, out)?;
         self.set(node, IS_LEAF, u32::from(leaf), out)?;
         self.set(node, KEY_COUNT, 0, out)?;
@@ -353,8 +354,8 @@ impl Tree {
 
     /// Blocks to lay out the keys and pointers of a split in.
     fn spare(&mut self, keys: u32, pointers: u32, out: &mut Emitter<'_>) -> Result<Blocks, Stop> {
-        let pointers = self.malloc(u64::from(pointers) * 8, out)?;
-        Ok(Blocks { keys: self.malloc(u64::from(keys) * 4, out)?, pointers })
+        let pointers = self.memory.malloc(u64::from(pointers) * 8, out)?;
+        Ok(Blocks { keys: self.memory.malloc(u64::from(keys) * 4, out)?, pointers })
     }
 
     fn release(
@@ -364,7 +365,6 @@ impl Tree {
         pointers: u32,
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
-        out.work(2 * MALLOC_INSTRUCTIONS);
         self.memory.free(spare.pointers, u64::from(pointers) * 8, out)?;
         self.memory.free(spare.keys, u64::from(keys) * 4, out)
     }
@@ -378,11 +378,6 @@ impl Tree {
         (from..to).try_for_each(|i| self.set(pointers, pointer_slot(i), Pointer::NULL.0, out))
     }
 
-    fn malloc(&mut self, bytes: u64, out: &mut Emitter<'_>) -> Result<Pointer, Stop> {
-        out.work(MALLOC_INSTRUCTIONS);
-        self.memory.malloc(bytes, out)
-    }
-
     fn copy(
         &mut self,
         from: Pointer,
@@ -391,7 +386,7 @@ impl Tree {
         target: Field,
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
-        out.work(COPY_INSTRUCTIONS / 2);
+        out.work(COPY_INSTRUCTIONS);
         let value = self.get(from, source, out)?;
         self.set(to, target, value, out)
     }

@@ -12,7 +12,7 @@ const CLEAR_INSTRUCTIONS: u64 = 4;
 /// Instructions per vertex taken from the queue.
 const DEQUEUE_INSTRUCTIONS: u64 = 4;
 /// Instructions per vertex discovered, beyond those of looking at it.
-const DISCOVER_INSTRUCTIONS: u64 = 4;
+const DISCOVER_INSTRUCTIONS: u64 = 3;
 
 /// How many vertices at a time are brought into the host's caches before their neighbours are looked at.
 const AHEAD: usize = 8;

@@ -9,16 +9,18 @@ use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
 use crate::traced::Traced;
 
-/// Instructions per vertex of clearing the rows and of the prefix sum together.
-const VERTEX_INSTRUCTIONS: u64 = 10;
+/// Instructions per vertex of clearing the rows.
+const CLEAR_INSTRUCTIONS: u64 = 4;
+/// Instructions per vertex of the prefix sum.
+const SUM_INSTRUCTIONS: u64 = 8;
 /// Instructions per edge of counting degrees.
-const COUNT_INSTRUCTIONS: u64 = 10;
+const COUNT_INSTRUCTIONS: u64 = 11;
 /// Instructions per edge of filling the rows.
-const FILL_INSTRUCTIONS: u64 = 14;
+const FILL_INSTRUCTIONS: u64 = 20;
 /// Instructions per row of a search.
 const ROW_INSTRUCTIONS: u64 = 8;
 /// Instructions per neighbour of a search.
-const NEIGHBOUR_INSTRUCTIONS: u64 = 6;
+const NEIGHBOUR_INSTRUCTIONS: u64 = 7;
 
 /// The graph as rows.
 pub(crate) struct Csr {
@@ -36,7 +38,7 @@ impl Csr {
     ) -> Result<Self, Stop> {
         let mut rows = Traced::<[u32; 2], 16>::new(vertices, [0; 2], space, out)?;
         for v in 0..vertices {
-            out.work(VERTEX_INSTRUCTIONS / 2);
+            out.work(CLEAR_INSTRUCTIONS);
             rows.store_part(v, 8, 8, out)?;
         }
         count_degrees(edges, &mut rows, out)?;
@@ -71,7 +73,7 @@ fn count_degrees(
 fn sum_up(rows: &mut Traced<[u32; 2], 16>, out: &mut Emitter<'_>) -> Result<u32, Stop> {
     let mut sum = 0;
     for v in 0..rows.len() {
-        out.work(VERTEX_INSTRUCTIONS / 2);
+        out.work(SUM_INSTRUCTIONS);
         let [_, degree] = rows.load_part(v, 8, 8, out)?;
         rows.store_part(v, 0, 8, out)?;
         *rows.store_part(v, 8, 8, out)? = [sum, sum];

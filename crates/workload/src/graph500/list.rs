@@ -21,9 +21,9 @@ const HEAD_INSTRUCTIONS: u64 = 4;
 /// Instructions per edge of linking.
 const LINK_INSTRUCTIONS: u64 = 16;
 /// Instructions per list of a search.
-const LIST_INSTRUCTIONS: u64 = 6;
+const LIST_INSTRUCTIONS: u64 = 3;
 /// Instructions per element of a list in a search.
-const NEIGHBOUR_INSTRUCTIONS: u64 = 10;
+const NEIGHBOUR_INSTRUCTIONS: u64 = 14;
 
 /// The graph as lists.
 pub(crate) struct EdgeLists<'e> {

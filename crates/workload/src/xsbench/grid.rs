@@ -15,11 +15,11 @@ use crate::traced::Traced;
 pub(crate) type NuclidePoint = [f64; 6];
 
 /// Instructions per nuclide grid point drawn.
-const DRAW_INSTRUCTIONS: u64 = 60;
+const DRAW_INSTRUCTIONS: u64 = 150;
 /// Instructions per point copied into the unionised grid.
-const UNION_INSTRUCTIONS: u64 = 8;
+const UNION_INSTRUCTIONS: u64 = 6;
 /// Instructions per entry of an index row.
-const INDEX_INSTRUCTIONS: u64 = 9;
+const INDEX_INSTRUCTIONS: u64 = 8;
 
 /// All grids.
 pub(crate) struct Grids {

@@ -41,10 +41,10 @@ impl TraceSource for PwtSource {
 
 fn detect(path: &Path) -> Result<Format, TraceError> {
     let name = path.display().to_string();
+    let unpacked = compression::open(path)?;
     if is_archive(path)? {
         return Ok(Format::Drmemtrace);
     }
-    let unpacked = compression::open(path)?;
     let mut start = Vec::new();
     // A damaged rest is found when the file is read; here its start is enough.
     let result = unpacked.reader.take(START_BYTES).read_to_end(&mut start);

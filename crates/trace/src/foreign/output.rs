@@ -19,8 +19,8 @@ const KERNEL_START: u64 = 0xffff_0000_0000_0000;
 pub(super) struct Output<'a> {
     sink: &'a mut dyn Sink,
     batch: Batch,
-    /// Which mark of the batch counts the instructions now.
-    count_mark: usize,
+    /// Which mark of the batch counts the instructions now; none after a switch until something comes.
+    count_mark: Option<usize>,
     /// Whether something came since that mark.
     counted: bool,
     stopped: bool,
@@ -31,20 +31,27 @@ impl<'a> Output<'a> {
     pub(super) fn new(sink: &'a mut dyn Sink) -> Self {
         let skipped = Skipped::default();
         let mut output =
-            Self { sink, batch: Batch::new(), count_mark: 0, counted: false, stopped: false, skipped };
+            Self { sink, batch: Batch::new(), count_mark: None, counted: false, stopped: false, skipped };
         output.begin();
         output
     }
 
     fn begin(&mut self) {
         self.batch.clear();
-        self.begin_count();
+        self.count_mark = None;
+        self.counted = false;
+        self.count(0);
     }
 
-    fn begin_count(&mut self) {
-        self.count_mark = self.batch.marks.len();
-        self.counted = false;
-        self.batch.mark(Event::Instructions(0));
+    /// Adds to the current count; begins one if there is none.
+    fn count(&mut self, instructions: u64) {
+        let mark = *self.count_mark.get_or_insert_with(|| {
+            self.batch.mark(Event::Instructions(0));
+            self.batch.marks.len() - 1
+        });
+        if let Mark { event: Event::Instructions(sum), .. } = &mut self.batch.marks[mark] {
+            *sum += instructions;
+        }
     }
 
     /// Hands on what there is.
@@ -72,11 +79,8 @@ impl<'a> Output<'a> {
         if self.batch.is_full() || self.batch.marks.len() >= Batch::FULL {
             self.flush();
         }
-        if let Some(Mark { event: Event::Instructions(sum), .. }) = self.batch.marks.get_mut(self.count_mark)
-        {
-            *sum += count;
-            self.counted = true;
-        }
+        self.count(count);
+        self.counted = true;
     }
 
     /// A change of process or thread, and the like: what follows has its own instruction count.
@@ -85,8 +89,8 @@ impl<'a> Output<'a> {
             self.flush();
         }
         self.batch.mark(event);
-        if self.counted {
-            self.begin_count();
+        if std::mem::take(&mut self.counted) {
+            self.count_mark = None;
         }
     }
 
@@ -138,6 +142,7 @@ impl<'a> Output<'a> {
         // A 1-byte load at address 0 would be the record that means "no access"; nothing maps page 0, so it
         // stands for a failed access and is left out.
         if access.is_some() {
+            self.count(0);
             self.counted = true;
             self.batch.push(access);
         }

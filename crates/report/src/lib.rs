@@ -1,1 +1,25 @@
-//! pagewalk-report
+//! What people see of a run: the JSON document, the terminal table, the HTML page, the progress bar; and the
+//! tables that set published numbers beside ours.
+//!
+//! Everything but [`RunProgress`] and [`write_atomically`] is pure: equal values in, equal text out.
+
+mod atomic;
+mod document;
+mod headline;
+mod measure;
+mod papers;
+mod progress;
+mod span;
+mod table;
+mod text;
+mod units;
+
+#[cfg(test)]
+mod samples;
+
+pub use atomic::write_atomically;
+pub use document::{Document, DocumentError, MachineNote, Manifest, SCHEMA, SourceNote};
+pub use headline::headline;
+pub use papers::{PaperDocument, PaperRow, Verdict, paper_table};
+pub use progress::RunProgress;
+pub use table::{Style, comparison};

@@ -1,0 +1,172 @@
+//! The JSON document of a run.
+
+use pagewalk_sim::metrics::RunResult;
+use pagewalk_trace::SourceInfo;
+use serde::{Deserialize, Serialize};
+
+/// The version of the document's shape. Added keys do not change it.
+pub const SCHEMA: u32 = 1;
+
+/// `{"schema": 1, "manifest": {...}, "runs": [...]}`: everything a run measured, and where it came from.
+///
+/// Equal documents give equal bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// How the numbers came about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Manifest>,
+    /// One result a machine, the baseline of comparisons first.
+    pub runs: Vec<RunResult>,
+}
+
+/// What is needed to get the same numbers again. No wall-clock time, no host name, no path that the user did not
+/// give: the same inputs make the same manifest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Pagewalk's version.
+    pub pagewalk: String,
+    /// The command as given, `pagewalk` first, without arguments that cannot change a number (output folder,
+    /// format, worker threads).
+    pub command: Vec<String>,
+    /// `counts` or `timed`.
+    pub detail: String,
+    /// The seed of every generator.
+    pub seed: u64,
+    /// The most accesses that were to be taken, if bounded.
+    pub limit: Option<u64>,
+    /// Whether that bound ended the run before the source did.
+    pub limited: bool,
+    /// What ran.
+    pub source: SourceNote,
+    /// What it ran on, in the order of the runs.
+    pub machines: Vec<MachineNote>,
+}
+
+/// The source of the events.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SourceNote {
+    /// Its name: `gups --table 64MiB`, `sort words.txt`.
+    pub name: String,
+    /// Whether it announced its mappings.
+    pub announces_mappings: bool,
+    /// Whether it counted instructions.
+    pub counts_instructions: bool,
+}
+
+/// A machine of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineNote {
+    /// Its name.
+    pub name: String,
+    /// Its description, one line.
+    pub description: String,
+    /// Its resolved machine file, defaults included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<String>,
+}
+
+/// Why a text is no document of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// No JSON, or not of this shape. The text names line and column.
+    #[error("not a pagewalk document: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// A shape of another version.
+    #[error("the document has schema {0}; this version of pagewalk reads schema {SCHEMA}")]
+    Schema(u32),
+}
+
+impl Document {
+    /// A document of `runs`.
+    pub fn new(runs: Vec<RunResult>, manifest: Option<Manifest>) -> Self {
+        Self { schema: SCHEMA, manifest, runs }
+    }
+
+    /// As JSON, indented, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        to_json(self)
+    }
+
+    /// Reads a document back.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no JSON, has another shape, or another schema.
+    pub fn from_json(text: &str) -> Result<Self, DocumentError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u32,
+        }
+        let Head { schema } = serde_json::from_str(text)?;
+        if schema != SCHEMA {
+            return Err(DocumentError::Schema(schema));
+        }
+        Ok(serde_json::from_str(text)?)
+    }
+}
+
+impl From<&SourceInfo> for SourceNote {
+    fn from(info: &SourceInfo) -> Self {
+        Self {
+            name: info.name.clone(),
+            announces_mappings: info.announces_mappings,
+            counts_instructions: info.counts_instructions,
+        }
+    }
+}
+
+/// Any of our documents as indented JSON with a newline at the end.
+pub(crate) fn to_json(document: &impl Serialize) -> String {
+    // Our documents have string keys only and no failing serializer.
+    let mut text = serde_json::to_string_pretty(document).expect("a document is always representable");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn the_document_has_the_promised_shape() {
+        let mut document = Document::new(samples::pair(), None);
+        for run in &mut document.runs {
+            run.metrics.truncate(2);
+        }
+        insta::assert_snapshot!(document.to_json());
+    }
+
+    #[test]
+    fn the_manifest_comes_between_schema_and_runs() {
+        insta::assert_snapshot!(Document::new(vec![], Some(samples::manifest())).to_json());
+    }
+
+    #[test]
+    fn a_document_read_back_is_the_same_to_the_last_digit() {
+        let document = Document::new(samples::many(12), Some(samples::manifest()));
+        let text = document.to_json();
+        let read = Document::from_json(&text).unwrap();
+        assert_eq!(read, document);
+        assert_eq!(read.to_json(), text);
+    }
+
+    #[test]
+    fn foreign_texts_are_refused_with_a_reason() {
+        let error = |text| Document::from_json(text).unwrap_err().to_string();
+        assert!(error("{").contains("line 1 column 1"));
+        assert!(error("{\"schema\": 1}").contains("missing field `runs`"));
+        assert_eq!(
+            error("{\"schema\": 2, \"rows\": 7}"),
+            "the document has schema 2; this version of pagewalk reads schema 1"
+        );
+    }
+
+    #[test]
+    fn an_undefined_ratio_is_null() {
+        let text = Document::new(vec![samples::without_instructions("a")], None).to_json();
+        assert!(text.contains("\"value\": null"), "{text}");
+    }
+}

@@ -6,6 +6,7 @@
 mod atomic;
 mod document;
 mod headline;
+mod html;
 mod measure;
 mod papers;
 mod progress;
@@ -20,6 +21,7 @@ mod samples;
 pub use atomic::write_atomically;
 pub use document::{Document, DocumentError, MachineNote, Manifest, SCHEMA, SourceNote};
 pub use headline::headline;
+pub use html::page;
 pub use papers::{PaperDocument, PaperRow, Verdict, paper_table};
 pub use progress::RunProgress;
 pub use table::{Style, comparison};

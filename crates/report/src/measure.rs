@@ -91,6 +91,25 @@ pub(crate) fn measures(spans: &[Span<'_>]) -> Vec<Measure> {
     rows.rows
 }
 
+/// The few that machines are chosen by.
+pub(crate) fn glance(spans: &[Span<'_>]) -> Vec<Measure> {
+    let mut rows = Rows { spans, rows: Vec::new() };
+    let base = Base::of(spans.iter().copied());
+    let per = |what: &str| format!("{what} / 1000 {}", base.name());
+    rows.row("", "time", Quantity::Time, Better::Less, |span| span.read("time", "elapsed", "ps"));
+    rows.row("", &per("L1 TLB misses"), Quantity::Ratio, Better::Less, |span| tlb_rate(span, 1, base));
+    rows.row("", &per("page walks"), Quantity::Ratio, Better::Less, |span| base.rate(span, walks(span)));
+    rows.row("", "references per walk", Quantity::Ratio, Better::Less, references_per_walk);
+    rows.row("", "page faults", Quantity::Count, Better::Less, faults);
+    rows.row("", "page table", Quantity::Bytes, Better::Less, |span| {
+        span.read("table", "bytes-peak", "bytes")
+    });
+    rows.row("", "resident memory", Quantity::Bytes, Better::Less, |span| {
+        span.read("frames", "resident-peak", "bytes")
+    });
+    rows.rows
+}
+
 /// The few of [`measures`] that tell phases apart.
 pub(crate) fn phase_measures(spans: &[Span<'_>]) -> Vec<Measure> {
     let mut rows = Rows { spans, rows: Vec::new() };

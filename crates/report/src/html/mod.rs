@@ -1,0 +1,151 @@
+//! The report: one HTML page that needs no network, no script and no other file.
+//!
+//! Values become words and coordinates here; the template only places them, and escapes every one.
+
+mod cards;
+mod chart;
+mod tables;
+
+use minijinja::{Environment, context};
+use serde::Serialize;
+
+use self::cards::{Card, Machines, Multiples, cards, multiples};
+use self::tables::{Glance, Numbers, at_a_glance, numbers};
+use crate::document::{Document, Manifest};
+use crate::headline::headline_of;
+use crate::measure::{Base, program_measures};
+use crate::span::{Reading, Span, by_source, phases, spans};
+use crate::text::visible;
+
+/// The report of `document`, ready to be written to a file.
+pub fn page(document: &Document) -> String {
+    let groups: Vec<Group> =
+        by_source(&document.runs).into_iter().map(|(source, runs)| group(document, source, &runs)).collect();
+    let mut environment = Environment::new();
+    // The template is part of this crate, and every test renders it.
+    environment.add_template("page.html", include_str!("page.html")).expect("the template parses");
+    let template = environment.get_template("page.html").expect("it was just added");
+    template
+        .render(context! {
+            style => include_str!("style.css"),
+            groups,
+            manifest => document.manifest.as_ref().map(Provenance::of),
+        })
+        .expect("the template only uses what it is given")
+}
+
+/// The runs of one source.
+#[derive(Serialize)]
+struct Group {
+    source: String,
+    headline: String,
+    facts: Vec<String>,
+    machines: Vec<String>,
+    glance: Glance,
+    cards: Vec<Card>,
+    multiples: Vec<Multiples>,
+    numbers: Vec<Numbers>,
+    timed: bool,
+}
+
+fn group(document: &Document, source: &str, runs: &[&pagewalk_sim::metrics::RunResult]) -> Group {
+    let names: Vec<String> = runs.iter().map(|run| visible(&run.machine)).collect();
+    let cut: Vec<Vec<Span<'_>>> = runs.iter().map(|run| spans(run)).collect();
+    let whole: Vec<Span<'_>> = cut.iter().map(|spans| spans[0]).collect();
+    let base = Base::of(whole.iter().copied());
+    let phases = phases(&cut);
+    let describe = |at: usize| {
+        let notes = document.manifest.as_ref().map_or(&[][..], |manifest| &manifest.machines);
+        let note = notes.iter().find(|note| note.name == runs[at].machine);
+        note.map_or(String::new(), |note| visible(&note.description))
+    };
+    let mut all = vec![numbers("The whole run".into(), &whole)];
+    for (name, spans) in &phases {
+        let empty = Span { phase: None, metrics: &[] };
+        let spans: Vec<Span<'_>> = spans.iter().map(|span| span.unwrap_or(empty)).collect();
+        all.push(numbers(format!("Phase {}", visible(name)), &spans));
+    }
+    Group {
+        source: visible(source),
+        headline: headline_of(source, runs),
+        facts: facts(&whole),
+        glance: at_a_glance(&names, &describe, &whole),
+        multiples: multiples(&names, &phases, base),
+        timed: whole.iter().any(|span| span.read("time", "elapsed", "ps") != Reading::Absent),
+        cards: cards(&Machines { names: names.clone(), spans: whole, base }),
+        machines: names,
+        numbers: all,
+    }
+}
+
+/// What the program did, where all machines agree on it.
+fn facts(spans: &[Span<'_>]) -> Vec<String> {
+    let rows = program_measures(spans);
+    rows.iter()
+        .filter(|row| row.is_shared())
+        .filter_map(|row| Some(format!("{} {}", row.quantity.write(row.readings[0].value()?), row.label)))
+        .collect()
+}
+
+/// A manifest, in words.
+#[derive(Serialize)]
+struct Provenance {
+    rows: Vec<(&'static str, String)>,
+    machines: Vec<(String, String)>,
+}
+
+impl Provenance {
+    fn of(manifest: &Manifest) -> Self {
+        let arguments: Vec<String> =
+            manifest.command.iter().map(|argument| quoted(&visible(argument))).collect();
+        let limit = match (manifest.limit, manifest.limited) {
+            (None, _) => "none: the source ran to its end".into(),
+            (Some(limit), true) => format!("{} accesses; it ended the run", crate::units::grouped(limit)),
+            (Some(limit), false) => {
+                format!("{} accesses; the source ended before", crate::units::grouped(limit))
+            }
+        };
+        let source = &manifest.source;
+        let yes = |is: bool, yes: &str, no: &str| if is { yes.to_owned() } else { no.to_owned() };
+        let known = [
+            yes(source.counts_instructions, "counts instructions", "does not count instructions"),
+            yes(
+                source.announces_mappings,
+                "announces its mappings",
+                "does not announce its mappings: a page is mapped when it is first touched",
+            ),
+        ];
+        Self {
+            rows: vec![
+                ("Pagewalk", visible(&manifest.pagewalk)),
+                ("Command", arguments.join(" ")),
+                ("Detail", visible(&manifest.detail)),
+                ("Seed", manifest.seed.to_string()),
+                ("Limit", limit),
+                ("Source", format!("{}; {}", visible(&source.name), known.join(", "))),
+            ],
+            machines: manifest
+                .machines
+                .iter()
+                .filter_map(|machine| Some((visible(&machine.name), lines(machine.resolved.as_ref()?))))
+                .collect(),
+        }
+    }
+}
+
+/// [`visible`], line by line.
+fn lines(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// An argument as a shell would need it.
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !argument.is_empty() && argument.chars().all(plain) {
+        return argument.to_owned();
+    }
+    format!("'{}'", argument.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests;

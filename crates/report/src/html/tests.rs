@@ -1,0 +1,141 @@
+use roxmltree::{Document as Xml, ParsingOptions};
+
+use super::*;
+use crate::samples;
+
+/// The page, parsed as XML: every tag is closed, every attribute quoted, every special character escaped.
+fn checked(document: &Document) -> String {
+    let text = page(document);
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+    let xml = Xml::parse_with_options(&text, options).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut ids: Vec<&str> = xml.descendants().filter_map(|node| node.attribute("id")).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "every id is used once");
+    for svg in xml.descendants().filter(|node| node.has_tag_name("svg") && node.attribute("role").is_some()) {
+        for id in svg.attribute("aria-labelledby").unwrap().split(' ') {
+            let label =
+                svg.children().find(|node| node.attribute("id") == Some(id)).expect("a label in the plot");
+            assert!(!label.text().unwrap_or_default().is_empty());
+        }
+    }
+    for node in xml.descendants().filter(roxmltree::Node::is_element) {
+        let name = node.tag_name().name();
+        assert!(!["script", "link", "img", "iframe", "object", "use"].contains(&name), "{name}");
+        for attribute in node.attributes() {
+            assert!(!["src", "href", "srcset"].contains(&attribute.name()), "{attribute:?}");
+            assert!(!attribute.name().starts_with("on"), "{attribute:?}");
+            assert!(!["NaN", "inf"].iter().any(|bad| attribute.value().contains(bad)), "{attribute:?}");
+        }
+    }
+    let style = include_str!("style.css");
+    assert!(!style.contains("url(") && !style.contains("@import"));
+    text
+}
+
+fn plots(text: &str) -> usize {
+    text.matches("role=\"img\"").count()
+}
+
+#[test]
+fn two_machines_with_time_and_phases() {
+    let text = checked(&Document::new(samples::pair(), Some(samples::manifest())));
+    assert!(!text.contains("http"), "nothing on the page leads anywhere");
+    // Time, TLB, references, table, resident; two phases twice.
+    assert_eq!(plots(&text), 5 + 4);
+    // The style sheet is looked at with the eyes.
+    let (_, body) = text.split_once("</style>").unwrap();
+    insta::assert_snapshot!(body);
+}
+
+#[test]
+fn one_machine_is_no_comparison() {
+    let text = checked(&Document::new(vec![samples::counted("x86-64", 1.0)], None));
+    assert!(!text.contains("baseline</span>") && !text.contains("class=\"change"));
+    assert!(text.contains("1 memory system,") && text.contains("no manifest"));
+    assert_eq!(plots(&text), 4, "no time without a clock");
+}
+
+#[test]
+fn twelve_machines_are_all_there() {
+    let text = checked(&Document::new(samples::many(12), None));
+    for at in 0..12 {
+        assert!(text.contains(&format!(">machine-number-{at}")));
+    }
+}
+
+#[test]
+fn missing_stages_leave_their_charts_out() {
+    let runs = vec![samples::without_tlb("no-tlb"), samples::without_tlb("none-either")];
+    let text = checked(&Document::new(runs, None));
+    assert!(!text.contains("TLB misses per thousand"));
+    assert!(text.contains("What walks read"));
+    let runs = vec![samples::without_tlb("no-tlb"), samples::counted("x86-64", 1.0)];
+    let text = checked(&Document::new(runs, None));
+    assert!(text.contains("TLB misses per thousand") && text.contains(">none</text>"));
+    let text = checked(&Document::new(vec![samples::without_stages("bare")], None));
+    assert_eq!(plots(&text), 0);
+    checked(&Document::new(vec![], None));
+}
+
+#[test]
+fn zeros_and_uncounted_instructions_do_not_break_charts() {
+    let zero = samples::timed("zero", 0.0);
+    checked(&Document::new(vec![zero.clone(), zero], None));
+    let text = checked(&Document::new(vec![samples::without_instructions("a")], None));
+    assert!(text.contains("TLB misses per thousand accesses") && !text.contains("thousand instructions"));
+}
+
+#[test]
+fn hostile_names_are_only_text() {
+    let hostile = "</title><script>alert(1)</script>\"'&\u{0}\u{1b}[2J\u{202e}";
+    let mut runs = samples::pair();
+    for run in &mut runs {
+        run.machine = hostile.into();
+        run.source = hostile.into();
+        for row in &mut run.metrics {
+            if row.phase.is_some() {
+                row.phase = Some(hostile.into());
+            }
+            if row.metric == "dirty-updates" {
+                row.metric = hostile.into();
+                row.unit = hostile.into();
+            }
+            if row.stage == "kernel" {
+                row.stage = hostile.into();
+            }
+        }
+    }
+    let mut manifest = samples::manifest();
+    manifest.command = vec![hostile.into()];
+    manifest.source.name = hostile.into();
+    manifest.machines[0].name = hostile.into();
+    manifest.machines[0].description = hostile.into();
+    manifest.machines[0].resolved = Some(hostile.into());
+    let text = checked(&Document::new(runs, Some(manifest)));
+    assert!(!text.contains("<script") && text.contains("&lt;script"));
+    assert!(!text.contains(['\u{0}', '\u{1b}', '\u{202e}']));
+}
+
+#[test]
+fn two_sources_are_two_comparisons() {
+    let mut other = samples::counted("x86-64", 0.1);
+    other.source = "sort".into();
+    let text = checked(&Document::new(vec![samples::counted("x86-64", 1.0), other], None));
+    assert_eq!(text.matches("<h1>").count(), 2);
+}
+
+#[test]
+fn equal_documents_give_equal_pages() {
+    let document = Document::new(samples::many(3), Some(samples::manifest()));
+    assert_eq!(page(&document), page(&document.clone()));
+}
+
+#[test]
+fn arguments_are_quoted_as_a_shell_needs_them() {
+    assert_eq!(
+        ["--limit", "100M", "", "a b", "it's"].map(quoted),
+        ["--limit", "100M", "''", "'a b'", "'it'\\''s'"]
+    );
+}

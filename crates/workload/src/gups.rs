@@ -120,7 +120,11 @@ impl Gups {
             let round = left.min(STREAMS as u64);
             // The host waits for all words of a round together instead of one after the other.
             for &state in &streams.untraced()[..round as usize] {
-                std::hint::black_box(table.untraced()[step(state) as usize & (self.words - 1)]);
+                let e = step(state) as usize & (self.words - 1);
+                std::hint::black_box(table.untraced()[e]);
+                if PAIR {
+                    std::hint::black_box(table.untraced()[self.partner(e)]);
+                }
             }
             for j in 0..round as usize {
                 out.work(UPDATE_INSTRUCTIONS + if PAIR { PAIR_INSTRUCTIONS } else { 0 });
@@ -171,7 +175,7 @@ impl Program for Gups {
     }
 
     fn host_bytes(&self) -> u64 {
-        self.words as u64 * 8 + (1 << 20)
+        self.words as u64 * 8 + (4 << 20)
     }
 
     fn expected_accesses(&self) -> u64 {

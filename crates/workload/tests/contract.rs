@@ -34,7 +34,6 @@ struct Summary {
     phases: Vec<String>,
     /// Accesses and instructions.
     by_phase: Vec<(u64, u64)>,
-    uncounted: u64,
     mapped: Mapped,
     peak_bytes: u64,
     touched: BTreeSet<u64>,
@@ -126,8 +125,6 @@ impl Summary {
             }
         }
         assert_eq!(marks.next(), None, "marks out of order");
-        // A phase begins a batch; the batch's count, which comes before the phase's mark, is its own.
-        self.by_phase.last_mut().expect("no phase").1 += std::mem::take(&mut self.uncounted);
     }
 
     fn mark(&mut self, event: &Event) {
@@ -135,8 +132,7 @@ impl Summary {
         self.mapped.apply(event);
         self.peak_bytes = self.peak_bytes.max(self.mapped.bytes());
         match event {
-            // The first mark of a phase's first batch, before the phase's own mark.
-            Event::Instructions(count) => self.uncounted += count,
+            Event::Instructions(count) => self.by_phase.last_mut().expect("no phase").1 += count,
             Event::Phase(name) => {
                 self.phases.push(name.clone());
                 self.by_phase.push((0, 0));
@@ -319,12 +315,13 @@ fn a_workload_beyond_memory_is_refused_before_it_starts() {
 #[test]
 fn seed_zero_is_the_original_benchmark() {
     // HPC Challenge's first stream starts with x^0 = 1, so its first update is of word 2.
-    let mut updates = Vec::new();
+    let (mut in_updates, mut updates) = (false, Vec::new());
     workload("gups:table=1MiB,updates=1k", 0)
         .run(&mut |batch: &mut Batch| {
-            if batch.marks.iter().any(|m| m.event == Event::Phase("updates".into())) {
+            if in_updates && updates.is_empty() {
                 updates = batch.accesses.clone();
             }
+            in_updates |= batch.marks.iter().any(|m| m.event == Event::Phase("updates".into()));
             ControlFlow::Continue(())
         })
         .unwrap();

@@ -192,7 +192,7 @@ impl Program for Graph500 {
     fn host_bytes(&self) -> u64 {
         // Half of each traced array, the layout of the lists, and what verification knows of each vertex.
         let layout = if self.list { 16 * self.edges() + 4 * self.vertices() } else { 0 };
-        self.footprint_bytes() / 2 + layout + 13 * self.vertices() + (1 << 20)
+        self.footprint_bytes() / 2 + layout + 13 * self.vertices() + (4 << 20)
     }
 
     fn expected_accesses(&self) -> u64 {

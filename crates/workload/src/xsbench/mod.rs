@@ -133,7 +133,7 @@ impl Program for XsBench {
 
     fn host_bytes(&self) -> u64 {
         // The unionised grid is held in half its size, but sorting takes as much again.
-        self.footprint_bytes() + (1 << 20)
+        self.footprint_bytes() + (4 << 20)
     }
 
     fn expected_accesses(&self) -> u64 {

@@ -152,6 +152,8 @@ static uint64_t *new_buffer(void)
    return (uint64_t *)(((uintptr_t)memory + BUFFER_BYTES - 1) & ~(BUFFER_BYTES - 1));
 }
 
+static uint64_t *make_room(uint64_t *cursor);
+
 static uint64_t *thread_begin(void)
 {
    initialise();
@@ -171,17 +173,24 @@ static uint64_t *thread_begin(void)
    unlock_list();
    pthread_setspecific(key, &self);
    /* That may have been instrumented itself. */
-   return pw_cursor == buffer + PW_RECORDS_PER_MESSAGE ? pw_make_room(pw_cursor) : pw_cursor;
+   return pw_cursor == buffer + PW_RECORDS_PER_MESSAGE ? make_room(pw_cursor) : pw_cursor;
 }
 
-HIDDEN uint64_t *pw_make_room(uint64_t *cursor)
+static uint64_t *make_room(uint64_t *cursor)
 {
    if (cursor == NULL)
       return thread_begin();
    if (!self.base)
       return nowhere;
    send_records(&self, cursor);
-   return pw_cursor = self.base;
+   return self.base;
+}
+
+HIDDEN void pw_record_slowly(uint64_t *cursor, uint64_t record)
+{
+   cursor = make_room(cursor);
+   *cursor = record;
+   pw_cursor = cursor + 1;
 }
 
 HIDDEN void pw_flush(void)

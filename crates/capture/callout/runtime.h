@@ -26,8 +26,9 @@
 
 extern HIDDEN __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
 
-/* Makes room: sends a full buffer, makes the first one. Returns where the next record goes. */
-HIDDEN uint64_t *pw_make_room(uint64_t *cursor);
+/* Makes room - sends a full buffer, or makes the first one - and adds the record. A call at the very end of an entry
+ * point is a jump, so the fast path saves no registers. */
+HIDDEN void pw_record_slowly(uint64_t *cursor, uint64_t record);
 
 /* Sends what the thread has, so that a side record or the end of the program stays in order. */
 HIDDEN void pw_flush(void);
@@ -42,9 +43,12 @@ HIDDEN long pw_syscall(long number, long a, long b, long c, long d, long e, long
 static inline __attribute__((always_inline)) void pw_record(const volatile void *address, uint64_t tag)
 {
    uint64_t *cursor = pw_cursor;
-   if (UNLIKELY(((uintptr_t)cursor & (BUFFER_BYTES - 1)) == 0))
-      cursor = pw_make_room(cursor);
-   *cursor = (uint64_t)(uintptr_t)address | tag;
+   uint64_t record = (uint64_t)(uintptr_t)address | tag;
+   if (UNLIKELY(((uintptr_t)cursor & (BUFFER_BYTES - 1)) == 0)) {
+      pw_record_slowly(cursor, record);
+      return;
+   }
+   *cursor = record;
    pw_cursor = cursor + 1;
 }
 

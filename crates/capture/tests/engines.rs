@@ -114,13 +114,13 @@ fn whole_run_misses_agree() {
 #[test]
 fn instructions_agree_with_a_single_stepped_run() {
     let target = compile("btree", Build::Static);
-    let output = Command::new(compile("singlestep", Build::Plain)).arg(&target).args(["4", "4"]).output().expect("run");
+    let output = Command::new(compile("singlestep", Build::Plain)).arg(&target).args(["2", "2"]).output().expect("run");
     if !output.status.success() {
         return println!("skipped: ptrace is not allowed here ({})", output.status);
     }
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let steps: u64 = text.trim().strip_prefix("steps ").and_then(|n| n.parse().ok()).expect("a count");
-    let ours = observe("btree", &["4", "4"], Build::Static).instructions;
+    let ours = observe("btree", &["2", "2"], Build::Static).instructions;
     println!("instructions: {ours}, single-stepped {steps}");
     assert!(steps > 300_000);
     assert!(distance(ours, steps) <= 0.01, "{ours} instructions, single-stepped {steps}");

@@ -1,0 +1,73 @@
+//! The recipes of docs/capture.md, as they stand there.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{clang, install, program, record};
+use pagewalk_capture::Frontend;
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Runs a line of the shell in which DIR, SOURCE and OUT stand for the runtime's folder, the source and the program;
+/// none if the compiler refuses for want of something that is not installed.
+fn build(line: &str, source: &str) -> Option<PathBuf> {
+    let out = Path::new(TMP).join(format!("recipe-{}", line.len()));
+    let status = Command::new("sh")
+        .args(["-ec", line])
+        .env("DIR", install().callout().expect("runtime"))
+        .env("SOURCE", Path::new(CRATE).join(source))
+        .env("OUT", &out)
+        .status()
+        .expect("sh");
+    if !status.success() {
+        println!("skipped: {line} does not build here");
+    }
+    status.success().then_some(out)
+}
+
+/// The commands between the fences that follow `heading` in the document.
+fn recipe(heading: &str) -> String {
+    let document = std::fs::read_to_string(Path::new(CRATE).join("../../docs/capture.md")).expect("docs/capture.md");
+    let (_, section) = document.split_once(&format!("### {heading}\n")).expect("the section");
+    let (_, block) = section.split_once("```sh\n").expect("a block");
+    let (lines, _) = block.split_once("```").expect("its end");
+    lines.lines().filter(|line| !line.starts_with("pagewalk ") && !line.starts_with("DIR=")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn gcc() {
+    let program_path = build(&recipe("gcc"), "tests/c/sizes.c").expect("gcc");
+    let (stream, _) = record(program(&program_path, &[], Frontend::Callout));
+    assert_eq!(stream.counts(0x8_0000_0000, 65_536)[&(8, true)], 20_002);
+}
+
+#[test]
+fn clang_by_tsan() {
+    let Some(name) = clang() else { return println!("skipped: clang is not installed") };
+    let Some(path) = build(&recipe("clang").replace("clang-19", name), "tests/c/sizes.c") else { return };
+    let (stream, _) = record(program(&path, &[], Frontend::Callout));
+    assert_eq!(stream.counts(0x8_0000_0000, 65_536)[&(8, true)], 20_002);
+}
+
+#[test]
+fn clang_by_coverage() {
+    let Some(name) = clang() else { return println!("skipped: clang is not installed") };
+    let recipe = recipe("clang, coverage call-outs").replace("clang-19", name);
+    let Some(path) = build(&recipe, "tests/c/sizes.c") else { return };
+    let (stream, _) = record(program(&path, &[], Frontend::Callout));
+    let counts = stream.counts(0x8_0000_0000, 65_536);
+    assert_eq!((counts[&(8, true)], counts[&(1, false)], counts[&(16, true)]), (20_002, 101, 602));
+}
+
+#[test]
+fn rust_on_stable() {
+    let Some(path) = build(&recipe("Rust, stable"), "tests/rust/stores.rs") else { return };
+    let (stream, outcome) = record(program(&path, &[], Frontend::Callout));
+    assert!(outcome.status.success());
+    let counts = stream.counts(0, u64::MAX);
+    let (stores, loads) = (counts[&(2, true)], counts[&(2, false)]);
+    assert!((12_345..12_445).contains(&stores) && (6_789..6_889).contains(&loads), "{counts:?}");
+}

@@ -22,7 +22,7 @@ fn main() {
         "{:<12} {:>10} {:>14} {:>14} {:>14} {:>14}",
         "stream", "B/access", "encode M/s", "per CPU-s", "decode M/s", "per CPU-s"
     );
-    let all: [(&str, fn(usize) -> Vec<pagewalk_trace::Access>); 4] = [
+    let all: [(&str, streams::Make); 4] = [
         ("gups", streams::gups),
         ("gups+init", streams::gups_with_initialisation),
         ("bfs", streams::bfs),

@@ -6,7 +6,7 @@ mod streams;
 use std::hint::black_box;
 
 use pagewalk_trace::filter::Classes;
-use pagewalk_trace::{Access, Batch, ExactFilter, TlbDescription};
+use pagewalk_trace::{Batch, ExactFilter, TlbDescription};
 
 const ACCESSES: usize = 16 << 20;
 const ROUNDS: usize = 5;
@@ -14,7 +14,7 @@ const ROUNDS: usize = 5;
 fn main() {
     let tlbs = [TlbDescription::lru("l1", 128, 8, 12)];
     println!("{:<12} {:>8} {:>8} {:>10} {:>10}", "stream", "classes", "kept", "M/s", "per CPU-s");
-    let all: [(&str, fn(usize) -> Vec<Access>); 4] = [
+    let all: [(&str, streams::Make); 4] = [
         ("gups", streams::gups),
         ("gups+init", streams::gups_with_initialisation),
         ("bfs", streams::bfs),

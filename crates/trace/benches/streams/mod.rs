@@ -3,6 +3,9 @@
 use pagewalk_trace::{Access, Batch, Event};
 use pagewalk_vm::addr::VirtAddr;
 
+/// Makes a stream of so many accesses.
+pub type Make = fn(usize) -> Vec<Access>;
+
 /// A small fast generator (xorshift64*), seeded; good enough to spread addresses.
 pub struct Random(pub u64);
 

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz targets: seeds.py FOLDER makes FOLDER/TARGET/seed-N."""
+
+import struct
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def instruction(ip, loads, stores, stores_max, tail=b""):
+    """A ChampSim record: 2 or 4 stores, 4 loads."""
+    head = struct.pack("<QBB", ip, 0, 0) + (bytes(6) if stores_max == 2 else bytes(14))
+    stores = (stores + [0] * stores_max)[:stores_max]
+    loads = (loads + [0] * 4)[:4]
+    return head + struct.pack(f"<{stores_max + 4}Q", *stores, *loads) + tail
+
+
+def entry(kind, size, value):
+    """A drmemtrace record."""
+    return struct.pack("<HHQ", kind, size, value)
+
+
+def drmemtrace():
+    head = [(25, 0, 7), (28, 12, 7), (28, 9, 0xE40), (22, 0, 501), (24, 0, 500), (28, 18, 4096), (28, 2, 10**16)]
+    body = [(47, 4, 0x1234), (10, 4, 0x401000), (0, 8, 0x7F0000001000), (1, 4, 0x7F0000002000), (2, 1, 0x9000),
+            (48, 2, 0x401004), (22, 0, 502), (24, 0, 500), (10, 4, 0x402000), (0, 64, 0x7F0000003000), (17, 3, 0),
+            (0, 8, 0xFFFF800000000000)]
+    tail = [(28, 25, 231), (23, 0, 501), (26, 0, 0)]
+    return b"".join(entry(*fields) for fields in head + body + tail)
+
+
+def streams(controls, near, far, side, batches):
+    """The input of pwt_streams: lengths, batches, and whether to write; then the streams."""
+    return struct.pack("<HHHBB", len(controls), len(near), len(far), batches, 0) + controls + near + far + side
+
+
+def message(kind, who, *words):
+    """The input of capture_protocol: kind, process and thread, words."""
+    return bytes([kind, who, len(words)]) + struct.pack(f"<{len(words)}Q", *words)
+
+
+def seeds():
+    champsim = [instruction(0x401000, [0x7F0000001000, 0x7F0000002004], [], 2),
+                instruction(0x401004, [], [0x600010, 0x7FFD00000FF8], 2),
+                instruction(0x401008, [0xFFFF880000001000], [], 2)]
+    cloudsuite = [instruction(0x1000, [0x100000], [0x200000, 0x200008], 4, bytes([0, 0]) + bytes(6)),
+                  instruction(0x1004, [0x100008], [], 4, bytes([1, 0]) + bytes(6))]
+    lackey = "==7== Lackey\nI  04001000,3\n L 1ffe000010,8\nI  04001003,4\n S 1ffe000018,4\n M 05000ffe,10\n==7== \n"
+    # Two batches: 3 accesses and a count; a thread, a mapping, an access, a phase.
+    side = bytes([3, 1, 0, 0, 9, 1, 3, 0, 1, 2, 0, 7, 0x80, 0x20, 0x80, 0x40, 3, 1, 13, 1, ord("p")])
+    controls, near, far = bytes([0x33, 0x1B, 0x22, 0x43]), bytes([1, 2, 3, 4, 5, 6, 7]), bytes([8, 9, 10])
+    capture = [message(1, 5), message(8, 5, 0x10000, 0x2000, 3, 0x22), message(2, 0x35, 0x10000, 0x8000000010008),
+               message(4, 5, 1), message(6, 6, 1, 1), message(13, 6, 0x20000, 0x30000), message(7, 6), message(7, 5)]
+    # Frames of the streams: the empty one too.
+    yield "canary", b"PW??"
+    yield "pwt", (HERE / "../crates/trace/tests/data/version-1.pwt").read_bytes()
+    yield "pwt_streams", streams(controls, near, far, side, 2)
+    yield "pwt_streams", streams(b"", b"", b"", b"", 0)
+    yield "champsim", b"".join(champsim)
+    yield "cloudsuite", b"".join(cloudsuite)
+    yield "drmemtrace", drmemtrace()
+    yield "lackey", lackey.encode()
+    for machine in sorted((HERE / "../machines").glob("*.toml")):
+        yield "machine", machine.read_bytes()
+    yield "capture_protocol", b"".join(capture)
+
+
+def main():
+    folder = Path(sys.argv[1])
+    for number, (target, content) in enumerate(seeds()):
+        (folder / target).mkdir(parents=True, exist_ok=True)
+        (folder / target / f"seed-{number:02}").write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

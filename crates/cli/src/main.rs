@@ -1,2 +1,28 @@
-//! pagewalk
-fn main() {}
+//! The `pagewalk` command.
+
+mod args;
+mod exit;
+mod list;
+mod paper;
+mod record;
+mod run;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Record(arguments) => record::record(&arguments),
+        Command::Trace(arguments) => trace::trace(&arguments),
+        Command::Machines(arguments) => list::machines(&arguments),
+        Command::Workloads => list::workloads(),
+        Command::Paper(arguments) => paper::paper(&arguments),
+    };
+    exit::code(done)
+}

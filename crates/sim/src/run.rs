@@ -199,7 +199,7 @@ impl Pass<'_> {
 }
 
 /// Cuts a batch to `most` accesses; the last instruction count is cut in proportion.
-fn truncate(batch: &mut Batch, most: u64) {
+pub fn truncate(batch: &mut Batch, most: u64) {
     if batch.accesses.len() as u64 <= most {
         return;
     }

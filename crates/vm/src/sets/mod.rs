@@ -4,20 +4,23 @@
 //! caches, data caches. A [`SetArray`] holds keys only; each resident key owns a *slot*, a number that stays
 //! the same while the key is resident, so that the owner can keep payloads in a plain vector.
 //!
-//! Three layouts, chosen by shape and policy, with one behaviour:
+//! Four layouts, chosen by shape and policy, with one behaviour:
 //!
-//! - [`OrderedRows`] for LRU and FIFO up to 64 ways: a set is a row of words in replacement order, so the most
-//!   recently used key is found by the first comparison and the victim is the last word.
+//! - [`RankedRows`] for LRU and FIFO up to 16 ways, which is nearly everything: all ways are compared at once and
+//!   the order is one word.
+//! - [`OrderedRows`] for LRU and FIFO up to 64 ways: a set is a row of words in replacement order.
 //! - [`FixedRows`] for tree-PLRU, NRU and random: a key stays in its way, the policy's bits stand beside.
 //! - [`LinkedKeys`] for LRU and FIFO above 64 ways: an index and a linked list, constant time at any size.
 
 mod fixed;
 mod linked;
 mod ordered;
+mod ranked;
 
 use fixed::FixedRows;
 use linked::LinkedKeys;
 use ordered::OrderedRows;
+use ranked::RankedRows;
 
 /// The most ways of a set that is searched way by way.
 pub const MAX_ROW_WAYS: u32 = 64;
@@ -88,6 +91,7 @@ pub struct SetArray {
 
 #[derive(Clone, Debug)]
 enum Layout {
+    Ranked(RankedRows),
     Ordered(OrderedRows),
     Fixed(FixedRows),
     Linked(LinkedKeys),
@@ -105,6 +109,9 @@ impl SetArray {
         }
         let fully_associative = entries == ways;
         let layout = match replacement {
+            Replacement::Lru | Replacement::Fifo if ways <= RankedRows::MOST_WAYS => {
+                Layout::Ranked(RankedRows::new(entries, ways, replacement == Replacement::Lru))
+            }
             Replacement::Lru | Replacement::Fifo if ways <= MAX_ROW_WAYS => {
                 Layout::Ordered(OrderedRows::new(entries, ways, replacement == Replacement::Lru))
             }
@@ -150,6 +157,7 @@ impl SetArray {
     pub fn lookup(&mut self, index: u64, key: u64) -> Option<usize> {
         let set = (index & self.set_mask) as usize;
         match &mut self.layout {
+            Layout::Ranked(rows) => rows.lookup(set, key),
             Layout::Ordered(rows) => rows.lookup(set, key),
             Layout::Fixed(rows) => rows.lookup(set, key),
             Layout::Linked(keys) => keys.lookup(key),
@@ -161,6 +169,7 @@ impl SetArray {
     pub fn peek(&self, index: u64, key: u64) -> Option<usize> {
         let set = (index & self.set_mask) as usize;
         match &self.layout {
+            Layout::Ranked(rows) => rows.peek(set, key),
             Layout::Ordered(rows) => rows.peek(set, key),
             Layout::Fixed(rows) => rows.peek(set, key),
             Layout::Linked(keys) => keys.peek(key),
@@ -174,6 +183,7 @@ impl SetArray {
         debug_assert!(self.peek(index, key).is_none(), "key {key:#x} is resident already");
         let set = (index & self.set_mask) as usize;
         match &mut self.layout {
+            Layout::Ranked(rows) => rows.insert(set, key),
             Layout::Ordered(rows) => rows.insert(set, key),
             Layout::Fixed(rows) => rows.insert(set, key),
             Layout::Linked(keys) => keys.insert(key),
@@ -184,6 +194,7 @@ impl SetArray {
     pub fn remove(&mut self, index: u64, key: u64) -> Option<usize> {
         let set = (index & self.set_mask) as usize;
         match &mut self.layout {
+            Layout::Ranked(rows) => rows.remove(set, key),
             Layout::Ordered(rows) => rows.remove(set, key),
             Layout::Fixed(rows) => rows.remove(set, key),
             Layout::Linked(keys) => keys.remove(key),
@@ -193,6 +204,7 @@ impl SetArray {
     /// Removes every key for which `keep` is false. `keep` gets the key and its slot.
     pub fn retain(&mut self, mut keep: impl FnMut(u64, usize) -> bool) {
         match &mut self.layout {
+            Layout::Ranked(rows) => rows.retain(&mut keep),
             Layout::Ordered(rows) => rows.retain(&mut keep),
             Layout::Fixed(rows) => rows.retain(&mut keep),
             Layout::Linked(keys) => keys.retain(&mut keep),

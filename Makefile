@@ -1,0 +1,47 @@
+# The two commands: `make run` sets up, builds and runs the main job; `make test` sets up and passes the tests.
+
+CARGO ?= cargo
+# Cargo's folder for results; the front-ends for live programs are built beside.
+TARGET ?= $(CURDIR)/target
+FRONTENDS = $(TARGET)/pagewalk
+PAGEWALK = $(TARGET)/release/pagewalk
+FUZZ_SECONDS ?= 60
+
+export CARGO_TARGET_DIR = $(TARGET)
+export PAGEWALK_LIB = $(FRONTENDS)
+
+run: setup build
+	scripts/demo.sh $(PAGEWALK)
+
+test: setup frontends
+	$(CARGO) test --workspace --quiet
+	FUZZ_SECONDS=3 scripts/fuzz.sh
+
+bench: setup build
+	scripts/bench.sh
+
+# Every experiment of every paper at its published size: long.
+papers: setup build
+	$(PAGEWALK) paper mosaic
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+fuzz: setup
+	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh
+
+build: setup frontends
+	$(CARGO) build --release --package pagewalk-cli
+
+frontends: setup
+	$(MAKE) --no-print-directory -C crates/capture OUT=$(FRONTENDS)
+
+setup:
+	@scripts/setup.sh
+
+clean:
+	rm -rf $(TARGET) fuzz/target pagewalk-out
+
+.PHONY: run test bench papers lint fuzz build frontends setup clean

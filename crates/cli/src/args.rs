@@ -1,0 +1,234 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use pagewalk_trace::Format;
+
+/// Run a real program on memory systems that do not exist yet, and see what it gains and what it costs.
+#[derive(Debug, Parser)]
+#[command(name = "pagewalk", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare memory systems on a program, a workload or a trace, in one pass.
+    Run(RunArguments),
+    /// Record a program's or a workload's events into a .pwt file.
+    Record(RecordArguments),
+    /// Look into trace files, or convert them to .pwt.
+    Trace(TraceArguments),
+    /// List the built-in machines, or show one with every default and source.
+    Machines(MachinesArguments),
+    /// List the built-in workloads, their parameters and presets.
+    Workloads,
+    /// Reproduce a paper's figures beside the published ones; exit 1 if a gate fails.
+    Paper(PaperArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  pagewalk run -- sort words.txt
+  pagewalk run --machine x86-64 --machine mosaic-4 --detail timed --out result -- sort words.txt
+  pagewalk run --workload gups:table=256MiB,updates=8M --machine x86-64 --machine x86-64-thp
+  pagewalk run --trace program.pwt --machine my-machine.toml --format json")]
+pub(crate) struct RunArguments {
+    /// A built-in machine's name, or a machine file; may be repeated. The first is the baseline.
+    #[arg(long = "machine", value_name = "NAME|FILE", default_values_t = DEFAULT_MACHINES.map(str::to_owned))]
+    pub(crate) machines: Vec<String>,
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    #[command(flatten)]
+    pub(crate) how: HowArguments,
+    /// What is modelled: translation and paging only, or also caches, DRAM, cores and time.
+    #[arg(long, value_enum, default_value_t = DetailArgument::Counts)]
+    pub(crate) detail: DetailArgument,
+    /// Stop after so many accesses (k, M, G); a live program is ended then.
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    pub(crate) limit: Option<u64>,
+    /// Seed of every generator.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Write results.json, report.html and the machines as run into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// What standard output gets.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+    /// Worker threads that the machines are divided among; results do not depend on it.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) threads: Option<usize>,
+}
+
+/// The comparison that a newcomer wants to see.
+const DEFAULT_MACHINES: [&str; 4] = ["x86-64", "x86-64-thp", "mosaic-4", "mosaic-64"];
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct SourceArguments {
+    /// A built-in workload: a name, a preset or name:key=value,... (see `pagewalk workloads`).
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) workload: Option<String>,
+    /// A trace file: .pwt, ChampSim, CloudSuite, drmemtrace or lackey; .gz, .xz, .zst.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Your program and its arguments, as you would type them, after `--`.
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HowArguments {
+    /// How a program is observed: unmodified, or built with the call-out runtime (docs/capture.md).
+    #[arg(long, value_enum, default_value_t = FrontendArgument::Valgrind)]
+    pub(crate) frontend: FrontendArgument,
+    /// The trace's format, where its name and content do not tell.
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    pub(crate) input_format: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordArguments {
+    /// The file to write.
+    #[arg(short, long, value_name = "FILE.pwt")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) source: SourceArguments,
+    #[command(flatten)]
+    pub(crate) how: HowArguments,
+    /// Seed of a workload's generators.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Stop after so many accesses (k, M, G).
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TraceArguments {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Read traces to their end and say what they hold.
+    Info {
+        /// The files.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Their format, where names and contents do not tell.
+        #[arg(long, value_name = "FORMAT", default_value = "auto")]
+        input_format: Format,
+        /// What standard output gets.
+        #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+        format: FormatArgument,
+    },
+    /// Convert traces to .pwt files of the same name beside them, or in --out.
+    Convert {
+        /// The files.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Their format, where names and contents do not tell.
+        #[arg(long, value_name = "FORMAT", default_value = "auto")]
+        input_format: Format,
+        /// The file to write (for one input only).
+        #[arg(short, long, value_name = "FILE.pwt", conflicts_with = "out")]
+        output: Option<PathBuf>,
+        /// The folder to write to.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MachinesArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<MachinesCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MachinesCommand {
+    /// Print a machine file resolved: every value, where it comes from, and its source.
+    Show {
+        /// A built-in machine's name, or a machine file.
+        #[arg(value_name = "NAME|FILE")]
+        machine: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PaperArguments {
+    /// The paper; without it, the papers are listed.
+    pub(crate) name: Option<String>,
+    /// Only the rows whose item begins with this.
+    pub(crate) item: Option<String>,
+    /// What standard output gets.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+    /// Run small inputs instead of the published footprints, to see that everything works: nothing is judged.
+    #[arg(long)]
+    pub(crate) small: bool,
+    /// Worker threads.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DetailArgument {
+    Counts,
+    Timed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArgument {
+    Table,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FrontendArgument {
+    Valgrind,
+    Callout,
+}
+
+/// A count: digits, and k, M or G for thousands, millions or thousand millions.
+fn count(text: &str) -> Result<u64, String> {
+    let (digits, scale) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1_000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale));
+    number.filter(|&number| number > 0).ok_or_else(|| {
+        "a count is a whole number above 0, with k, M or G for thousands, millions or thousand millions: 250k, 100M"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_have_decimal_suffixes() {
+        assert_eq!(count("100M"), Ok(100_000_000));
+        assert_eq!(count("17"), Ok(17));
+        for wrong in ["", "0", "1.5M", "10m", "k", "99999999999G", "-3"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+}

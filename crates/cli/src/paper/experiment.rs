@@ -1,0 +1,145 @@
+//! One experiment file.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use pagewalk_report::PaperRow;
+use pagewalk_report::RunProgress;
+use pagewalk_sim::machine::{Detail, build};
+use pagewalk_sim::metrics::RunResult;
+use pagewalk_sim::run::{RunOptions, run};
+use pagewalk_sim::spec;
+use serde::Deserialize;
+
+/// Workloads, and rows to be measured on them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Experiment {
+    /// By the name that rows use.
+    workload: BTreeMap<String, WorkloadSpec>,
+    row: Vec<RowSpec>,
+}
+
+/// A workload at the published size, and a small stand-in.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WorkloadSpec {
+    spec: String,
+    small: String,
+    seed: u64,
+}
+
+/// One number.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RowSpec {
+    item: String,
+    workload: String,
+    /// The phase of the workload that counts; without it the whole run.
+    phase: Option<String>,
+    stage: String,
+    metric: String,
+    value: Value,
+    machine: String,
+    /// What `machine` is compared with.
+    baseline: Option<String>,
+    published: Option<f64>,
+    gate: Option<[f64; 2]>,
+    #[serde(default)]
+    note: String,
+}
+
+/// How a row's number comes from the counts of `machine` and `baseline`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Value {
+    /// 1 - machine / baseline.
+    Reduction,
+    /// machine / baseline.
+    Ratio,
+    /// machine alone.
+    Count,
+}
+
+impl Experiment {
+    /// Reads a file, and keeps the rows whose item begins with `prefix`.
+    pub(super) fn parse(text: &str, prefix: &str) -> anyhow::Result<Self> {
+        let mut experiment: Self = toml::from_str(text)?;
+        experiment.row.retain(|row| row.item.starts_with(prefix));
+        let rows = &experiment.row;
+        experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
+        Ok(experiment)
+    }
+
+    /// Runs every workload once, on all machines that its rows name, and judges the rows.
+    pub(super) fn run(&self, small: bool, threads: usize) -> anyhow::Result<Vec<PaperRow>> {
+        let mut measured = Vec::new();
+        for (name, workload) in &self.workload {
+            let rows: Vec<&RowSpec> = self.row.iter().filter(|row| row.workload == *name).collect();
+            let results = workload.run(&machines_of(&rows), small, threads)?;
+            for row in rows {
+                measured.push(row.judge(&results, small).with_context(|| format!("item {}", row.item))?);
+            }
+        }
+        Ok(measured)
+    }
+}
+
+fn machines_of<'a>(rows: &[&'a RowSpec]) -> Vec<&'a str> {
+    let mut machines = Vec::new();
+    for row in rows {
+        for machine in row.baseline.iter().chain([&row.machine]) {
+            if !machines.contains(&machine.as_str()) {
+                machines.push(machine);
+            }
+        }
+    }
+    machines
+}
+
+impl WorkloadSpec {
+    fn run(&self, machines: &[&str], small: bool, threads: usize) -> anyhow::Result<Vec<RunResult>> {
+        let mut source = pagewalk_workload::parse(if small { &self.small } else { &self.spec }, self.seed)?;
+        let info = source.info();
+        eprintln!("running {} on {} machines", info.name, machines.len());
+        let machines = spec::load_all(machines)?
+            .iter()
+            .map(|spec| build(spec, Detail::Counts, self.seed, &info))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut progress = RunProgress::new(&info, None);
+        Ok(run(&mut *source, machines, RunOptions { threads, limit: None }, &mut progress)?.results)
+    }
+}
+
+impl RowSpec {
+    fn judge(&self, results: &[RunResult], small: bool) -> anyhow::Result<PaperRow> {
+        let count = |machine: &str| -> anyhow::Result<f64> {
+            let result = results.iter().find(|result| result.machine == machine);
+            let metric = result.and_then(|result| {
+                result.metrics.iter().find(|metric| {
+                    metric.stage == self.stage
+                        && metric.metric == self.metric
+                        && metric.unit == "count"
+                        && metric.phase == self.phase
+                })
+            });
+            let value = metric.and_then(|metric| metric.value);
+            let missing = || format!("machine {machine} has no count {} {}", self.stage, self.metric);
+            Ok(value.with_context(missing)?.as_f64())
+        };
+        let ours = count(&self.machine)?;
+        let baseline = self.baseline.as_deref().map(count).transpose()?;
+        let (ours, unit) = match (self.value, baseline) {
+            (Value::Count, _) => (Some(ours), "count"),
+            (Value::Ratio, baseline) => (baseline.filter(|&b| b > 0.0).map(|b| ours / b), "ratio"),
+            (Value::Reduction, baseline) => {
+                (baseline.filter(|&b| b > 0.0).map(|b| 1.0 - ours / b), "fraction")
+            }
+        };
+        let (gate, note) = match small {
+            true => (None, format!("small input, not judged. {}", self.note)),
+            false => (self.gate, self.note.clone()),
+        };
+        Ok(PaperRow::judged(self.item.clone(), self.published, ours, unit, gate, note.trim_end()))
+    }
+}

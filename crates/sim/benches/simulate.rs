@@ -1,0 +1,157 @@
+//! How fast events become results, in million references a second on one core.
+//!
+//! Streams are recorded into memory first, so that only the consumer is timed; the rows run interleaved, and each
+//! row's figure is the median. The read-only scan of the same records is the limit that nothing can pass.
+//!
+//! `cargo bench -p pagewalk-sim -- [ROUNDS] [MILLION-ACCESSES]`
+
+use std::hint::black_box;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use pagewalk_sim::machine::{Detail, build};
+use pagewalk_sim::spec;
+use pagewalk_trace::{Batch, Event, SourceInfo};
+use pagewalk_vm::addr::{Asid, PageSize, Pfn};
+use pagewalk_vm::sets::Replacement;
+use pagewalk_vm::tlb::{Fill, Lookup, LruBank, SetAssociative, Translation};
+
+struct Stream {
+    name: &'static str,
+    info: SourceInfo,
+    /// What comes before the measured phase: run once, not timed.
+    before: Vec<Batch>,
+    measured: Vec<Batch>,
+    accesses: u64,
+}
+
+/// Records `most` accesses of `phase` of a workload, and everything before.
+fn record(name: &'static str, workload: &str, phase: &str, most: u64) -> Stream {
+    let mut source = pagewalk_workload::parse(workload, 1).expect("a workload");
+    let info = source.info();
+    let (mut before, mut measured, mut accesses, mut inside) = (Vec::new(), Vec::new(), 0, false);
+    let end = source.run(&mut |batch: &mut Batch| {
+        inside |= batch.marks.iter().any(|mark| matches!(&mark.event, Event::Phase(name) if name == phase));
+        let taken = std::mem::take(batch);
+        if inside {
+            accesses += taken.accesses.len() as u64;
+            measured.push(taken);
+        } else {
+            before.push(taken);
+        }
+        if accesses >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    end.expect("a workload that runs");
+    Stream { name, info, before, measured, accesses }
+}
+
+type Row = (String, Option<f64>, Box<dyn Fn(&Stream) -> f64>);
+
+fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = vec![
+        ("read-only scan".into(), None, Box::new(scan)),
+        ("one TLB, 1024 entries, 8-way".into(), Some(300.0), Box::new(one_tlb)),
+        ("eight TLBs, 128 to 16,384 entries".into(), Some(150.0), Box::new(bank)),
+    ];
+    for machine in ["x86-64", "mosaic-8", "x86-64-thp"] {
+        for detail in [Detail::Counts, Detail::Timed] {
+            rows.push((format!("{detail:?} {machine}"), None, Box::new(move |s| simulate(s, machine, detail))));
+        }
+    }
+    rows
+}
+
+/// What the issue asks of the whole machine.
+fn target(row: &str, stream: &str) -> Option<f64> {
+    match (row, stream) {
+        ("Counts x86-64", "gups updates") => Some(8.0),
+        ("Counts x86-64", "graph500 bfs") => Some(60.0),
+        ("Timed x86-64", "gups updates") => Some(4.0),
+        ("Timed x86-64", "graph500 bfs") => Some(15.0),
+        _ => None,
+    }
+}
+
+fn seconds(act: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    act();
+    start.elapsed().as_secs_f64()
+}
+
+fn scan(stream: &Stream) -> f64 {
+    seconds(|| {
+        let sum = stream.measured.iter().flat_map(|batch| &batch.accesses).fold(0u64, |sum, a| sum.wrapping_add(a.0));
+        black_box(sum);
+    })
+}
+
+fn one_tlb(stream: &Stream) -> f64 {
+    let mut tlb = SetAssociative::new(1024, 8, Replacement::Lru, &[PageSize::Size4K]).expect("a shape");
+    seconds(|| {
+        let (asid, mut misses) = (Asid(0), 0u64);
+        for access in stream.measured.iter().flat_map(|batch| &batch.accesses) {
+            let vpn = access.addr().page();
+            if tlb.lookup(asid, vpn) == Lookup::Miss {
+                misses += 1;
+                tlb.fill(asid, &Fill::single(vpn, Translation::new(Pfn(1), PageSize::Size4K, true, true)));
+            }
+        }
+        black_box(misses);
+    })
+}
+
+fn bank(stream: &Stream) -> f64 {
+    let mut bank = LruBank::new();
+    seconds(|| {
+        for batch in &stream.measured {
+            bank.access(batch.accesses.iter().map(|access| access.addr().page()));
+        }
+        black_box(bank.curve());
+    })
+}
+
+fn simulate(stream: &Stream, machine: &str, detail: Detail) -> f64 {
+    let spec = spec::load(machine).expect("a built-in machine");
+    let mut machine = build(&spec, detail, 1, &stream.info).expect("a machine");
+    for batch in &stream.before {
+        machine.batch(batch).expect("memory enough");
+    }
+    let time = seconds(|| {
+        for batch in &stream.measured {
+            machine.batch(batch).expect("memory enough");
+        }
+    });
+    black_box(machine.finish("bench"));
+    time
+}
+
+fn main() {
+    let arguments: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let rounds = arguments.first().copied().unwrap_or(5) as usize;
+    let most = arguments.get(1).copied().unwrap_or(20) * 1_000_000;
+    let streams = [
+        record("gups updates", "gups:table=256MiB,updates=20M", "updates", most),
+        record("graph500 bfs", "graph500:scale=18,edge-factor=16,roots=4", "bfs", most),
+    ];
+    let rows = rows();
+    println!("{:<36} {:>14} {:>14}   (million references a second, median of {rounds})", "", streams[0].name, streams[1].name);
+    let mut times = vec![[Vec::new(), Vec::new()]; rows.len()];
+    for _ in 0..rounds {
+        for (row, (_, _, measure)) in rows.iter().enumerate() {
+            for (stream, times) in streams.iter().zip(&mut times[row]) {
+                times.push(measure(stream));
+            }
+        }
+    }
+    for ((name, everywhere, _), times) in rows.iter().zip(&mut times) {
+        print!("{name:<36}");
+        for (stream, times) in streams.iter().zip(times) {
+            times.sort_by(f64::total_cmp);
+            let rate = stream.accesses as f64 / times[times.len() / 2] / 1e6;
+            let target = everywhere.or_else(|| target(name, stream.name));
+            let wanted = target.map_or(String::new(), |target| format!("/{target:.0}"));
+            print!(" {:>14}", format!("{rate:.1}{wanted}"));
+        }
+        println!();
+    }
+}

@@ -1,0 +1,12 @@
+#!/bin/sh
+# All benchmarks, one after the other; each interleaves what it compares and prints medians beside its targets.
+set -eu
+cargo=${CARGO:-cargo}
+echo "== traces: encoding, decoding, filtering"
+$cargo bench --quiet --package pagewalk-trace
+echo "== workloads: emission"
+$cargo bench --quiet --package pagewalk-workload
+echo "== simulation"
+$cargo bench --quiet --package pagewalk-sim
+echo "== capture: overhead"
+$cargo bench --quiet --package pagewalk-capture

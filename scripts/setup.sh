@@ -1,0 +1,37 @@
+#!/bin/sh
+# Makes sure that what the build needs is there: installs missing Debian packages as root, and otherwise says
+# which are missing. The language toolchain (Rust 1.95 or later) is the user's.
+set -eu
+
+if ! command -v cargo >/dev/null; then
+    echo "error: cargo is not installed; Pagewalk needs Rust 1.95 or later" >&2
+    exit 2
+fi
+
+# command or file to look for: package that has it
+missing=""
+need() {
+    command -v "$1" >/dev/null || [ -e "$1" ] || missing="$missing $2"
+}
+need make make
+need gcc gcc
+need g++ g++                                # libFuzzer
+need /usr/include/stdlib.h libc6-dev
+need valgrind valgrind                      # the front-end for unmodified programs, and what it is built against
+need /usr/include/valgrind/pub_tool_basics.h valgrind
+need strace strace                          # tests compare the observed system calls with it
+need clang clang                            # tests of the compile-time front-end
+
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+[ -n "${missing% }" ] || exit 0
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "error: missing packages: $missing" >&2
+    echo "  = help: on Debian: sudo apt-get install $missing" >&2
+    exit 2
+fi
+echo "installing: $missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq >&2
+# shellcheck disable=SC2086 # a list of packages
+apt-get install -y -qq --no-install-recommends $missing >&2

@@ -49,10 +49,9 @@ def seeds():
     lackey = "==7== Lackey\nI  04001000,3\n L 1ffe000010,8\nI  04001003,4\n S 1ffe000018,4\n M 05000ffe,10\n==7== \n"
     # Two batches: 3 accesses and a count; a thread, a mapping, an access, a phase.
     side = bytes([3, 1, 0, 0, 9, 1, 3, 0, 1, 2, 0, 7, 0x80, 0x20, 0x80, 0x40, 3, 1, 13, 1, ord("p")])
-    controls, near, far = bytes([0x33, 0x1B, 0x22, 0x43]), bytes([1, 2, 3, 4, 5, 6, 7]), bytes([8, 9, 10])
+    controls, near, far = bytes([0x33, 0x1B, 0x22, 0x43]), bytes([1, 2, 3, 4, 5, 6, 7, 8]), bytes([9, 10])
     capture = [message(1, 5), message(8, 5, 0x10000, 0x2000, 3, 0x22), message(2, 0x35, 0x10000, 0x8000000010008),
                message(4, 5, 1), message(6, 6, 1, 1), message(13, 6, 0x20000, 0x30000), message(7, 6), message(7, 5)]
-    # Frames of the streams: the empty one too.
     yield "canary", b"PW??"
     yield "pwt", (HERE / "../crates/trace/tests/data/version-1.pwt").read_bytes()
     yield "pwt_streams", streams(controls, near, far, side, 2)

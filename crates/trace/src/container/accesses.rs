@@ -15,7 +15,7 @@
 //!
 //! The difference is taken modulo 2^48, sign-extended and zigzagged (0, -1, 1, -2, ... become 0, 1, 2, 3, ...).
 //! `length` 0 is a difference of 0 and has no bytes; 1 is one byte, 2 three bytes in the *near* stream; 3 is six
-//! bytes, the low three in the near and the high three in the *far* stream. Low byte first. This is a
+//! bytes, the low four in the near and the high two in the *far* stream. Low byte first. This is a
 //! variable-length integer whose length sits in another stream: compared with LEB128 the decoder has no branch
 //! to mispredict, and zstd sees bytes on byte boundaries, random low bytes apart from regular high ones.
 
@@ -24,14 +24,16 @@ use crate::event::Access;
 /// Bits of a word above an address.
 const UNUSED_BITS: u32 = 16;
 const SLOTS: usize = 4;
-/// The most bytes that an access has in the near stream, and in the far stream.
-pub(super) const MAX_PART_BYTES: usize = 3;
+/// The most bytes that an access has in the near stream.
+pub(super) const MAX_NEAR_BYTES: usize = 4;
+/// The most bytes that an access has in the far stream.
+pub(super) const MAX_FAR_BYTES: usize = 2;
 /// Bytes behind the near and the far stream that the decoder may look at.
 pub(super) const PADDING: usize = 4;
 /// By length code: bytes in the near stream, and the bits of a word that they make.
-const NEAR: [(usize, u64); 4] = [(0, 0), (1, 0xff), (3, 0xff_ffff), (3, 0xff_ffff)];
+const NEAR: [(usize, u64); 4] = [(0, 0), (1, 0xff), (3, 0xff_ffff), (4, 0xffff_ffff)];
 /// By length code: bytes in the far stream, and the bits of a word that they make.
-const FAR: [(usize, u64); 4] = [(0, 0), (0, 0), (0, 0), (3, 0xff_ffff)];
+const FAR: [(usize, u64); 4] = [(0, 0), (0, 0), (0, 0), (2, 0xffff)];
 
 /// The encoded streams.
 #[derive(Default, Debug)]
@@ -45,16 +47,14 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Replaces the streams by those of `accesses`, which must have no [`Access::RESERVED`] bit set.
-    pub(super) fn encode(&mut self, accesses: &[Access]) {
+    /// Writes the streams of `accesses`, which must have no [`Access::RESERVED`] bit set, over the front of these
+    /// and answers how many bytes the near and the far stream have. The buffers only grow: to clear them for every
+    /// chunk would cost as much as to compress them.
+    pub(super) fn encode(&mut self, accesses: &[Access]) -> (usize, usize) {
         let Self { controls, near, far } = self;
-        for (stream, bytes) in [
-            (&mut *controls, accesses.len()),
-            (&mut *near, accesses.len() * MAX_PART_BYTES + PADDING),
-            (&mut *far, accesses.len() * MAX_PART_BYTES + PADDING),
-        ] {
-            // Every byte that stays is written below; only the length matters here.
-            stream.resize(bytes, 0);
+        controls.resize(accesses.len(), 0);
+        for (stream, bytes) in [(&mut *near, MAX_NEAR_BYTES), (&mut *far, MAX_FAR_BYTES)] {
+            stream.resize(stream.len().max(accesses.len() * bytes + PADDING), 0);
         }
         let (mut near_end, mut far_end) = (0, 0);
         let mut heads = Heads::default();
@@ -63,12 +63,11 @@ impl Streams {
             let length = length_code(zigzag);
             *control = (slot << 6 | length << 4) as u8 | (access.0 >> 48) as u8 & 0xf;
             near[near_end..near_end + 4].copy_from_slice(&(zigzag as u32).to_le_bytes());
-            far[far_end..far_end + 4].copy_from_slice(&((zigzag >> 24) as u32).to_le_bytes());
+            far[far_end..far_end + 4].copy_from_slice(&((zigzag >> 32) as u32).to_le_bytes());
             near_end += NEAR[length].0;
             far_end += FAR[length].0;
         }
-        near.truncate(near_end);
-        far.truncate(far_end);
+        (near_end, far_end)
     }
 }
 
@@ -150,7 +149,7 @@ pub(super) fn decode(
         let length = usize::from(control >> 4 & 3);
         let low = u32::from_le_bytes(near_bytes.get(near..near + 4)?.try_into().ok()?);
         let high = u32::from_le_bytes(far_bytes.get(far..far + 4)?.try_into().ok()?);
-        let zigzag = u64::from(low) & NEAR[length].1 | (u64::from(high) & FAR[length].1) << 24;
+        let zigzag = u64::from(low) & NEAR[length].1 | (u64::from(high) & FAR[length].1) << 32;
         near += NEAR[length].0;
         far += FAR[length].0;
         let head = &mut heads[usize::from(control >> 6)];
@@ -190,11 +189,18 @@ mod tests {
         streams
     }
 
+    /// Encodes and cuts the streams to their lengths.
+    fn encoded(streams: &mut Streams, accesses: &[Access]) -> (usize, usize) {
+        let (near, far) = streams.encode(accesses);
+        streams.near.truncate(near);
+        streams.far.truncate(far);
+        (near, far)
+    }
+
     /// Answers the bytes in the near and in the far stream.
     fn round_trip(accesses: &[Access]) -> (usize, usize) {
         let mut streams = Streams::default();
-        streams.encode(accesses);
-        let bytes = (streams.near.len(), streams.far.len());
+        let bytes = encoded(&mut streams, accesses);
         let mut position = Position::default();
         let mut out = Vec::new();
         decode(&padded(streams), &mut position, accesses.len(), &mut out).unwrap();
@@ -210,7 +216,7 @@ mod tests {
         assert_eq!(round_trip(&[at(127)]), (1, 0));
         assert_eq!(round_trip(&[at(128)]), (3, 0));
         assert_eq!(round_trip(&[at(u64::MAX)]), (1, 0), "a wrap-around is a difference of -1");
-        assert_eq!(round_trip(&[at(1 << 47), at((1 << 47) - 1)]), (4, 3));
+        assert_eq!(round_trip(&[at(1 << 47), at((1 << 47) - 1)]), (5, 2));
         assert_eq!(round_trip(&[Access(0xf_ffff_ffff_ffff), Access::NONE]), (1, 0));
     }
 
@@ -220,7 +226,7 @@ mod tests {
             .map(|at| Access([0x1000_0000_0000, 0x2000_0000_0000, 0x3000_0000_0000][at % 3] + at as u64))
             .collect();
         // Each stream begins with a long difference; after that a byte each.
-        assert_eq!(round_trip(&woven), (3 * 3 + 297, 3 * 3));
+        assert_eq!(round_trip(&woven), (3 * 4 + 297, 3 * 2));
     }
 
     #[test]
@@ -239,7 +245,7 @@ mod tests {
     fn streams_that_end_early_are_refused() {
         let accesses = [Access(1 << 40), Access(5)];
         let mut whole = Streams::default();
-        whole.encode(&accesses);
+        encoded(&mut whole, &accesses);
         let cut = |controls: usize, near: usize, far: usize| {
             padded(Streams {
                 controls: whole.controls[..controls].to_vec(),

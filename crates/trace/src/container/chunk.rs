@@ -3,7 +3,7 @@
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::compress_bound;
 
-use super::accesses::{self, MAX_PART_BYTES, PADDING, Position, Streams};
+use super::accesses::{self, MAX_FAR_BYTES, MAX_NEAR_BYTES, PADDING, Position, Streams};
 use super::layout::{CHUNK_HEADER_BYTES, ChunkHeader};
 use super::{CHUNK_ACCESSES, MAX_SIDE_BYTES, side};
 use crate::event::{Access, Batch, Event, Mark};
@@ -84,8 +84,9 @@ impl Encoder {
             let offender = pending.accesses.iter().position(|access| access.0 & Access::RESERVED != 0);
             return Err(EncodeProblem::ReservedBits(offender.unwrap_or(0)));
         }
-        self.streams.encode(&pending.accesses);
+        let (near_bytes, far_bytes) = self.streams.encode(&pending.accesses);
         let Streams { controls, near, far } = &self.streams;
+        let (near, far) = (&near[..near_bytes], &far[..far_bytes]);
         self.side.clear();
         let mut marks = pending.marks.as_slice();
         for &(batch_accesses, batch_marks) in &pending.shapes {
@@ -175,9 +176,10 @@ impl Decoder {
         if accesses > CHUNK_ACCESSES {
             return Err(format!("a chunk of {accesses} accesses; at most {CHUNK_ACCESSES} are allowed"));
         }
-        if near_bytes.max(far_bytes) > accesses * MAX_PART_BYTES {
+        if near_bytes > accesses * MAX_NEAR_BYTES || far_bytes > accesses * MAX_FAR_BYTES {
             return Err(format!(
-                "{near_bytes} and {far_bytes} address bytes for {accesses} accesses; at most 3 each"
+                "{near_bytes} near and {far_bytes} far address bytes for {accesses} accesses; at most \
+                 {MAX_NEAR_BYTES} and {MAX_FAR_BYTES} each"
             ));
         }
         if side_bytes > MAX_SIDE_BYTES {

@@ -36,9 +36,9 @@
 //! | 12 | 4 | marks |
 //! | 16 | 4 | compressed bytes of the control stream |
 //! | 20 | 4 | compressed bytes of the near stream |
-//! | 24 | 4 | bytes of the near stream, at most 3 an access |
+//! | 24 | 4 | bytes of the near stream, at most 4 an access |
 //! | 28 | 4 | compressed bytes of the far stream |
-//! | 32 | 4 | bytes of the far stream, at most 3 an access |
+//! | 32 | 4 | bytes of the far stream, at most 2 an access |
 //! | 36 | 4 | compressed bytes of the side stream |
 //! | 40 | 4 | bytes of the side stream, at most 16 MiB |
 //! | 44 | 4 | 0 |

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use pagewalk_sim::metrics::RunResult;
+use serde::Serialize;
 
 use crate::measure::{Base, core_time, walks};
 use crate::span::{Reading, Span, by_source, spans};
@@ -22,9 +23,38 @@ pub fn headline(runs: &[RunResult]) -> String {
 
 /// The sentence about the runs of one source.
 pub(crate) fn headline_of(source: &str, runs: &[&RunResult]) -> String {
-    let machines: Vec<Machine<'_>> =
-        runs.iter().map(|run| Machine { name: visible(&run.machine), span: spans(run)[0] }).collect();
-    sentence(&shorten(&visible(source), SOURCE_COLUMNS), &machines)
+    headline_parts(source, runs).into_iter().map(|part| part.text).collect()
+}
+
+/// A piece of a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Part {
+    pub(crate) text: String,
+    /// Whether it is a machine's or a source's name, which is better not broken over lines.
+    pub(crate) name: bool,
+}
+
+/// [`headline_of`] in pieces.
+pub(crate) fn headline_parts(source: &str, runs: &[&RunResult]) -> Vec<Part> {
+    let machines: Vec<Machine<'_>> = runs
+        .iter()
+        .map(|run| Machine { name: marked(&visible(&run.machine)), span: spans(run)[0] })
+        .collect();
+    let source = marked(&shorten(&visible(source), SOURCE_COLUMNS));
+    let sentence = sentence(&source, &machines);
+    // Every second piece lay between two marks.
+    let pieces = sentence.split(MARK).enumerate();
+    pieces
+        .map(|(at, text)| Part { text: text.into(), name: at % 2 == 1 })
+        .filter(|part| !part.text.is_empty())
+        .collect()
+}
+
+/// Stands before and after a name while a sentence is made; `visible` leaves no such character in a name.
+const MARK: char = '\u{1}';
+
+fn marked(name: &str) -> String {
+    format!("{MARK}{name}{MARK}")
 }
 
 struct Machine<'a> {

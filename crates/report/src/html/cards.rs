@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::chart::{Arrangement, Chart, Plot, Row, Series};
-use crate::measure::{Base, TIME_PARTS, tlb_rate, walks};
+use super::chart::{Arrangement, Chart, Frame, Plot, Row, Series};
+use crate::measure::{Base, TIME_PARTS, core_time, tlb_rate, walks};
 use crate::span::{Reading, Span};
 use crate::text::visible;
 use crate::units::Quantity;
@@ -30,6 +30,9 @@ pub(super) struct Multiples {
 const WIDTH: f64 = 560.0;
 const WIDE: f64 = 1150.0;
 const SMALL: f64 = 370.0;
+/// Columns of a machine's name in the charts.
+const LABEL_COLUMNS: usize = 22;
+const SMALL_LABEL_COLUMNS: usize = 16;
 /// More phases than this are only in the table of all numbers.
 const PHASES: usize = 12;
 
@@ -43,19 +46,23 @@ pub(super) struct Machines<'a> {
 /// The charts of a whole run; those of stages that no machine has are left out.
 pub(super) fn cards(machines: &Machines<'_>) -> Vec<Card> {
     let base = machines.base.name();
+    let elapsed = |span: &Span<'_>| span.read("time", "elapsed", "ps");
+    let summed = machines.spans.iter().any(|span| core_time(span) != elapsed(span));
     let mut cards = Vec::new();
     let mut add = |chart: Option<Chart>, title: &str, lead: String, wide: bool| {
         let Some(chart) = chart else { return };
         let legend = if chart.series.len() > 1 { chart.series.clone() } else { Vec::new() };
-        let plot = chart.draw(if wide { WIDE } else { WIDTH }, chart.most());
+        let plot = chart.draw(&chart.frame(if wide { WIDE } else { WIDTH }, LABEL_COLUMNS, true));
         cards.push(Card { title: title.into(), lead, legend, plot, wide });
     };
     add(
         time_chart(machines),
         "Where the time goes",
-        "Estimated time of the run, by what the cores were doing or waiting for; shorter is better. Walks and \
-         faults are the price of virtual memory."
-            .into(),
+        format!(
+            "{}, by what the cores were doing or waiting for. Walks and faults are the price of virtual memory. \
+             Shorter is better.",
+            if summed { "Estimated time of all cores together" } else { "Estimated time of the run" }
+        ),
         true,
     );
     add(
@@ -113,13 +120,16 @@ pub(super) fn multiples(
         shown.iter().filter_map(|(name, machines)| Some((name.clone(), chart(machines)?))).collect()
     };
     let draw = |title: String, lead: &str, charts: Vec<(String, Chart)>| {
-        let most = charts.iter().map(|(_, chart)| chart.most()).fold(0.0, f64::max);
+        let frames = charts.iter().map(|(_, chart)| chart.frame(SMALL, SMALL_LABEL_COLUMNS, false));
+        let frame = frames.reduce(Frame::join);
         let series = charts.first().map_or(Vec::new(), |(_, chart)| chart.series.clone());
         Multiples {
             title,
             lead: lead.to_owned() + &more,
             legend: if series.len() > 1 { series } else { Vec::new() },
-            phases: charts.into_iter().map(|(name, chart)| (name, chart.draw(SMALL, most))).collect(),
+            phases: frame.map_or(Vec::new(), |frame| {
+                charts.into_iter().map(|(name, chart)| (name, chart.draw(&frame))).collect()
+            }),
         }
     };
     [

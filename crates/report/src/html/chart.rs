@@ -80,18 +80,46 @@ struct Text {
     tip: String,
 }
 
-/// Columns of a machine's name.
-const LABEL_COLUMNS: usize = 22;
+/// Where a chart's bars begin and end; charts that share a frame are on one scale.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    width: f64,
+    /// Columns of a machine's name.
+    label_columns: usize,
+    /// Whether changes are written behind the values.
+    changes: bool,
+    left: f64,
+    right: f64,
+    /// The value that reaches the right end.
+    most: f64,
+}
+
+/// Pixels between two ticks at least.
+const TICKS_APART: f64 = 64.0;
 /// Pixels of a character at the charts' font size, on the wide side: fonts differ.
 const CHARACTER: f64 = 7.5;
+/// And of the bold digits behind a bar.
+const BOLD_CHARACTER: f64 = 8.6;
 /// Room for a bar's share written inside it.
 const INSIDE: f64 = 42.0;
 const GAP: f64 = 10.0;
 const AXIS: f64 = 24.0;
 
+impl Frame {
+    /// The frame that fits both charts.
+    pub(super) fn join(self, other: Self) -> Self {
+        Self {
+            left: self.left.max(other.left),
+            right: self.right.max(other.right),
+            most: self.most.max(other.most),
+            ..self
+        }
+    }
+}
+
 impl Chart {
     /// The longest bar.
-    pub(super) fn most(&self) -> f64 {
+    fn most(&self) -> f64 {
         let lengths = self.rows.iter().flat_map(|row| match self.arrangement {
             Arrangement::Grouped => row.values.iter().flatten().copied().collect(),
             Arrangement::Stacked => vec![row.values.iter().flatten().sum()],
@@ -99,15 +127,28 @@ impl Chart {
         lengths.fold(0.0, f64::max)
     }
 
-    /// Draws it `width` wide; `most` is the value that reaches the right end.
-    pub(super) fn draw(&self, width: f64, most: f64) -> Plot {
-        let labels: Vec<String> = self.rows.iter().map(|row| shorten(&row.label, LABEL_COLUMNS)).collect();
-        let left = (widest(labels.iter().map(String::as_str)) as f64 * CHARACTER + GAP).round();
-        let ends: Vec<Vec<End>> = self.rows.iter().map(|row| self.ends(row)).collect();
-        let end_columns =
-            ends.iter().flatten().map(|end| end.value.chars().count() + 2 + end.change.chars().count());
-        let right = end_columns.max().unwrap_or(0) as f64 * CHARACTER + GAP;
-        let scale = Scale { left, width: (width - left - right).max(40.0), most };
+    /// A frame of this width that fits it.
+    pub(super) fn frame(&self, width: f64, label_columns: usize, changes: bool) -> Frame {
+        let mut frame = Frame { width, label_columns, changes, left: 0.0, right: 0.0, most: self.most() };
+        let labels: Vec<String> = self.rows.iter().map(|row| shorten(&row.label, label_columns)).collect();
+        frame.left = (widest(labels.iter().map(String::as_str)) as f64 * CHARACTER + GAP).round();
+        let ends = self.rows.iter().flat_map(|row| self.ends(row, &frame));
+        let pixels =
+            ends.map(|end| match (end.value.chars().count() as f64, end.change.chars().count() as f64) {
+                (value, 0.0) => value * BOLD_CHARACTER,
+                (value, change) => value * BOLD_CHARACTER + GAP + change * CHARACTER,
+            });
+        frame.right = pixels.fold(0.0, f64::max) + GAP;
+        frame
+    }
+
+    /// Draws it in `frame`, its own or one that it shares.
+    pub(super) fn draw(&self, frame: &Frame) -> Plot {
+        let (left, width) = (frame.left, frame.width);
+        let labels: Vec<String> =
+            self.rows.iter().map(|row| shorten(&row.label, frame.label_columns)).collect();
+        let ends: Vec<Vec<End>> = self.rows.iter().map(|row| self.ends(row, frame)).collect();
+        let scale = Scale { left, width: (width - left - frame.right).max(40.0), most: frame.most };
         let (thickness, inner) = match self.arrangement {
             Arrangement::Grouped if self.series.len() > 1 => (13.0, 3.0),
             _ => (20.0, 0.0),
@@ -124,15 +165,16 @@ impl Chart {
         };
         let mut y = 4.0;
         for ((row, label), ends) in self.rows.iter().zip(labels).zip(ends) {
+            let place = Lines { y, thickness, inner };
             let lines = ends.len().max(1) as f64;
             let height = lines * thickness + (lines - 1.0) * inner;
             plot.texts.push(Text {
                 tip: row.label.clone(),
-                ..Text::new(left - GAP, y + height / 2.0, "name", label)
+                ..Text::new(left - GAP, y + height / 2.0, "machine", label)
             });
             match self.arrangement {
-                Arrangement::Grouped => self.grouped(&mut plot, row, &ends, &scale, y, thickness, inner),
-                Arrangement::Stacked => self.stacked(&mut plot, row, &ends, &scale, y, thickness),
+                Arrangement::Grouped => self.grouped(&mut plot, row, &ends, &scale, place),
+                Arrangement::Stacked => self.stacked(&mut plot, row, &ends, &scale, place),
             }
             y += height + GAP;
         }
@@ -141,19 +183,11 @@ impl Chart {
         plot
     }
 
-    fn grouped(
-        &self,
-        plot: &mut Plot,
-        row: &Row,
-        ends: &[End],
-        scale: &Scale,
-        y: f64,
-        thickness: f64,
-        inner: f64,
-    ) {
+    fn grouped(&self, plot: &mut Plot, row: &Row, ends: &[End], scale: &Scale, lines: Lines) {
+        let Lines { thickness, inner, .. } = lines;
         for (line, end) in ends.iter().enumerate() {
             let series = &self.series[end.series];
-            let y = y + line as f64 * (thickness + inner);
+            let y = lines.y + line as f64 * (thickness + inner);
             plot.bars.push(Bar {
                 x: scale.left,
                 y,
@@ -165,11 +199,12 @@ impl Chart {
             plot.texts.push(end.text(scale, y + thickness / 2.0));
         }
         if ends.is_empty() {
-            plot.texts.push(Text::new(scale.left, y + thickness / 2.0, "value faint", "none".into()));
+            plot.texts.push(Text::new(scale.left, lines.y + thickness / 2.0, "value faint", "none".into()));
         }
     }
 
-    fn stacked(&self, plot: &mut Plot, row: &Row, ends: &[End], scale: &Scale, y: f64, thickness: f64) {
+    fn stacked(&self, plot: &mut Plot, row: &Row, ends: &[End], scale: &Scale, lines: Lines) {
+        let Lines { y, thickness, .. } = lines;
         let Some(end) = ends.first() else {
             plot.texts.push(Text::new(scale.left, y + thickness / 2.0, "value faint", "none".into()));
             return;
@@ -198,12 +233,13 @@ impl Chart {
     }
 
     /// What is written behind the bars of a row.
-    fn ends(&self, row: &Row) -> Vec<End> {
+    fn ends(&self, row: &Row, frame: &Frame) -> Vec<End> {
         let first = &self.rows[0];
         let end = |series, length: f64, baseline: Option<f64>| {
             let is_baseline = std::ptr::eq(row, first);
-            let change =
-                baseline.filter(|_| !is_baseline).and_then(|base| self.quantity.change(length, base));
+            let change = baseline
+                .filter(|_| frame.changes && !is_baseline)
+                .and_then(|base| self.quantity.change(length, base));
             End {
                 series,
                 length,
@@ -239,6 +275,15 @@ impl Chart {
         };
         self.rows.iter().map(of).collect::<Vec<_>>().join("; ") + "."
     }
+}
+
+/// The lines that a row's bars lie on.
+#[derive(Clone, Copy)]
+struct Lines {
+    y: f64,
+    thickness: f64,
+    /// Between two lines.
+    inner: f64,
 }
 
 /// The end of a bar.
@@ -291,31 +336,28 @@ impl Scale {
         if self.most <= 0.0 {
             return Vec::new();
         }
-        let step = if quantity == Quantity::Bytes { binary_step(self.most) } else { decimal_step(self.most) };
+        let most_steps = (self.width / TICKS_APART).clamp(1.0, 5.0);
+        let step =
+            if quantity == Quantity::Bytes { binary_step } else { decimal_step }(self.most / most_steps);
+        let label =
+            |value: f64| if value == 0.0 { "0".into() } else { short(&typographic(&quantity.write(value))) };
         (0..)
             .map(|number| f64::from(number) * step)
             .take_while(|&value| value <= self.most)
-            .map(|value| Tick {
-                x: round(self.left + self.exact(value)),
-                label: short(&typographic(&quantity.write(value))),
-            })
+            .map(|value| Tick { x: round(self.left + self.exact(value)), label: label(value) })
             .collect()
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that there are two to five steps.
-fn decimal_step(most: f64) -> f64 {
-    let power = 10f64.powf((most / 4.0).log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|step| step * power)
-        .find(|step| most / step < 5.0)
-        .unwrap_or(10.0 * power)
+/// 1, 2 or 5 times a power of ten, at least `least`.
+fn decimal_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|&step| step >= least).unwrap_or(10.0 * power)
 }
 
-/// A power of two, so that there are two to four steps.
-fn binary_step(most: f64) -> f64 {
-    2f64.powf((most / 2.0).log2().floor())
+/// A power of two, at least `least`.
+fn binary_step(least: f64) -> f64 {
+    2f64.powf(least.log2().ceil())
 }
 
 /// A tick's label without the zeros that a measured value would have: `10.0 M` is `10 M`.
@@ -362,10 +404,27 @@ mod tests {
         Chart { series, rows, arrangement, quantity: Quantity::Ratio }
     }
 
+    fn draw(chart: &Chart) -> Plot {
+        chart.draw(&chart.frame(560.0, 22, true))
+    }
+
+    #[test]
+    fn charts_in_one_frame_are_on_one_scale() {
+        let few = chart(Arrangement::Grouped, &[&[Some(10.0)]]);
+        let many = chart(Arrangement::Grouped, &[&[Some(40.0)], &[Some(0.123)]]);
+        let frame = few.frame(370.0, 14, false).join(many.frame(370.0, 14, false));
+        let (few, many) = (few.draw(&frame), many.draw(&frame));
+        assert!((many.bars[0].width - 4.0 * few.bars[0].width).abs() < 0.5);
+        assert_eq!(few.bars[0].x, many.bars[0].x);
+        let places =
+            |plot: &Plot| plot.ticks.iter().map(|tick| (tick.x, tick.label.clone())).collect::<Vec<_>>();
+        assert_eq!(places(&few), places(&many));
+    }
+
     #[test]
     fn stacked_segments_touch_and_add_up() {
         let chart = chart(Arrangement::Stacked, &[&[Some(10.0), Some(30.0)], &[Some(5.0), None]]);
-        let plot = chart.draw(560.0, chart.most());
+        let plot = draw(&chart);
         let [first, second, third] = &plot.bars[..] else { panic!("{:?}", plot.bars) };
         assert!((first.x + first.width - second.x).abs() < 0.11);
         assert!((second.width - 3.0 * first.width).abs() < 0.3);
@@ -379,7 +438,7 @@ mod tests {
         for arrangement in [Arrangement::Grouped, Arrangement::Stacked] {
             for values in [[0.0, 0.0], [1e-9, 1e12], [3.0, 4.0]] {
                 let chart = chart(arrangement, &[&values.map(Some), &[None, None], &[Some(values[0]), None]]);
-                let plot = chart.draw(560.0, chart.most());
+                let plot = draw(&chart);
                 for bar in &plot.bars {
                     assert!(bar.x >= 0.0 && bar.width >= 0.0 && bar.x + bar.width <= plot.width, "{bar:?}");
                     assert!(bar.y + bar.height < plot.axis_y);
@@ -394,11 +453,10 @@ mod tests {
 
     #[test]
     fn steps_are_round_and_few() {
-        for most in [0.003, 0.9, 1.0, 7.0, 42.0, 999.0, 1.1e9] {
-            let count = (most / decimal_step(most)) as usize;
-            assert!((2..5).contains(&count), "{most}: {count}");
-            let count = (most / binary_step(most)) as usize;
-            assert!((2..5).contains(&count), "{most}: {count}");
+        for least in [0.003, 0.9, 1.0, 2.1, 7.0, 42.0, 999.0, 1.1e9] {
+            for step in [decimal_step(least), binary_step(least)] {
+                assert!(step >= least && step < 2.51 * least, "{least}: {step}");
+            }
         }
         assert_eq!(
             [short("10.0 M"), short("1.50 GiB"), short("7"), short("0.200")],
@@ -409,7 +467,7 @@ mod tests {
     #[test]
     fn small_values_are_seen_and_zeros_are_not() {
         let chart = chart(Arrangement::Grouped, &[&[Some(1e6), Some(1.0), Some(0.0)]]);
-        let widths: Vec<_> = chart.draw(560.0, chart.most()).bars.iter().map(|bar| bar.width).collect();
+        let widths: Vec<_> = draw(&chart).bars.iter().map(|bar| bar.width).collect();
         assert!(widths[0] > 300.0);
         assert_eq!(widths[1..], [1.0, 0.0]);
     }

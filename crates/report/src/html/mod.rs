@@ -12,7 +12,7 @@ use serde::Serialize;
 use self::cards::{Card, Machines, Multiples, cards, multiples};
 use self::tables::{Glance, Numbers, at_a_glance, numbers};
 use crate::document::{Document, Manifest};
-use crate::headline::headline_of;
+use crate::headline::{Part, headline_parts};
 use crate::measure::{Base, program_measures};
 use crate::span::{Reading, Span, by_source, phases, spans};
 use crate::text::visible;
@@ -38,7 +38,7 @@ pub fn page(document: &Document) -> String {
 #[derive(Serialize)]
 struct Group {
     source: String,
-    headline: String,
+    headline: Vec<Part>,
     facts: Vec<String>,
     machines: Vec<String>,
     glance: Glance,
@@ -67,7 +67,7 @@ fn group(document: &Document, source: &str, runs: &[&pagewalk_sim::metrics::RunR
     }
     Group {
         source: visible(source),
-        headline: headline_of(source, runs),
+        headline: headline_parts(source, runs),
         facts: facts(&whole),
         glance: at_a_glance(&names, &describe, &whole),
         multiples: multiples(&names, &phases, base),

@@ -60,7 +60,8 @@ fn cell(measure: &Measure, at: usize) -> GlanceCell {
         Reading::Undefined => return GlanceCell { value: "–".into(), ..empty },
         Reading::Value(value) => value,
     };
-    let least = measure.readings.iter().filter_map(|reading| reading.value()).fold(f64::INFINITY, f64::min);
+    let others = measure.readings.iter().enumerate().filter(|&(other, _)| other != at);
+    let least = others.filter_map(|(_, reading)| reading.value()).fold(f64::INFINITY, f64::min);
     let baseline = measure.readings[0].value().filter(|_| at > 0);
     let change = baseline.and_then(|baseline| measure.quantity.change(value, baseline)).unwrap_or_default();
     let verdict = match baseline {
@@ -68,11 +69,12 @@ fn cell(measure: &Measure, at: usize) -> GlanceCell {
         Some(baseline) if measure.better == Better::Less && value > baseline => "worse",
         _ => "",
     };
+    let verdict = if change.starts_with('~') { "" } else { verdict };
     GlanceCell {
         value: typographic(&measure.quantity.write(value)),
         change: typographic(&change),
         verdict,
-        best: measure.better == Better::Less && !measure.is_shared() && value == least,
+        best: measure.better == Better::Less && least.is_finite() && value < least,
     }
 }
 

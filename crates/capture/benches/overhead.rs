@@ -66,7 +66,9 @@ fn main() {
     let rounds = args.iter().find_map(|arg| arg.parse().ok()).unwrap_or(7);
     let wanted: Vec<&String> = args.iter().filter(|arg| arg.parse::<usize>().is_err()).collect();
     println!("CPU time against gcc -O2, medians of {rounds} interleaved rounds");
-    println!("program  front-end      native s   null s  ratio  target  M acc/CPU-s  live ratio  live wall s");
+    println!(
+        "program  front-end      native s   null s  ratio  target  M acc/CPU-s  live ratio  live wall s"
+    );
     for (name, arguments, valgrind_target, callout_target) in PROGRAMS {
         if wanted.is_empty() || wanted.iter().any(|w| *w == name) {
             compare(name, arguments, [valgrind_target, callout_target], rounds);

@@ -70,7 +70,11 @@ impl Assembler {
     /// # Errors
     ///
     /// Messages that contradict each other.
-    pub fn take(&mut self, message: &Message<'_>, sink: &mut dyn Sink) -> Result<ControlFlow<()>, ProtocolError> {
+    pub fn take(
+        &mut self,
+        message: &Message<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>, ProtocolError> {
         match message.body {
             Body::Start => self.start(message.pid),
             Body::ForkChild { parent, ticket } => self.fork_child(message.pid, parent, ticket)?,
@@ -152,7 +156,11 @@ impl Assembler {
             Body::Start | Body::ForkChild { .. } | Body::Records { .. } => unreachable!("handled above"),
         }
         // A program that does nothing but map memory must not fill ours.
-        if self.batch.marks.len() >= MARKS_FULL { Ok(self.hand_over(sink)) } else { Ok(ControlFlow::Continue(())) }
+        if self.batch.marks.len() >= MARKS_FULL {
+            Ok(self.hand_over(sink))
+        } else {
+            Ok(ControlFlow::Continue(()))
+        }
     }
 
     fn remap(&mut self, from: VirtRange, to: VirtRange, keeps_old: bool) {

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_send_buffer_size, set_socket_timeout};
+use rustix::net::sockopt::{
+    Timeout, set_socket_recv_buffer_size, set_socket_send_buffer_size, set_socket_timeout,
+};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 
 use crate::protocol::MESSAGE_BYTES_MAX;

@@ -186,7 +186,9 @@ mod tests {
                 other => panic!("{word}: {other:?}"),
             }
         }
-        for head in [header(2, 1, 1, 62), header(2, 1, 4, 62), b"\x7fELF\x02\x01".to_vec(), b"hello".to_vec(), vec![]] {
+        for head in
+            [header(2, 1, 1, 62), header(2, 1, 4, 62), b"\x7fELF\x02\x01".to_vec(), b"hello".to_vec(), vec![]]
+        {
             assert!(matches!(check_head(&head), Err(Refusal::NoProgram(_))), "{head:?}");
         }
     }

@@ -49,7 +49,9 @@ pub enum CaptureError {
     #[error("valgrind is not installed: `{}` is missing; install the package `valgrind`", .0.display())]
     NoValgrind(PathBuf),
     /// The tool was linked against another Valgrind.
-    #[error("the Valgrind tool was built for valgrind {built}, installed is {installed}; rebuild it with `make`")]
+    #[error(
+        "the Valgrind tool was built for valgrind {built}, installed is {installed}; rebuild it with `make`"
+    )]
     ValgrindVersion {
         /// The tool's.
         built: String,
@@ -69,8 +71,10 @@ pub enum CaptureError {
         log: String,
     },
     /// The call-out runtime never spoke.
-    #[error("`{program}` made no access records: it was not built with the call-out runtime, or nothing in it was \
-             instrumented (see docs/capture.md; `--frontend valgrind` takes any program)")]
+    #[error(
+        "`{program}` made no access records: it was not built with the call-out runtime, or nothing in it was \
+             instrumented (see docs/capture.md; `--frontend valgrind` takes any program)"
+    )]
     NoRecords {
         /// The program.
         program: String,

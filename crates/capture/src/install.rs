@@ -41,7 +41,8 @@ impl Install {
 
     fn folder_with(&self, file: &'static str, what: &'static str) -> Result<PathBuf, CaptureError> {
         let found = self.candidates.iter().find(|folder| folder.join(file).is_file());
-        let folder = found.ok_or_else(|| CaptureError::NotBuilt { what, file, searched: self.candidates.clone() })?;
+        let folder =
+            found.ok_or_else(|| CaptureError::NotBuilt { what, file, searched: self.candidates.clone() })?;
         folder.canonicalize().map_err(|e| CaptureError::io(format!("reading `{}`", folder.display()), e))
     }
 
@@ -49,7 +50,8 @@ impl Install {
     pub(crate) fn valgrind(&self) -> Result<(PathBuf, PathBuf), CaptureError> {
         let folder = self.folder_with(TOOL, "Valgrind tool")?.join("valgrind");
         let launcher = LAUNCHERS.iter().map(PathBuf::from).find(|p| p.is_file());
-        let launcher = launcher.ok_or_else(|| CaptureError::NoValgrind(PathBuf::from("/usr/bin/valgrind")))?;
+        let launcher =
+            launcher.ok_or_else(|| CaptureError::NoValgrind(PathBuf::from("/usr/bin/valgrind")))?;
         let preload = folder.join("vgpreload_core-amd64-linux.so");
         if !preload.is_file() {
             return Err(CaptureError::NoValgrind(preload));

@@ -155,7 +155,13 @@ impl Program {
         let (folder, launcher) = self.install.valgrind()?;
         let mut command = Command::new(folder.join("pagewalk-amd64-linux"));
         command.env("VALGRIND_LIB", &folder).env("VALGRIND_LAUNCHER", launcher);
-        command.args(["--tool=pagewalk", "--command-line-only=yes", "-q", "--vgdb=no", "--trace-children=yes"]);
+        command.args([
+            "--tool=pagewalk",
+            "--command-line-only=yes",
+            "-q",
+            "--vgdb=no",
+            "--trace-children=yes",
+        ]);
         command.args(options).arg("--").arg(&self.program);
         Ok(command)
     }
@@ -182,7 +188,8 @@ impl Program {
         command.args(&self.args);
         if self.stdout_to_stderr {
             let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-            command.stdout(Stdio::from(stderr.map_err(|e| CaptureError::io("duplicating standard error", e))?));
+            command
+                .stdout(Stdio::from(stderr.map_err(|e| CaptureError::io("duplicating standard error", e))?));
         }
         end.inherit_into(&mut command);
         Ok(command)
@@ -195,7 +202,8 @@ impl Program {
             logs.path().canonicalize().map_err(|e| CaptureError::io("finding the temporary folder", e))?;
         let (channel, end) = channel::pair().map_err(|e| CaptureError::io("creating a socket", e))?;
         let mut command = self.command(&end, &logs_path)?;
-        let child = command.spawn().map_err(|e| CaptureError::io(format!("starting `{}`", self.name()), e))?;
+        let child =
+            command.spawn().map_err(|e| CaptureError::io(format!("starting `{}`", self.name()), e))?;
         let (descriptor, inode) = (end.number(), end.inode);
         drop(end);
         let mut running = Running { child, channel, inode, reaped: false };
@@ -342,7 +350,8 @@ impl Running {
             let link = format!("socket:[{}]", self.inode);
             let fds = std::fs::read_dir(format!("/proc/{pid}/fd"));
             fds.is_ok_and(|fds| {
-                fds.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == link.as_str()))
+                fds.flatten()
+                    .any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == link.as_str()))
             })
         };
         let exited = self.child.try_wait().is_ok_and(|status| status.is_some());

@@ -98,7 +98,10 @@ impl Records<'_> {
     /// A record with bits that must be zero; `out` is then as it was.
     pub fn append_to(&self, out: &mut Vec<Access>) -> Result<(), ProtocolError> {
         let before = out.len();
-        let words = self.0.chunks_exact(8).map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
+        let words = self
+            .0
+            .chunks_exact(8)
+            .map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
         // Two flags over the whole message keep the copy a straight line; guarded records are rare.
         let (mut any_bits, mut any_none) = (0, false);
         out.extend(words.map(|word| {
@@ -237,9 +240,12 @@ fn decode_body(kind: u16, payload: &[u8], instructions: u64) -> Result<Body<'_>,
         3 => words(kind, payload).map(|[]: [u64; 0]| Body::ThreadEnd)?,
         4 => words(kind, payload).map(|[ticket]| Body::Fork { ticket })?,
         5 => words(kind, payload).map(|[ticket]| Body::ForkFailed { ticket })?,
-        6 => words(kind, payload).map(|[parent, ticket]| Body::ForkChild { parent: parent as u32, ticket })?,
+        6 => {
+            words(kind, payload).map(|[parent, ticket]| Body::ForkChild { parent: parent as u32, ticket })?
+        }
         7 => words(kind, payload).map(|[]: [u64; 0]| Body::End)?,
-        8 => words(kind, payload).map(|[start, bytes, prot, flags]| Body::Map(mapping(start, bytes, prot, flags)))?,
+        8 => words(kind, payload)
+            .map(|[start, bytes, prot, flags]| Body::Map(mapping(start, bytes, prot, flags)))?,
         9 => words(kind, payload).map(|[start, bytes]| Body::Unmap(pages(start, bytes)))?,
         10 => words(kind, payload)
             .map(|[start, bytes, prot]| Body::Protect(pages(start, bytes), protection(prot)))?,
@@ -287,7 +293,7 @@ fn protection(bits: u64) -> Protection {
 }
 
 fn mapping(start: u64, bytes: u64, prot: u64, flags: u64) -> Mapping {
-    let huge = (flags & MAP_HUGETLB != 0).then(|| match flags >> MAP_HUGE_SHIFT & 63 {
+    let huge = (flags & MAP_HUGETLB != 0).then_some(match (flags >> MAP_HUGE_SHIFT) & 63 {
         30 => PageSize::Size1G,
         _ => PageSize::Size2M, // 21, and 0 for the system's default, which x86-64 kernels have at 2 MiB
     });

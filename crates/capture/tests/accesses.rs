@@ -87,7 +87,10 @@ fn no_record_of_a_thread_is_lost_or_given_to_another() {
         }
         assert_eq!(owners.len(), 4, "{build:?}");
         assert!(!owners.contains(&ThreadId(1)), "the first thread only waits");
-        let ended = stream.events.iter().filter(|(_, _, _, e)| matches!(e, Event::ThreadEnd(t) if owners.contains(t)));
+        let ended = stream
+            .events
+            .iter()
+            .filter(|(_, _, _, e)| matches!(e, Event::ThreadEnd(t) if owners.contains(t)));
         assert_eq!(ended.count(), 4, "{build:?}");
     }
 }

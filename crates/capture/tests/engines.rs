@@ -100,13 +100,22 @@ fn whole_run_misses_agree() {
             let seen = observe(name, args, build);
             println!(
                 "{name}, {build:?}: accesses {} / {}, 128x8 {} / {}, full {} / {}",
-                seen.accesses, reference.accesses, seen.associative, reference.associative, seen.full, reference.full
+                seen.accesses,
+                reference.accesses,
+                seen.associative,
+                reference.associative,
+                seen.full,
+                reference.full
             );
             let close = distance(seen.associative, reference.associative);
             assert!(close <= 0.02, "{name}, {build:?}: 128x8 misses are {:.3} % apart", 100.0 * close);
             let close = distance(seen.full, reference.full);
             let limit = if same_layout { 0.001 } else { 0.02 };
-            assert!(close <= limit, "{name}, {build:?}: fully associative misses are {:.3} % apart", 100.0 * close);
+            assert!(
+                close <= limit,
+                "{name}, {build:?}: fully associative misses are {:.3} % apart",
+                100.0 * close
+            );
         }
     }
 }
@@ -114,7 +123,11 @@ fn whole_run_misses_agree() {
 #[test]
 fn instructions_agree_with_a_single_stepped_run() {
     let target = compile("btree", Build::Static);
-    let output = Command::new(compile("singlestep", Build::Plain)).arg(&target).args(["2", "2"]).output().expect("run");
+    let output = Command::new(compile("singlestep", Build::Plain))
+        .arg(&target)
+        .args(["2", "2"])
+        .output()
+        .expect("run");
     if !output.status.success() {
         return println!("skipped: ptrace is not allowed here ({})", output.status);
     }
@@ -139,7 +152,8 @@ fn instructions_agree_with_callgrind_with_several_threads_too() {
             .output()
             .expect("valgrind");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let collected = text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, n)| n.trim().parse());
+        let collected =
+            text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, n)| n.trim().parse());
         let theirs: u64 = collected.and_then(Result::ok).unwrap_or_else(|| panic!("no count in {text}"));
         let ours = observe(name, args, Build::Plain).instructions;
         println!("{name}: {ours} instructions, callgrind {theirs}");

@@ -53,7 +53,9 @@ fn records_of_no_access_are_skipped_and_strange_ones_refused() {
     let load = Access::load(VirtAddr(0x7fff_0000_1000), 8).0;
     let store = Access::store(VirtAddr(0x1234), 64).0;
     let bytes = message(2, 1, 1, 9, &[0, load, 0, 0, store, 0]);
-    let Ok(Message { body: Body::Records { instructions: 9, records }, .. }) = decode(&bytes) else { panic!() };
+    let Ok(Message { body: Body::Records { instructions: 9, records }, .. }) = decode(&bytes) else {
+        panic!()
+    };
     let mut out = vec![Access(7)];
     assert_eq!(records.append_to(&mut out), Ok(()));
     assert_eq!(out, [Access(7), Access(load), Access(store)]);

@@ -25,9 +25,11 @@ fn stream() -> Stream {
 
 /// The events that the program makes on purpose, with how many stores to the tick page came since the one before.
 fn events_with_ticks(stream: &Stream) -> Vec<(u64, Event)> {
-    let mut ticks = stream.accesses.iter().enumerate().filter(|(_, (_, _, access))| {
-        access.is_write() && access.addr().0.wrapping_sub(TICKS) < 4096
-    });
+    let mut ticks = stream
+        .accesses
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, _, access))| access.is_write() && access.addr().0.wrapping_sub(TICKS) < 4096);
     let mut next = ticks.next();
     let mut out = Vec::new();
     for (at, _, _, event) in &stream.events {
@@ -118,7 +120,8 @@ fn what_strace_sees_is_what_we_see() {
     }
     let text = std::fs::read_to_string(&log).expect("the log");
     let theirs: Vec<String> = text.lines().filter_map(from_strace).collect();
-    let ours: Vec<String> = events_with_ticks(&stream()).iter().filter_map(|(_, event)| from_event(event)).collect();
+    let ours: Vec<String> =
+        events_with_ticks(&stream()).iter().filter_map(|(_, event)| from_event(event)).collect();
     assert!(theirs.len() >= 13, "{text}");
     assert_eq!(ours, theirs);
 }
@@ -158,7 +161,9 @@ fn from_event(event: &Event) -> Option<String> {
 
 #[test]
 fn no_access_falls_outside_what_is_mapped() {
-    for (name, args) in [("space", &[][..]), ("btree", &["20", "20"]), ("match", &["20", "20"]), ("deep", &[])] {
+    for (name, args) in
+        [("space", &[][..]), ("btree", &["20", "20"]), ("match", &["20", "20"]), ("deep", &[])]
+    {
         let (stream, _) = record(program(&compile(name, Build::Plain), args, Build::Plain.frontend()));
         let mut mapped = Pages::default();
         let mut events = stream.events.iter().peekable();

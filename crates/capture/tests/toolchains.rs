@@ -30,11 +30,16 @@ fn build(line: &str, source: &str) -> Option<PathBuf> {
 
 /// The commands between the fences that follow `heading` in the document.
 fn recipe(heading: &str) -> String {
-    let document = std::fs::read_to_string(Path::new(CRATE).join("../../docs/capture.md")).expect("docs/capture.md");
+    let document =
+        std::fs::read_to_string(Path::new(CRATE).join("../../docs/capture.md")).expect("docs/capture.md");
     let (_, section) = document.split_once(&format!("### {heading}\n")).expect("the section");
     let (_, block) = section.split_once("```sh\n").expect("a block");
     let (lines, _) = block.split_once("```").expect("its end");
-    lines.lines().filter(|line| !line.starts_with("pagewalk ") && !line.starts_with("DIR=")).collect::<Vec<_>>().join("\n")
+    lines
+        .lines()
+        .filter(|line| !line.starts_with("pagewalk ") && !line.starts_with("DIR="))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]

@@ -25,6 +25,12 @@ static void store(int page, int times)
       at[i % 512] = i;
 }
 
+static void open_page(int signal_number)
+{
+   (void)signal_number;
+   mprotect((void *)(BASE + 5 * 4096), 4096, PROT_READ | PROT_WRITE);
+}
+
 static volatile uint64_t stores_forever;
 
 int main(int argc, char **argv)
@@ -80,9 +86,9 @@ int main(int argc, char **argv)
       kill(getpid(), SIGKILL);
    }
    if (!strcmp(mode, "recover")) { /* a handled fault: the program goes on */
-      signal(SIGUSR1, SIG_IGN);
-      raise(SIGUSR1);
-      store(0, 10);
+      signal(SIGSEGV, open_page);
+      mprotect((void *)(BASE + 5 * 4096), 4096, PROT_NONE);
+      store(5, 1000);
       return 0;
    }
    if (!strcmp(mode, "forever") || !strcmp(mode, "stubborn") || !strcmp(mode, "family")) {

@@ -17,7 +17,8 @@ const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// Runs `command`; its output if it failed.
 fn must(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?} failed:\n{text}");
     text
 }
@@ -69,10 +70,12 @@ impl Build {
 
 /// The installed clang, newest known first.
 pub fn clang() -> Option<&'static str> {
-    ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang"].into_iter().find(|name| {
-        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-            .any(|folder| folder.join(name).is_file())
-    })
+    ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang"].into_iter().find(
+        |name| {
+            std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+                .any(|folder| folder.join(name).is_file())
+        },
+    )
 }
 
 /// Every build that this machine can make.
@@ -108,7 +111,12 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
             command.args(["-fsanitize=thread", "-DCALLOUT"]).args(link_flags());
         }
         Build::ClangCallout => {
-            command.args(["-fsanitize=thread", "-DCALLOUT", "-mllvm", "-tsan-instrument-read-before-write=1"]);
+            command.args([
+                "-fsanitize=thread",
+                "-DCALLOUT",
+                "-mllvm",
+                "-tsan-instrument-read-before-write=1",
+            ]);
             command.args(["-mllvm", "-tsan-instrument-func-entry-exit=0"]);
             command.args(["-fno-sanitize-link-runtime", "-ltsan"]).args(link_flags());
         }

@@ -60,6 +60,9 @@ pub(crate) struct RunArguments {
     /// What standard output gets.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
+    /// Also measure the program's TLB miss curve: eight TLBs of 128 to 16,384 entries.
+    #[arg(long)]
+    pub(crate) reach: bool,
     /// Worker threads that the machines are divided among; results do not depend on it.
     #[arg(long, value_name = "COUNT")]
     pub(crate) threads: Option<usize>,

@@ -121,6 +121,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
         let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let style = Style { columns: columns.unwrap_or(Style::default().columns), ..Style::default() };
         print(&comparison(&document.runs, style))?;
+        print(&reach_table(&document))?;
         if let Some(folder) = &arguments.out {
             eprintln!("wrote {}", folder.join("report.html").display());
         }
@@ -138,7 +139,8 @@ fn compare(
         .iter()
         .map(|spec| build(spec, detail(arguments.detail), arguments.seed, info))
         .collect::<Result<Vec<_>, _>>()?;
-    let options = RunOptions { threads: threads(arguments.threads), limit: arguments.limit };
+    let options =
+        RunOptions { threads: threads(arguments.threads), limit: arguments.limit, reach: arguments.reach };
     let mut progress = RunProgress::new(info, arguments.limit);
     Ok(run_machines(source, machines, options, &mut progress)?)
 }
@@ -197,6 +199,23 @@ fn manifest(
         source: info.into(),
         machines,
     })
+}
+
+/// The miss curve, if it was measured.
+fn reach_table(document: &Document) -> String {
+    let rows = document.runs.first().map_or(&[][..], |run| &run.metrics);
+    let rates = rows.iter().filter(|row| row.stage == "reach" && row.unit == "fraction");
+    let lines: Vec<String> = rates
+        .map(|row| {
+            let entries = row.metric.trim_start_matches("misses.");
+            let rate = row.value.map_or("-".to_owned(), |rate| format!("{:.4} %", 100.0 * rate.as_f64()));
+            format!("  {entries:>6} entries {rate:>12}\n")
+        })
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\nmisses of 8-way TLBs by size, share of all accesses\n{}", lines.concat())
 }
 
 /// The command line without what cannot change a number.

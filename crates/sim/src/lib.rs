@@ -2,6 +2,7 @@
 
 pub mod machine;
 pub mod metrics;
+mod reach;
 pub mod run;
 pub mod spec;
 pub mod time;

@@ -9,6 +9,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 use crate::machine::{MachineError, Simulate};
 use crate::metrics::RunResult;
+use crate::reach::Reach;
 
 /// How a pass is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,13 @@ pub struct RunOptions {
     pub threads: usize,
     /// Stop after so many accesses.
     pub limit: Option<u64>,
+    /// Also measure how many misses TLBs of growing size would have.
+    pub reach: bool,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { threads: 1, limit: None }
+        Self { threads: 1, limit: None, reach: false }
     }
 }
 
@@ -78,19 +81,24 @@ pub fn run(
 ) -> Result<RunOutcome, RunError> {
     let name = source.info().name;
     let threads = options.threads.clamp(1, machines.len().max(1));
-    let mut pass = Pass { taken: 0, limit: options.limit, progress };
+    let reach = options.reach.then(Reach::default);
+    let mut pass = Pass { taken: 0, limit: options.limit, progress, reach };
     let (machines, source_end) = if threads == 1 {
         run_here(source, machines, &mut pass)
     } else {
         run_on(threads, source, machines, &mut pass)
     };
-    let results = machines
+    let mut results = machines
         .into_iter()
         .map(|(machine, end)| end.map(|()| machine.finish(&name)))
         .collect::<Result<Vec<_>, _>>()?;
     source_end?;
     if pass.taken == 0 {
         return Err(RunError::NoAccesses(name));
+    }
+    if let Some(reach) = &mut pass.reach {
+        let curve = reach.metrics();
+        results.iter_mut().for_each(|result| result.metrics.extend_from_slice(&curve));
     }
     let limited = options.limit.is_some_and(|limit| pass.taken >= limit);
     Ok(RunOutcome { results, accesses: pass.taken, limited })
@@ -176,6 +184,7 @@ struct Pass<'a> {
     taken: u64,
     limit: Option<u64>,
     progress: &'a mut dyn Progress,
+    reach: Option<Reach>,
 }
 
 impl Pass<'_> {
@@ -185,6 +194,9 @@ impl Pass<'_> {
         }
         self.taken += batch.accesses.len() as u64;
         split_crossings(batch);
+        if let Some(reach) = &mut self.reach {
+            reach.take(batch);
+        }
         let phase = batch.marks.iter().rev().find_map(|mark| match &mark.event {
             Event::Phase(name) => Some(name.as_str()),
             _ => None,

@@ -107,7 +107,8 @@ impl WorkloadSpec {
             .map(|spec| build(spec, Detail::Counts, self.seed, &info))
             .collect::<Result<Vec<_>, _>>()?;
         let mut progress = RunProgress::new(&info, None);
-        Ok(run(&mut *source, machines, RunOptions { threads, limit: None }, &mut progress)?.results)
+        Ok(run(&mut *source, machines, RunOptions { threads, ..RunOptions::default() }, &mut progress)?
+            .results)
     }
 }
 

@@ -75,18 +75,15 @@ impl WalkCache {
         deepest
     }
 
-    /// Takes in the pointers that a walk read.
+    /// Takes in the pointers that a walk read, which began where [`lookup`](Self::lookup) said: the levels below
+    /// have just missed.
     #[inline]
     pub fn fill(&mut self, asid: Asid, vpn: Vpn, walk: &Walk) {
         for &WalkReference { level, next, .. } in &walk.references {
             let Some(node) = next else { continue };
             let tag = self.tag(vpn, level);
             let Some(Some(cache)) = self.levels.get_mut(level as usize - 1) else { continue };
-            let key = key(asid, PageSize::Size4K, tag);
-            let slot = match cache.keys.peek(tag, key) {
-                Some(slot) => slot,
-                None => cache.keys.insert(tag, key).slot,
-            };
+            let slot = cache.keys.insert(tag, key(asid, PageSize::Size4K, tag)).slot;
             cache.nodes[slot] = node;
         }
     }

@@ -121,8 +121,8 @@ impl SetAssociative {
         Lookup::Miss
     }
 
-    /// Brings in the translation that missed; neighbours are ignored. A page of a size that the array does not
-    /// hold enters chopped into 4 KiB.
+    /// Brings in the translation that a look-up has just missed; neighbours are ignored. A page of a size that the
+    /// array does not hold enters chopped into 4 KiB.
     #[inline]
     pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
         let mut translation = fill.translation;
@@ -131,12 +131,7 @@ impl SetAssociative {
         }
         let size = translation.size();
         let number = fill.vpn.0 >> size.order();
-        let key = key(asid, size, number);
-        if let Some(slot) = self.keys.peek(number, key) {
-            self.entries[slot] = translation;
-            return;
-        }
-        let inserted = self.keys.insert(number, key);
+        let inserted = self.keys.insert(number, key(asid, size, number));
         if inserted.evicted.is_some() {
             self.resident[self.entries[inserted.slot].size() as usize] -= 1;
         }

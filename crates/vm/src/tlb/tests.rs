@@ -259,7 +259,7 @@ fn a_second_level_hit_refills_the_whole_run_above() {
 #[test]
 fn the_bank_equals_eight_separate_tlbs_and_its_scalar_twin() {
     let mut bank = LruBank::new();
-    let mut scalar = LruBank::scalar();
+    let mut scalar = LruBank::new().scalar();
     let mut tlbs: Vec<_> = (0..8).map(|k| plain(128 << k, 8)).collect();
     let mut random = Random(21);
     let stream: Vec<Vpn> = (0..120_000u64)

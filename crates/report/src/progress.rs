@@ -40,8 +40,11 @@ impl RunProgress {
         let output = if std::io::stderr().is_terminal() {
             // Throttled here: the bar is only touched when it is drawn.
             let bar = ProgressBar::with_draw_target(meter.expected, ProgressDrawTarget::stderr());
-            let template =
-                if meter.expected.is_some() { "{bar:24.cyan/dim} {msg}" } else { "{spinner} {msg}" };
+            let template = if meter.expected.is_some() {
+                "{bar:20.cyan/dim} {wide_msg}"
+            } else {
+                "{spinner} {wide_msg}"
+            };
             Output::Bar(bar.with_style(ProgressStyle::with_template(template).expect("a valid template")))
         } else {
             Output::Lines
@@ -60,9 +63,8 @@ impl RunProgress {
         self.shown = Some(now);
         match &self.output {
             Output::Bar(bar) => {
-                bar.set_position(self.meter.accesses);
                 bar.set_message(self.meter.text());
-                bar.tick();
+                bar.set_position(self.meter.accesses);
             }
             Output::Lines => {
                 // Progress is no result: when standard error is gone, the run goes on.

@@ -1,6 +1,6 @@
 //! `pagewalk run`: a source and some machines go in, a comparison comes out.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -119,7 +119,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
         print(&document.to_json())?;
     } else {
         let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let style = Style { columns: columns.unwrap_or(Style::default().columns), ..Style::default() };
+        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let style = Style { columns: columns.unwrap_or(Style::default().columns), colour };
         print(&comparison(&document.runs, style))?;
         print(&reach_table(&document))?;
         if let Some(folder) = &arguments.out {

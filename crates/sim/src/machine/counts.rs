@@ -65,6 +65,8 @@ impl CountRow {
 
 impl<G: Geometry, C: Clock> Machine<G, C> {
     pub(super) fn begin_phase(&mut self, name: &str) {
+        // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
+        self.clock.settle();
         let rows = self.rows();
         self.phases.push((name.to_owned(), rows));
     }

@@ -322,6 +322,26 @@ fn phases_add_up_to_the_whole() {
     }
 }
 
+/// A wait that a snapshot counts must not be hidden by what follows it.
+#[test]
+fn a_phase_that_begins_with_accesses_in_flight_takes_no_negative_time() {
+    let mut machine: Machine<X86_64, IntervalClock> = machine(&spec("x86-64"), 1, &announced()).unwrap();
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 20);
+    (0..20).for_each(|page| batch.push(Access::load(VirtAddr(BASE + page * 4096), 8)));
+    for (number, page) in [(0, 30), (1, 31)] {
+        batch.mark(Event::Phase(format!("p{number}")));
+        batch.push(Access::load(VirtAddr(BASE + page * 4096 + 64), 8));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.result("phases");
+    let whole = value(&result, "time", "elapsed");
+    let phases = result.metrics.iter().filter(|m| m.phase.is_some() && m.stage == "time" && m.unit == "ps");
+    for metric in phases {
+        assert!(metric.value.unwrap().as_f64() <= whole as f64, "{metric:?}");
+    }
+}
+
 #[test]
 fn a_source_without_mappings_runs_without_unannounced_pages() {
     let mut machine: Machine<X86_64, NoClock> =

@@ -275,6 +275,10 @@ impl Clock for IntervalClock {
         }
     }
 
+    fn settle(&mut self) {
+        self.cores.iter_mut().for_each(CoreClock::drain);
+    }
+
     fn rows(&self, rows: &mut Vec<CountRow>) {
         let clocks: Vec<_> = self.cores.iter().map(CoreClock::drained).collect();
         let longest = clocks.iter().map(|clock| clock.now_ps).max().unwrap_or(0);

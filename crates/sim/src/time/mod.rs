@@ -46,6 +46,9 @@ pub trait Clock: Send {
     /// The access itself, at its physical address.
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool);
 
+    /// Waits on every core until everything in flight has finished: a phase begins.
+    fn settle(&mut self);
+
     /// What was measured so far; outstanding work counts as finished.
     fn rows(&self, rows: &mut Vec<CountRow>);
 }
@@ -73,5 +76,6 @@ impl Clock for NoClock {
     fn kernel(&mut self, _: usize, _: u64) {}
     #[inline(always)]
     fn data(&mut self, _: usize, _: PhysAddr, _: bool) {}
+    fn settle(&mut self) {}
     fn rows(&self, _: &mut Vec<CountRow>) {}
 }

@@ -44,8 +44,18 @@ fn all_policies() -> [Replacement; 5] {
 
 #[test]
 fn lru_and_fifo_equal_the_naive_list_access_by_access() {
-    for (entries, ways) in [(1, 1), (16, 1), (64, 4), (96, 6), (1024, 8), (512, 16), (96, 24), (64, 64), (1024, 1024), (300, 300)]
-    {
+    for (entries, ways) in [
+        (1, 1),
+        (16, 1),
+        (64, 4),
+        (96, 6),
+        (1024, 8),
+        (512, 16),
+        (96, 24),
+        (64, 64),
+        (1024, 1024),
+        (300, 300),
+    ] {
         for lru in [true, false] {
             let policy = if lru { Replacement::Lru } else { Replacement::Fifo };
             let mut array = SetArray::new(entries, ways, policy).unwrap();

@@ -1,0 +1,260 @@
+//! What outside scripts rely on: the JSON document, exit codes, errors that name what is wrong, nothing left behind.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn pagewalk(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pagewalk")).args(arguments).output().expect("the command starts")
+}
+
+/// The folder with the built front-ends; tests of live programs need it.
+fn frontends() -> Option<PathBuf> {
+    let named = std::env::var_os("PAGEWALK_LIB").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_BIN_EXE_pagewalk")).parent()?.join("../pagewalk");
+    let found = named.into_iter().chain([beside]).find(|folder| folder.join("valgrind").is_dir());
+    if found.is_none() {
+        println!("skipped: the front-ends are not built (make frontends)");
+    }
+    found
+}
+
+fn live(arguments: &[&str]) -> Option<Output> {
+    let folder = frontends()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagewalk"));
+    Some(command.args(arguments).env("PAGEWALK_LIB", folder).output().expect("the command starts"))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn document(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("one JSON document and nothing else")
+}
+
+fn metric(run: &Value, stage: &str, name: &str) -> u64 {
+    let rows = run["metrics"].as_array().expect("metrics");
+    let row =
+        rows.iter().find(|row| row["stage"] == stage && row["metric"] == name && row.get("phase").is_none());
+    row.and_then(|row| row["value"].as_u64()).unwrap_or_else(|| panic!("no {stage} {name}"))
+}
+
+fn refused(arguments: &[&str], words: &[&str]) {
+    let output = pagewalk(arguments);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    for word in words {
+        assert!(text.contains(word), "{arguments:?} does not say `{word}`: {text}");
+    }
+}
+
+#[test]
+fn every_small_preset_gives_a_document_on_two_machines() {
+    for preset in ["graph500-small", "btree-small", "gups-small", "xsbench-small"] {
+        let arguments =
+            ["run", "--machine", "x86-64", "--machine", "mosaic-4", "--format", "json", "--workload", preset];
+        let document = document(&pagewalk(&arguments));
+        assert_eq!(document["schema"], 1);
+        let runs = document["runs"].as_array().expect("runs");
+        assert_eq!([&runs[0]["machine"], &runs[1]["machine"]], ["x86-64", "mosaic-4"]);
+        assert_eq!(metric(&runs[0], "program", "accesses"), metric(&runs[1], "program", "accesses"));
+        assert!(metric(&runs[1], "tlb.l2", "misses") <= metric(&runs[0], "tlb.l2", "misses"), "{preset}");
+        for row in runs[0]["metrics"].as_array().expect("metrics") {
+            for key in ["stage", "metric", "unit", "value", "fidelity"] {
+                assert!(row.get(key).is_some(), "{row} has no {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_machine_file_runs() {
+    let list = pagewalk(&["machines"]);
+    let text = String::from_utf8(list.stdout).expect("text");
+    let names: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    assert!(names.len() >= 15, "{names:?}");
+    let mut arguments = vec!["run", "--detail", "timed", "--format", "json", "--workload", "graph500-small"];
+    names.iter().for_each(|name| arguments.extend(["--machine", name]));
+    let document = document(&pagewalk(&arguments));
+    for run in document["runs"].as_array().expect("runs") {
+        let parts: u64 =
+            ["compute", "walk", "memory", "fault"].iter().map(|part| metric(run, "time", part)).sum();
+        assert!(parts > 0);
+        if run["machine"] != "me-hpt-radix" {
+            assert_eq!(parts, metric(run, "time", "elapsed"), "{}: the parts are the whole", run["machine"]);
+        }
+    }
+}
+
+#[test]
+fn results_are_the_same_bytes_for_any_number_of_threads() {
+    let run = |threads: &str| {
+        let mut arguments =
+            vec!["run", "--format", "json", "--detail", "timed", "--reach", "--workload", "btree-small"];
+        arguments.extend(["--seed", "7", "--threads", threads]);
+        let output = pagewalk(&arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+        output.stdout
+    };
+    let one = run("1");
+    assert_eq!(one, run("2"));
+    assert_eq!(one, run("3"));
+}
+
+#[test]
+fn a_recorded_run_gives_the_same_counts_as_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g.pwt");
+    let file = file.to_str().unwrap();
+    let recorded = pagewalk(&["record", "-o", file, "--workload", "graph500-small"]);
+    assert!(recorded.status.success(), "{}", stderr(&recorded));
+    let direct = document(&pagewalk(&["run", "--format", "json", "--workload", "graph500-small"]));
+    let replayed = document(&pagewalk(&["run", "--format", "json", "--trace", file]));
+    for (direct, replayed) in
+        direct["runs"].as_array().unwrap().iter().zip(replayed["runs"].as_array().unwrap())
+    {
+        assert_eq!(direct["metrics"], replayed["metrics"], "{}", direct["machine"]);
+    }
+    let info = pagewalk(&["trace", "info", file, "--format", "json"]);
+    let info = document(&info);
+    assert_eq!(
+        info["traces"][0]["accesses"].as_u64(),
+        Some(metric(&direct["runs"][0], "program", "accesses"))
+    );
+}
+
+#[test]
+fn wrong_input_is_refused_with_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    refused(&["run", "--machine", "x86-46", "--workload", "gups-small"], &["x86-46", "x86-64"]);
+    refused(&["run", "--workload", "gups:tabel=1GiB"], &["tabel", "table"]);
+    refused(&["run", "--workload", "gups:table=1GB"], &["1GB"]);
+    refused(&["run", "--trace", &path("nothing.pwt")], &["nothing.pwt"]);
+    refused(&["run"], &["--workload"]);
+    refused(&["paper", "mosiac"], &["mosiac", "mosaic"]);
+
+    std::fs::write(
+        path("bad.toml"),
+        "name = \"bad\"\nextends = \"x86-64\"\n[tlb.l2.set-associative]\nways = 7\nenties = 5\n",
+    )
+    .unwrap();
+    refused(
+        &["run", "--machine", &path("bad.toml"), "--workload", "gups-small"],
+        &["bad.toml:5", "enties", "entries"],
+    );
+
+    std::fs::write(path("text.pwt"), "this is no trace at all").unwrap();
+    refused(&["run", "--trace", &path("text.pwt")], &["text.pwt"]);
+
+    std::fs::write(
+        path("small.toml"),
+        "name = \"small\"\nextends = \"x86-64\"\n[frames.buddy]\nmemory = \"1MiB\"\n",
+    )
+    .unwrap();
+    refused(&["run", "--machine", &path("small.toml"), "--workload", "gups-small"], &["small", "too small"]);
+}
+
+#[test]
+fn a_cut_trace_is_refused_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    assert!(pagewalk(&["record", "-o", &path("whole.pwt"), "--workload", "gups-small"]).status.success());
+    let bytes = std::fs::read(path("whole.pwt")).unwrap();
+    for keep in [10, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(path("cut.pwt"), &bytes[..keep]).unwrap();
+        refused(&["run", "--out", &path("out"), "--trace", &path("cut.pwt")], &["cut.pwt"]);
+        assert!(!folder.path().join("out/results.json").exists());
+    }
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_written_fails_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let out = file.join("out");
+    refused(&["run", "--out", out.to_str().unwrap(), "--workload", "gups-small"], &["output folder"]);
+}
+
+#[test]
+fn the_report_folder_holds_the_document_and_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("deep/er");
+    let output =
+        pagewalk(&["run", "--out", out.to_str().unwrap(), "--format", "json", "--workload", "gups-small"]);
+    let printed = document(&output);
+    let written: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).unwrap()).unwrap();
+    assert_eq!(printed, written);
+    assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains("<svg"));
+    let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
+fn a_limit_ends_the_run_at_that_access() {
+    let arguments = ["run", "--limit", "100k", "--format", "json", "--workload", "gups-small"];
+    let document = document(&pagewalk(&arguments));
+    assert_eq!(metric(&document["runs"][0], "program", "accesses"), 100_000);
+    assert_eq!(document["manifest"]["limited"], true);
+}
+
+#[test]
+fn a_live_program_keeps_its_output_and_its_exit_code() {
+    let Some(output) =
+        live(&["run", "--machine", "x86-64", "--", "sh", "-c", "echo out; echo err >&2; exit 7"])
+    else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("out\n"), "{text}");
+    assert!(stderr(&output).starts_with("err\n"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(7));
+}
+
+#[test]
+fn a_live_program_under_json_leaves_standard_output_to_the_document() {
+    let Some(output) = live(&["run", "--machine", "x86-64", "--format", "json", "--", "echo", "hello"])
+    else {
+        return;
+    };
+    let document = document(&output);
+    assert!(metric(&document["runs"][0], "program", "instructions") > 10_000);
+    assert_eq!(metric(&document["runs"][0], "fault", "unannounced-pages"), 0, "every mapping was announced");
+    assert!(stderr(&output).contains("hello"));
+}
+
+#[test]
+fn live_programs_that_cannot_be_observed_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("r.pwt");
+    let file = file.to_str().unwrap();
+    for (program, word) in [("no-such-program", "no-such-program"), ("/etc/passwd", "/etc/passwd")] {
+        let Some(output) = live(&["record", "-o", file, "--", program]) else { return };
+        assert_eq!(output.status.code(), Some(2), "{program}");
+        assert!(stderr(&output).contains(word), "{}", stderr(&output));
+    }
+    let Some(output) = live(&["record", "-o", file, "--", "sh", "-c", "kill -SEGV $$"]) else { return };
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("signal 11"), "{}", stderr(&output));
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_papers_run_on_small_inputs() {
+    let output = pagewalk(&["paper", "mosaic", "tlb/", "--small", "--format", "json"]);
+    let document = document(&output);
+    assert_eq!(document["paper"], "mosaic");
+    let rows = document["rows"].as_array().expect("rows");
+    assert!(rows.len() >= 20);
+    assert!(rows.iter().all(|row| row["gate"].is_null() && row["verdict"] == "report"));
+}

@@ -1,7 +1,7 @@
 //! A memory system, built from its machine file.
 //!
-//! [`Machine::batch`] consumes events. An access goes the way of a reference ([`step`](self::step)): *translate*,
-//! then *access*; everything else changes the address space ([`kernel`](self::kernel)).
+//! [`Simulate::batch`] consumes events. An access goes the way of a reference (`step.rs`): *translate*,
+//! then *access*; everything else changes the address space (`kernel.rs`).
 
 mod build;
 mod core;

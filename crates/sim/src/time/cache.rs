@@ -56,10 +56,8 @@ impl Cache {
     #[inline(always)]
     fn lookup(&mut self, line: u64, write: bool) -> bool {
         let slot = self.lines.lookup(line, line);
-        if let Some(slot) = slot {
-            if write {
-                self.dirty[slot] = true;
-            }
+        if let Some(slot) = slot.filter(|_| write) {
+            self.dirty[slot] = true;
         }
         slot.is_some()
     }

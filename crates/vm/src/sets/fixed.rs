@@ -107,7 +107,7 @@ impl FixedRows {
                 self.random ^= self.random >> 7;
                 self.random ^= self.random << 17;
                 // The high bits, scaled: no division, and no bias that matters for at most 64 ways.
-                ((self.random >> 32) * self.ways as u64 >> 32) as usize
+                (((self.random >> 32) * self.ways as u64) >> 32) as usize
             }
         }
     }

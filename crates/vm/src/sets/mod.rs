@@ -6,11 +6,11 @@
 //!
 //! Four layouts, chosen by shape and policy, with one behaviour:
 //!
-//! - [`RankedRows`] for LRU and FIFO up to 16 ways, which is nearly everything: all ways are compared at once and
+//! - `RankedRows` for LRU and FIFO up to 16 ways, which is nearly everything: all ways are compared at once and
 //!   the order is one word.
-//! - [`OrderedRows`] for LRU and FIFO up to 64 ways: a set is a row of words in replacement order.
-//! - [`FixedRows`] for tree-PLRU, NRU and random: a key stays in its way, the policy's bits stand beside.
-//! - [`LinkedKeys`] for LRU and FIFO above 64 ways: an index and a linked list, constant time at any size.
+//! - `OrderedRows` for LRU and FIFO up to 64 ways: a set is a row of words in replacement order.
+//! - `FixedRows` for tree-PLRU, NRU and random: a key stays in its way, the policy's bits stand beside.
+//! - `LinkedKeys` for LRU and FIFO above 64 ways: an index and a linked list, constant time at any size.
 
 mod fixed;
 mod linked;
@@ -104,7 +104,7 @@ impl SetArray {
     ///
     /// [`ShapeError`] if the shape or the policy's limit on ways does not allow it.
     pub fn new(entries: u32, ways: u32, replacement: Replacement) -> Result<Self, ShapeError> {
-        if ways == 0 || entries == 0 || entries % ways != 0 || !(entries / ways).is_power_of_two() {
+        if ways == 0 || entries == 0 || !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
             return Err(ShapeError::Sets { entries, ways });
         }
         let fully_associative = entries == ways;

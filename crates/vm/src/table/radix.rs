@@ -149,7 +149,11 @@ impl<G: Geometry> Radix<G> {
     ) -> Result<(), MapError> {
         let pages = G::leaf_pages(level);
         assert!(level <= G::MAX_LEAF_LEVEL, "no leaf at level {level}");
-        assert!(vpn.0 % pages == 0 && leaf.frame.0 % pages == 0, "{vpn} or {} is unaligned", leaf.frame);
+        assert!(
+            vpn.0.is_multiple_of(pages) && leaf.frame.0.is_multiple_of(pages),
+            "{vpn} or {} is unaligned",
+            leaf.frame
+        );
         assert!(vpn < G::end(), "{vpn} is beyond the table's {} levels", G::LEVELS);
         let mut node = self.root;
         for above in (level + 1..G::LEVELS).rev() {

@@ -65,11 +65,10 @@ impl WalkCache {
             let level = at as u32 + 1;
             let tag = self.tag(vpn, level);
             let Some(cache) = &mut self.levels[at] else { continue };
-            if let Some(slot) = cache.keys.lookup(tag, key(asid, PageSize::Size4K, tag)) {
-                if deepest.is_none() {
-                    deepest = Some(WalkStart { level: level - 1, node: cache.nodes[slot] });
-                    self.hits[at] += 1;
-                }
+            let found = cache.keys.lookup(tag, key(asid, PageSize::Size4K, tag));
+            if let Some(slot) = found.filter(|_| deepest.is_none()) {
+                deepest = Some(WalkStart { level: level - 1, node: cache.nodes[slot] });
+                self.hits[at] += 1;
             }
         }
         deepest

@@ -8,6 +8,8 @@
 pub mod addr;
 pub mod frame;
 pub mod sets;
+#[allow(unsafe_code)] // The one SIMD file of the crate.
+mod simd;
 pub mod space;
 pub mod table;
 pub mod tlb;

@@ -1,6 +1,7 @@
 //! Rows of up to sixteen ways whose order is one word.
 
 use super::Inserted;
+use crate::simd::equal_lanes;
 
 /// LRU and FIFO sets of at most 16 ways, searched and updated without a branch per way.
 ///
@@ -62,12 +63,8 @@ impl RankedRows {
     #[inline(always)]
     fn find(&self, set: usize, key: u64) -> Option<usize> {
         let digest = self.digest(key);
-        let mut candidates = 0u32;
-        for (way, &resident) in self.rows[set].digests.iter().enumerate() {
-            candidates |= u32::from(resident == digest) << way;
-        }
         // Ways that do not exist have digests, too; their keys would belong to the next set.
-        candidates &= (1 << self.ways) - 1;
+        let mut candidates = equal_lanes(&self.rows[set].digests, digest) & ((1 << self.ways) - 1);
         let keys = &self.keys[set * self.ways..][..self.ways];
         while candidates != 0 {
             let way = candidates.trailing_zeros() as usize;

@@ -1,7 +1,7 @@
 //! A bank of LRU TLBs of growing size, run side by side: a program's miss curve in one pass.
 
-use super::simd::{self, Row};
 use crate::addr::Vpn;
+use crate::simd::{self, Row};
 
 /// log2 of the sets of the smallest: 16 sets.
 const SMALLEST_LOG2_SETS: u32 = 4;
@@ -153,6 +153,6 @@ impl<const TLBS: usize> LruBank<TLBS> {
 
 /// The tag of a page and its set among `1 << log2_sets`.
 #[inline(always)]
-pub(super) fn split(page: u64, log2_sets: u32) -> (u32, usize) {
+pub(crate) fn split(page: u64, log2_sets: u32) -> (u32, usize) {
     ((page >> SMALLEST_LOG2_SETS) as u32, page as usize & ((1 << log2_sets) - 1))
 }

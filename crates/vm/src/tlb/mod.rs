@@ -8,11 +8,10 @@ mod array;
 mod bank;
 mod hierarchy;
 mod mosaic;
-#[allow(unsafe_code)] // The one SIMD file of the crate.
-mod simd;
 
 pub use array::{SetAssociative, TlbArray};
 pub use bank::LruBank;
+pub(crate) use bank::split;
 pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
 pub use mosaic::Mosaic;
 

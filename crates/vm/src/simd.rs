@@ -1,14 +1,38 @@
-//! The AVX2 kernel of [`LruBank`](super::LruBank), the one file of this crate with unsafe code.
+//! Vector kernels, the one file of this crate with unsafe code.
 //!
-//! A set of eight ways is one 256-bit register of 32-bit tags in LRU order. Comparing, finding the place and
-//! moving the tag to the front are a handful of instructions without a branch, so the look-ups of one page in
-//! several TLBs overlap; safe code that the compiler vectorises for the baseline processor branches per way and
-//! is about three times slower.
+//! [`equal_lanes`] finds a digest among the sixteen of a set ([`sets`](crate::sets)). It needs SSE2, which every
+//! x86-64 processor has; the compiler turns the portable loop into 40 instructions instead of 5.
+//!
+//! [`run`] is the kernel of [`LruBank`](crate::tlb::LruBank) for AVX2. A set of eight ways is one 256-bit register of
+//! 32-bit tags in LRU order. Comparing, finding the place and moving the tag to the front are a handful of
+//! instructions without a branch, so the look-ups of one page in several TLBs overlap; safe code that the compiler
+//! vectorises for the baseline processor branches per way and is about three times slower.
 
-use super::bank::split;
+use crate::tlb::split;
+
+/// Bit `n` tells whether `lanes[n]` equals `wanted`.
+#[inline(always)]
+pub(crate) fn equal_lanes(lanes: &[u16; 16], wanted: u16) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::*;
+        let lanes: *const __m128i = lanes.as_ptr().cast();
+        // SAFETY: (1) SSE2 is part of x86-64; (2) `lanes` is 32 live bytes, read by two unaligned loads of 16.
+        unsafe {
+            let wanted = _mm_set1_epi16(wanted as i16);
+            let low = _mm_cmpeq_epi16(_mm_loadu_si128(lanes), wanted);
+            let high = _mm_cmpeq_epi16(_mm_loadu_si128(lanes.add(1)), wanted);
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        lanes.iter().enumerate().fold(0, |mask, (lane, &value)| mask | u32::from(value == wanted) << lane)
+    }
+}
 
 /// Rows of eight 32-bit tags, newest first.
-pub(super) type Row = [u32; 8];
+pub(crate) type Row = [u32; 8];
 
 /// By place of the hit (8 = a miss): which lane each lane takes. Lane 0 takes the new tag by a blend.
 const MOVES: [[i32; 8]; 9] = [
@@ -24,7 +48,7 @@ const MOVES: [[i32; 8]; 9] = [
 ];
 
 /// Whether this processor runs the kernel.
-pub(super) fn available() -> bool {
+pub(crate) fn available() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         std::arch::is_x86_feature_detected!("avx2")
@@ -42,7 +66,7 @@ pub(super) fn available() -> bool {
 ///
 /// If the processor lacks AVX2.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn run<const TLBS: usize>(
+pub(crate) fn run<const TLBS: usize>(
     pages: &[u64],
     rows: &mut [Row],
     first_row: &[u32; TLBS],
@@ -56,7 +80,7 @@ pub(super) fn run<const TLBS: usize>(
 
 /// Without AVX2 this is never called.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn run<const TLBS: usize>(
+pub(crate) fn run<const TLBS: usize>(
     _: &[u64],
     _: &mut [Row],
     _: &[u32; TLBS],
@@ -95,4 +119,20 @@ fn run_avx2<const TLBS: usize>(
         }
     }
     *misses = counts;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_lanes_names_every_equal_lane() {
+        let mut lanes = [7; 16];
+        assert_eq!(equal_lanes(&lanes, 7), 0xffff);
+        assert_eq!(equal_lanes(&lanes, 8), 0);
+        for (lane, bit) in (0..16).map(|lane| (lane, 1 << lane)) {
+            lanes[lane] = 0x8001 + lane as u16;
+            assert_eq!(equal_lanes(&lanes, 0x8001 + lane as u16), bit);
+        }
+    }
 }

@@ -57,6 +57,16 @@ impl CountRow {
         Self { stage: stage.into(), metric: metric.into(), unit, value, kind: CountKind::Sum, fidelity }
     }
 
+    /// Whether this is the row of `metric` at `stage`.
+    pub fn is(&self, stage: &str, metric: &str) -> bool {
+        self.stage == stage && self.metric == metric
+    }
+
+    /// The count.
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
     /// A state.
     pub fn level(stage: &str, metric: &str, unit: &'static str, value: u64, fidelity: Fidelity) -> Self {
         Self { kind: CountKind::Level, ..Self::sum(stage, metric, unit, value, fidelity) }
@@ -198,9 +208,7 @@ fn metrics_of(rows: &[CountRow], phase: Option<&str>) -> Vec<Metric> {
         value,
         fidelity,
     };
-    let value = |stage: &str, name: &str| {
-        rows.iter().find(|row| row.stage == stage && row.metric == name).map(|row| row.value)
-    };
+    let value = |stage: &str, name: &str| rows.iter().find(|row| row.is(stage, name)).map(|row| row.value);
     let mut metrics: Vec<Metric> = rows
         .iter()
         .map(|row| metric(&row.stage, &row.metric, row.unit, Some(Number::Count(row.value)), row.fidelity))

@@ -5,6 +5,8 @@
 
 mod cache;
 mod interval;
+#[cfg(test)]
+mod tests;
 
 pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
 pub use interval::IntervalClock;

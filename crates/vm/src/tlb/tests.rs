@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::FxHashSet;
+
 use super::*;
 use crate::sets::Replacement;
 
@@ -9,7 +11,7 @@ const ASID: Asid = Asid(1);
 
 /// A page table with every page of `present` mapped to some frame.
 struct Pages {
-    present: BTreeSet<u64>,
+    present: FxHashSet<u64>,
 }
 
 impl Pages {
@@ -92,7 +94,7 @@ fn misses_equal_the_naive_list_reference_by_reference() {
     for arity in [1, 2, 4, 8, 16, 32, 64] {
         for (entries, ways) in [(64, 1), (64, 4), (96, 6), (128, 128)] {
             let mut tlbs = mosaic(entries, ways, arity);
-            let mut pages = Pages { present: BTreeSet::new() };
+            let mut pages = Pages { present: FxHashSet::default() };
             let mut naive = NaiveMosaic {
                 sets: vec![vec![]; (entries / ways) as usize],
                 ways: ways as usize,
@@ -114,7 +116,7 @@ fn misses_equal_the_naive_list_reference_by_reference() {
 #[test]
 fn arity_one_is_a_plain_tlb() {
     let (mut a, mut b) = (mosaic(256, 8, 1), plain(256, 8));
-    let mut pages = Pages { present: BTreeSet::new() };
+    let mut pages = Pages { present: FxHashSet::default() };
     let mut random = Random(3);
     for _ in 0..50_000 {
         let vpn = random.below(1_000);
@@ -148,7 +150,7 @@ fn a_uniform_stream_misses_at_the_closed_form() {
 fn a_first_touch_pass_misses_on_every_page_at_every_arity() {
     for arity in [1, 4, 8, 16, 32, 64] {
         let mut tlbs = mosaic(1024, 8, arity);
-        let mut pages = Pages { present: BTreeSet::new() };
+        let mut pages = Pages { present: FxHashSet::default() };
         for vpn in 5_000..15_000 {
             for _ in 0..3 {
                 pages.access(&mut tlbs, vpn, arity.into());
@@ -167,7 +169,7 @@ fn misses_never_increase_with_arity_or_with_size_when_fully_associative() {
     };
     let misses = |entries: u32, arity: u32| {
         let mut tlbs = mosaic(entries, entries, arity);
-        let mut pages = Pages { present: BTreeSet::new() };
+        let mut pages = Pages { present: FxHashSet::default() };
         stream.iter().filter(|&&vpn| !pages.access(&mut tlbs, vpn, arity.into())).count()
     };
     for entries in [64, 300, 1024] {
@@ -273,7 +275,7 @@ fn the_bank_equals_eight_separate_tlbs_and_its_scalar_twin() {
     let curve = bank.curve();
     assert_eq!(curve, scalar.curve());
     for (tlb, (entries, misses)) in tlbs.iter_mut().zip(curve) {
-        let mut pages = Pages { present: BTreeSet::new() };
+        let mut pages = Pages { present: FxHashSet::default() };
         for vpn in &stream {
             pages.access(tlb, vpn.0, 1);
         }

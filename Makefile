@@ -15,7 +15,7 @@ run: setup build
 
 test: setup frontends
 	$(CARGO) test --workspace --quiet
-	FUZZ_SECONDS=3 scripts/fuzz.sh
+	fuzz/run.sh 3
 
 bench: setup build
 	scripts/bench.sh
@@ -30,7 +30,7 @@ lint: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 fuzz: setup
-	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh
+	fuzz/run.sh $(FUZZ_SECONDS)
 
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli

@@ -20,7 +20,9 @@ need /usr/include/stdlib.h libc6-dev
 need valgrind valgrind                      # the front-end for unmodified programs, and what it is built against
 need /usr/include/valgrind/pub_tool_basics.h valgrind
 need strace strace                          # tests compare the observed system calls with it
-need clang clang                            # tests of the compile-time front-end
+need clang-19 clang-19                      # tests of the compile-time front-end
+need /usr/lib/llvm-19/lib/clang/19/lib/linux libclang-rt-19-dev
+need python3 python3                        # seeds of the fuzz targets
 
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 [ -n "${missing% }" ] || exit 0

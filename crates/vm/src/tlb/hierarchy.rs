@@ -106,14 +106,6 @@ impl Tlbs {
         &self.counts
     }
 
-    /// Counts `hits` of the first level that were known without a look-up (see the exact filter).
-    #[inline]
-    pub fn add_known_hits(&mut self, hits: u64) {
-        if let Some(first) = self.counts.first_mut() {
-            first.hits += hits;
-        }
-    }
-
     /// The levels.
     pub fn levels(&self) -> &[Tlb] {
         &self.levels

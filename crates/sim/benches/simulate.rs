@@ -3,7 +3,8 @@
 //! Streams are recorded into memory first, so that only the consumer is timed; the rows run interleaved, and each
 //! row's figure is the median. The read-only scan of the same records is the limit that nothing can pass.
 //!
-//! `cargo bench -p pagewalk-sim -- [ROUNDS] [MILLION-ACCESSES]`
+//! `cargo bench -p pagewalk-sim -- [ROUNDS] [MILLION-ACCESSES] [ROW...]`: a text that stands for no number selects
+//! the rows whose names contain it.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -156,7 +157,12 @@ fn main() {
         record("gups updates", "gups:table=256MiB,updates=20M", "updates", most),
         record("graph500 bfs", "graph500:scale=18,edge-factor=16,roots=1", "bfs", most),
     ];
-    let rows = rows();
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-') && argument.parse::<u64>().is_err())
+        .collect();
+    let mut rows = rows();
+    rows.retain(|(name, ..)| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())));
     println!(
         "{:<36} {:>14} {:>14}   (million references a second, median of {rounds})",
         "", streams[0].name, streams[1].name

@@ -171,6 +171,8 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     fn refuse(&mut self, refused: Refused) -> Result<(), MachineError> {
         match refused {
             Refused::Signal => {
+                // The page may have been used in the TLB, or not: the filter cannot know.
+                self.cores[self.core].front.flush();
                 self.counts.protection_faults += 1;
                 self.clock.kernel(self.core, self.spec.kernel.minor_fault_ps);
                 Ok(())

@@ -88,7 +88,12 @@ fn eventful(seed: u64, batches: usize) -> Vec<Batch> {
             if random.below(4) == 0 {
                 page = random.below(bytes / 4096);
             }
-            for _ in 0..random.below(6) {
+            // Now and then many pages in turn, between the short stays on one.
+            let burst = random.below(30) == 0;
+            for _ in 0..if burst { 200 } else { random.below(6) } {
+                if burst && random.below(3) == 0 {
+                    page = random.below(bytes / 4096);
+                }
                 let addr = VirtAddr(BASE + page * 4096 + random.below(4088));
                 batch.push(Access::new(addr, 8, random.below(3) == 0));
             }

@@ -115,10 +115,10 @@ impl SetAssociative {
     /// Looks up base page `vpn`; a hit counts as a use.
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        if self.present & SMALL != 0 {
-            if let Some(slot) = self.keys.lookup(vpn.0, key(asid, PageSize::Size4K, vpn.0)) {
-                return Lookup::Hit(self.entries[slot]);
-            }
+        if self.present & SMALL != 0
+            && let Some(slot) = self.keys.lookup(vpn.0, key(asid, PageSize::Size4K, vpn.0))
+        {
+            return Lookup::Hit(self.entries[slot]);
         }
         if self.present & !SMALL != 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
     }

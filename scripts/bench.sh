@@ -8,5 +8,7 @@ echo "== workloads: emission"
 $cargo bench --quiet --package pagewalk-workload
 echo "== simulation"
 $cargo bench --quiet --package pagewalk-sim
+echo "== whole runs: time and peak memory"
+$cargo bench --quiet --package pagewalk-cli
 echo "== capture: overhead"
 $cargo bench --quiet --package pagewalk-capture

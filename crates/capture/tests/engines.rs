@@ -7,6 +7,8 @@ use std::ops::ControlFlow;
 use std::process::Command;
 
 use common::{Build, builds, compile, is_installed, program};
+use pagewalk_trace::container::PwtSource;
+use pagewalk_trace::record::record;
 use pagewalk_trace::{Access, Batch, Source};
 
 /// A naive LRU TLB of 4 KiB pages: a list per set, most recent first.
@@ -167,5 +169,31 @@ fn every_engine_counts_the_same_twice() {
         let (first, second) = (observe("bfs", &["12"], build), observe("bfs", &["12"], build));
         assert_eq!(first.accesses, second.accesses, "{build:?}");
         assert_eq!((first.full, first.associative), (second.full, second.associative), "{build:?}");
+    }
+}
+
+/// The reference programs as both engines record them, on disk: size, and what comes back.
+#[test]
+fn recordings_take_at_most_two_and_a_half_bytes_an_access() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("program.pwt");
+    for (name, args, _) in PROGRAMS {
+        for build in builds() {
+            let mut observed = program(&compile(name, build), args, build.frontend());
+            let recorded = record(&mut observed, &path).unwrap_or_else(|e| panic!("{name}, {build:?}: {e}"));
+            let bytes = std::fs::metadata(&path).expect("just written").len();
+            let each = bytes as f64 / recorded.accesses as f64;
+            println!("{name}, {build:?}: {} accesses in {bytes} B, {each:.2} B each", recorded.accesses);
+            assert!(each <= 2.5, "{name}, {build:?}: {each:.2} B an access");
+            let mut read = 0;
+            PwtSource::open(&path)
+                .expect("just written")
+                .run(&mut |batch: &mut Batch| {
+                    read += batch.accesses.len() as u64;
+                    ControlFlow::Continue(())
+                })
+                .expect("a sound file");
+            assert_eq!(read, recorded.accesses, "{name}, {build:?}");
+        }
     }
 }

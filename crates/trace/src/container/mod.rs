@@ -84,6 +84,7 @@ mod layout;
 mod reader;
 mod side;
 mod source;
+mod unfinished;
 mod varint;
 mod writer;
 

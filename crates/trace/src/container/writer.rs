@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use tempfile::NamedTempFile;
-
 use super::chunk::{EncodeProblem, Encoder, Pending, instructions};
 use super::layout::{self, ChunkInfo, Trailer};
+use super::unfinished::Unfinished;
 use super::{MAX_SIDE_BYTES, Totals};
 use crate::error::TraceError;
 use crate::event::{Batch, Event, Mark, ProcessId, ThreadId};
@@ -19,9 +18,8 @@ const QUEUE_CHUNKS: usize = 4;
 
 /// Writes a `.pwt` file.
 ///
-/// The bytes go to a temporary file (`.NAME.*.partial`) in the folder of the target. [`Writer::finish`] gives it
-/// its name; a writer that is dropped before, or that fails, removes it and leaves an older file of that name as
-/// it was.
+/// The bytes go to a file without a name in the folder of the target. [`Writer::finish`] gives it its name; a writer
+/// that is dropped before, or that fails, leaves nothing behind, and an older file of that name as it was.
 pub struct Writer {
     path: PathBuf,
     pending: Pending,
@@ -41,7 +39,7 @@ enum Work {
 }
 
 struct Finished {
-    file: NamedTempFile,
+    file: Unfinished,
     totals: Totals,
 }
 
@@ -53,9 +51,9 @@ impl Writer {
     /// If `path` names something that is not a regular file, or nothing can be created in its folder.
     pub fn create(path: &Path, source: &SourceInfo) -> Result<Self, TraceError> {
         let path = target(path)?;
-        let mut file = temporary_beside(&path)?;
+        let mut file = Unfinished::create(&path).map_err(TraceError::io("create a file beside", &path))?;
         let header = layout::header(source);
-        file.write_all(&header).map_err(TraceError::io("write", file.path()))?;
+        file.write_all(&header).map_err(TraceError::io("write", file.target()))?;
         let (work, work_receiver) = sync_channel(QUEUE_CHUNKS);
         let (spare_sender, spare) = channel();
         let encoder = ChunkWriter::new(file, header.len() as u64)?;
@@ -101,7 +99,7 @@ impl Writer {
         let Some(Finished { file, totals }) = join(thread)? else {
             return Err(self.refusal("the encoder ended early"));
         };
-        file.persist(&self.path).map_err(|error| TraceError::io("rename to", &self.path)(error.error))?;
+        file.finish().map_err(TraceError::io("rename to", &self.path))?;
         Ok(totals)
     }
 
@@ -161,24 +159,6 @@ fn target(path: &Path) -> Result<PathBuf, TraceError> {
     }
 }
 
-fn temporary_beside(path: &Path) -> Result<NamedTempFile, TraceError> {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(path.file_name().unwrap_or_default());
-    prefix.push(".");
-    tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".partial")
-        // The permissions of an ordinary new file; the process's mask applies.
-        .permissions(std::fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(TraceError::io("create a file beside", path))
-}
-
 /// What [`Batch`] promises of its shape.
 fn check_contract(batch: &Batch) -> Result<(), String> {
     let accesses = batch.accesses.len();
@@ -198,7 +178,7 @@ fn check_contract(batch: &Batch) -> Result<(), String> {
 
 /// The encoding thread's side: encodes and writes chunks, keeps the index.
 struct ChunkWriter {
-    file: NamedTempFile,
+    file: Unfinished,
     encoder: Encoder,
     index: Vec<ChunkInfo>,
     offset: u64,
@@ -208,8 +188,8 @@ struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    fn new(file: NamedTempFile, offset: u64) -> Result<Self, TraceError> {
-        let encoder = Encoder::new().map_err(TraceError::io("prepare to compress", file.path()))?;
+    fn new(file: Unfinished, offset: u64) -> Result<Self, TraceError> {
+        let encoder = Encoder::new().map_err(TraceError::io("prepare to compress", file.target()))?;
         let (process, thread) = (ProcessId(0), ThreadId(1));
         Ok(Self { file, encoder, index: Vec::new(), offset, totals: Totals::default(), process, thread })
     }
@@ -244,7 +224,7 @@ impl ChunkWriter {
             })
         })?;
         let bytes = &self.encoder.bytes;
-        self.file.write_all(bytes).map_err(TraceError::io("write", self.file.path()))?;
+        self.file.write_all(bytes).map_err(TraceError::io("write", self.file.target()))?;
         self.index.push(ChunkInfo {
             offset: self.offset,
             bytes: bytes.len() as u32,
@@ -285,7 +265,7 @@ impl ChunkWriter {
         }
         let index = end.clone();
         Trailer::put(self.offset, &self.totals, &index, &mut end);
-        self.file.write_all(&end).map_err(TraceError::io("write", self.file.path()))?;
+        self.file.write_all(&end).map_err(TraceError::io("write", self.file.target()))?;
         Ok(Finished { file: self.file, totals: self.totals })
     }
 }

@@ -20,11 +20,16 @@ pub trait TableMemory {
 }
 
 /// Frames that hold something, and no others: a machine's physical memory without its data.
+///
+/// A word is three loads away, each depending on the one before: its group's place, its frame's node, the word. All
+/// nodes lie in one allocation, so that no pointer has to be followed between them.
 #[derive(Clone, Debug, Default)]
 pub struct SparseMemory {
-    /// By frame number in groups of [`GROUP`]: index into `nodes` plus one, 0 for a frame that holds nothing.
-    groups: Vec<Option<Box<[u32; GROUP]>>>,
-    nodes: Vec<Box<[u64; WORDS]>>,
+    /// By frame number in groups of [`GROUP`]: the group's number in `numbers` plus one, 0 for an empty group.
+    groups: Vec<u32>,
+    /// By group and frame: the node's number in `nodes` plus one, 0 for a frame that holds nothing.
+    numbers: Vec<[u32; GROUP]>,
+    nodes: Vec<[u64; WORDS]>,
     free: Vec<u32>,
 }
 
@@ -39,8 +44,7 @@ impl SparseMemory {
 
     /// Bytes of the host that its contents take.
     pub fn host_bytes(&self) -> u64 {
-        let groups = self.groups.iter().flatten().count() * size_of::<[u32; GROUP]>();
-        (groups + self.nodes.len() * size_of::<[u64; WORDS]>()) as u64
+        (size_of_val(&self.groups[..]) + size_of_val(&self.numbers[..]) + size_of_val(&self.nodes[..])) as u64
     }
 
     #[inline]
@@ -51,26 +55,28 @@ impl SparseMemory {
     #[inline]
     fn node(&self, frame: Pfn) -> Option<usize> {
         let (group, at) = Self::place(frame);
-        let number = self.groups.get(group)?.as_ref()?[at];
-        (number as usize).checked_sub(1)
+        let group = (*self.groups.get(group)? as usize).checked_sub(1)?;
+        (self.numbers[group][at] as usize).checked_sub(1)
     }
 
     fn node_or_new(&mut self, frame: Pfn) -> usize {
+        if let Some(node) = self.node(frame) {
+            return node;
+        }
         let (group, at) = Self::place(frame);
         if self.groups.len() <= group {
-            self.groups.resize(group + 1, None);
+            self.groups.resize(group + 1, 0);
         }
-        let number = &mut self.groups[group].get_or_insert_with(|| Box::new([0; GROUP]))[at];
-        if *number == 0 {
-            *number = match self.free.pop() {
-                Some(node) => node + 1,
-                None => {
-                    self.nodes.push(Box::new([0; WORDS]));
-                    self.nodes.len() as u32
-                }
-            };
+        if self.groups[group] == 0 {
+            self.numbers.push([0; GROUP]);
+            self.groups[group] = self.numbers.len() as u32;
         }
-        *number as usize - 1
+        let node = self.free.pop().unwrap_or_else(|| {
+            self.nodes.push([0; WORDS]);
+            self.nodes.len() as u32 - 1
+        });
+        self.numbers[self.groups[group] as usize - 1][at] = node + 1;
+        node as usize
     }
 }
 
@@ -94,9 +100,7 @@ impl TableMemory for SparseMemory {
     fn release_frame(&mut self, frame: Pfn) {
         if let Some(node) = self.node(frame) {
             let (group, at) = Self::place(frame);
-            if let Some(group) = &mut self.groups[group] {
-                group[at] = 0;
-            }
+            self.numbers[self.groups[group] as usize - 1][at] = 0;
             self.nodes[node].fill(0);
             self.free.push(node as u32);
         }

@@ -128,6 +128,25 @@ fn the_front_filter_is_exact() {
     }
 }
 
+/// A refused store uses its page's entry all the same: the page used before it is no longer its set's newest.
+#[test]
+fn the_front_filter_is_exact_after_a_refused_store() {
+    let page = |number: u64| VirtAddr(BASE + number * 16 * 4096);
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 24);
+    let range = VirtRange::sized(page(0), 4096);
+    batch.mark(Event::Protect(range, Protection { write: false, ..Protection::READ_WRITE }));
+    batch.push(Access::load(page(0), 8));
+    batch.push(Access::load(page(1), 8));
+    batch.push(Access::store(page(0), 8));
+    batch.push(Access::load(page(1), 8));
+    // The set of six ways is full after four more pages; the fifth evicts page 0, which page 1 has outlived.
+    (2..7).for_each(|number| batch.push(Access::load(page(number), 8)));
+    batch.push(Access::load(page(1), 8));
+    batch.push(Access::load(page(1), 8));
+    check_filter(&spec("x86-64"), &[batch], "a refused store");
+}
+
 fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
     let mut filtered = counting(spec);
     let mut plain = counting(spec);

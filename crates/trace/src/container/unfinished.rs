@@ -38,6 +38,13 @@ impl Unfinished {
         &self.target
     }
 
+    fn file(&mut self) -> &mut File {
+        match &mut self.state {
+            State::Unnamed(file) => file,
+            State::Named(file) => file.as_file_mut(),
+        }
+    }
+
     /// Gives it its name, in place of an older file of that name.
     pub(super) fn finish(self) -> io::Result<()> {
         let named = match self.state {
@@ -54,17 +61,11 @@ impl Unfinished {
 
 impl Write for Unfinished {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.state {
-            State::Unnamed(file) => file.write(bytes),
-            State::Named(file) => file.write(bytes),
-        }
+        self.file().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.state {
-            State::Unnamed(file) => file.flush(),
-            State::Named(file) => file.flush(),
-        }
+        self.file().flush()
     }
 }
 

@@ -75,12 +75,7 @@ pub struct SetAssociative {
     entries: Vec<Translation>,
     sizes: [bool; 3],
     resident: [u32; 3],
-    /// Bit `size` tells whether `resident[size]` is above zero: most arrays hold one size and are asked often.
-    present: u8,
 }
-
-/// The bit of [`SetAssociative::present`] for base pages.
-const SMALL: u8 = 1 << PageSize::Size4K as u8;
 
 impl SetAssociative {
     /// An empty array for the page sizes of `pages`.
@@ -103,7 +98,6 @@ impl SetAssociative {
             entries: vec![Translation::default(); entries as usize],
             sizes,
             resident: [0; 3],
-            present: 0,
         })
     }
 
@@ -115,12 +109,13 @@ impl SetAssociative {
     /// Looks up base page `vpn`; a hit counts as a use.
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        if self.present & SMALL != 0
+        let [small, large, giant] = self.resident;
+        if small > 0
             && let Some(slot) = self.keys.lookup(vpn.0, key(asid, PageSize::Size4K, vpn.0))
         {
             return Lookup::Hit(self.entries[slot]);
         }
-        if self.present & !SMALL != 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
+        if large | giant > 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
     }
 
     #[inline]
@@ -137,22 +132,6 @@ impl SetAssociative {
         Lookup::Miss
     }
 
-    /// Counts a translation of a page of `size` in.
-    #[inline]
-    fn arrive(&mut self, size: PageSize) {
-        self.resident[size as usize] += 1;
-        self.present |= 1 << size as u8;
-    }
-
-    /// Counts a translation of a page of `size` out.
-    #[inline]
-    fn leave(&mut self, size: PageSize) {
-        self.resident[size as usize] -= 1;
-        if self.resident[size as usize] == 0 {
-            self.present &= !(1 << size as u8);
-        }
-    }
-
     /// Brings in the translation that a look-up has just missed; neighbours are ignored. A page of a size that the
     /// array does not hold enters chopped into 4 KiB.
     #[inline]
@@ -164,15 +143,11 @@ impl SetAssociative {
         let size = translation.size();
         let number = fill.vpn.0 >> size.order();
         let inserted = self.keys.insert(number, key(asid, size, number));
-        let before = std::mem::replace(&mut self.entries[inserted.slot], translation);
-        match inserted.evicted {
-            Some(_) if before.size() == size => {}
-            Some(_) => {
-                self.leave(before.size());
-                self.arrive(size);
-            }
-            None => self.arrive(size),
+        if inserted.evicted.is_some() {
+            self.resident[self.entries[inserted.slot].size() as usize] -= 1;
         }
+        self.resident[size as usize] += 1;
+        self.entries[inserted.slot] = translation;
     }
 
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
@@ -188,21 +163,19 @@ impl SetAssociative {
         for size in PageSize::ALL {
             let number = vpn.0 >> size.order();
             if self.keys.remove(number, key(asid, size, number)).is_some() {
-                self.leave(size);
+                self.resident[size as usize] -= 1;
             }
         }
     }
 
     fn flush(&mut self, asid: Option<Asid>) {
-        let mut gone = [0; 3];
-        let entries = &self.entries;
-        self.keys.retain(|key, slot| {
+        let Self { keys, entries, resident, .. } = self;
+        keys.retain(|key, slot| {
             let keep = asid.is_some_and(|asid| key_asid(key) != asid);
-            gone[entries[slot].size() as usize] += u32::from(!keep);
+            if !keep {
+                resident[entries[slot].size() as usize] -= 1;
+            }
             keep
         });
-        for size in PageSize::ALL {
-            (0..gone[size as usize]).for_each(|_| self.leave(size));
-        }
     }
 }

@@ -9,7 +9,7 @@
 //! `cargo bench -p pagewalk-sim -- [ROUNDS] [MILLION-ACCESSES] [ROW...]`: a text that stands for no number selects
 //! the rows whose names contain it.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
@@ -34,7 +34,7 @@ fn record(name: &'static str, workload: &str, phase: &str, most: u64) -> Stream 
     let mut source = pagewalk_workload::parse(workload, 1).expect("a workload");
     let info = source.info();
     let (mut before, mut measured, mut accesses, mut inside) = (Vec::new(), Vec::new(), 0, false);
-    let mut touched = BTreeSet::new();
+    let mut touched = HashSet::new();
     let end = source.run(&mut |batch: &mut Batch| {
         inside |= batch.marks.iter().any(|mark| matches!(&mark.event, Event::Phase(name) if name == phase));
         let taken = std::mem::take(batch);
@@ -51,7 +51,7 @@ fn record(name: &'static str, workload: &str, phase: &str, most: u64) -> Stream 
 }
 
 /// What is left of a batch for the pages to be there: its mappings, and the first access to each page.
-fn first_touches(batch: &Batch, touched: &mut BTreeSet<Vpn>) -> Batch {
+fn first_touches(batch: &Batch, touched: &mut HashSet<Vpn>) -> Batch {
     let mut kept = Batch::new();
     let mut marks =
         batch.marks.iter().filter(|mark| !matches!(mark.event, Event::Instructions(_))).peekable();

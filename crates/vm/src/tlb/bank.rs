@@ -3,13 +3,13 @@
 use crate::addr::Vpn;
 use crate::simd::{self, Row};
 
-/// log2 of the sets of the smallest: 16 sets.
-const SMALLEST_LOG2_SETS: u32 = 4;
 /// Ways of each.
 const BANK_WAYS: u32 = 8;
-/// The class of the filter in front: pages that agree in their low bits share its slot.
+/// Classes of the filter in front: pages that agree in their low bits share a slot.
 const FILTER_SLOTS: usize = 16;
-/// Pages collected before the TLBs run: the pages of a batch stay in the first-level cache.
+/// Entries of the smallest TLB: a set for every class.
+const SMALLEST: u32 = BANK_WAYS * FILTER_SLOTS as u32;
+/// Pages collected before the TLBs run: they stay in the host's first-level cache.
 const CHUNK: usize = 1024;
 
 /// Eight-way LRU TLBs for 4 KiB pages, by default eight of 16, 32, ... 2048 sets (128 to 16,384 entries).
@@ -18,15 +18,18 @@ const CHUNK: usize = 1024;
 /// a hit on the most recently used entry of its set in every TLB of the bank, and touching that entry again
 /// changes nothing. All have low-bit indexes and a multiple of 16 sets, which is what makes this exact.
 ///
+/// The same holds from one TLB to the next: each has more sets than the one before it, so a page that is the most
+/// recently used of its set here is so in all larger ones, and goes no further.
+///
 /// A row holds 32-bit tags: the page number without its four low bits, which every set implies. That is exact
 /// for 48-bit addresses.
 #[derive(Clone, Debug)]
 pub struct LruBank<const TLBS: usize = 8> {
-    rows: Vec<Row>,
-    first_row: [u32; TLBS],
-    log2_sets: [u32; TLBS],
+    /// By TLB, smallest first: its sets.
+    rows: [Vec<Row>; TLBS],
     misses: [u64; TLBS],
     last: [u64; FILTER_SLOTS],
+    /// Pages that passed the filter and wait for the TLBs; the first `kept` count.
     chunk: Box<[u64; CHUNK]>,
     kept: usize,
     accesses: u64,
@@ -55,25 +58,15 @@ impl<const TLBS: usize> LruBank<TLBS> {
     ///
     /// # Panics
     ///
-    /// If a size is not a power of two of at least 128 entries (16 sets).
+    /// If a size is not a power of two of at least 128 entries (16 sets), or not larger than the one before it.
     pub fn with_entries(entries: [u32; TLBS]) -> Self {
-        let log2_sets = entries.map(|entries| {
-            assert!(
-                entries.is_power_of_two() && entries >= BANK_WAYS << SMALLEST_LOG2_SETS,
-                "{entries} entries"
-            );
-            (entries / BANK_WAYS).trailing_zeros()
-        });
-        let mut rows = 0;
-        let first_row = log2_sets.map(|log2| {
-            let first = rows;
-            rows += 1 << log2;
-            first
+        assert!(entries.is_sorted_by(|small, large| small < large), "sizes that do not grow: {entries:?}");
+        let rows = entries.map(|entries| {
+            assert!(entries.is_power_of_two() && entries >= SMALLEST, "{entries} entries");
+            vec![[NO_TAG; 8]; (entries / BANK_WAYS) as usize]
         });
         Self {
-            rows: vec![[NO_TAG; 8]; rows as usize],
-            first_row,
-            log2_sets,
+            rows,
             misses: [0; TLBS],
             last: [NO_PAGE; FILTER_SLOTS],
             chunk: Box::new([0; CHUNK]),
@@ -91,27 +84,22 @@ impl<const TLBS: usize> LruBank<TLBS> {
 
     /// Takes accesses to pages, in order.
     #[inline]
-    pub fn access(&mut self, pages: impl Iterator<Item = Vpn>) {
-        let mut kept = self.kept;
-        for vpn in pages {
-            self.accesses += 1;
-            let last = &mut self.last[vpn.0 as usize % FILTER_SLOTS];
-            // Written always and counted if it is to stay: which pages stay is hard to predict for a branch.
-            self.chunk[kept] = vpn.0;
-            kept += usize::from(*last != vpn.0);
-            *last = vpn.0;
-            if kept == CHUNK {
-                self.run_chunk(CHUNK);
-                kept = 0;
+    pub fn access(&mut self, mut pages: impl ExactSizeIterator<Item = Vpn>) {
+        self.accesses += pages.len() as u64;
+        while pages.len() > 0 {
+            // So many fit for certain, whichever of them stay.
+            let room = CHUNK - self.kept;
+            self.kept = sift(pages.by_ref().take(room), &mut self.last, &mut self.chunk, self.kept);
+            if self.kept > CHUNK / 2 {
+                self.run_chunk();
             }
         }
-        self.kept = kept;
     }
 
     /// The miss curve so far: (entries, misses), smallest TLB first.
     pub fn curve(&mut self) -> [(u32, u64); TLBS] {
-        self.run_kept();
-        std::array::from_fn(|tlb| (BANK_WAYS << self.log2_sets[tlb], self.misses[tlb]))
+        self.run_chunk();
+        std::array::from_fn(|tlb| (BANK_WAYS * self.rows[tlb].len() as u32, self.misses[tlb]))
     }
 
     /// Accesses taken so far.
@@ -121,38 +109,72 @@ impl<const TLBS: usize> LruBank<TLBS> {
 
     /// Forgets all translations, as at a context switch.
     pub fn flush(&mut self) {
-        self.run_kept();
-        self.rows.fill([NO_TAG; 8]);
+        self.run_chunk();
+        self.rows.iter_mut().for_each(|rows| rows.fill([NO_TAG; 8]));
         self.last.fill(NO_PAGE);
     }
 
-    fn run_kept(&mut self) {
-        self.run_chunk(self.kept);
-        self.kept = 0;
-    }
-
-    fn run_chunk(&mut self, kept: usize) {
-        let Self { rows, first_row, log2_sets, misses, chunk, .. } = self;
-        let chunk = &chunk[..kept];
-        if self.vectorised {
-            simd::run(chunk, rows, first_row, log2_sets, misses);
-        } else {
-            for &page in chunk {
-                for tlb in 0..TLBS {
-                    let (tag, set) = split(page, log2_sets[tlb]);
-                    let row = &mut rows[first_row[tlb] as usize + set];
-                    let place = row.iter().position(|&resident| resident == tag);
-                    misses[tlb] += u64::from(place.is_none());
-                    row[..=place.unwrap_or(7)].rotate_right(1);
-                    row[0] = tag;
-                }
+    fn run_chunk(&mut self) {
+        let mut count = std::mem::take(&mut self.kept);
+        for (rows, misses) in self.rows.iter_mut().zip(&mut self.misses) {
+            if self.vectorised {
+                let pages = &mut self.chunk[..count];
+                let (missed, recent) = simd::run(pages, rows);
+                *misses += missed;
+                // Worth a pass over the pages only if it spares the other TLBs some.
+                count = if recent > count as u64 / 8 { drop_marked(pages) } else { count };
+            } else {
+                *misses += self.chunk[..count].iter().map(|&page| u64::from(look_up(page, rows))).sum::<u64>();
             }
         }
     }
 }
 
-/// The tag of a page and its set among `1 << log2_sets`.
+/// Appends the pages that are not the last of their class to the first `kept` of `chunk`; returns how many these are
+/// then.
 #[inline(always)]
-pub(crate) fn split(page: u64, log2_sets: u32) -> (u32, usize) {
-    ((page >> SMALLEST_LOG2_SETS) as u32, page as usize & ((1 << log2_sets) - 1))
+fn sift(
+    pages: impl Iterator<Item = Vpn>,
+    last: &mut [u64; FILTER_SLOTS],
+    chunk: &mut [u64; CHUNK],
+    mut kept: usize,
+) -> usize {
+    for Vpn(page) in pages {
+        // Read before the page is written to the chunk: a processor that is unsure whether a load depends on the
+        // stores before it waits for their addresses, and `kept` is known late.
+        let last = std::mem::replace(&mut last[page as usize % FILTER_SLOTS], page);
+        // Written always and counted if it is to stay: which pages stay is hard to predict for a branch. The
+        // remainder changes nothing and spares a bounds check.
+        chunk[kept % CHUNK] = page;
+        kept += usize::from(last != page);
+    }
+    kept
+}
+
+/// Moves the pages without a mark to the front; returns how many they are.
+fn drop_marked(pages: &mut [u64]) -> usize {
+    let mut kept = 0;
+    for at in 0..pages.len() {
+        let page = pages[at];
+        pages[kept] = page;
+        kept += usize::from(page & simd::RECENT == 0);
+    }
+    kept
+}
+
+/// Whether `page` misses in the TLB of these sets; it is their most recently used then. The readable twin of
+/// [`simd::run`], without its shortcut from one TLB to the next.
+fn look_up(page: u64, rows: &mut [Row]) -> bool {
+    let set = page as usize % rows.len();
+    let row = &mut rows[set];
+    let place = row.iter().position(|&resident| resident == tag(page));
+    row[..=place.unwrap_or(7)].rotate_right(1);
+    row[0] = tag(page);
+    place.is_none()
+}
+
+/// What a row remembers of a page.
+#[inline(always)]
+pub(crate) fn tag(page: u64) -> u32 {
+    (page / FILTER_SLOTS as u64) as u32
 }

@@ -43,22 +43,93 @@ impl Core {
 
 /// The exact filter in front of a core's TLBs: the host's shortcut for references that change nothing.
 ///
-/// Pages are divided into classes such that pages of different classes never share a set of the first level's
-/// array. The filter remembers for each class the page that went through the array last. Referencing that page
+/// It stands before the two arrays of the first level that matter: the one for 4 KiB pages, and the one for 2 MiB
+/// pages if that is another. Each array's pages are divided into classes such that pages of different classes never
+/// share a set. The filter remembers for each class the page that went through the array last. Referencing that page
 /// again finds its entry where a use changes no replacement state (the most recently used of its set under LRU;
 /// under FIFO and random no hit changes any; under tree-PLRU and NRU the same use has just set the same bits),
-/// so the look-up is skipped and counted as a hit. A reference that another array of the level serves (a larger
-/// page) does not touch this one and needs no class here.
+/// so the look-up is skipped and counted as a hit. A reference that another array of the level serves does not touch
+/// this one.
 ///
-/// Everything that enters the array passes the filter of its core, and every invalidation and every switch of
+/// Everything that enters the arrays passes the filter of its core, and every invalidation and every switch of
 /// address space empties it; a test runs every policy with and without it and compares every count.
 #[derive(Clone, Debug)]
 pub(super) struct FrontFilter {
-    slots: [Slot; Self::MOST_CLASSES],
-    class_mask: usize,
-    class_shift: u32,
-    /// Whether the first level's array for 4 KiB pages also holds larger ones: these then empty the filter.
-    shared: bool,
+    small: Classes<{ PageSize::Size4K.order() }>,
+    huge: Classes<{ PageSize::Size2M.order() }>,
+    /// Whether `huge` remembers anything: many programs never see such a page.
+    huge_known: bool,
+    /// By page size: which of the two such a page empties, because it goes through that array unseen.
+    empties: [Option<PageSize>; 3],
+}
+
+impl FrontFilter {
+    fn new(first_level: Option<&Tlb>) -> Self {
+        let Some(level) = first_level else { return Self::never() };
+        let small = match level.small() {
+            TlbArray::SetAssociative(tlb) => Classes::new(tlb.sets(), 0),
+            TlbArray::Mosaic(tlb) => Classes::new(tlb.sets(), tlb.arity().trailing_zeros()),
+        };
+        let huge = match level.large(PageSize::Size2M) {
+            Some(TlbArray::SetAssociative(tlb)) => Classes::new(tlb.sets(), 0),
+            _ => Classes::never(),
+        };
+        let empties = PageSize::ALL.map(|size| match level.large(size) {
+            None => (size > PageSize::Size4K).then_some(PageSize::Size4K),
+            Some(array) => {
+                (size > PageSize::Size2M && array.holds(PageSize::Size2M)).then_some(PageSize::Size2M)
+            }
+        });
+        Self { small, huge, huge_known: false, empties }
+    }
+
+    /// A filter that never learns: for a core without a TLB, where nothing ever hits.
+    pub(super) fn never() -> Self {
+        Self { small: Classes::never(), huge: Classes::never(), huge_known: false, empties: [None; 3] }
+    }
+
+    /// The frame of `vpn` if a reference to it is known to change nothing.
+    #[inline(always)]
+    pub(super) fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
+        self.small.lookup(vpn, write).or_else(|| self.huge_known.then(|| self.huge.lookup(vpn, write))?)
+    }
+
+    /// Learns that `vpn` went through the first level with this translation.
+    #[inline(always)]
+    pub(super) fn learn(&mut self, vpn: Vpn, translation: Translation) {
+        if translation.is_small() {
+            self.small.learn(vpn, translation);
+        } else {
+            self.learn_large(vpn, translation);
+        }
+    }
+
+    fn learn_large(&mut self, vpn: Vpn, translation: Translation) {
+        match self.empties[translation.size() as usize] {
+            Some(PageSize::Size4K) => self.small.flush(),
+            Some(_) => self.huge.flush(),
+            None if translation.size() == PageSize::Size2M => {
+                self.huge.learn(vpn, translation);
+                self.huge_known = true;
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.small.flush();
+        if std::mem::take(&mut self.huge_known) {
+            self.huge.flush();
+        }
+    }
+}
+
+/// The last page of each class, for one array and one page size of `1 << ORDER` base pages.
+#[derive(Clone, Debug)]
+struct Classes<const ORDER: u32> {
+    slots: [Slot; MOST_CLASSES],
+    mask: usize,
+    shift: u32,
 }
 
 /// The last page of a class.
@@ -69,63 +140,49 @@ struct Slot {
     frame: Pfn,
 }
 
+const MOST_CLASSES: usize = 16;
 /// The class shift of a filter that never learns.
 const NEVER: u32 = u32::MAX;
 const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };
 
-impl FrontFilter {
-    const MOST_CLASSES: usize = 16;
-
-    fn new(first_level: Option<&Tlb>) -> Self {
-        let array =
-            first_level.and_then(|level| level.arrays().iter().find(|array| array.holds(PageSize::Size4K)));
-        let (sets, class_shift, shared) = match array {
-            None => (1, 0, false),
-            Some(array @ TlbArray::SetAssociative(tlb)) => {
-                (tlb.sets(), 0, array.holds(PageSize::Size2M) || array.holds(PageSize::Size1G))
-            }
-            Some(TlbArray::Mosaic(tlb)) => (tlb.sets(), tlb.arity().trailing_zeros(), false),
-        };
-        let class_mask = (sets as usize).min(Self::MOST_CLASSES) - 1;
-        let filter = Self { slots: [NONE; Self::MOST_CLASSES], class_mask, class_shift, shared };
-        if array.is_some() { filter } else { Self::never() }
+impl<const ORDER: u32> Classes<ORDER> {
+    /// For an array of so many sets, whose index leaves out the low `shift` bits of the page number.
+    fn new(sets: u64, shift: u32) -> Self {
+        Self { slots: [NONE; MOST_CLASSES], mask: (sets as usize).min(MOST_CLASSES) - 1, shift }
     }
 
-    /// A filter that never learns: for a core without a TLB, where nothing ever hits.
-    pub(super) fn never() -> Self {
-        Self { slots: [NONE; Self::MOST_CLASSES], class_mask: 0, class_shift: NEVER, shared: false }
+    fn never() -> Self {
+        Self { slots: [NONE; MOST_CLASSES], mask: 0, shift: NEVER }
     }
 
-    /// The frame of `vpn` if a reference to it is known to change nothing.
     #[inline(always)]
-    pub(super) fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
-        let slot = &self.slots[self.class(vpn)];
+    fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
+        let number = vpn.0 >> ORDER;
+        let slot = &self.slots[self.class(number)];
         // Equal, or a load of a page that is known to be dirty. A store's wanted tag is odd, and tags with other
         // low bits do not exist, so one comparison decides.
-        (slot.tag.wrapping_sub(vpn.0 << 2 | u64::from(write)) <= 1).then_some(slot.frame)
+        let known = slot.tag.wrapping_sub(number << 2 | u64::from(write)) <= 1;
+        known.then_some(Pfn(slot.frame.0 + (vpn.0 & ((1 << ORDER) - 1))))
     }
 
     #[inline(always)]
-    fn class(&self, vpn: Vpn) -> usize {
-        (vpn.0 >> (self.class_shift & 63)) as usize & self.class_mask
+    fn class(&self, number: u64) -> usize {
+        // Never above the mask: the remainder spares a bounds check.
+        (number >> (self.shift & 63)) as usize & self.mask % MOST_CLASSES
     }
 
-    /// Learns that `vpn` went through the first level with this translation.
-    #[inline]
-    pub(super) fn learn(&mut self, vpn: Vpn, translation: Translation) {
-        if self.class_shift == NEVER {
+    #[inline(always)]
+    fn learn(&mut self, vpn: Vpn, translation: Translation) {
+        if self.shift == NEVER {
             return;
         }
-        if translation.size() == PageSize::Size4K {
-            let dirty = translation.is_writable() && translation.is_dirty();
-            self.slots[self.class(vpn)] =
-                Slot { tag: vpn.0 << 2 | u64::from(dirty), frame: translation.frame() };
-        } else if self.shared {
-            self.flush();
-        }
+        let number = vpn.0 >> ORDER;
+        let dirty = translation.is_writable() && translation.is_dirty();
+        self.slots[self.class(number)] =
+            Slot { tag: number << 2 | u64::from(dirty), frame: translation.frame() };
     }
 
-    pub(super) fn flush(&mut self) {
-        self.slots = [NONE; Self::MOST_CLASSES];
+    fn flush(&mut self) {
+        self.slots = [NONE; MOST_CLASSES];
     }
 }

@@ -185,7 +185,8 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     fn tlb_counts(&self) -> Vec<LevelCounts> {
         let mut sums = vec![LevelCounts::default(); self.spec.tlb.len()];
         for core in &self.cores {
-            for (sum, level) in sums.iter_mut().zip(core.tlbs.counts()) {
+            for (sum, level) in sums.iter_mut().zip(core.tlbs.levels()) {
+                let level = level.counts();
                 sum.hits += level.hits;
                 sum.misses += level.misses;
                 sum.sub_entry_misses += level.sub_entry_misses;

@@ -114,6 +114,10 @@ fn the_front_filter_is_exact() {
         }
         check_filter(&spec, &stream, name);
     }
+    // Huge pages that only the second level holds enter the first in pieces.
+    let mut chopping = spec("x86-64-thp");
+    chopping.tlb[0].arrays.truncate(1);
+    check_filter(&chopping, &stream, "huge pages chopped in the first level");
     let mut base = spec("x86-64-thp");
     use crate::spec::settings::Replacement;
     for replacement in [Replacement::Fifo, Replacement::TreePlru, Replacement::Nru, Replacement::Random] {

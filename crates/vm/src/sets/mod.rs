@@ -97,6 +97,29 @@ enum Layout {
     Linked(LinkedKeys),
 }
 
+/// The layouts that are worth a call: only the usual one is compiled into its callers' loops.
+impl Layout {
+    #[inline(never)]
+    fn lookup(&mut self, set: usize, key: u64) -> Option<usize> {
+        match self {
+            Self::Ranked(rows) => rows.lookup(set, key),
+            Self::Ordered(rows) => rows.lookup(set, key),
+            Self::Fixed(rows) => rows.lookup(set, key),
+            Self::Linked(keys) => keys.lookup(key),
+        }
+    }
+
+    #[inline(never)]
+    fn insert(&mut self, set: usize, key: u64) -> Inserted {
+        match self {
+            Self::Ranked(rows) => rows.insert(set, key),
+            Self::Ordered(rows) => rows.insert(set, key),
+            Self::Fixed(rows) => rows.insert(set, key),
+            Self::Linked(keys) => keys.insert(key),
+        }
+    }
+}
+
 impl SetArray {
     /// An empty array of `entries` keys in sets of `ways`.
     ///
@@ -158,9 +181,7 @@ impl SetArray {
         let set = (index & self.set_mask) as usize;
         match &mut self.layout {
             Layout::Ranked(rows) => rows.lookup(set, key),
-            Layout::Ordered(rows) => rows.lookup(set, key),
-            Layout::Fixed(rows) => rows.lookup(set, key),
-            Layout::Linked(keys) => keys.lookup(key),
+            other => other.lookup(set, key),
         }
     }
 
@@ -177,16 +198,14 @@ impl SetArray {
     }
 
     /// Makes `key`, which is not resident, resident; evicts if its set is full.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, index: u64, key: u64) -> Inserted {
         debug_assert!(key < (1 << KEY_BITS) - 1, "key {key:#x} has more than {KEY_BITS} bits");
         debug_assert!(self.peek(index, key).is_none(), "key {key:#x} is resident already");
         let set = (index & self.set_mask) as usize;
         match &mut self.layout {
             Layout::Ranked(rows) => rows.insert(set, key),
-            Layout::Ordered(rows) => rows.insert(set, key),
-            Layout::Fixed(rows) => rows.insert(set, key),
-            Layout::Linked(keys) => keys.insert(key),
+            other => other.insert(set, key),
         }
     }
 

@@ -5,8 +5,9 @@ use crate::simd::equal_lanes;
 
 /// LRU and FIFO sets of at most 16 ways, searched and updated without a branch per way.
 ///
-/// Everything a look-up needs stands in one cache line of the host: sixteen 16-bit digests of the keys, compared
-/// all at once, and the replacement order as a permutation of way numbers.
+/// A set is three cache lines of the host. What a look-up that misses needs stands in the first: sixteen 16-bit
+/// digests of the keys, compared all at once, and the replacement order as a permutation of way numbers. The keys
+/// follow; one of them confirms a digest's match.
 ///
 /// ```text
 ///  order:  63    60 59    56          7      4 3      0
@@ -15,23 +16,44 @@ use crate::simd::equal_lanes;
 ///         +--------+--------+--//---+--------+--------+
 /// ```
 ///
-/// Nibbles from `ways` on hold the numbers of ways that do not exist and never move. The keys themselves stand
-/// aside, by slot, and confirm a digest's match. Free ways stand at the victim's end.
+/// Nibbles from `ways` on hold the numbers of ways that do not exist and never move; their keys are `FREE` forever.
+/// Free ways stand at the victim's end.
 #[derive(Clone, Debug)]
 pub(super) struct RankedRows {
     rows: Vec<Row>,
-    keys: Vec<u64>,
     ways: usize,
+    /// The bit of the order's nibble that names the victim.
+    last: u32,
     /// Bits of a key that all keys of a set may share: left out of the digest.
     set_bits: u32,
     reorder_on_hit: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Row {
     digests: [u16; RankedRows::MOST_WAYS as usize],
     order: u64,
+    keys: [u64; RankedRows::MOST_WAYS as usize],
+}
+
+impl Row {
+    const EMPTY: Self = Self { digests: [0; 16], order: IDENTITY, keys: [FREE; 16] };
+
+    /// The way of `key`, which has this digest.
+    #[inline(always)]
+    fn find(&self, digest: u16, key: u64) -> Option<usize> {
+        let mut candidates = equal_lanes(&self.digests, digest);
+        while candidates != 0 {
+            // Always below 16: the remainder spares a bounds check.
+            let way = candidates.trailing_zeros() as usize % 16;
+            if self.keys[way] == key {
+                return Some(way);
+            }
+            candidates &= candidates - 1;
+        }
+        None
+    }
 }
 
 const FREE: u64 = u64::MAX;
@@ -45,9 +67,9 @@ impl RankedRows {
     pub(super) fn new(entries: u32, ways: u32, reorder_on_hit: bool) -> Self {
         let sets = entries / ways;
         Self {
-            rows: vec![Row { digests: [0; Self::MOST_WAYS as usize], order: IDENTITY }; sets as usize],
-            keys: vec![FREE; entries as usize],
+            rows: vec![Row::EMPTY; sets as usize],
             ways: ways as usize,
+            last: 4 * (ways - 1),
             set_bits: sets.trailing_zeros(),
             reorder_on_hit,
         }
@@ -61,74 +83,59 @@ impl RankedRows {
     }
 
     #[inline(always)]
-    fn find(&self, set: usize, key: u64) -> Option<usize> {
-        let digest = self.digest(key);
-        // Ways that do not exist have digests, too; their keys would belong to the next set.
-        let mut candidates = equal_lanes(&self.rows[set].digests, digest) & ((1 << self.ways) - 1);
-        let keys = &self.keys[set * self.ways..][..self.ways];
-        while candidates != 0 {
-            let way = candidates.trailing_zeros() as usize;
-            if keys[way] == key {
-                return Some(way);
-            }
-            candidates &= candidates - 1;
-        }
-        None
-    }
-
-    #[inline(always)]
     pub(super) fn lookup(&mut self, set: usize, key: u64) -> Option<usize> {
-        let way = self.find(set, key)?;
+        let digest = self.digest(key);
+        let row = &mut self.rows[set];
+        let way = row.find(digest, key)?;
         if self.reorder_on_hit {
-            let order = &mut self.rows[set].order;
-            *order = to_front(*order, way);
+            row.order = to_front(row.order, place_of(row.order, way), way);
         }
         Some(set * self.ways + way)
     }
 
     #[inline]
     pub(super) fn peek(&self, set: usize, key: u64) -> Option<usize> {
-        Some(set * self.ways + self.find(set, key)?)
+        Some(set * self.ways + self.rows[set].find(self.digest(key), key)?)
     }
 
     #[inline(always)]
     pub(super) fn insert(&mut self, set: usize, key: u64) -> Inserted {
         let digest = self.digest(key);
         let row = &mut self.rows[set];
-        let way = (row.order >> (4 * (self.ways - 1)) & 0xf) as usize;
+        let way = (row.order >> self.last & 0xf) as usize;
         row.digests[way] = digest;
-        row.order = to_front(row.order, way);
-        let slot = set * self.ways + way;
-        let before = std::mem::replace(&mut self.keys[slot], key);
-        Inserted { slot, evicted: (before != FREE).then_some(before) }
+        row.order = to_front(row.order, self.last, way);
+        let before = std::mem::replace(&mut row.keys[way], key);
+        Inserted { slot: set * self.ways + way, evicted: (before != FREE).then_some(before) }
     }
 
     pub(super) fn remove(&mut self, set: usize, key: u64) -> Option<usize> {
-        let way = self.find(set, key)?;
+        let way = self.rows[set].find(self.digest(key), key)?;
         self.free_way(set, way);
         Some(set * self.ways + way)
     }
 
     pub(super) fn retain(&mut self, keep: &mut dyn FnMut(u64, usize) -> bool) {
-        for slot in 0..self.keys.len() {
-            let key = self.keys[slot];
-            if key != FREE && !keep(key, slot) {
-                self.free_way(slot / self.ways, slot % self.ways);
+        for set in 0..self.rows.len() {
+            for way in 0..self.ways {
+                let key = self.rows[set].keys[way];
+                if key != FREE && !keep(key, set * self.ways + way) {
+                    self.free_way(set, way);
+                }
             }
         }
     }
 
     /// Frees a way and makes it the next victim.
     fn free_way(&mut self, set: usize, way: usize) {
-        self.keys[set * self.ways + way] = FREE;
-        let order = &mut self.rows[set].order;
+        let Row { order, keys, .. } = &mut self.rows[set];
+        keys[way] = FREE;
         let place = place_of(*order, way);
-        let last = 4 * (self.ways as u32 - 1);
         let below = *order & ((1 << place) - 1);
         // The nibbles behind it, up to the last way's, come one closer to the front.
-        let kept = *order & !upto(last);
-        let behind = (*order & upto(last) & !upto(place)) >> 4;
-        *order = kept | (way as u64) << last | behind | below;
+        let kept = *order & !upto(self.last);
+        let behind = (*order & upto(self.last) & !upto(place)) >> 4;
+        *order = kept | (way as u64) << self.last | behind | below;
     }
 }
 
@@ -148,10 +155,9 @@ fn place_of(order: u64, way: usize) -> u32 {
     zeros.trailing_zeros() & !3
 }
 
-/// The order with `way` newest.
+/// The order with `way`, whose nibble begins at bit `place`, newest.
 #[inline(always)]
-fn to_front(order: u64, way: usize) -> u64 {
-    let place = place_of(order, way);
+fn to_front(order: u64, place: u32, way: usize) -> u64 {
     let before = order & ((1 << place) - 1);
     order & !upto(place) | before << 4 | way as u64
 }
@@ -169,7 +175,7 @@ mod tests {
         for _ in 0..1_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let way = (state >> 60) as usize;
-            order = to_front(order, way);
+            order = to_front(order, place_of(order, way), way);
             expected.retain(|&other| other != way);
             expected.insert(0, way);
             assert_eq!(nibbles(order), expected);

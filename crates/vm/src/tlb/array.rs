@@ -31,11 +31,19 @@ impl TlbArray {
         }
     }
 
+    /// Whether it holds nothing, so that a look-up may be spared.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::SetAssociative(array) => array.resident == [0; 3],
+            Self::Mosaic(array) => array.is_empty(),
+        }
+    }
+
     /// Brings in what missed.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
         match self {
-            Self::SetAssociative(array) => array.fill(asid, fill),
+            Self::SetAssociative(array) => array.fill(asid, fill.vpn, fill.translation),
             Self::Mosaic(array) => array.fill(asid, fill),
         }
     }
@@ -74,7 +82,9 @@ pub struct SetAssociative {
     keys: SetArray,
     entries: Vec<Translation>,
     sizes: [bool; 3],
+    /// Entries in use, by page size, and those of the two larger sizes together.
     resident: [u32; 3],
+    large: u32,
 }
 
 impl SetAssociative {
@@ -98,6 +108,7 @@ impl SetAssociative {
             entries: vec![Translation::default(); entries as usize],
             sizes,
             resident: [0; 3],
+            large: 0,
         })
     }
 
@@ -109,16 +120,14 @@ impl SetAssociative {
     /// Looks up base page `vpn`; a hit counts as a use.
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        let [small, large, giant] = self.resident;
-        if small > 0
+        if self.resident[0] > 0
             && let Some(slot) = self.keys.lookup(vpn.0, key(asid, PageSize::Size4K, vpn.0))
         {
             return Lookup::Hit(self.entries[slot]);
         }
-        if large | giant > 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
+        if self.large > 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
     }
 
-    #[inline]
     fn lookup_large(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
         for size in [PageSize::Size2M, PageSize::Size1G] {
             if self.resident[size as usize] == 0 {
@@ -132,22 +141,41 @@ impl SetAssociative {
         Lookup::Miss
     }
 
-    /// Brings in the translation that a look-up has just missed; neighbours are ignored. A page of a size that the
-    /// array does not hold enters chopped into 4 KiB.
-    #[inline]
-    pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
-        let mut translation = fill.translation;
-        if !self.sizes[translation.size() as usize] {
-            translation = translation.chopped(fill.vpn);
+    /// Brings in the translation of base page `vpn`, which a look-up has just missed. A page of a size that the array
+    /// does not hold enters chopped into 4 KiB.
+    #[inline(always)]
+    pub fn fill(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
+        if translation.is_small() {
+            self.insert(vpn.0, key(asid, PageSize::Size4K, vpn.0), translation);
+        } else {
+            self.fill_large(asid, vpn, translation);
         }
+    }
+
+    fn fill_large(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
+        let held = self.sizes[translation.size() as usize];
+        let translation = if held { translation } else { translation.chopped(vpn) };
         let size = translation.size();
-        let number = fill.vpn.0 >> size.order();
-        let inserted = self.keys.insert(number, key(asid, size, number));
-        if inserted.evicted.is_some() {
-            self.resident[self.entries[inserted.slot].size() as usize] -= 1;
+        let number = vpn.0 >> size.order();
+        self.insert(number, key(asid, size, number), translation);
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, number: u64, key: u64, translation: Translation) {
+        let inserted = self.keys.insert(number, key);
+        let before = std::mem::replace(&mut self.entries[inserted.slot], translation);
+        if inserted.evicted.is_none() {
+            self.count(translation.size(), 1);
+        } else if before.size() != translation.size() {
+            self.count(before.size(), -1);
+            self.count(translation.size(), 1);
         }
-        self.resident[size as usize] += 1;
-        self.entries[inserted.slot] = translation;
+    }
+
+    fn count(&mut self, size: PageSize, change: i32) {
+        let resident = &mut self.resident[size as usize];
+        *resident = resident.wrapping_add_signed(change);
+        self.large = self.resident[1] + self.resident[2];
     }
 
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
@@ -163,13 +191,13 @@ impl SetAssociative {
         for size in PageSize::ALL {
             let number = vpn.0 >> size.order();
             if self.keys.remove(number, key(asid, size, number)).is_some() {
-                self.resident[size as usize] -= 1;
+                self.count(size, -1);
             }
         }
     }
 
     fn flush(&mut self, asid: Option<Asid>) {
-        let Self { keys, entries, resident, .. } = self;
+        let Self { keys, entries, resident, large, .. } = self;
         keys.retain(|key, slot| {
             let keep = asid.is_some_and(|asid| key_asid(key) != asid);
             if !keep {
@@ -177,5 +205,6 @@ impl SetAssociative {
             }
             keep
         });
+        *large = resident[1] + resident[2];
     }
 }

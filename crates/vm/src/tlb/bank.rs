@@ -124,7 +124,8 @@ impl<const TLBS: usize> LruBank<TLBS> {
                 // Worth a pass over the pages only if it spares the other TLBs some.
                 count = if recent > count as u64 / 8 { drop_marked(pages) } else { count };
             } else {
-                *misses += self.chunk[..count].iter().map(|&page| u64::from(look_up(page, rows))).sum::<u64>();
+                *misses +=
+                    self.chunk[..count].iter().map(|&page| u64::from(look_up(page, rows))).sum::<u64>();
             }
         }
     }

@@ -11,9 +11,13 @@ use crate::addr::{Asid, PageSize, Vpn};
 /// 4 KiB pages chopped.
 #[derive(Clone, Debug)]
 pub struct Tlb {
-    arrays: Vec<TlbArray>,
-    /// By page size: the array that takes its fills.
-    home: [usize; 3],
+    /// The array for 4 KiB pages.
+    small: TlbArray,
+    /// The others.
+    large: Vec<TlbArray>,
+    /// Whether any of the others may hold something: if not, they need no look-up.
+    large_occupied: bool,
+    counts: LevelCounts,
 }
 
 /// What one level counted.
@@ -42,46 +46,81 @@ impl Tlb {
     /// # Panics
     ///
     /// If no array holds 4 KiB pages, or two hold the same size.
-    pub fn new(arrays: Vec<TlbArray>) -> Self {
-        let homes =
-            |size| arrays.iter().enumerate().filter(move |(_, array)| array.holds(size)).map(|(at, _)| at);
-        let small = homes(PageSize::Size4K).next().expect("a TLB level holds 4 KiB pages");
-        let home = PageSize::ALL.map(|size| {
-            assert!(homes(size).count() <= 1, "two arrays of a level hold {size} pages");
-            homes(size).next().unwrap_or(small)
-        });
-        Self { arrays, home }
+    pub fn new(mut arrays: Vec<TlbArray>) -> Self {
+        for size in PageSize::ALL {
+            let homes = arrays.iter().filter(|array| array.holds(size)).count();
+            assert!(homes <= 1, "two arrays of a level hold {size} pages");
+        }
+        let small = arrays.iter().position(|array| array.holds(PageSize::Size4K));
+        let small = arrays.remove(small.expect("a TLB level holds 4 KiB pages"));
+        Self { small, large: arrays, large_occupied: false, counts: LevelCounts::default() }
     }
 
     #[inline(always)]
-    fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        let mut answer = Lookup::Miss;
-        for array in &mut self.arrays {
-            match array.lookup(asid, vpn) {
-                Lookup::Miss => {}
-                Lookup::SubEntryMiss => answer = Lookup::SubEntryMiss,
-                hit @ Lookup::Hit(_) => return hit,
-            }
+    fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        let mut answer = self.small.lookup(asid, vpn);
+        if self.large_occupied && !matches!(answer, Lookup::Hit(_)) {
+            let mut others = self.large.iter_mut().map(|array| array.lookup(asid, vpn));
+            answer = others.find(|other| matches!(other, Lookup::Hit(_))).unwrap_or(answer);
         }
-        answer
+        match answer {
+            Lookup::Hit(translation) => {
+                self.counts.hits += 1;
+                return Some(translation);
+            }
+            Lookup::SubEntryMiss => self.counts.sub_entry_misses += 1,
+            Lookup::Miss => {}
+        }
+        self.counts.misses += 1;
+        None
     }
 
-    #[inline]
+    #[inline(always)]
     fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
-        self.arrays[self.home[fill.translation.size() as usize]].fill(asid, fill);
+        if fill.translation.is_small() {
+            self.small.fill(asid, fill);
+        } else {
+            self.fill_large(asid, fill);
+        }
+    }
+
+    fn fill_large(&mut self, asid: Asid, fill: &Fill<'_>) {
+        let home = self.large.iter_mut().find(|array| array.holds(fill.translation.size()));
+        self.large_occupied |= home.is_some();
+        home.unwrap_or(&mut self.small).fill(asid, fill);
+    }
+
+    /// Lets `act` remove what it wants.
+    fn remove(&mut self, act: impl FnMut(&mut TlbArray)) {
+        self.arrays_mut().for_each(act);
+        self.large_occupied = self.large.iter().any(|array| !array.is_empty());
+    }
+
+    fn arrays_mut(&mut self) -> impl Iterator<Item = &mut TlbArray> {
+        std::iter::once(&mut self.small).chain(&mut self.large)
+    }
+
+    /// What it counted so far.
+    pub fn counts(&self) -> LevelCounts {
+        self.counts
     }
 
     /// Base pages that an entry for 4 KiB pages covers: 1, or the arity.
     pub fn arity(&self) -> u64 {
-        match &self.arrays[self.home[0]] {
+        match &self.small {
             TlbArray::Mosaic(array) => array.arity(),
             TlbArray::SetAssociative(_) => 1,
         }
     }
 
-    /// The arrays.
-    pub fn arrays(&self) -> &[TlbArray] {
-        &self.arrays
+    /// The array for 4 KiB pages.
+    pub fn small(&self) -> &TlbArray {
+        &self.small
+    }
+
+    /// The array for pages of `size`, if that is not the one for 4 KiB pages.
+    pub fn large(&self, size: PageSize) -> Option<&TlbArray> {
+        self.large.iter().find(|array| array.holds(size))
     }
 }
 
@@ -89,7 +128,6 @@ impl Tlb {
 #[derive(Clone, Debug)]
 pub struct Tlbs {
     levels: Vec<Tlb>,
-    counts: Vec<LevelCounts>,
     /// Scratch space for moving a mosaic run to a nearer level.
     cluster: Vec<u64>,
 }
@@ -97,13 +135,7 @@ pub struct Tlbs {
 impl Tlbs {
     /// A hierarchy; no level at all is allowed and misses always.
     pub fn new(levels: Vec<Tlb>) -> Self {
-        let counts = vec![LevelCounts::default(); levels.len()];
-        Self { levels, counts, cluster: Vec::new() }
-    }
-
-    /// What each level counted so far.
-    pub fn counts(&self) -> &[LevelCounts] {
-        &self.counts
+        Self { levels, cluster: Vec::new() }
     }
 
     /// The levels.
@@ -119,35 +151,31 @@ impl Tlbs {
     /// Looks up base page `vpn` level by level; a hit below the first level fills the levels above it.
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Option<TlbHit> {
-        for at in 0..self.levels.len() {
-            match self.levels[at].lookup(asid, vpn) {
-                Lookup::Hit(translation) => {
-                    self.counts[at].hits += 1;
-                    if at > 0 {
-                        self.fill_above(at, asid, vpn, translation);
-                    }
-                    return Some(TlbHit { level: at as u32, translation });
+        for (at, level) in self.levels.iter_mut().enumerate() {
+            if let Some(translation) = level.lookup(asid, vpn) {
+                if at > 0 {
+                    self.fill_above(at, asid, vpn, translation);
                 }
-                Lookup::SubEntryMiss => {
-                    self.counts[at].misses += 1;
-                    self.counts[at].sub_entry_misses += 1;
-                }
-                Lookup::Miss => self.counts[at].misses += 1,
+                return Some(TlbHit { level: at as u32, translation });
             }
         }
         None
     }
 
+    #[inline(always)]
     fn fill_above(&mut self, at: usize, asid: Asid, vpn: Vpn, translation: Translation) {
         let (above, below) = self.levels.split_at_mut(at);
-        let mut cluster_base = vpn;
-        self.cluster.clear();
-        if let TlbArray::Mosaic(array) = &below[0].arrays[below[0].home[0]] {
-            cluster_base = array.cluster(asid, vpn, &mut self.cluster).unwrap_or(vpn);
-        }
-        let fill = Fill { vpn, translation, cluster: &self.cluster, cluster_base };
-        for level in above {
-            level.fill(asid, &fill);
+        if let TlbArray::Mosaic(array) = &below[0].small {
+            self.cluster.clear();
+            let cluster_base = array.cluster(asid, vpn, &mut self.cluster).unwrap_or(vpn);
+            let fill = Fill { vpn, translation, cluster: &self.cluster, cluster_base };
+            for level in above {
+                level.fill(asid, &fill);
+            }
+        } else {
+            for level in above {
+                level.fill(asid, &Fill::single(vpn, translation));
+            }
         }
     }
 
@@ -161,20 +189,16 @@ impl Tlbs {
 
     /// Sets the dirty bit of the resident translations of `vpn`.
     pub fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
-        self.for_each_array(|array| array.set_dirty(asid, vpn));
+        self.levels.iter_mut().flat_map(Tlb::arrays_mut).for_each(|array| array.set_dirty(asid, vpn));
     }
 
     /// Removes the translation of `vpn` everywhere.
     pub fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
-        self.for_each_array(|array| array.invalidate(asid, vpn));
+        self.levels.iter_mut().for_each(|level| level.remove(|array| array.invalidate(asid, vpn)));
     }
 
     /// Removes all translations of an address space, or of all.
     pub fn flush(&mut self, asid: Option<Asid>) {
-        self.for_each_array(|array| array.flush(asid));
-    }
-
-    fn for_each_array(&mut self, act: impl FnMut(&mut TlbArray)) {
-        self.levels.iter_mut().flat_map(|level| &mut level.arrays).for_each(act);
+        self.levels.iter_mut().for_each(|level| level.remove(|array| array.flush(asid)));
     }
 }

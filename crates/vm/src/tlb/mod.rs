@@ -57,6 +57,12 @@ impl Translation {
         }
     }
 
+    /// Whether it is a 4 KiB page.
+    #[inline]
+    pub const fn is_small(self) -> bool {
+        self.0 & 3 == 0
+    }
+
     /// Whether stores are allowed.
     #[inline]
     pub const fn is_writable(self) -> bool {

@@ -135,12 +135,12 @@ fn a_uniform_stream_misses_at_the_closed_form() {
         for _ in 0..40_000 {
             pages.access(&mut tlbs, random.below(PAGES), arity.into());
         }
-        let before = tlbs.counts()[0].misses;
+        let before = tlbs.levels()[0].counts().misses;
         const COUNTED: u64 = 4_000_000;
         for _ in 0..COUNTED {
             pages.access(&mut tlbs, random.below(PAGES), arity.into());
         }
-        let rate = (tlbs.counts()[0].misses - before) as f64 / COUNTED as f64;
+        let rate = (tlbs.levels()[0].counts().misses - before) as f64 / COUNTED as f64;
         let expected = 1.0 - 1024.0 * f64::from(arity) / PAGES as f64;
         assert!((rate - expected).abs() < 0.001, "arity {arity}: {rate} against {expected}");
     }
@@ -156,8 +156,8 @@ fn a_first_touch_pass_misses_on_every_page_at_every_arity() {
                 pages.access(&mut tlbs, vpn, arity.into());
             }
         }
-        assert_eq!(tlbs.counts()[0].misses, 10_000, "arity {arity}");
-        assert_eq!(tlbs.counts()[0].hits, 20_000);
+        assert_eq!(tlbs.levels()[0].counts().misses, 10_000, "arity {arity}");
+        assert_eq!(tlbs.levels()[0].counts().hits, 20_000);
     }
 }
 
@@ -190,12 +190,12 @@ fn invalidating_one_page_leaves_its_run_and_frees_an_empty_entry() {
     tlbs.invalidate(ASID, Vpn(2));
     assert!(tlbs.lookup(ASID, Vpn(3)).is_some());
     assert!(tlbs.lookup(ASID, Vpn(2)).is_none());
-    assert_eq!(tlbs.counts()[0].sub_entry_misses, 1);
+    assert_eq!(tlbs.levels()[0].counts().sub_entry_misses, 1);
     for vpn in [0, 1, 3] {
         tlbs.invalidate(ASID, Vpn(vpn));
     }
     assert!(tlbs.lookup(ASID, Vpn(1)).is_none());
-    assert_eq!(tlbs.counts()[0].sub_entry_misses, 1, "the entry is gone, so this is a whole miss");
+    assert_eq!(tlbs.levels()[0].counts().sub_entry_misses, 1, "the entry is gone, so this is a whole miss");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn the_bank_equals_eight_separate_tlbs_and_its_scalar_twin() {
         for vpn in &stream {
             pages.access(tlb, vpn.0, 1);
         }
-        assert_eq!(tlb.counts()[0].misses, misses, "{entries} entries");
+        assert_eq!(tlb.levels()[0].counts().misses, misses, "{entries} entries");
     }
     assert!(curve.is_sorted_by(|a, b| a.1 >= b.1));
 }

@@ -168,7 +168,7 @@ impl<const ORDER: u32> Classes<ORDER> {
     #[inline(always)]
     fn class(&self, number: u64) -> usize {
         // Never above the mask: the remainder spares a bounds check.
-        (number >> (self.shift & 63)) as usize & self.mask % MOST_CLASSES
+        (number >> (self.shift & 63)) as usize & (self.mask % MOST_CLASSES)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@
 //! are private to a core. Not modelled: prefetchers, coherence traffic, bank conflicts, DRAM rows and bandwidth.
 
 use pagewalk_vm::addr::PhysAddr;
-use pagewalk_vm::sets::{Replacement, SetArray};
+use pagewalk_vm::sets::LineArray;
 
 use crate::spec::settings::{CacheSpec, MachineSpec};
 
@@ -15,8 +15,7 @@ const LINE_SHIFT: u32 = 6;
 /// One cache.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    lines: SetArray,
-    dirty: Vec<bool>,
+    lines: LineArray,
     latency_ps: u64,
     counts: CacheCounts,
 }
@@ -37,12 +36,11 @@ pub struct CacheCounts {
 }
 
 impl Cache {
-    fn new(spec: &CacheSpec) -> Self {
+    fn new(spec: &CacheSpec, memory_bytes: u64) -> Self {
         let lines = (spec.bytes >> LINE_SHIFT) as u32;
-        let array = SetArray::new(lines, spec.ways, Replacement::Lru).expect("the machine file was checked");
+        let line_bits = memory_bytes.next_power_of_two().trailing_zeros() - LINE_SHIFT;
         Self {
-            lines: array,
-            dirty: vec![false; lines as usize],
+            lines: LineArray::new(lines, spec.ways, line_bits).expect("the machine file was checked"),
             latency_ps: spec.latency_ps,
             counts: CacheCounts::default(),
         }
@@ -53,23 +51,12 @@ impl Cache {
         self.counts
     }
 
-    #[inline(always)]
-    fn lookup(&mut self, line: u64, write: bool) -> bool {
-        let slot = self.lines.lookup(line, line);
-        if let Some(slot) = slot.filter(|_| write) {
-            self.dirty[slot] = true;
-        }
-        slot.is_some()
-    }
-
     /// Brings a line in; returns the dirty line that had to leave.
     #[inline]
     fn fill(&mut self, line: u64, dirty: bool) -> Option<u64> {
-        let inserted = self.lines.insert(line, line);
-        let was_dirty = std::mem::replace(&mut self.dirty[inserted.slot], dirty);
-        let victim = inserted.evicted.filter(|_| was_dirty);
+        let victim = self.lines.insert(line, dirty).filter(|victim| victim.dirty);
         self.counts.write_backs += u64::from(victim.is_some());
-        victim
+        victim.map(|victim| victim.line)
     }
 }
 
@@ -100,11 +87,12 @@ pub struct MemoryHierarchy {
 impl MemoryHierarchy {
     /// The hierarchy of a machine, cold.
     pub fn new(spec: &MachineSpec) -> Self {
+        let cache = |cache| Cache::new(cache, spec.frames.memory_bytes());
         let (private, shared) = match spec.caches.split_last() {
-            Some((last, private)) => (private, Some(Cache::new(last))),
+            Some((last, private)) => (private, Some(cache(last))),
             None => (&[][..], None),
         };
-        let core = || private.iter().map(Cache::new).collect();
+        let core = || private.iter().map(cache).collect();
         Self {
             private: (0..spec.core.count).map(|_| core()).collect(),
             shared,
@@ -126,7 +114,7 @@ impl MemoryHierarchy {
         for at in first..levels {
             let cache = self.level(core, at);
             // A store makes the line dirty where it hits; in the levels below it arrives as a write-back.
-            let hit = cache.lookup(line, kind == MemoryReference::Store && at == 0);
+            let hit = cache.lines.lookup(line, kind == MemoryReference::Store && at == 0);
             if walk {
                 cache.counts.walk_accesses += 1;
                 cache.counts.walk_misses += u64::from(!hit);
@@ -166,7 +154,7 @@ impl MemoryHierarchy {
         let mut line = line;
         for at in at..self.private[core].len() + usize::from(self.shared.is_some()) {
             let cache = self.level(core, at);
-            if cache.lookup(line, true) {
+            if cache.lines.lookup(line, true) {
                 return;
             }
             match cache.fill(line, true) {

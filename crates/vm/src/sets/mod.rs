@@ -13,14 +13,16 @@
 //! - `LinkedKeys` for LRU and FIFO above 64 ways: an index and a linked list, constant time at any size.
 
 mod fixed;
+mod lines;
 mod linked;
 mod ordered;
 mod ranked;
 
 use fixed::FixedRows;
+pub use lines::{LineArray, Victim};
 use linked::LinkedKeys;
 use ordered::OrderedRows;
-use ranked::RankedRows;
+use ranked::{KeyRow, RankedRows};
 
 /// The most ways of a set that is searched way by way.
 pub const MAX_ROW_WAYS: u32 = 64;
@@ -91,7 +93,7 @@ pub struct SetArray {
 
 #[derive(Clone, Debug)]
 enum Layout {
-    Ranked(RankedRows),
+    Ranked(RankedRows<KeyRow>),
     Ordered(OrderedRows),
     Fixed(FixedRows),
     Linked(LinkedKeys),
@@ -132,7 +134,7 @@ impl SetArray {
         }
         let fully_associative = entries == ways;
         let layout = match replacement {
-            Replacement::Lru | Replacement::Fifo if ways <= RankedRows::MOST_WAYS => {
+            Replacement::Lru | Replacement::Fifo if ways <= ranked::MOST_WAYS => {
                 Layout::Ranked(RankedRows::new(entries, ways, replacement == Replacement::Lru))
             }
             Replacement::Lru | Replacement::Fifo if ways <= MAX_ROW_WAYS => {

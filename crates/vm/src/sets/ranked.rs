@@ -1,13 +1,11 @@
 //! Rows of up to sixteen ways whose order is one word.
 
 use super::Inserted;
-use crate::simd::equal_lanes;
+use crate::simd::equal_16;
 
 /// LRU and FIFO sets of at most 16 ways, searched and updated without a branch per way.
 ///
-/// A set is three cache lines of the host. What a look-up that misses needs stands in the first: sixteen 16-bit
-/// digests of the keys, compared all at once, and the replacement order as a permutation of way numbers. The keys
-/// follow; one of them confirms a digest's match.
+/// A row's replacement order is a permutation of way numbers:
 ///
 /// ```text
 ///  order:  63    60 59    56          7      4 3      0
@@ -16,34 +14,76 @@ use crate::simd::equal_lanes;
 ///         +--------+--------+--//---+--------+--------+
 /// ```
 ///
-/// Nibbles from `ways` on hold the numbers of ways that do not exist and never move; their keys are `FREE` forever.
+/// Nibbles from `ways` on hold the numbers of ways that do not exist and never move; these ways are free forever.
 /// Free ways stand at the victim's end.
 #[derive(Clone, Debug)]
-pub(super) struct RankedRows {
-    rows: Vec<Row>,
+pub(super) struct RankedRows<R> {
+    rows: Vec<R>,
     ways: usize,
     /// The bit of the order's nibble that names the victim.
     last: u32,
-    /// Bits of a key that all keys of a set may share: left out of the digest.
-    set_bits: u32,
     reorder_on_hit: bool,
+    shape: Shape,
 }
 
+/// What a row must know of the array.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// log2 of the number of sets: so many low bits are the same in all keys of a set, if the index is taken from
+    /// there.
+    pub(super) set_bits: u32,
+}
+
+/// One set: its keys, in whatever form, and its order.
+pub(super) trait Row: Copy {
+    /// All ways free.
+    const EMPTY: Self;
+
+    /// The order.
+    fn order(&mut self) -> &mut u64;
+
+    /// The way of `key`.
+    fn find(&self, shape: Shape, key: u64) -> Option<usize>;
+
+    /// Puts `key` into a way of set `set`; returns the key that was there.
+    fn put(&mut self, shape: Shape, set: usize, way: usize, key: u64) -> Option<u64>;
+}
+
+/// Most ways of a row.
+pub(super) const MOST_WAYS: u32 = 16;
+
+/// Any keys, in three cache lines of the host. What a look-up that misses needs stands in the first: sixteen 16-bit
+/// digests of the keys, compared all at once, and the order. The keys follow; one of them confirms a digest's match.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Row {
-    digests: [u16; RankedRows::MOST_WAYS as usize],
+pub(super) struct KeyRow {
+    digests: [u16; MOST_WAYS as usize],
     order: u64,
-    keys: [u64; RankedRows::MOST_WAYS as usize],
+    keys: [u64; MOST_WAYS as usize],
 }
 
-impl Row {
+const FREE: u64 = u64::MAX;
+
+impl KeyRow {
+    /// Neighbouring keys of a set differ just above the set bits; folding in the rest keeps far ones apart.
+    #[inline(always)]
+    fn digest(shape: Shape, key: u64) -> u16 {
+        let rest = key >> shape.set_bits;
+        (rest ^ rest >> 16 ^ rest >> 32) as u16
+    }
+}
+
+impl Row for KeyRow {
     const EMPTY: Self = Self { digests: [0; 16], order: IDENTITY, keys: [FREE; 16] };
 
-    /// The way of `key`, which has this digest.
     #[inline(always)]
-    fn find(&self, digest: u16, key: u64) -> Option<usize> {
-        let mut candidates = equal_lanes(&self.digests, digest);
+    fn order(&mut self) -> &mut u64 {
+        &mut self.order
+    }
+
+    #[inline(always)]
+    fn find(&self, shape: Shape, key: u64) -> Option<usize> {
+        let mut candidates = equal_16(&self.digests, Self::digest(shape, key));
         while candidates != 0 {
             // Always below 16: the remainder spares a bounds check.
             let way = candidates.trailing_zeros() as usize % 16;
@@ -54,63 +94,75 @@ impl Row {
         }
         None
     }
+
+    #[inline(always)]
+    fn put(&mut self, shape: Shape, _: usize, way: usize, key: u64) -> Option<u64> {
+        self.digests[way] = Self::digest(shape, key);
+        let before = std::mem::replace(&mut self.keys[way], key);
+        (before != FREE).then_some(before)
+    }
 }
 
-const FREE: u64 = u64::MAX;
 /// Way `n` at nibble `n`.
-const IDENTITY: u64 = 0xfedc_ba98_7654_3210;
+pub(super) const IDENTITY: u64 = 0xfedc_ba98_7654_3210;
 const EVERY_NIBBLE: u64 = 0x1111_1111_1111_1111;
 
-impl RankedRows {
-    pub(super) const MOST_WAYS: u32 = 16;
-
+impl<R: Row> RankedRows<R> {
     pub(super) fn new(entries: u32, ways: u32, reorder_on_hit: bool) -> Self {
         let sets = entries / ways;
         Self {
-            rows: vec![Row::EMPTY; sets as usize],
+            rows: vec![R::EMPTY; sets as usize],
             ways: ways as usize,
             last: 4 * (ways - 1),
-            set_bits: sets.trailing_zeros(),
             reorder_on_hit,
+            shape: Shape { set_bits: sets.trailing_zeros() },
         }
     }
 
-    /// Neighbouring keys of a set differ just above the set bits; folding in the rest keeps far ones apart.
+    /// The row and way of `key`; finding it counts as a use.
     #[inline(always)]
-    fn digest(&self, key: u64) -> u16 {
-        let rest = key >> self.set_bits;
-        (rest ^ rest >> 16 ^ rest >> 32) as u16
+    pub(super) fn hit(&mut self, set: usize, key: u64) -> Option<(&mut R, usize)> {
+        let row = &mut self.rows[set];
+        let way = row.find(self.shape, key)?;
+        if self.reorder_on_hit {
+            let order = row.order();
+            *order = to_front(*order, place_of(*order, way), way);
+        }
+        Some((row, way))
     }
 
+    /// Puts a key that is not resident into the victim's way. Returns the row, the way, and the key that left.
+    #[inline(always)]
+    pub(super) fn replace(&mut self, set: usize, key: u64) -> (&mut R, usize, Option<u64>) {
+        let row = &mut self.rows[set];
+        let order = row.order();
+        let way = (*order >> self.last & 0xf) as usize;
+        *order = to_front(*order, self.last, way);
+        let before = row.put(self.shape, set, way, key);
+        (row, way, before)
+    }
+}
+
+impl RankedRows<KeyRow> {
     #[inline(always)]
     pub(super) fn lookup(&mut self, set: usize, key: u64) -> Option<usize> {
-        let digest = self.digest(key);
-        let row = &mut self.rows[set];
-        let way = row.find(digest, key)?;
-        if self.reorder_on_hit {
-            row.order = to_front(row.order, place_of(row.order, way), way);
-        }
+        let (_, way) = self.hit(set, key)?;
         Some(set * self.ways + way)
     }
 
     #[inline]
     pub(super) fn peek(&self, set: usize, key: u64) -> Option<usize> {
-        Some(set * self.ways + self.rows[set].find(self.digest(key), key)?)
+        Some(set * self.ways + self.rows[set].find(self.shape, key)?)
     }
 
     #[inline(always)]
     pub(super) fn insert(&mut self, set: usize, key: u64) -> Inserted {
-        let digest = self.digest(key);
-        let row = &mut self.rows[set];
-        let way = (row.order >> self.last & 0xf) as usize;
-        row.digests[way] = digest;
-        row.order = to_front(row.order, self.last, way);
-        let before = std::mem::replace(&mut row.keys[way], key);
-        Inserted { slot: set * self.ways + way, evicted: (before != FREE).then_some(before) }
+        let (_, way, evicted) = self.replace(set, key);
+        Inserted { slot: set * self.ways + way, evicted }
     }
 
     pub(super) fn remove(&mut self, set: usize, key: u64) -> Option<usize> {
-        let way = self.rows[set].find(self.digest(key), key)?;
+        let way = self.rows[set].find(self.shape, key)?;
         self.free_way(set, way);
         Some(set * self.ways + way)
     }
@@ -128,7 +180,7 @@ impl RankedRows {
 
     /// Frees a way and makes it the next victim.
     fn free_way(&mut self, set: usize, way: usize) {
-        let Row { order, keys, .. } = &mut self.rows[set];
+        let KeyRow { order, keys, .. } = &mut self.rows[set];
         keys[way] = FREE;
         let place = place_of(*order, way);
         let below = *order & ((1 << place) - 1);
@@ -184,10 +236,10 @@ mod tests {
 
     #[test]
     fn equal_digests_are_told_apart_by_their_keys() {
-        let mut rows = RankedRows::new(4, 4, true);
+        let mut rows = RankedRows::<KeyRow>::new(4, 4, true);
         // These two fold to the same digest.
         let (a, b) = (0x0001_0000_0000, 0x0001_0000);
-        assert_eq!(rows.digest(a), rows.digest(b));
+        assert_eq!(KeyRow::digest(rows.shape, a), KeyRow::digest(rows.shape, b));
         let slot_a = rows.insert(0, a).slot;
         assert_eq!(rows.lookup(0, b), None);
         let slot_b = rows.insert(0, b).slot;

@@ -171,3 +171,29 @@ fn impossible_shapes_are_refused() {
     assert!(SetArray::new(12, 12, Replacement::TreePlru).is_err());
     assert!(SetArray::new(128, 128, Replacement::Nru).is_err());
 }
+
+#[test]
+fn a_line_array_equals_the_naive_list_in_every_layout() {
+    // Tags of 16, 17 and 33 bits, and sets too wide for a row.
+    for (lines, ways, line_bits) in
+        [(64, 4, 20), (60, 15, 18), (64, 4, 21), (16, 16, 32), (64, 4, 37), (32, 32, 20)]
+    {
+        let mut array = LineArray::new(lines, ways, line_bits).unwrap();
+        let mut naive: Vec<Vec<(u64, bool)>> = vec![vec![]; (lines / ways) as usize];
+        let high = ((1 << line_bits) - 1) & !0xffff;
+        for (step, line) in random_stream(40_000, 4 * u64::from(lines), 17).enumerate() {
+            let line = line | if line % 3 == 0 { high } else { 0 };
+            let store = step % 5 == 0;
+            let set = &mut naive[(line % u64::from(lines / ways)) as usize];
+            let place = set.iter().position(|&(resident, _)| resident == line);
+            assert_eq!(array.lookup(line, store), place.is_some(), "{lines}/{ways} {line_bits}");
+            let dirty = place.is_some_and(|place| set.remove(place).1);
+            set.insert(0, (line, dirty || store));
+            if place.is_none() {
+                let victim = (set.len() > ways as usize).then(|| set.pop().unwrap());
+                let expected = victim.map(|(line, dirty)| Victim { line, dirty });
+                assert_eq!(array.insert(line, store), expected, "{lines}/{ways} {line_bits}");
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The tags of a write-back data cache: lines with a dirty bit, LRU.
+
+use super::ranked::{IDENTITY, MOST_WAYS, RankedRows, Row, Shape};
+use super::{Replacement, SetArray, ShapeError};
+use crate::simd::{equal_16, equal_32};
+
+/// Which lines a cache holds, and which of them are dirty.
+///
+/// A line is the address divided by the line size; its low bits are its set. What a look-up needs of a usual cache
+/// stands in one or two cache lines of the host, because the set is known and the rest of a line's number is short:
+/// 16 bits for a large last-level cache, 32 bits for any other. Wider caches or numbers take a [`SetArray`].
+#[derive(Clone, Debug)]
+pub struct LineArray {
+    layout: Layout,
+    set_mask: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Layout {
+    Short(RankedRows<TagRow<u16>>),
+    Long(RankedRows<TagRow<u32>>),
+    /// Keys, and by slot whether the line is dirty.
+    Any(SetArray, Vec<bool>),
+}
+
+/// A line that had to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The line.
+    pub line: u64,
+    /// Whether it must be written back.
+    pub dirty: bool,
+}
+
+impl LineArray {
+    /// An empty cache of `lines` lines, whose numbers are all below `1 << line_bits`.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape is impossible.
+    pub fn new(lines: u32, ways: u32, line_bits: u32) -> Result<Self, ShapeError> {
+        // Also checks the shape.
+        let any = SetArray::new(lines, ways, Replacement::Lru)?;
+        let set_mask = any.sets() - 1;
+        let tag_bits = line_bits.saturating_sub(any.sets().trailing_zeros());
+        let layout = match tag_bits {
+            0..=16 if ways <= MOST_WAYS => Layout::Short(RankedRows::new(lines, ways, true)),
+            17..=32 if ways <= MOST_WAYS => Layout::Long(RankedRows::new(lines, ways, true)),
+            _ => Layout::Any(any, vec![false; lines as usize]),
+        };
+        Ok(Self { layout, set_mask })
+    }
+
+    /// Whether `line` is here, which counts as a use; a store makes it dirty.
+    #[inline(always)]
+    pub fn lookup(&mut self, line: u64, store: bool) -> bool {
+        let set = (line & self.set_mask) as usize;
+        match &mut self.layout {
+            Layout::Short(rows) => lookup(rows, set, line, store),
+            Layout::Long(rows) => lookup(rows, set, line, store),
+            Layout::Any(lines, dirty) => {
+                let slot = lines.lookup(line, line);
+                if let Some(slot) = slot {
+                    dirty[slot] |= store;
+                }
+                slot.is_some()
+            }
+        }
+    }
+
+    /// Brings in a line that is not here; returns the one that had to leave.
+    #[inline(always)]
+    pub fn insert(&mut self, line: u64, dirty: bool) -> Option<Victim> {
+        let set = (line & self.set_mask) as usize;
+        match &mut self.layout {
+            Layout::Short(rows) => insert(rows, set, line, dirty),
+            Layout::Long(rows) => insert(rows, set, line, dirty),
+            Layout::Any(lines, dirties) => {
+                let inserted = lines.insert(line, line);
+                let dirty = std::mem::replace(&mut dirties[inserted.slot], dirty);
+                inserted.evicted.map(|line| Victim { line, dirty })
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn lookup<T: Tag>(rows: &mut RankedRows<TagRow<T>>, set: usize, line: u64, store: bool) -> bool {
+    let Some((row, way)) = rows.hit(set, line) else { return false };
+    row.dirty |= u16::from(store) << way;
+    true
+}
+
+#[inline(always)]
+fn insert<T: Tag>(rows: &mut RankedRows<TagRow<T>>, set: usize, line: u64, dirty: bool) -> Option<Victim> {
+    let (row, way, evicted) = rows.replace(set, line);
+    let before = row.dirty >> way & 1 != 0;
+    row.dirty = row.dirty & !(1 << way) | u16::from(dirty) << way;
+    evicted.map(|line| Victim { line, dirty: before })
+}
+
+/// Lines of one set, by the bits above the set's number.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct TagRow<T> {
+    tags: [T; MOST_WAYS as usize],
+    order: u64,
+    /// By way.
+    used: u16,
+    dirty: u16,
+}
+
+/// An exact tag: the whole number above the set's.
+trait Tag: Copy {
+    const ZERO: Self;
+
+    fn new(tag: u64) -> Self;
+
+    fn number(self) -> u64;
+
+    /// Bit `n` tells whether `tags[n]` is `self`.
+    fn among(self, tags: &[Self; MOST_WAYS as usize]) -> u32;
+}
+
+impl Tag for u16 {
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn new(tag: u64) -> Self {
+        debug_assert!(tag <= u64::from(Self::MAX), "a line number wider than promised");
+        tag as Self
+    }
+
+    #[inline(always)]
+    fn number(self) -> u64 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn among(self, tags: &[Self; MOST_WAYS as usize]) -> u32 {
+        equal_16(tags, self)
+    }
+}
+
+impl Tag for u32 {
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn new(tag: u64) -> Self {
+        debug_assert!(tag <= u64::from(Self::MAX), "a line number wider than promised");
+        tag as Self
+    }
+
+    #[inline(always)]
+    fn number(self) -> u64 {
+        self.into()
+    }
+
+    #[inline(always)]
+    fn among(self, tags: &[Self; MOST_WAYS as usize]) -> u32 {
+        equal_32(tags, self)
+    }
+}
+
+impl<T: Tag> Row for TagRow<T> {
+    const EMPTY: Self = Self { tags: [T::ZERO; 16], order: IDENTITY, used: 0, dirty: 0 };
+
+    #[inline(always)]
+    fn order(&mut self) -> &mut u64 {
+        &mut self.order
+    }
+
+    #[inline(always)]
+    fn find(&self, shape: Shape, line: u64) -> Option<usize> {
+        let equal = T::new(line >> shape.set_bits).among(&self.tags) & u32::from(self.used);
+        (equal != 0).then(|| equal.trailing_zeros() as usize)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, shape: Shape, set: usize, way: usize, line: u64) -> Option<u64> {
+        let before = std::mem::replace(&mut self.tags[way], T::new(line >> shape.set_bits));
+        let used = self.used >> way & 1 != 0;
+        self.used |= 1 << way;
+        used.then(|| before.number() << shape.set_bits | set as u64)
+    }
+}

@@ -26,7 +26,8 @@
 //! faster than it is), branch prediction, instruction fetch, prefetchers, bandwidth and bank conflicts,
 //! contention between cores in the shared cache other than for space.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::Walk;
@@ -78,9 +79,9 @@ struct CoreClock {
     /// When the current access has its translation.
     translated_ps: u64,
     in_flight: VecDeque<InFlight>,
-    /// When each outstanding-miss register, and each walker, is free again.
-    registers: Vec<u64>,
-    walkers: Vec<u64>,
+    /// The outstanding-miss registers, and the page walkers.
+    registers: Pool,
+    walkers: Pool,
     compute_ps: u64,
     walk_ps: u64,
     memory_ps: u64,
@@ -92,12 +93,7 @@ impl CoreClock {
     #[inline]
     fn wait_for(&mut self, entry: InFlight) {
         let Some(wait) = entry.finish_ps.checked_sub(self.now_ps).filter(|&wait| wait > 0) else { return };
-        // At most the entry's latency; the product fits for latencies up to hours.
-        let walk = if entry.latency_ps == 0 {
-            0
-        } else {
-            (u128::from(wait) * u128::from(entry.walk_ps) / u128::from(entry.latency_ps)) as u64
-        };
+        let walk = if entry.walk_ps == 0 { 0 } else { share(wait, entry.walk_ps, entry.latency_ps) };
         self.walk_ps += walk;
         self.memory_ps += wait - walk;
         self.now_ps = entry.finish_ps;
@@ -126,19 +122,34 @@ impl CoreClock {
     }
 }
 
-/// Takes the resource that is free first, from `from_ps` at the earliest; returns when it starts and which it is.
+/// `wait_ps * part_ps / whole_ps`, rounded down; at most `wait_ps`, because the part is.
 #[inline]
-fn earliest(free_at: &[u64], from_ps: u64) -> (u64, usize) {
-    let mut best = 0;
-    for (at, &free) in free_at.iter().enumerate() {
-        if free <= from_ps {
-            return (from_ps, at);
-        }
-        if free < free_at[best] {
-            best = at;
-        }
+fn share(wait_ps: u64, part_ps: u64, whole_ps: u64) -> u64 {
+    match wait_ps.checked_mul(part_ps) {
+        Some(product) => product / whole_ps,
+        None => (u128::from(wait_ps) * u128::from(part_ps) / u128::from(whole_ps)) as u64,
     }
-    (free_at[best].max(from_ps), best)
+}
+
+/// Equal resources, of which a request takes the one that has been free for longest, or will be free first.
+#[derive(Clone, Debug)]
+struct Pool {
+    free_at: BinaryHeap<Reverse<u64>>,
+}
+
+impl Pool {
+    fn new(count: u32) -> Self {
+        Self { free_at: (0..count).map(|_| Reverse(0)).collect() }
+    }
+
+    /// Takes one at `from_ps` at the earliest; returns when. `until_ps` tells, given that, when it is free again.
+    #[inline(always)]
+    fn take(&mut self, from_ps: u64, until_ps: impl FnOnce(u64) -> u64) -> u64 {
+        let mut first = self.free_at.peek_mut().expect("a pool is never empty");
+        let start_ps = first.0.max(from_ps);
+        first.0 = until_ps(start_ps);
+        start_ps
+    }
 }
 
 impl IntervalClock {
@@ -160,8 +171,8 @@ impl Clock for IntervalClock {
             compute_step: 0,
             translated_ps: 0,
             in_flight: VecDeque::new(),
-            registers: vec![0; spec.core.outstanding as usize],
-            walkers: vec![0; spec.walker.count as usize],
+            registers: Pool::new(spec.core.outstanding),
+            walkers: Pool::new(spec.walker.count),
             compute_ps: 0,
             walk_ps: 0,
             memory_ps: 0,
@@ -224,13 +235,12 @@ impl Clock for IntervalClock {
     fn walk(&mut self, core: usize, walk: &Walk, cached: bool) {
         let clock = &mut self.cores[core];
         let missed_ps = clock.translated_ps + self.tlb_latency_ps.last().copied().unwrap_or(0);
-        let (start_ps, walker) = earliest(&clock.walkers, missed_ps);
-        let mut ready_ps = start_ps + if cached { self.walk_cache_ps } else { 0 };
+        let mut latency_ps = if cached { self.walk_cache_ps } else { 0 };
         for reference in &walk.references {
-            ready_ps += self.memory.access(core, reference.addr, MemoryReference::Walk).1;
+            latency_ps += self.memory.access(core, reference.addr, MemoryReference::Walk).1;
         }
-        clock.walkers[walker] = ready_ps;
-        clock.translated_ps = ready_ps;
+        let start_ps = clock.walkers.take(missed_ps, |start_ps| start_ps + latency_ps);
+        clock.translated_ps = start_ps + latency_ps;
     }
 
     fn kernel(&mut self, core: usize, ps: u64) {
@@ -258,9 +268,7 @@ impl Clock for IntervalClock {
             }
             data_ps = latency_ps - self.nearest_ps.min(latency_ps);
         } else {
-            let (start_ps, register) = earliest(&clock.registers, ready_ps);
-            clock.registers[register] = start_ps + latency_ps;
-            ready_ps = start_ps;
+            ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
         }
         // A store holds its place in the window only until it is translated.
         let finish_ps = if write { clock.translated_ps } else { ready_ps + data_ps };

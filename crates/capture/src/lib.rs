@@ -17,6 +17,7 @@ mod channel;
 mod elf;
 mod error;
 mod install;
+mod interrupt;
 mod program;
 pub mod protocol;
 

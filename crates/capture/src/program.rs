@@ -16,6 +16,7 @@ use crate::channel::{self, Channel, ProgramEnd, Received};
 use crate::elf;
 use crate::error::CaptureError;
 use crate::install::Install;
+use crate::interrupt::LeaveToProgram;
 use crate::protocol::{self, ProtocolError};
 
 /// How long a program has, after SIGTERM, before SIGKILL.
@@ -202,6 +203,7 @@ impl Program {
             logs.path().canonicalize().map_err(|e| CaptureError::io("finding the temporary folder", e))?;
         let (channel, end) = channel::pair().map_err(|e| CaptureError::io("creating a socket", e))?;
         let mut command = self.command(&end, &logs_path)?;
+        let _interrupts = LeaveToProgram::new().map_err(|e| CaptureError::io("handling interrupts", e))?;
         let child =
             command.spawn().map_err(|e| CaptureError::io(format!("starting `{}`", self.name()), e))?;
         let (descriptor, inode) = (end.number(), end.inode);

@@ -1,7 +1,9 @@
 //! What outside scripts rely on: the JSON document, exit codes, errors that name what is wrong, nothing left behind.
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -247,6 +249,32 @@ fn live_programs_that_cannot_be_observed_are_refused() {
     assert!(stderr(&output).contains("signal 11"), "{}", stderr(&output));
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// Ctrl-C goes to both; a program that then ends in good order has been recorded whole.
+#[test]
+fn an_interrupt_is_left_to_the_program() {
+    let Some(folder) = frontends() else { return };
+    let written = tempfile::tempdir().unwrap();
+    let file = written.path().join("r.pwt");
+    let program = "trap 'exit 0' INT; echo ready; while :; do :; done";
+    let mut recording = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
+        .args(["record", "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", program])
+        .env("PAGEWALK_LIB", folder)
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(recording.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    let group = format!("-{}", recording.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    assert_eq!(recording.wait().unwrap().code(), Some(0));
+    let info = pagewalk(&["trace", "info", "--format", "json", file.to_str().unwrap()]);
+    assert!(document(&info)["traces"][0]["accesses"].as_u64().unwrap() > 50_000, "{info:?}");
 }
 
 #[test]

@@ -144,10 +144,9 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             return;
         }
         let base = Vpn(vpn.0 & !(pages - 1));
-        let mut leaves = [None; 64];
         let mut words = [0; 64];
-        let (leaves, words) = (&mut leaves[..pages as usize], &mut words[..pages as usize]);
-        process.table.leaf_run(&self.memory, last, base, leaves);
+        let words = &mut words[..pages as usize];
+        let leaves = process.table.leaf_run(&self.memory, last, base, words.len());
         for (word, leaf) in words.iter_mut().zip(leaves) {
             *word = leaf.map_or(0, |leaf| translation_of(leaf, 0).to_word());
         }

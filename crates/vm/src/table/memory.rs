@@ -11,6 +11,8 @@ use crate::addr::{Pfn, PhysAddr};
 pub trait TableMemory {
     /// Reads the word at `addr`.
     fn read(&self, addr: PhysAddr) -> u64;
+    /// Reads `count` words from `addr` on, which lie in one frame.
+    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64];
     /// Writes the word at `addr`.
     fn write(&mut self, addr: PhysAddr, word: u64);
     /// Zeroes a frame that becomes a table node.
@@ -84,6 +86,13 @@ impl TableMemory for SparseMemory {
     #[inline]
     fn read(&self, addr: PhysAddr) -> u64 {
         self.node(addr.frame()).map_or(0, |node| self.nodes[node][addr.0 as usize / 8 % WORDS])
+    }
+
+    #[inline]
+    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
+        static EMPTY: [u64; WORDS] = [0; WORDS];
+        let node = self.node(addr.frame()).map_or(&EMPTY, |node| &self.nodes[node]);
+        &node[addr.0 as usize / 8 % WORDS..][..count]
     }
 
     #[inline]

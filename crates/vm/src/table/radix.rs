@@ -293,24 +293,21 @@ impl<G: Geometry> Radix<G> {
         matches!(self.walk(memory, vpn).end, WalkEnd::Empty { level: at } if at >= level)
     }
 
-    /// Reads the leaves of base pages `[base, base + leaves.len())` into `leaves`, which lie in one level-0
-    /// node: what a mosaic walk finds in the table of contents. Pages mapped by a larger leaf, and pages that
-    /// are not mapped, become `None`.
-    pub fn leaf_run(
+    /// The leaves of the `pages` base pages from `base` on, which lie in one level-0 node: what a mosaic walk finds in
+    /// the table of contents. `None` for pages that are not mapped.
+    #[inline]
+    pub fn leaf_run<'a>(
         &self,
-        memory: &impl TableMemory,
+        memory: &'a impl TableMemory,
         last: &WalkReference,
         base: Vpn,
-        leaves: &mut [Option<Leaf>],
-    ) {
-        let node = Pfn(last.addr.0 >> 12);
-        debug_assert!(last.level == 0 && G::index(base, 0) + leaves.len() as u64 <= 1 << G::INDEX_BITS);
-        for (offset, leaf) in leaves.iter_mut().enumerate() {
-            let addr = Self::entry_addr(node, Vpn(base.0 + offset as u64), 0);
-            *leaf = match G::decode(memory.read(addr), 0) {
-                Entry::Leaf(leaf) => Some(leaf),
-                _ => None,
-            };
-        }
+        pages: usize,
+    ) -> impl Iterator<Item = Option<Leaf>> {
+        debug_assert!(last.level == 0 && G::index(base, 0) + pages as u64 <= 1 << G::INDEX_BITS);
+        let first = Self::entry_addr(Pfn(last.addr.0 >> 12), base, 0);
+        memory.read_run(first, pages).iter().map(|&raw| match G::decode(raw, 0) {
+            Entry::Leaf(leaf) => Some(leaf),
+            _ => None,
+        })
     }
 }

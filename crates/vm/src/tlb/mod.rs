@@ -124,6 +124,13 @@ impl<'a> Fill<'a> {
         Self { vpn, translation, cluster: &[], cluster_base: vpn }
     }
 
+    /// The words of `pages` base pages from `base` on, if the cluster has them all.
+    #[inline]
+    pub(crate) fn cluster_from(&self, base: Vpn, pages: usize) -> Option<&'a [u64]> {
+        let first = usize::try_from(base.0.checked_sub(self.cluster_base.0)?).ok()?;
+        self.cluster.get(first..first.checked_add(pages)?)
+    }
+
     /// What the fill knows of base page `vpn`.
     #[inline]
     pub(crate) fn of(&self, vpn: Vpn) -> Option<Translation> {

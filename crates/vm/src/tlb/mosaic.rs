@@ -98,15 +98,24 @@ impl Mosaic {
         }
         let Inserted { slot, evicted } = self.keys.insert(run, key);
         self.resident += u32::from(evicted.is_none());
+        let first = slot << self.arity_log2;
+        let pages = &mut self.pages[first..first + (1 << self.arity_log2)];
         let base = run << self.arity_log2;
-        let mut valid = 0;
-        for offset in 0..self.arity() {
-            if let Some(translation) = fill.of(Vpn(base + offset)) {
-                valid |= 1 << offset;
-                self.pages[(slot << self.arity_log2) + offset as usize] = translation;
+        self.valid[slot] = match fill.cluster_from(Vpn(base), pages.len()) {
+            Some(words) => {
+                words.iter().zip(&mut *pages).enumerate().fold(0, |valid, (offset, (&word, page))| {
+                    *page = Translation(word);
+                    valid | u64::from(word != 0) << offset
+                })
             }
-        }
-        self.valid[slot] = valid;
+            None => pages.iter_mut().enumerate().fold(0, |valid, (offset, page)| {
+                let translation = fill.of(Vpn(base + offset as u64));
+                *page = translation.unwrap_or_default();
+                valid | u64::from(translation.is_some()) << offset
+            }),
+        };
+        self.valid[slot] |= 1 << offset;
+        pages[offset] = fill.translation.chopped(fill.vpn);
     }
 
     /// The resident run around `vpn` as a cluster for filling a nearer level: appended to `cluster`, 0 for a

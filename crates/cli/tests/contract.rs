@@ -270,8 +270,8 @@ fn an_interrupt_is_left_to_the_program() {
     let mut ready = String::new();
     BufReader::new(recording.stdout.take().unwrap()).read_line(&mut ready).unwrap();
     assert_eq!(ready, "ready\n");
-    let group = format!("-{}", recording.id());
-    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    let interrupt = format!("kill -INT -{}", recording.id());
+    assert!(Command::new("sh").args(["-c", &interrupt]).status().unwrap().success());
     assert_eq!(recording.wait().unwrap().code(), Some(0));
     let info = pagewalk(&["trace", "info", "--format", "json", file.to_str().unwrap()]);
     assert!(document(&info)["traces"][0]["accesses"].as_u64().unwrap() > 50_000, "{info:?}");

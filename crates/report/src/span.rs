@@ -88,6 +88,11 @@ impl<'a> Span<'a> {
         }
     }
 
+    /// The rows of a stage and unit, in their order.
+    pub(crate) fn stage(&self, stage: &str, unit: &str) -> impl Iterator<Item = &'a Metric> {
+        self.metrics.iter().filter(move |row| row.stage == stage && row.unit == unit)
+    }
+
     /// The value of a row of unit `count`.
     pub(crate) fn count(&self, stage: &str, metric: &str) -> Reading {
         self.read(stage, metric, "count")

@@ -98,7 +98,11 @@ pub fn run(
     }
     if let Some(reach) = &mut pass.reach {
         let curve = reach.metrics();
-        results.iter_mut().for_each(|result| result.metrics.extend_from_slice(&curve));
+        for RunResult { metrics, .. } in &mut results {
+            // It belongs to the whole run, which stands before the phases.
+            let end = metrics.iter().position(|row| row.phase.is_some()).unwrap_or(metrics.len());
+            metrics.splice(end..end, curve.iter().cloned());
+        }
     }
     let limited = options.limit.is_some_and(|limit| pass.taken >= limit);
     Ok(RunOutcome { results, accesses: pass.taken, limited })

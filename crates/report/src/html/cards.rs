@@ -52,7 +52,7 @@ pub(super) fn cards(machines: &Machines<'_>) -> Vec<Card> {
     let mut add = |chart: Option<Chart>, title: &str, lead: String, wide: bool| {
         let Some(chart) = chart else { return };
         let legend = if chart.series.len() > 1 { chart.series.clone() } else { Vec::new() };
-        let plot = chart.draw(&chart.frame(if wide { WIDE } else { WIDTH }, LABEL_COLUMNS, true));
+        let plot = chart.draw(&chart.frame(if wide { WIDE } else { WIDTH }, LABEL_COLUMNS, chart.compares));
         cards.push(Card { title: title.into(), lead, legend, plot, wide });
     };
     add(
@@ -91,6 +91,14 @@ pub(super) fn cards(machines: &Machines<'_>) -> Vec<Card> {
         bytes_chart(machines, "frames", "resident-peak"),
         "Resident memory",
         "Memory in use by the program's pages, at its largest; large pages may use more than was touched."
+            .into(),
+        false,
+    );
+    add(
+        reach_chart(machines),
+        "How much TLB the program wants",
+        "Accesses that miss in 8-way TLBs for 4 KiB pages, by number of entries: a property of the program, the same \
+         for all machines."
             .into(),
         false,
     );
@@ -162,7 +170,7 @@ fn chart(
         })
         .collect();
     let drawn = rows.iter().flat_map(|row| &row.values).any(Option::is_some);
-    drawn.then_some(Chart { series, rows, arrangement, quantity })
+    drawn.then_some(Chart { series, rows, arrangement, quantity, compares: true })
 }
 
 fn one() -> Vec<Series> {
@@ -202,6 +210,30 @@ fn references_chart(machines: &Machines<'_>) -> Option<Chart> {
         class: format!("walk-{}", level.min(4)),
     });
     chart(machines, Arrangement::Stacked, Quantity::Ratio, series.collect(), read)
+}
+
+/// The miss curve, if it was measured: a bar a size, read from the first machine because all have the same.
+fn reach_chart(machines: &Machines<'_>) -> Option<Chart> {
+    let rows: Vec<Row> = machines
+        .spans
+        .first()?
+        .stage("reach", "fraction")
+        .filter_map(|row| {
+            let entries = row.metric.strip_prefix("misses.")?;
+            Some(Row {
+                label: format!("{entries} entries"),
+                values: vec![row.value.map(|rate| rate.as_f64())],
+            })
+        })
+        .collect();
+    let drawn = rows.iter().any(|row| row.values[0].is_some());
+    drawn.then_some(Chart {
+        series: one(),
+        rows,
+        arrangement: Arrangement::Grouped,
+        quantity: Quantity::Share,
+        compares: false,
+    })
 }
 
 fn walk_chart(machines: &Machines<'_>) -> Option<Chart> {

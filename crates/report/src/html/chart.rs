@@ -12,7 +12,7 @@ pub(super) struct Series {
     pub(super) class: String,
 }
 
-/// One machine's values.
+/// A row's values, usually one machine's.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) label: String,
@@ -29,13 +29,15 @@ pub(super) enum Arrangement {
     Stacked,
 }
 
-/// A chart to be drawn; the first row is the baseline of the others.
+/// A chart to be drawn.
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
     pub(super) series: Vec<Series>,
     pub(super) rows: Vec<Row>,
     pub(super) arrangement: Arrangement,
     pub(super) quantity: Quantity,
+    /// Whether the first row is the baseline of the others.
+    pub(super) compares: bool,
 }
 
 /// A chart, drawn: what the template turns into SVG elements.
@@ -401,7 +403,7 @@ mod tests {
             .enumerate()
             .map(|(at, values)| Row { label: format!("machine-{at}"), values: values.to_vec() })
             .collect();
-        Chart { series, rows, arrangement, quantity: Quantity::Ratio }
+        Chart { series, rows, arrangement, quantity: Quantity::Ratio, compares: true }
     }
 
     fn draw(chart: &Chart) -> Plot {

@@ -1,5 +1,7 @@
 use roxmltree::{Document as Xml, ParsingOptions};
 
+use pagewalk_sim::metrics::{Fidelity, Metric, Number};
+
 use super::*;
 use crate::samples;
 
@@ -47,6 +49,25 @@ fn two_machines_with_time_and_phases() {
     // The style sheet is looked at with the eyes.
     let (_, body) = text.split_once("</style>").unwrap();
     insta::assert_snapshot!(body);
+}
+
+#[test]
+fn a_miss_curve_is_drawn_once_for_all_machines() {
+    let mut runs = samples::pair();
+    for run in &mut runs {
+        let curve = [("128", 0.25), ("256", 0.125)].map(|(entries, rate)| Metric {
+            stage: "reach".into(),
+            phase: None,
+            metric: format!("misses.{entries}"),
+            unit: "fraction".into(),
+            value: Some(Number::Ratio(rate)),
+            fidelity: Fidelity::Modelled,
+        });
+        run.metrics.splice(0..0, curve);
+    }
+    let text = checked(&Document::new(runs, None));
+    assert_eq!(text.matches("How much TLB the program wants").count(), 2, "a title, and the plot's own");
+    assert!(text.contains("128 entries") && text.contains("25.0 %") && text.contains("12.5 %"), "{text}");
 }
 
 #[test]

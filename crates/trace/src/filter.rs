@@ -10,6 +10,11 @@
 //! class. [`ExactFilter::new`] checks this, takes 16 classes where they are exact and 1 otherwise, and refuses
 //! consumers for which neither is.
 //!
+//! It is for consumers that are not Pagewalk's own: a model behind a trace, a simulator fed by a library. The machines
+//! and the bank of TLBs have the same rule built in, each in the form that its state allows without being told: a
+//! machine's front filter remembers the frame as well and learns from what the TLB answered, so it also holds for
+//! stores and large pages; the bank's stands inside its vector loop.
+//!
 //! The consumer must tell of everything that takes entries away or brings others in: see
 //! [`ExactFilter::observe`]. In a hierarchy only the first level must meet the conditions; the levels below see
 //! nothing but its misses.

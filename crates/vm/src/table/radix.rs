@@ -296,9 +296,9 @@ impl<G: Geometry> Radix<G> {
     /// The leaves of the `pages` base pages from `base` on, which lie in one level-0 node: what a mosaic walk finds in
     /// the table of contents. `None` for pages that are not mapped.
     #[inline]
-    pub fn leaf_run<'a>(
+    pub fn leaf_run(
         &self,
-        memory: &'a impl TableMemory,
+        memory: &impl TableMemory,
         last: &WalkReference,
         base: Vpn,
         pages: usize,

@@ -7,6 +7,8 @@
 
 pub mod addr;
 pub mod frame;
+pub mod hash;
+pub mod reclaim;
 pub mod sets;
 #[allow(unsafe_code)] // The one SIMD file of the crate.
 mod simd;

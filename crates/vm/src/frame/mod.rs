@@ -9,8 +9,12 @@
 
 mod bit_tree;
 mod buddy;
+mod cpfn;
+mod iceberg;
 
 pub use buddy::{BuddyAllocator, MAX_MEMORY_BYTES, MAX_ORDER, MemorySizeError};
+pub use cpfn::{Cpfn, CpfnCodec, Spot};
+pub use iceberg::{BackRanges, Iceberg, IcebergShape, IcebergShapeError, MAX_CHOICES};
 
 use crate::addr::{Asid, PageSize, Pfn, Vpn};
 

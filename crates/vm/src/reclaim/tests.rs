@@ -70,7 +70,7 @@ impl Naive {
     }
 
     fn place(&mut self, key: PageKey, front: u32, backs: &[u32]) -> Placed {
-        let victim = loop {
+        let victim = 'victim: {
             if !self.free[front as usize][0].is_empty() {
                 return self.put(key, front, 0, None);
             }
@@ -78,7 +78,7 @@ impl Naive {
             let ghosts: Vec<u32> =
                 in_front.iter().copied().filter(|&f| self.time(f) < self.horizon).collect();
             if !ghosts.is_empty() {
-                break self.oldest(&ghosts);
+                break 'victim self.oldest(&ghosts);
             }
             let mut emptiest = backs[0];
             for &back in backs {
@@ -97,13 +97,13 @@ impl Naive {
                 }
             }
             if let Some((_, back)) = fewest {
-                break self.oldest(&self.yard(back, true));
+                break 'victim self.oldest(&self.yard(back, true));
             }
             let mut all = in_front;
             all.extend(backs.iter().flat_map(|&back| self.yard(back, true)));
             let oldest = self.oldest(&all);
             self.horizon = self.time(oldest);
-            break oldest;
+            oldest
         };
         let owner = self.release(victim);
         let bucket = victim / (self.shape.front + self.shape.back);

@@ -37,7 +37,10 @@ fn record(name: &'static str, workload: &str, phase: Option<&str>, most: u64) ->
     let mut inside = phase.is_none();
     let mut touched = HashSet::new();
     let end = source.run(&mut |batch: &mut Batch| {
-        inside |= batch.marks.iter().any(|mark| matches!(&mark.event, Event::Phase(name) if Some(&name[..]) == phase));
+        inside |= batch
+            .marks
+            .iter()
+            .any(|mark| matches!(&mark.event, Event::Phase(name) if Some(&name[..]) == phase));
         let taken = std::mem::take(batch);
         if inside {
             accesses += taken.accesses.len() as u64;

@@ -57,7 +57,9 @@ fn main() -> ExitCode {
     let done = match (command.as_str(), what.parse()) {
         ("tables", _) => tables(Path::new(what), &hash),
         ("vectors", Ok(count)) => vectors(count, &hash),
-        _ => Err(io::Error::other(format!("`{command} {what}` is neither `tables FOLDER` nor `vectors COUNT`"))),
+        _ => Err(io::Error::other(format!(
+            "`{command} {what}` is neither `tables FOLDER` nor `vectors COUNT`"
+        ))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -97,30 +97,29 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     /// Walks until a page is found, faulting as often as necessary, and fills the TLBs.
     fn walk_and_fill(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Refused> {
         let vpn = addr.page();
-        let (leaf, walk) = loop {
+        loop {
             let walk = self.walk(vpn);
             match walk.end {
-                WalkEnd::Leaf { leaf, level } if leaf.writable || !write => break ((leaf, level), walk),
+                WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
+                    let translation = translation_of(leaf, level);
+                    self.fill(vpn, translation, &walk);
+                    return Ok(translation);
+                }
                 WalkEnd::Leaf { .. } => return Err(Refused::Signal),
                 WalkEnd::Empty { .. } => self.fault(addr, write)?,
             }
-        };
-        let translation = translation_of(leaf.0, leaf.1);
-        self.fill(vpn, translation, &walk);
-        Ok(translation)
+        }
     }
 
     /// One walk, from where the walk caches let it start.
-    #[inline]
+    #[inline(always)]
     fn walk(&mut self, vpn: Vpn) -> Walk {
         let Self { processes, process, cores, core, memory, .. } = self;
         let process = &processes[*process];
         let core = &mut cores[*core];
         let start = core.walk_cache.as_mut().and_then(|cache| cache.lookup(process.asid, vpn));
-        let walk = match start {
-            Some(WalkStart { level, node }) => process.table.walk_from(memory, vpn, level, node),
-            None => process.table.walk(memory, vpn),
-        };
+        let WalkStart { level, node } = start.unwrap_or_else(|| process.table.start());
+        let walk = process.table.walk_from(memory, vpn, level, node);
         if let Some(cache) = &mut core.walk_cache {
             cache.fill(process.asid, vpn, &walk);
         }

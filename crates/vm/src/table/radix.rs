@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use arrayvec::ArrayVec;
 
-use super::{Entry, Geometry, Leaf, TableMemory};
+use super::{Entry, Geometry, Leaf, TableMemory, WalkStart};
 use crate::addr::{Pfn, PhysAddr, Vpn};
 
 /// A radix page table: one address space's root.
@@ -93,14 +93,20 @@ impl<G: Geometry> Radix<G> {
         node.addr().add(8 * G::index(vpn, level))
     }
 
-    /// Walks from the root.
+    /// Where a walk starts without walk caches: at the root.
     #[inline]
+    pub fn start(&self) -> WalkStart {
+        WalkStart { level: G::LEVELS - 1, node: self.root }
+    }
+
+    /// Walks from the root.
     pub fn walk(&self, memory: &impl TableMemory, vpn: Vpn) -> Walk {
-        self.walk_from(memory, vpn, G::LEVELS - 1, self.root)
+        let WalkStart { level, node } = self.start();
+        self.walk_from(memory, vpn, level, node)
     }
 
     /// Walks from `node`, a table at `level` on the path of `vpn`, as a walk cache gave it.
-    #[inline]
+    #[inline(always)]
     pub fn walk_from(&self, memory: &impl TableMemory, vpn: Vpn, level: u32, node: Pfn) -> Walk {
         let mut references = ArrayVec::new();
         let (mut level, mut node) = (level, node);

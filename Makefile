@@ -32,6 +32,11 @@ lint: setup
 fuzz: setup
 	fuzz/run.sh $(FUZZ_SECONDS)
 
+# The translation hash in SystemVerilog: checked, synthesised, measured.
+hardware:
+	@scripts/setup.sh hardware
+	hardware/run.sh $(TARGET)/hardware
+
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli
 
@@ -44,4 +49,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers lint fuzz build frontends setup clean
+.PHONY: run test bench papers lint fuzz hardware build frontends setup clean

@@ -39,12 +39,12 @@ module hash_slice #(
             wire [31:0] words [0:(1 << MEMBER_BITS)-1];
             genvar k;
             for (k = 0; k < (1 << MEMBER_BITS); k = k + 1) begin : entry
-                wire [BITS-1:0] index = slice + k;
+                wire [BITS-1:0] index = slice + BITS'(k);
                 hash_table #(.BITS(BITS), .FILE(FILE)) table_of_member (.index(index), .word(words[k]));
             end
             assign word = words[member];
         end else begin : added
-            wire [BITS-1:0] index = slice + member;
+            wire [BITS-1:0] index = slice + BITS'(member);
             hash_table #(.BITS(BITS), .FILE(FILE)) only_table (.index(index), .word(word));
         end
     endgenerate
@@ -111,8 +111,7 @@ module page_hash_8_parallel (
     genvar k;
     generate
         for (k = 0; k < 8; k = k + 1) begin : each
-            wire [2:0] member = k;
-            page_hash #(.MEMBER_BITS(3)) one (.clock(clock), .key(key), .member(member), .hash(hashes[32*k +: 32]));
+            page_hash #(.MEMBER_BITS(3)) one (.clock(clock), .key(key), .member(3'(k)), .hash(hashes[32*k +: 32]));
         end
     endgenerate
 endmodule

@@ -1,6 +1,9 @@
 #!/bin/sh
 # Makes sure that what the build needs is there: installs missing Debian packages as root, and otherwise says
 # which are missing. The language toolchain (Rust 1.95 or later) is the user's.
+#
+#   setup.sh             what building and testing need
+#   setup.sh hardware    what the circuit in hardware/ needs
 set -eu
 
 if ! command -v cargo >/dev/null; then
@@ -13,16 +16,31 @@ missing=""
 need() {
     command -v "$1" >/dev/null || [ -e "$1" ] || missing="$missing $2"
 }
-need make make
-need gcc gcc
-need g++ g++                                # libFuzzer
-need /usr/include/stdlib.h libc6-dev
-need valgrind valgrind                      # the front-end for unmodified programs, and what it is built against
-need /usr/include/valgrind/pub_tool_basics.h valgrind
-need strace strace                          # tests compare the observed system calls with it
-need clang-19 clang-19                      # tests of the compile-time front-end
-need /usr/lib/llvm-19/lib/clang/19/lib/linux libclang-rt-19-dev
-need python3 python3                        # seeds of the fuzz targets
+case "${1:-}" in
+"")
+    need make make
+    need gcc gcc
+    need g++ g++                                # libFuzzer
+    need /usr/include/stdlib.h libc6-dev
+    need valgrind valgrind                      # the front-end for unmodified programs, and what it is built against
+    need /usr/include/valgrind/pub_tool_basics.h valgrind
+    need strace strace                          # tests compare the observed system calls with it
+    need clang-19 clang-19                      # tests of the compile-time front-end
+    need /usr/lib/llvm-19/lib/clang/19/lib/linux libclang-rt-19-dev
+    need python3 python3                        # seeds of the fuzz targets
+    ;;
+hardware)
+    need g++ g++
+    need verilator verilator
+    need yosys yosys
+    need sta opensta
+    need /usr/share/qflow/tech/osu018/osu018_stdcells.lib qflow-tech-osu018
+    ;;
+*)
+    echo "usage: setup.sh [hardware]" >&2
+    exit 2
+    ;;
+esac
 
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 [ -n "${missing% }" ] || exit 0

@@ -11,7 +11,7 @@
 use super::cpfn::{Cpfn, CpfnCodec, Spot};
 use super::{FrameAllocator, OutOfFrames, PageKey};
 use crate::addr::{PageSize, Pfn};
-use crate::hash::HashFamily;
+use crate::hash::{HashFamily, PAGE_NUMBER_BITS};
 
 /// Shape of an [`Iceberg`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,12 @@ impl IcebergShape {
     /// The published geometry over so many buckets of 64 frames.
     pub fn mosaic(buckets: u32) -> Self {
         Self { front: 56, back: 8, choices: 6, ranges: BackRanges::Disjoint, buckets }
+    }
+
+    /// A memory partitioned into sets of `ways` frames, to be used with [`PageHash::LowBits`](crate::hash::PageHash):
+    /// a page's only choice is its set.
+    pub fn partitioned(ways: u32, sets: u32) -> Self {
+        Self { front: ways, back: 0, choices: 0, ranges: BackRanges::Disjoint, buckets: sets }
     }
 
     /// Frames of a bucket.
@@ -319,7 +325,7 @@ fn next_in(ring: &std::ops::Range<u32>, place: u8, steps: u8) -> u8 {
 /// Page number and, above its 36 bits, the address space.
 #[inline]
 fn hash_key(key: PageKey) -> u64 {
-    key.page.0 | u64::from(key.asid.0) << 36
+    key.page.0 | u64::from(key.asid.0) << PAGE_NUMBER_BITS
 }
 
 /// Placement without eviction: out of frames at the page that finds all of its own taken.

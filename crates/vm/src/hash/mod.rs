@@ -18,6 +18,9 @@ pub trait HashFamily {
     fn hash(&self, key: u64, member: u32) -> u64;
 }
 
+/// Bits of a key that are the page number; above them stands the address space.
+pub const PAGE_NUMBER_BITS: u32 = 36;
+
 /// A family, whichever.
 #[derive(Clone, Debug)]
 pub enum PageHash {
@@ -25,6 +28,8 @@ pub enum PageHash {
     Tabulation(Tabulation),
     /// xxh64, as the operating system computes it.
     Xxh64(Xxh64),
+    /// The page number's low bits: no hash at all. With one choice of buckets this is a set-partitioned memory.
+    LowBits,
 }
 
 impl HashFamily for PageHash {
@@ -33,6 +38,7 @@ impl HashFamily for PageHash {
         match self {
             Self::Tabulation(family) => family.hash(key, member),
             Self::Xxh64(family) => family.hash(key, member),
+            Self::LowBits => key & ((1 << PAGE_NUMBER_BITS) - 1),
         }
     }
 }

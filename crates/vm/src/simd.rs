@@ -8,7 +8,7 @@
 //! instructions without a branch, so the look-ups of several pages overlap; safe code that the compiler vectorises
 //! for the baseline processor branches per way and is about three times slower.
 
-use crate::tlb::Pending;
+use crate::tlb::tag;
 
 /// Bit `n` tells whether `lanes[n]` equals `wanted`.
 #[inline(always)]
@@ -61,6 +61,9 @@ fn portable<T: Copy + PartialEq>(lanes: &[T; 16], wanted: T) -> u32 {
 /// Rows of eight 32-bit tags, newest first.
 pub(crate) type Row = [u32; 8];
 
+/// Marks a page that was the most recently used of its set. Neither a set's number nor a tag reaches this bit.
+pub(crate) const RECENT: u64 = 1 << 63;
+
 /// By place of the hit (8 = a miss): which lane each lane takes. Lane 0 takes the new tag by a blend.
 const MOVES: [[i32; 8]; 9] = [
     [0, 1, 2, 3, 4, 5, 6, 7],
@@ -86,14 +89,14 @@ pub(crate) fn available() -> bool {
     }
 }
 
-/// Runs `pages` through the TLB whose sets are `rows`, and marks those that were the most recently used of their set.
-/// Returns (misses, pages marked).
+/// Runs `pages` (page numbers) through the TLB whose sets are `rows`, and marks the pages that were the most recently
+/// used of their set with [`RECENT`]. Returns (misses, pages marked).
 ///
 /// # Panics
 ///
 /// If the processor lacks AVX2, or the number of rows is not a power of two.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn run(pages: &mut [Pending], rows: &mut [Row]) -> (u64, u64) {
+pub(crate) fn run(pages: &mut [u64], rows: &mut [Row]) -> (u64, u64) {
     assert!(available(), "AVX2 is not available");
     // SAFETY: (1) the processor has AVX2, asserted above; that is the only condition of `run_avx2`.
     unsafe { run_avx2(pages, rows) }
@@ -101,20 +104,20 @@ pub(crate) fn run(pages: &mut [Pending], rows: &mut [Row]) -> (u64, u64) {
 
 /// Without AVX2 this is never called.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn run(_: &mut [Pending], _: &mut [Row]) -> (u64, u64) {
+pub(crate) fn run(_: &mut [u64], _: &mut [Row]) -> (u64, u64) {
     unreachable!("AVX2 is not available")
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1")]
-fn run_avx2(pages: &mut [Pending], rows: &mut [Row]) -> (u64, u64) {
+fn run_avx2(pages: &mut [u64], rows: &mut [Row]) -> (u64, u64) {
     use std::arch::x86_64::*;
     assert!(rows.len().is_power_of_two(), "{} sets", rows.len());
     let set_mask = rows.len() - 1;
     let (mut misses, mut recent) = (0, 0);
     for page in pages {
-        let row = &mut rows[page.set as usize & set_mask];
-        let tag = _mm256_set1_epi32(page.tag as i32);
+        let row = &mut rows[*page as usize & set_mask];
+        let tag = _mm256_set1_epi32(tag(*page) as i32);
         // SAFETY: (1) `row` is a live array of 32 bytes; (2) the load and the store are the unaligned ones.
         let before = unsafe { _mm256_loadu_si256(std::ptr::from_ref(row).cast()) };
         // Four bits a lane; none set gives 32, the place behind the last.
@@ -127,7 +130,7 @@ fn run_avx2(pages: &mut [Pending], rows: &mut [Row]) -> (u64, u64) {
         unsafe { _mm256_storeu_si256(std::ptr::from_mut(row).cast(), moved) };
         misses += u64::from(equal == 0);
         recent += u64::from(equal & 1);
-        page.set |= (equal & 1) * Pending::RECENT;
+        *page |= u64::from(equal & 1) * RECENT;
     }
     (misses, recent)
 }

@@ -30,7 +30,7 @@ pub struct LruBank<const TLBS: usize = 8> {
     misses: [u64; TLBS],
     last: [u64; FILTER_SLOTS],
     /// Pages that passed the filter and wait for the TLBs; the first `kept` count.
-    chunk: Box<[Pending; CHUNK]>,
+    chunk: Box<[u64; CHUNK]>,
     kept: usize,
     accesses: u64,
     vectorised: bool,
@@ -69,7 +69,7 @@ impl<const TLBS: usize> LruBank<TLBS> {
             rows,
             misses: [0; TLBS],
             last: [NO_PAGE; FILTER_SLOTS],
-            chunk: Box::new([Pending::new(0); CHUNK]),
+            chunk: Box::new([0; CHUNK]),
             kept: 0,
             accesses: 0,
             vectorised: simd::available(),
@@ -124,7 +124,8 @@ impl<const TLBS: usize> LruBank<TLBS> {
                 // Worth a pass over the pages only if it spares the other TLBs some.
                 count = if recent > count as u64 / 8 { drop_marked(pages) } else { count };
             } else {
-                *misses += self.chunk[..count].iter().map(|page| u64::from(look_up(page, rows))).sum::<u64>();
+                *misses +=
+                    self.chunk[..count].iter().map(|&page| u64::from(look_up(page, rows))).sum::<u64>();
             }
         }
     }
@@ -136,7 +137,7 @@ impl<const TLBS: usize> LruBank<TLBS> {
 fn sift(
     pages: impl Iterator<Item = Vpn>,
     last: &mut [u64; FILTER_SLOTS],
-    chunk: &mut [Pending; CHUNK],
+    chunk: &mut [u64; CHUNK],
     mut kept: usize,
 ) -> usize {
     for Vpn(page) in pages {
@@ -145,49 +146,36 @@ fn sift(
         let last = std::mem::replace(&mut last[page as usize % FILTER_SLOTS], page);
         // Written always and counted if it is to stay: which pages stay is hard to predict for a branch. The
         // remainder changes nothing and spares a bounds check.
-        chunk[kept % CHUNK] = Pending::new(page);
+        chunk[kept % CHUNK] = page;
         kept += usize::from(last != page);
     }
     kept
 }
 
 /// Moves the pages without a mark to the front; returns how many they are.
-fn drop_marked(pages: &mut [Pending]) -> usize {
+fn drop_marked(pages: &mut [u64]) -> usize {
     let mut kept = 0;
     for at in 0..pages.len() {
         let page = pages[at];
         pages[kept] = page;
-        kept += usize::from(page.set & Pending::RECENT == 0);
+        kept += usize::from(page & simd::RECENT == 0);
     }
     kept
 }
 
 /// Whether `page` misses in the TLB of these sets; it is their most recently used then. The readable twin of
 /// [`simd::run`], without its shortcut from one TLB to the next.
-fn look_up(page: &Pending, rows: &mut [Row]) -> bool {
-    let set = page.set as usize % rows.len();
+fn look_up(page: u64, rows: &mut [Row]) -> bool {
+    let set = page as usize % rows.len();
     let row = &mut rows[set];
-    let place = row.iter().position(|&resident| resident == page.tag);
+    let place = row.iter().position(|&resident| resident == tag(page));
     row[..=place.unwrap_or(7)].rotate_right(1);
-    row[0] = page.tag;
+    row[0] = tag(page);
     place.is_none()
 }
 
-/// A page on its way through the TLBs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
-    /// The page number's low 31 bits, more than any number of sets, and a mark.
-    pub(crate) set: u32,
-    /// What a row remembers of it.
-    pub(crate) tag: u32,
-}
-
-impl Pending {
-    /// Marks a page that was the most recently used of its set.
-    pub(crate) const RECENT: u32 = 1 << 31;
-
-    #[inline(always)]
-    fn new(page: u64) -> Self {
-        Self { set: page as u32 & (Self::RECENT - 1), tag: (page / FILTER_SLOTS as u64) as u32 }
-    }
+/// What a row remembers of a page.
+#[inline(always)]
+pub(crate) fn tag(page: u64) -> u32 {
+    (page / FILTER_SLOTS as u64) as u32
 }

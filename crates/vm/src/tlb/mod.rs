@@ -11,7 +11,7 @@ mod mosaic;
 
 pub use array::{SetAssociative, TlbArray};
 pub use bank::LruBank;
-pub(crate) use bank::Pending;
+pub(crate) use bank::tag;
 pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
 pub use mosaic::Mosaic;
 

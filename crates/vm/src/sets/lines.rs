@@ -111,12 +111,10 @@ struct TagRow<T> {
 }
 
 /// An exact tag: the whole number above the set's.
-trait Tag: Copy {
+trait Tag: Copy + Into<u64> {
     const ZERO: Self;
 
     fn new(tag: u64) -> Self;
-
-    fn number(self) -> u64;
 
     /// Bit `n` tells whether `tags[n]` is `self`.
     fn among(self, tags: &[Self; MOST_WAYS as usize]) -> u32;
@@ -132,11 +130,6 @@ impl Tag for u16 {
     }
 
     #[inline(always)]
-    fn number(self) -> u64 {
-        self.into()
-    }
-
-    #[inline(always)]
     fn among(self, tags: &[Self; MOST_WAYS as usize]) -> u32 {
         equal_16(tags, self)
     }
@@ -149,11 +142,6 @@ impl Tag for u32 {
     fn new(tag: u64) -> Self {
         debug_assert!(tag <= u64::from(Self::MAX), "a line number wider than promised");
         tag as Self
-    }
-
-    #[inline(always)]
-    fn number(self) -> u64 {
-        self.into()
     }
 
     #[inline(always)]
@@ -181,6 +169,6 @@ impl<T: Tag> Row for TagRow<T> {
         let before = std::mem::replace(&mut self.tags[way], T::new(line >> shape.set_bits));
         let used = self.used >> way & 1 != 0;
         self.used |= 1 << way;
-        used.then(|| before.number() << shape.set_bits | set as u64)
+        used.then(|| before.into() << shape.set_bits | set as u64)
     }
 }

@@ -31,14 +31,6 @@ impl TlbArray {
         }
     }
 
-    /// Whether it holds nothing, so that a look-up may be spared.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Self::SetAssociative(array) => array.resident == [0; 3],
-            Self::Mosaic(array) => array.is_empty(),
-        }
-    }
-
     /// Brings in what missed.
     #[inline(always)]
     pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
@@ -110,6 +102,11 @@ impl SetAssociative {
             resident: [0; 3],
             large: 0,
         })
+    }
+
+    /// Whether it holds nothing, so that a look-up may be spared.
+    pub fn is_empty(&self) -> bool {
+        self.resident == [0; 3]
     }
 
     /// Number of sets.

@@ -93,7 +93,9 @@ impl Tlb {
     /// Lets `act` remove what it wants.
     fn remove(&mut self, act: impl FnMut(&mut TlbArray)) {
         self.arrays_mut().for_each(act);
-        self.large_occupied = self.large.iter().any(|array| !array.is_empty());
+        // A mosaic array holds 4 KiB pages and is never among them.
+        let holds_any = |array: &TlbArray| matches!(array, TlbArray::SetAssociative(tlb) if !tlb.is_empty());
+        self.large_occupied = self.large.iter().any(holds_any);
     }
 
     fn arrays_mut(&mut self) -> impl Iterator<Item = &mut TlbArray> {

@@ -7,7 +7,7 @@
 
 use super::{Fill, Lookup, Translation, key, key_asid};
 use crate::addr::{Asid, PageSize, Vpn};
-use crate::sets::{Inserted, Replacement, SetArray, ShapeError};
+use crate::sets::{Replacement, SetArray, ShapeError};
 
 /// The largest arity: one valid bit for each page in a word.
 const MAX_ARITY: u32 = 64;
@@ -26,8 +26,6 @@ pub struct Mosaic {
     /// By slot and offset in the run: the translations.
     pages: Vec<Translation>,
     arity_log2: u32,
-    /// Runs that are resident.
-    resident: u32,
 }
 
 impl Mosaic {
@@ -50,7 +48,6 @@ impl Mosaic {
             valid: vec![0; entries as usize],
             pages: vec![Translation::default(); (entries * arity) as usize],
             arity_log2: arity.trailing_zeros(),
-            resident: 0,
         })
     }
 
@@ -58,11 +55,6 @@ impl Mosaic {
     #[inline]
     pub fn arity(&self) -> u64 {
         1 << self.arity_log2
-    }
-
-    /// Whether no run is resident.
-    pub fn is_empty(&self) -> bool {
-        self.resident == 0
     }
 
     /// Number of sets.
@@ -96,8 +88,7 @@ impl Mosaic {
             self.pages[(slot << self.arity_log2) + offset] = fill.translation.chopped(fill.vpn);
             return;
         }
-        let Inserted { slot, evicted } = self.keys.insert(run, key);
-        self.resident += u32::from(evicted.is_none());
+        let slot = self.keys.insert(run, key).slot;
         let first = slot << self.arity_log2;
         let pages = &mut self.pages[first..first + (1 << self.arity_log2)];
         let base = run << self.arity_log2;
@@ -146,17 +137,11 @@ impl Mosaic {
             self.valid[slot] &= !(1 << offset);
             if self.valid[slot] == 0 {
                 self.keys.remove(run, key);
-                self.resident -= 1;
             }
         }
     }
 
     pub(super) fn flush(&mut self, asid: Option<Asid>) {
-        let Self { keys, resident, .. } = self;
-        keys.retain(|key, _| {
-            let keep = asid.is_some_and(|asid| key_asid(key) != asid);
-            *resident -= u32::from(!keep);
-            keep
-        });
+        self.keys.retain(|key, _| asid.is_some_and(|asid| key_asid(key) != asid));
     }
 }

@@ -140,7 +140,7 @@ fn eight_tlbs(stream: &Stream) -> f64 {
 fn bank<const TLBS: usize>(stream: &Stream, mut bank: LruBank<TLBS>) -> f64 {
     seconds(|| {
         for batch in &stream.measured {
-            bank.access(batch.accesses.iter().map(|access| access.addr().page()));
+            bank.access(&batch.accesses, |access| access.addr().page());
         }
         black_box(bank.curve());
     })

@@ -28,7 +28,7 @@ impl Reach {
     }
 
     fn pages(&mut self, batch: &Batch, start: usize, end: usize) {
-        self.bank.access(batch.accesses[start..end].iter().map(|access| access.addr().page()));
+        self.bank.access(&batch.accesses[start..end], |access| access.addr().page());
     }
 
     /// A row a size, `misses.ENTRIES`, and the same per access.

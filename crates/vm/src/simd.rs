@@ -61,21 +61,22 @@ fn portable<T: Copy + PartialEq>(lanes: &[T; 16], wanted: T) -> u32 {
 /// Rows of eight 32-bit tags, newest first.
 pub(crate) type Row = [u32; 8];
 
-/// Marks a page that was the most recently used of its set. Neither a set's number nor a tag reaches this bit.
-pub(crate) const RECENT: u64 = 1 << 63;
-
-/// By place of the hit (8 = a miss): which lane each lane takes. Lane 0 takes the new tag by a blend.
-const MOVES: [[i32; 8]; 9] = [
-    [0, 1, 2, 3, 4, 5, 6, 7],
-    [1, 0, 2, 3, 4, 5, 6, 7],
-    [2, 0, 1, 3, 4, 5, 6, 7],
-    [3, 0, 1, 2, 4, 5, 6, 7],
-    [4, 0, 1, 2, 3, 5, 6, 7],
-    [5, 0, 1, 2, 3, 4, 6, 7],
-    [6, 0, 1, 2, 3, 4, 5, 7],
-    [7, 0, 1, 2, 3, 4, 5, 6],
-    [7, 0, 1, 2, 3, 4, 5, 6],
-];
+/// By the lanes that equal the tag, as a bit set: which lanes stay where they are. Those behind the hit do; after a
+/// miss, none. One bit at most is ever set, so nine rows are in use; an index that needs no further steps is worth
+/// the room.
+static STAY: [[i32; 8]; 256] = {
+    let mut stay = [[0; 8]; 256];
+    let mut hit = 0;
+    while hit < 8 {
+        let mut lane = hit + 1;
+        while lane < 8 {
+            stay[1 << hit][lane] = -1;
+            lane += 1;
+        }
+        hit += 1;
+    }
+    stay
+};
 
 /// Whether this processor runs the kernel.
 pub(crate) fn available() -> bool {
@@ -89,50 +90,73 @@ pub(crate) fn available() -> bool {
     }
 }
 
-/// Runs `pages` (page numbers) through the TLB whose sets are `rows`, and marks the pages that were the most recently
-/// used of their set with [`RECENT`]. Returns (misses, pages marked).
+/// Runs `pages` (page numbers) through TLBs whose sets are `rows`, and adds to their `misses`. Moves the pages that
+/// were not the most recently used of their set in the last TLB to the front; returns how many these are.
 ///
 /// # Panics
 ///
-/// If the processor lacks AVX2, or the number of rows is not a power of two.
+/// If the processor lacks AVX2, or a number of rows is not a power of two.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn run(pages: &mut [u64], rows: &mut [Row]) -> (u64, u64) {
+pub(crate) fn run<const TLBS: usize>(
+    pages: &mut [u64],
+    rows: [&mut [Row]; TLBS],
+    misses: &mut [u64; TLBS],
+) -> usize {
     assert!(available(), "AVX2 is not available");
-    // SAFETY: (1) the processor has AVX2, asserted above; that is the only condition of `run_avx2`.
-    unsafe { run_avx2(pages, rows) }
+    // SAFETY: (1) the processor has AVX2, and POPCNT with it, asserted above; that is the only condition of
+    // `run_avx2`.
+    unsafe { run_avx2(pages, rows, misses) }
 }
 
 /// Without AVX2 this is never called.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn run(_: &mut [u64], _: &mut [Row]) -> (u64, u64) {
+pub(crate) fn run<const TLBS: usize>(_: &mut [u64], _: [&mut [Row]; TLBS], _: &mut [u64; TLBS]) -> usize {
     unreachable!("AVX2 is not available")
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1")]
-fn run_avx2(pages: &mut [u64], rows: &mut [Row]) -> (u64, u64) {
+#[target_feature(enable = "avx2,popcnt")]
+fn run_avx2<const TLBS: usize>(
+    pages: &mut [u64],
+    rows: [&mut [Row]; TLBS],
+    misses: &mut [u64; TLBS],
+) -> usize {
     use std::arch::x86_64::*;
-    assert!(rows.len().is_power_of_two(), "{} sets", rows.len());
-    let set_mask = rows.len() - 1;
-    let (mut misses, mut recent) = (0, 0);
-    for page in pages {
-        let row = &mut rows[*page as usize & set_mask];
-        let tag = _mm256_set1_epi32(tag(*page) as i32);
-        // SAFETY: (1) `row` is a live array of 32 bytes; (2) the load and the store are the unaligned ones.
-        let before = unsafe { _mm256_loadu_si256(std::ptr::from_ref(row).cast()) };
-        // Four bits a lane; none set gives 32, the place behind the last.
-        let equal = _mm256_movemask_epi8(_mm256_cmpeq_epi32(before, tag)) as u32;
-        let place = equal.trailing_zeros() as usize / 4;
-        // SAFETY: (1) a row of `MOVES` is 32 bytes, and `place` is at most 8; (2) unaligned load.
-        let moves = unsafe { _mm256_loadu_si256(MOVES[place].as_ptr().cast()) };
-        let moved = _mm256_blend_epi32::<1>(_mm256_permutevar8x32_epi32(before, moves), tag);
-        // SAFETY: as for the load of `row`.
-        unsafe { _mm256_storeu_si256(std::ptr::from_mut(row).cast(), moved) };
-        misses += u64::from(equal == 0);
-        recent += u64::from(equal & 1);
-        *page |= u64::from(equal & 1) * RECENT;
+    let set_masks = rows.each_ref().map(|rows| {
+        assert!(rows.len().is_power_of_two(), "{} sets", rows.len());
+        rows.len() - 1
+    });
+    let (mut kept, mut hits) = (0, [0; TLBS]);
+    let one_back = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
+    for at in 0..pages.len() {
+        let page = pages[at];
+        // Written always and counted if it is to stay: a branch would be hard to predict.
+        pages[kept] = page;
+        let tag = _mm256_set1_epi32(tag(page) as i32);
+        let mut recent = false;
+        for tlb in 0..TLBS {
+            let row = &mut rows[tlb][page as usize & set_masks[tlb]];
+            // SAFETY: (1) `row` is a live array of 32 bytes; (2) the load and the store are the unaligned ones.
+            let before = unsafe { _mm256_loadu_si256(std::ptr::from_ref(row).cast()) };
+            // All lanes one further and the tag in front is right up to the place of the hit. That it waits for no
+            // comparison counts: it is the way from a set's use to its next that limits the loop.
+            let moved = _mm256_blend_epi32::<1>(_mm256_permutevar8x32_epi32(before, one_back), tag);
+            let equal = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(before, tag)));
+            // SAFETY: (1) eight lanes give an index below 256, and a row of `STAY` is 32 bytes; (2) unaligned load.
+            let stay = unsafe { _mm256_loadu_si256(STAY.as_ptr().add(equal as usize).cast()) };
+            let after = _mm256_blendv_epi8(moved, before, stay);
+            // SAFETY: as for the load of `row`.
+            unsafe { _mm256_storeu_si256(std::ptr::from_mut(row).cast(), after) };
+            // One lane at most is equal.
+            hits[tlb] += u64::from(equal.count_ones());
+            recent = equal & 1 == 1;
+        }
+        kept += usize::from(!recent);
     }
-    (misses, recent)
+    for (misses, hits) in misses.iter_mut().zip(hits) {
+        *misses += pages.len() as u64 - hits;
+    }
+    kept
 }
 
 #[cfg(test)]

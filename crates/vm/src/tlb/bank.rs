@@ -11,6 +11,9 @@ const FILTER_SLOTS: usize = 16;
 const SMALLEST: u32 = BANK_WAYS * FILTER_SLOTS as u32;
 /// Pages collected before the TLBs run: they stay in the host's first-level cache.
 const CHUNK: usize = 1024;
+/// TLBs that take the pages side by side: a set used twice in a row waits for itself, and the other TLB's look-ups
+/// fill the gap. More of them together gain less than the pages that go no further.
+const TOGETHER: usize = 2;
 
 /// Eight-way LRU TLBs for 4 KiB pages, by default eight of 16, 32, ... 2048 sets (128 to 16,384 entries).
 ///
@@ -19,7 +22,7 @@ const CHUNK: usize = 1024;
 /// changes nothing. All have low-bit indexes and a multiple of 16 sets, which is what makes this exact.
 ///
 /// The same holds from one TLB to the next: each has more sets than the one before it, so a page that is the most
-/// recently used of its set here is so in all larger ones, and goes no further.
+/// recently used of its set here is so in all larger ones, and need go no further.
 ///
 /// A row holds 32-bit tags: the page number without its four low bits, which every set implies. That is exact
 /// for 48-bit addresses.
@@ -82,14 +85,15 @@ impl<const TLBS: usize> LruBank<TLBS> {
         Self { vectorised: false, ..self }
     }
 
-    /// Takes accesses to pages, in order.
+    /// Takes accesses, in order, each to the page that `page` names.
     #[inline]
-    pub fn access(&mut self, mut pages: impl ExactSizeIterator<Item = Vpn>) {
-        self.accesses += pages.len() as u64;
-        while pages.len() > 0 {
+    pub fn access<T: Copy>(&mut self, mut accesses: &[T], page: impl Fn(T) -> Vpn) {
+        self.accesses += accesses.len() as u64;
+        while !accesses.is_empty() {
             // So many fit for certain, whichever of them stay.
-            let room = CHUNK - self.kept;
-            self.kept = sift(pages.by_ref().take(room), &mut self.last, &mut self.chunk, self.kept);
+            let (fitting, rest) = accesses.split_at(accesses.len().min(CHUNK - self.kept));
+            self.kept = sift(fitting, &page, &mut self.last, &mut self.chunk, self.kept);
+            accesses = rest;
             if self.kept > CHUNK / 2 {
                 self.run_chunk();
             }
@@ -115,18 +119,21 @@ impl<const TLBS: usize> LruBank<TLBS> {
     }
 
     fn run_chunk(&mut self) {
-        let mut count = std::mem::take(&mut self.kept);
-        for (rows, misses) in self.rows.iter_mut().zip(&mut self.misses) {
-            if self.vectorised {
-                let pages = &mut self.chunk[..count];
-                let (missed, recent) = simd::run(pages, rows);
-                *misses += missed;
-                // Worth a pass over the pages only if it spares the other TLBs some.
-                count = if recent > count as u64 / 8 { drop_marked(pages) } else { count };
-            } else {
-                *misses +=
-                    self.chunk[..count].iter().map(|&page| u64::from(look_up(page, rows))).sum::<u64>();
+        let pages = &mut self.chunk[..std::mem::take(&mut self.kept)];
+        if !self.vectorised {
+            for (rows, misses) in self.rows.iter_mut().zip(&mut self.misses) {
+                *misses += pages.iter().map(|&page| u64::from(look_up(page, rows))).sum::<u64>();
             }
+            return;
+        }
+        let mut count = pages.len();
+        let (rows, last_rows) = self.rows.as_chunks_mut::<TOGETHER>();
+        let (misses, last_misses) = self.misses.as_chunks_mut::<TOGETHER>();
+        for (rows, misses) in rows.iter_mut().zip(misses) {
+            count = simd::run(&mut pages[..count], rows.each_mut().map(|rows| &mut rows[..]), misses);
+        }
+        for (rows, misses) in last_rows.iter_mut().zip(last_misses) {
+            count = simd::run(&mut pages[..count], [rows], std::array::from_mut(misses));
         }
     }
 }
@@ -134,13 +141,15 @@ impl<const TLBS: usize> LruBank<TLBS> {
 /// Appends the pages that are not the last of their class to the first `kept` of `chunk`; returns how many these are
 /// then.
 #[inline(always)]
-fn sift(
-    pages: impl Iterator<Item = Vpn>,
+fn sift<T: Copy>(
+    accesses: &[T],
+    page: impl Fn(T) -> Vpn,
     last: &mut [u64; FILTER_SLOTS],
     chunk: &mut [u64; CHUNK],
     mut kept: usize,
 ) -> usize {
-    for Vpn(page) in pages {
+    for &access in accesses {
+        let Vpn(page) = page(access);
         // Read before the page is written to the chunk: a processor that is unsure whether a load depends on the
         // stores before it waits for their addresses, and `kept` is known late.
         let last = std::mem::replace(&mut last[page as usize % FILTER_SLOTS], page);
@@ -148,17 +157,6 @@ fn sift(
         // remainder changes nothing and spares a bounds check.
         chunk[kept % CHUNK] = page;
         kept += usize::from(last != page);
-    }
-    kept
-}
-
-/// Moves the pages without a mark to the front; returns how many they are.
-fn drop_marked(pages: &mut [u64]) -> usize {
-    let mut kept = 0;
-    for at in 0..pages.len() {
-        let page = pages[at];
-        pages[kept] = page;
-        kept += usize::from(page & simd::RECENT == 0);
     }
     kept
 }

@@ -270,8 +270,8 @@ fn the_bank_equals_eight_separate_tlbs_and_its_scalar_twin() {
             Vpn(far + if random.below(2) == 0 { random.below(3_000) } else { i / 8 % 9_000 })
         })
         .collect();
-    bank.access(stream.iter().copied());
-    scalar.access(stream.iter().copied());
+    bank.access(&stream, |page| page);
+    scalar.access(&stream, |page| page);
     let curve = bank.curve();
     assert_eq!(curve, scalar.curve());
     for (tlb, (entries, misses)) in tlbs.iter_mut().zip(curve) {

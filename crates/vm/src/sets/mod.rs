@@ -8,25 +8,25 @@
 //!
 //! - `RankedRows` for LRU and FIFO up to 16 ways, which is nearly everything: all ways are compared at once and
 //!   the order is one word.
-//! - `OrderedRows` for LRU and FIFO up to 64 ways: a set is a row of words in replacement order.
+//! - `ChainedRows` for LRU and FIFO up to 64 ways: sixteen ways are compared at once, the order is a chain.
 //! - `FixedRows` for tree-PLRU, NRU and random: a key stays in its way, the policy's bits stand beside.
 //! - `LinkedKeys` for LRU and FIFO above 64 ways: an index and a linked list, constant time at any size.
 
+mod chained;
 mod fixed;
 mod lines;
 mod linked;
-mod ordered;
 mod ranked;
 
+use chained::ChainedRows;
 use fixed::FixedRows;
 pub use lines::{LineArray, Victim};
 use linked::LinkedKeys;
-use ordered::OrderedRows;
 use ranked::{KeyRow, RankedRows};
 
-/// The most ways of a set that is searched way by way.
+/// The most ways of a set, unless it is the only one.
 pub const MAX_ROW_WAYS: u32 = 64;
-/// Keys are below this bound: the row layouts keep a slot number in the other bits.
+/// Keys are below this power of two.
 pub const KEY_BITS: u32 = 56;
 
 /// Who is evicted from a full set.
@@ -94,7 +94,7 @@ pub struct SetArray {
 #[derive(Clone, Debug)]
 enum Layout {
     Ranked(RankedRows<KeyRow>),
-    Ordered(OrderedRows),
+    Chained(ChainedRows),
     Fixed(FixedRows),
     Linked(LinkedKeys),
 }
@@ -105,7 +105,7 @@ impl Layout {
     fn lookup(&mut self, set: usize, key: u64) -> Option<usize> {
         match self {
             Self::Ranked(rows) => rows.lookup(set, key),
-            Self::Ordered(rows) => rows.lookup(set, key),
+            Self::Chained(rows) => rows.lookup(set, key),
             Self::Fixed(rows) => rows.lookup(set, key),
             Self::Linked(keys) => keys.lookup(key),
         }
@@ -115,7 +115,7 @@ impl Layout {
     fn insert(&mut self, set: usize, key: u64) -> Inserted {
         match self {
             Self::Ranked(rows) => rows.insert(set, key),
-            Self::Ordered(rows) => rows.insert(set, key),
+            Self::Chained(rows) => rows.insert(set, key),
             Self::Fixed(rows) => rows.insert(set, key),
             Self::Linked(keys) => keys.insert(key),
         }
@@ -138,7 +138,7 @@ impl SetArray {
                 Layout::Ranked(RankedRows::new(entries, ways, replacement == Replacement::Lru))
             }
             Replacement::Lru | Replacement::Fifo if ways <= MAX_ROW_WAYS => {
-                Layout::Ordered(OrderedRows::new(entries, ways, replacement == Replacement::Lru))
+                Layout::Chained(ChainedRows::new(entries, ways, replacement == Replacement::Lru))
             }
             Replacement::Lru | Replacement::Fifo if fully_associative => {
                 Layout::Linked(LinkedKeys::new(entries, replacement == Replacement::Lru))
@@ -193,7 +193,7 @@ impl SetArray {
         let set = (index & self.set_mask) as usize;
         match &self.layout {
             Layout::Ranked(rows) => rows.peek(set, key),
-            Layout::Ordered(rows) => rows.peek(set, key),
+            Layout::Chained(rows) => rows.peek(set, key),
             Layout::Fixed(rows) => rows.peek(set, key),
             Layout::Linked(keys) => keys.peek(key),
         }
@@ -216,7 +216,7 @@ impl SetArray {
         let set = (index & self.set_mask) as usize;
         match &mut self.layout {
             Layout::Ranked(rows) => rows.remove(set, key),
-            Layout::Ordered(rows) => rows.remove(set, key),
+            Layout::Chained(rows) => rows.remove(set, key),
             Layout::Fixed(rows) => rows.remove(set, key),
             Layout::Linked(keys) => keys.remove(key),
         }
@@ -226,7 +226,7 @@ impl SetArray {
     pub fn retain(&mut self, mut keep: impl FnMut(u64, usize) -> bool) {
         match &mut self.layout {
             Layout::Ranked(rows) => rows.retain(&mut keep),
-            Layout::Ordered(rows) => rows.retain(&mut keep),
+            Layout::Chained(rows) => rows.retain(&mut keep),
             Layout::Fixed(rows) => rows.retain(&mut keep),
             Layout::Linked(keys) => keys.retain(&mut keep),
         }

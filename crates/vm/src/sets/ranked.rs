@@ -64,13 +64,11 @@ pub(super) struct KeyRow {
 
 const FREE: u64 = u64::MAX;
 
-impl KeyRow {
-    /// Neighbouring keys of a set differ just above the set bits; folding in the rest keeps far ones apart.
-    #[inline(always)]
-    fn digest(shape: Shape, key: u64) -> u16 {
-        let rest = key >> shape.set_bits;
-        (rest ^ rest >> 16 ^ rest >> 32) as u16
-    }
+/// Neighbouring keys of a set differ just above the set bits; folding in the rest keeps far ones apart.
+#[inline(always)]
+pub(super) fn digest(set_bits: u32, key: u64) -> u16 {
+    let rest = key >> set_bits;
+    (rest ^ rest >> 16 ^ rest >> 32) as u16
 }
 
 impl Row for KeyRow {
@@ -83,7 +81,7 @@ impl Row for KeyRow {
 
     #[inline(always)]
     fn find(&self, shape: Shape, key: u64) -> Option<usize> {
-        let mut candidates = equal_16(&self.digests, Self::digest(shape, key));
+        let mut candidates = equal_16(&self.digests, digest(shape.set_bits, key));
         while candidates != 0 {
             // Always below 16: the remainder spares a bounds check.
             let way = candidates.trailing_zeros() as usize % 16;
@@ -97,7 +95,7 @@ impl Row for KeyRow {
 
     #[inline(always)]
     fn put(&mut self, shape: Shape, _: usize, way: usize, key: u64) -> Option<u64> {
-        self.digests[way] = Self::digest(shape, key);
+        self.digests[way] = digest(shape.set_bits, key);
         let before = std::mem::replace(&mut self.keys[way], key);
         (before != FREE).then_some(before)
     }
@@ -239,7 +237,7 @@ mod tests {
         let mut rows = RankedRows::<KeyRow>::new(4, 4, true);
         // These two fold to the same digest.
         let (a, b) = (0x0001_0000_0000, 0x0001_0000);
-        assert_eq!(KeyRow::digest(rows.shape, a), KeyRow::digest(rows.shape, b));
+        assert_eq!(digest(rows.shape.set_bits, a), digest(rows.shape.set_bits, b));
         let slot_a = rows.insert(0, a).slot;
         assert_eq!(rows.lookup(0, b), None);
         let slot_b = rows.insert(0, b).slot;

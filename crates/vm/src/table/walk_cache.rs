@@ -31,7 +31,27 @@ pub struct WalkCache {
 struct LevelCache {
     keys: SetArray,
     nodes: Vec<Pfn>,
+    /// The entry used last, by key: using it again changes nothing.
+    last: (u64, Pfn),
 }
+
+impl LevelCache {
+    fn lookup(&mut self, tag: u64, key: u64) -> Option<Pfn> {
+        if self.last.0 != key {
+            self.last = (key, self.nodes[self.keys.lookup(tag, key)?]);
+        }
+        Some(self.last.1)
+    }
+
+    fn insert(&mut self, tag: u64, key: u64, node: Pfn) {
+        let slot = self.keys.insert(tag, key).slot;
+        self.nodes[slot] = node;
+        self.last = (key, node);
+    }
+}
+
+/// Above all keys.
+const NO_KEY: u64 = u64::MAX;
 
 impl WalkCache {
     /// Caches with `entries[i]` entries, **root first**: as many as the table has non-leaf levels; 0 leaves a
@@ -46,7 +66,7 @@ impl WalkCache {
                 return Ok(None);
             }
             let keys = SetArray::new(entries, ways.unwrap_or(entries), Replacement::Lru)?;
-            Ok(Some(LevelCache { keys, nodes: vec![Pfn(0); entries as usize] }))
+            Ok(Some(LevelCache { keys, nodes: vec![Pfn(0); entries as usize], last: (NO_KEY, Pfn(0)) }))
         };
         let levels = entries.iter().rev().map(level).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { hits: vec![0; levels.len()], levels, index_bits, lookups: 0 })
@@ -65,9 +85,9 @@ impl WalkCache {
             let level = at as u32 + 1;
             let tag = self.tag(vpn, level);
             let Some(cache) = &mut self.levels[at] else { continue };
-            let found = cache.keys.lookup(tag, key(asid, PageSize::Size4K, tag));
-            if let Some(slot) = found.filter(|_| deepest.is_none()) {
-                deepest = Some(WalkStart { level: level - 1, node: cache.nodes[slot] });
+            let found = cache.lookup(tag, key(asid, PageSize::Size4K, tag));
+            if let Some(node) = found.filter(|_| deepest.is_none()) {
+                deepest = Some(WalkStart { level: level - 1, node });
                 self.hits[at] += 1;
             }
         }
@@ -82,8 +102,7 @@ impl WalkCache {
             let Some(node) = next else { continue };
             let tag = self.tag(vpn, level);
             let Some(Some(cache)) = self.levels.get_mut(level as usize - 1) else { continue };
-            let slot = cache.keys.insert(tag, key(asid, PageSize::Size4K, tag)).slot;
-            cache.nodes[slot] = node;
+            cache.insert(tag, key(asid, PageSize::Size4K, tag), node);
         }
     }
 
@@ -91,6 +110,7 @@ impl WalkCache {
     pub fn flush(&mut self, asid: Option<Asid>) {
         for cache in self.levels.iter_mut().flatten() {
             cache.keys.retain(|key, _| asid.is_some_and(|asid| key_asid(key) != asid));
+            cache.last = (NO_KEY, Pfn(0));
         }
     }
 

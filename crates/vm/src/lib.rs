@@ -8,6 +8,7 @@
 pub mod addr;
 pub mod frame;
 pub mod hash;
+pub mod random;
 pub mod reclaim;
 pub mod sets;
 #[allow(unsafe_code)] // The one SIMD file of the crate.

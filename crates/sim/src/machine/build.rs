@@ -1,16 +1,23 @@
 //! From settings to a machine.
 
 use pagewalk_trace::{ProcessId, SourceInfo};
-use pagewalk_vm::frame::BuddyAllocator;
+use pagewalk_vm::addr::{PAGE_BYTES, Pfn};
+use pagewalk_vm::frame::{BuddyAllocator, Iceberg};
+use pagewalk_vm::hash::{PageHash, Tabulation, Xxh64};
+use pagewalk_vm::reclaim::{
+    HorizonLru, IcebergLru, Order, PagePool, PlacedOrder, Recency, Ripeness, SwapSpace, TimestampDaemon,
+    TwoListClock, Uses,
+};
 use pagewalk_vm::sets;
-use pagewalk_vm::table::{Geometry, SparseMemory, WalkCache, X86_64, X86_64La57};
+use pagewalk_vm::table::{Geometry, SparseMemory, WalkCache, X86_64, X86_64La57, X86_64Toc};
 use pagewalk_vm::tlb::{Mosaic, SetAssociative, Tlb, TlbArray, Tlbs};
 
-use super::core::Core;
+use super::core::{Core, MOST_CLASSES};
 use super::counts::EventCounts;
-use super::{Machine, MachineError, Simulate};
+use super::{Daemon, Machine, MachineError, Simulate};
 use crate::spec::settings::{
-    FrameSpec, MachineSpec, Replacement, TableSpec, TlbArraySpec, TlbKind, TlbLevelSpec,
+    FrameSpec, HashKind, MachineSpec, ReclaimSpec, Replacement, TableSpec, TlbArraySpec, TlbKind,
+    TlbLevelSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -26,7 +33,7 @@ pub enum Detail {
 
 /// Builds the machine of `spec` for a source.
 ///
-/// `seed` feeds the random replacement policy; nothing else draws numbers.
+/// `seed` feeds random replacement, the hash functions that place pages, and the timestamp daemon's choices.
 ///
 /// # Errors
 ///
@@ -48,6 +55,8 @@ pub fn build(
         (TableSpec::Radix { levels: 5 }, Detail::Timed) => {
             Box::new(machine::<X86_64La57, IntervalClock>(spec, seed, source)?)
         }
+        (TableSpec::Toc, Detail::Counts) => Box::new(machine::<X86_64Toc, NoClock>(spec, seed, source)?),
+        (TableSpec::Toc, Detail::Timed) => Box::new(machine::<X86_64Toc, IntervalClock>(spec, seed, source)?),
         (TableSpec::Radix { .. }, Detail::Counts) => {
             Box::new(machine::<X86_64, NoClock>(spec, seed, source)?)
         }
@@ -62,12 +71,23 @@ pub(super) fn machine<G: Geometry, C: Clock>(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Machine<G, C>, MachineError> {
-    let FrameSpec::Buddy { memory_bytes } = spec.frames;
+    let frames = frames(spec, seed);
+    let uses = frames.uses();
+    let daemon = match spec.reclaim {
+        Some(ReclaimSpec::HorizonLru { scan_interval }) => {
+            scan_interval.map(|interval| Daemon { interval, left: interval })
+        }
+        _ => None,
+    };
+    let cores = (0..spec.core.count).map(|number| core::<G>(spec, seed ^ u64::from(number) << 32, uses));
     let mut machine = Machine::<G, C> {
         memory: SparseMemory::new(),
-        frames: BuddyAllocator::new(memory_bytes).expect("the machine file was checked"),
+        frames,
+        uses,
+        swap: SwapSpace::new(spec.swap.bytes / PAGE_BYTES),
+        daemon,
         processes: Vec::new(),
-        cores: (0..spec.core.count).map(|number| core(spec, seed ^ u64::from(number) << 32)).collect(),
+        cores: cores.collect(),
         clock: C::new(spec),
         counts: EventCounts::default(),
         process: 0,
@@ -81,12 +101,65 @@ pub(super) fn machine<G: Geometry, C: Clock>(
     Ok(machine)
 }
 
-fn core(spec: &MachineSpec, seed: u64) -> Core {
+/// Frames, and who leaves when there is none.
+fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
+    let buddy = |bytes| BuddyAllocator::new(bytes).expect("the machine file was checked");
+    match spec.frames {
+        FrameSpec::Buddy { memory_bytes } => {
+            let limit = |bytes: Option<u64>| bytes.unwrap_or(memory_bytes) / PAGE_BYTES;
+            match spec.reclaim {
+                Some(ReclaimSpec::Lru { limit_bytes }) => {
+                    let order = Order::Lru(Recency::new(u32::MAX));
+                    PagePool::ordered(buddy(memory_bytes), order, limit(limit_bytes))
+                }
+                Some(ReclaimSpec::Clock { limit_bytes }) => {
+                    let clock = TwoListClock::new(limit_bytes.unwrap_or(memory_bytes));
+                    PagePool::ordered(buddy(memory_bytes), Order::Clock(clock), limit(limit_bytes))
+                }
+                _ => PagePool::kept(buddy(memory_bytes)),
+            }
+        }
+        FrameSpec::Iceberg { shape, hash, ordinary_bytes } => {
+            let hash = match hash {
+                HashKind::Xxh64 => PageHash::Xxh64(Xxh64::new(seed)),
+                HashKind::Tabulation => PageHash::Tabulation(Tabulation::new(seed)),
+                HashKind::LowBits => PageHash::LowBits,
+            };
+            let base = Pfn(ordinary_bytes / PAGE_BYTES);
+            let placed = Iceberg::new(shape, base, hash).expect("the machine file was checked");
+            let order = match spec.reclaim {
+                Some(ReclaimSpec::HorizonLru { scan_interval: None }) => {
+                    PlacedOrder::Horizon(HorizonLru::new(shape.frames()))
+                }
+                Some(ReclaimSpec::HorizonLru { scan_interval: Some(_) }) => {
+                    let daemon = TimestampDaemon::new(shape.frames(), seed);
+                    PlacedOrder::SampledHorizon(HorizonLru::new(shape.frames()), daemon)
+                }
+                Some(ReclaimSpec::IcebergLru { live_percent, is_strict }) => {
+                    let live = shape.frames() * u64::from(live_percent) / 100;
+                    let ripeness = if is_strict { Ripeness::Strict } else { Ripeness::Lazy };
+                    PlacedOrder::Iceberg(IcebergLru::new(shape.frames(), live, ripeness))
+                }
+                _ => PlacedOrder::Nobody,
+            };
+            PagePool::placed(buddy(ordinary_bytes), placed, order)
+        }
+    }
+}
+
+fn core<G: Geometry>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core {
     let tlbs = Tlbs::new(spec.tlb.iter().map(|level| tlb(level, seed)).collect());
-    let walk_cache = spec.walk_cache.as_ref().map(|cache| {
-        WalkCache::new(&cache.entries, cache.ways, X86_64::INDEX_BITS).expect("the machine file was checked")
-    });
-    Core::new(tlbs, walk_cache)
+    let walk_cache = spec
+        .walk_cache
+        .as_ref()
+        .map(|cache| WalkCache::new::<G>(&cache.entries, cache.ways).expect("the machine file was checked"));
+    let classes = match uses {
+        Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
+        // Which of two pages was used last matters; only a repetition does not. With several cores each sees a part.
+        Uses::Every if spec.core.count == 1 => 1,
+        Uses::Every => 0,
+    };
+    Core::new(tlbs, walk_cache, classes)
 }
 
 fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {

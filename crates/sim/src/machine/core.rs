@@ -16,8 +16,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(tlbs: Tlbs, walk_cache: Option<WalkCache>) -> Self {
-        let front = FrontFilter::new(tlbs.levels().first());
+    /// `classes`: the most that the front filter may tell apart; none for a filter that never learns.
+    pub(super) fn new(tlbs: Tlbs, walk_cache: Option<WalkCache>, classes: usize) -> Self {
+        let front = match classes {
+            0 => FrontFilter::never(),
+            _ => FrontFilter::new(tlbs.levels().first(), classes),
+        };
         Self { tlbs, walk_cache, front, looked_up: 0, accesses: 0 }
     }
 
@@ -64,14 +68,15 @@ pub(super) struct FrontFilter {
 }
 
 impl FrontFilter {
-    fn new(first_level: Option<&Tlb>) -> Self {
+    fn new(first_level: Option<&Tlb>, classes: usize) -> Self {
         let Some(level) = first_level else { return Self::never() };
         let small = match level.small() {
-            TlbArray::SetAssociative(tlb) => Classes::new(tlb.sets(), 0),
-            TlbArray::Mosaic(tlb) => Classes::new(tlb.sets(), tlb.arity().trailing_zeros()),
+            TlbArray::SetAssociative(tlb) => Classes::new(tlb.sets(), 0, classes),
+            TlbArray::Mosaic(tlb) => Classes::new(tlb.sets(), tlb.arity().trailing_zeros(), classes),
         };
         let huge = match level.large(PageSize::Size2M) {
-            Some(TlbArray::SetAssociative(tlb)) => Classes::new(tlb.sets(), 0),
+            // With one class for all pages a huge page would have to empty the other array's.
+            Some(TlbArray::SetAssociative(tlb)) if classes > 1 => Classes::new(tlb.sets(), 0, classes),
             _ => Classes::never(),
         };
         let empties = PageSize::ALL.map(|size| match level.large(size) {
@@ -140,15 +145,15 @@ struct Slot {
     frame: Pfn,
 }
 
-const MOST_CLASSES: usize = 16;
+pub(super) const MOST_CLASSES: usize = 16;
 /// The class shift of a filter that never learns.
 const NEVER: u32 = u32::MAX;
 const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };
 
 impl<const ORDER: u32> Classes<ORDER> {
     /// For an array of so many sets, whose index leaves out the low `shift` bits of the page number.
-    fn new(sets: u64, shift: u32) -> Self {
-        Self { slots: [NONE; MOST_CLASSES], mask: (sets as usize).min(MOST_CLASSES) - 1, shift }
+    fn new(sets: u64, shift: u32, classes: usize) -> Self {
+        Self { slots: [NONE; MOST_CLASSES], mask: (sets as usize).min(classes) - 1, shift }
     }
 
     fn never() -> Self {

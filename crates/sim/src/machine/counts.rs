@@ -1,6 +1,7 @@
 //! What a machine counted, as rows; sums over phases and ratios come from the rows alone.
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+use pagewalk_vm::reclaim::PlacedOrder;
 use pagewalk_vm::table::Geometry;
 use pagewalk_vm::tlb::LevelCounts;
 
@@ -18,6 +19,9 @@ pub(super) struct EventCounts {
     pub(super) walk_references: [u64; 5],
     /// By page size.
     pub(super) faults: [u64; 3],
+    pub(super) major_faults: u64,
+    /// Pages copied because their frame was not one of theirs any more.
+    pub(super) copied_pages: u64,
     pub(super) protection_faults: u64,
     pub(super) unannounced_pages: u64,
     pub(super) refused_calls: u64,
@@ -177,8 +181,50 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         let large = |size: PageSize| counts.resident_pages[size as usize] * size.bytes();
         bytes("frames", "resident-huge", large(PageSize::Size2M) + large(PageSize::Size1G));
         bytes("frames", "memory", self.spec.frames.memory_bytes());
+        self.reclaim_rows(rows);
+        let mut bytes = |stage: &str, metric: &str, value| {
+            rows.push(CountRow::level(stage, metric, "bytes", value, Fidelity::Modelled));
+        };
         bytes("table", "bytes", self.table_nodes() * PAGE_BYTES);
         bytes("table", "bytes-peak", counts.table_nodes_peak.max(self.table_nodes()) * PAGE_BYTES);
+    }
+
+    /// Hash-placed frames, and pages that left; nothing for a machine without them.
+    fn reclaim_rows(&self, rows: &mut Vec<CountRow>) {
+        if let Some(placed) = self.frames.hash_placed() {
+            let mut count = |metric: &str, value| {
+                rows.push(CountRow::level("frames", metric, "count", value, Fidelity::Modelled));
+            };
+            count("placed", placed.used());
+            count("placed-peak", self.frames.most_placed());
+            count("placed-total", placed.shape().frames());
+            // All of memory before there was one: the first conflict lies above what was reached.
+            count("first-conflict", self.frames.first_conflict().unwrap_or(placed.shape().frames()));
+        }
+        if self.spec.reclaim.is_none() {
+            return;
+        }
+        let mut count = |stage: &str, metric: &str, value| {
+            rows.push(CountRow::sum(stage, metric, "count", value, Fidelity::Modelled));
+        };
+        count("fault", "major", self.counts.major_faults);
+        count("reclaim", "evictions", self.frames.evictions());
+        count("reclaim", "copied-pages", self.counts.copied_pages);
+        if let Some(PlacedOrder::Horizon(lru) | PlacedOrder::SampledHorizon(lru, _)) =
+            self.frames.placed_order()
+        {
+            count("reclaim", "horizon-advances", lru.advances());
+        }
+        if let Some(PlacedOrder::SampledHorizon(_, daemon)) = self.frames.placed_order() {
+            count("reclaim", "scans", daemon.scans());
+            count("reclaim", "accessed-bits-read", daemon.asked());
+        }
+        if let Some(PlacedOrder::Iceberg(lru)) = self.frames.placed_order() {
+            count("reclaim", "forced-evictions", lru.forced());
+        }
+        count("swap", "pages-in", self.swap.pages_in());
+        count("swap", "pages-out", self.swap.pages_out());
+        count("swap", "clean-evictions", self.swap.clean());
     }
 
     /// The TLB levels' counts over all cores, the front filter's known hits included.

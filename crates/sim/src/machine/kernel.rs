@@ -1,10 +1,11 @@
 //! What the kernel does: pages for faults, and changes of address spaces.
 
-use pagewalk_trace::{Advice, Mapping, ProcessId, Protection};
+use pagewalk_trace::{Advice, Backing, Mapping, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
-use pagewalk_vm::frame::{BuddyAllocator, OutOfFrames};
-use pagewalk_vm::space::{AddressSpace, FaultPlan};
-use pagewalk_vm::table::{Geometry, Leaf, MapError, Radix};
+use pagewalk_vm::frame::{OutOfFrames, PageKey};
+use pagewalk_vm::reclaim::{PagePool, Uses};
+use pagewalk_vm::space::{AddressSpace, FaultPlan, Vma};
+use pagewalk_vm::table::{Geometry, Leaf, MapError, Radix, TableMemory};
 
 use super::{END, Machine, MachineError, Process};
 use crate::time::Clock;
@@ -21,17 +22,25 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     /// is a frame.
     pub(super) fn map_page(&mut self, vpn: Vpn, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
         let mut failed = None;
-        for &size in plan.page_sizes {
+        let possible = |size: &PageSize| *size as u32 <= G::MAX_LEAF_LEVEL;
+        let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
+        // DEVIATION: a mapping of huge pages gets small ones where the table holds no others.
+        let smallest = sizes.peek().is_none().then_some(PageSize::Size4K);
+        for size in sizes.chain(smallest) {
             let first = vpn.align_down(size);
             let level = size as u32;
-            let table = &self.processes[self.process].table;
-            if size != PageSize::Size4K && !table.is_vacant(&self.memory, first, level) {
+            let process = &self.processes[self.process];
+            if size != PageSize::Size4K && !process.table.is_vacant(&self.memory, first, level) {
                 continue;
             }
-            match self.frames.alloc(size.order()) {
+            let key = PageKey { asid: process.asid, page: first };
+            let is_movable = size == PageSize::Size4K && is_movable(&plan.vma);
+            let taken = if is_movable { self.take_movable(key)? } else { self.frames.take_kept(size) };
+            match taken {
                 Ok(frame) => {
                     self.enter_page(first, frame, level, write, plan)?;
-                    self.count_fault(size);
+                    let is_major = is_movable && self.swap.page_in(key);
+                    self.count_fault(size, is_major);
                     return Ok(());
                 }
                 Err(full) => failed = Some(full),
@@ -41,6 +50,42 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             Some(full) => self.out_of_frames(full),
             None => unreachable!("a faulting page's own slot is empty"),
         })
+    }
+
+    /// A frame for a page that may have to leave again. Others leave for it, if they must.
+    fn take_movable(&mut self, key: PageKey) -> Result<Result<Pfn, OutOfFrames>, MachineError> {
+        let taken = match self.frames.take_movable(key) {
+            Ok(taken) => taken,
+            Err(full) => return Ok(Err(full)),
+        };
+        for victim in taken.evicted {
+            self.page_out(victim)?;
+        }
+        if self.uses == Uses::FirstAfterAllocation {
+            // Time has moved on: the next use of every page counts.
+            self.cores.iter_mut().for_each(|core| core.front.flush());
+        }
+        Ok(Ok(taken.frame))
+    }
+
+    /// A page has lost its frame: its entry goes, and it is written to the swap device if need be. DEVIATION: Linux
+    /// keeps an emptied table node for the entries that name swap slots, and sends one shootdown for 32 pages; here
+    /// an empty node is freed and the shootdown costs no time.
+    fn page_out(&mut self, page: PageKey) -> Result<(), MachineError> {
+        let owner = self.processes.iter().position(|process| process.asid == page.asid);
+        let owner = owner.expect("an evicted page has a process");
+        let cleared = self.clear_entries_of(owner, page.page, Vpn(page.page.0 + 1));
+        let [(_, leaf, 0)] = cleared[..] else { unreachable!("{page:?} had a frame but no entry") };
+        self.counts.resident_pages[0] -= 1;
+        let written = self
+            .swap
+            .page_out(page, leaf.dirty)
+            .map_err(|source| MachineError::SwapFull { machine: self.spec.name.clone(), source })?;
+        if written {
+            self.clock.swap_out(self.core);
+        }
+        self.cores.iter_mut().for_each(|core| core.invalidate(page.asid, page.page));
+        Ok(())
     }
 
     fn enter_page(
@@ -60,11 +105,25 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             accessed: true,
             dirty: write,
         };
-        let Self { processes, process, memory, frames, .. } = self;
-        let mut full = None;
-        let mapped =
-            processes[*process].table.map(memory, first, leaf, level, || node_frame(frames, &mut full));
+        self.enter_leaf(first, leaf, level)?;
         self.counts.table_nodes_peak = self.counts.table_nodes_peak.max(self.table_nodes());
+        Ok(())
+    }
+
+    /// Maps a page of the current process; its slot is empty. Where the table holds codes, the frame becomes one.
+    fn enter_leaf(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
+        let Self { processes, process, memory, frames, .. } = self;
+        let Process { asid, table, ordinary, .. } = &mut processes[*process];
+        let code = match G::IS_COMPRESSED {
+            true => frames.code(PageKey { asid: *asid, page: first }, leaf.frame),
+            false => None,
+        };
+        let entry = Leaf { frame: code.map_or(leaf.frame, Pfn::of_code), ..leaf };
+        let mut full = None;
+        let mut mapped = table.map(memory, first, entry, level, || node_frame(frames, &mut full));
+        if let (Some(ordinary), None, Ok(())) = (ordinary, code, mapped) {
+            mapped = ordinary.map(memory, first, leaf, level, || node_frame(frames, &mut full));
+        }
         match (mapped, full) {
             (Ok(()), _) => Ok(()),
             (Err(MapError::OutOfFrames { .. }), Some(full)) => Err(self.out_of_frames(full)),
@@ -72,8 +131,12 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         }
     }
 
-    fn count_fault(&mut self, size: PageSize) {
-        self.counts.faults[size as usize] += 1;
+    fn count_fault(&mut self, size: PageSize, is_major: bool) {
+        if is_major {
+            self.counts.major_faults += 1;
+        } else {
+            self.counts.faults[size as usize] += 1;
+        }
         self.counts.resident_pages[size as usize] += 1;
         let resident = self.resident_bytes();
         self.counts.resident_bytes_peak = self.counts.resident_bytes_peak.max(resident);
@@ -83,7 +146,12 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             PageSize::Size2M => kernel.zero_huge_page_ps,
             PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
         };
-        self.clock.kernel(self.core, kernel.minor_fault_ps + zeroing);
+        if is_major {
+            self.clock.kernel(self.core, kernel.minor_fault_ps);
+            self.clock.swap_in(self.core);
+        } else {
+            self.clock.kernel(self.core, kernel.minor_fault_ps + zeroing);
+        }
     }
 
     /// An access outside everything announced: the program made it, so the page is there. The front-end missed
@@ -121,10 +189,13 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             let machine = self.spec.name.clone();
             return Err(MachineError::TooManyProcesses { machine, limit: MOST_PROCESSES });
         };
-        let root = self.frames.alloc(0).map_err(|full| self.out_of_frames(full))?;
+        let mut root = || self.frames.take_node();
+        let roots = root().and_then(|first| Ok((first, G::IS_COMPRESSED.then(root).transpose()?)));
+        let (root, ordinary_root) = roots.map_err(|full| self.out_of_frames(full))?;
         let space = space.unwrap_or_else(|| self.empty_space());
         let table = Radix::new(root, &mut self.memory);
-        self.processes.push(Process { id, asid, space, table });
+        let ordinary = ordinary_root.map(|root| Radix::new(root, &mut self.memory));
+        self.processes.push(Process { id, asid, space, table, ordinary });
         Ok(self.processes.len() - 1)
     }
 
@@ -144,8 +215,12 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         self.drop_pages(VirtRange::new(VirtAddr(0), END));
         if self.processes.len() > 1 {
             let ended = self.processes.remove(self.process);
-            self.frames.free(ended.table.root(), 0);
-            pagewalk_vm::table::TableMemory::release_frame(&mut self.memory, ended.table.root());
+            for root in
+                [Some(ended.table.root()), ended.ordinary.map(|table| table.root())].into_iter().flatten()
+            {
+                self.frames.give_node(root);
+                self.memory.release_frame(root);
+            }
             self.process = 0;
             self.cores.iter_mut().for_each(|core| core.front.flush());
         }
@@ -219,20 +294,27 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
                 self.split_page(Vpn(vpn))?;
             }
         }
-        let mut moved = Vec::new();
-        self.clear_entries(range, |vpn, leaf, level| moved.push((vpn, leaf, level)));
+        let mut moved = self.clear_entries(range);
         let pages: Vec<Vpn> = moved.iter().map(|page| page.0).collect();
         self.shoot_down(&pages);
+        let asid = self.processes[self.process].asid;
+        self.swap.rename(asid, range.start.page(), range.end.page(), target.page());
+        let key_of = |vpn: Vpn| PageKey { asid, page: Vpn(vpn.0.wrapping_add(distance)) };
+        // A hash-placed page may not stay where it is under another number: it is copied. All give their frames back
+        // before the first takes a new one.
+        let must_copy = |frames: &mut PagePool, vpn, frame| !frames.rename(frame, key_of(vpn));
+        let copied: Vec<bool> =
+            moved.iter().map(|&(vpn, leaf, _)| must_copy(&mut self.frames, vpn, leaf.frame)).collect();
+        for (vpn, leaf, _) in moved.iter_mut().zip(&copied).filter(|(_, copied)| **copied).map(|page| page.0)
+        {
+            let taken = self.take_movable(key_of(*vpn))?;
+            leaf.frame = taken.map_err(|full| self.out_of_frames(full))?;
+            self.counts.copied_pages += 1;
+            self.clock.kernel(self.core, self.spec.kernel.zero_page_ps);
+        }
         for (vpn, leaf, level) in moved {
-            let Self { processes, process, memory, frames, .. } = self;
-            let mut full = None;
-            let vpn = Vpn(vpn.0.wrapping_add(distance));
-            let mapped =
-                processes[*process].table.map(memory, vpn, leaf, level, || node_frame(frames, &mut full));
-            if let (Err(_), Some(full)) = (mapped, full) {
-                return Err(self.out_of_frames(full));
-            }
-            debug_assert_eq!(mapped, Ok(()), "the destination was dropped before");
+            let PageKey { page, .. } = key_of(vpn);
+            self.enter_leaf(page, leaf, level)?;
         }
         Ok(())
     }
@@ -275,7 +357,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         }
         debug_assert_eq!(split, Ok(true));
         let (size, below) = (PageSize::ALL[level as usize], PageSize::ALL[level as usize - 1]);
-        frames.split(leaf.frame, size.order(), below.order());
+        frames.split(leaf.frame, size, below);
         counts.resident_pages[size as usize] -= 1;
         counts.resident_pages[below as usize] += 512;
         counts.splits += 1;
@@ -286,39 +368,60 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
 
     /// Unmaps what is resident in `range` and frees its frames.
     fn drop_pages(&mut self, range: VirtRange) {
-        let mut pages = Vec::new();
-        self.clear_entries(range, |vpn, leaf, level| pages.push((vpn, leaf.frame, level)));
-        for &(_, frame, level) in &pages {
-            let size = PageSize::ALL[level as usize];
-            self.frames.free(frame, size.order());
+        let pages = self.clear_entries(range);
+        for &(_, leaf, level) in &pages {
+            self.frames.give_page(leaf.frame, PageSize::ALL[level as usize]);
             self.counts.resident_pages[level as usize] -= 1;
         }
+        let asid = self.processes[self.process].asid;
+        self.swap.discard(asid, range.start.page(), range.end.page());
         self.counts.dropped_pages += pages.len() as u64;
         let pages: Vec<Vpn> = pages.iter().map(|page| page.0).collect();
         self.shoot_down(&pages);
     }
 
-    /// Clears the entries of `range`, frees emptied nodes, and flushes the walk caches if there were any.
-    fn clear_entries(&mut self, range: VirtRange, mut taken: impl FnMut(Vpn, Leaf, u32)) {
-        let Self { processes, process, memory, frames, cores, .. } = self;
-        let process = &mut processes[*process];
+    /// Clears the entries of `range`; returns them, with frame numbers whatever the table holds.
+    fn clear_entries(&mut self, range: VirtRange) -> Vec<(Vpn, Leaf, u32)> {
+        self.clear_entries_of(self.process, range.start.page(), range.end.page())
+    }
+
+    /// Clears the entries of pages `[start, end)` of a process, frees emptied nodes, and flushes the walk caches if
+    /// there were any.
+    fn clear_entries_of(&mut self, process: usize, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
+        let Self { processes, memory, frames, cores, .. } = self;
+        let Process { asid, table, ordinary, .. } = &mut processes[process];
+        let (mut cleared, mut ordinary_frames) = (Vec::new(), Vec::new());
         let mut nodes_freed = false;
-        process.table.visit(
-            memory,
-            range.start.page(),
-            range.end.page(),
-            |vpn, leaf, level| {
-                taken(vpn, leaf, level);
+        let mut free_node = |node| {
+            frames.give_node(node);
+            nodes_freed = true;
+        };
+        let clear = |vpn, leaf, level| {
+            cleared.push((vpn, leaf, level));
+            None
+        };
+        table.visit(memory, start, end, clear, &mut free_node);
+        if let Some(ordinary) = ordinary {
+            let clear = |_, leaf: Leaf, _| {
+                ordinary_frames.push(leaf.frame);
                 None
-            },
-            |node| {
-                frames.free(node, 0);
-                nodes_freed = true;
-            },
-        );
-        if nodes_freed {
-            cores.iter_mut().for_each(|core| core.flush_walk_cache(process.asid));
+            };
+            ordinary.visit(memory, start, end, clear, &mut free_node);
         }
+        if nodes_freed {
+            cores.iter_mut().for_each(|core| core.flush_walk_cache(*asid));
+        }
+        if G::IS_COMPRESSED {
+            // Both tables were visited in the order of pages.
+            let mut ordinary_frames = ordinary_frames.into_iter();
+            for (page, leaf, _) in &mut cleared {
+                leaf.frame = match leaf.frame.code() {
+                    Some(code) => frames.placed_frame(PageKey { asid: *asid, page: *page }, code),
+                    None => ordinary_frames.next().expect("a page without a code has an ordinary frame"),
+                };
+            }
+        }
+        cleared
     }
 
     /// Tells every core's TLBs that these pages changed.
@@ -340,7 +443,10 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
 
     /// Page-table nodes of all processes.
     pub(super) fn table_nodes(&self) -> u64 {
-        self.processes.iter().map(|process| process.table.nodes()).sum()
+        let nodes = |process: &Process<G>| {
+            process.table.nodes() + process.ordinary.as_ref().map_or(0, |table| table.nodes())
+        };
+        self.processes.iter().map(nodes).sum()
     }
 
     /// Bytes of all resident pages.
@@ -349,7 +455,12 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     }
 }
 
+/// Whether the pages of a mapping can be kept on a swap device: memory that is private and no file's.
+fn is_movable(vma: &Vma) -> bool {
+    vma.backing == Backing::Anonymous && !vma.shared
+}
+
 /// A frame for a page-table node; what the allocator said if there is none goes to `full`.
-fn node_frame(frames: &mut BuddyAllocator, full: &mut Option<OutOfFrames>) -> Option<Pfn> {
-    frames.alloc(0).map_err(|error| *full = Some(error)).ok()
+fn node_frame(frames: &mut PagePool, full: &mut Option<OutOfFrames>) -> Option<Pfn> {
+    frames.take_node().map_err(|error| *full = Some(error)).ok()
 }

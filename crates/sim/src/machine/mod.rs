@@ -15,9 +15,10 @@ pub use counts::{CountKind, CountRow};
 
 use pagewalk_trace::{Batch, Event, Mark, ProcessId};
 use pagewalk_vm::addr::{Asid, VirtAddr};
-use pagewalk_vm::frame::{BuddyAllocator, OutOfFrames};
+use pagewalk_vm::frame::OutOfFrames;
+use pagewalk_vm::reclaim::{PagePool, SwapFull, SwapSpace, Uses};
 use pagewalk_vm::space::AddressSpace;
-use pagewalk_vm::table::{Geometry, Radix, SparseMemory};
+use pagewalk_vm::table::{Geometry, Radix, SparseMemory, X86_64};
 
 use self::core::Core;
 use self::counts::EventCounts;
@@ -54,7 +55,8 @@ pub enum MachineError {
     /// Its memory is full.
     #[error(
         "machine `{machine}`: its memory of {memory_bytes} bytes is too small for this program: {source}\n  = help: \
-         raise `memory` under [frames.buddy] in the machine file, or give the program a smaller input"
+         raise the memory under [frames] in the machine file, let pages leave with a [reclaim] section, or give the \
+         program a smaller input"
     )]
     OutOfFrames {
         /// The machine.
@@ -63,6 +65,17 @@ pub enum MachineError {
         memory_bytes: u64,
         /// What the allocator said.
         source: OutOfFrames,
+    },
+    /// Its swap device is full.
+    #[error(
+        "machine `{machine}`: {source}\n  = help: raise `size` under [swap] in the machine file, or give the program a \
+         smaller input"
+    )]
+    SwapFull {
+        /// The machine.
+        machine: String,
+        /// What the device said.
+        source: SwapFull,
     },
     /// More processes than address-space identifiers.
     #[error("machine `{machine}`: more than {limit} processes at once; observe fewer")]
@@ -79,7 +92,11 @@ pub struct Machine<G, C> {
     spec: MachineSpec,
     /// What its page tables live in.
     memory: SparseMemory,
-    frames: BuddyAllocator,
+    frames: PagePool,
+    /// Which uses of pages `frames` wants to hear of.
+    uses: Uses,
+    swap: SwapSpace,
+    daemon: Option<Daemon>,
     processes: Vec<Process<G>>,
     cores: Vec<Core>,
     clock: C,
@@ -99,6 +116,15 @@ struct Process<G> {
     asid: Asid,
     space: AddressSpace,
     table: Radix<G>,
+    /// Beside a table of compressed frame numbers: the pages that have ordinary frames.
+    ordinary: Option<Radix<X86_64>>,
+}
+
+/// When the timestamp daemon runs, in accesses.
+#[derive(Clone, Copy)]
+struct Daemon {
+    interval: u64,
+    left: u64,
 }
 
 impl<G: Geometry + Send, C: Clock> Simulate for Machine<G, C> {

@@ -1,7 +1,9 @@
 //! The way of a reference: translate, then access.
 
 use pagewalk_trace::Access;
-use pagewalk_vm::addr::{PhysAddr, VirtAddr, Vpn};
+use pagewalk_vm::addr::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
+use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::reclaim::Uses;
 use pagewalk_vm::space::FaultError;
 use pagewalk_vm::table::{Geometry, Leaf, Walk, WalkEnd, WalkStart};
 use pagewalk_vm::tlb::{Fill, Translation};
@@ -24,9 +26,27 @@ impl From<MachineError> for Refused {
 }
 
 impl<G: Geometry, C: Clock> Machine<G, C> {
-    /// Takes accesses between two marks. Those that the front filter knows to change nothing cost a comparison.
+    /// Takes accesses between two marks; the timestamp daemon runs after every so many.
     #[inline]
-    pub(super) fn accesses(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
+    pub(super) fn accesses(&mut self, mut accesses: &[Access]) -> Result<(), MachineError> {
+        while let Some(daemon) = &mut self.daemon
+            && daemon.left <= accesses.len() as u64
+        {
+            let (before, after) = accesses.split_at(daemon.left as usize);
+            daemon.left = daemon.interval;
+            self.uninterrupted(before)?;
+            self.frames.scan();
+            accesses = after;
+        }
+        if let Some(daemon) = &mut self.daemon {
+            daemon.left -= accesses.len() as u64;
+        }
+        self.uninterrupted(accesses)
+    }
+
+    /// Those that the front filter knows to change nothing cost a comparison.
+    #[inline]
+    fn uninterrupted(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
         self.cores[self.core].accesses += accesses.len() as u64;
         if C::TIMED {
             return accesses.iter().try_for_each(|&access| self.step(access));
@@ -90,8 +110,23 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         } else {
             translation
         };
+        let translation = self.decompressed(asid, vpn, translation);
+        if matches!(self.uses, Uses::Every | Uses::FirstAfterAllocation) {
+            self.frames.touch(translation.frame_of(vpn));
+        }
         self.cores[self.core].front.learn(vpn, translation);
         Ok(translation)
+    }
+
+    /// What hash-placed machines do beside the TLB: a code becomes a frame number.
+    #[inline]
+    fn decompressed(&self, asid: Asid, vpn: Vpn, translation: Translation) -> Translation {
+        if !G::IS_COMPRESSED {
+            return translation;
+        }
+        let Some(code) = translation.frame().code() else { return translation };
+        let frame = self.frames.decode(PageKey { asid, page: vpn }, code);
+        Translation::new(frame, PageSize::Size4K, translation.is_writable(), translation.is_dirty())
     }
 
     /// Walks until a page is found, faulting as often as necessary, and fills the TLBs.
@@ -103,6 +138,10 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
                 WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
                     let translation = translation_of(leaf, level);
                     self.fill(vpn, translation, &walk);
+                    if self.uses == Uses::Walks {
+                        let asid = self.processes[self.process].asid;
+                        self.frames.walked(self.decompressed(asid, vpn, translation).frame_of(vpn));
+                    }
                     return Ok(translation);
                 }
                 WalkEnd::Leaf { .. } => return Err(Refused::Signal),
@@ -119,7 +158,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         let core = &mut cores[*core];
         let start = core.walk_cache.as_mut().and_then(|cache| cache.lookup(process.asid, vpn));
         let WalkStart { level, node } = start.unwrap_or_else(|| process.table.start());
-        let walk = process.table.walk_from(memory, vpn, level, node);
+        let mut walk = process.table.walk_from(memory, vpn, level, node);
         if let Some(cache) = &mut core.walk_cache {
             cache.fill(process.asid, vpn, &walk);
         }
@@ -128,7 +167,28 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             self.counts.walk_references[reference.level as usize] += 1;
         }
         self.clock.walk(self.core, &walk, start.is_some() || self.cores[self.core].walk_cache.is_some());
+        if G::IS_COMPRESSED
+            && let WalkEnd::Leaf { leaf, .. } = &mut walk.end
+            && leaf.frame.code().is_none()
+        {
+            leaf.frame = self.walk_ordinary(vpn);
+        }
         walk
+    }
+
+    /// The frame of a page whose entry says that its frame was not placed by hashing: another table has it.
+    #[cold]
+    fn walk_ordinary(&mut self, vpn: Vpn) -> Pfn {
+        let table = self.processes[self.process].ordinary.as_ref();
+        let walk = table.expect("a table beside the compressed one").walk(&self.memory, vpn);
+        for reference in &walk.references {
+            self.counts.walk_references[reference.level as usize] += 1;
+        }
+        self.clock.walk(self.core, &walk, false);
+        match walk.end {
+            WalkEnd::Leaf { leaf, .. } => leaf.frame,
+            WalkEnd::Empty { .. } => unreachable!("the entry of {vpn} says that it has an ordinary frame"),
+        }
     }
 
     /// Fills the TLBs after a walk; mosaic arrays also get the run's other pages.
@@ -147,7 +207,9 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         let words = &mut words[..pages as usize];
         let leaves = process.table.leaf_run(&self.memory, last, base, words.len());
         for (word, leaf) in words.iter_mut().zip(leaves) {
-            *word = leaf.map_or(0, |leaf| translation_of(leaf, 0).to_word());
+            // The frame of an ordinary page is not in a table of contents: the page misses when its turn comes.
+            let known = leaf.filter(|leaf| !G::IS_COMPRESSED || leaf.frame.code().is_some());
+            *word = known.map_or(0, |leaf| translation_of(leaf, 0).to_word());
         }
         core.tlbs.fill(process.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
     }
@@ -195,6 +257,6 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
 
 #[inline]
 pub(super) fn translation_of(leaf: Leaf, level: u32) -> Translation {
-    let size = pagewalk_vm::addr::PageSize::from_level(level).expect("leaves stand at levels 0 to 2");
+    let size = PageSize::from_level(level).expect("leaves stand at levels 0 to 2");
     Translation::new(leaf.frame, size, leaf.writable, leaf.dirty)
 }

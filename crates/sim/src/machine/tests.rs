@@ -2,14 +2,17 @@
 
 use pagewalk_trace::{Access, Backing, Batch, Event, Mapping, ProcessId, Protection, SourceInfo, ThreadId};
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
-use pagewalk_vm::table::X86_64;
+use pagewalk_vm::table::{X86_64, X86_64La57, X86_64Toc};
 
 use super::build::machine;
 use super::core::FrontFilter;
 use super::*;
 use crate::metrics::Number;
 use crate::spec;
+use crate::spec::settings::TableSpec;
 use crate::time::{IntervalClock, NoClock};
+
+mod paging;
 
 const BASE: u64 = 0x5555_0000_0000;
 
@@ -22,6 +25,10 @@ fn spec(name: &str) -> MachineSpec {
 }
 
 fn counting(spec: &MachineSpec) -> Machine<X86_64, NoClock> {
+    counting_of(spec)
+}
+
+fn counting_of<G: Geometry>(spec: &MachineSpec) -> Machine<G, NoClock> {
     machine(spec, 1, &announced()).expect("memory for a page table")
 }
 
@@ -109,9 +116,6 @@ fn the_front_filter_is_exact() {
     let stream = eventful(42, 12);
     for name in spec::builtin_names() {
         let spec = spec(name);
-        if matches!(spec.table, crate::spec::settings::TableSpec::Radix { levels: 5 }) {
-            continue;
-        }
         check_filter(&spec, &stream, name);
     }
     let mut base = spec("x86-64-thp");
@@ -162,8 +166,16 @@ fn the_front_filter_is_exact_when_huge_pages_are_chopped() {
 }
 
 fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
-    let mut filtered = counting(spec);
-    let mut plain = counting(spec);
+    match spec.table {
+        TableSpec::Radix { levels: 5 } => check_filter_of::<X86_64La57>(spec, stream, name),
+        TableSpec::Radix { .. } => check_filter_of::<X86_64>(spec, stream, name),
+        TableSpec::Toc => check_filter_of::<X86_64Toc>(spec, stream, name),
+    }
+}
+
+fn check_filter_of<G: Geometry + Send>(spec: &MachineSpec, stream: &[Batch], name: &str) {
+    let mut filtered = counting_of::<G>(spec);
+    let mut plain = counting_of::<G>(spec);
     for core in &mut plain.cores {
         core.front = FrontFilter::never();
     }
@@ -181,17 +193,23 @@ fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
 #[test]
 fn a_timed_run_counts_what_a_counts_run_counts() {
     let stream = eventful(7, 8);
-    for name in ["x86-64", "x86-64-thp", "mosaic-8", "gem5-plain"] {
-        let spec = spec(name);
-        let mut counted = counting(&spec);
-        let mut timed: Machine<X86_64, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
-        for batch in &stream {
-            counted.batch(batch).unwrap();
-            timed.batch(batch).unwrap();
-        }
-        let (counted, timed) = (counted.rows(), timed.rows());
-        assert_eq!(counted, timed[..counted.len()], "{name}");
+    for name in ["x86-64", "x86-64-thp", "gem5-mosaic-8", "gem5-plain"] {
+        check_times::<X86_64>(&spec(name), &stream);
     }
+    check_times::<X86_64Toc>(&spec("mosaic-8"), &stream);
+    check_times::<X86_64Toc>(&paging::small("mosaic-swap"), &stream);
+    check_times::<X86_64>(&paging::small("linux-swap"), &stream);
+}
+
+fn check_times<G: Geometry + Send>(spec: &MachineSpec, stream: &[Batch]) {
+    let mut counted = counting_of::<G>(spec);
+    let mut timed: Machine<G, IntervalClock> = machine(spec, 1, &announced()).unwrap();
+    for batch in stream {
+        counted.batch(batch).unwrap();
+        timed.batch(batch).unwrap();
+    }
+    let (counted, timed) = (counted.rows(), timed.rows());
+    assert_eq!(counted, timed[..counted.len()], "{}", spec.name);
 }
 
 #[test]
@@ -297,7 +315,7 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     map(&mut batch, BASE, 16 << 20);
     (0..4096).for_each(|page| batch.push(Access::store(VirtAddr(BASE + page * 4096), 8)));
     let error = machine.batch(&batch).unwrap_err().to_string();
-    assert!(error.contains("1048576 bytes is too small") && error.contains("[frames.buddy]"), "{error}");
+    assert!(error.contains("1048576 bytes is too small") && error.contains("[frames]"), "{error}");
     // No frame was handed out twice: all that are in use are resident pages or table nodes.
     let used = machine.frames.total_frames() - machine.frames.free_frames();
     assert_eq!(used, machine.resident_bytes() / 4096 + machine.table_nodes());

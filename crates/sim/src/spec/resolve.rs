@@ -9,13 +9,14 @@ use super::error::{Diagnostic, Diagnostics, Origin, SourceFile};
 use super::geometry::{Misfit, check_cache, check_ways};
 use super::options::{Leaf, Node, Table, Value};
 use super::quantity::cycle_ps;
-use super::schema::{LEVELS, TRANSPARENT};
+use super::schema::{HASHES, LEVELS, RANGES, TIMES, TRANSPARENT, VERSIONS};
 use super::settings::{
-    CacheSpec, CoreSpec, FrameSpec, HugePagePolicy, KernelSpec, MachineSpec, MemorySpec, TableSpec, TlbKind,
-    TlbLevelSpec, WalkCacheSpec, WalkerSpec,
+    CacheSpec, CoreSpec, FrameSpec, HashKind, HugePagePolicy, KernelSpec, MachineSpec, MemorySpec,
+    ReclaimSpec, SwapSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec, WalkerSpec,
 };
 use super::{tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+use pagewalk_vm::frame::{BackRanges, IcebergShape};
 
 /// Builds the machine; `file` is the one that the user named.
 pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnostics) -> Option<MachineSpec> {
@@ -29,6 +30,9 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
     let table = resolver.table_kind(tree);
     let walk_cache = resolver.walk_cache(tree, table.as_ref());
     let frames = resolver.frames(tree);
+    let reclaim = resolver.reclaim(tree);
+    let swap = resolver.swap(tree);
+    resolver.belong_together(tree, table.as_ref(), frames.as_ref(), reclaim.flatten(), huge_pages);
     let kernel = resolver.kernel(tree);
     let caches = resolver.caches(tree);
     let walker = resolver.walker(tree, caches.as_deref());
@@ -41,6 +45,8 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
         walk_cache: walk_cache?,
         table: table?,
         frames: frames?,
+        reclaim: reclaim?,
+        swap: swap?,
         huge_pages: huge_pages?,
         kernel: kernel?,
         caches: caches?,
@@ -172,6 +178,7 @@ impl Resolver<'_> {
         let (variant, table) = tree.table("table")?.tables().next()?;
         match variant {
             "radix" => Some(TableSpec::Radix { levels: integer(table, "levels")? }),
+            "toc" => Some(TableSpec::Toc),
             _ => None,
         }
     }
@@ -179,21 +186,148 @@ impl Resolver<'_> {
     fn frames(&mut self, tree: &Table) -> Option<FrameSpec> {
         let (variant, table) = tree.table("frames")?.tables().next()?;
         match variant {
-            "buddy" => Some(FrameSpec::Buddy { memory_bytes: self.memory_bytes(table)? }),
+            "buddy" => {
+                Some(FrameSpec::Buddy { memory_bytes: self.memory_bytes(table, "memory", PAGE_BYTES)? })
+            }
+            "iceberg" => self.iceberg(table),
             _ => None,
         }
     }
 
-    fn memory_bytes(&mut self, table: &Table) -> Option<u64> {
-        let leaf = table.leaf("memory")?;
-        let Value::Bytes(bytes, _) = leaf.value else { return None };
-        if !bytes.is_multiple_of(PAGE_BYTES) {
-            let message = format!("memory of {bytes} bytes is not a whole number of 4KiB frames");
-            let down = super::quantity::format_bytes(bytes / PAGE_BYTES * PAGE_BYTES);
-            let wrong = Diagnostic::new(&leaf.origin, message);
-            return self.errors.report(wrong.help(format!("write for example \"{down}\"")));
+    /// Memory in whole frames or buckets.
+    fn memory_bytes(&mut self, table: &Table, name: &str, unit_bytes: u64) -> Option<u64> {
+        let leaf = table.leaf(name)?;
+        let bytes = bytes(leaf)?;
+        if !bytes.is_multiple_of(unit_bytes) {
+            let unit = match unit_bytes {
+                PAGE_BYTES => "4KiB frames".to_owned(),
+                other => format!("buckets of {}", super::quantity::format_bytes(other)),
+            };
+            let message = format!("{name} of {bytes} bytes is not a whole number of {unit}");
+            let near = (bytes / unit_bytes).max(1) * unit_bytes;
+            let help = format!("write for example \"{}\"", super::quantity::format_bytes(near));
+            return self.errors.report(Diagnostic::new(&leaf.origin, message).help(help));
         }
         Some(bytes)
+    }
+
+    fn iceberg(&mut self, table: &Table) -> Option<FrameSpec> {
+        let [front, back, choices] = ["front", "back", "choices"].map(|name| integer(table, name));
+        let (front, back, choices) = (front?, back?, choices?);
+        let memory = self.memory_bytes(table, "memory", u64::from(front + back) * PAGE_BYTES)?;
+        let ordinary_bytes = self.memory_bytes(table, "ordinary", PAGE_BYTES)?;
+        let ranges = [BackRanges::Disjoint, BackRanges::Common][word_index(table.leaf("ranges")?, RANGES)?];
+        let hashes = [HashKind::Xxh64, HashKind::Tabulation, HashKind::LowBits];
+        let hash = hashes[word_index(table.leaf("hash")?, HASHES)?];
+        let buckets = u32::try_from(memory / PAGE_BYTES / u64::from(front + back)).unwrap_or(u32::MAX);
+        let shape = IcebergShape { front, back, choices, ranges, buckets };
+        let leaf = |name| table.leaf(name).map(|leaf| (name, leaf));
+        if let Err(wrong) = shape.check() {
+            let values = [leaf("memory")?, leaf("front")?, leaf("back")?, leaf("choices")?];
+            self.blame(wrong.to_string(), "the published geometry is 56, 8 and 6".to_owned(), &values);
+            return None;
+        }
+        if hash == HashKind::LowBits && choices > 0 {
+            let message = "the low bits of the page number are one function, but each choice needs its own";
+            let help = "write `back = 0` and `choices = 0`, or another hash".to_owned();
+            self.blame(message.to_owned(), help, &[leaf("choices")?, leaf("hash")?]);
+            return None;
+        }
+        Some(FrameSpec::Iceberg { shape, hash, ordinary_bytes })
+    }
+
+    /// The outer option: whether it could be read. The inner one: whether pages are reclaimed at all.
+    fn reclaim(&self, tree: &Table) -> Option<Option<ReclaimSpec>> {
+        let section = match tree.get("reclaim") {
+            None => return Some(None),
+            Some(Node::Table(table)) => table,
+            Some(_) => return None,
+        };
+        let (variant, table) = section.tables().next()?;
+        let limit_bytes = table.leaf("limit").and_then(bytes);
+        Some(Some(match variant {
+            "lru" => ReclaimSpec::Lru { limit_bytes },
+            "clock" => ReclaimSpec::Clock { limit_bytes },
+            "horizon-lru" => {
+                let daemon = word_index(table.leaf("times")?, TIMES)? == 1;
+                let Value::Integer(interval) = table.leaf("interval")?.value else { return None };
+                ReclaimSpec::HorizonLru { scan_interval: daemon.then_some(interval) }
+            }
+            "iceberg-lru" => ReclaimSpec::IcebergLru {
+                live_percent: integer(table, "live")?,
+                is_strict: word_index(table.leaf("version")?, VERSIONS)? == 1,
+            },
+            _ => return None,
+        }))
+    }
+
+    fn swap(&self, tree: &Table) -> Option<SwapSpec> {
+        let table = tree.table("swap")?;
+        let a_second = bytes(table.leaf("bandwidth")?)?;
+        Some(SwapSpec {
+            bytes: bytes(table.leaf("size")?)?,
+            latency_ps: self.time(table, "latency")?,
+            page_ps: PAGE_BYTES * 1_000_000_000_000 / a_second,
+            queue: integer(table, "queue")?,
+        })
+    }
+
+    /// Tables, frames, reclaim and huge pages that can work together.
+    fn belong_together(
+        &mut self,
+        tree: &Table,
+        table: Option<&TableSpec>,
+        frames: Option<&FrameSpec>,
+        reclaim: Option<ReclaimSpec>,
+        huge_pages: Option<HugePagePolicy>,
+    ) {
+        let mut blame = |section: &str, message: &str, help: &str| {
+            let variant = tree.table(section).and_then(|section| section.tables().next());
+            if let Some((_, table)) = variant {
+                self.errors.push(Diagnostic::new(&table.origin, message.to_owned()).help(help.to_owned()));
+            }
+        };
+        let placed = match frames {
+            Some(FrameSpec::Iceberg { shape, .. }) => Some(shape),
+            Some(FrameSpec::Buddy { .. }) => None,
+            None => return,
+        };
+        if table == Some(&TableSpec::Toc) {
+            match placed {
+                None => blame(
+                    "table",
+                    "tables of contents name hash-placed frames, and this machine has none",
+                    "write [frames.iceberg], or [table.radix]",
+                ),
+                Some(shape) if shape.codec().bits() > 8 => blame(
+                    "frames",
+                    "a table of contents has 8 bits for a frame's code; these frames need more",
+                    "take fewer or smaller buckets: 56, 8 and 6 need 7 bits",
+                ),
+                Some(_) => {}
+            }
+            if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
+                let help = "write transparent = \"never\" in [huge-pages], or [table.radix]";
+                blame("table", "tables of contents hold 4 KiB pages only, not transparent huge pages", help);
+            }
+        }
+        match (reclaim, placed) {
+            (Some(ReclaimSpec::Lru { .. } | ReclaimSpec::Clock { .. }), Some(_)) => blame(
+                "reclaim",
+                "this policy chooses among all frames, but a page may have only few of [frames.iceberg]",
+                "write [reclaim.horizon-lru] or [reclaim.iceberg-lru], or [frames.buddy]",
+            ),
+            (Some(ReclaimSpec::HorizonLru { .. } | ReclaimSpec::IcebergLru { .. }), None) => blame(
+                "reclaim",
+                "this policy chooses among the few frames that a page may have, and here it may have any",
+                "write [reclaim.lru] or [reclaim.clock], or [frames.iceberg]",
+            ),
+            _ => {}
+        }
+        if reclaim.is_some() && huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
+            let help = "write transparent = \"never\" in [huge-pages]";
+            blame("reclaim", "only 4 KiB pages can leave, but this machine has transparent huge pages", help);
+        }
     }
 
     /// The outer option: whether it could be read. The inner one: whether there are walk caches.
@@ -204,18 +338,22 @@ impl Resolver<'_> {
             Some(_) => return None,
         };
         let entries_leaf = table.leaf("entries")?;
-        let TableSpec::Radix { levels } = kind?;
-        let wanted = *levels as usize - 1;
+        let wanted = match kind? {
+            TableSpec::Radix { levels } => *levels as usize - 1,
+            TableSpec::Toc => 3,
+        };
         let entries: Vec<u32> = match &entries_leaf.value {
             Value::Integer(same) => vec![*same as u32; wanted],
             Value::Integers(list) => list.iter().map(|entries| *entries as u32).collect(),
             _ => return None,
         };
         if entries.len() != wanted {
-            let message = format!("walk cache: {} levels for a table of {levels}", entries.len());
+            let message = format!("walk cache: {} levels for a table of {}", entries.len(), wanted + 1);
             let help = format!("list {wanted} numbers, root first: every level of the table but the last");
-            let levels_leaf = tree.table("table")?.table("radix")?.leaf("levels")?;
-            self.blame(message, help, &[("levels", levels_leaf), ("entries", entries_leaf)]);
+            let levels_leaf = tree.table("table")?.table("radix").and_then(|radix| radix.leaf("levels"));
+            let values = levels_leaf.map(|leaf| ("levels", leaf)).into_iter();
+            let values: Vec<_> = values.chain([("entries", entries_leaf)]).collect();
+            self.blame(message, help, &values);
             return None;
         }
         if entries.iter().all(|entries| *entries == 0) {
@@ -308,6 +446,13 @@ impl Resolver<'_> {
             self.blame(message, help, &[("latency", table.leaf("latency")?)]);
         }
         Some(MemorySpec { latency_ps })
+    }
+}
+
+fn bytes(leaf: &Leaf) -> Option<u64> {
+    match leaf.value {
+        Value::Bytes(bytes, _) => Some(bytes),
+        _ => None,
     }
 }
 

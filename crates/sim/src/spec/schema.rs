@@ -152,6 +152,13 @@ pub(super) static FILE: &[Key] = &[
         presence: Always,
         meaning: "the frame allocator",
     },
+    Key {
+        name: "reclaim",
+        shape: Shape::Variants { common: &[], variants: RECLAIM, default: None },
+        presence: Optional,
+        meaning: "who leaves a full memory, among private anonymous 4 KiB pages; without it, the run ends there",
+    },
+    Key::table("swap", SWAP, Always, "the device that pages leave to"),
     Key::table("huge-pages", HUGE_PAGES, Always, "huge pages"),
     Key::table("kernel", KERNEL, Always, "costs of the kernel, charged to the faulting core (timed runs)"),
     Key {
@@ -286,17 +293,149 @@ static WALK_CACHE: &[Key] = &[
     ),
 ];
 
-static TABLES: &[Key] = &[Key::table("radix", RADIX, Variant, "the x86-64 radix tree")];
+static TABLES: &[Key] = &[
+    Key::table("radix", RADIX, Variant, "the x86-64 radix tree"),
+    Key::table(
+        "toc",
+        &[],
+        Variant,
+        "a four-level radix tree whose leaves are tables of contents: two bytes a page, for hash-placed frames",
+    ),
+];
 static RADIX: &[Key] =
     &[Key::value("levels", Kind::Integer { min: 4, max: 5 }, Default("4"), "levels of the tree")];
 
-static FRAMES: &[Key] = &[Key::table("buddy", BUDDY, Variant, "the binary buddy allocator")];
+static FRAMES: &[Key] = &[
+    Key::table("buddy", BUDDY, Variant, "the binary buddy allocator"),
+    Key::table(
+        "iceberg",
+        ICEBERG,
+        Variant,
+        "frames placed by Iceberg hashing for private anonymous 4 KiB pages, and a buddy allocator for all else",
+    ),
+];
 static BUDDY: &[Key] = &[Key::value(
     "memory",
     Kind::Bytes { min: 1 << 20, max: 1 << 50 },
     Default("\"64GiB\""),
     "physical memory, a multiple of 4KiB",
 )];
+
+/// Where a page's back buckets lie, as words.
+pub(super) const RANGES: &[&str] = &["disjoint", "common"];
+/// The hash families as words.
+pub(super) const HASHES: &[&str] = &["xxh64", "tabulation", "low-bits"];
+static ICEBERG: &[Key] = &[
+    Key::value(
+        "memory",
+        Kind::Bytes { min: 1 << 20, max: 1 << 43 },
+        Default("\"4GiB\""),
+        "hash-placed memory, a multiple of a bucket: (front + back) * 4KiB",
+    ),
+    Key::value(
+        "ordinary",
+        Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+        Default("\"60GiB\""),
+        "the buddy allocator's memory, a multiple of 4KiB",
+    ),
+    Key::value("front", Kind::Integer { min: 1, max: 255 }, Default("56"), "frames of a bucket's front"),
+    Key::value(
+        "back",
+        Kind::Integer { min: 0, max: 255 },
+        Default("8"),
+        "frames of a bucket's back; 0 with `choices = 0` for a memory of sets",
+    ),
+    Key::value(
+        "choices",
+        Kind::Integer { min: 0, max: 16 },
+        Default("6"),
+        "back buckets that a page may choose from",
+    ),
+    Key::value(
+        "ranges",
+        Kind::Word(RANGES),
+        Default("\"disjoint\""),
+        "whether each choice has a part of memory of its own, or all choices lie anywhere",
+    ),
+    Key::value(
+        "hash",
+        Kind::Word(HASHES),
+        Default("\"xxh64\""),
+        "the family of hash functions; `low-bits` with `choices = 0` takes the set from the page number",
+    ),
+];
+
+const LIMIT: Key = Key::value(
+    "limit",
+    Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+    Optional,
+    "most memory for such pages, as a control group's limit; without it, all of it",
+);
+static RECLAIM: &[Key] = &[
+    Key::table("lru", &[LIMIT], Variant, "the least recently used of all, exactly; for `frames.buddy`"),
+    Key::table("clock", &[LIMIT], Variant, "an active and an inactive list, as in Linux; for `frames.buddy`"),
+    Key::table(
+        "horizon-lru",
+        HORIZON_LRU,
+        Variant,
+        "the least recently used, as far as a page's few frames allow; for `frames.iceberg`",
+    ),
+    Key::table("iceberg-lru", ICEBERG_LRU, Variant, "keeps a share of memory ready; for `frames.iceberg`"),
+];
+/// Where times of use come from, as words.
+pub(super) const TIMES: &[&str] = &["exact", "daemon"];
+static HORIZON_LRU: &[Key] = &[
+    Key::value(
+        "times",
+        Kind::Word(TIMES),
+        Default("\"exact\""),
+        "whether times of use are exact or guessed by a daemon that scans accessed bits",
+    ),
+    Key::value(
+        "interval",
+        Kind::Integer { min: 1_000, max: 1 << 50 },
+        Default("100000000"),
+        "accesses between two scans of the daemon; they stand for a second",
+    ),
+];
+/// When ripe pages leave, as words.
+pub(super) const VERSIONS: &[&str] = &["lazy", "strict"];
+static ICEBERG_LRU: &[Key] = &[
+    Key::value(
+        "live",
+        Kind::Integer { min: 1, max: 100 },
+        Default("87"),
+        "percent of memory for pages that must stay; the others are ripe",
+    ),
+    Key::value(
+        "version",
+        Kind::Word(VERSIONS),
+        Default("\"lazy\""),
+        "whether ripe pages leave when their frame is wanted, or at once",
+    ),
+];
+
+static SWAP: &[Key] = &[
+    Key::value("size", Kind::Bytes { min: 4_096, max: 1 << 50 }, Default("\"64GiB\""), "capacity"),
+    Key::value(
+        "latency",
+        Kind::Time { max_ps: 1_000 * MILLISECOND_PS },
+        Default("\"80 us\""),
+        "from a request to its first byte (timed runs)",
+    ),
+    Key::value(
+        "bandwidth",
+        Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+        Default("\"3GiB\""),
+        "bytes a second, reads and writes together (timed runs)",
+    ),
+    Key::value(
+        "queue",
+        Kind::Integer { min: 1, max: 65_536 },
+        Default("32"),
+        "requests under way at once (timed runs)",
+    ),
+];
 
 static HUGE_PAGES: &[Key] = &[Key::value(
     "transparent",

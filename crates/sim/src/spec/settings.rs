@@ -3,7 +3,8 @@
 //! Times that a file gives in cycles are converted with the core's frequency; everything here is in integer
 //! picoseconds and bytes.
 
-use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+use pagewalk_vm::frame::IcebergShape;
 
 /// A memory system, ready to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,10 @@ pub struct MachineSpec {
     pub table: TableSpec,
     /// The frame allocator and the memory it hands out.
     pub frames: FrameSpec,
+    /// Which pages leave when memory is full; absent means that the run ends there.
+    pub reclaim: Option<ReclaimSpec>,
+    /// Where they go.
+    pub swap: SwapSpec,
     /// Transparent huge pages.
     pub huge_pages: HugePagePolicy,
     /// Costs of the kernel's fault path (timed runs).
@@ -124,6 +129,8 @@ pub enum TableSpec {
         /// 4 or 5.
         levels: u32,
     },
+    /// A four-level radix tree whose leaf tables are tables of contents: codes for hash-placed frames (Mosaic).
+    Toc,
 }
 
 /// Frame allocators.
@@ -134,6 +141,66 @@ pub enum FrameSpec {
         /// Physical memory in bytes, a multiple of 4 KiB.
         memory_bytes: u64,
     },
+    /// Hash-placed frames for private anonymous 4 KiB pages, and a buddy allocator for everything else.
+    Iceberg {
+        /// Buckets of the hash-placed memory.
+        shape: IcebergShape,
+        /// The family of hash functions.
+        hash: HashKind,
+        /// The buddy allocator's memory in bytes, a multiple of 4 KiB.
+        ordinary_bytes: u64,
+    },
+}
+
+/// Families of hash functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashKind {
+    /// xxh64 with a seed for each member, as the Linux prototype of Mosaic Pages.
+    Xxh64,
+    /// Tabulation with probing, as its hardware.
+    Tabulation,
+    /// The low bits of the page number.
+    LowBits,
+}
+
+/// Which pages leave a full memory. Only private anonymous 4 KiB pages ever do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReclaimSpec {
+    /// The least recently used of all.
+    Lru {
+        /// Most such pages at once, in bytes; absent means as many as there are frames.
+        limit_bytes: Option<u64>,
+    },
+    /// Linux's active and inactive lists.
+    Clock {
+        /// As for LRU.
+        limit_bytes: Option<u64>,
+    },
+    /// Horizon LRU among the frames that a page may have.
+    HorizonLru {
+        /// Accesses between two scans of the timestamp daemon; absent means exact times.
+        scan_interval: Option<u64>,
+    },
+    /// Iceberg LRU among the frames that a page may have.
+    IcebergLru {
+        /// The share of memory that holds pages which must stay, in percent.
+        live_percent: u32,
+        /// Whether the others leave at once.
+        is_strict: bool,
+    },
+}
+
+/// The swap device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwapSpec {
+    /// Its capacity.
+    pub bytes: u64,
+    /// From a request to its first byte.
+    pub latency_ps: u64,
+    /// Time to transfer 4 KiB.
+    pub page_ps: u64,
+    /// Requests under way at once.
+    pub queue: u32,
 }
 
 /// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
@@ -188,10 +255,11 @@ pub struct MemorySpec {
 }
 
 impl FrameSpec {
-    /// Physical memory in bytes.
+    /// Physical memory in bytes, of all kinds.
     pub fn memory_bytes(&self) -> u64 {
         match self {
             Self::Buddy { memory_bytes } => *memory_bytes,
+            Self::Iceberg { shape, ordinary_bytes, .. } => ordinary_bytes + shape.frames() * PAGE_BYTES,
         }
     }
 }

@@ -17,7 +17,8 @@
 //!
 //! A miss of the first cache level also waits for one of the outstanding-miss registers, and a walk for one of
 //! the walkers. Latencies of the first cache level are hidden by the pipeline. A page fault is precise: it waits
-//! for everything in flight and nothing overlaps with the kernel's work.
+//! for everything in flight and nothing overlaps with the kernel's work. A fault for a page on the swap device also
+//! waits for the device.
 //!
 //! Waiting is charged to the access that was waited for, split between its translation and its data in
 //! proportion to their latencies, so that compute + walk + memory + fault is exactly the elapsed time.
@@ -26,12 +27,13 @@
 //! faster than it is), branch prediction, instruction fetch, prefetchers, bandwidth and bank conflicts,
 //! contention between cores in the shared cache other than for space.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::Walk;
 
+use super::device::BlockDevice;
+use super::pool::Pool;
 use super::{Clock, MemoryHierarchy, MemoryReference};
 use crate::machine::CountRow;
 use crate::metrics::Fidelity;
@@ -48,12 +50,14 @@ const FRACTION_BITS: u32 = 16;
 pub struct IntervalClock {
     cores: Vec<CoreClock>,
     memory: MemoryHierarchy,
+    swap: BlockDevice,
     cycle_ps: u64,
     width: u64,
     window: u64,
     nearest_ps: u64,
     tlb_latency_ps: Vec<u64>,
     walk_cache_ps: u64,
+    reclaims: bool,
 }
 
 /// An access in flight.
@@ -86,6 +90,8 @@ struct CoreClock {
     walk_ps: u64,
     memory_ps: u64,
     fault_ps: u64,
+    /// Of `fault_ps`, the wait for the swap device.
+    swap_ps: u64,
 }
 
 impl CoreClock {
@@ -131,27 +137,6 @@ fn share(wait_ps: u64, part_ps: u64, whole_ps: u64) -> u64 {
     }
 }
 
-/// Equal resources, of which a request takes the one that has been free for longest, or will be free first.
-#[derive(Clone, Debug)]
-struct Pool {
-    free_at: BinaryHeap<Reverse<u64>>,
-}
-
-impl Pool {
-    fn new(count: u32) -> Self {
-        Self { free_at: (0..count).map(|_| Reverse(0)).collect() }
-    }
-
-    /// Takes one at `from_ps` at the earliest; returns when. `until_ps` tells, given that, when it is free again.
-    #[inline(always)]
-    fn take(&mut self, from_ps: u64, until_ps: impl FnOnce(u64) -> u64) -> u64 {
-        let mut first = self.free_at.peek_mut().expect("a pool is never empty");
-        let start_ps = first.0.max(from_ps);
-        first.0 = until_ps(start_ps);
-        start_ps
-    }
-}
-
 impl IntervalClock {
     fn compute_step(&self, instructions_step: u64) -> u64 {
         instructions_step * self.cycle_ps / self.width
@@ -177,15 +162,18 @@ impl Clock for IntervalClock {
             walk_ps: 0,
             memory_ps: 0,
             fault_ps: 0,
+            swap_ps: 0,
         };
         let mut clock = Self {
             cores: vec![core; spec.core.count as usize],
             nearest_ps: memory.nearest_latency_ps(),
             memory,
+            swap: BlockDevice::new(&spec.swap),
             cycle_ps: spec.core.cycle_ps,
             width: u64::from(spec.core.width),
             window: u64::from(spec.core.window) << FRACTION_BITS,
             tlb_latency_ps: spec.tlb.iter().map(|level| level.latency_ps).collect(),
+            reclaims: spec.reclaim.is_some(),
             walk_cache_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps),
         };
         for core in 0..clock.cores.len() {
@@ -254,6 +242,20 @@ impl Clock for IntervalClock {
         clock.translated_ps = clock.now_ps;
     }
 
+    fn swap_in(&mut self, core: usize) {
+        let clock = &mut self.cores[core];
+        clock.drain();
+        let wait_ps = self.swap.transfer(clock.now_ps) - clock.now_ps;
+        clock.swap_ps += wait_ps;
+        clock.fault_ps += wait_ps;
+        clock.now_ps += wait_ps;
+        clock.translated_ps = clock.now_ps;
+    }
+
+    fn swap_out(&mut self, core: usize) {
+        self.swap.transfer(self.cores[core].now_ps);
+    }
+
     #[inline(always)]
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool) {
         let kind = if write { MemoryReference::Store } else { MemoryReference::Load };
@@ -298,6 +300,9 @@ impl Clock for IntervalClock {
         time("walk", total(|clock| clock.walk_ps));
         time("memory", total(|clock| clock.memory_ps));
         time("fault", total(|clock| clock.fault_ps));
+        if self.reclaims {
+            time("swap-wait", total(|clock| clock.swap_ps));
+        }
         for at in 0..self.memory.levels() {
             let stage = format!("cache.l{}", at + 1);
             let counts = self.memory.counts(at);

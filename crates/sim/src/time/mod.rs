@@ -4,7 +4,9 @@
 //! nothing; a timed run has [`IntervalClock`].
 
 mod cache;
+mod device;
 mod interval;
+mod pool;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +47,12 @@ pub trait Clock: Send {
     /// The kernel ran for so long; everything before it has finished.
     fn kernel(&mut self, core: usize, ps: u64);
 
+    /// The kernel waits for a page from the swap device.
+    fn swap_in(&mut self, core: usize);
+
+    /// A page is on its way to the swap device; nobody waits for it.
+    fn swap_out(&mut self, core: usize);
+
     /// The access itself, at its physical address.
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool);
 
@@ -76,6 +84,8 @@ impl Clock for NoClock {
     fn walk(&mut self, _: usize, _: &Walk, _: bool) {}
     #[inline(always)]
     fn kernel(&mut self, _: usize, _: u64) {}
+    fn swap_in(&mut self, _: usize) {}
+    fn swap_out(&mut self, _: usize) {}
     #[inline(always)]
     fn data(&mut self, _: usize, _: PhysAddr, _: bool) {}
     fn settle(&mut self) {}

@@ -1,8 +1,28 @@
 //! Compressed physical frame numbers: which of the frames that a page may have, in a few bits.
 
+use crate::addr::Pfn;
+
 /// One code, right-aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cpfn(pub u16);
+
+/// In a page-table entry or a TLB a code stands where other machines have a frame number. Bit 40 tells them apart: it is
+/// above all frame numbers of 52-bit physical addresses.
+impl Pfn {
+    const CODE: u64 = 1 << 40;
+
+    /// A code in the place of a frame number.
+    #[inline]
+    pub const fn of_code(code: Cpfn) -> Self {
+        Self(Self::CODE | code.0 as u64)
+    }
+
+    /// The code in the place of this frame number, if that is one.
+    #[inline]
+    pub const fn code(self) -> Option<Cpfn> {
+        if self.0 & Self::CODE == 0 { None } else { Some(Cpfn(self.0 as u16)) }
+    }
+}
 
 /// Where a page stands among the frames it may have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -10,7 +10,7 @@
 
 use super::cpfn::{Cpfn, CpfnCodec, Spot};
 use super::{FrameAllocator, OutOfFrames, PageKey};
-use crate::addr::{PageSize, Pfn};
+use crate::addr::{Asid, PageSize, Pfn, Vpn};
 use crate::hash::{HashFamily, PAGE_NUMBER_BITS};
 
 /// Shape of an [`Iceberg`].
@@ -55,12 +55,22 @@ impl IcebergShape {
         self.front + self.back
     }
 
+    /// The codes of its spots.
+    pub fn codec(&self) -> CpfnCodec {
+        CpfnCodec::new(self.front, self.back, self.choices)
+    }
+
     /// All frames.
     pub fn frames(&self) -> u64 {
         u64::from(self.buckets) * u64::from(self.bucket_frames())
     }
 
-    fn check(&self) -> Result<(), IcebergShapeError> {
+    /// Whether it is possible.
+    ///
+    /// # Errors
+    ///
+    /// It is not.
+    pub fn check(&self) -> Result<(), IcebergShapeError> {
         let possible = (1..=255).contains(&self.front)
             && self.back <= 255
             && (self.back == 0) == (self.choices == 0)
@@ -96,8 +106,8 @@ pub struct Iceberg<H> {
     base: Pfn,
     hash: H,
     codec: CpfnCodec,
-    /// By frame: who has it.
-    owners: Vec<Option<PageKey>>,
+    /// By frame: who has it, packed; 0 for nobody. A large memory that a program uses little of costs the host little.
+    owners: Vec<u64>,
     /// By frame: the frames of a yard, in the order in which they will be taken. Free ones are a queue in a ring.
     queue: Vec<u8>,
     /// By bucket: front and back.
@@ -135,8 +145,8 @@ impl<H: HashFamily> Iceberg<H> {
             shape,
             base,
             hash,
-            codec: CpfnCodec::new(shape.front, shape.back, shape.choices),
-            owners: vec![None; shape.frames() as usize],
+            codec: shape.codec(),
+            owners: vec![0; shape.frames() as usize],
             queue,
             yards: vec![yards; shape.buckets as usize],
             used: 0,
@@ -227,7 +237,7 @@ impl<H: HashFamily> Iceberg<H> {
         yard.free = yard.free.checked_sub(1)?;
         let frame = ring.start + u32::from(self.queue[(ring.start + u32::from(yard.head)) as usize]);
         yard.head = next_in(&ring, yard.head, 1);
-        self.owners[frame as usize] = Some(key);
+        self.owners[frame as usize] = pack(key);
         self.used += 1;
         Some(frame)
     }
@@ -246,7 +256,7 @@ impl<H: HashFamily> Iceberg<H> {
     ///
     /// If nobody has it.
     pub fn release(&mut self, frame: u32) -> PageKey {
-        let owner = self.owners[frame as usize].take();
+        let owner = unpack(std::mem::take(&mut self.owners[frame as usize]));
         let owner = owner.unwrap_or_else(|| panic!("frame {frame} is given back but not in use"));
         let (bucket, side) = self.yard_of(frame);
         let ring = self.ring(bucket, side);
@@ -261,7 +271,7 @@ impl<H: HashFamily> Iceberg<H> {
     /// Who has a frame.
     #[inline]
     pub fn owner(&self, frame: u32) -> Option<PageKey> {
-        self.owners[frame as usize]
+        unpack(self.owners[frame as usize])
     }
 
     /// The frame's number in physical memory.
@@ -320,6 +330,21 @@ impl<H: HashFamily> Iceberg<H> {
 fn next_in(ring: &std::ops::Range<u32>, place: u8, steps: u8) -> u8 {
     let next = u32::from(place) + u32::from(steps);
     (if next >= ring.len() as u32 { next - ring.len() as u32 } else { next }) as u8
+}
+
+const OWNED: u64 = 1 << 63;
+const ASID_SHIFT: u32 = 47;
+
+/// A page as a word that is not 0.
+fn pack(key: PageKey) -> u64 {
+    debug_assert!(key.page.0 < 1 << ASID_SHIFT, "{key:?} is not a page of a 57-bit address space");
+    OWNED | u64::from(key.asid.0) << ASID_SHIFT | key.page.0
+}
+
+#[inline]
+fn unpack(word: u64) -> Option<PageKey> {
+    let page = Vpn(word & ((1 << ASID_SHIFT) - 1));
+    (word != 0).then_some(PageKey { asid: Asid((word >> ASID_SHIFT) as u16), page })
 }
 
 /// Page number and, above its 36 bits, the address space.

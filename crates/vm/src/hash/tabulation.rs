@@ -1,6 +1,7 @@
 //! Tabulation hashing with probing: the hash that fits beside a TLB.
 
 use super::HashFamily;
+use crate::random::SplitMix64;
 
 /// Tables for 8-bit slices of the key.
 const WIDE_TABLES: usize = 5;
@@ -31,8 +32,8 @@ pub struct Tabulation {
 impl Tabulation {
     /// Tables filled by SplitMix64 from a seed, table 0 first.
     pub fn new(seed: u64) -> Self {
-        let mut state = seed;
-        let mut next = || (split_mix(&mut state) >> 32) as u32;
+        let mut random = SplitMix64::new(seed);
+        let mut next = || (random.next() >> 32) as u32;
         let wide = Box::new(std::array::from_fn(|_| std::array::from_fn(|_| next())));
         Self { wide, narrow: std::array::from_fn(|_| next()) }
     }
@@ -52,15 +53,6 @@ impl HashFamily for Tabulation {
         });
         u64::from(wide ^ self.narrow[(key as u32).wrapping_add(member) as usize % 32])
     }
-}
-
-/// Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
 }
 
 #[cfg(test)]

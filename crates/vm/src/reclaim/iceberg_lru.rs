@@ -36,8 +36,7 @@ impl IcebergLru {
     ///
     /// If there are 2^32 frames or more.
     pub fn new(frames: u64, live: u64, ripeness: Ripeness) -> Self {
-        let narrow = |count: u64| u32::try_from(count).expect("fewer than 2^32 frames");
-        let recency = Recency::new(narrow(frames), narrow(live.min(frames)));
+        let recency = Recency::new(u32::try_from(live.min(frames)).expect("fewer than 2^32 frames"));
         Self { recency, used_at: vec![0; frames as usize], now: 1, ripeness, evictions: 0, forced: 0 }
     }
 

@@ -1,15 +1,24 @@
 //! Who has to leave when memory is full.
 //!
-//! [`HorizonLru`] and [`IcebergLru`] choose among the few frames that a page may have in an
-//! [`Iceberg`](crate::frame::Iceberg).
+//! [`PagePool`] is a machine's memory: frames, and the policy that makes room among them. [`HorizonLru`] and
+//! [`IcebergLru`] choose among the few frames that a page may have in an [`Iceberg`](crate::frame::Iceberg);
+//! [`Recency`] and [`TwoListClock`] among all. What leaves is remembered in a [`SwapSpace`].
 
+mod daemon;
 mod horizon;
 mod iceberg_lru;
+mod pool;
 mod recency;
+mod swap;
+mod two_list;
 
+pub use daemon::TimestampDaemon;
 pub use horizon::HorizonLru;
 pub use iceberg_lru::{IcebergLru, Ripeness};
+pub use pool::{MOST_EVICTED, Order, PagePool, PlacedOrder, Taken, Uses};
 pub use recency::Recency;
+pub use swap::{SwapFull, SwapSpace};
+pub use two_list::TwoListClock;
 
 use crate::frame::PageKey;
 

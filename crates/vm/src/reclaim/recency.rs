@@ -6,11 +6,9 @@
 /// Every operation takes constant time.
 #[derive(Clone, Debug)]
 pub struct Recency {
-    /// By frame, and one more for both ends of the list.
+    /// Both ends of the list, then the frames; as many as were ever put in.
     links: Vec<Link>,
-    /// By frame: whether it stands behind the mark.
-    ripe: Vec<bool>,
-    /// The last frame before the mark; the list's end if there is none, whose `older` is the list's first.
+    /// The last node before the mark; [`END`] if there is none, whose `older` is the list's first.
     last_young: u32,
     length: u32,
     young: u32,
@@ -21,13 +19,18 @@ pub struct Recency {
 struct Link {
     newer: u32,
     older: u32,
+    /// Whether it stands behind the mark.
+    is_ripe: bool,
 }
 
+/// The node that stands for both ends of the list; frame `n` is node `n + 1`.
+const END: u32 = 0;
+const UNUSED: Link = Link { newer: END, older: END, is_ripe: false };
+
 impl Recency {
-    /// An empty list for frames below `frames`, with the mark behind the first `limit`.
-    pub fn new(frames: u32, limit: u32) -> Self {
-        let links = (0..=frames).map(|at| Link { newer: at, older: at }).collect();
-        Self { links, ripe: vec![false; frames as usize], last_young: frames, length: 0, young: 0, limit }
+    /// An empty list with the mark behind the first `limit` frames.
+    pub fn new(limit: u32) -> Self {
+        Self { links: vec![UNUSED], last_young: END, length: 0, young: 0, limit }
     }
 
     /// Frames in the list.
@@ -42,20 +45,23 @@ impl Recency {
 
     /// Puts in a frame that is not in the list, as the most recently used.
     pub fn insert(&mut self, frame: u32) {
-        let end = self.end();
-        let second = self.links[end as usize].older;
-        self.links[frame as usize] = Link { newer: end, older: second };
-        self.links[second as usize].newer = frame;
-        self.links[end as usize].older = frame;
+        let node = frame + 1;
+        if self.links.len() <= node as usize {
+            self.links.resize(node as usize + 1, UNUSED);
+        }
+        let second = self.links[END as usize].older;
+        self.links[node as usize] = Link { newer: END, older: second, is_ripe: false };
+        self.links[second as usize].newer = node;
+        self.links[END as usize].older = node;
         self.length += 1;
         self.young += 1;
         if self.young == 1 {
-            self.last_young = frame;
+            self.last_young = node;
         }
         if self.young > self.limit {
-            let ripened = self.last_young;
-            self.ripe[ripened as usize] = true;
-            self.last_young = self.links[ripened as usize].newer;
+            let ripened = &mut self.links[self.last_young as usize];
+            ripened.is_ripe = true;
+            self.last_young = ripened.newer;
             self.young -= 1;
         }
     }
@@ -63,7 +69,7 @@ impl Recency {
     /// A frame of the list is used.
     #[inline]
     pub fn touch(&mut self, frame: u32) {
-        if self.links[self.end() as usize].older != frame {
+        if self.links[END as usize].older != frame + 1 {
             self.remove(frame);
             self.insert(frame);
         }
@@ -71,21 +77,22 @@ impl Recency {
 
     /// Takes a frame out.
     pub fn remove(&mut self, frame: u32) {
-        let Link { newer, older } = self.links[frame as usize];
+        let node = frame + 1;
+        let Link { newer, older, is_ripe } = self.links[node as usize];
         self.links[newer as usize].older = older;
         self.links[older as usize].newer = newer;
         self.length -= 1;
-        if std::mem::take(&mut self.ripe[frame as usize]) {
+        if is_ripe {
             return;
         }
         self.young -= 1;
-        if self.last_young == frame {
+        if self.last_young == node {
             self.last_young = newer;
         }
         // The first behind the mark comes before it.
         let next = self.links[self.last_young as usize].older;
-        if next != self.end() {
-            self.ripe[next as usize] = false;
+        if next != END {
+            self.links[next as usize].is_ripe = false;
             self.last_young = next;
             self.young += 1;
         }
@@ -93,24 +100,20 @@ impl Recency {
 
     /// The least recently used frame.
     pub fn oldest(&self) -> Option<u32> {
-        let oldest = self.links[self.end() as usize].newer;
-        (oldest != self.end()).then_some(oldest)
+        self.links[END as usize].newer.checked_sub(1)
     }
 
-    /// Whether `limit` or more others were used since.
+    /// Whether `limit` or more others were used since; the frame is in the list.
     #[inline]
     pub fn is_ripe(&self, frame: u32) -> bool {
-        self.ripe[frame as usize]
+        self.links.get(frame as usize + 1).is_some_and(|link| link.is_ripe)
     }
 
     /// All frames, most recently used first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
-        let first = self.links[self.end() as usize].older;
-        std::iter::successors(Some(first), |&frame| Some(self.links[frame as usize].older))
+        let first = self.links[END as usize].older;
+        std::iter::successors(Some(first), |&node| Some(self.links[node as usize].older))
             .take(self.length as usize)
-    }
-
-    fn end(&self) -> u32 {
-        self.ripe.len() as u32
+            .map(|node| node - 1)
     }
 }

@@ -196,7 +196,7 @@ proptest! {
 
     #[test]
     fn recency_equals_a_plain_list(seed in any::<u64>(), frames in 1u32..40, limit in 0u32..45) {
-        let mut recency = Recency::new(frames, limit);
+        let mut recency = Recency::new(limit);
         let mut naive: Vec<u32> = Vec::new();
         let mut random = Random(seed | 1);
         for _ in 0..600 {

@@ -53,7 +53,7 @@ impl ChainedRows {
     pub(super) fn lookup(&mut self, set: usize, key: u64) -> Option<usize> {
         let way = self.find(set, key)?;
         if self.reorder_on_hit {
-            self.to_front(set, way);
+            self.make_newest(set, way);
         }
         Some(set * self.ways + way)
     }
@@ -85,7 +85,7 @@ impl ChainedRows {
         let head = set * (self.ways + 1) + self.ways;
         let way = usize::from(self.links[head].previous);
         self.digests[set * self.groups + way / GROUP][way % GROUP] = digest(self.set_bits, key);
-        self.to_front(set, way);
+        self.make_newest(set, way);
         let slot = set * self.ways + way;
         let before = std::mem::replace(&mut self.keys[slot], key);
         Inserted { slot, evicted: (before != FREE).then_some(before) }
@@ -115,7 +115,7 @@ impl ChainedRows {
     }
 
     #[inline]
-    fn to_front(&mut self, set: usize, way: usize) {
+    fn make_newest(&mut self, set: usize, way: usize) {
         let links = self.unlink(set, way);
         link_behind(links, links.len() - 1, way);
     }

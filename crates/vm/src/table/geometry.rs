@@ -41,8 +41,12 @@ pub enum Entry {
 pub trait Geometry {
     /// Levels, root included.
     const LEVELS: u32;
-    /// Index bits per level; a node is `8 << INDEX_BITS` bytes in one frame.
+    /// Index bits of the levels above the leaves: 512 entries of 8 bytes fill a frame.
     const INDEX_BITS: u32 = 9;
+    /// log2 of the size of an entry at level 0, in bytes; so much less than 8 bytes as it has more of them.
+    const LEAF_ENTRY_SHIFT: u32 = 3;
+    /// Whether a leaf names one of the frames that its page may have, and not any frame: see [`X86_64Toc`].
+    const IS_COMPRESSED: bool = false;
     /// The highest level that may hold a leaf.
     const MAX_LEAF_LEVEL: u32;
 
@@ -53,19 +57,39 @@ pub trait Geometry {
     /// What an entry read at `level` says.
     fn decode(raw: u64, level: u32) -> Entry;
 
+    /// log2 of the size of an entry at `level`, in bytes.
+    #[inline]
+    fn entry_shift(level: u32) -> u32 {
+        if level == 0 { Self::LEAF_ENTRY_SHIFT } else { 3 }
+    }
+
+    /// Index bits of `level`.
+    #[inline]
+    fn index_bits(level: u32) -> u32 {
+        Self::INDEX_BITS + 3 - Self::entry_shift(level)
+    }
+
+    /// log2 of the base pages that an entry at `level` reaches.
+    #[inline]
+    fn reach_shift(level: u32) -> u32 {
+        if level == 0 { 0 } else { Self::index_bits(0) + Self::INDEX_BITS * (level - 1) }
+    }
+
     /// Base pages that a leaf at `level` maps.
+    #[inline]
     fn leaf_pages(level: u32) -> u64 {
-        1 << (Self::INDEX_BITS * level)
+        1 << Self::reach_shift(level)
     }
 
     /// The index into the node at `level`.
+    #[inline]
     fn index(vpn: Vpn, level: u32) -> u64 {
-        vpn.0 >> (Self::INDEX_BITS * level) & ((1 << Self::INDEX_BITS) - 1)
+        vpn.0 >> Self::reach_shift(level) & ((1 << Self::index_bits(level)) - 1)
     }
 
     /// The first page number that the table cannot map (counting both halves of a signed address space).
     fn end() -> Vpn {
-        Vpn(1 << (Self::INDEX_BITS * Self::LEVELS))
+        Vpn(1 << (Self::reach_shift(Self::LEVELS - 1) + Self::INDEX_BITS))
     }
 }
 
@@ -131,6 +155,97 @@ mod x86 {
             accessed: raw & ACCESSED != 0,
             dirty: raw & DIRTY != 0,
         })
+    }
+}
+
+/// x86-64 with four levels whose leaf tables are tables of contents (Mosaic Pages, IEEE Micro 2024): two bytes a page
+/// instead of eight, because a page's code says only which of the few frames it may have.
+///
+/// ```text
+///  15        8 7  6  5  4  3  2  1  0
+/// +-----------+--+--+--+--+--+--+--+--+
+/// |   code    | 0| 0| D| A| X| W| R| P|
+/// +-----------+--+--+--+--+--+--+--+--+
+/// ```
+///
+/// A frame holds 2048 of them. The table of contents of a mosaic page of any arity is an aligned run of them, so that
+/// one table serves every arity; up to 32 pages lie in one cache line. All bits of `code` set says that the page has an
+/// ordinary frame, which a conventional table beside this one names: shared and file pages are not placed by hashing.
+/// There are 4 KiB pages only. The paper gives the 7 bits of a code; the rest of the layout is ours.
+#[derive(Clone, Copy, Debug)]
+pub enum X86_64Toc {}
+
+mod toc {
+    use super::{Entry, Leaf, x86};
+    use crate::addr::Pfn;
+    use crate::frame::Cpfn;
+
+    const PRESENT: u64 = 1;
+    const READ: u64 = 1 << 1;
+    const WRITE: u64 = 1 << 2;
+    const EXECUTE: u64 = 1 << 3;
+    const ACCESSED: u64 = 1 << 4;
+    const DIRTY: u64 = 1 << 5;
+    const CODE_SHIFT: u32 = 8;
+    const ORDINARY: u64 = 0xff;
+
+    pub(super) fn leaf(leaf: Leaf, level: u32) -> u64 {
+        assert!(level == 0, "tables of contents stand at level 0");
+        let code = leaf.frame.code().map_or(ORDINARY, |code| u64::from(code.0));
+        debug_assert!(
+            leaf.frame.code().is_none() || code < ORDINARY,
+            "{:?} has more than 8 bits",
+            leaf.frame
+        );
+        let flags = [
+            (leaf.readable, READ),
+            (leaf.writable, WRITE),
+            (leaf.executable, EXECUTE),
+            (leaf.accessed, ACCESSED),
+            (leaf.dirty, DIRTY),
+        ];
+        let set = flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag);
+        code << CODE_SHIFT | PRESENT | set
+    }
+
+    pub(super) fn decode(raw: u64, level: u32) -> Entry {
+        if level > 0 {
+            return x86::decode(raw, level);
+        }
+        if raw & PRESENT == 0 {
+            return Entry::Empty;
+        }
+        let code = raw >> CODE_SHIFT & ORDINARY;
+        Entry::Leaf(Leaf {
+            frame: if code == ORDINARY { Pfn(0) } else { Pfn::of_code(Cpfn(code as u16)) },
+            readable: raw & READ != 0,
+            writable: raw & WRITE != 0,
+            executable: raw & EXECUTE != 0,
+            accessed: raw & ACCESSED != 0,
+            dirty: raw & DIRTY != 0,
+        })
+    }
+}
+
+impl Geometry for X86_64Toc {
+    const LEVELS: u32 = 4;
+    const LEAF_ENTRY_SHIFT: u32 = 1;
+    const IS_COMPRESSED: bool = true;
+    const MAX_LEAF_LEVEL: u32 = 0;
+
+    #[inline]
+    fn table(frame: Pfn) -> u64 {
+        x86::table(frame)
+    }
+
+    #[inline]
+    fn leaf(leaf: Leaf, level: u32) -> u64 {
+        toc::leaf(leaf, level)
+    }
+
+    #[inline]
+    fn decode(raw: u64, level: u32) -> Entry {
+        toc::decode(raw, level)
     }
 }
 

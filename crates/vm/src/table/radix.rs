@@ -90,7 +90,23 @@ impl<G: Geometry> Radix<G> {
 
     #[inline]
     fn entry_addr(node: Pfn, vpn: Vpn, level: u32) -> PhysAddr {
-        node.addr().add(8 * G::index(vpn, level))
+        node.addr().add(G::index(vpn, level) << G::entry_shift(level))
+    }
+
+    /// Reads the entry at `addr`, which may be a part of a word.
+    #[inline]
+    fn read(memory: &impl TableMemory, addr: PhysAddr, level: u32) -> u64 {
+        let word = memory.read(PhysAddr(addr.0 & !7));
+        field(word, addr, G::entry_shift(level))
+    }
+
+    fn write(memory: &mut impl TableMemory, addr: PhysAddr, level: u32, raw: u64) {
+        let (whole, shift) = (PhysAddr(addr.0 & !7), 8 * (addr.0 & 7));
+        let others = match G::entry_shift(level) {
+            3 => 0,
+            entry_shift => memory.read(whole) & !(field(u64::MAX, PhysAddr(0), entry_shift) << shift),
+        };
+        memory.write(whole, others | raw << shift);
     }
 
     /// Where a walk starts without walk caches: at the root.
@@ -112,7 +128,7 @@ impl<G: Geometry> Radix<G> {
         let (mut level, mut node) = (level, node);
         loop {
             let addr = Self::entry_addr(node, vpn, level);
-            let entry = G::decode(memory.read(addr), level);
+            let entry = G::decode(Self::read(memory, addr, level), level);
             let next = if let Entry::Table(next) = entry { Some(next) } else { None };
             references.push(WalkReference { addr, level, next });
             match entry {
@@ -164,7 +180,7 @@ impl<G: Geometry> Radix<G> {
         let mut node = self.root;
         for above in (level + 1..G::LEVELS).rev() {
             let addr = Self::entry_addr(node, vpn, above);
-            node = match G::decode(memory.read(addr), above) {
+            node = match G::decode(Self::read(memory, addr, above), above) {
                 Entry::Table(next) => next,
                 Entry::Leaf(_) => return Err(MapError::Occupied { vpn, level: above }),
                 Entry::Empty => {
@@ -177,10 +193,10 @@ impl<G: Geometry> Radix<G> {
             };
         }
         let addr = Self::entry_addr(node, vpn, level);
-        if G::decode(memory.read(addr), level) != Entry::Empty {
+        if G::decode(Self::read(memory, addr, level), level) != Entry::Empty {
             return Err(MapError::Occupied { vpn, level });
         }
-        memory.write(addr, G::leaf(leaf, level));
+        Self::write(memory, addr, level, G::leaf(leaf, level));
         Ok(())
     }
 
@@ -197,7 +213,7 @@ impl<G: Geometry> Radix<G> {
         change(&mut changed);
         if changed != leaf {
             let addr = walk.references[walk.references.len() - 1].addr;
-            memory.write(addr, G::leaf(changed, level));
+            Self::write(memory, addr, level, G::leaf(changed, level));
         }
         Some((leaf, level))
     }
@@ -236,13 +252,13 @@ impl<G: Geometry> Radix<G> {
         while vpn < end {
             let addr = Self::entry_addr(node, vpn, level);
             let next = Vpn(vpn.0 + step);
-            match G::decode(memory.read(addr), level) {
+            match G::decode(Self::read(memory, addr, level), level) {
                 Entry::Empty => {}
                 Entry::Leaf(leaf) => match visit(vpn, leaf, level) {
                     Some(kept) if kept == leaf => {}
-                    Some(kept) => memory.write(addr, G::leaf(kept, level)),
+                    Some(kept) => Self::write(memory, addr, level, G::leaf(kept, level)),
                     None => {
-                        memory.write(addr, 0);
+                        Self::write(memory, addr, level, 0);
                         changed = true;
                     }
                 },
@@ -263,8 +279,10 @@ impl<G: Geometry> Radix<G> {
     }
 
     fn is_empty_node(memory: &impl TableMemory, node: Pfn, level: u32) -> bool {
-        (0..1 << G::INDEX_BITS)
-            .all(|index: u64| G::decode(memory.read(node.addr().add(8 * index)), level) == Entry::Empty)
+        (0..1 << G::index_bits(level)).all(|index: u64| {
+            let addr = node.addr().add(index << G::entry_shift(level));
+            G::decode(Self::read(memory, addr, level), level) == Entry::Empty
+        })
     }
 
     /// Splits the large page that holds `vpn`, if there is one, into pages of the level below. Returns whether
@@ -284,9 +302,10 @@ impl<G: Geometry> Radix<G> {
         let below = level - 1;
         let node = new_node().ok_or(MapError::OutOfFrames { level: below })?;
         memory.zero_frame(node);
-        for index in 0..1 << G::INDEX_BITS {
+        for index in 0..1 << G::index_bits(below) {
             let piece = Leaf { frame: leaf.frame.add(index * G::leaf_pages(below)), ..leaf };
-            memory.write(node.addr().add(8 * index), G::leaf(piece, below));
+            let addr = node.addr().add(index << G::entry_shift(below));
+            Self::write(memory, addr, below, G::leaf(piece, below));
         }
         memory.write(walk.references[walk.references.len() - 1].addr, G::table(node));
         self.nodes += 1;
@@ -309,11 +328,27 @@ impl<G: Geometry> Radix<G> {
         base: Vpn,
         pages: usize,
     ) -> impl Iterator<Item = Option<Leaf>> {
-        debug_assert!(last.level == 0 && G::index(base, 0) + pages as u64 <= 1 << G::INDEX_BITS);
+        debug_assert!(last.level == 0 && G::index(base, 0) + pages as u64 <= 1 << G::index_bits(0));
         let first = Self::entry_addr(Pfn(last.addr.0 >> 12), base, 0);
-        memory.read_run(first, pages).iter().map(|&raw| match G::decode(raw, 0) {
-            Entry::Leaf(leaf) => Some(leaf),
-            _ => None,
+        let step = 1 << G::entry_shift(0);
+        let whole = PhysAddr(first.0 & !7);
+        let words = memory.read_run(whole, ((first.0 - whole.0) as usize + pages * step).div_ceil(8));
+        (0..pages).map(move |page| {
+            let addr = first.add((page * step) as u64);
+            let raw = field(words[(addr.0 - whole.0) as usize / 8], addr, G::entry_shift(0));
+            match G::decode(raw, 0) {
+                Entry::Leaf(leaf) => Some(leaf),
+                _ => None,
+            }
         })
     }
+}
+
+/// The entry of `1 << entry_shift` bytes at `addr`, out of the word around it.
+#[inline]
+fn field(word: u64, addr: PhysAddr, entry_shift: u32) -> u64 {
+    if entry_shift == 3 {
+        return word;
+    }
+    word >> (8 * (addr.0 & 7)) & ((1 << (8 << entry_shift)) - 1)
 }

@@ -151,7 +151,7 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
                 // `cached` non-leaf levels, counted from the root, have a walk cache.
                 let mut entries = vec![0; root_level as usize];
                 entries[..(cached as usize).min(root_level as usize)].fill(4);
-                let mut cache = WalkCache::new(&entries, None, G::INDEX_BITS).unwrap();
+                let mut cache = WalkCache::new::<G>(&entries, None).unwrap();
                 let mut memory = SparseMemory::new();
                 let mut frames = Frames(0);
                 let mut table = Radix::<G>::new(frames.next().unwrap(), &mut memory);

@@ -1,6 +1,6 @@
 //! Page-walk caches: the table nodes of recent walks, so that a walk can start in the middle.
 
-use super::{Walk, WalkReference};
+use super::{Geometry, Walk, WalkReference};
 use crate::addr::{Asid, PageSize, Pfn, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 use crate::tlb::{key, key_asid};
@@ -22,7 +22,8 @@ pub struct WalkStart {
 pub struct WalkCache {
     /// Deepest level first: element 0 is level 1.
     levels: Vec<Option<LevelCache>>,
-    index_bits: u32,
+    /// By level: log2 of the base pages that an entry reaches, from level 1 on.
+    reach_shifts: Vec<u32>,
     hits: Vec<u64>,
     lookups: u64,
 }
@@ -60,7 +61,7 @@ impl WalkCache {
     /// # Errors
     ///
     /// [`ShapeError`] if a shape is impossible.
-    pub fn new(entries: &[u32], ways: Option<u32>, index_bits: u32) -> Result<Self, ShapeError> {
+    pub fn new<G: Geometry>(entries: &[u32], ways: Option<u32>) -> Result<Self, ShapeError> {
         let level = |&entries: &u32| {
             if entries == 0 {
                 return Ok(None);
@@ -69,11 +70,12 @@ impl WalkCache {
             Ok(Some(LevelCache { keys, nodes: vec![Pfn(0); entries as usize], last: (NO_KEY, Pfn(0)) }))
         };
         let levels = entries.iter().rev().map(level).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { hits: vec![0; levels.len()], levels, index_bits, lookups: 0 })
+        let reach_shifts = (1..=levels.len() as u32).map(G::reach_shift).collect();
+        Ok(Self { hits: vec![0; levels.len()], levels, reach_shifts, lookups: 0 })
     }
 
     fn tag(&self, vpn: Vpn, level: u32) -> u64 {
-        vpn.0 >> (self.index_bits * level)
+        vpn.0 >> self.reach_shifts[level as usize - 1]
     }
 
     /// Looks up all levels; every hit counts as a use. Returns the deepest.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 
-use crate::spec::settings::{HugePagePolicy, TableSpec, TlbKind};
+use crate::spec::settings::{FrameSpec, HugePagePolicy, TableSpec, TlbKind};
 use crate::spec::{MachineSpec, builtin, builtin_names, load, load_all, parse, reference, show};
 
 fn machines_dir() -> PathBuf {
@@ -105,7 +105,13 @@ fn the_family_differs_from_its_base_in_the_named_point_only() {
         for level in &mosaic.tlb {
             assert_eq!(level.arrays[0].kind, TlbKind::Mosaic { arity });
         }
+        let FrameSpec::Iceberg { shape, ordinary_bytes, .. } = &mosaic.frames else { panic!("{mosaic:?}") };
+        assert_eq!((shape.front, shape.back, shape.choices), (56, 8, 6));
+        assert_eq!(shape.frames() * PAGE_BYTES + ordinary_bytes, base.frames.memory_bytes());
+        assert_eq!(mosaic.table, TableSpec::Toc);
         let same = as_named(mosaic, &base, |spec| {
+            (spec.table, spec.frames) = (base.table.clone(), base.frames.clone());
+            spec.reclaim = None;
             for (level, base) in spec.tlb.iter_mut().zip(&base.tlb) {
                 level.arrays[0].kind = base.arrays[0].kind.clone();
             }

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::random::SplitMix64;
 
 const ORDERS: usize = MAX_ORDER as usize + 1;
 
@@ -107,25 +108,12 @@ proptest! {
     }
 }
 
-/// Weyl sequence with a finaliser (Steele, Lea, Flood, OOPSLA 2014): enough to drive a test.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % bound
-    }
-}
-
 #[test]
 fn a_million_random_steps_never_give_a_frame_two_owners() {
     const FRAMES: u64 = 50_001;
     let mut allocator = BuddyAllocator::new(FRAMES * PAGE_BYTES).unwrap();
     let fresh = free_blocks(&allocator);
-    let mut random = SplitMix(1);
+    let mut random = SplitMix64::new(1);
     let mut owned = vec![false; FRAMES as usize];
     let mut blocks: Vec<(Pfn, u32)> = Vec::new();
     let (mut in_use, mut refusals) = (0, 0);

@@ -1,0 +1,211 @@
+//! Machines whose memory is too small: what leaves, what comes back, and that nothing is ever in two places.
+
+use std::collections::HashMap;
+
+use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
+use pagewalk_vm::frame::{IcebergShape, PageKey};
+
+use super::*;
+use crate::spec::settings::{FrameSpec, ReclaimSpec};
+
+/// A shipped machine that swaps, with 8 MiB for the program.
+pub(super) fn small(name: &str) -> MachineSpec {
+    let mut spec = spec(name);
+    const BYTES: u64 = 8 << 20;
+    if let FrameSpec::Iceberg { shape, .. } = &mut spec.frames {
+        *shape = IcebergShape::mosaic((BYTES / PAGE_BYTES) as u32 / 64);
+    }
+    if let Some(ReclaimSpec::Lru { limit_bytes } | ReclaimSpec::Clock { limit_bytes }) = &mut spec.reclaim {
+        *limit_bytes = Some(BYTES);
+    }
+    spec
+}
+
+fn with_reclaim(reclaim: ReclaimSpec) -> MachineSpec {
+    MachineSpec { reclaim: Some(reclaim), ..small("mosaic-swap") }
+}
+
+fn every_policy() -> Vec<MachineSpec> {
+    vec![
+        small("linux-swap"),
+        small("lru-swap"),
+        small("mosaic-swap"),
+        with_reclaim(ReclaimSpec::HorizonLru { scan_interval: Some(5_000) }),
+        with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: false }),
+        with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: true }),
+    ]
+}
+
+#[test]
+fn the_front_filter_is_exact_under_every_policy() {
+    let stream = eventful(5, 8);
+    for spec in every_policy() {
+        check_filter(&spec, &stream, &format!("{:?}", spec.reclaim));
+        let mut two_cores = spec.clone();
+        two_cores.core.count = 2;
+        if matches!(spec.reclaim, Some(ReclaimSpec::HorizonLru { .. } | ReclaimSpec::Clock { .. })) {
+            check_filter(&two_cores, &stream, &format!("{:?} on two cores", spec.reclaim));
+        }
+    }
+}
+
+/// Every page in memory has one frame, that is its own by all accounts, and the frames add up.
+fn check_frames<G: Geometry>(machine: &mut Machine<G, NoClock>) {
+    let mut owners = HashMap::new();
+    let mut mapped = 0;
+    for at in 0..machine.processes.len() {
+        let Process { asid, table, ordinary, .. } = &mut machine.processes[at];
+        let mut leaves = Vec::new();
+        table.visit(
+            &mut machine.memory,
+            Vpn(0),
+            Vpn(1 << 36),
+            |vpn, leaf, _| {
+                leaves.push((vpn, leaf.frame));
+                Some(leaf)
+            },
+            |_| unreachable!("nothing is unmapped"),
+        );
+        for (page, frame) in leaves {
+            let key = PageKey { asid: *asid, page };
+            let frame = match frame.code() {
+                Some(code) => machine.frames.decode(key, code),
+                None if G::IS_COMPRESSED => {
+                    let table = ordinary.as_ref().expect("a second table");
+                    table.find(&machine.memory, page).expect("an ordinary page is there").0.frame
+                }
+                None => frame,
+            };
+            mapped += 1;
+            assert_eq!(owners.insert(frame, key), None, "{frame:?} has two pages");
+            if let Some(owner) = machine.frames.owner(frame) {
+                assert_eq!(owner, key, "{frame:?}");
+            }
+        }
+    }
+    assert_eq!(mapped, machine.counts.resident_pages[0]);
+    let used = machine.frames.total_frames() - machine.frames.free_frames();
+    assert_eq!(used, mapped + machine.table_nodes());
+}
+
+fn check_run<G: Geometry + Send>(spec: &MachineSpec, seed: u64) {
+    let mut machine = counting_of::<G>(spec);
+    for batch in eventful(seed, 14) {
+        machine.batch(&batch).unwrap();
+        check_frames(&mut machine);
+    }
+    let result = machine.result("s");
+    assert!(value(&result, "reclaim", "evictions") > 1_000, "{:?}: nothing left", spec.reclaim);
+    assert!(value(&result, "fault", "major") > 500, "{:?}: nothing came back", spec.reclaim);
+    let (out, clean) = (value(&result, "swap", "pages-out"), value(&result, "swap", "clean-evictions"));
+    assert_eq!(out + clean, value(&result, "reclaim", "evictions"));
+    assert_eq!(value(&result, "swap", "pages-in"), value(&result, "fault", "major"));
+    if G::IS_COMPRESSED {
+        assert!(value(&result, "reclaim", "copied-pages") > 0, "moved pages are copied");
+    }
+}
+
+#[test]
+fn every_frame_has_one_page_whatever_leaves() {
+    for (number, spec) in every_policy().iter().enumerate() {
+        match spec.table {
+            TableSpec::Toc => check_run::<X86_64Toc>(spec, 60 + number as u64),
+            TableSpec::Radix { .. } => check_run::<X86_64>(spec, 60 + number as u64),
+        }
+    }
+}
+
+/// Exact LRU against a list of pages: the same faults, the same writes.
+#[test]
+fn exact_lru_equals_a_list_of_pages() {
+    let spec = small("lru-swap");
+    let mut machine = counting(&spec);
+    const FRAMES: usize = 2_048;
+    let mut random = Random(77);
+    // Most recent last: page, and whether it was written to since it came.
+    let mut list: Vec<(u64, bool)> = Vec::new();
+    let mut copies = std::collections::HashSet::new();
+    let (mut major, mut out) = (0, 0);
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 30);
+    for _ in 0..60_000 {
+        let (hot, all) = (random.below(1_500), random.below(2_600));
+        let page = if random.below(3) == 0 { all } else { hot };
+        let write = random.below(4) == 0;
+        batch.push(Access::new(VirtAddr(BASE + page * PAGE_BYTES), 8, write));
+        let dirty = match list.iter().position(|&(other, _)| other == page) {
+            Some(at) => list.remove(at).1,
+            None => {
+                if list.len() == FRAMES {
+                    let (gone, dirty) = list.remove(0);
+                    out += u64::from(dirty);
+                    if dirty {
+                        copies.insert(gone);
+                    }
+                }
+                major += u64::from(copies.contains(&page));
+                false
+            }
+        };
+        list.push((page, dirty || write));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.result("s");
+    assert_eq!((value(&result, "fault", "major"), value(&result, "swap", "pages-out")), (major, out));
+    assert!(major > 1_000);
+}
+
+#[test]
+fn file_and_shared_pages_have_ordinary_frames() {
+    let mut machine = counting_of::<X86_64Toc>(&spec("mosaic-8"));
+    let mut batch = Batch::new();
+    let range = |number: u64| VirtRange::sized(VirtAddr(BASE + number * 32 * PAGE_BYTES), 32 * PAGE_BYTES);
+    let mappings = [
+        Mapping::anonymous(range(0)),
+        Mapping { backing: Backing::File, ..Mapping::anonymous(range(1)) },
+        Mapping { shared: true, ..Mapping::anonymous(range(2)) },
+    ];
+    mappings.into_iter().for_each(|mapping| batch.mark(Event::Map(mapping)));
+    for _ in 0..2 {
+        (0..96).for_each(|page| batch.push(Access::load(VirtAddr(BASE + page * PAGE_BYTES), 8)));
+    }
+    machine.batch(&batch).unwrap();
+    assert_eq!(machine.frames.hash_placed().map(|placed| placed.used()), Some(32));
+    check_frames(&mut machine);
+    let mut end = Batch::new();
+    end.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE), 96 * PAGE_BYTES)));
+    machine.batch(&end).unwrap();
+    check_frames(&mut machine);
+    assert_eq!(machine.counts.resident_pages[0], 0);
+}
+
+#[test]
+fn waiting_for_a_swapped_page_takes_the_devices_time() {
+    let spec = small("lru-swap");
+    let mut machine: Machine<X86_64, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 30);
+    // A cyclic scan of a few pages more than there are frames: every access of the second round waits.
+    for page in (0..2_060).chain(0..2_060) {
+        batch.push(Access::store(VirtAddr(BASE + page * PAGE_BYTES), 8));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.result("s");
+    let time = |metric: &str| value(&result, "time", metric);
+    assert_eq!(value(&result, "fault", "major"), 2_060);
+    assert!(time("swap-wait") >= 2_060 * spec.swap.latency_ps, "{}", time("swap-wait"));
+    assert!(time("fault") > time("swap-wait"));
+    assert_eq!(time("elapsed"), time("compute") + time("walk") + time("memory") + time("fault"));
+}
+
+#[test]
+fn a_full_swap_device_is_an_error_that_says_what_to_do() {
+    let mut spec = small("mosaic-swap");
+    spec.swap.bytes = 100 * PAGE_BYTES;
+    let mut machine = counting_of::<X86_64Toc>(&spec);
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 30);
+    (0..4_000).for_each(|page| batch.push(Access::store(VirtAddr(BASE + page * PAGE_BYTES), 8)));
+    let error = machine.batch(&batch).unwrap_err().to_string();
+    assert!(error.contains("all of its 100 pages") && error.contains("[swap]"), "{error}");
+}

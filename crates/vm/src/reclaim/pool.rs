@@ -1,0 +1,459 @@
+//! The frames of a machine: who gets one, and who leaves for it.
+
+use arrayvec::ArrayVec;
+
+use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
+use crate::addr::{PageSize, Pfn};
+use crate::frame::{BuddyAllocator, Cpfn, Iceberg, OutOfFrames, PageKey};
+use crate::hash::PageHash;
+
+/// All frames of a machine.
+///
+/// Table nodes, shared and file pages and large pages take frames from the buddy allocator and keep them until they
+/// give them back. Private anonymous 4 KiB pages (*movable* here: their contents can be kept elsewhere) do so too, or
+/// have hash-placed frames of their own; with a policy they may have to leave.
+#[derive(Clone, Debug)]
+pub struct PagePool {
+    ordinary: BuddyAllocator,
+    movable: Movable,
+    evictions: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Movable {
+    /// Ordinary frames; nobody ever leaves.
+    Kept,
+    /// Ordinary frames.
+    Ordinary(Ordinary),
+    /// Frames of their own.
+    Placed(Box<HashPlaced>),
+}
+
+/// Movable pages in ordinary frames.
+#[derive(Clone, Debug)]
+struct Ordinary {
+    order: Order,
+    /// By frame; as many as were ever taken.
+    owners: Vec<Option<PageKey>>,
+    /// Most of them at once.
+    limit: u64,
+}
+
+/// In which order pages leave ordinary frames.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// The least recently used first.
+    Lru(Recency),
+    /// As Linux would have it.
+    Clock(TwoListClock),
+}
+
+/// Who leaves hash-placed frames.
+#[derive(Clone, Debug)]
+pub enum PlacedOrder {
+    /// Nobody: a page without a free frame is out of frames.
+    Nobody,
+    /// By exact times of use.
+    Horizon(HorizonLru),
+    /// By times that a daemon guesses.
+    SampledHorizon(HorizonLru, TimestampDaemon),
+    /// The comparison policy.
+    Iceberg(IcebergLru),
+}
+
+#[derive(Clone, Debug)]
+struct HashPlaced {
+    frames: Iceberg<PageHash>,
+    order: PlacedOrder,
+    first_conflict: Option<u64>,
+    most_used: u64,
+}
+
+/// What a page got.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Its first frame.
+    pub frame: Pfn,
+    /// Who left for it: their frames are no longer theirs.
+    pub evicted: ArrayVec<PageKey, MOST_EVICTED>,
+}
+
+/// Most pages that leave for one.
+pub const MOST_EVICTED: usize = 8;
+/// Movable pages leave the last ordinary frames to table nodes: a new page needs at most four.
+const RESERVE: u64 = 8;
+
+/// Which uses of pages a pool wants to hear of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Uses {
+    /// None.
+    Nothing,
+    /// Those that take a page walk: accessed bits.
+    Walks,
+    /// One after each allocation is enough.
+    FirstAfterAllocation,
+    /// Every one that is not a repetition of the one before.
+    Every,
+}
+
+impl PagePool {
+    /// A pool that lets nobody leave.
+    pub fn kept(ordinary: BuddyAllocator) -> Self {
+        Self { ordinary, movable: Movable::Kept, evictions: 0 }
+    }
+
+    /// A pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
+    pub fn ordered(ordinary: BuddyAllocator, order: Order, limit: u64) -> Self {
+        let movable = Movable::Ordinary(Ordinary { order, owners: Vec::new(), limit: limit.max(1) });
+        Self { ordinary, movable, evictions: 0 }
+    }
+
+    /// A pool whose movable pages have frames of their own.
+    pub fn placed(ordinary: BuddyAllocator, frames: Iceberg<PageHash>, order: PlacedOrder) -> Self {
+        let placed = HashPlaced { frames, order, first_conflict: None, most_used: 0 };
+        Self { ordinary, movable: Movable::Placed(Box::new(placed)), evictions: 0 }
+    }
+
+    /// What it wants to hear of.
+    pub fn uses(&self) -> Uses {
+        match &self.movable {
+            Movable::Kept => Uses::Nothing,
+            Movable::Ordinary(Ordinary { order: Order::Lru(_), .. }) => Uses::Every,
+            Movable::Ordinary(Ordinary { order: Order::Clock(_), .. }) => Uses::Walks,
+            Movable::Placed(placed) => match &placed.order {
+                PlacedOrder::Nobody => Uses::Nothing,
+                PlacedOrder::Horizon(_) => Uses::FirstAfterAllocation,
+                PlacedOrder::SampledHorizon(..) => Uses::Walks,
+                PlacedOrder::Iceberg(_) => Uses::Every,
+            },
+        }
+    }
+
+    /// Takes a frame for a table node.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn take_node(&mut self) -> Result<Pfn, OutOfFrames> {
+        self.ordinary.alloc(0)
+    }
+
+    /// Gives a table node's frame back.
+    pub fn give_node(&mut self, frame: Pfn) {
+        self.ordinary.free(frame, 0);
+    }
+
+    /// Takes a block that stays until it is given back.
+    ///
+    /// # Errors
+    ///
+    /// There is none of that size.
+    pub fn take_kept(&mut self, size: PageSize) -> Result<Pfn, OutOfFrames> {
+        self.ordinary.alloc(size.order())
+    }
+
+    /// Takes a frame for a movable page that has none.
+    ///
+    /// # Errors
+    ///
+    /// There is none, and nobody may leave.
+    pub fn take_movable(&mut self, key: PageKey) -> Result<Taken, OutOfFrames> {
+        let mut evicted = ArrayVec::new();
+        let frame = match &mut self.movable {
+            Movable::Kept => self.ordinary.alloc(0)?,
+            Movable::Ordinary(pages) => {
+                while pages.is_pressed(&self.ordinary) && !evicted.is_full() {
+                    let Some((frame, owner)) = pages.evict() else { break };
+                    self.ordinary.free(frame, 0);
+                    evicted.push(owner);
+                }
+                let frame = self.ordinary.alloc(0)?;
+                pages.insert(frame, key);
+                frame
+            }
+            Movable::Placed(placed) => {
+                let Placed { frame, evicted: left } = placed.place(key)?;
+                evicted.extend(left.map(|(_, owner)| owner));
+                placed.frames.pfn(frame)
+            }
+        };
+        self.evictions += evicted.len() as u64;
+        Ok(Taken { frame, evicted })
+    }
+
+    /// Gives a page's block back.
+    ///
+    /// # Panics
+    ///
+    /// If it was not taken.
+    pub fn give_page(&mut self, frame: Pfn, size: PageSize) {
+        match &mut self.movable {
+            Movable::Kept => {}
+            Movable::Ordinary(pages) => pages.forget(frame),
+            Movable::Placed(placed) => {
+                if let Some(frame) = placed.frames.frame(frame) {
+                    placed.release(frame);
+                    return;
+                }
+            }
+        }
+        self.ordinary.free(frame, size.order());
+    }
+
+    /// The page in `frame` has another number from now on. If that may not have this frame, the frame is given back,
+    /// and the page needs a new one: the answer is no.
+    pub fn rename(&mut self, frame: Pfn, key: PageKey) -> bool {
+        match &mut self.movable {
+            Movable::Kept => true,
+            Movable::Ordinary(pages) => {
+                if let Some(owner @ Some(_)) = pages.owners.get_mut(frame.0 as usize) {
+                    *owner = Some(key);
+                }
+                true
+            }
+            Movable::Placed(placed) => match placed.frames.frame(frame) {
+                Some(frame) => {
+                    placed.release(frame);
+                    false
+                }
+                None => true,
+            },
+        }
+    }
+
+    /// Tells the allocator that a large block is several smaller ones from now on.
+    pub fn split(&mut self, first: Pfn, from: PageSize, to: PageSize) {
+        self.ordinary.split(first, from.order(), to.order());
+    }
+
+    /// A page is used.
+    #[inline]
+    pub fn touch(&mut self, frame: Pfn) {
+        match &mut self.movable {
+            Movable::Kept => {}
+            Movable::Ordinary(pages) => {
+                if let Order::Lru(recency) = &mut pages.order
+                    && pages.owners.get(frame.0 as usize).is_some_and(Option::is_some)
+                {
+                    recency.touch(frame.0 as u32);
+                }
+            }
+            Movable::Placed(placed) => {
+                let Some(frame) = placed.frames.frame(frame) else { return };
+                match &mut placed.order {
+                    PlacedOrder::Nobody | PlacedOrder::SampledHorizon(..) => {}
+                    PlacedOrder::Horizon(lru) => lru.touch(frame),
+                    PlacedOrder::Iceberg(lru) => lru.touch(frame),
+                }
+            }
+        }
+    }
+
+    /// A walk used a page: its accessed bit is set.
+    #[inline]
+    pub fn walked(&mut self, frame: Pfn) {
+        match &mut self.movable {
+            Movable::Ordinary(Ordinary { order: Order::Clock(clock), owners, .. })
+                if owners.get(frame.0 as usize).is_some_and(Option::is_some) =>
+            {
+                clock.walked(frame.0 as u32);
+            }
+            Movable::Placed(placed) => {
+                if let PlacedOrder::SampledHorizon(_, daemon) = &mut placed.order
+                    && let Some(frame) = placed.frames.frame(frame)
+                {
+                    daemon.walked(frame);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Runs the timestamp daemon once, if there is one.
+    pub fn scan(&mut self) {
+        if let Movable::Placed(placed) = &mut self.movable
+            && let PlacedOrder::SampledHorizon(lru, daemon) = &mut placed.order
+        {
+            daemon.scan(lru);
+        }
+    }
+
+    /// The code by which a page finds its hash-placed frame; `None` for a page in an ordinary one.
+    pub fn code(&self, key: PageKey, frame: Pfn) -> Option<Cpfn> {
+        let Movable::Placed(placed) = &self.movable else { return None };
+        placed.frames.cpfn(key, placed.frames.frame(frame)?)
+    }
+
+    /// The frame that a code means for a page: what the hardware computes with one evaluation of the hash.
+    ///
+    /// # Panics
+    ///
+    /// If the pool places no pages or the code names no frame: page tables hold no such code.
+    #[inline]
+    pub fn decode(&self, key: PageKey, code: Cpfn) -> Pfn {
+        let frame = self.placed_frame(key, code);
+        debug_assert_eq!(self.owner(frame), Some(key), "{code:?} leads to another page's frame");
+        frame
+    }
+
+    /// [`decode`](Self::decode) for a page that may have lost its frame just now.
+    ///
+    /// # Panics
+    ///
+    /// As [`decode`](Self::decode).
+    #[inline]
+    pub fn placed_frame(&self, key: PageKey, code: Cpfn) -> Pfn {
+        let Movable::Placed(placed) = &self.movable else { panic!("{code:?} in a machine without codes") };
+        let frame = placed.frames.translate(key, code);
+        placed.frames.pfn(frame.unwrap_or_else(|| panic!("{code:?} of {key:?} names no frame")))
+    }
+
+    /// The movable page in a frame, as far as the pool keeps book.
+    pub fn owner(&self, frame: Pfn) -> Option<PageKey> {
+        match &self.movable {
+            Movable::Kept => None,
+            Movable::Ordinary(pages) => pages.owners.get(frame.0 as usize).copied().flatten(),
+            Movable::Placed(placed) => placed.frames.owner(placed.frames.frame(frame)?),
+        }
+    }
+
+    /// The hash-placed frames.
+    pub fn hash_placed(&self) -> Option<&Iceberg<PageHash>> {
+        match &self.movable {
+            Movable::Placed(placed) => Some(&placed.frames),
+            _ => None,
+        }
+    }
+
+    /// The policy of the hash-placed frames.
+    pub fn placed_order(&self) -> Option<&PlacedOrder> {
+        match &self.movable {
+            Movable::Placed(placed) => Some(&placed.order),
+            _ => None,
+        }
+    }
+
+    /// Hash-placed frames in use when a page had to leave, or found no frame, for the first time.
+    pub fn first_conflict(&self) -> Option<u64> {
+        match &self.movable {
+            Movable::Placed(placed) => placed.first_conflict,
+            _ => None,
+        }
+    }
+
+    /// The most hash-placed frames that were in use at once.
+    pub fn most_placed(&self) -> u64 {
+        match &self.movable {
+            Movable::Placed(placed) => placed.most_used,
+            _ => 0,
+        }
+    }
+
+    /// Frames of all kinds that are free now.
+    pub fn free_frames(&self) -> u64 {
+        self.ordinary.free_frames()
+            + self.hash_placed().map_or(0, |placed| placed.shape().frames() - placed.used())
+    }
+
+    /// Frames of all kinds.
+    pub fn total_frames(&self) -> u64 {
+        self.ordinary.total_frames() + self.hash_placed().map_or(0, |placed| placed.shape().frames())
+    }
+
+    /// Pages that had to leave so far.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
+    }
+}
+
+impl Ordinary {
+    fn is_pressed(&self, frames: &BuddyAllocator) -> bool {
+        self.resident() >= self.limit || frames.free_frames() <= RESERVE
+    }
+
+    fn resident(&self) -> u64 {
+        match &self.order {
+            Order::Lru(recency) => recency.len().into(),
+            Order::Clock(clock) => clock.len().into(),
+        }
+    }
+
+    fn insert(&mut self, frame: Pfn, key: PageKey) {
+        let at = frame.0 as usize;
+        if self.owners.len() <= at {
+            self.owners.resize(at + 1, None);
+        }
+        self.owners[at] = Some(key);
+        match &mut self.order {
+            Order::Lru(recency) => recency.insert(at as u32),
+            Order::Clock(clock) => clock.insert(at as u32),
+        }
+    }
+
+    fn evict(&mut self) -> Option<(Pfn, PageKey)> {
+        let frame = match &mut self.order {
+            Order::Lru(recency) => {
+                let oldest = recency.oldest()?;
+                recency.remove(oldest);
+                oldest
+            }
+            Order::Clock(clock) => clock.evict()?,
+        };
+        let owner = self.owners[frame as usize].take().expect("a frame of the list has a page");
+        Some((Pfn(frame.into()), owner))
+    }
+
+    /// The page in `frame`, if it is one of these, is gone.
+    fn forget(&mut self, frame: Pfn) {
+        let owner = self.owners.get_mut(frame.0 as usize).and_then(Option::take);
+        match &mut self.order {
+            _ if owner.is_none() => {}
+            Order::Lru(recency) => recency.remove(frame.0 as u32),
+            Order::Clock(clock) => clock.remove(frame.0 as u32),
+        }
+    }
+}
+
+impl HashPlaced {
+    fn place(&mut self, key: PageKey) -> Result<Placed, OutOfFrames> {
+        let before = self.frames.used();
+        let placed = match &mut self.order {
+            PlacedOrder::Nobody => {
+                self.frames.take_free(key).map(|frame| Placed { frame, evicted: None }).ok_or_else(|| {
+                    OutOfFrames {
+                        order: 0,
+                        free_frames: self.frames.shape().frames() - before,
+                        largest_free_order: Some(0),
+                    }
+                })
+            }
+            PlacedOrder::Horizon(lru) => Ok(lru.place(&mut self.frames, key)),
+            PlacedOrder::SampledHorizon(lru, daemon) => {
+                let placed = lru.place(&mut self.frames, key);
+                if let Some((frame, _)) = placed.evicted {
+                    daemon.forget(frame);
+                }
+                daemon.walked(placed.frame);
+                Ok(placed)
+            }
+            PlacedOrder::Iceberg(lru) => Ok(lru.place(&mut self.frames, key)),
+        };
+        if self.first_conflict.is_none() && placed.as_ref().map_or(true, |placed| placed.evicted.is_some()) {
+            self.first_conflict = Some(before);
+        }
+        self.most_used = self.most_used.max(self.frames.used());
+        placed
+    }
+
+    fn release(&mut self, frame: u32) {
+        match &mut self.order {
+            PlacedOrder::Nobody => drop(self.frames.release(frame)),
+            PlacedOrder::Horizon(lru) => drop(lru.release(&mut self.frames, frame)),
+            PlacedOrder::SampledHorizon(lru, daemon) => {
+                lru.release(&mut self.frames, frame);
+                daemon.forget(frame);
+            }
+            PlacedOrder::Iceberg(lru) => drop(lru.release(&mut self.frames, frame)),
+        }
+    }
+}

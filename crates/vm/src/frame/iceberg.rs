@@ -171,7 +171,9 @@ impl<H: HashFamily> Iceberg<H> {
     /// The bucket in whose front the page may stand.
     #[inline]
     pub fn front_bucket(&self, key: PageKey) -> u32 {
-        (self.hash.hash(hash_key(key), 0) % u64::from(self.shape.buckets)) as u32
+        let (hash, buckets) = (self.hash.hash(hash_key(key), 0), u64::from(self.shape.buckets));
+        // As it usually is; a division takes as long as the rest.
+        (if buckets.is_power_of_two() { hash & (buckets - 1) } else { hash % buckets }) as u32
     }
 
     /// The bucket of back choice `choice`.

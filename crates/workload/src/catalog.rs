@@ -5,7 +5,7 @@ use std::fmt;
 use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_size, parse_count, parse_size};
-use crate::{btree, graph500, gups, xsbench};
+use crate::{btree, graph500, gups, pages, xsbench};
 
 /// One workload, as `pagewalk workloads` lists it.
 pub struct Entry {
@@ -71,7 +71,7 @@ pub struct Preset {
 
 /// All workloads.
 pub fn catalog() -> &'static [Entry] {
-    &[graph500::ENTRY, btree::ENTRY, gups::ENTRY, xsbench::ENTRY]
+    &[graph500::ENTRY, btree::ENTRY, gups::ENTRY, xsbench::ENTRY, pages::ENTRY]
 }
 
 impl Kind {

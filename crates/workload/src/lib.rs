@@ -6,6 +6,7 @@
 //! | `btree` | a B+ tree of order 16 with separately allocated records | build, lookup |
 //! | `gups` | HPC Challenge RandomAccess | init, updates |
 //! | `xsbench` | cross-section look-ups in a unionised energy grid | build, lookup |
+//! | `pages` | no program: pages in a given order | fill, touches |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -19,6 +20,7 @@ mod catalog;
 mod emit;
 mod graph500;
 mod gups;
+mod pages;
 mod random;
 mod sort;
 mod source;

@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 8] = [
+const SPECS: [&str; 9] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -18,6 +18,7 @@ const SPECS: [&str; 8] = [
     "gups-small:pair=on",
     "xsbench-small",
     "xsbench:grid-points=2,particles=1,lookups=1",
+    "pages-small:fill=random",
 ];
 
 fn workload(spec: &str, seed: u64) -> Workload {
@@ -213,6 +214,7 @@ fn expected_accesses_are_within_a_fifth() {
         "gups-small:pair=on",
         "xsbench-small",
         "xsbench:grid-points=100,particles=10",
+        "pages:pattern=cyclic",
     ];
     for spec in sizes {
         let mut accesses = 0u64;
@@ -233,7 +235,7 @@ fn expected_accesses_are_within_a_fifth() {
 #[test]
 #[ignore = "takes minutes and 9 GiB of memory"]
 fn the_papers_presets_run_and_verify() {
-    for preset in ["graph500-paper", "btree-paper", "gups-paper", "xsbench-paper"] {
+    for preset in ["graph500-paper", "btree-paper", "gups-paper", "xsbench-paper", "pages-paper"] {
         let mut source = workload(preset, 0);
         let expected = source.info().expected_accesses.unwrap();
         let (mut accesses, mut mapped, mut peak_bytes) = (0u64, Mapped::default(), 0);
@@ -279,9 +281,14 @@ fn footprints_are_the_papers() {
 /// The footprint by arithmetic is what a run maps, and nearly what it touches.
 #[test]
 fn footprints_are_real() {
-    for spec in
-        ["graph500-small", "graph500-small:variant=list", "btree-small", "gups-small", "xsbench-small"]
-    {
+    for spec in [
+        "graph500-small",
+        "graph500-small:variant=list",
+        "btree-small",
+        "gups-small",
+        "xsbench-small",
+        "pages-small",
+    ] {
         let footprint = workload(spec, 0).footprint_bytes() as f64;
         let summary = Summary::of(spec, 0);
         let touched = summary.touched.len() as f64 * PAGE_BYTES as f64;

@@ -1,4 +1,4 @@
-//! One experiment file.
+//! One experiment file: workloads, machines, and rows of numbers.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,25 @@ use pagewalk_report::RunProgress;
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunOptions, run};
-use pagewalk_sim::spec;
+use pagewalk_sim::spec::{self, MachineSpec};
 use serde::Deserialize;
+
+use super::precision::{self, PrecisionSpec};
 
 /// Workloads, and rows to be measured on them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Experiment {
     /// By the name that rows use.
+    #[serde(default)]
     workload: BTreeMap<String, WorkloadSpec>,
+    /// Machines of this experiment alone, as machine files, by name; rows may name built-in ones, too.
+    #[serde(default)]
+    machine: BTreeMap<String, String>,
+    #[serde(default)]
     row: Vec<RowSpec>,
+    #[serde(default)]
+    precision: Vec<PrecisionSpec>,
 }
 
 /// A workload at the published size, and a small stand-in.
@@ -43,6 +52,8 @@ struct RowSpec {
     machine: String,
     /// What `machine` is compared with.
     baseline: Option<String>,
+    /// For a share: the metric of the same stage and machine that is the whole.
+    of: Option<String>,
     published: Option<f64>,
     gate: Option<[f64; 2]>,
     #[serde(default)]
@@ -59,6 +70,8 @@ enum Value {
     Ratio,
     /// machine alone.
     Count,
+    /// Of machine alone: metric / `of`.
+    Share,
 }
 
 impl Experiment {
@@ -66,6 +79,7 @@ impl Experiment {
     pub(super) fn parse(text: &str, prefix: &str) -> anyhow::Result<Self> {
         let mut experiment: Self = toml::from_str(text)?;
         experiment.row.retain(|row| row.item.starts_with(prefix));
+        experiment.precision.retain(|row| row.item.starts_with(prefix));
         let rows = &experiment.row;
         experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
         Ok(experiment)
@@ -76,12 +90,22 @@ impl Experiment {
         let mut measured = Vec::new();
         for (name, workload) in &self.workload {
             let rows: Vec<&RowSpec> = self.row.iter().filter(|row| row.workload == *name).collect();
-            let results = workload.run(&machines_of(&rows), small, threads)?;
+            let machines = machines_of(&rows).into_iter().map(|name| self.machine(name));
+            let results = workload.run(machines.collect::<Result<_, _>>()?, small, threads)?;
             for row in rows {
                 measured.push(row.judge(&results, small).with_context(|| format!("item {}", row.item))?);
             }
         }
+        measured.extend(precision::run(&self.precision)?);
         Ok(measured)
+    }
+
+    /// A machine of this file, or a built-in one.
+    fn machine(&self, name: &str) -> anyhow::Result<MachineSpec> {
+        Ok(match self.machine.get(name) {
+            Some(text) => spec::parse(&format!("name = \"{name}\"\n{text}"), name)?,
+            None => spec::load(name)?,
+        })
     }
 }
 
@@ -98,11 +122,11 @@ fn machines_of<'a>(rows: &[&'a RowSpec]) -> Vec<&'a str> {
 }
 
 impl WorkloadSpec {
-    fn run(&self, machines: &[&str], small: bool, threads: usize) -> anyhow::Result<Vec<RunResult>> {
+    fn run(&self, machines: Vec<MachineSpec>, small: bool, threads: usize) -> anyhow::Result<Vec<RunResult>> {
         let mut source = pagewalk_workload::parse(if small { &self.small } else { &self.spec }, self.seed)?;
         let info = source.info();
         eprintln!("running {} on {} machines", info.name, machines.len());
-        let machines = spec::load_all(machines)?
+        let machines = machines
             .iter()
             .map(|spec| build(spec, Detail::Counts, self.seed, &info))
             .collect::<Result<Vec<_>, _>>()?;
@@ -114,24 +138,27 @@ impl WorkloadSpec {
 
 impl RowSpec {
     fn judge(&self, results: &[RunResult], small: bool) -> anyhow::Result<PaperRow> {
-        let count = |machine: &str| -> anyhow::Result<f64> {
+        let metric = |machine: &str, name: &str| -> anyhow::Result<f64> {
             let result = results.iter().find(|result| result.machine == machine);
             let metric = result.and_then(|result| {
                 result.metrics.iter().find(|metric| {
                     metric.stage == self.stage
-                        && metric.metric == self.metric
+                        && metric.metric == name
                         && metric.unit == "count"
                         && metric.phase == self.phase
                 })
             });
             let value = metric.and_then(|metric| metric.value);
-            let missing = || format!("machine {machine} has no count {} {}", self.stage, self.metric);
+            let missing = || format!("machine {machine} has no count {} {name}", self.stage);
             Ok(value.with_context(missing)?.as_f64())
         };
+        let count = |machine: &str| metric(machine, &self.metric);
         let ours = count(&self.machine)?;
+        let whole = self.of.as_deref().map(|of| metric(&self.machine, of)).transpose()?;
         let baseline = self.baseline.as_deref().map(count).transpose()?;
         let (ours, unit) = match (self.value, baseline) {
             (Value::Count, _) => (Some(ours), "count"),
+            (Value::Share, _) => (whole.filter(|&whole| whole > 0.0).map(|whole| ours / whole), "fraction"),
             (Value::Ratio, baseline) => (baseline.filter(|&b| b > 0.0).map(|b| ours / b), "ratio"),
             (Value::Reduction, baseline) => {
                 (baseline.filter(|&b| b > 0.0).map(|b| 1.0 - ours / b), "fraction")

@@ -4,6 +4,7 @@
 //! from the machines' counts. Nothing here knows a published number: they stand in the files, with their sources.
 
 mod experiment;
+mod precision;
 
 use anyhow::bail;
 use pagewalk_report::Style;
@@ -18,7 +19,12 @@ use experiment::Experiment;
 const PAPERS: [(&str, &str, &[&str]); 1] = [(
     "mosaic",
     "Mosaic Pages: Big TLB Reach With Small Pages (IEEE Micro 2024)",
-    &[include_str!("../../../../papers/mosaic/tlb.toml")],
+    &[
+        include_str!("../../../../papers/mosaic/tlb.toml"),
+        include_str!("../../../../papers/mosaic/frames.toml"),
+        include_str!("../../../../papers/mosaic/figures.toml"),
+        include_str!("../../../../papers/mosaic/swap.toml"),
+    ],
 )];
 
 /// Runs the command.

@@ -132,9 +132,11 @@ pub(crate) fn references_per_walk(span: &Span<'_>) -> Reading {
     span.count("walk", "references").over(walks(span), 1.0)
 }
 
-/// Minor faults of all page sizes.
+/// Faults of all page sizes, minor and major.
 pub(crate) fn faults(span: &Span<'_>) -> Reading {
-    let sizes: Vec<f64> = minor_faults(span).into_iter().filter_map(|(_, reading)| reading.value()).collect();
+    let minor = minor_faults(span).into_iter().map(|(_, reading)| reading);
+    let all = minor.chain([span.count("fault", "major")]);
+    let sizes: Vec<f64> = all.filter_map(|reading| reading.value()).collect();
     if sizes.is_empty() { Reading::Absent } else { Reading::Value(sizes.iter().sum()) }
 }
 
@@ -234,6 +236,10 @@ fn paging(rows: &mut Rows<'_, '_>) {
         rows.rare("paging", &format!("faults, {size}"), |span| span.count("fault", &metric));
     }
     for (stage, metric, label) in [
+        ("fault", "major", "faults, major"),
+        ("swap", "pages-in", "pages swapped in"),
+        ("swap", "pages-out", "pages swapped out"),
+        ("swap", "clean-evictions", "pages dropped clean"),
         ("fault", "protection", "faults, protection"),
         ("fault", "unannounced-pages", "pages never announced"),
         ("kernel", "shootdowns", "TLB shootdowns"),
@@ -242,6 +248,12 @@ fn paging(rows: &mut Rows<'_, '_>) {
     ] {
         rows.rare("paging", label, |span| span.count(stage, metric));
     }
+    rows.row("paging", "in use at first conflict", Quantity::Share, Better::Neither, |span| {
+        match span.count("reclaim", "evictions").value() > Some(0.0) {
+            true => span.count("frames", "first-conflict").over(span.count("frames", "placed-total"), 1.0),
+            false => Reading::Absent,
+        }
+    });
     rows.row("paging", "page table, peak", Quantity::Bytes, Better::Less, |span| {
         span.read("table", "bytes-peak", "bytes")
     });

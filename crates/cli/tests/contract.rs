@@ -279,10 +279,12 @@ fn an_interrupt_is_left_to_the_program() {
 
 #[test]
 fn the_papers_run_on_small_inputs() {
-    let output = pagewalk(&["paper", "mosaic", "tlb/", "--small", "--format", "json"]);
-    let document = document(&output);
-    assert_eq!(document["paper"], "mosaic");
-    let rows = document["rows"].as_array().expect("rows");
-    assert!(rows.len() >= 20);
-    assert!(rows.iter().all(|row| row["gate"].is_null() && row["verdict"] == "report"));
+    for (items, least) in [("tlb/", 20), ("first-conflict/", 14), ("figure-3/a", 14), ("swap/cyclic", 5)] {
+        let output = pagewalk(&["paper", "mosaic", items, "--small", "--format", "json"]);
+        let document = document(&output);
+        assert_eq!(document["paper"], "mosaic");
+        let rows = document["rows"].as_array().expect("rows");
+        assert!(rows.len() >= least, "{items}: {}", rows.len());
+        assert!(rows.iter().all(|row| row["gate"].is_null() && row["verdict"] == "report"), "{items}");
+    }
 }

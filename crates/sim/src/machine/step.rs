@@ -56,7 +56,15 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         self.counts.stores += stores;
         loop {
             let front = &self.cores[self.core].front;
-            let next = rest.find(|access| front.lookup(access.addr().page(), access.is_write()).is_none());
+            let next = rest.find(|access| {
+                let page = access.addr().page();
+                let known = front.lookup(page, access.is_write());
+                debug_assert!(
+                    known.is_none_or(|frame| self.may_be_in(page, frame)),
+                    "{page} in another's frame"
+                );
+                known.is_none()
+            });
             match next {
                 Some(&access) => self.step_counted(access)?,
                 None => return Ok(()),
@@ -116,6 +124,12 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         }
         self.cores[self.core].front.learn(vpn, translation);
         Ok(translation)
+    }
+
+    /// Whether the frames' own book says nothing else than that the current process's page is in `frame`.
+    fn may_be_in(&self, page: Vpn, frame: Pfn) -> bool {
+        let key = PageKey { asid: self.processes[self.process].asid, page };
+        self.frames.owner(frame).is_none_or(|owner| owner == key)
     }
 
     /// What hash-placed machines do beside the TLB: a code becomes a frame number.

@@ -289,3 +289,97 @@ fn evicted_pages_are_as_old_as_the_figure_shows() {
     assert!(most(&iceberg) <= 0.1301, "{}", most(&iceberg));
     assert_eq!(policy.forced(), 0);
 }
+
+/// Two plain lists, newest first, and what is known of each page.
+#[derive(Default)]
+struct NaiveLists {
+    inactive: Vec<u32>,
+    active: Vec<u32>,
+    accessed: std::collections::BTreeSet<u32>,
+    referenced: std::collections::BTreeSet<u32>,
+}
+
+impl NaiveLists {
+    fn evict(&mut self, ratio: usize) -> u32 {
+        loop {
+            while self.inactive.is_empty() || self.inactive.len() * ratio < self.active.len() {
+                let page = self.active.pop().expect("one list has a page");
+                self.accessed.remove(&page);
+                self.referenced.remove(&page);
+                self.inactive.insert(0, page);
+            }
+            let page = self.inactive.pop().expect("a page on trial");
+            match (self.accessed.remove(&page), self.referenced.contains(&page)) {
+                (false, _) => {
+                    self.referenced.remove(&page);
+                    return page;
+                }
+                (true, true) => self.active.insert(0, page),
+                (true, false) => {
+                    self.referenced.insert(page);
+                    self.inactive.insert(0, page);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn the_clock_equals_two_plain_lists(seed in any::<u64>(), frames in 2u64..40, gib in 0u64..5) {
+        let mut clock = TwoListClock::new(gib << 30);
+        let ratio = [1, 3, 4, 5, 6][gib as usize];
+        let mut naive = NaiveLists::default();
+        let mut random = Random(seed | 1);
+        for _ in 0..2_000 {
+            let frame = random.below(frames) as u32;
+            let resident = naive.inactive.contains(&frame) || naive.active.contains(&frame);
+            match (resident, random.below(12)) {
+                (false, _) => {
+                    clock.insert(frame);
+                    naive.accessed.insert(frame);
+                    naive.inactive.insert(0, frame);
+                }
+                (true, 0) => {
+                    clock.remove(frame);
+                    naive.inactive.retain(|&other| other != frame);
+                    naive.active.retain(|&other| other != frame);
+                    naive.accessed.remove(&frame);
+                    naive.referenced.remove(&frame);
+                }
+                (true, 1..4) => prop_assert_eq!(clock.evict(), Some(naive.evict(ratio))),
+                (true, _) => {
+                    clock.walked(frame);
+                    naive.accessed.insert(frame);
+                }
+            }
+            prop_assert_eq!(clock.len() as usize, naive.inactive.len() + naive.active.len());
+        }
+    }
+}
+
+#[test]
+fn the_daemon_tells_pages_in_use_from_others() {
+    let shape = IcebergShape::mosaic(16);
+    let mut frames = Iceberg::new(shape, Pfn(1), Xxh64::new(0)).unwrap();
+    let mut lru = HorizonLru::new(shape.frames());
+    let mut daemon = TimestampDaemon::new(shape.frames(), 1);
+    let placed: Vec<u32> = (0..600).map(|page| lru.place(&mut frames, key(0, page)).frame).collect();
+    let (hot, cold) = placed.split_at(300);
+    for _ in 0..40 {
+        hot.iter().for_each(|&frame| daemon.walked(frame));
+        daemon.scan(&mut lru);
+        // Time moves on by a page that comes and goes.
+        let other = lru.place(&mut frames, key(0, 10_000)).frame;
+        lru.release(&mut frames, other);
+    }
+    let newest = lru.used_at(hot[0]);
+    assert!(hot.iter().all(|&frame| lru.used_at(frame) == newest), "found in use at every scan");
+    // A page that is not asked counts as used, and one in five is: all are found out sooner or later.
+    let late = cold.iter().filter(|&&frame| lru.used_at(frame) + 3 > newest).count();
+    assert!(late < cold.len() / 4, "{late} of {} still count as used", cold.len());
+    assert_eq!(daemon.scans(), 40);
+    assert!(daemon.asked() < 40 * 600, "pages in use are asked now and then only");
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::addr::{Asid, Pfn, PhysAddr, Vpn};
+use crate::frame::Cpfn;
 
 /// Three levels of four entries: small enough to fill completely.
 #[derive(Debug, Clone)]
@@ -46,7 +47,10 @@ impl Frames {
 
 /// Data frames aligned to any level, away from the tables' frames.
 fn data_frame<G: Geometry>(number: u64, level: u32) -> Pfn {
-    Pfn((1 << 27) + number * G::leaf_pages(level))
+    match G::IS_COMPRESSED {
+        true => Pfn::of_code(Cpfn((number % 255) as u16)),
+        false => Pfn((1 << 27) + number * G::leaf_pages(level)),
+    }
 }
 
 fn conformance<G: Geometry>() {
@@ -115,6 +119,7 @@ fn every_geometry_equals_a_map() {
     conformance::<X86_64La57>();
     conformance::<Sv39>();
     conformance::<Sv48>();
+    conformance::<X86_64Toc>();
 }
 
 #[test]
@@ -183,6 +188,37 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
     check::<X86_64La57>();
     check::<Sv39>();
     check::<Sv48>();
+    check::<X86_64Toc>();
+}
+
+/// Pages share words, and a run of any arity reads as its pages do, one by one.
+#[test]
+fn a_table_of_contents_is_a_quarter_of_a_conventional_leaf_table() {
+    let mut memory = SparseMemory::new();
+    let mut frames = Frames(0);
+    let mut table = Radix::<X86_64Toc>::new(frames.next().unwrap(), &mut memory);
+    let leaf_of = |page: u64| Leaf {
+        writable: page.is_multiple_of(3),
+        dirty: page.is_multiple_of(5),
+        frame: if page.is_multiple_of(7) { Pfn(0) } else { Pfn::of_code(Cpfn((page % 104) as u16)) },
+        ..Leaf::data(Pfn(0))
+    };
+    let is_mapped = |page: u64| !page.is_multiple_of(11);
+    for page in (0..4_096).filter(|&page| is_mapped(page)) {
+        table.map(&mut memory, Vpn(page), leaf_of(page), 0, || frames.next()).unwrap();
+    }
+    assert_eq!(table.nodes(), 3 + 2, "2048 pages a leaf table");
+    for arity in [1, 2, 4, 8, 16, 32, 64] {
+        for base in (0..4_096).step_by(arity) {
+            let walk = table.walk(&memory, Vpn(base));
+            let last = walk.references[walk.references.len() - 1];
+            let run = table.leaf_run(&memory, &last, Vpn(base), arity);
+            let pages = (base..base + arity as u64).map(|page| is_mapped(page).then(|| leaf_of(page)));
+            assert!(run.eq(pages), "{arity} pages from {base}");
+        }
+    }
+    table.visit(&mut memory, Vpn(0), Vpn(2_048), |_, _, _| None, |_| {});
+    assert_eq!(table.nodes(), 3 + 1);
 }
 
 #[test]

@@ -294,7 +294,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
                 self.split_page(Vpn(vpn))?;
             }
         }
-        let mut moved = self.clear_entries(range);
+        let moved = self.clear_entries(range);
         let pages: Vec<Vpn> = moved.iter().map(|page| page.0).collect();
         self.shoot_down(&pages);
         let asid = self.processes[self.process].asid;
@@ -305,16 +305,15 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         let must_copy = |frames: &mut PagePool, vpn, frame| !frames.rename(frame, key_of(vpn));
         let copied: Vec<bool> =
             moved.iter().map(|&(vpn, leaf, _)| must_copy(&mut self.frames, vpn, leaf.frame)).collect();
-        for (vpn, leaf, _) in moved.iter_mut().zip(&copied).filter(|(_, copied)| **copied).map(|page| page.0)
-        {
-            let taken = self.take_movable(key_of(*vpn))?;
-            leaf.frame = taken.map_err(|full| self.out_of_frames(full))?;
-            self.counts.copied_pages += 1;
-            self.clock.kernel(self.core, self.spec.kernel.zero_page_ps);
-        }
-        for (vpn, leaf, level) in moved {
-            let PageKey { page, .. } = key_of(vpn);
-            self.enter_leaf(page, leaf, level)?;
+        for ((vpn, mut leaf, level), copied) in moved.into_iter().zip(copied) {
+            let key = key_of(vpn);
+            if copied {
+                // Entered at once: the next one may already push it out.
+                leaf.frame = self.take_movable(key)?.map_err(|full| self.out_of_frames(full))?;
+                self.counts.copied_pages += 1;
+                self.clock.kernel(self.core, self.spec.kernel.zero_page_ps);
+            }
+            self.enter_leaf(key.page, leaf, level)?;
         }
         Ok(())
     }

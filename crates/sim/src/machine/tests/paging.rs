@@ -155,6 +155,27 @@ fn exact_lru_equals_a_list_of_pages() {
     assert!(major > 1_000);
 }
 
+/// Nearly all of memory moves to other page numbers, again and again: moved pages push moved pages out.
+#[test]
+fn moving_more_pages_than_find_a_place_loses_none() {
+    let mut machine = counting_of::<X86_64Toc>(&small("mosaic-swap"));
+    const PAGES: u64 = 2_200;
+    let range = |number: u64| VirtRange::sized(VirtAddr(BASE + (number << 32)), PAGES * PAGE_BYTES);
+    let mut batch = Batch::new();
+    batch.mark(Event::Map(Mapping::anonymous(range(0))));
+    for round in 0..6 {
+        (0..PAGES).for_each(|page| batch.push(Access::store(range(round).start.add(page * PAGE_BYTES), 8)));
+        batch.mark(Event::Remap { from: range(round), to: range(round + 1) });
+        machine.batch(&batch).unwrap();
+        check_frames(&mut machine);
+        batch = Batch::new();
+    }
+    let result = machine.result("s");
+    // Every page is in memory or on the device: none is new again.
+    assert_eq!(value(&result, "fault", "minor.4KiB"), PAGES);
+    assert_eq!(value(&result, "kernel", "refused-calls"), 0);
+}
+
 #[test]
 fn file_and_shared_pages_have_ordinary_frames() {
     let mut machine = counting_of::<X86_64Toc>(&spec("mosaic-8"));

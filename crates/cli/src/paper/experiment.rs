@@ -9,6 +9,7 @@ use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunOptions, run};
 use pagewalk_sim::spec::{self, MachineSpec};
+use pagewalk_trace::Source;
 use serde::Deserialize;
 
 use super::precision::{self, PrecisionSpec};
@@ -87,11 +88,16 @@ impl Experiment {
 
     /// Runs every workload once, on all machines that its rows name, and judges the rows.
     pub(super) fn run(&self, small: bool, threads: usize) -> anyhow::Result<Vec<PaperRow>> {
-        let mut measured = Vec::new();
+        let mut ready = Vec::new();
+        // All are read before the first runs: a mistake in the last must not cost the others' time.
         for (name, workload) in &self.workload {
             let rows: Vec<&RowSpec> = self.row.iter().filter(|row| row.workload == *name).collect();
             let machines = machines_of(&rows).into_iter().map(|name| self.machine(name));
-            let results = workload.run(machines.collect::<Result<_, _>>()?, small, threads)?;
+            ready.push((workload, workload.source(small)?, machines.collect::<Result<Vec<_>, _>>()?, rows));
+        }
+        let mut measured = Vec::new();
+        for (workload, source, machines, rows) in ready {
+            let results = workload.run(source, &machines, threads)?;
             for row in rows {
                 measured.push(row.judge(&results, small).with_context(|| format!("item {}", row.item))?);
             }
@@ -122,8 +128,16 @@ fn machines_of<'a>(rows: &[&'a RowSpec]) -> Vec<&'a str> {
 }
 
 impl WorkloadSpec {
-    fn run(&self, machines: Vec<MachineSpec>, small: bool, threads: usize) -> anyhow::Result<Vec<RunResult>> {
-        let mut source = pagewalk_workload::parse(if small { &self.small } else { &self.spec }, self.seed)?;
+    fn source(&self, small: bool) -> anyhow::Result<Box<dyn Source + Send>> {
+        Ok(pagewalk_workload::parse(if small { &self.small } else { &self.spec }, self.seed)?)
+    }
+
+    fn run(
+        &self,
+        mut source: Box<dyn Source + Send>,
+        machines: &[MachineSpec],
+        threads: usize,
+    ) -> anyhow::Result<Vec<RunResult>> {
         let info = source.info();
         eprintln!("running {} on {} machines", info.name, machines.len());
         let machines = machines

@@ -6,6 +6,8 @@ echo "== traces: encoding, decoding, filtering"
 $cargo bench --quiet --package pagewalk-trace
 echo "== workloads: emission"
 $cargo bench --quiet --package pagewalk-workload
+echo "== hash map: beside hashbrown, dashmap and scc"
+$cargo bench --quiet --package pagewalk-iceberg --bench map
 echo "== simulation"
 $cargo bench --quiet --package pagewalk-sim
 echo "== whole runs: time and peak memory"

@@ -1,0 +1,132 @@
+//! Putting items in and taking them out.
+
+use std::hash::{BuildHasher, Hash as KeyHash};
+
+use crate::find::{Found, Spot};
+use crate::map::IcebergMap;
+use crate::place::{At, Hash};
+use crate::store::{BLOCK_SLOTS, FirstWrite};
+use crate::sync::Ordering;
+
+/// Why [`place`](IcebergMap::place) has not placed an item.
+pub(crate) enum Unplaced {
+    /// A second-level block has to be settled first.
+    Behind(At),
+    /// A map that does not grow has no place for it.
+    Full,
+}
+
+impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
+    /// Puts an item in, of whose key `found` says that it is nowhere.
+    #[inline]
+    pub(crate) fn add(&self, hash: Hash, mut found: Found<'_, K, V>, item: (K, V)) -> Added<K, V> {
+        match self.place(&mut found.first, found.doublings, hash, item) {
+            Ok(()) => {
+                drop(found);
+                self.after_insert(self.count.add(1));
+                Added::Placed
+            }
+            Err((Unplaced::Full, item)) => Added::Full(item),
+            Err((Unplaced::Behind(at), item)) => {
+                let doublings = found.doublings;
+                drop(found);
+                self.settle_second(at, doublings);
+                Added::Again(item)
+            }
+        }
+    }
+
+    /// Puts an item into the first of its places that is free. Its key is nowhere in the map.
+    #[inline]
+    fn place(
+        &self,
+        first: &mut FirstWrite<'_, (K, V)>,
+        doublings: u32,
+        hash: Hash,
+        item: (K, V),
+    ) -> Result<(), (Unplaced, (K, V))> {
+        match first.free().lowest() {
+            Some(slot) => {
+                first.put(slot, hash.tag(), item);
+                Ok(())
+            }
+            None => self.place_behind(first, doublings, hash, item),
+        }
+    }
+
+    /// In the second level, in the emptier of two blocks, or in the third.
+    fn place_behind(
+        &self,
+        first: &mut FirstWrite<'_, (K, V)>,
+        doublings: u32,
+        hash: Hash,
+        item: (K, V),
+    ) -> Result<(), (Unplaced, (K, V))> {
+        let [one_at, other_at] = self.shape.second(hash, doublings);
+        self.prefetch_second(one_at);
+        self.prefetch_second(other_at);
+        // Both are locked, in the order of their numbers, so that the emptier is the emptier.
+        let swapped = self.shape.number(other_at) < self.shape.number(one_at);
+        let (low_at, high_at) = if swapped { (other_at, one_at) } else { (one_at, other_at) };
+        let mut low = self.write_second(low_at);
+        if low.head().doublings != u64::from(doublings) {
+            return Err((Unplaced::Behind(low_at), item));
+        }
+        let mut high = (high_at != low_at).then(|| self.write_second(high_at));
+        if high.as_ref().is_some_and(|high| high.head().doublings != u64::from(doublings)) {
+            return Err((Unplaced::Behind(high_at), item));
+        }
+        let yard = match &mut high {
+            Some(high) if high.free().count() > low.free().count() => high,
+            _ => &mut low,
+        };
+        if let Some(slot) = yard.free().lowest() {
+            yard.put(slot, hash.tag(), item);
+            first.head_mut().filter.add(hash.spill());
+            return Ok(());
+        }
+        if !self.growth.grows() && self.chained.load(Ordering::Relaxed) >= self.chained_most() {
+            return Err((Unplaced::Full, item));
+        }
+        first.head_mut().chain.push(item);
+        self.chained.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Items that the third level of a map that does not grow takes. At the loads that it is meant for there are
+    /// none or a handful.
+    fn chained_most(&self) -> usize {
+        (self.shape.blocks(0) * BLOCK_SLOTS / 64).max(16)
+    }
+
+    /// Takes out what has been found.
+    #[inline]
+    pub(crate) fn take(&self, hash: Hash, found: Found<'_, K, V>) -> Option<(K, V)> {
+        let Found { mut first, spot, .. } = found;
+        let item = match spot {
+            Spot::First(slot) => first.take(slot),
+            Spot::Second(mut yard, slot) => {
+                first.head_mut().filter.remove(hash.spill());
+                yard.take(slot)
+            }
+            Spot::Third(number) => {
+                self.chained.fetch_sub(1, Ordering::Relaxed);
+                first.head_mut().chain.take(number)
+            }
+            Spot::Nowhere => None,
+        };
+        if item.is_some() {
+            self.count.add(-1);
+        }
+        item
+    }
+}
+
+/// What came of an item.
+pub(crate) enum Added<K, V> {
+    Placed,
+    /// Refused.
+    Full((K, V)),
+    /// The key has to be searched for anew.
+    Again((K, V)),
+}

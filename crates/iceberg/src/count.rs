@@ -1,0 +1,30 @@
+//! A count that many threads change at once.
+
+use crate::sync::{AtomicIsize, Ordering, thread_number};
+
+const SHARDS: usize = 16;
+
+/// A sum of counts, each on a cache line of its own; threads share them evenly.
+pub(crate) struct Count([Shard; SHARDS]);
+
+#[repr(align(64))]
+struct Shard(AtomicIsize);
+
+impl Count {
+    pub(crate) fn new() -> Self {
+        Self([const { Shard(AtomicIsize::new(0)) }; SHARDS])
+    }
+
+    /// Changes the count, and returns what this thread's part of it was before.
+    #[inline]
+    pub(crate) fn add(&self, change: isize) -> isize {
+        self.0[thread_number() % SHARDS].0.fetch_add(change, Ordering::Relaxed)
+    }
+
+    /// The count. Changes that happen meanwhile are in it or not.
+    pub(crate) fn sum(&self) -> usize {
+        let sum: isize = self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum();
+        // An item that one thread puts in and another takes out may be seen going but not coming.
+        sum.max(0) as usize
+    }
+}

@@ -1,0 +1,209 @@
+//! What users do with all items.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash as KeyHash};
+
+use crate::find::Level;
+use crate::map::IcebergMap;
+use crate::place::Hash;
+use crate::store::{FirstWrite, SecondWrite};
+use crate::sync::Ordering;
+use crate::walk::{Reading, Walk, Writing};
+
+/// Items by level.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Levels {
+    /// Items in the 64-slot yards.
+    pub first: usize,
+    /// Items in the 8-slot yards.
+    pub second: usize,
+    /// Items in lists.
+    pub third: usize,
+}
+
+impl Levels {
+    /// All items.
+    pub fn items(&self) -> usize {
+        self.first + self.second + self.third
+    }
+
+    /// The share of a level.
+    pub fn share(&self, level: Level) -> f64 {
+        let items = match level {
+            Level::First => self.first,
+            Level::Second => self.second,
+            Level::Third => self.third,
+        };
+        items as f64 / self.items() as f64
+    }
+}
+
+/// All items.
+///
+/// What is seen of a map that others change meanwhile: each item that is in the map from the beginning to the end is
+/// visited exactly once, through any number of doublings; an item that comes or goes may be visited or not, and one
+/// that goes and comes again may be visited twice. One level of one block at a time is locked, and is seen as it is at
+/// that moment. The order means nothing.
+///
+/// Closures, and `Clone`, must not use the map.
+impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
+    /// Calls `act` with each item.
+    pub fn for_each(&self, mut act: impl FnMut(&K, &V)) {
+        let mut walk = Walk::new(self);
+        while let Some(block) = walk.read() {
+            block.for_each(|(key, value)| act(key, value));
+        }
+    }
+
+    /// Copies of the items. No lock is held between two of them; nothing holds up those who use the map meanwhile.
+    pub fn iter(&self) -> Iter<'_, K, V, S>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        Iter { walk: Walk::new(self), block: VecDeque::new() }
+    }
+
+    /// Changes each item, and takes out those of which `keep` is false.
+    pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        let mut walk = Walk::new(self);
+        // Dropped when the block is no longer locked.
+        let mut removed = Vec::new();
+        while let Some(block) = walk.write() {
+            match block {
+                Writing::First(yard) => self.retain_first(yard, &mut keep, &mut removed),
+                Writing::Second(yard) => self.retain_second(yard, &mut keep, &mut removed),
+            }
+            removed.clear();
+        }
+    }
+
+    fn retain_first(
+        &self,
+        mut yard: FirstWrite<'_, (K, V)>,
+        keep: &mut impl FnMut(&K, &mut V) -> bool,
+        removed: &mut Vec<(K, V)>,
+    ) {
+        for slot in yard.used() {
+            if yard.get_mut(slot).is_some_and(|(key, value)| !keep(key, value)) {
+                removed.extend(yard.take(slot));
+                self.count.add(-1);
+            }
+        }
+        let chained: Vec<u32> = yard.head().chain.iter().map(|(number, _)| number).collect();
+        for number in chained {
+            if yard.head_mut().chain.get_mut(number).is_some_and(|(key, value)| !keep(key, value)) {
+                removed.extend(yard.head_mut().chain.take(number));
+                self.chained.fetch_sub(1, Ordering::Relaxed);
+                self.count.add(-1);
+            }
+        }
+    }
+
+    fn retain_second(
+        &self,
+        mut yard: SecondWrite<'_, (K, V)>,
+        keep: &mut impl FnMut(&K, &mut V) -> bool,
+        removed: &mut Vec<(K, V)>,
+    ) {
+        for slot in yard.used() {
+            let Some((key, value)) = yard.get_mut(slot) else { continue };
+            if !keep(key, value) {
+                let hash = self.hash(key);
+                removed.extend(yard.take(slot));
+                self.count.add(-1);
+                self.forget_spill(hash);
+            }
+        }
+    }
+
+    /// An item has left the second level; its first-level block's filter need not know, but should. A block of the
+    /// second level is locked: there must be no waiting for one of the first.
+    fn forget_spill(&self, hash: Hash) {
+        let doublings = self.growth.doublings();
+        if let Some(mut first) = self.try_write_first(self.shape.first(hash, doublings))
+            && u32::from(first.head().doublings) == doublings
+        {
+            first.head_mut().filter.remove(hash.spill());
+        }
+    }
+
+    /// Takes out all items. The memory is kept.
+    pub fn clear(&self) {
+        self.retain(|_, _| false);
+    }
+
+    /// How many items stand in which level.
+    pub fn levels(&self) -> Levels {
+        let mut levels = Levels::default();
+        let mut walk = Walk::new(self);
+        while let Some(block) = walk.read() {
+            match block {
+                Reading::First(yard) => {
+                    levels.first += yard.used().count();
+                    levels.third += yard.head().chain.iter().count();
+                }
+                Reading::Second(yard) => levels.second += yard.used().count(),
+            }
+        }
+        levels
+    }
+}
+
+/// Copies of a map's items, from [`IcebergMap::iter`].
+pub struct Iter<'a, K, V, S> {
+    walk: Walk<'a, K, V, S>,
+    block: VecDeque<(K, V)>,
+}
+
+impl<K: KeyHash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K, V, S> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        loop {
+            if let Some(item) = self.block.pop_front() {
+                return Some(item);
+            }
+            self.walk.read()?.for_each(|item| self.block.push_back(item.clone()));
+        }
+    }
+}
+
+/// The items of a map that is no longer used, from its [`into_iter`](IcebergMap::into_iter).
+pub struct IntoIter<K, V, S> {
+    map: IcebergMap<K, V, S>,
+    next: usize,
+    block: VecDeque<(K, V)>,
+}
+
+impl<K, V, S> IntoIterator for IcebergMap<K, V, S> {
+    type Item = (K, V);
+    type IntoIter = IntoIter<K, V, S>;
+
+    fn into_iter(self) -> IntoIter<K, V, S> {
+        IntoIter { map: self, next: 0, block: VecDeque::new() }
+    }
+}
+
+impl<K, V, S> Iterator for IntoIter<K, V, S> {
+    type Item = (K, V);
+
+    fn next(&mut self) -> Option<(K, V)> {
+        loop {
+            if let Some(item) = self.block.pop_front() {
+                return Some(item);
+            }
+            if self.next == self.map.shape.blocks(self.map.growth.doublings()) {
+                return None;
+            }
+            // Settled or not: nobody is looking for anything any more.
+            let at = self.map.shape.block(self.next);
+            self.next += 1;
+            let mut first = self.map.write_first(at);
+            self.block.extend(first.used().filter_map(|slot| first.take(slot)));
+            self.block.extend(std::iter::from_fn(|| first.head_mut().chain.pop()));
+            let mut second = self.map.write_second(at);
+            self.block.extend(second.used().filter_map(|slot| second.take(slot)));
+        }
+    }
+}

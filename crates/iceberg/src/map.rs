@@ -1,0 +1,193 @@
+//! The map: what it is made of, its constructors, its size.
+
+use std::hash::{BuildHasher, Hash as KeyHash};
+use std::sync::OnceLock;
+
+use crate::chain::Chain;
+use crate::count::Count;
+use crate::grow::Growth;
+use crate::place::{At, Hash, MAX_BLOCKS, Shape};
+use crate::store::{BLOCK_SLOTS, FirstRead, FirstWrite, Part, SecondRead, SecondWrite};
+use crate::sync::{AtomicUsize, Ordering};
+
+/// The hasher that a map takes if it is told nothing else: fast, seeded anew for each map.
+pub type DefaultHasher = foldhash::fast::RandomState;
+
+/// A table of one block can double so often.
+const DOUBLINGS: usize = MAX_BLOCKS.ilog2() as usize;
+
+/// At this load a table grows: `IcebergHT`'s threshold, in percent.
+const FULL_PERCENT: usize = 96;
+
+/// A concurrent hash map whose items keep their places. See the [crate's documentation](crate).
+pub struct IcebergMap<K, V, S = DefaultHasher> {
+    pub(crate) hasher: S,
+    pub(crate) shape: Shape,
+    /// The part that the table begins with.
+    part: Part<(K, V)>,
+    /// Those that doublings have added.
+    added: [OnceLock<Part<(K, V)>>; DOUBLINGS],
+    pub(crate) growth: Growth,
+    pub(crate) count: Count,
+    /// Items of the third level.
+    pub(crate) chained: AtomicUsize,
+    /// Walks over the map that are under way.
+    pub(crate) walks: AtomicUsize,
+}
+
+impl<K, V> IcebergMap<K, V> {
+    /// An empty map of one block, 72 slots.
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty map that grows only after it holds so many items.
+    pub fn with_capacity(items: usize) -> Self {
+        Self::with_capacity_and_hasher(items, DefaultHasher::default())
+    }
+
+    /// An empty map that never grows: it has slots for so many items at load 0.96, and some more. When an item finds
+    /// no place, it is refused ([`try_insert`](Self::try_insert)).
+    pub fn fixed(items: usize) -> Self {
+        Self::fixed_with_hasher(items, DefaultHasher::default())
+    }
+}
+
+impl<K, V, S> IcebergMap<K, V, S> {
+    /// An empty map of one block, with this hasher.
+    pub fn with_hasher(hasher: S) -> Self {
+        Self::with_capacity_and_hasher(0, hasher)
+    }
+
+    /// An empty map that grows only after it holds so many items, with this hasher.
+    ///
+    /// # Panics
+    ///
+    /// If these are more than 4.6 billion items.
+    pub fn with_capacity_and_hasher(items: usize, hasher: S) -> Self {
+        Self::of(items, hasher, true)
+    }
+
+    /// As [`fixed`](IcebergMap::fixed), with this hasher.
+    ///
+    /// # Panics
+    ///
+    /// If these are more than 4.6 billion items.
+    pub fn fixed_with_hasher(items: usize, hasher: S) -> Self {
+        Self::of(items, hasher, false)
+    }
+
+    fn of(items: usize, hasher: S, grows: bool) -> Self {
+        let blocks = items.div_ceil(BLOCK_SLOTS * FULL_PERCENT / 100).max(1);
+        // The division above rounds the items of a block down, which for many blocks would be one block in 70 too
+        // many.
+        let blocks = if blocks < 100 { blocks } else { (items * 100).div_ceil(BLOCK_SLOTS * FULL_PERCENT) };
+        assert!(blocks <= MAX_BLOCKS, "{items} items need {blocks} blocks, a table has at most {MAX_BLOCKS}");
+        Self {
+            hasher,
+            shape: Shape { base: blocks as u32 },
+            part: Part::new(blocks),
+            added: [const { OnceLock::new() }; DOUBLINGS],
+            growth: Growth::new(grows),
+            count: Count::new(),
+            chained: AtomicUsize::new(0),
+            walks: AtomicUsize::new(0),
+        }
+    }
+
+    /// Items in the map. While others change it, one of the numbers that it goes through, or next to it; never a
+    /// point of contention.
+    pub fn len(&self) -> usize {
+        self.count.sum()
+    }
+
+    /// Whether there is no item.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Slots of the first two levels.
+    pub fn slots(&self) -> usize {
+        self.shape.blocks(self.growth.doublings()) * BLOCK_SLOTS
+    }
+
+    /// Items at which the map grows next; of a map that does not grow, those that it has a place for with near
+    /// certainty.
+    pub fn capacity(&self) -> usize {
+        self.slots() * FULL_PERCENT / 100
+    }
+
+    /// Share of the slots that would be in use if no item were in the third level.
+    pub fn load(&self) -> f64 {
+        self.len() as f64 / self.slots() as f64
+    }
+
+    /// All memory of the map, its own struct included, without what keys and values own elsewhere.
+    pub fn memory_bytes(&self) -> usize {
+        let parts = (0..=self.growth.doublings()).map(|part| self.shape.blocks(part.saturating_sub(1)));
+        let chained = self.chained.load(Ordering::Relaxed) * Chain::<(K, V)>::NODE_BYTES;
+        size_of::<Self>() + parts.map(Part::<(K, V)>::bytes).sum::<usize>() + chained
+    }
+
+    /// The hasher.
+    pub fn hasher(&self) -> &S {
+        &self.hasher
+    }
+
+    #[inline(always)]
+    fn part(&self, at: At) -> (&Part<(K, V)>, usize) {
+        if at.extra == 0 {
+            return (&self.part, at.base as usize);
+        }
+        let (doubling, offset) = self.shape.in_added(at);
+        (self.added[doubling].get().expect("a part is added before its blocks are used"), offset)
+    }
+
+    /// Adds the part that the doubling after `doublings` needs.
+    pub(crate) fn add_part(&self, doublings: u32) {
+        // If the part is there already, somebody has panicked between adding it and using it.
+        let _ = self.added[doublings as usize].set(Part::new(self.shape.blocks(doublings)));
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch_second(&self, at: At) {
+        let (part, offset) = self.part(at);
+        part.prefetch_second(offset);
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_first(&self, at: At) -> FirstRead<'_, (K, V)> {
+        let (part, offset) = self.part(at);
+        part.read_first(offset)
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_first(&self, at: At) -> FirstWrite<'_, (K, V)> {
+        let (part, offset) = self.part(at);
+        part.write_first(offset)
+    }
+
+    pub(crate) fn try_write_first(&self, at: At) -> Option<FirstWrite<'_, (K, V)>> {
+        let (part, offset) = self.part(at);
+        part.try_write_first(offset)
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_second(&self, at: At) -> SecondRead<'_, (K, V)> {
+        let (part, offset) = self.part(at);
+        part.read_second(offset)
+    }
+
+    #[inline(always)]
+    pub(crate) fn write_second(&self, at: At) -> SecondWrite<'_, (K, V)> {
+        let (part, offset) = self.part(at);
+        part.write_second(offset)
+    }
+}
+
+impl<K, V, S: BuildHasher> IcebergMap<K, V, S> {
+    #[inline(always)]
+    pub(crate) fn hash<Q: KeyHash + ?Sized>(&self, key: &Q) -> Hash {
+        Hash::new(self.hasher.hash_one(key))
+    }
+}

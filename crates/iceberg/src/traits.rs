@@ -1,0 +1,58 @@
+//! What a collection is expected to be.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash as KeyHash};
+
+use crate::iterate::Iter;
+use crate::map::IcebergMap;
+
+impl<K, V, S: Default> Default for IcebergMap<K, V, S> {
+    fn default() -> Self {
+        Self::with_hasher(S::default())
+    }
+}
+
+/// As a map of the items, as [`IcebergMap::for_each`] sees them.
+impl<K: KeyHash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for IcebergMap<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        self.for_each(|key, value| {
+            map.entry(key, value);
+        });
+        map.finish()
+    }
+}
+
+/// Of several items with one key, the last value counts.
+impl<K: KeyHash + Eq, V, S: BuildHasher> Extend<(K, V)> for IcebergMap<K, V, S> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, items: I) {
+        (&*self).extend(items);
+    }
+}
+
+/// As for a map of one's own: others may use the map meanwhile.
+impl<K: KeyHash + Eq, V, S: BuildHasher> Extend<(K, V)> for &IcebergMap<K, V, S> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, items: I) {
+        for (key, value) in items {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: KeyHash + Eq, V, S: BuildHasher + Default> FromIterator<(K, V)> for IcebergMap<K, V, S> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(items: I) -> Self {
+        let items = items.into_iter();
+        let map = Self::with_capacity_and_hasher(items.size_hint().0, S::default());
+        (&map).extend(items);
+        map
+    }
+}
+
+impl<'a, K: KeyHash + Eq + Clone, V: Clone, S: BuildHasher> IntoIterator for &'a IcebergMap<K, V, S> {
+    type Item = (K, V);
+    type IntoIter = Iter<'a, K, V, S>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -1,0 +1,186 @@
+//! What the map promises about places, levels, panics, odd types.
+
+mod common;
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Counted, Quality};
+use pagewalk_iceberg::{IcebergMap, Level, Position};
+
+type Plain<V = u64> = IcebergMap<u64, V, Quality>;
+
+/// The reference implementation's split at load 0.951 in 2^22 slots is 91.27 / 8.73 %, 7 items in the third level; an
+/// independent simulation of the geometry gives 91.30 / 8.70.
+#[test]
+fn levels_split_as_published_at_load_0_951() {
+    let slots = 1 << 20;
+    let map = Plain::fixed_with_hasher(slots * 96 / 100, Quality::Plain);
+    let items = (map.slots() as f64 * 0.951) as u64;
+    for key in 0..items {
+        map.try_insert(key, key).expect("a place");
+    }
+    let levels = map.levels();
+    assert_eq!(levels.items() as u64, items);
+    assert!((levels.share(Level::First) - 0.913).abs() < 0.002, "{levels:?}");
+    assert!((levels.share(Level::Second) - 0.087).abs() < 0.002, "{levels:?}");
+    assert!(levels.share(Level::Third) < 1e-5, "{levels:?}");
+}
+
+#[test]
+fn a_grown_table_is_as_full_as_a_new_one() {
+    let map = Plain::with_hasher(Quality::Plain);
+    let mut key = 0;
+    while map.slots() < 1 << 18 || map.load() < 0.95 {
+        map.insert(key, key);
+        key += 1;
+    }
+    let levels = map.levels();
+    assert!(levels.share(Level::First) > 0.90 && levels.share(Level::Third) < 1e-3, "{levels:?}");
+}
+
+#[test]
+fn items_keep_their_places_until_the_table_grows() {
+    let map = Plain::with_capacity_and_hasher(5_000, Quality::Plain);
+    let slots = map.slots();
+    let mut places: HashMap<u64, Position> = HashMap::new();
+    let mut removed = 0;
+    for key in 0..40_000u64 {
+        map.insert(key, 0);
+        if map.slots() != slots {
+            break;
+        }
+        places.insert(key, map.position_of(&key).expect("just inserted"));
+        if places.len() > 4_600 {
+            // Not the oldest, not the newest: holes everywhere.
+            let gone = scattered(key) % key;
+            removed += u64::from(map.remove(&gone).is_some());
+            places.remove(&gone);
+        }
+        if key % 1_000 == 0 {
+            map.retain(|key, value| {
+                *value += 1;
+                key % 997 != 3
+            });
+            places.retain(|key, _| key % 997 != 3);
+            assert!(places.iter().all(|(key, place)| map.position_of(key).as_ref() == Some(place)));
+        }
+    }
+    assert!(removed > 100, "there was a lot of coming and going");
+    let levels = [Level::First, Level::Second];
+    assert!(levels.iter().all(|&level| places.values().any(|place| place.level == level)));
+    let mut distinct: Vec<_> = places.values().map(|place| (place.level, place.block, place.slot)).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), places.len(), "no two items share a place");
+}
+
+fn scattered(number: u64) -> u64 {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 20
+}
+
+#[test]
+fn memory_is_at_most_a_fifth_more_than_the_items() {
+    for items in [100_000, 1_000_000, 1_234_567] {
+        let map = IcebergMap::<u64, u64>::fixed(items * 96 / 95);
+        (0..items as u64).for_each(|key| assert!(map.try_insert(key, 0).is_ok()));
+        let bytes = map.memory_bytes() as f64 / items as f64;
+        assert!(bytes < 1.2 * 16.0, "{bytes} bytes per item of {items}");
+        assert!((map.load() - 0.95).abs() < 0.001, "{}", map.load());
+    }
+}
+
+#[test]
+fn a_panic_leaves_the_map_whole() {
+    let count = Arc::new(());
+    let map = Plain::with_hasher(Quality::Poor);
+    (0..300).for_each(|key| assert!(map.insert(key, Counted::new(key, &count)).is_none()));
+    let panics = |act: &mut dyn FnMut()| assert!(catch_unwind(AssertUnwindSafe(act)).is_err());
+    for key in [0, 100, 299] {
+        panics(&mut || map.get_with(&key, |_| panic!("reading")).unwrap_or(()));
+        panics(&mut || map.update(&key, |_| panic!("changing")).unwrap_or(()));
+        panics(&mut || drop(map.remove_if(&key, |_| panic!("deciding"))));
+        panics(&mut || map.upsert(1_000 + key, || panic!("making"), |_| ()));
+        panics(&mut || map.upsert(key, || Counted::new(0, &count), |_| panic!("changing")));
+    }
+    let mut visited = 0;
+    panics(&mut || {
+        map.retain(|_, _| {
+            visited += 1;
+            assert!(visited < 150, "half way");
+            visited % 2 == 0
+        });
+    });
+    let left = 300 - 75;
+    assert_eq!((map.len(), map.levels().items()), (left, left));
+    assert_eq!(Arc::strong_count(&count), 1 + left);
+    // Every lock is free again, and what is in the map can be taken out.
+    assert_eq!((0..300).filter(|key| map.remove(key).is_some()).count(), left);
+    assert!(map.is_empty() && Arc::strong_count(&count) == 1);
+}
+
+/// A key whose hash panics while a switch is on.
+struct Touchy(u64, Arc<AtomicBool>);
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Touchy {}
+
+impl std::hash::Hash for Touchy {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        assert!(!self.1.load(Ordering::Relaxed), "touched");
+        self.0.hash(state);
+    }
+}
+
+#[test]
+fn a_hash_that_panics_during_a_doubling_loses_nothing() {
+    let touchy = Arc::new(AtomicBool::new(false));
+    let key = |number| Touchy(number, touchy.clone());
+    let map = IcebergMap::with_capacity_and_hasher(600, Quality::Plain);
+    for number in 0..6_000 {
+        // The new key's own hash comes first; the next, of an item that is to be moved, panics.
+        touchy.store(number % 3 == 0, Ordering::Relaxed);
+        let other = Arc::new(AtomicBool::new(false));
+        let entered = catch_unwind(AssertUnwindSafe(|| map.insert(Touchy(number, other), number)));
+        touchy.store(false, Ordering::Relaxed);
+        if map.remove(&Touchy(number, Default::default())).is_none() {
+            assert!(entered.is_err());
+        }
+        map.insert(key(number), number);
+    }
+    assert_eq!(map.len(), 6_000);
+    assert!((0..6_000).all(|number| map.get(&key(number)) == Some(number)));
+}
+
+#[test]
+fn types_of_no_size_and_of_large_alignment_work() {
+    let set: IcebergMap<(), ()> = IcebergMap::new();
+    assert_eq!((set.insert((), ()), set.insert((), ()), set.len()), (None, Some(()), 1));
+    assert_eq!((set.remove(&()), set.get(&())), (Some(()), None));
+
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    #[repr(align(256))]
+    struct Wide(u64);
+    let map: IcebergMap<u64, Wide> = (0..1_000).map(|key| (key, Wide(key))).collect();
+    for key in 0..1_000 {
+        let aligned = map.get_with(&key, |value| std::ptr::from_ref(value).is_aligned() && value.0 == key);
+        assert_eq!(aligned, Some(true));
+    }
+    let strings: IcebergMap<String, Vec<u8>> = IcebergMap::new();
+    strings.insert("one".into(), vec![1]);
+    assert_eq!(strings.get("one"), Some(vec![1]));
+    assert_eq!(format!("{strings:?}"), r#"{"one": [1]}"#);
+}
+
+#[test]
+fn a_map_of_sendable_items_is_sendable() {
+    fn check<T: Send + Sync>() {}
+    check::<IcebergMap<u64, String>>();
+}

@@ -10,19 +10,6 @@
 
 use crate::tlb::tag;
 
-/// Has the host fetch `value` while it does other things.
-#[inline(always)]
-pub(crate) fn prefetch<T>(value: &T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::*;
-        // SAFETY: (1) SSE is part of x86-64; (2) `value` is live, and a prefetch changes nothing one can see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
-}
-
 /// Bit `n` tells whether `lanes[n]` equals `wanted`.
 #[inline(always)]
 pub(crate) fn equal_16(lanes: &[u16; 16], wanted: u16) -> u32 {

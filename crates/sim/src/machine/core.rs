@@ -9,7 +9,6 @@ pub(super) struct Core {
     pub(super) tlbs: Tlbs,
     pub(super) walk_cache: Option<WalkCache>,
     pub(super) front: FrontFilter,
-    pub(super) hints: Hints,
     /// Accesses that took the slow path: all others are known hits of the first level.
     pub(super) looked_up: u64,
     /// All accesses of this core.
@@ -23,7 +22,7 @@ impl Core {
             0 => FrontFilter::never(),
             _ => FrontFilter::new(tlbs.levels().first(), classes),
         };
-        Self { hints: Hints::default(), tlbs, walk_cache, front, looked_up: 0, accesses: 0 }
+        Self { tlbs, walk_cache, front, looked_up: 0, accesses: 0 }
     }
 
     /// Forgets one page's translation.
@@ -43,30 +42,6 @@ impl Core {
         if let Some(cache) = &mut self.walk_cache {
             cache.flush(Some(asid));
         }
-    }
-}
-
-/// Where pages were last seen, for guesses that only make the host faster: nobody corrects it.
-pub(super) struct Hints(Box<[(Vpn, Pfn); HINTS]>);
-
-const HINTS: usize = 2_048;
-
-impl Default for Hints {
-    fn default() -> Self {
-        Self(Box::new([(Vpn(u64::MAX), Pfn(0)); HINTS]))
-    }
-}
-
-impl Hints {
-    #[inline(always)]
-    pub(super) fn learn(&mut self, vpn: Vpn, frame: Pfn) {
-        self.0[vpn.0 as usize % HINTS] = (vpn, frame);
-    }
-
-    #[inline(always)]
-    pub(super) fn guess(&self, vpn: Vpn) -> Option<Pfn> {
-        let (page, frame) = self.0[vpn.0 as usize % HINTS];
-        (page == vpn).then_some(frame)
     }
 }
 

@@ -11,9 +11,6 @@ use pagewalk_vm::tlb::{Fill, Translation};
 use super::{Machine, MachineError};
 use crate::time::Clock;
 
-/// How far ahead of an access the host is told what it will need.
-const AHEAD: usize = 8;
-
 /// A reference that is not completed: the program gets a signal.
 pub(super) enum Refused {
     /// The protection does not allow it.
@@ -52,15 +49,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     fn uninterrupted(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
         self.cores[self.core].accesses += accesses.len() as u64;
         if C::TIMED {
-            return accesses.iter().enumerate().try_for_each(|(at, &access)| {
-                if let Some(later) = accesses.get(at + AHEAD) {
-                    let addr = later.addr();
-                    if let Some(frame) = self.cores[self.core].hints.guess(addr.page()) {
-                        self.clock.expect(PhysAddr(frame.addr().0 | addr.0 & 0xfff));
-                    }
-                }
-                self.step(access)
-            });
+            return accesses.iter().try_for_each(|&access| self.step(access));
         }
         let mut rest = accesses.iter();
         let stores = accesses.iter().map(|access| u64::from(access.is_write())).sum::<u64>();
@@ -92,11 +81,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         let frame = match self.cores[self.core].front.lookup(addr.page(), write) {
             Some(frame) => frame,
             None => match self.translate(addr, write) {
-                Ok(translation) => {
-                    let frame = translation.frame_of(addr.page());
-                    self.cores[self.core].hints.learn(addr.page(), frame);
-                    frame
-                }
+                Ok(translation) => translation.frame_of(addr.page()),
                 Err(refused) => return self.refuse(refused),
             },
         };

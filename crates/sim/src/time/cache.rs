@@ -104,14 +104,6 @@ impl MemoryHierarchy {
         }
     }
 
-    /// A reference to `addr` is likely soon: the host may fetch what it will need of the largest cache.
-    #[inline(always)]
-    pub fn expect(&self, addr: PhysAddr) {
-        if let Some(shared) = &self.shared {
-            shared.lines.prefetch(addr.0 >> LINE_SHIFT);
-        }
-    }
-
     /// Makes one reference; returns its level (0 the nearest, the number of caches for DRAM) and its latency.
     #[inline(always)]
     pub fn access(&mut self, core: usize, addr: PhysAddr, kind: MemoryReference) -> (usize, u64) {

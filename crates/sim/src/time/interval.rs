@@ -200,11 +200,6 @@ impl Clock for IntervalClock {
     }
 
     #[inline(always)]
-    fn expect(&self, addr: PhysAddr) {
-        self.memory.expect(addr);
-    }
-
-    #[inline(always)]
     fn begin(&mut self, core: usize) {
         let window = self.window;
         let clock = &mut self.cores[core];

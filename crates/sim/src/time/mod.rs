@@ -35,9 +35,6 @@ pub trait Clock: Send {
     /// The accesses that follow on `core` belong to so many instructions. None: the source does not count them.
     fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64);
 
-    /// An access to `addr` is likely soon. Changes nothing but the host's speed.
-    fn expect(&self, addr: PhysAddr);
-
     /// The next access on `core` is dispatched.
     fn begin(&mut self, core: usize);
 
@@ -79,8 +76,6 @@ impl Clock for NoClock {
 
     #[inline(always)]
     fn segment(&mut self, _: usize, _: Option<u64>, _: u64) {}
-    #[inline(always)]
-    fn expect(&self, _: PhysAddr) {}
     #[inline(always)]
     fn begin(&mut self, _: usize) {}
     #[inline(always)]

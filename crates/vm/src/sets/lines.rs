@@ -51,17 +51,6 @@ impl LineArray {
         Ok(Self { layout, set_mask })
     }
 
-    /// Has the host fetch what a look-up of `line` needs; worth it well before a look-up in a large cache.
-    #[inline(always)]
-    pub fn prefetch(&self, line: u64) {
-        let set = (line & self.set_mask) as usize;
-        match &self.layout {
-            Layout::Short(rows) => rows.prefetch(set),
-            Layout::Long(rows) => rows.prefetch(set),
-            Layout::Any(..) => {}
-        }
-    }
-
     /// Whether `line` is here, which counts as a use; a store makes it dirty.
     #[inline(always)]
     pub fn lookup(&mut self, line: u64, store: bool) -> bool {

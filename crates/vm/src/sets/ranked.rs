@@ -1,7 +1,7 @@
 //! Rows of up to sixteen ways whose order is one word.
 
 use super::Inserted;
-use crate::simd::{equal_16, prefetch};
+use crate::simd::equal_16;
 
 /// LRU and FIFO sets of at most 16 ways, searched and updated without a branch per way.
 ///
@@ -115,12 +115,6 @@ impl<R: Row> RankedRows<R> {
             reorder_on_hit,
             shape: Shape { set_bits: sets.trailing_zeros() },
         }
-    }
-
-    /// Has the host fetch a set that is used soon.
-    #[inline(always)]
-    pub(super) fn prefetch(&self, set: usize) {
-        prefetch(&self.rows[set]);
     }
 
     /// The row and way of `key`; finding it counts as a use.

@@ -140,7 +140,10 @@ impl<H: HashFamily> Iceberg<H> {
         shape.check()?;
         let slots = (0..shape.front).chain(0..shape.back).map(|slot| slot as u8);
         let queue = slots.cycle().take(shape.frames() as usize).collect();
-        let yards = [Yard { head: 0, free: shape.front as u8 }, Yard { head: 0, free: shape.back as u8 }];
+        // Each bucket begins with another slot. If all began with the first, the pages of a nearly empty memory would
+        // lie in every 64th frame, and would share a small part of a cache that is indexed by physical addresses.
+        let yard = |bucket: u32, slots: u32| Yard { head: (bucket % slots.max(1)) as u8, free: slots as u8 };
+        let yards = (0..shape.buckets).map(|bucket| [yard(bucket, shape.front), yard(bucket, shape.back)]);
         Ok(Self {
             shape,
             base,
@@ -148,7 +151,7 @@ impl<H: HashFamily> Iceberg<H> {
             codec: shape.codec(),
             owners: vec![0; shape.frames() as usize],
             queue,
-            yards: vec![yards; shape.buckets as usize],
+            yards: yards.collect(),
             used: 0,
         })
     }

@@ -37,7 +37,10 @@ impl Naive {
         let free = (0..shape.buckets).map(|bucket| {
             let first = bucket * (shape.front + shape.back);
             let back = first + shape.front;
-            [(first..back).collect(), (back..back + shape.back).collect()]
+            let rotated = |start: u32, slots: u32| {
+                (0..slots).map(|slot| start + (slot + bucket) % slots).collect::<Vec<_>>()
+            };
+            [rotated(first, shape.front), rotated(back, shape.back)]
         });
         Self {
             shape,

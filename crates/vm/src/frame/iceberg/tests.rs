@@ -71,10 +71,13 @@ struct Naive {
 
 impl Naive {
     fn new(shape: IcebergShape) -> Self {
+        // Each bucket begins with another slot.
+        let rotated = |bucket: u32, start: u32, slots: u32| {
+            (0..slots).map(|slot| start + (slot + bucket) % slots).collect::<Vec<_>>()
+        };
         let bucket = |bucket: u32| {
-            let first = bucket * (shape.front + shape.back);
-            let back = first + shape.front;
-            [(first..back).collect(), (back..back + shape.back).collect()]
+            let first = bucket * shape.bucket_frames();
+            [rotated(bucket, first, shape.front), rotated(bucket, first + shape.front, shape.back)]
         };
         Self { free: (0..shape.buckets).map(bucket).collect() }
     }

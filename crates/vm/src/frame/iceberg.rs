@@ -12,6 +12,7 @@ use super::cpfn::{Cpfn, CpfnCodec, Spot};
 use super::{FrameAllocator, OutOfFrames, PageKey};
 use crate::addr::{Asid, PageSize, Pfn, Vpn};
 use crate::hash::{HashFamily, PAGE_NUMBER_BITS};
+use crate::random::mix;
 
 /// Shape of an [`Iceberg`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,7 +143,10 @@ impl<H: HashFamily> Iceberg<H> {
         let queue = slots.cycle().take(shape.frames() as usize).collect();
         // Each bucket begins with another slot. If all began with the first, the pages of a nearly empty memory would
         // lie in every 64th frame, and would share a small part of a cache that is indexed by physical addresses.
-        let yard = |bucket: u32, slots: u32| Yard { head: (bucket % slots.max(1)) as u8, free: slots as u8 };
+        let yard = |bucket: u32, slots: u32| Yard {
+            head: (mix(bucket.into()) % u64::from(slots.max(1))) as u8,
+            free: slots as u8,
+        };
         let yards = (0..shape.buckets).map(|bucket| [yard(bucket, shape.front), yard(bucket, shape.back)]);
         Ok(Self {
             shape,

@@ -6,6 +6,7 @@ use super::*;
 use crate::addr::{Asid, Pfn, Vpn};
 use crate::frame::{BackRanges, Iceberg, IcebergShape};
 use crate::hash::Xxh64;
+use crate::random::mix;
 
 fn key(asid: u64, number: u64) -> PageKey {
     PageKey { asid: Asid(asid as u16), page: Vpn(number) }
@@ -38,7 +39,9 @@ impl Naive {
             let first = bucket * (shape.front + shape.back);
             let back = first + shape.front;
             let rotated = |start: u32, slots: u32| {
-                (0..slots).map(|slot| start + (slot + bucket) % slots).collect::<Vec<_>>()
+                (0..slots)
+                    .map(|slot| start + (slot + (mix(bucket.into()) % u64::from(slots)) as u32) % slots)
+                    .collect::<Vec<_>>()
             };
             [rotated(first, shape.front), rotated(back, shape.back)]
         });

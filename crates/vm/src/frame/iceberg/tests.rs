@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::addr::{Asid, Vpn};
 use crate::hash::{PageHash, Tabulation, Xxh64};
+use crate::random::mix;
 
 fn page(number: u64) -> PageKey {
     PageKey { asid: Asid(3), page: Vpn(number) }
@@ -73,7 +74,9 @@ impl Naive {
     fn new(shape: IcebergShape) -> Self {
         // Each bucket begins with another slot.
         let rotated = |bucket: u32, start: u32, slots: u32| {
-            (0..slots).map(|slot| start + (slot + bucket) % slots).collect::<Vec<_>>()
+            (0..slots)
+                .map(|slot| start + (slot + (mix(bucket.into()) % u64::from(slots)) as u32) % slots)
+                .collect::<Vec<_>>()
         };
         let bucket = |bucket: u32| {
             let first = bucket * shape.bucket_frames();

@@ -110,8 +110,14 @@ pub enum X86_64 {}
 #[derive(Clone, Copy, Debug)]
 pub enum X86_64La57 {}
 
+/// The flags that are on, together.
+#[inline]
+fn bits_of<const FLAGS: usize>(flags: [(bool, u64); FLAGS]) -> u64 {
+    flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag)
+}
+
 mod x86 {
-    use super::{Entry, Leaf};
+    use super::{Entry, Leaf, bits_of};
     use crate::addr::Pfn;
 
     const PRESENT: u64 = 1;
@@ -135,8 +141,7 @@ mod x86 {
             (leaf.dirty, DIRTY),
             (level > 0, PAGE_SIZE),
         ];
-        let set = flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag);
-        leaf.frame.addr().0 | PRESENT | USER | set
+        leaf.frame.addr().0 | PRESENT | USER | bits_of(flags)
     }
 
     pub(super) fn decode(raw: u64, level: u32) -> Entry {
@@ -176,7 +181,7 @@ mod x86 {
 pub enum X86_64Toc {}
 
 mod toc {
-    use super::{Entry, Leaf, x86};
+    use super::{Entry, Leaf, bits_of, x86};
     use crate::addr::Pfn;
     use crate::frame::Cpfn;
 
@@ -204,8 +209,7 @@ mod toc {
             (leaf.accessed, ACCESSED),
             (leaf.dirty, DIRTY),
         ];
-        let set = flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag);
-        code << CODE_SHIFT | PRESENT | set
+        code << CODE_SHIFT | PRESENT | bits_of(flags)
     }
 
     pub(super) fn decode(raw: u64, level: u32) -> Entry {
@@ -268,7 +272,7 @@ pub enum Sv39 {}
 pub enum Sv48 {}
 
 mod riscv {
-    use super::{Entry, Leaf};
+    use super::{Entry, Leaf, bits_of};
     use crate::addr::Pfn;
 
     const VALID: u64 = 1;
@@ -293,8 +297,7 @@ mod riscv {
             (leaf.accessed, ACCESSED),
             (leaf.dirty, DIRTY),
         ];
-        let set = flags.iter().filter(|(on, _)| *on).fold(0, |bits, (_, flag)| bits | flag);
-        leaf.frame.0 << FRAME_SHIFT | VALID | USER | set
+        leaf.frame.0 << FRAME_SHIFT | VALID | USER | bits_of(flags)
     }
 
     pub(super) fn decode(raw: u64, level: u32) -> Entry {

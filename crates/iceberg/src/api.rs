@@ -22,17 +22,17 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         Q: KeyHash + Eq + ?Sized,
         V: Clone,
     {
-        self.read(key, |_, (_, value)| value.clone())
+        self.read(key, |(_, value)| value.clone())
     }
 
-    /// What `act` makes of the value. Others may read it at the same time, and nobody changes it.
+    /// What `act` makes of the value. Nobody changes it meanwhile; who uses the same block waits.
     #[inline]
     pub fn get_with<Q, R>(&self, key: &Q, act: impl FnOnce(&V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: KeyHash + Eq + ?Sized,
     {
-        self.read(key, |_, (_, value)| act(value))
+        self.read(key, |(_, value)| act(value))
     }
 
     /// Whether the key is in the map.
@@ -42,7 +42,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         K: Borrow<Q>,
         Q: KeyHash + Eq + ?Sized,
     {
-        self.read(key, |_, _| ()).is_some()
+        self.read(key, |_| ()).is_some()
     }
 
     /// Where the key's item stands.
@@ -51,7 +51,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         K: Borrow<Q>,
         Q: KeyHash + Eq + ?Sized,
     {
-        self.read(key, |position, _| position)
+        let hash = self.hash(key);
+        self.position(hash, &self.find(hash, key))
     }
 
     /// Sets the key's value, and returns the one that it had. An item that is there stays where it is, with the key

@@ -44,6 +44,10 @@ impl<T> Chain<T> {
         self.iter().find(|(_, item)| wanted(item))
     }
 
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        self.iter().find(|(other, _)| *other == number).map(|(_, item)| item)
+    }
+
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         let mut next = self.0.as_deref_mut();
         while let Some(node) = next {

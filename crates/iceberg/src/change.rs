@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash as KeyHash};
 use crate::find::{Found, Spot};
 use crate::map::IcebergMap;
 use crate::place::{At, Hash};
-use crate::store::{BLOCK_SLOTS, FirstWrite};
+use crate::store::{BLOCK_SLOTS, FirstYard};
 use crate::sync::Ordering;
 
 /// Why [`place`](IcebergMap::place) has not placed an item.
@@ -40,14 +40,14 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     #[inline]
     fn place(
         &self,
-        first: &mut FirstWrite<'_, (K, V)>,
+        first: &mut FirstYard<'_, (K, V)>,
         doublings: u32,
         hash: Hash,
         item: (K, V),
     ) -> Result<(), (Unplaced, (K, V))> {
-        match first.free().lowest() {
+        match first.free_near(hash.home()) {
             Some(slot) => {
-                first.put(slot, hash.tag(), item);
+                first.put(slot, hash.print(), item);
                 Ok(())
             }
             None => self.place_behind(first, doublings, hash, item),
@@ -57,7 +57,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// In the second level, in the emptier of two blocks, or in the third.
     fn place_behind(
         &self,
-        first: &mut FirstWrite<'_, (K, V)>,
+        first: &mut FirstYard<'_, (K, V)>,
         doublings: u32,
         hash: Hash,
         item: (K, V),
@@ -68,12 +68,12 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         // Both are locked, in the order of their numbers, so that the emptier is the emptier.
         let swapped = self.shape.number(other_at) < self.shape.number(one_at);
         let (low_at, high_at) = if swapped { (other_at, one_at) } else { (one_at, other_at) };
-        let mut low = self.write_second(low_at);
-        if low.head().doublings != u64::from(doublings) {
+        let mut low = self.lock_second(low_at);
+        if u32::from(low.head().doublings) != doublings {
             return Err((Unplaced::Behind(low_at), item));
         }
-        let mut high = (high_at != low_at).then(|| self.write_second(high_at));
-        if high.as_ref().is_some_and(|high| high.head().doublings != u64::from(doublings)) {
+        let mut high = (high_at != low_at).then(|| self.lock_second(high_at));
+        if high.as_ref().is_some_and(|high| u32::from(high.head().doublings) != doublings) {
             return Err((Unplaced::Behind(high_at), item));
         }
         let yard = match &mut high {
@@ -81,7 +81,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             _ => &mut low,
         };
         if let Some(slot) = yard.free().lowest() {
-            yard.put(slot, hash.tag(), item);
+            yard.put(slot, hash.print(), item);
             first.head_mut().filter.add(hash.spill());
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         let Found { mut first, spot, .. } = found;
         let item = match spot {
             Spot::First(slot) => first.take(slot),
-            Spot::Second(mut yard, slot) => {
+            Spot::Second(_, mut yard, slot) => {
                 first.head_mut().filter.remove(hash.spill());
                 yard.take(slot)
             }

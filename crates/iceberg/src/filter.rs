@@ -1,53 +1,51 @@
 //! The spill filter: whether a key that is not in its first-level block can be anywhere else.
 //!
 //! DEVIATION: `IcebergHT` has none; there, a key that is not in the first level is looked for in two blocks of the
-//! second. At load 0.95 a block has about six items in the second level. Each counts in one of 46 cells, so that seven
-//! of eight look-ups for absent keys end after one block. A cell is four bits; one that has reached 15 stays there.
+//! second. At load 0.95 a block has six of its items there, on average. The filter lists eight bits of the hash of
+//! each, so that 96 of 100 look-ups for absent keys end in the first level: two meet one of the bytes on the list, and
+//! two a block with more items there than the list has room for.
 
-/// Cells of a filter, two in a byte.
-const CELLS: u32 = 46;
-const STUCK: u8 = 15;
+use std::num::NonZeroU8;
 
-/// Counts of a first-level block's keys that stand in the second level.
+use crate::tags::equal;
+
+/// Room on the list.
+const LISTED: usize = 22;
+
+/// Bytes of the hashes of a first-level block's keys that stand in the second level.
 #[derive(Clone, Debug)]
-pub(crate) struct Filter([u8; CELLS as usize / 2]);
+pub(crate) struct Filter {
+    /// Zero is a free place.
+    listed: [u8; LISTED],
+    /// Those that found no free place. A count that has reached its maximum stays there.
+    unlisted: u8,
+}
 
 impl Filter {
-    pub(crate) const EMPTY: Self = Self([0; CELLS as usize / 2]);
-
-    /// Byte and shift of a key's cell.
-    #[inline(always)]
-    fn cell(spill: u16) -> (usize, u32) {
-        let cell = (u32::from(spill) * CELLS) >> 16;
-        (cell as usize / 2, 4 * (cell % 2))
-    }
-
-    #[inline(always)]
-    fn count(&self, spill: u16) -> u8 {
-        let (byte, shift) = Self::cell(spill);
-        self.0[byte] >> shift & STUCK
-    }
+    pub(crate) const EMPTY: Self = Self { listed: [0; LISTED], unlisted: 0 };
 
     /// False if no such key is in the second level.
     #[inline(always)]
-    pub(crate) fn may_hold(&self, spill: u16) -> bool {
-        self.count(spill) != 0
+    pub(crate) fn may_hold(&self, spill: NonZeroU8) -> bool {
+        equal(&self.listed, spill.get()) != 0 || self.unlisted != 0
     }
 
     /// Such a key has come into the second level.
-    pub(crate) fn add(&mut self, spill: u16) {
-        if self.count(spill) != STUCK {
-            let (byte, shift) = Self::cell(spill);
-            self.0[byte] += 1 << shift;
+    pub(crate) fn add(&mut self, spill: NonZeroU8) {
+        match self.listed.iter_mut().find(|byte| **byte == 0) {
+            Some(free) => *free = spill.get(),
+            None => self.unlisted = self.unlisted.saturating_add(1),
         }
     }
 
     /// Such a key has left the second level.
-    pub(crate) fn remove(&mut self, spill: u16) {
-        // Never zero, unless a key's hash has changed while it was in the map.
-        if !matches!(self.count(spill), 0 | STUCK) {
-            let (byte, shift) = Self::cell(spill);
-            self.0[byte] -= 1 << shift;
+    pub(crate) fn remove(&mut self, spill: NonZeroU8) {
+        // Of equal bytes it does not matter which one goes, a listed or an unlisted one.
+        if let Some(listed) = self.listed.iter_mut().find(|byte| **byte == spill.get()) {
+            *listed = 0;
+        } else if self.unlisted != u8::MAX {
+            // Not below zero, unless a key's hash has changed while it was in the map.
+            self.unlisted = self.unlisted.saturating_sub(1);
         }
     }
 }

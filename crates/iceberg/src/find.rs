@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash as KeyHash};
 
 use crate::map::IcebergMap;
 use crate::place::{At, Hash};
-use crate::store::{FirstRead, FirstWrite, SecondWrite};
+use crate::store::{FirstYard, SecondYard};
 
 /// One of the three levels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,24 +32,34 @@ pub struct Position {
 /// A key's item, or that there is none, with the key's first-level block locked: nobody can put it in, change it or
 /// take it out meanwhile.
 pub(crate) struct Found<'a, K, V> {
-    pub(crate) first: FirstWrite<'a, (K, V)>,
+    pub(crate) first: FirstYard<'a, (K, V)>,
     pub(crate) doublings: u32,
     pub(crate) spot: Spot<'a, K, V>,
 }
 
 pub(crate) enum Spot<'a, K, V> {
     First(usize),
-    Second(SecondWrite<'a, (K, V)>, usize),
+    Second(At, SecondYard<'a, (K, V)>, usize),
     Third(u32),
     Nowhere,
 }
 
 impl<K, V> Found<'_, K, V> {
     #[inline]
+    pub(crate) fn item(&self) -> Option<&(K, V)> {
+        match &self.spot {
+            Spot::First(slot) => self.first.get(*slot),
+            Spot::Second(_, yard, slot) => yard.get(*slot),
+            Spot::Third(number) => self.first.head().chain.get(*number),
+            Spot::Nowhere => None,
+        }
+    }
+
+    #[inline]
     pub(crate) fn item_mut(&mut self) -> Option<&mut (K, V)> {
         match &mut self.spot {
             Spot::First(slot) => self.first.get_mut(*slot),
-            Spot::Second(yard, slot) => yard.get_mut(*slot),
+            Spot::Second(_, yard, slot) => yard.get_mut(*slot),
             Spot::Third(number) => self.first.head_mut().chain.get_mut(*number),
             Spot::Nowhere => None,
         }
@@ -57,67 +67,29 @@ impl<K, V> Found<'_, K, V> {
 }
 
 impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
-    /// Calls `act` with a key's item, its first-level block locked for reading.
+    /// Calls `act` with a key's item.
     #[inline(always)]
-    pub(crate) fn read<Q, R>(&self, key: &Q, act: impl FnOnce(Position, &(K, V)) -> R) -> Option<R>
+    pub(crate) fn read<Q, R>(&self, key: &Q, act: impl FnOnce(&(K, V)) -> R) -> Option<R>
     where
         K: Borrow<Q>,
         Q: KeyHash + Eq + ?Sized,
     {
         let hash = self.hash(key);
         let wanted = |item: &(K, V)| item.0.borrow() == key;
-        let (doublings, at, first) = self.read_settled(hash);
+        let (doublings, first) = self.lock_settled(hash);
         // Only what nearly all look-ups need is compiled into the caller: the fewer instructions there are, the more
         // look-ups the processor has under way at once while it waits for memory.
-        if let Some((slot, item)) = first.find(hash.tag(), wanted) {
-            return Some(act(self.position(Level::First, at, slot), item));
+        if let Some((_, item)) = first.find(hash.print(), wanted) {
+            return Some(act(item));
         }
         if first.head().is_all(hash.spill()) {
             None
         } else {
-            self.read_behind(hash, &wanted, act, first, doublings)
+            self.find_behind(hash, &wanted, first, doublings).item().map(act)
         }
     }
 
-    /// In the second and the third level.
-    #[inline(never)]
-    fn read_behind<'a, R>(
-        &'a self,
-        hash: Hash,
-        wanted: &impl Fn(&(K, V)) -> bool,
-        act: impl FnOnce(Position, &(K, V)) -> R,
-        mut first: FirstRead<'a, (K, V)>,
-        mut doublings: u32,
-    ) -> Option<R> {
-        loop {
-            if let Some((number, item)) = first.head().chain.find(wanted) {
-                let at = self.shape.first(hash, doublings);
-                return Some(act(self.position(Level::Third, at, number as usize), item));
-            }
-            let behind = 'search: {
-                for at in self.choices(hash, doublings) {
-                    let yard = self.read_second(at);
-                    if yard.head().doublings != u64::from(doublings) {
-                        break 'search at;
-                    }
-                    if let Some((slot, item)) = yard.find(hash.tag(), wanted) {
-                        return Some(act(self.position(Level::Second, at, slot), item));
-                    }
-                }
-                return None;
-            };
-            drop(first);
-            self.settle_second(behind, doublings);
-            // Meanwhile the item may have come into the first level.
-            let at;
-            (doublings, at, first) = self.read_settled(hash);
-            if let Some((slot, item)) = first.find(hash.tag(), wanted) {
-                return Some(act(self.position(Level::First, at, slot), item));
-            }
-        }
-    }
-
-    /// A key's item, to be changed.
+    /// A key's item.
     #[inline(always)]
     pub(crate) fn find<Q>(&self, hash: Hash, key: &Q) -> Found<'_, K, V>
     where
@@ -125,8 +97,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         Q: Eq + ?Sized,
     {
         let wanted = |item: &(K, V)| item.0.borrow() == key;
-        let (doublings, first) = self.write_settled(hash);
-        if let Some((slot, _)) = first.find(hash.tag(), wanted) {
+        let (doublings, first) = self.lock_settled(hash);
+        if let Some((slot, _)) = first.find(hash.print(), wanted) {
             return Found { first, doublings, spot: Spot::First(slot) };
         }
         if first.head().is_all(hash.spill()) {
@@ -141,7 +113,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         &'a self,
         hash: Hash,
         wanted: &impl Fn(&(K, V)) -> bool,
-        mut first: FirstWrite<'a, (K, V)>,
+        mut first: FirstYard<'a, (K, V)>,
         mut doublings: u32,
     ) -> Found<'a, K, V> {
         loop {
@@ -150,20 +122,21 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             }
             let behind = 'search: {
                 for at in self.choices(hash, doublings) {
-                    let yard = self.write_second(at);
-                    if yard.head().doublings != u64::from(doublings) {
+                    let yard = self.lock_second(at);
+                    if u32::from(yard.head().doublings) != doublings {
                         break 'search at;
                     }
-                    if let Some((slot, _)) = yard.find(hash.tag(), wanted) {
-                        return Found { first, doublings, spot: Spot::Second(yard, slot) };
+                    if let Some((slot, _)) = yard.find(hash.print(), wanted) {
+                        return Found { first, doublings, spot: Spot::Second(at, yard, slot) };
                     }
                 }
                 return Found { first, doublings, spot: Spot::Nowhere };
             };
             drop(first);
             self.settle_second(behind, doublings);
-            (doublings, first) = self.write_settled(hash);
-            if let Some((slot, _)) = first.find(hash.tag(), wanted) {
+            // Meanwhile the item may have come into the first level.
+            (doublings, first) = self.lock_settled(hash);
+            if let Some((slot, _)) = first.find(hash.print(), wanted) {
                 return Found { first, doublings, spot: Spot::First(slot) };
             }
         }
@@ -181,28 +154,12 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// The first level's block of a key, locked, and the number of doublings that it has gone through, as all of the
     /// table has or is about to.
     #[inline(always)]
-    fn read_settled(&self, hash: Hash) -> (u32, At, FirstRead<'_, (K, V)>) {
+    fn lock_settled(&self, hash: Hash) -> (u32, FirstYard<'_, (K, V)>) {
         loop {
             let doublings = self.growth.doublings();
             let at = self.shape.first(hash, doublings);
-
-            let first = self.read_first(at);
-            if u32::from(first.head().doublings) == doublings {
-                return (doublings, at, first);
-            }
-            drop(first);
-            self.settle_first(at, doublings);
-        }
-    }
-
-    /// As [`read_settled`](Self::read_settled).
-    #[inline(always)]
-    fn write_settled(&self, hash: Hash) -> (u32, FirstWrite<'_, (K, V)>) {
-        loop {
-            let doublings = self.growth.doublings();
-            let at = self.shape.first(hash, doublings);
-
-            let first = self.write_first(at);
+            self.prefetch_slot(at, hash.home());
+            let first = self.lock_first(at);
             if u32::from(first.head().doublings) == doublings {
                 return (doublings, first);
             }
@@ -211,7 +168,15 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    fn position(&self, level: Level, at: At, slot: usize) -> Position {
-        Position { level, block: self.shape.number(at), slot }
+    /// Where the item stands.
+    pub(crate) fn position(&self, hash: Hash, found: &Found<'_, K, V>) -> Option<Position> {
+        let first = || self.shape.first(hash, found.doublings);
+        let (level, at, slot) = match &found.spot {
+            Spot::First(slot) => (Level::First, first(), *slot),
+            Spot::Second(at, _, slot) => (Level::Second, *at, *slot),
+            Spot::Third(number) => (Level::Third, first(), *number as usize),
+            Spot::Nowhere => return None,
+        };
+        Some(Position { level, block: self.shape.number(at), slot })
     }
 }

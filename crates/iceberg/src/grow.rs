@@ -14,10 +14,11 @@
 
 use std::hash::{BuildHasher, Hash as KeyHash};
 
+use crate::lock::Lock;
 use crate::map::IcebergMap;
 use crate::place::{At, Hash, MAX_BLOCKS};
-use crate::store::{FIRST_SLOTS, FirstWrite, SECOND_SLOTS};
-use crate::sync::{AtomicU32, AtomicUsize, Mutex, Ordering};
+use crate::store::{FIRST_SLOTS, FirstYard, SECOND_SLOTS};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// An insertion in so many settles a block, during a doubling. A doubling settles two blocks per 72 slots, and the
 /// next comes after 34 insertions for each.
@@ -39,13 +40,13 @@ struct Progress {
     /// The next block that an insertion settles, first-level blocks before second-level ones.
     cursor: AtomicUsize,
     /// Held by who doubles.
-    doubling: Mutex<()>,
+    doubling: Lock<()>,
 }
 
 impl Growth {
     pub(crate) fn new(grows: bool) -> Self {
         let progress =
-            Progress { pending: AtomicUsize::new(0), cursor: AtomicUsize::new(0), doubling: Mutex::new(()) };
+            Progress { pending: AtomicUsize::new(0), cursor: AtomicUsize::new(0), doubling: Lock::new(()) };
         Self { doublings: AtomicU32::new(0), grows, progress }
     }
 
@@ -127,15 +128,15 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             return;
         }
         let (old_at, new_at) = at.pair(doublings);
-        let mut old = self.write_first(old_at);
+        let mut old = self.lock_first(old_at);
         if u32::from(old.head().doublings) >= doublings {
             return;
         }
-        let mut new = self.write_first(new_at);
+        let mut new = self.lock_first(new_at);
         // Everything that may panic comes before the first change.
         let mut hashes = [None; FIRST_SLOTS];
         for slot in old.used() {
-            hashes[slot] = old.get(slot).map(|(_, (key, _))| self.hash(key));
+            hashes[slot] = old.get(slot).map(|(key, _)| self.hash(key));
         }
         let chained: Vec<Hash> = old.head().chain.iter().map(|(_, (key, _))| self.hash(key)).collect();
         for (slot, hash) in hashes.into_iter().enumerate() {
@@ -143,7 +144,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             if self.shape.first(hash, doublings) == new_at
                 && let Some(item) = old.take(slot)
             {
-                new.put(slot, hash.tag(), item);
+                new.put(slot, hash.print(), item);
             }
         }
         // Which half each item of the second level belongs to is not known; both filters admit it.
@@ -157,8 +158,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// Shares out the third level, and makes use of the slots that have become free.
     fn unchain<'a>(
         &self,
-        old: &mut FirstWrite<'a, (K, V)>,
-        new: &mut FirstWrite<'a, (K, V)>,
+        old: &mut FirstYard<'a, (K, V)>,
+        new: &mut FirstYard<'a, (K, V)>,
         new_at: At,
         doublings: u32,
         hashes: &[Hash],
@@ -167,9 +168,9 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         for &hash in hashes {
             let Some(item) = chain.pop() else { break };
             let yard = if self.shape.first(hash, doublings) == new_at { &mut *new } else { &mut *old };
-            match yard.free().lowest() {
+            match yard.free_near(hash.home()) {
                 Some(slot) => {
-                    yard.put(slot, hash.tag(), item);
+                    yard.put(slot, hash.print(), item);
                     self.chained.fetch_sub(1, Ordering::Relaxed);
                 }
                 None => {
@@ -186,20 +187,20 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             return;
         }
         let (old_at, new_at) = at.pair(doublings);
-        let mut old = self.write_second(old_at);
-        if old.head().doublings >= u64::from(doublings) {
+        let mut old = self.lock_second(old_at);
+        if u32::from(old.head().doublings) >= doublings {
             return;
         }
-        let mut new = self.write_second(new_at);
+        let mut new = self.lock_second(new_at);
         let mut hashes = [None; SECOND_SLOTS];
         for slot in old.used() {
-            hashes[slot] = old.get(slot).map(|(_, (key, _))| self.hash(key));
+            hashes[slot] = old.get(slot).map(|(key, _)| self.hash(key));
         }
         for (slot, hash) in hashes.into_iter().enumerate() {
             let Some(hash) = hash else { continue };
             if let Some((mut yard, free)) = self.room_above(hash, doublings) {
                 if let Some(item) = old.take(slot) {
-                    yard.put(free, hash.tag(), item);
+                    yard.put(free, hash.print(), item);
                 }
                 continue;
             }
@@ -208,11 +209,11 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
                 && choices.contains(&new_at)
                 && let Some(item) = old.take(slot)
             {
-                new.put(slot, hash.tag(), item);
+                new.put(slot, hash.print(), item);
             }
         }
-        old.head_mut().doublings = u64::from(doublings);
-        new.head_mut().doublings = u64::from(doublings);
+        old.head_mut().doublings = doublings as u8;
+        new.head_mut().doublings = doublings as u8;
         self.growth.settled_one();
     }
 
@@ -222,16 +223,16 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// Not while somebody walks over the map: first levels come before second levels there, and an item that goes up
     /// behind the walk's back would be missed. The locks order the two: if the walk has read the block, it was counted
     /// before this lock was taken.
-    fn room_above(&self, hash: Hash, doublings: u32) -> Option<(FirstWrite<'_, (K, V)>, usize)> {
+    fn room_above(&self, hash: Hash, doublings: u32) -> Option<(FirstYard<'_, (K, V)>, usize)> {
         let at = self.shape.first(hash, doublings);
         let (old_at, new_at) = at.pair(doublings);
-        let mut old = self.try_write_first(old_at)?;
-        let mut new = self.try_write_first(new_at)?;
+        let mut old = self.try_lock_first(old_at)?;
+        let mut new = self.try_lock_first(new_at)?;
         let settled = u32::from(old.head().doublings) == doublings;
         if !settled || self.walks.load(Ordering::Acquire) != 0 {
             return None;
         }
-        let free = if at == old_at { old.free() } else { new.free() }.lowest()?;
+        let free = if at == old_at { &old } else { &new }.free_near(hash.home())?;
         old.head_mut().filter.remove(hash.spill());
         new.head_mut().filter.remove(hash.spill());
         Some((if at == old_at { old } else { new }, free))

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hash as KeyHash};
 use crate::find::Level;
 use crate::map::IcebergMap;
 use crate::place::Hash;
-use crate::store::{FirstWrite, SecondWrite};
+use crate::store::{FirstYard, SecondYard};
 use crate::sync::Ordering;
-use crate::walk::{Reading, Walk, Writing};
+use crate::walk::{self, Walk};
 
 /// Items by level.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -50,7 +50,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// Calls `act` with each item.
     pub fn for_each(&self, mut act: impl FnMut(&K, &V)) {
         let mut walk = Walk::new(self);
-        while let Some(block) = walk.read() {
+        while let Some(block) = walk.lock_next() {
             block.for_each(|(key, value)| act(key, value));
         }
     }
@@ -69,10 +69,10 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         let mut walk = Walk::new(self);
         // Dropped when the block is no longer locked.
         let mut removed = Vec::new();
-        while let Some(block) = walk.write() {
+        while let Some(block) = walk.lock_next() {
             match block {
-                Writing::First(yard) => self.retain_first(yard, &mut keep, &mut removed),
-                Writing::Second(yard) => self.retain_second(yard, &mut keep, &mut removed),
+                walk::Level::First(yard) => self.retain_first(yard, &mut keep, &mut removed),
+                walk::Level::Second(yard) => self.retain_second(yard, &mut keep, &mut removed),
             }
             removed.clear();
         }
@@ -80,7 +80,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
 
     fn retain_first(
         &self,
-        mut yard: FirstWrite<'_, (K, V)>,
+        mut yard: FirstYard<'_, (K, V)>,
         keep: &mut impl FnMut(&K, &mut V) -> bool,
         removed: &mut Vec<(K, V)>,
     ) {
@@ -102,7 +102,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
 
     fn retain_second(
         &self,
-        mut yard: SecondWrite<'_, (K, V)>,
+        mut yard: SecondYard<'_, (K, V)>,
         keep: &mut impl FnMut(&K, &mut V) -> bool,
         removed: &mut Vec<(K, V)>,
     ) {
@@ -121,7 +121,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// second level is locked: there must be no waiting for one of the first.
     fn forget_spill(&self, hash: Hash) {
         let doublings = self.growth.doublings();
-        if let Some(mut first) = self.try_write_first(self.shape.first(hash, doublings))
+        if let Some(mut first) = self.try_lock_first(self.shape.first(hash, doublings))
             && u32::from(first.head().doublings) == doublings
         {
             first.head_mut().filter.remove(hash.spill());
@@ -137,13 +137,13 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     pub fn levels(&self) -> Levels {
         let mut levels = Levels::default();
         let mut walk = Walk::new(self);
-        while let Some(block) = walk.read() {
+        while let Some(block) = walk.lock_next() {
             match block {
-                Reading::First(yard) => {
+                walk::Level::First(yard) => {
                     levels.first += yard.used().count();
                     levels.third += yard.head().chain.iter().count();
                 }
-                Reading::Second(yard) => levels.second += yard.used().count(),
+                walk::Level::Second(yard) => levels.second += yard.used().count(),
             }
         }
         levels
@@ -164,7 +164,7 @@ impl<K: KeyHash + Eq + Clone, V: Clone, S: BuildHasher> Iterator for Iter<'_, K,
             if let Some(item) = self.block.pop_front() {
                 return Some(item);
             }
-            self.walk.read()?.for_each(|item| self.block.push_back(item.clone()));
+            self.walk.lock_next()?.for_each(|item| self.block.push_back(item.clone()));
         }
     }
 }
@@ -199,10 +199,10 @@ impl<K, V, S> Iterator for IntoIter<K, V, S> {
             // Settled or not: nobody is looking for anything any more.
             let at = self.map.shape.block(self.next);
             self.next += 1;
-            let mut first = self.map.write_first(at);
+            let mut first = self.map.lock_first(at);
             self.block.extend(first.used().filter_map(|slot| first.take(slot)));
             self.block.extend(std::iter::from_fn(|| first.head_mut().chain.pop()));
-            let mut second = self.map.write_second(at);
+            let mut second = self.map.lock_second(at);
             self.block.extend(second.used().filter_map(|slot| second.take(slot)));
         }
     }

@@ -34,16 +34,16 @@
 //!                 key: hash -> one block -´        hash mixed again -> two blocks --------------´
 //! ```
 //!
-//! A tag is eight bits of the hash. The 64 tags of a block are compared at once; only items whose tag is equal are
-//! looked at. Tags, locks and the rest of what is known about a block are 128 bytes; the slots hold the bare items. So
-//! 16-byte items take 18.7 bytes each at load 0.95.
+//! A tag is eight bits of the hash. The 64 tags of a block are compared at once; three bits more, kept beside the tags,
+//! decide between those that are equal; only items whose eleven bits are equal are looked at. Fingerprints, locks and
+//! the rest of what is known about a block are 144 bytes; the slots hold the bare items. So 16-byte items take 18.9
+//! bytes each at load 0.95.
 //!
 //! # What it promises
 //!
 //! - **Items keep their places.** Between insertion and removal an item moves only when the table grows, at most once
 //!   per doubling. [`position_of`](IcebergMap::position_of) tells where it is.
 //! - **Operations on one key have one order**, the same for all threads: each holds the lock of the key's first block.
-//!   Look-ups share it.
 //! - **Growing stops nobody.** At load 0.96 a part as large as the table is added; blocks hand half of their items on
 //!   when they are needed, and a few more with each insertion. An operation waits for the blocks of its own key only.
 //! - **A walk sees what stays exactly once**, [whatever others do](IcebergMap::for_each).
@@ -55,8 +55,8 @@
 //! - Closures and the traits of keys and values run under a lock; using the same map there may wait forever.
 //! - The table does not shrink, and after a doubling it takes twice the memory. It has at most 2^26 blocks, 4.8 billion
 //!   slots; beyond, items go to the third level.
-//! - Each block has its own locks, but a look-up writes to the lock's cache line. Many threads that read one key
-//!   meet there.
+//! - Look-ups lock, too: who reads a key and who changes it, or reads another key of the block, exclude each other for
+//!   the time that it takes to copy a value. Many threads that read one key meet there.
 //! - With hashes that are equal for many keys it is as slow as a list. What the hasher gives is mixed once more, so that
 //!   weak bits do no harm.
 //! - Items that are in the second level when a doubling begins while there is a walk stay there.
@@ -66,13 +66,15 @@
 //! `cargo bench -p pagewalk-iceberg` prints throughput, bytes and pauses beside those of hashbrown behind a lock,
 //! dashmap and scc. On a busy machine with two cores, with 16-byte items and at load 0.95:
 //!
-//! - it takes 18.7 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 43;
-//! - its longest insertion while growing to 4 million items is shorter than any of the others';
-//! - insertions run at 0.6 to 0.8 of dashmap's rate and 0.8 to 1.3 of scc's; look-ups of keys that are there at 0.5 to
-//!   0.8 and about 1; look-ups of absent keys, the weak point, at 0.3 to 0.5 and 0.6 to 0.7.
+//! - it takes 18.9 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
+//! - its longest insertion while growing to 4 million items is a quarter of any of the others' or less;
+//! - insertions run at 0.8 to 1.6 of dashmap's rate and above scc's, removals at 0.8 to 1.4;
+//! - look-ups of keys that are there run at 0.6 to 1.0 of dashmap's rate and at or above scc's; look-ups of absent keys,
+//!   the weak point, at 0.4 to 0.9 of the better of the two.
 //!
-//! What look-ups cost is two changes of a lock whose line is not in the cache, and items with an equal tag that have to
-//! be looked at: of keys that are not in the map, a fifth has such an item.
+//! What a look-up costs is lines of memory: here one with the lock, one with the tags, one with the item, and for one
+//! key in eleven the same again in the second level; dashmap, half empty, needs two. The item's line is guessed from the
+//! hash and fetched with the other two, which is right more often than not.
 //!
 //! # Sources
 //!
@@ -82,9 +84,9 @@
 //! - M. A. Bender, A. Conway, M. Farach-Colton, W. Kuszmaul, G. Tagliavini, "Iceberg Hashing: Optimizing Many
 //!   Hash-Table Criteria at Once" (2021): why the second level stays small.
 //!
-//! DEVIATION, each explained where it is: locks that are shared by look-ups instead of a bit per block; a filter that
-//! tells which keys cannot be in the second level; items of the second level go up when the table grows; a table's
-//! first part has any number of blocks, not a power of two.
+//! DEVIATION, each explained where it is: fingerprints of eleven bits; look-ups lock; a filter that tells which keys
+//! cannot be in the second level; slots chosen near a place that the hash names; items of the second level go up when
+//! the table grows; a table's first part has any number of blocks, not a power of two.
 
 mod api;
 mod chain;
@@ -95,9 +97,11 @@ mod filter;
 mod find;
 mod grow;
 mod iterate;
+#[allow(unsafe_code)] // A lock, and nothing else.
+mod lock;
 mod map;
 mod place;
-#[allow(unsafe_code)] // The one file of the crate.
+#[allow(unsafe_code)] // Memory, and nothing else.
 mod store;
 mod sync;
 mod tags;

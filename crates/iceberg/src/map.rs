@@ -7,7 +7,7 @@ use crate::chain::Chain;
 use crate::count::Count;
 use crate::grow::Growth;
 use crate::place::{At, Hash, MAX_BLOCKS, Shape};
-use crate::store::{BLOCK_SLOTS, FirstRead, FirstWrite, Part, SecondRead, SecondWrite};
+use crate::store::{BLOCK_SLOTS, FirstYard, Part, SecondYard};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The hasher that a map takes if it is told nothing else: fast, seeded anew for each map.
@@ -156,32 +156,26 @@ impl<K, V, S> IcebergMap<K, V, S> {
     }
 
     #[inline(always)]
-    pub(crate) fn read_first(&self, at: At) -> FirstRead<'_, (K, V)> {
+    pub(crate) fn lock_first(&self, at: At) -> FirstYard<'_, (K, V)> {
         let (part, offset) = self.part(at);
-        part.read_first(offset)
+        part.lock_first(offset)
     }
 
     #[inline(always)]
-    pub(crate) fn write_first(&self, at: At) -> FirstWrite<'_, (K, V)> {
+    pub(crate) fn prefetch_slot(&self, at: At, slot: usize) {
         let (part, offset) = self.part(at);
-        part.write_first(offset)
+        part.prefetch_slot(offset, slot);
     }
 
-    pub(crate) fn try_write_first(&self, at: At) -> Option<FirstWrite<'_, (K, V)>> {
+    pub(crate) fn try_lock_first(&self, at: At) -> Option<FirstYard<'_, (K, V)>> {
         let (part, offset) = self.part(at);
-        part.try_write_first(offset)
-    }
-
-    #[inline(always)]
-    pub(crate) fn read_second(&self, at: At) -> SecondRead<'_, (K, V)> {
-        let (part, offset) = self.part(at);
-        part.read_second(offset)
+        part.try_lock_first(offset)
     }
 
     #[inline(always)]
-    pub(crate) fn write_second(&self, at: At) -> SecondWrite<'_, (K, V)> {
+    pub(crate) fn lock_second(&self, at: At) -> SecondYard<'_, (K, V)> {
         let (part, offset) = self.part(at);
-        part.write_second(offset)
+        part.lock_second(offset)
     }
 }
 

@@ -1,13 +1,17 @@
 //! Where a key may stand: from its hash to its tag and its blocks.
 //!
 //! ```text
-//!  hash, 64 bits     | row: 32 bits | ... | spill cell: 16 bits | tag: 8 bits |
+//!  hash, 64 bits     | row: 32 bits | ... | home: 6 bits | 3 bits of the fingerprint | spill byte: 8 bits | tag: 8 bits |
 //!  mixed once more   | row of the first choice: 32 | row of the second choice: 32 |
 //! ```
 //!
 //! A row becomes a block by its *high* bits among the blocks of the first part, and by as many of its *low* bits as
 //! the table has doubled. So one doubling sends the items of a block to two blocks: the old one, and the one that is
 //! as many blocks further as there were.
+
+use std::num::NonZeroU8;
+
+use crate::store::FIRST_SLOTS;
 
 /// Bijective and mixing all bits into all: the finaliser of Austin Appleby's MurmurHash3 (2011, public domain). It
 /// makes up for hashers whose bits are not equally good.
@@ -31,16 +35,56 @@ impl Hash {
         Self(mix(hashed))
     }
 
-    /// The fingerprint. Zero stands for a free slot.
-    #[inline]
-    pub(crate) fn tag(self) -> u8 {
-        (self.0 as u8).max(1)
+    #[cfg(test)]
+    pub(crate) fn of_bits(bits: u64) -> Self {
+        Self(bits)
     }
 
-    /// Sixteen bits for the [spill filter](crate::filter).
-    #[inline]
-    pub(crate) fn spill(self) -> u16 {
-        (self.0 >> 8) as u16
+    /// The fingerprint.
+    #[inline(always)]
+    pub(crate) fn print(self) -> Print {
+        Print { tag: not_zero(self.0 as u8), extra: (self.0 >> 16) as u8 }
+    }
+
+    /// The first-level slot in whose cache line the key's item is likeliest to be.
+    ///
+    /// DEVIATION: `IcebergHT` takes any free slot. Here it is the first one from the beginning of that line, so that most
+    /// look-ups can fetch the item's line before they know the tags.
+    #[inline(always)]
+    pub(crate) fn home(self) -> usize {
+        (self.0 >> 19) as usize % FIRST_SLOTS
+    }
+
+    /// The byte for the [spill filter](crate::filter).
+    #[inline(always)]
+    pub(crate) fn spill(self) -> NonZeroU8 {
+        not_zero((self.0 >> 8) as u8)
+    }
+}
+
+/// A byte of a hash, one instead of zero.
+#[inline(always)]
+fn not_zero(byte: u8) -> NonZeroU8 {
+    NonZeroU8::new(byte).unwrap_or(NonZeroU8::MIN)
+}
+
+/// Bits of a fingerprint beside its tag.
+pub(crate) const EXTRA_BITS: usize = 3;
+
+/// A key's fingerprint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Print {
+    /// Zero stands for a free slot.
+    pub(crate) tag: NonZeroU8,
+    /// The lowest bits count.
+    extra: u8,
+}
+
+impl Print {
+    /// Each bit beside the tag, 64 times.
+    #[inline(always)]
+    pub(crate) fn everywhere(self) -> [u64; EXTRA_BITS] {
+        std::array::from_fn(|bit| 0u64.wrapping_sub(u64::from(self.extra >> bit & 1)))
     }
 }
 

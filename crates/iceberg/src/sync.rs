@@ -1,16 +1,23 @@
-//! Every lock and atomic of the crate, in one place.
+//! Every atomic of the crate, and every way to wait, in one place.
 //!
 //! The model checks in `tests/model` compile the same sources with this file exchanged for one whose types are those
 //! of the checker.
 
-pub(crate) use parking_lot::{Mutex, RwLock};
-pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
 
-pub(crate) type ReadGuard<'a, T> = parking_lot::RwLockReadGuard<'a, T>;
-pub(crate) type WriteGuard<'a, T> = parking_lot::RwLockWriteGuard<'a, T>;
+/// Whether a new atomic is all zeros, so that zeroed memory is an array of them.
+pub(crate) const NEW_IS_ZERO: bool = true;
 
-/// Whether an unlocked lock is all zeros, so that zeroed memory is an array of unlocked locks.
-pub(crate) const UNLOCKED_IS_ZERO: bool = true;
+/// Waits for another thread, after so many attempts in vain: for as long as a few instructions take, then for as long
+/// as another thread's turn, then so long that waiting costs next to nothing.
+pub(crate) fn wait(attempts: u32) {
+    match attempts {
+        0..64 => std::hint::spin_loop(),
+        64..256 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(u64::from(attempts.min(1000)))),
+    }
+}
 
 /// A number that a thread keeps, and that threads share evenly.
 pub(crate) fn thread_number() -> usize {

@@ -1,10 +1,14 @@
 //! What users do not see: places, tags, filters, the size of a block.
 
+use std::num::NonZeroU8;
+
 use crate::chain::Chain;
 use crate::filter::Filter;
+use crate::find::Level;
+use crate::map::IcebergMap;
 use crate::place::{Hash, Shape};
 use crate::store::Part;
-use crate::tags::equal;
+use crate::tags::{Prints, PrintsAndPlanes, equal};
 
 #[test]
 fn every_equal_tag_is_named_and_no_other() {
@@ -15,13 +19,34 @@ fn every_equal_tag_is_named_and_no_other() {
                 1 => wanted,
                 _ => wanted ^ [1, 0x80, 0xff, 0x81][slot % 4],
             });
-            let named = equal(&tags, wanted).fold(0, |named, slot| named | 1 << slot);
-            assert_eq!(named, mask);
-            let (few, _) = tags.split_first_chunk::<8>().expect("64 tags");
-            let named = equal(few, wanted).fold(0, |named, slot| named | 1 << slot);
-            assert_eq!(named, mask & 0xff);
+            assert_eq!(equal(&tags, wanted), mask);
+            // As many as vectors, words and single bytes together make.
+            let some: &[u8; 27] = tags.first_chunk().expect("64 tags");
+            assert_eq!(equal(some, wanted), mask & 0x7ff_ffff);
         }
     }
+}
+
+#[test]
+fn slots_are_named_by_all_bits_of_their_fingerprints() {
+    let mut prints = PrintsAndPlanes::<64>::EMPTY;
+    // Two tags, each with all eight combinations of the other bits, four times.
+    let of = |slot: u64| Hash::of_bits((0x10 + slot % 2) | ((slot / 2 % 8) << 16)).print();
+    for slot in 0..64 {
+        assert_eq!(prints.free().count(), 64 - slot);
+        assert!(!prints.is_used(slot));
+        prints.set(slot, of(slot as u64));
+        assert!(prints.is_used(slot));
+    }
+    for slot in 0..64 {
+        let equal: Vec<usize> = prints.equal(of(slot as u64)).collect();
+        assert_eq!(equal, [0, 1, 2, 3].map(|round| slot % 16 + 16 * round));
+    }
+    assert!(prints.clear(17) && !prints.clear(17) && !prints.clear(64));
+    assert_eq!(prints.equal(of(1)).collect::<Vec<_>>(), [1, 33, 49]);
+    // What was there before leaves no bits behind.
+    prints.set(17, of(14));
+    assert_eq!(prints.equal(of(14)).collect::<Vec<_>>(), [14, 17, 30, 46, 62]);
 }
 
 #[test]
@@ -61,16 +86,26 @@ fn each_part_begins_where_the_one_before_ends() {
 
 #[test]
 fn a_filter_forgets_what_has_left() {
+    let byte = |byte: u8| NonZeroU8::new(byte).expect("not zero");
+    let held =
+        |filter: &Filter| (1..=u8::MAX).filter(|&other| filter.may_hold(byte(other))).collect::<Vec<_>>();
+    // One of them twice; then more than are listed.
+    for spills in [vec![3, 7, 7, 250], (1..=40).collect()] {
+        let mut filter = Filter::EMPTY;
+        spills.iter().for_each(|&spill| filter.add(byte(spill)));
+        assert!(spills.iter().all(|&spill| filter.may_hold(byte(spill))));
+        assert_eq!(held(&filter).len(), if spills.len() == 40 { 255 } else { 3 });
+        for (left, &spill) in spills.iter().enumerate() {
+            filter.remove(byte(spill));
+            assert!(spills[left + 1..].iter().all(|&spill| filter.may_hold(byte(spill))));
+        }
+        assert_eq!(held(&filter), []);
+    }
+    // More than can be counted: it holds anything from then on.
     let mut filter = Filter::EMPTY;
-    let spills: Vec<u16> = (0..10).map(|number| number * 6_007).collect();
-    spills.iter().for_each(|&spill| filter.add(spill));
-    assert!(spills.iter().all(|&spill| filter.may_hold(spill)));
-    spills.iter().for_each(|&spill| filter.remove(spill));
-    assert!((0..=u16::MAX).all(|spill| !filter.may_hold(spill)));
-    // More than a cell can count: it stays.
-    (0..20).for_each(|_| filter.add(7));
-    (0..20).for_each(|_| filter.remove(7));
-    assert!(filter.may_hold(7));
+    (0..300).for_each(|_| filter.add(byte(7)));
+    (0..300).for_each(|_| filter.remove(byte(7)));
+    assert_eq!(held(&filter).len(), 255);
 }
 
 #[test]
@@ -88,7 +123,21 @@ fn a_chain_keeps_its_numbers_and_drops_without_recursion() {
 }
 
 #[test]
-fn a_block_is_two_cache_lines_and_its_slots() {
-    assert_eq!(Part::<(u64, u64)>::bytes(1), 128 + 72 * 16);
-    assert_eq!(Part::<((), ())>::bytes(1), 128);
+fn a_block_is_three_lines_and_its_slots() {
+    assert_eq!(Part::<(u64, u64)>::bytes(4), 4 * (128 + 16 + 72 * 16));
+    assert_eq!(Part::<((), ())>::bytes(4), 4 * (128 + 16));
+}
+
+#[test]
+fn at_load_0_95_most_items_are_where_a_look_up_guesses() {
+    let map: IcebergMap<u64, u64> = IcebergMap::fixed(100_000);
+    let keys = (0.95 * map.slots() as f64) as u64;
+    (0..keys).for_each(|key| assert_eq!(map.insert(key, key), None));
+    let in_line = |slot| slot / 4;
+    let guessed = (0..keys).filter(|key| {
+        let place = map.position_of(key).expect("a key that is there");
+        place.level == Level::First && in_line(place.slot) == in_line(map.hash(key).home())
+    });
+    let share = guessed.count() as f64 / keys as f64;
+    assert!(share > 0.55, "{share}");
 }

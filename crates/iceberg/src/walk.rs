@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash as KeyHash};
 
 use crate::map::IcebergMap;
 use crate::place::At;
-use crate::store::{FirstRead, FirstWrite, SecondRead, SecondWrite};
+use crate::store::{FirstYard, SecondYard};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Counts as a walk while it lives.
@@ -47,14 +47,9 @@ pub(crate) struct Walk<'a, K, V, S> {
 }
 
 /// A locked level of a block.
-pub(crate) enum Reading<'a, K, V> {
-    First(FirstRead<'a, (K, V)>),
-    Second(SecondRead<'a, (K, V)>),
-}
-
-pub(crate) enum Writing<'a, K, V> {
-    First(FirstWrite<'a, (K, V)>),
-    Second(SecondWrite<'a, (K, V)>),
+pub(crate) enum Level<'a, K, V> {
+    First(FirstYard<'a, (K, V)>),
+    Second(SecondYard<'a, (K, V)>),
 }
 
 impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Walk<'a, K, V, S> {
@@ -76,67 +71,47 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Walk<'a, K, V, S> {
         Some(Visit { second, at: self.map.shape.block(number), doublings: self.doublings })
     }
 
-    /// Locks the next level of a block with `lock`, which also tells how many doublings it has gone through.
-    fn step<G>(&mut self, mut lock: impl FnMut(bool, At) -> (u32, G)) -> Option<G> {
+    /// Locks the next level of a block.
+    pub(crate) fn lock_next(&mut self) -> Option<Level<'a, K, V>> {
+        let map = self.map;
         loop {
             let visit = self.take_next()?;
-            let (doublings, guard) = lock(visit.second, visit.at);
+            let (doublings, level) = if visit.second {
+                let yard = map.lock_second(visit.at);
+                (yard.head().doublings, Level::Second(yard))
+            } else {
+                let yard = map.lock_first(visit.at);
+                (yard.head().doublings, Level::First(yard))
+            };
+            let doublings = u32::from(doublings);
             if doublings == visit.doublings {
-                return Some(guard);
+                return Some(level);
             }
-            drop(guard);
+            drop(level);
             if doublings > visit.doublings {
                 let (old, new) = visit.at.pair(visit.doublings + 1);
                 self.next.push(Visit { at: new, doublings: visit.doublings + 1, ..visit });
                 self.next.push(Visit { at: old, doublings: visit.doublings + 1, ..visit });
             } else {
                 match visit.second {
-                    false => self.map.settle_first(visit.at, visit.doublings),
-                    true => self.map.settle_second(visit.at, visit.doublings),
+                    false => map.settle_first(visit.at, visit.doublings),
+                    true => map.settle_second(visit.at, visit.doublings),
                 }
                 self.next.push(visit);
             }
         }
     }
-
-    pub(crate) fn read(&mut self) -> Option<Reading<'a, K, V>> {
-        let map = self.map;
-        self.step(|second, at| {
-            if second {
-                let yard = map.read_second(at);
-                (yard.head().doublings as u32, Reading::Second(yard))
-            } else {
-                let yard = map.read_first(at);
-                (yard.head().doublings.into(), Reading::First(yard))
-            }
-        })
-    }
-
-    pub(crate) fn write(&mut self) -> Option<Writing<'a, K, V>> {
-        let map = self.map;
-        self.step(|second, at| {
-            if second {
-                let yard = map.write_second(at);
-                (yard.head().doublings as u32, Writing::Second(yard))
-            } else {
-                let yard = map.write_first(at);
-                (yard.head().doublings.into(), Writing::First(yard))
-            }
-        })
-    }
 }
 
-impl<K, V> Reading<'_, K, V> {
+impl<K, V> Level<'_, K, V> {
     /// Calls `act` with each item.
     pub(crate) fn for_each(&self, mut act: impl FnMut(&(K, V))) {
         match self {
             Self::First(yard) => {
-                yard.used().filter_map(|slot| yard.get(slot)).for_each(|(_, item)| act(item));
+                yard.used().filter_map(|slot| yard.get(slot)).for_each(&mut act);
                 yard.head().chain.iter().for_each(|(_, item)| act(item));
             }
-            Self::Second(yard) => {
-                yard.used().filter_map(|slot| yard.get(slot)).for_each(|(_, item)| act(item));
-            }
+            Self::Second(yard) => yard.used().filter_map(|slot| yard.get(slot)).for_each(act),
         }
     }
 }

@@ -22,7 +22,7 @@ bench: setup build
 
 # Every experiment of every paper at its published size: long.
 papers: setup build
-	$(PAGEWALK) paper mosaic
+	$(PAGEWALK) paper mosaic --hardware $(TARGET)/hardware --out pagewalk-out/mosaic
 
 lint: setup
 	$(CARGO) fmt --all --check
@@ -33,9 +33,10 @@ fuzz: setup
 	fuzz/run.sh $(FUZZ_SECONDS)
 
 # The translation hash in SystemVerilog: checked, synthesised, measured.
-hardware:
+hardware: build
 	@scripts/setup.sh hardware
 	hardware/run.sh $(TARGET)/hardware
+	$(PAGEWALK) paper mosaic circuit --hardware $(TARGET)/hardware
 
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli

@@ -171,9 +171,15 @@ pub(crate) struct PaperArguments {
     pub(crate) name: Option<String>,
     /// Only the rows whose item begins with this.
     pub(crate) item: Option<String>,
+    /// Write results.json and report.html, with the paper's figures, into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// What standard output gets.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
+    /// Where `make hardware` has left the circuit's figures.
+    #[arg(long, value_name = "DIR", default_value = "target/hardware")]
+    pub(crate) hardware: PathBuf,
     /// Run small inputs instead of the published footprints, to see that everything works: nothing is judged.
     #[arg(long)]
     pub(crate) small: bool,

@@ -113,21 +113,25 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let document =
         Document::new(outcome.results.clone(), Some(manifest(arguments, &specs, &info, &outcome)?));
     if let Some(folder) = &arguments.out {
-        write_folder(folder, &document)?;
+        write_folder(folder, &document.to_json(), &pagewalk_report::page(&document))?;
     }
     if json {
         print(&document.to_json())?;
     } else {
-        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let style = Style { columns: columns.unwrap_or(Style::default().columns), colour };
-        print(&comparison(&document.runs, style))?;
+        print(&comparison(&document.runs, style()))?;
         print(&reach_table(&document))?;
         if let Some(folder) = &arguments.out {
             eprintln!("wrote {}", folder.join("report.html").display());
         }
     }
     Ok(done)
+}
+
+/// How standard output wants its tables.
+pub(crate) fn style() -> Style {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    Style { columns: columns.unwrap_or(Style::default().columns), colour }
 }
 
 fn compare(
@@ -159,7 +163,7 @@ pub(crate) fn threads(asked: Option<usize>) -> usize {
 }
 
 /// Fails now, and not after an hour, if results cannot be written.
-fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
+pub(crate) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
     let what = || format!("cannot write to the output folder {}", folder.display());
     std::fs::create_dir_all(folder).with_context(what)?;
     let probe = folder.join(".pagewalk-probe");
@@ -167,9 +171,10 @@ fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
     std::fs::remove_file(&probe).with_context(what)
 }
 
-fn write_folder(folder: &Path, document: &Document) -> anyhow::Result<()> {
-    write_atomically(&folder.join("results.json"), document.to_json().as_bytes())?;
-    write_atomically(&folder.join("report.html"), pagewalk_report::page(document).as_bytes())?;
+/// The results and their report.
+pub(crate) fn write_folder(folder: &Path, results: &str, report: &str) -> anyhow::Result<()> {
+    write_atomically(&folder.join("results.json"), results.as_bytes())?;
+    write_atomically(&folder.join("report.html"), report.as_bytes())?;
     Ok(())
 }
 

@@ -286,5 +286,54 @@ fn the_papers_run_on_small_inputs() {
         let rows = document["rows"].as_array().expect("rows");
         assert!(rows.len() >= least, "{items}: {}", rows.len());
         assert!(rows.iter().all(|row| row["gate"].is_null() && row["verdict"] == "report"), "{items}");
+        assert!(!document["figures"].as_array().expect("figures").is_empty(), "{items}");
     }
+}
+
+#[test]
+fn a_papers_report_is_one_page_with_its_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let arguments = ["paper", "mosaic", "figure-4", "--out", out.to_str().unwrap()];
+    let output = pagewalk(&arguments);
+    assert!(output.status.success(), "{output:?}");
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert_eq!(report.matches("<polyline").count(), 4, "mean and maximum of two policies");
+    let results: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).unwrap()).unwrap();
+    assert_eq!(results["rows"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn the_circuit_is_judged_once_it_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let hardware = folder.path().to_str().unwrap();
+    refused(&["paper", "mosaic", "circuit", "--hardware", hardware], &["make hardware", hardware]);
+    let figures = folder.path().join("figures");
+    std::fs::write(&figures, "vectors 2000000\narea-1 many\n").unwrap();
+    refused(&["paper", "mosaic", "circuit", "--hardware", hardware], &["line 2", "area-1 many"]);
+    std::fs::write(&figures, "vectors 2000000\n").unwrap();
+    refused(&["paper", "mosaic", "circuit", "--hardware", hardware], &["no figure `area-1`"]);
+    // One delay too long.
+    let names = [
+        "area-1",
+        "area-2",
+        "area-4",
+        "area-8-parallel",
+        "area-8-fast",
+        "fo4",
+        "delay-1",
+        "delay-1-fo4",
+        "delay-8",
+        "delay-8-28nm",
+    ];
+    let measured: String = names.iter().map(|name| format!("{name} 1\n")).collect();
+    let rest = "vectors 2000000\narea-8 9.3\narea-8-to-1 1.05\narea-8-multiplexed-to-1 7.2\ndelay-8-fo4 31\n";
+    std::fs::write(&figures, measured + rest).unwrap();
+    let output = pagewalk(&["paper", "mosaic", "circuit", "--hardware", hardware, "--format", "json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let missed: Vec<_> =
+        document["rows"].as_array().unwrap().iter().filter(|row| row["verdict"] == "miss").collect();
+    assert_eq!(missed.len(), 1);
+    assert_eq!(missed[0]["item"], "circuit/delay-8-members-in-fo4");
 }

@@ -16,6 +16,51 @@ pub struct PaperDocument {
     pub paper: String,
     /// A row per number.
     pub rows: Vec<PaperRow>,
+    /// Pictures of them.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+}
+
+/// A picture of several numbers, as the paper draws them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it is.
+    pub title: String,
+    /// What is to be seen, in a sentence or two.
+    pub about: String,
+    /// The unit of all values: `fraction`, `ratio` or `count`.
+    pub unit: String,
+    /// Names of what is drawn in one colour.
+    pub series: Vec<String>,
+    /// The values.
+    pub drawn: Drawn,
+}
+
+/// How a figure's values are drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Drawn {
+    /// Bars in groups.
+    Bars {
+        /// From top to bottom.
+        groups: Vec<BarGroup>,
+    },
+    /// Lines over a number.
+    Lines {
+        /// What the number is.
+        x: String,
+        /// Of each series, points in the order in which they are joined.
+        points: Vec<Vec<[f64; 2]>>,
+    },
+}
+
+/// Bars that stand together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BarGroup {
+    /// Its name.
+    pub label: String,
+    /// One value a series.
+    pub values: Vec<Option<f64>>,
 }
 
 /// A published number, ours, and how far they may differ.
@@ -86,8 +131,8 @@ impl PaperRow {
 
 impl PaperDocument {
     /// The document of a paper.
-    pub fn new(paper: impl Into<String>, rows: Vec<PaperRow>) -> Self {
-        Self { schema: SCHEMA, paper: paper.into(), rows }
+    pub fn new(paper: impl Into<String>, rows: Vec<PaperRow>, figures: Vec<Figure>) -> Self {
+        Self { schema: SCHEMA, paper: paper.into(), rows, figures }
     }
 
     /// As JSON, indented, with a newline at the end.
@@ -102,7 +147,7 @@ impl PaperDocument {
 }
 
 const HEADS: [&str; 6] = ["item", "published", "ours", "gate", "unit", "verdict"];
-const ITEM_COLUMNS: usize = 36;
+const ITEM_COLUMNS: usize = 44;
 const UNIT_COLUMNS: usize = 22;
 /// Digits of published numbers that matter at most.
 const DIGITS: usize = 5;
@@ -188,7 +233,7 @@ mod tests {
             PaperRow::judged("gups.reduction", Some(25.0), Some(0.15), "%", None, "cause open"),
             PaperRow::judged("no-number", None, None, "%", Some([1.0, 2.0]), ""),
         ];
-        PaperDocument::new("mosaic", rows)
+        PaperDocument::new("mosaic", rows, vec![])
     }
 
     #[test]
@@ -214,6 +259,6 @@ mod tests {
         assert_eq!(outside, [Verdict::Miss; 4]);
         assert_eq!(Verdict::of(None, None), Verdict::Report);
         assert!(!document().passes());
-        assert!(PaperDocument::new("empty", vec![]).passes());
+        assert!(PaperDocument::new("empty", vec![], vec![]).passes());
     }
 }

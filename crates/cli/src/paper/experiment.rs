@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use pagewalk_report::PaperRow;
-use pagewalk_report::RunProgress;
+use pagewalk_report::{Figure, PaperRow, RunProgress};
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunOptions, run};
@@ -12,7 +11,10 @@ use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::Source;
 use serde::Deserialize;
 
-use super::precision::{self, PrecisionSpec};
+use super::circuit::{self, CircuitSpec};
+use super::figure::FigureSpec;
+use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
+use crate::args::PaperArguments;
 
 /// Workloads, and rows to be measured on them.
 #[derive(Debug, Deserialize)]
@@ -28,6 +30,19 @@ pub(super) struct Experiment {
     row: Vec<RowSpec>,
     #[serde(default)]
     precision: Vec<PrecisionSpec>,
+    #[serde(default)]
+    circuit: Vec<CircuitSpec>,
+    #[serde(default)]
+    figure: Vec<FigureSpec>,
+    #[serde(default)]
+    ages: Vec<AgesSpec>,
+}
+
+/// What came of an experiment file.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) rows: Vec<PaperRow>,
+    pub(super) figures: Vec<Figure>,
 }
 
 /// A workload at the published size, and a small stand-in.
@@ -81,13 +96,21 @@ impl Experiment {
         let mut experiment: Self = toml::from_str(text)?;
         experiment.row.retain(|row| row.item.starts_with(prefix));
         experiment.precision.retain(|row| row.item.starts_with(prefix));
+        experiment.circuit.retain(|row| row.item.starts_with(prefix));
         let rows = &experiment.row;
         experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
         Ok(experiment)
     }
 
-    /// Runs every workload once, on all machines that its rows name, and judges the rows.
-    pub(super) fn run(&self, small: bool, threads: usize) -> anyhow::Result<Vec<PaperRow>> {
+    /// Whether it has no row.
+    pub(super) fn is_empty(&self) -> bool {
+        self.row.is_empty() && self.precision.is_empty() && self.circuit.is_empty()
+    }
+
+    /// Runs every workload once, on all machines that its rows name, judges the rows and draws them.
+    pub(super) fn run(&self, arguments: &PaperArguments) -> anyhow::Result<Outcome> {
+        let (small, threads) = (arguments.small, crate::run::threads(arguments.threads));
+        let circuit = circuit::judge(&self.circuit, arguments)?;
         let mut ready = Vec::new();
         // All are read before the first runs: a mistake in the last must not cost the others' time.
         for (name, workload) in &self.workload {
@@ -102,8 +125,17 @@ impl Experiment {
                 measured.push(row.judge(&results, small).with_context(|| format!("item {}", row.item))?);
             }
         }
-        measured.extend(precision::run(&self.precision)?);
-        Ok(measured)
+        let mut ages = Ages::default();
+        measured.extend(precision::run(&self.precision, &mut ages)?);
+        measured.extend(circuit);
+        let mut figures: Vec<Figure> =
+            self.figure.iter().filter_map(|figure| figure.draw(&measured)).collect();
+        if !self.precision.is_empty() {
+            for spec in &self.ages {
+                figures.push(spec.draw(&mut ages)?);
+            }
+        }
+        Ok(Outcome { rows: measured, figures })
     }
 
     /// A machine of this file, or a built-in one.

@@ -3,16 +3,17 @@
 //! An experiment file (`papers/NAME/*.toml`) names workloads, machines and rows; a row says how its number comes
 //! from the machines' counts. Nothing here knows a published number: they stand in the files, with their sources.
 
+mod circuit;
 mod experiment;
+mod figure;
 mod precision;
 
 use anyhow::bail;
-use pagewalk_report::Style;
-use pagewalk_report::{PaperDocument, paper_table};
+use pagewalk_report::{PaperDocument, paper_page, paper_table};
 
 use crate::args::{FormatArgument, PaperArguments};
 use crate::exit::Done;
-use crate::run::print;
+use crate::run::{prepare_folder, print, style, write_folder};
 use experiment::Experiment;
 
 /// The papers, by the name that the command takes.
@@ -24,6 +25,7 @@ const PAPERS: [(&str, &str, &[&str]); 1] = [(
         include_str!("../../../../papers/mosaic/frames.toml"),
         include_str!("../../../../papers/mosaic/figures.toml"),
         include_str!("../../../../papers/mosaic/swap.toml"),
+        include_str!("../../../../papers/mosaic/circuit.toml"),
     ],
 )];
 
@@ -35,22 +37,37 @@ pub(crate) fn paper(arguments: &PaperArguments) -> anyhow::Result<Done> {
         }
         return Ok(Done::Well);
     };
-    let Some((_, _, files)) = PAPERS.iter().find(|(known, ..)| known == name) else {
+    let Some((_, title, files)) = PAPERS.iter().find(|(known, ..)| known == name) else {
         let known: Vec<_> = PAPERS.iter().map(|(name, ..)| *name).collect();
         bail!("there is no paper `{name}`; there are: {}", known.join(", "));
     };
-    let mut rows = Vec::new();
-    for text in *files {
-        let experiment = Experiment::parse(text, arguments.item.as_deref().unwrap_or(""))?;
-        rows.extend(experiment.run(arguments.small, crate::run::threads(arguments.threads))?);
+    let item = arguments.item.as_deref().unwrap_or("");
+    let experiments =
+        files.iter().map(|text| Experiment::parse(text, item)).collect::<anyhow::Result<Vec<_>>>()?;
+    if experiments.iter().all(Experiment::is_empty) {
+        bail!("paper `{name}` has no item that begins with `{item}`");
     }
-    if rows.is_empty() {
-        bail!("paper `{name}` has no item that begins with `{}`", arguments.item.as_deref().unwrap_or(""));
+    if let Some(folder) = &arguments.out {
+        prepare_folder(folder)?;
     }
-    let document = PaperDocument::new(name, rows);
+    let (mut rows, mut figures) = (Vec::new(), Vec::new());
+    for experiment in &experiments {
+        let outcome = experiment.run(arguments)?;
+        rows.extend(outcome.rows);
+        figures.extend(outcome.figures);
+    }
+    let document = PaperDocument::new(name, rows, figures);
+    if let Some(folder) = &arguments.out {
+        write_folder(folder, &document.to_json(), &paper_page(&document, title))?;
+    }
     match arguments.format {
         FormatArgument::Json => print(&document.to_json())?,
-        FormatArgument::Table => print(&paper_table(&document, Style::default()))?,
+        FormatArgument::Table => {
+            print(&paper_table(&document, style()))?;
+            if let Some(folder) = &arguments.out {
+                eprintln!("wrote {}", folder.join("report.html").display());
+            }
+        }
     }
     Ok(if document.passes() { Done::Well } else { Done::GateFailed })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use pagewalk_report::PaperRow;
+use pagewalk_report::{Drawn, Figure, PaperRow};
 use pagewalk_vm::addr::Pfn;
 use pagewalk_vm::frame::{Iceberg, IcebergShape};
 use pagewalk_vm::hash::Xxh64;
@@ -89,19 +89,67 @@ impl Value {
     }
 }
 
-/// Runs what the rows need, each policy once, and judges them.
-pub(super) fn run(rows: &[PrecisionSpec]) -> anyhow::Result<Vec<PaperRow>> {
-    let mut ages = BTreeMap::new();
+/// The ages of what policies have evicted, each computed once.
+#[derive(Default)]
+pub(super) struct Ages(BTreeMap<(Policy, u32, u32), Vec<f64>>);
+
+impl Ages {
+    fn of(&mut self, policy: Policy, frames: u32, pages: u32) -> anyhow::Result<&[f64]> {
+        Ok(match self.0.entry((policy, frames, pages)) {
+            Entry::Occupied(done) => done.into_mut(),
+            Entry::Vacant(new) => new.insert(policy.ages(frames, pages)?),
+        })
+    }
+}
+
+/// Judges the rows.
+pub(super) fn run(rows: &[PrecisionSpec], ages: &mut Ages) -> anyhow::Result<Vec<PaperRow>> {
     rows.iter()
         .map(|row| {
-            let run = (row.policy, row.frames, row.pages);
-            let ages: &Vec<f64> = match ages.entry(run) {
-                Entry::Occupied(done) => done.into_mut(),
-                Entry::Vacant(new) => new.insert(row.policy.ages(row.frames, row.pages)?),
-            };
+            let ages = ages.of(row.policy, row.frames, row.pages)?;
             let [from, to] = row.part.map(|share| (share * ages.len() as f64) as usize);
             let ours = row.value.of(&ages[from..to]);
             Ok(PaperRow::judged(row.item.clone(), row.published, ours, "fraction", row.gate, &row.note))
         })
         .collect()
+}
+
+/// A figure of ages in the order of the evictions.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AgesSpec {
+    title: String,
+    about: String,
+    x: String,
+    /// Names for the legend.
+    policies: BTreeMap<String, Policy>,
+    frames: u32,
+    pages: u32,
+}
+
+/// Points of a line at most.
+const POINTS: usize = 250;
+
+impl AgesSpec {
+    /// Mean and maximum of each policy, over windows of whole thousands of evictions.
+    pub(super) fn draw(&self, ages: &mut Ages) -> anyhow::Result<Figure> {
+        let (mut series, mut points) = (Vec::new(), Vec::new());
+        for (name, &policy) in &self.policies {
+            let ages = ages.of(policy, self.frames, self.pages)?;
+            let window = WINDOW * (ages.len() / WINDOW).div_ceil(POINTS).max(1);
+            for (what, value) in [("mean", Value::Mean), ("maximum", Value::Maximum)] {
+                series.push(format!("{name}, {what}"));
+                let windows = ages.chunks_exact(window).enumerate();
+                let point = |(at, ages): (usize, &[f64])| Some([((at + 1) * window) as f64, value.of(ages)?]);
+                points.push(windows.filter_map(point).collect());
+            }
+        }
+        Ok(Figure {
+            title: self.title.clone(),
+            about: self.about.clone(),
+            unit: "fraction".into(),
+            series,
+            drawn: Drawn::Lines { x: self.x.clone(), points },
+        })
+    }
 }

@@ -352,7 +352,7 @@ impl Scale {
 }
 
 /// 1, 2 or 5 times a power of ten, at least `least`.
-fn decimal_step(least: f64) -> f64 {
+pub(super) fn decimal_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|&step| step >= least).unwrap_or(10.0 * power)
 }
@@ -363,7 +363,7 @@ fn binary_step(least: f64) -> f64 {
 }
 
 /// A tick's label without the zeros that a measured value would have: `10.0 M` is `10 M`.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let end = text.find(' ').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     match number.split_once('.') {
@@ -386,7 +386,7 @@ pub(super) fn typographic(text: &str) -> String {
 }
 
 /// To a tenth of a pixel.
-fn round(pixels: f64) -> f64 {
+pub(super) fn round(pixels: f64) -> f64 {
     (pixels * 10.0).round() / 10.0
 }
 

@@ -4,6 +4,8 @@
 
 mod cards;
 mod chart;
+mod figures;
+mod lines;
 mod tables;
 
 use minijinja::{Environment, context};
@@ -14,6 +16,7 @@ use self::tables::{Glance, Numbers, at_a_glance, numbers};
 use crate::document::{Document, Manifest};
 use crate::headline::{Part, headline_parts};
 use crate::measure::{Base, program_measures};
+use crate::papers::PaperDocument;
 use crate::span::{Reading, Span, by_source, phases, spans};
 use crate::text::visible;
 
@@ -21,17 +24,43 @@ use crate::text::visible;
 pub fn page(document: &Document) -> String {
     let groups: Vec<Group> =
         by_source(&document.runs).into_iter().map(|(source, runs)| group(document, source, &runs)).collect();
-    let mut environment = Environment::new();
-    // The template is part of this crate, and every test renders it.
-    environment.add_template("page.html", include_str!("page.html")).expect("the template parses");
-    let template = environment.get_template("page.html").expect("it was just added");
-    template
-        .render(context! {
+    render(
+        "page.html",
+        context! {
             style => include_str!("style.css"),
             groups,
             manifest => document.manifest.as_ref().map(Provenance::of),
-        })
-        .expect("the template only uses what it is given")
+        },
+    )
+}
+
+/// The report of a paper's numbers beside ours; `title` is the paper's.
+pub fn paper_page(document: &PaperDocument, title: &str) -> String {
+    render(
+        "paper.html",
+        context! {
+            style => include_str!("style.css"),
+            title => visible(title),
+            paper => visible(&document.paper),
+            counts => figures::counts(document),
+            cards => figures::cards(document),
+            rows => figures::rows(document),
+        },
+    )
+}
+
+fn render(name: &str, values: minijinja::Value) -> String {
+    let mut environment = Environment::new();
+    // The templates are part of this crate, and every test renders them.
+    for (name, text) in [
+        ("macros.html", include_str!("macros.html")),
+        ("page.html", include_str!("page.html")),
+        ("paper.html", include_str!("paper.html")),
+    ] {
+        environment.add_template(name, text).expect("the template parses");
+    }
+    let template = environment.get_template(name).expect("it was just added");
+    template.render(values).expect("the template only uses what it is given")
 }
 
 /// The runs of one source.

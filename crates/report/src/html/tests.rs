@@ -3,11 +3,15 @@ use roxmltree::{Document as Xml, ParsingOptions};
 use pagewalk_sim::metrics::{Fidelity, Metric, Number};
 
 use super::*;
+use crate::papers::{BarGroup, Drawn, Figure, PaperRow};
 use crate::samples;
 
 /// The page, parsed as XML: every tag is closed, every attribute quoted, every special character escaped.
 fn checked(document: &Document) -> String {
-    let text = page(document);
+    parsed(page(document))
+}
+
+fn parsed(text: String) -> String {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let xml = Xml::parse_with_options(&text, options).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut ids: Vec<&str> = xml.descendants().filter_map(|node| node.attribute("id")).collect();
@@ -159,4 +163,47 @@ fn arguments_are_quoted_as_a_shell_needs_them() {
         ["--limit", "100M", "", "a b", "it's"].map(quoted),
         ["--limit", "100M", "''", "'a b'", "'it'\\''s'"]
     );
+}
+
+#[test]
+fn a_papers_page_draws_bars_and_lines() {
+    let bars = Drawn::Bars {
+        groups: vec![
+            BarGroup { label: "Graph500".into(), values: vec![Some(0.281), Some(0.657)] },
+            BarGroup { label: "BTree & more".into(), values: vec![Some(0.172), None] },
+        ],
+    };
+    let lines = Drawn::Lines {
+        x: "pages evicted".into(),
+        points: vec![vec![[0.0, 0.1], [1000.0, 0.05], [2000.0, 0.04]], vec![[0.0, 0.2]], vec![]],
+    };
+    let figure = |title: &str, series: &[&str], drawn| Figure {
+        title: title.into(),
+        about: "what is to be seen".into(),
+        unit: "fraction".into(),
+        series: series.iter().map(|&name| name.into()).collect(),
+        drawn,
+    };
+    let rows = vec![
+        PaperRow::judged(
+            "tlb/graph500/arity-4",
+            None,
+            Some(0.281),
+            "fraction",
+            Some([0.06, 0.81]),
+            "printed: <6 to 81 %>",
+        ),
+        PaperRow::judged("tlb/graph500/arity-8", Some(0.4), None, "fraction", Some([0.3, 0.5]), ""),
+    ];
+    let figures = vec![
+        figure("Misses", &["arity-4", "arity-64"], bars),
+        figure("Ages", &["mean", "maximum", "none"], lines),
+        figure("Nothing", &["one"], Drawn::Bars { groups: vec![] }),
+    ];
+    let text = parsed(paper_page(&PaperDocument::new("mosaic", rows, figures), "Mosaic Pages"));
+    assert_eq!(plots(&text), 2);
+    assert_eq!(text.matches("<polyline").count(), 3);
+    assert_eq!(text.matches("<circle").count(), 4);
+    let (_, body) = text.split_once("</style>").unwrap();
+    insta::assert_snapshot!(body);
 }

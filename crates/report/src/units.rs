@@ -67,6 +67,7 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
 fn share(value: f64) -> String {
     match 100.0 * value {
         0.0 => "0 %".into(),
+        v if v < 0.0 => format!("-{}", share(-value)),
         v if v < 0.1 => "<0.1 %".into(),
         100.0 => "100 %".into(),
         v => format!("{:.1} %", v.min(if v < 100.0 { 99.9 } else { v })),

@@ -4,7 +4,7 @@
 //! them in the order of the first phase again and again, `uniform` draws each independently.
 
 use crate::catalog::{Entry, Kind, Parameter, Preset};
-use crate::emit::{Emitter, Halt};
+use crate::emit::{Emitter, Halt, Stop};
 use crate::random::SplitMix64;
 use crate::source::Program;
 use crate::space::AddressSpace;
@@ -21,6 +21,12 @@ pub(crate) const ENTRY: Entry = Entry {
             summary: "bytes of all pages together",
             kind: Kind::Size { min: 64 << 10, max: 1 << 40, power_of_two: false },
             default: "64MiB",
+        },
+        Parameter {
+            name: "regions",
+            summary: "mappings, of random sizes and at random distances, that the pages are in",
+            kind: Kind::Count { min: 1, max: 1_000_000 },
+            default: "1",
         },
         Parameter {
             name: "fill",
@@ -59,8 +65,13 @@ pub(crate) const ENTRY: Entry = Entry {
 /// Instructions of a loop around one access.
 const INSTRUCTIONS: u64 = 4;
 
+/// Pages between two regions at most: many times the memory of any machine, so that where a region begins in a set of
+/// frames is random.
+const MOST_BETWEEN: u64 = 1 << 20;
+
 struct Pages {
     pages: u64,
+    regions: u64,
     is_shuffled: bool,
     is_cyclic: bool,
     touches: u64,
@@ -71,11 +82,34 @@ impl Pages {
     fn new(values: &Values) -> Self {
         Self {
             pages: values.get("footprint").div_ceil(PAGE_BYTES),
+            regions: values.get("regions"),
             is_shuffled: values.get("fill") == 1,
             is_cyclic: values.get("pattern") == 1,
             touches: values.get("touches"),
             seed: values.seed,
         }
+    }
+
+    /// Maps all regions: the numbers of their first pages, and where these are.
+    fn map(&self, out: &mut Emitter<'_>) -> Result<Vec<(u64, VirtAddr)>, Stop> {
+        let mut random = SplitMix64::of_item(self.seed, 2);
+        let mut first: Vec<u64> = (1..self.regions).map(|_| 1 + random.below(self.pages - 1)).collect();
+        first.push(0);
+        first.sort_unstable();
+        first.dedup();
+        let ends = first.iter().skip(1).copied().chain([self.pages]);
+        let sizes: Vec<u64> = first.iter().zip(ends).map(|(first, end)| end - first).collect();
+        let mut space = AddressSpace::new(out);
+        if first.len() == 1 {
+            // The header of the block stands at its begin: the last page has room for it.
+            let block = space.malloc(self.pages * PAGE_BYTES - 32, out)?;
+            return Ok(vec![(0, VirtAddr(block.0 & !(PAGE_BYTES - 1)))]);
+        }
+        let mut map = |pages: u64| {
+            space.leave_free(random.below(MOST_BETWEEN) * PAGE_BYTES);
+            space.map(pages * PAGE_BYTES, out).start
+        };
+        Ok(first.into_iter().zip(sizes).map(|(first, pages)| (first, map(pages))).collect())
     }
 
     /// The order of the first phase, unless it is that of the addresses.
@@ -104,14 +138,12 @@ impl Program for Pages {
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         out.phase("fill")?;
-        let mut space = AddressSpace::new(out);
-        // The header of the block stands at its begin: the last page has room for it.
-        let first = space.malloc(self.pages * PAGE_BYTES - 32, out)?;
-        let base = VirtAddr(first.0 & !(PAGE_BYTES - 1));
+        let regions = self.map(out)?;
         let order = self.shuffled();
         let page = |at: u64| {
             let page = order.as_ref().map_or(at, |order| u64::from(order[at as usize]));
-            base.add(page * PAGE_BYTES + 64)
+            let (first, base) = regions[regions.partition_point(|(first, _)| *first <= page) - 1];
+            base.add((page - first) * PAGE_BYTES + 64)
         };
         for at in 0..self.pages {
             out.work(INSTRUCTIONS);
@@ -136,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_shuffled_order_has_every_page_once() {
-        let pages = Pages { pages: 1_000, is_shuffled: true, is_cyclic: true, touches: 1, seed: 3 };
+        let pages =
+            Pages { pages: 1_000, regions: 1, is_shuffled: true, is_cyclic: true, touches: 1, seed: 3 };
         let mut order = pages.shuffled().unwrap();
         assert!(!order.is_sorted());
         order.sort_unstable();

@@ -99,6 +99,11 @@ impl AddressSpace {
         self.stack_pointer
     }
 
+    /// Leaves addresses unused below the mappings so far.
+    pub(crate) fn leave_free(&mut self, bytes: u64) {
+        self.mmap_floor = VirtAddr(self.mmap_floor.0 - bytes);
+    }
+
     /// `malloc(bytes)`: a mapping of its own from 128 KiB on, a chunk of the heap below.
     pub(crate) fn malloc(&mut self, bytes: u64, out: &mut Emitter<'_>) -> Result<VirtAddr, Stop> {
         if bytes >= MMAP_THRESHOLD {
@@ -173,7 +178,7 @@ impl AddressSpace {
     }
 
     /// An anonymous mapping of whole pages.
-    fn map(&mut self, bytes: u64, out: &mut Emitter<'_>) -> VirtRange {
+    pub(crate) fn map(&mut self, bytes: u64, out: &mut Emitter<'_>) -> VirtRange {
         let range = VirtRange::new(VirtAddr(self.mmap_floor.0 - bytes), self.mmap_floor);
         assert!(range.start > self.heap.end, "a mapping of {bytes} bytes runs into the heap");
         self.mmap_floor = range.start;

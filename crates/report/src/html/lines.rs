@@ -15,6 +15,8 @@ pub(super) struct LinePlot {
     left: f64,
     right: f64,
     bottom: f64,
+    /// Where values are zero.
+    zero: f64,
     x_ticks: Vec<Tick>,
     y_ticks: Vec<Tick>,
     lines: Vec<Line>,
@@ -52,7 +54,7 @@ const HEIGHT: f64 = 320.0;
 /// A line of more points gets no dots.
 const DOTS: usize = 24;
 
-/// Draws one line per series; values from zero up, `x` from its least to its most.
+/// Draws one line per series; zero is among the values, `x` goes from its least to its most.
 pub(super) fn draw(
     series: &[Series],
     points: &[Vec<[f64; 2]>],
@@ -64,10 +66,11 @@ pub(super) fn draw(
     let least = all().map(|point| point[0]).fold(f64::INFINITY, f64::min);
     let most = all().map(|point| point[0]).fold(f64::NEG_INFINITY, f64::max);
     let highest = all().map(|point| point[1]).fold(0.0, f64::max);
+    let lowest = all().map(|point| point[1]).fold(0.0, f64::min);
     let (bottom, right) = (HEIGHT - BOTTOM, width - RIGHT);
     // One point, or points at one place, stand on the left.
     let x = Axis { from: least, per: pixels(right - LEFT, most - least), start: LEFT };
-    let y = Axis { from: 0.0, per: -pixels(bottom - TOP, highest), start: bottom };
+    let y = Axis { from: lowest, per: -pixels(bottom - TOP, highest - lowest), start: bottom };
     let lines = series.iter().zip(points).map(|(series, points)| {
         let mut line = Line { class: series.class.clone(), points: String::new(), dots: Vec::new() };
         for &[at, value] in points {
@@ -95,7 +98,8 @@ pub(super) fn draw(
         } else {
             Vec::new()
         },
-        y_ticks: y.ticks(0.0, highest, 6.0, y_label),
+        y_ticks: y.ticks(lowest, highest, 6.0, y_label),
+        zero: y.of(0.0),
         lines: lines.collect(),
         x_label: x_label.into(),
         words: words(series, points, quantity),

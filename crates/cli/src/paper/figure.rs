@@ -34,34 +34,24 @@ impl FigureSpec {
         if series.is_empty() {
             series = in_order(points.iter().map(|point| point.series));
         }
-        let drawn = match &self.x {
-            Some(x) => {
-                Drawn::Lines { x: x.clone(), points: series.iter().map(|name| line(&points, name)).collect() }
-            }
-            None => Drawn::Bars { groups: groups(&points, &series) },
-        };
         // What the paper prints is drawn beside ours.
         let published = self.x.is_none() && points.iter().any(|point| point.row.published.is_some());
+        let drawn = match &self.x {
+            Some(x) => {
+                let points = series.iter().map(|name| line(&points, name)).collect();
+                Drawn::Lines { x: x.clone(), points }
+            }
+            None => Drawn::Bars { groups: groups(&points, &series, published) },
+        };
+        let names = series.iter().flat_map(|name| {
+            std::iter::once((*name).to_owned()).chain(published.then(|| format!("{name}, published")))
+        });
         Some(Figure {
             title: self.title.clone(),
             about: self.about.clone(),
             unit: first.row.unit.clone(),
-            series: match published {
-                true => series
-                    .iter()
-                    .flat_map(|name| [(*name).to_owned(), format!("{name}, published")])
-                    .collect(),
-                false => series.iter().map(|name| (*name).to_owned()).collect(),
-            },
-            drawn: match drawn {
-                Drawn::Bars { groups } if !published => Drawn::Bars {
-                    groups: groups
-                        .into_iter()
-                        .map(|group| BarGroup { values: every_other(group.values), ..group })
-                        .collect(),
-                },
-                drawn => drawn,
-            },
+            series: names.collect(),
+            drawn,
         })
     }
 
@@ -93,22 +83,19 @@ fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-/// Ours and the published number of each series, by place.
-fn groups(points: &[Point<'_>], series: &[&str]) -> Vec<BarGroup> {
+/// By place: ours of each series, and the published number if these are drawn.
+fn groups(points: &[Point<'_>], series: &[&str], published: bool) -> Vec<BarGroup> {
     let places = in_order(points.iter().map(|point| point.place));
     let group = |place: &str| {
-        let row = |name: &str| points.iter().find(|point| point.place == place && point.series == name);
-        let values = |name: &&str| {
-            let row = row(name).map(|point| point.row);
-            [row.and_then(|row| row.ours), row.and_then(|row| row.published)]
-        };
-        BarGroup { label: place.to_owned(), values: series.iter().flat_map(values).collect() }
+        let values = series.iter().flat_map(|name| {
+            let point = points.iter().find(|point| point.place == place && point.series == *name);
+            let row = point.map(|point| point.row);
+            std::iter::once(row.and_then(|row| row.ours))
+                .chain(published.then(|| row.and_then(|row| row.published)))
+        });
+        BarGroup { label: place.to_owned(), values: values.collect() }
     };
     places.into_iter().map(group).collect()
-}
-
-fn every_other(values: Vec<Option<f64>>) -> Vec<Option<f64>> {
-    values.into_iter().step_by(2).collect()
 }
 
 /// The points of a series whose place is a number and that have a value.

@@ -47,7 +47,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     ) -> Result<(), (Unplaced, (K, V))> {
         match first.free_near(hash.home()) {
             Some(slot) => {
-                first.put(slot, hash.print(), item);
+                first.put(slot, hash.tag(), item);
                 Ok(())
             }
             None => self.place_behind(first, doublings, hash, item),
@@ -81,14 +81,14 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             _ => &mut low,
         };
         if let Some(slot) = yard.free().lowest() {
-            yard.put(slot, hash.print(), item);
-            first.head_mut().filter.add(hash.spill());
+            yard.put(slot, hash.tag(), item);
+            first.change_rest(|rest| rest.filter.add(hash.spill()));
             return Ok(());
         }
         if !self.growth.grows() && self.chained.load(Ordering::Relaxed) >= self.chained_most() {
             return Err((Unplaced::Full, item));
         }
-        first.head_mut().chain.push(item);
+        first.change_rest(|rest| rest.chain.push(item));
         self.chained.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -106,12 +106,12 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         let item = match spot {
             Spot::First(slot) => first.take(slot),
             Spot::Second(_, mut yard, slot) => {
-                first.head_mut().filter.remove(hash.spill());
+                first.change_rest(|rest| rest.filter.remove(hash.spill()));
                 yard.take(slot)
             }
             Spot::Third(number) => {
                 self.chained.fetch_sub(1, Ordering::Relaxed);
-                first.head_mut().chain.take(number)
+                first.change_rest(|rest| rest.chain.take(number))
             }
             Spot::Nowhere => None,
         };

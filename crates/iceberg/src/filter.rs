@@ -22,12 +22,13 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    #[cfg(test)]
     pub(crate) const EMPTY: Self = Self { listed: [0; LISTED], unlisted: 0 };
 
     /// False if no such key is in the second level.
     #[inline(always)]
     pub(crate) fn may_hold(&self, spill: NonZeroU8) -> bool {
-        equal(&self.listed, spill.get()) != 0 || self.unlisted != 0
+        equal(&self.listed, spill.get()).lowest().is_some() || self.unlisted != 0
     }
 
     /// Such a key has come into the second level.
@@ -47,5 +48,42 @@ impl Filter {
             // Not below zero, unless a key's hash has changed while it was in the map.
             self.unlisted = self.unlisted.saturating_sub(1);
         }
+    }
+
+    /// In short.
+    pub(crate) fn summary(&self) -> Summary {
+        if self.unlisted != 0 {
+            return Summary::ANY;
+        }
+        let mut summary = Summary::NOTHING;
+        for &spill in self.listed.iter().filter(|&&spill| spill != 0) {
+            let (byte, bit) = Summary::place(spill);
+            summary.0[byte] |= bit;
+        }
+        summary
+    }
+}
+
+/// A bit for every 48th byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Summary([u8; 6]);
+
+impl Summary {
+    pub(crate) const NOTHING: Self = Self([0; 6]);
+    /// Says nothing of any.
+    pub(crate) const ANY: Self = Self([u8::MAX; 6]);
+
+    /// Byte and bit.
+    #[inline(always)]
+    fn place(spill: u8) -> (usize, u8) {
+        let place = (usize::from(spill) * 48) >> 8;
+        (place / 8, 1 << (place % 8))
+    }
+
+    /// False if no such key is in the second level.
+    #[inline(always)]
+    pub(crate) fn may_hold(self, spill: NonZeroU8) -> bool {
+        let (byte, bit) = Self::place(spill.get());
+        self.0[byte] & bit != 0
     }
 }

@@ -50,7 +50,7 @@ impl<K, V> Found<'_, K, V> {
         match &self.spot {
             Spot::First(slot) => self.first.get(*slot),
             Spot::Second(_, yard, slot) => yard.get(*slot),
-            Spot::Third(number) => self.first.head().chain.get(*number),
+            Spot::Third(number) => self.first.rest().chain.get(*number),
             Spot::Nowhere => None,
         }
     }
@@ -60,7 +60,7 @@ impl<K, V> Found<'_, K, V> {
         match &mut self.spot {
             Spot::First(slot) => self.first.get_mut(*slot),
             Spot::Second(_, yard, slot) => yard.get_mut(*slot),
-            Spot::Third(number) => self.first.head_mut().chain.get_mut(*number),
+            Spot::Third(number) => self.first.chained_mut(*number),
             Spot::Nowhere => None,
         }
     }
@@ -79,10 +79,10 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         let (doublings, first) = self.lock_settled(hash);
         // Only what nearly all look-ups need is compiled into the caller: the fewer instructions there are, the more
         // look-ups the processor has under way at once while it waits for memory.
-        if let Some((_, item)) = first.find(hash.print(), wanted) {
+        if let Some((_, item)) = first.find(hash.tag(), wanted) {
             return Some(act(item));
         }
-        if first.head().is_all(hash.spill()) {
+        if first.is_all(hash.spill()) {
             None
         } else {
             self.find_behind(hash, &wanted, first, doublings).item().map(act)
@@ -98,10 +98,10 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     {
         let wanted = |item: &(K, V)| item.0.borrow() == key;
         let (doublings, first) = self.lock_settled(hash);
-        if let Some((slot, _)) = first.find(hash.print(), wanted) {
+        if let Some((slot, _)) = first.find(hash.tag(), wanted) {
             return Found { first, doublings, spot: Spot::First(slot) };
         }
-        if first.head().is_all(hash.spill()) {
+        if first.is_all(hash.spill()) {
             return Found { first, doublings, spot: Spot::Nowhere };
         }
         self.find_behind(hash, &wanted, first, doublings)
@@ -117,7 +117,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         mut doublings: u32,
     ) -> Found<'a, K, V> {
         loop {
-            if let Some((number, _)) = first.head().chain.find(wanted) {
+            if let Some((number, _)) = first.rest().chain.find(wanted) {
                 return Found { first, doublings, spot: Spot::Third(number) };
             }
             let behind = 'search: {
@@ -126,7 +126,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
                     if u32::from(yard.head().doublings) != doublings {
                         break 'search at;
                     }
-                    if let Some((slot, _)) = yard.find(hash.print(), wanted) {
+                    if let Some((slot, _)) = yard.find(hash.tag(), wanted) {
                         return Found { first, doublings, spot: Spot::Second(at, yard, slot) };
                     }
                 }
@@ -136,7 +136,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             self.settle_second(behind, doublings);
             // Meanwhile the item may have come into the first level.
             (doublings, first) = self.lock_settled(hash);
-            if let Some((slot, _)) = first.find(hash.print(), wanted) {
+            if let Some((slot, _)) = first.find(hash.tag(), wanted) {
                 return Found { first, doublings, spot: Spot::First(slot) };
             }
         }

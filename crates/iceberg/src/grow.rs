@@ -138,17 +138,17 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         for slot in old.used() {
             hashes[slot] = old.get(slot).map(|(key, _)| self.hash(key));
         }
-        let chained: Vec<Hash> = old.head().chain.iter().map(|(_, (key, _))| self.hash(key)).collect();
+        let chained: Vec<Hash> = old.rest().chain.iter().map(|(_, (key, _))| self.hash(key)).collect();
         for (slot, hash) in hashes.into_iter().enumerate() {
             let Some(hash) = hash else { continue };
             if self.shape.first(hash, doublings) == new_at
                 && let Some(item) = old.take(slot)
             {
-                new.put(slot, hash.print(), item);
+                new.put(slot, hash.tag(), item);
             }
         }
         // Which half each item of the second level belongs to is not known; both filters admit it.
-        new.head_mut().filter = old.head().filter.clone();
+        new.change_rest(|rest| rest.filter = old.rest().filter.clone());
         self.unchain(&mut old, &mut new, new_at, doublings, &chained);
         old.head_mut().doublings = doublings as u8;
         new.head_mut().doublings = doublings as u8;
@@ -164,17 +164,18 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         doublings: u32,
         hashes: &[Hash],
     ) {
-        let mut chain = std::mem::replace(&mut old.head_mut().chain, crate::chain::Chain::EMPTY);
+        let mut chain =
+            old.change_rest(|rest| std::mem::replace(&mut rest.chain, crate::chain::Chain::EMPTY));
         for &hash in hashes {
             let Some(item) = chain.pop() else { break };
             let yard = if self.shape.first(hash, doublings) == new_at { &mut *new } else { &mut *old };
             match yard.free_near(hash.home()) {
                 Some(slot) => {
-                    yard.put(slot, hash.print(), item);
+                    yard.put(slot, hash.tag(), item);
                     self.chained.fetch_sub(1, Ordering::Relaxed);
                 }
                 None => {
-                    yard.head_mut().chain.push(item);
+                    yard.change_rest(|rest| rest.chain.push(item));
                 }
             }
         }
@@ -200,7 +201,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             let Some(hash) = hash else { continue };
             if let Some((mut yard, free)) = self.room_above(hash, doublings) {
                 if let Some(item) = old.take(slot) {
-                    yard.put(free, hash.print(), item);
+                    yard.put(free, hash.tag(), item);
                 }
                 continue;
             }
@@ -209,7 +210,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
                 && choices.contains(&new_at)
                 && let Some(item) = old.take(slot)
             {
-                new.put(slot, hash.print(), item);
+                new.put(slot, hash.tag(), item);
             }
         }
         old.head_mut().doublings = doublings as u8;
@@ -233,8 +234,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             return None;
         }
         let free = if at == old_at { &old } else { &new }.free_near(hash.home())?;
-        old.head_mut().filter.remove(hash.spill());
-        new.head_mut().filter.remove(hash.spill());
+        old.change_rest(|rest| rest.filter.remove(hash.spill()));
+        new.change_rest(|rest| rest.filter.remove(hash.spill()));
         Some((if at == old_at { old } else { new }, free))
     }
 }

@@ -34,10 +34,9 @@
 //!                 key: hash -> one block -´        hash mixed again -> two blocks --------------´
 //! ```
 //!
-//! A tag is eight bits of the hash. The 64 tags of a block are compared at once; three bits more, kept beside the tags,
-//! decide between those that are equal; only items whose eleven bits are equal are looked at. Fingerprints, locks and
-//! the rest of what is known about a block are 144 bytes; the slots hold the bare items. So 16-byte items take 18.9
-//! bytes each at load 0.95.
+//! A tag is eight bits of the hash. The 64 tags of a block are compared at once; only items whose tag is equal are
+//! looked at. Tags, locks and the rest of what is known about a block are 114 bytes; the slots hold the bare items. So
+//! 16-byte items take 18.5 bytes each at load 0.95.
 //!
 //! # What it promises
 //!
@@ -66,15 +65,16 @@
 //! `cargo bench -p pagewalk-iceberg` prints throughput, bytes and pauses beside those of hashbrown behind a lock,
 //! dashmap and scc. On a busy machine with two cores, with 16-byte items and at load 0.95:
 //!
-//! - it takes 18.9 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
+//! - it takes 18.5 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
 //! - its longest insertion while growing to 4 million items is a quarter of any of the others' or less;
 //! - insertions run at 0.8 to 1.6 of dashmap's rate and above scc's, removals at 0.8 to 1.4;
 //! - look-ups of keys that are there run at 0.6 to 1.0 of dashmap's rate and at or above scc's; look-ups of absent keys,
-//!   the weak point, at 0.4 to 0.9 of the better of the two.
+//!   the weak point, at 0.5 to 0.9 of the better of the two.
 //!
-//! What a look-up costs is lines of memory: here one with the lock, one with the tags, one with the item, and for one
-//! key in eleven the same again in the second level; dashmap, half empty, needs two. The item's line is guessed from the
-//! hash and fetched with the other two, which is right more often than not.
+//! What a look-up costs is lines of memory: one with the tags and one with the item, and for one key in eleven two more in
+//! the second level; locks are so small that caches hold them. The item's line is guessed from the hash and fetched
+//! with the tags, which is right more often than not. A fifth of the look-ups for absent keys meet an equal tag, and so
+//! an item that is not theirs; dashmap, half empty, seldom does.
 //!
 //! # Sources
 //!
@@ -84,9 +84,9 @@
 //! - M. A. Bender, A. Conway, M. Farach-Colton, W. Kuszmaul, G. Tagliavini, "Iceberg Hashing: Optimizing Many
 //!   Hash-Table Criteria at Once" (2021): why the second level stays small.
 //!
-//! DEVIATION, each explained where it is: fingerprints of eleven bits; look-ups lock; a filter that tells which keys
-//! cannot be in the second level; slots chosen near a place that the hash names; items of the second level go up when
-//! the table grows; a table's first part has any number of blocks, not a power of two.
+//! DEVIATION, each explained where it is: look-ups lock; a filter that tells which keys cannot be in the second level;
+//! slots chosen near a place that the hash names; items of the second level go up when the table grows; a table's first
+//! part has any number of blocks, not a power of two.
 
 mod api;
 mod chain;

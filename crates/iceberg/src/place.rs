@@ -1,7 +1,7 @@
 //! Where a key may stand: from its hash to its tag and its blocks.
 //!
 //! ```text
-//!  hash, 64 bits     | row: 32 bits | ... | home: 6 bits | 3 bits of the fingerprint | spill byte: 8 bits | tag: 8 bits |
+//!  hash, 64 bits     | row: 32 bits | ... | home: 6 bits | spill byte: 8 bits | tag: 8 bits |
 //!  mixed once more   | row of the first choice: 32 | row of the second choice: 32 |
 //! ```
 //!
@@ -35,15 +35,10 @@ impl Hash {
         Self(mix(hashed))
     }
 
-    #[cfg(test)]
-    pub(crate) fn of_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    /// The fingerprint.
+    /// The fingerprint. Zero stands for a free slot.
     #[inline(always)]
-    pub(crate) fn print(self) -> Print {
-        Print { tag: not_zero(self.0 as u8), extra: (self.0 >> 16) as u8 }
+    pub(crate) fn tag(self) -> NonZeroU8 {
+        not_zero(self.0 as u8)
     }
 
     /// The first-level slot in whose cache line the key's item is likeliest to be.
@@ -52,7 +47,7 @@ impl Hash {
     /// look-ups can fetch the item's line before they know the tags.
     #[inline(always)]
     pub(crate) fn home(self) -> usize {
-        (self.0 >> 19) as usize % FIRST_SLOTS
+        (self.0 >> 16) as usize % FIRST_SLOTS
     }
 
     /// The byte for the [spill filter](crate::filter).
@@ -66,26 +61,6 @@ impl Hash {
 #[inline(always)]
 fn not_zero(byte: u8) -> NonZeroU8 {
     NonZeroU8::new(byte).unwrap_or(NonZeroU8::MIN)
-}
-
-/// Bits of a fingerprint beside its tag.
-pub(crate) const EXTRA_BITS: usize = 3;
-
-/// A key's fingerprint.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Print {
-    /// Zero stands for a free slot.
-    pub(crate) tag: NonZeroU8,
-    /// The lowest bits count.
-    extra: u8,
-}
-
-impl Print {
-    /// Each bit beside the tag, 64 times.
-    #[inline(always)]
-    pub(crate) fn everywhere(self) -> [u64; EXTRA_BITS] {
-        std::array::from_fn(|bit| 0u64.wrapping_sub(u64::from(self.extra >> bit & 1)))
-    }
 }
 
 /// A block: its number in the first part, and the number that the doublings give it.

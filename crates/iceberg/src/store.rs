@@ -1,22 +1,23 @@
 //! The memory of the first two levels, and the vector comparison: the one file of this crate with unsafe code.
 //!
-//! A [`Part`] is an array of blocks. What is known about a block's slots (fingerprints, filter, locks) is in two
-//! arrays of its own, of 128 and 24 bytes a block; the slots of all blocks are two further arrays, uninitialised until
-//! an item comes. Safe code would need an `Option` per slot, which makes 24 bytes of 16, and would have to write all of
-//! a part's memory when it is added: that would be the long pause which a resize must not have.
+//! A [`Part`] is an array of blocks, or rather seven arrays, by what is needed together: locks and what has to be known
+//! first, which caches hold; tags, a cache line for the first level of a block; slots, uninitialised until an item
+//! comes; and the rest, which is seldom needed. Safe code would need an `Option` per slot, which makes 24 bytes of 16, and
+//! would have to write all of a part's memory when it is added: that would be the long pause which a resize must not
+//! have.
 //!
 //! ```text
-//!  first    | lock 1, 7 | chain 8 | filter 23 | doublings 1 | planes 24 || tags 64 |    128 bytes each: two cache lines
-//!  second   | lock 1 | doublings 1 | tags 8 | 6 |                                     16 bytes each
-//!  items    | item 0 | item 1 | ...                          | item 63 |              64 items each, first level
-//!  items    | item 0 | ...     | item 7 |                                             8 items each, second level
+//!           locks                                   tags      slots
+//!  first    | lock 1 | doublings 1 | summary 6 |    | 64 |    | item 0 | item 1 | ... | item 63 |
+//!  second   | lock 1 | doublings 1 |                |  8 |    | item 0 | ... | item 7 |
+//!  rest     | chain 8 | filter 23 | 1 |
 //! ```
 //!
 //! Everything here rests on one invariant, which only [`Yard::put`] and [`Yard::take`] touch:
 //!
-//! **(I)** A slot of a yard holds an item if and only if its fingerprints say that it is used.
+//! **(I)** Slot `n` of a yard holds an item if and only if tag `n` is not zero.
 //!
-//! and on one fact: **(L)** the only way to a yard's fingerprints and slots is a [`Yard`], which is made here alone, holds
+//! and on one fact: **(L)** the only way to a yard's tags, rest and slots is a [`Yard`], which is made here alone, holds
 //! the guard of that yard's lock, and knows the slots of that very yard. Whoever has a `Yard` has all that alone.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
@@ -25,11 +26,10 @@ use std::mem::needs_drop;
 use std::num::NonZeroU8;
 
 use crate::chain::Chain;
-use crate::filter::Filter;
+use crate::filter::{Filter, Summary};
 use crate::lock::{Guard, Lock};
-use crate::place::Print;
 use crate::sync::NEW_IS_ZERO;
-use crate::tags::{Prints, PrintsAndPlanes, Slots};
+use crate::tags::{Slots, equal};
 
 /// Slots of a block's first level.
 pub(crate) const FIRST_SLOTS: usize = 64;
@@ -38,66 +38,34 @@ pub(crate) const SECOND_SLOTS: usize = 8;
 /// Slots of a block.
 pub(crate) const BLOCK_SLOTS: usize = FIRST_SLOTS + SECOND_SLOTS;
 
-/// What a yard's lock protects: what is known of its slots, here, and the slots, elsewhere.
-#[repr(C)]
-pub(crate) struct Known<P, X> {
-    /// What else is known.
-    pub(crate) head: X,
-    prints: P,
-}
-
-/// What is known about a block's first level.
-pub(crate) struct FirstHead<T> {
+/// What is known about a block's first level beside its tags and its lock.
+pub(crate) struct Rest<T> {
     /// The third level.
     pub(crate) chain: Chain<T>,
     pub(crate) filter: Filter,
+}
+
+/// What the lock of a first level holds.
+pub(crate) struct FirstHead {
     /// The number of doublings whose items are here. A block of a new part has zero until it gets its items.
     pub(crate) doublings: u8,
+    /// What the rest says, in short.
+    summary: Summary,
 }
 
-impl<T> FirstHead<T> {
-    /// Whether a key that is not in the first level is nowhere.
-    #[inline(always)]
-    pub(crate) fn is_all(&self, spill: NonZeroU8) -> bool {
-        self.chain.is_empty() && !self.filter.may_hold(spill)
-    }
-}
-
-/// What is known about a block's second level.
+/// What the lock of a second level holds.
 pub(crate) struct SecondHead {
     /// As in [`FirstHead`].
     pub(crate) doublings: u8,
 }
 
-type KnownFirst<T> = Known<PrintsAndPlanes<FIRST_SLOTS>, FirstHead<T>>;
-type KnownSecond = Known<[u8; SECOND_SLOTS], SecondHead>;
-
-/// A block's first level without its slots: a pair of cache lines, which processors fetch together. The second one is
-/// the tags.
-#[repr(align(128))]
-struct First<T>(Lock<KnownFirst<T>>);
-
-/// A block's second level without its slots. Four of them are in a cache line.
-#[repr(align(16))]
-struct Second(Lock<KnownSecond>);
-
-impl<T> First<T> {
-    fn new() -> Self {
-        let head = FirstHead { chain: Chain::EMPTY, filter: Filter::EMPTY, doublings: 0 };
-        Self(Lock::new(Known { head, prints: PrintsAndPlanes::EMPTY }))
-    }
-}
-
-impl Second {
-    fn new() -> Self {
-        Self(Lock::new(Known { head: SecondHead { doublings: 0 }, prints: [0; SECOND_SLOTS] }))
-    }
-}
-
 /// One level of a block, locked.
-pub(crate) struct Yard<'a, T, P, X> {
-    known: Guard<'a, Known<P, X>>,
+pub(crate) struct Yard<'a, T, const N: usize, X> {
+    head: Guard<'a, X>,
+    tags: *mut [u8; N],
     slots: *mut T,
+    /// Of a first level; of a second, null.
+    rest: *mut Rest<T>,
     /// Neither longer nor shorter lifetimes in `T`: items come in and go out.
     part: PhantomData<&'a Part<Invariant<T>>>,
 }
@@ -105,8 +73,8 @@ pub(crate) struct Yard<'a, T, P, X> {
 /// Takes and gives `T`s.
 type Invariant<T> = fn(T) -> T;
 
-pub(crate) type FirstYard<'a, T> = Yard<'a, T, PrintsAndPlanes<FIRST_SLOTS>, FirstHead<T>>;
-pub(crate) type SecondYard<'a, T> = Yard<'a, T, [u8; SECOND_SLOTS], SecondHead>;
+pub(crate) type FirstYard<'a, T> = Yard<'a, T, FIRST_SLOTS, FirstHead>;
+pub(crate) type SecondYard<'a, T> = Yard<'a, T, SECOND_SLOTS, SecondHead>;
 
 impl<T> FirstYard<'_, T> {
     /// A free slot, near `home` if possible.
@@ -116,23 +84,73 @@ impl<T> FirstYard<'_, T> {
         let in_line = (64 / size_of::<T>().max(1)).max(1);
         self.free().lowest_from(home - home % in_line)
     }
+
+    /// Whether a key that is not in the first level is nowhere.
+    #[inline(always)]
+    pub(crate) fn is_all(&self, spill: NonZeroU8) -> bool {
+        // Nearly always the summary decides, which has come with the lock.
+        !self.head.summary.may_hold(spill) || {
+            let rest = self.rest();
+            rest.chain.is_empty() && !rest.filter.may_hold(spill)
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> &Rest<T> {
+        // SAFETY: (1) the pointer of a first level is to a live rest; (2) by (L) nobody writes to it while `self` is
+        // borrowed.
+        unsafe { &*self.rest }
+    }
+
+    /// Changes which items the rest knows of.
+    pub(crate) fn change_rest<R>(&mut self, change: impl FnOnce(&mut Rest<T>) -> R) -> R {
+        // SAFETY: (1) as in `rest`; (2) by (L) nobody else reads or writes it, and `self` is borrowed for as long.
+        let rest = unsafe { &mut *self.rest };
+        let result = change(rest);
+        self.head.summary = if rest.chain.is_empty() { rest.filter.summary() } else { Summary::ANY };
+        result
+    }
+
+    /// An item of the third level.
+    pub(crate) fn chained_mut(&mut self, number: u32) -> Option<&mut T> {
+        // SAFETY: as in `change_rest`. Which items there are does not change.
+        unsafe { &mut *self.rest }.chain.get_mut(number)
+    }
 }
 
-impl<T, P: Prints, X> Yard<'_, T, P, X> {
+impl<T, const N: usize, X> Yard<'_, T, N, X> {
     #[inline(always)]
     pub(crate) fn head(&self) -> &X {
-        &self.known.head
+        &self.head
+    }
+
+    #[inline(always)]
+    fn tags(&self) -> &[u8; N] {
+        // SAFETY: (1) the pointer is to live tags; (2) by (L) nobody writes to them while `self` is borrowed.
+        unsafe { &*self.tags }
+    }
+
+    #[inline(always)]
+    fn tags_mut(&mut self) -> &mut [u8; N] {
+        // SAFETY: (1) as in `tags`; (2) by (L) nobody else reads or writes them, and `self` is borrowed for as long.
+        unsafe { &mut *self.tags }
+    }
+
+    /// Whether a slot is one of the yard's and holds an item.
+    #[inline(always)]
+    fn is_used(&self, slot: usize) -> bool {
+        self.tags().get(slot).is_some_and(|&tag| tag != 0)
     }
 
     /// Slots with items.
     pub(crate) fn used(&self) -> Slots {
-        self.free().others(P::SLOTS)
+        self.free().others::<N>()
     }
 
     /// Slots without.
     #[inline(always)]
     pub(crate) fn free(&self) -> Slots {
-        self.known.prints.free()
+        equal(self.tags(), 0)
     }
 
     /// The item in a slot.
@@ -140,15 +158,15 @@ impl<T, P: Prints, X> Yard<'_, T, P, X> {
     pub(crate) fn get(&self, slot: usize) -> Option<&T> {
         // SAFETY: (1) a used slot is one of the yard's; (2) it holds an item, by (I); (3) by (L) nobody writes to it
         // while `self` is borrowed.
-        self.known.prints.is_used(slot).then(|| unsafe { &*self.slots.add(slot) })
+        self.is_used(slot).then(|| unsafe { &*self.slots.add(slot) })
     }
 
-    /// The first item with that fingerprint that `wanted` is true of, and its slot.
+    /// The first item with that tag that `wanted` is true of, and its slot.
     #[inline(always)]
-    pub(crate) fn find(&self, print: Print, mut wanted: impl FnMut(&T) -> bool) -> Option<(usize, &T)> {
-        self.known.prints.equal(print).find_map(|slot| {
+    pub(crate) fn find(&self, tag: NonZeroU8, mut wanted: impl FnMut(&T) -> bool) -> Option<(usize, &T)> {
+        equal(self.tags(), tag.get()).find_map(|slot| {
             // SAFETY: as in `get`: (1) and (2) `equal` names used slots alone; (3) by (L). (`get` itself would look
-            // at the slot's fingerprint again, in the hottest of loops.)
+            // at the slot's tag again, in the hottest of loops.)
             let item = unsafe { &*self.slots.add(slot) };
             wanted(item).then_some((slot, item))
         })
@@ -156,7 +174,7 @@ impl<T, P: Prints, X> Yard<'_, T, P, X> {
 
     #[inline(always)]
     pub(crate) fn head_mut(&mut self) -> &mut X {
-        &mut self.known.head
+        &mut self.head
     }
 
     /// The item in a slot.
@@ -164,7 +182,7 @@ impl<T, P: Prints, X> Yard<'_, T, P, X> {
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
         // SAFETY: (1) and (2) as in `get`; (3) by (L) nobody else reads or writes it, and `self` is borrowed
         // for as long as the item.
-        self.known.prints.is_used(slot).then(|| unsafe { &mut *self.slots.add(slot) })
+        self.is_used(slot).then(|| unsafe { &mut *self.slots.add(slot) })
     }
 
     /// Puts an item into a free slot.
@@ -173,32 +191,81 @@ impl<T, P: Prints, X> Yard<'_, T, P, X> {
     ///
     /// If the yard has no such slot, or it is not free.
     #[inline(always)]
-    pub(crate) fn put(&mut self, slot: usize, print: Print, item: T) {
-        assert!(slot < P::SLOTS && !self.known.prints.is_used(slot), "slot {slot} is taken");
+    pub(crate) fn put(&mut self, slot: usize, tag: NonZeroU8, item: T) {
+        assert!(slot < N && !self.is_used(slot), "slot {slot} is taken");
         // SAFETY: (1) the yard has so many slots; (2) by (I) there is no item that would be overwritten; (3) by (L)
-        // nobody else reads or writes it. The fingerprint makes (I) true again.
+        // nobody else reads or writes it. The tag makes (I) true again.
         unsafe { self.slots.add(slot).write(item) };
-        self.known.prints.set(slot, print);
+        self.tags_mut()[slot] = tag.get();
     }
 
     /// Takes the item out of a slot.
     #[inline(always)]
     pub(crate) fn take(&mut self, slot: usize) -> Option<T> {
+        let tag = self.tags_mut().get_mut(slot)?;
         // SAFETY: (1) a slot that was used is one of the yard's; (2) there was an item, by (I), and as the slot is not
         // used any more, it is read only once; (3) by (L) nobody else reads or writes it.
-        self.known.prints.clear(slot).then(|| unsafe { self.slots.add(slot).read() })
+        (std::mem::take(tag) != 0).then(|| unsafe { self.slots.add(slot).read() })
+    }
+}
+
+/// One level of all blocks of a part.
+struct Level<T, const N: usize, X> {
+    heads: *mut Lock<X>,
+    tags: *mut [u8; N],
+    slots: *mut T,
+    /// Where all that is.
+    _areas: [Area; 3],
+}
+
+impl<T, const N: usize, X> Level<T, N, X> {
+    /// Of the locks, the tags and the slots.
+    fn layouts(count: usize) -> [Layout; 3] {
+        // Tags and slots on cache line boundaries: then no block's tags and no item that fits in a line are in two.
+        [
+            Layout::array::<Lock<X>>(count),
+            Layout::array::<[u8; N]>(count).and_then(|layout| layout.align_to(64)),
+            Layout::array::<T>(count * N).and_then(|layout| layout.align_to(64)),
+        ]
+        .map(|layout| layout.expect("a table of fewer bytes than the address space has"))
+    }
+
+    fn new(count: usize, head: fn() -> X) -> Self {
+        let [heads, tags, slots] = Self::layouts(count);
+        let areas = [Area::filled(heads, count, || Lock::new(head())), Area::zeroed(tags), Area::new(slots)];
+        let [heads, tags, slots] = areas.each_ref().map(|area| area.start);
+        Self { heads: heads.cast(), tags: tags.cast(), slots: slots.cast(), _areas: areas }
+    }
+
+    #[inline(always)]
+    fn tags(&self, at: usize) -> *mut [u8; N] {
+        self.tags.wrapping_add(at)
+    }
+
+    #[inline(always)]
+    fn slots(&self, at: usize) -> *mut T {
+        self.slots.wrapping_add(at * N)
+    }
+
+    /// # Safety
+    ///
+    /// There are more than `at` blocks.
+    #[inline(always)]
+    unsafe fn head(&self, at: usize) -> &Lock<X> {
+        // SAFETY: (1) the caller's promise; (2) all are initialised by `new` (where they are only zeroed, by what
+        // `Area::filled` says of zeros), and are changed only behind their locks, until `drop` has them alone.
+        unsafe { &*self.heads.add(at) }
     }
 }
 
 /// Blocks that were added together.
 pub(crate) struct Part<T> {
-    first: *mut First<T>,
-    second: *mut Second,
-    first_slots: *mut T,
-    second_slots: *mut T,
+    first: Level<T, FIRST_SLOTS, FirstHead>,
+    second: Level<T, SECOND_SLOTS, SecondHead>,
+    rests: *mut Rest<T>,
     count: usize,
-    /// Where all that is.
-    _areas: [Area; 4],
+    /// Where the rests are.
+    _area: Area,
 }
 
 // SAFETY: (1) a part owns its memory, and its items as a vector would: sending it sends `T`s.
@@ -210,90 +277,81 @@ unsafe impl<T: Send> Sync for Part<T> {}
 impl<T> Part<T> {
     /// So many empty blocks. On the usual systems this takes the same time for any number: memory comes zeroed.
     pub(crate) fn new(count: usize) -> Self {
-        let [first, second, first_slots, second_slots] = Self::layouts(count);
-        let areas = [
-            Area::filled(first, count, First::<T>::new),
-            Area::filled(second, count, Second::new),
-            Area::new(first_slots),
-            Area::new(second_slots),
-        ];
-        let [first, second, first_slots, second_slots] = areas.each_ref().map(|area| area.start);
+        let area = Area::zeroed(Self::rests(count));
         Self {
-            first: first.cast(),
-            second: second.cast(),
-            first_slots: first_slots.cast(),
-            second_slots: second_slots.cast(),
+            first: Level::new(count, || FirstHead { doublings: 0, summary: Summary::NOTHING }),
+            second: Level::new(count, || SecondHead { doublings: 0 }),
+            rests: area.start.cast(),
             count,
-            _areas: areas,
+            _area: area,
         }
     }
 
-    /// Of the blocks' first levels, second levels, and the slots of each.
-    fn layouts(count: usize) -> [Layout; 4] {
-        // Slots on cache line boundaries: then no item that fits in a line is in two.
-        let slots = |of: usize| Layout::array::<T>(count * of).and_then(|layout| layout.align_to(64));
-        [
-            Layout::array::<First<T>>(count),
-            Layout::array::<Second>(count),
-            slots(FIRST_SLOTS),
-            slots(SECOND_SLOTS),
-        ]
-        .map(|layout| layout.expect("a table of fewer bytes than the address space has"))
+    /// An empty chain is a null pointer, an empty filter is all zeros, too.
+    fn rests(count: usize) -> Layout {
+        Layout::array::<Rest<T>>(count).expect("a table of fewer bytes than the address space has")
     }
 
     /// The memory that a part of so many blocks takes.
     pub(crate) fn bytes(count: usize) -> usize {
-        Self::layouts(count).iter().map(Layout::size).sum()
+        let first = Level::<T, FIRST_SLOTS, FirstHead>::layouts(count);
+        let second = Level::<T, SECOND_SLOTS, SecondHead>::layouts(count);
+        first.iter().chain(&second).chain([&Self::rests(count)]).map(Layout::size).sum()
     }
 
+    /// The first level of a block once `lock` has its lock.
     #[inline(always)]
-    fn first(&self, at: usize) -> (&Lock<KnownFirst<T>>, *mut T) {
+    fn first<'a>(
+        &'a self,
+        at: usize,
+        lock: impl FnOnce(&'a Lock<FirstHead>) -> Option<Guard<'a, FirstHead>>,
+    ) -> Option<FirstYard<'a, T>> {
         assert!(at < self.count, "block {at} of {}", self.count);
-        let block = self.first.wrapping_add(at);
+        let tags = self.first.tags(at);
         // Whoever has the lock looks at the tags next. The atomic operation that takes the lock would let that wait until
-        // its own line is there.
-        prefetch(block.cast::<u8>().wrapping_add(64));
-        // SAFETY: (1) `at` is below the number of blocks; (2) all blocks are initialised by `new` (where they are only
-        // zeroed, by what `Area::filled` says of zeros), and are changed only behind their locks, until `drop` has the part alone.
-        (unsafe { &(*block).0 }, self.first_slots.wrapping_add(at * FIRST_SLOTS))
-    }
-
-    #[inline(always)]
-    fn second(&self, at: usize) -> (&Lock<KnownSecond>, *mut T) {
-        assert!(at < self.count, "block {at} of {}", self.count);
-        // SAFETY: (1) and (2) as in `first`.
-        let block = unsafe { &*self.second.add(at) };
-        (&block.0, self.second_slots.wrapping_add(at * SECOND_SLOTS))
+        // the lock is there.
+        prefetch(tags.cast());
+        // SAFETY: (1) checked above.
+        let head = lock(unsafe { self.first.head(at) })?;
+        Some(Yard {
+            head,
+            tags,
+            slots: self.first.slots(at),
+            rest: self.rests.wrapping_add(at),
+            part: PhantomData,
+        })
     }
 
     #[inline(always)]
     pub(crate) fn lock_first(&self, at: usize) -> FirstYard<'_, T> {
-        let (block, slots) = self.first(at);
-        Yard { known: block.lock(), slots, part: PhantomData }
+        self.first(at, |head| Some(head.lock())).expect("a lock that was waited for")
     }
 
     /// Lets the processor fetch the line of a first-level slot, while it waits for what is known about the block.
     #[inline(always)]
     pub(crate) fn prefetch_slot(&self, at: usize, slot: usize) {
-        prefetch(self.first_slots.wrapping_add(at * FIRST_SLOTS + slot).cast());
+        prefetch(self.first.slots(at).wrapping_add(slot).cast());
     }
 
     /// Only if nobody has it.
     pub(crate) fn try_lock_first(&self, at: usize) -> Option<FirstYard<'_, T>> {
-        let (block, slots) = self.first(at);
-        Some(Yard { known: block.try_lock()?, slots, part: PhantomData })
+        self.first(at, |head| head.try_lock())
     }
 
     #[inline(always)]
     pub(crate) fn lock_second(&self, at: usize) -> SecondYard<'_, T> {
-        let (block, slots) = self.second(at);
-        Yard { known: block.lock(), slots, part: PhantomData }
+        assert!(at < self.count, "block {at} of {}", self.count);
+        let (tags, slots) = (self.second.tags(at), self.second.slots(at));
+        // SAFETY: (1) checked above.
+        let head = unsafe { self.second.head(at) }.lock();
+        Yard { head, tags, slots, rest: std::ptr::null_mut(), part: PhantomData }
     }
 
     /// Lets the processor fetch what is known about a block's second level.
     #[inline(always)]
     pub(crate) fn prefetch_second(&self, at: usize) {
-        prefetch(self.second.wrapping_add(at).cast());
+        prefetch(self.second.heads.wrapping_add(at).cast());
+        prefetch(self.second.tags(at).cast());
     }
 }
 
@@ -337,7 +395,7 @@ impl Area {
     }
 
     /// `count` values, each as `new` makes it.
-    fn filled<B>(layout: Layout, count: usize, new: fn() -> B) -> Self {
+    fn filled<B>(layout: Layout, count: usize, new: impl Fn() -> B) -> Self {
         // Then all of a new block is zero: its lock, its empty chain (a null pointer), an empty filter, no doublings,
         // no fingerprints. Nothing needs to be written.
         if NEW_IS_ZERO {
@@ -393,11 +451,12 @@ impl<T> Drop for Part<T> {
                 let mut second = self.lock_second(at);
                 second.used().for_each(|slot| drop(second.take(slot)));
             }
-            // SAFETY: (1) the blocks are initialised and in bounds; (2) `self` is borrowed mutably, and no `Yard` can
-            // live, as it borrows the part; (3) they are dropped this once.
+            // SAFETY: (1) the block is in bounds, and all that is known about it is initialised; (2) `self` is borrowed
+            // mutably, and no `Yard` can live, as it borrows the part; (3) it is dropped this once. Tags need no drop.
             unsafe {
-                self.first.add(at).drop_in_place();
-                self.second.add(at).drop_in_place();
+                self.first.heads.add(at).drop_in_place();
+                self.second.heads.add(at).drop_in_place();
+                self.rests.add(at).drop_in_place();
             }
         }
     }

@@ -3,12 +3,12 @@
 use std::num::NonZeroU8;
 
 use crate::chain::Chain;
-use crate::filter::Filter;
+use crate::filter::{Filter, Summary};
 use crate::find::Level;
 use crate::map::IcebergMap;
 use crate::place::{Hash, Shape};
 use crate::store::Part;
-use crate::tags::{Prints, PrintsAndPlanes, equal};
+use crate::tags::{Slots, equal};
 
 #[test]
 fn every_equal_tag_is_named_and_no_other() {
@@ -19,34 +19,13 @@ fn every_equal_tag_is_named_and_no_other() {
                 1 => wanted,
                 _ => wanted ^ [1, 0x80, 0xff, 0x81][slot % 4],
             });
-            assert_eq!(equal(&tags, wanted), mask);
+            let named = |slots: Slots| slots.fold(0, |named, slot| named | 1 << slot);
+            assert_eq!(named(equal(&tags, wanted)), mask);
             // As many as vectors, words and single bytes together make.
             let some: &[u8; 27] = tags.first_chunk().expect("64 tags");
-            assert_eq!(equal(some, wanted), mask & 0x7ff_ffff);
+            assert_eq!(named(equal(some, wanted)), mask & 0x7ff_ffff);
         }
     }
-}
-
-#[test]
-fn slots_are_named_by_all_bits_of_their_fingerprints() {
-    let mut prints = PrintsAndPlanes::<64>::EMPTY;
-    // Two tags, each with all eight combinations of the other bits, four times.
-    let of = |slot: u64| Hash::of_bits((0x10 + slot % 2) | ((slot / 2 % 8) << 16)).print();
-    for slot in 0..64 {
-        assert_eq!(prints.free().count(), 64 - slot);
-        assert!(!prints.is_used(slot));
-        prints.set(slot, of(slot as u64));
-        assert!(prints.is_used(slot));
-    }
-    for slot in 0..64 {
-        let equal: Vec<usize> = prints.equal(of(slot as u64)).collect();
-        assert_eq!(equal, [0, 1, 2, 3].map(|round| slot % 16 + 16 * round));
-    }
-    assert!(prints.clear(17) && !prints.clear(17) && !prints.clear(64));
-    assert_eq!(prints.equal(of(1)).collect::<Vec<_>>(), [1, 33, 49]);
-    // What was there before leaves no bits behind.
-    prints.set(17, of(14));
-    assert_eq!(prints.equal(of(14)).collect::<Vec<_>>(), [14, 17, 30, 46, 62]);
 }
 
 #[test]
@@ -100,6 +79,7 @@ fn a_filter_forgets_what_has_left() {
             assert!(spills[left + 1..].iter().all(|&spill| filter.may_hold(byte(spill))));
         }
         assert_eq!(held(&filter), []);
+        assert_eq!(filter.summary(), Summary::NOTHING);
     }
     // More than can be counted: it holds anything from then on.
     let mut filter = Filter::EMPTY;
@@ -123,9 +103,10 @@ fn a_chain_keeps_its_numbers_and_drops_without_recursion() {
 }
 
 #[test]
-fn a_block_is_three_lines_and_its_slots() {
-    assert_eq!(Part::<(u64, u64)>::bytes(4), 4 * (128 + 16 + 72 * 16));
-    assert_eq!(Part::<((), ())>::bytes(4), 4 * (128 + 16));
+fn what_is_known_about_a_block_is_small() {
+    let known = 8 + 64 + 2 + 8 + 32;
+    assert_eq!(Part::<(u64, u64)>::bytes(64), 64 * (known + 72 * 16));
+    assert_eq!(Part::<((), ())>::bytes(64), 64 * known);
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl<K, V> Level<'_, K, V> {
         match self {
             Self::First(yard) => {
                 yard.used().filter_map(|slot| yard.get(slot)).for_each(&mut act);
-                yard.head().chain.iter().for_each(|(_, item)| act(item));
+                yard.rest().chain.iter().for_each(|(_, item)| act(item));
             }
             Self::Second(yard) => yard.used().filter_map(|slot| yard.get(slot)).for_each(act),
         }

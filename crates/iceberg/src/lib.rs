@@ -67,9 +67,9 @@
 //!
 //! - it takes 18.5 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
 //! - its longest insertion while growing to 4 million items is a quarter of any of the others' or less;
-//! - insertions run at 0.8 to 1.6 of dashmap's rate and above scc's, removals at 0.8 to 1.4;
-//! - look-ups of keys that are there run at 0.6 to 1.0 of dashmap's rate and at or above scc's; look-ups of absent keys,
-//!   the weak point, at 0.5 to 0.9 of the better of the two.
+//! - insertions run at 0.9 to 1.2 of the better of dashmap and scc, removals at 0.8 to 1.1;
+//! - look-ups of keys that are there run at 0.8 to 1.15 of the better of the two; look-ups of absent keys, the weak point,
+//!   at 0.45 to 0.8.
 //!
 //! What a look-up costs is lines of memory: one with the tags and one with the item, and for one key in eleven two more in
 //! the second level; locks are so small that caches hold them. The item's line is guessed from the hash and fetched

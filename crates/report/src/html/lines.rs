@@ -148,3 +148,42 @@ fn words(series: &[Series], points: &[Vec<[f64; 2]>], quantity: Quantity) -> Str
     };
     series.iter().zip(points).map(of).collect::<Vec<_>>().join("; ") + "."
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(points: &[Vec<[f64; 2]>]) -> LinePlot {
+        let series: Vec<Series> = (0..points.len())
+            .map(|at| Series { name: format!("series {at}"), class: format!("series-{at}") })
+            .collect();
+        draw(&series, points, "a number", Quantity::Share, 1000.0)
+    }
+
+    #[test]
+    fn everything_stays_inside_and_zero_is_where_it_belongs() {
+        for points in [
+            vec![vec![[1.0, -0.9], [1.5, 0.3], [2.0, 0.0]]],
+            vec![vec![[0.0, 1e-9], [1e9, 2e-9]], vec![]],
+            vec![vec![[3.0, 0.0]]],
+            vec![vec![]],
+        ] {
+            let plot = plot(&points);
+            for dot in plot.lines.iter().flat_map(|line| &line.dots) {
+                assert!(
+                    (plot.left..=plot.right).contains(&dot.x) && (TOP..=plot.bottom).contains(&dot.y),
+                    "{dot:?}"
+                );
+            }
+            for tick in plot.x_ticks.iter().chain(&plot.y_ticks) {
+                assert!(tick.at.is_finite() && tick.at >= 0.0 && tick.at <= plot.right, "{tick:?}");
+            }
+            assert!((TOP..=plot.bottom).contains(&plot.zero));
+        }
+        let plot = plot(&[vec![[1.0, -0.9], [1.5, 0.3], [2.0, 0.0]]]);
+        let [low, high, zero] = &plot.lines[0].dots[..] else { panic!("three dots") };
+        assert!(low.y > zero.y && zero.y > high.y && zero.y == plot.zero);
+        assert_eq!(plot.words, "series 0: from −90.0 % at 1 to 0 % at 2.");
+        assert_eq!(low.tip, "series 0, 1: −90.0 %");
+    }
+}

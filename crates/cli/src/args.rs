@@ -180,7 +180,8 @@ pub(crate) struct PaperArguments {
     /// Where `make hardware` has left the circuit's figures.
     #[arg(long, value_name = "DIR", default_value = "target/hardware")]
     pub(crate) hardware: PathBuf,
-    /// Run small inputs instead of the published footprints, to see that everything works: nothing is judged.
+    /// Run small inputs instead of the published footprints, to see that everything works: what comes of them is
+    /// not judged.
     #[arg(long)]
     pub(crate) small: bool,
     /// Worker threads.

@@ -64,7 +64,7 @@ impl Filter {
     }
 }
 
-/// A bit for every 48th byte.
+/// A filter in short: 48 bits, each for five or six bytes of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Summary([u8; 6]);
 

@@ -66,7 +66,7 @@
 //! dashmap and scc. On a busy machine with two cores, with 16-byte items and at load 0.95:
 //!
 //! - it takes 18.5 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
-//! - its longest insertion while growing to 4 million items is a quarter of any of the others' or less;
+//! - its longest insertion while growing to 4 million items is less than half of any of the others';
 //! - insertions run at 0.9 to 1.2 of the better of dashmap and scc, removals at 0.8 to 1.1;
 //! - look-ups of keys that are there run at 0.8 to 1.15 of the better of the two; look-ups of absent keys, the weak point,
 //!   at 0.45 to 0.8.

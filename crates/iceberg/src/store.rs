@@ -1,4 +1,5 @@
-//! The memory of the first two levels, and the vector comparison: the one file of this crate with unsafe code.
+//! The memory of the first two levels, and the vector comparison: with the [lock](crate::lock), the unsafe code of this
+//! crate.
 //!
 //! A [`Part`] is an array of blocks, or rather seven arrays, by what is needed together: locks and what has to be known
 //! first, which caches hold; tags, a cache line for the first level of a block; slots, uninitialised until an item
@@ -396,8 +397,8 @@ impl Area {
 
     /// `count` values, each as `new` makes it.
     fn filled<B>(layout: Layout, count: usize, new: impl Fn() -> B) -> Self {
-        // Then all of a new block is zero: its lock, its empty chain (a null pointer), an empty filter, no doublings,
-        // no fingerprints. Nothing needs to be written.
+        // Then all of a new lock and its head is zero: not taken, no doublings, a summary of nothing. Nothing needs to
+        // be written.
         if NEW_IS_ZERO {
             return Self::zeroed(layout);
         }

@@ -25,7 +25,8 @@ pub(crate) const ENTRY: Entry = Entry {
         Parameter {
             name: "regions",
             summary: "mappings, of random sizes and at random distances, that the pages are in",
-            kind: Kind::Count { min: 1, max: 1_000_000 },
+            // So many, at the largest distances, fit between the mappings and the heap.
+            kind: Kind::Count { min: 1, max: 10_000 },
             default: "1",
         },
         Parameter {

@@ -39,7 +39,6 @@ pub(super) struct Experiment {
 }
 
 /// What came of an experiment file.
-#[derive(Default)]
 pub(super) struct Outcome {
     pub(super) rows: Vec<PaperRow>,
     pub(super) figures: Vec<Figure>,

@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 9] = [
+const SPECS: [&str; 10] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -19,6 +19,7 @@ const SPECS: [&str; 9] = [
     "xsbench-small",
     "xsbench:grid-points=2,particles=1,lookups=1",
     "pages-small:fill=random",
+    "pages-small:regions=10000",
 ];
 
 fn workload(spec: &str, seed: u64) -> Workload {

@@ -63,8 +63,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         item: (K, V),
     ) -> Result<(), (Unplaced, (K, V))> {
         let [one_at, other_at] = self.shape.second(hash, doublings);
-        self.prefetch_second(one_at);
-        self.prefetch_second(other_at);
+        self.prefetch_second(one_at, hash.home());
+        self.prefetch_second(other_at, hash.home());
         // Both are locked, in the order of their numbers, so that the emptier is the emptier.
         let swapped = self.shape.number(other_at) < self.shape.number(one_at);
         let (low_at, high_at) = if swapped { (other_at, one_at) } else { (one_at, other_at) };
@@ -80,7 +80,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             Some(high) if high.free().count() > low.free().count() => high,
             _ => &mut low,
         };
-        if let Some(slot) = yard.free().lowest() {
+        if let Some(slot) = yard.free_near(hash.home()) {
             yard.put(slot, hash.tag(), item);
             first.change_rest(|rest| rest.filter.add(hash.spill()));
             return Ok(());

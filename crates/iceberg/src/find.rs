@@ -146,8 +146,6 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     #[inline]
     fn choices(&self, hash: Hash, doublings: u32) -> impl Iterator<Item = At> + use<K, V, S> {
         let [one, other] = self.shape.second(hash, doublings);
-        self.prefetch_second(one);
-        self.prefetch_second(other);
         [Some(one), (other != one).then_some(other)].into_iter().flatten()
     }
 
@@ -161,10 +159,24 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             self.prefetch_slot(at, hash.home());
             let first = self.lock_first(at);
             if u32::from(first.head().doublings) == doublings {
+                if first.may_spill(hash.spill()) {
+                    self.prefetch_behind(hash, at, doublings);
+                }
                 return (doublings, first);
             }
             drop(first);
             self.settle_first(at, doublings);
+        }
+    }
+
+    /// Lets the processor fetch, all at once and together with the first level's tags, what a look-up behind the
+    /// first level needs.
+    #[cold]
+    #[inline(never)]
+    fn prefetch_behind(&self, hash: Hash, first: At, doublings: u32) {
+        self.prefetch_rest(first);
+        for at in self.shape.second(hash, doublings) {
+            self.prefetch_second(at, hash.home());
         }
     }
 

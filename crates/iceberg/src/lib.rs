@@ -73,7 +73,8 @@
 //!
 //! What a look-up costs is lines of memory: one with the tags and one with the item, and for one key in eleven two more in
 //! the second level; locks are so small that caches hold them. The item's line is guessed from the hash and fetched
-//! with the tags, which is right more often than not. A fifth of the look-ups for absent keys meet an equal tag, and so
+//! with the tags, which is right more often than not; lines of the second level are fetched as soon as the lock's line has
+//! said that they may be needed, together with the tags. A fifth of the look-ups for absent keys meet an equal tag, and so
 //! an item that is not theirs; dashmap, half empty, seldom does.
 //!
 //! # Sources

@@ -150,9 +150,15 @@ impl<K, V, S> IcebergMap<K, V, S> {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_second(&self, at: At) {
+    pub(crate) fn prefetch_rest(&self, at: At) {
         let (part, offset) = self.part(at);
-        part.prefetch_second(offset);
+        part.prefetch_rest(offset);
+    }
+
+    #[inline(always)]
+    pub(crate) fn prefetch_second(&self, at: At, home: usize) {
+        let (part, offset) = self.part(at);
+        part.prefetch_second(offset, home);
     }
 
     #[inline(always)]

@@ -78,19 +78,17 @@ pub(crate) type FirstYard<'a, T> = Yard<'a, T, FIRST_SLOTS, FirstHead>;
 pub(crate) type SecondYard<'a, T> = Yard<'a, T, SECOND_SLOTS, SecondHead>;
 
 impl<T> FirstYard<'_, T> {
-    /// A free slot, near `home` if possible.
+    /// False if a key that is not in the first level is nowhere, for what is known as soon as the lock is there.
     #[inline(always)]
-    pub(crate) fn free_near(&self, home: usize) -> Option<usize> {
-        // The first slot of the line of `home`.
-        let in_line = (64 / size_of::<T>().max(1)).max(1);
-        self.free().lowest_from(home - home % in_line)
+    pub(crate) fn may_spill(&self, spill: NonZeroU8) -> bool {
+        self.head.summary.may_hold(spill)
     }
 
     /// Whether a key that is not in the first level is nowhere.
     #[inline(always)]
     pub(crate) fn is_all(&self, spill: NonZeroU8) -> bool {
         // Nearly always the summary decides, which has come with the lock.
-        !self.head.summary.may_hold(spill) || {
+        !self.may_spill(spill) || {
             let rest = self.rest();
             rest.chain.is_empty() && !rest.filter.may_hold(spill)
         }
@@ -120,6 +118,12 @@ impl<T> FirstYard<'_, T> {
 }
 
 impl<T, const N: usize, X> Yard<'_, T, N, X> {
+    /// A free slot, near `home` if possible.
+    #[inline(always)]
+    pub(crate) fn free_near(&self, home: usize) -> Option<usize> {
+        self.free().lowest_from(line_of::<T>(home % N))
+    }
+
     #[inline(always)]
     pub(crate) fn head(&self) -> &X {
         &self.head
@@ -348,12 +352,25 @@ impl<T> Part<T> {
         Yard { head, tags, slots, rest: std::ptr::null_mut(), part: PhantomData }
     }
 
-    /// Lets the processor fetch what is known about a block's second level.
+    /// Lets the processor fetch what is seldom needed of a block's first level.
+    pub(crate) fn prefetch_rest(&self, at: usize) {
+        prefetch(self.rests.wrapping_add(at).cast());
+    }
+
+    /// Lets the processor fetch a block's second level, of its slots those near `home`.
     #[inline(always)]
-    pub(crate) fn prefetch_second(&self, at: usize) {
+    pub(crate) fn prefetch_second(&self, at: usize, home: usize) {
         prefetch(self.second.heads.wrapping_add(at).cast());
         prefetch(self.second.tags(at).cast());
+        prefetch(self.second.slots(at).wrapping_add(home % SECOND_SLOTS).cast());
     }
+}
+
+/// The first slot in the cache line of a slot.
+#[inline(always)]
+fn line_of<T>(slot: usize) -> usize {
+    let in_line = (64 / size_of::<T>().max(1)).max(1);
+    slot - slot % in_line
 }
 
 /// Lets the processor fetch a cache line.

@@ -53,11 +53,11 @@ impl Slots {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// The first of this set's 64 slots from slot `start` on, round and round.
+    /// The first of this set from slot `start` on, round and round.
     #[inline(always)]
     pub(crate) fn lowest_from(self, start: usize) -> Option<usize> {
-        let rotated = Self(self.0.rotate_right(start as u32));
-        rotated.lowest().map(|slot| (slot + start) % 64)
+        let (before, from) = (self.0 & !(u64::MAX << start), self.0 & (u64::MAX << start));
+        Self(if from != 0 { from } else { before }).lowest()
     }
 
     /// Those of `N` slots that are not in this set.

@@ -3,8 +3,10 @@
 //! A hash-placed frame allocator needs several functions of one key: one for the front yard and one for each choice
 //! in the back yard. A *family* has numbered members; [`PageHash`] is any of the families, chosen by a machine file.
 
+mod crc;
 mod tabulation;
 
+pub use crc::{Crc64, ECMA};
 pub use tabulation::Tabulation;
 
 /// Hash functions of a 64-bit key, by number.

@@ -1,0 +1,146 @@
+//! The memory of a way: chunks of one size, anywhere in physical memory.
+
+use crate::addr::PhysAddr;
+
+/// Gives and takes the memory of a table's ways.
+///
+/// # Contract
+///
+/// - `chunk_bytes` says of what chunks a way of so many bytes is made; it depends on what else the source has given
+///   to the ways of other tables, and not on the way's own present size. At least as many bytes as asked for are in a
+///   whole number of chunks. `None`: there can be no such way.
+/// - `allocate` answers the start of so many contiguous bytes that are nobody else's until they are freed, or changes
+///   nothing.
+pub trait ChunkSource {
+    /// The size of the chunks that a way of `bytes` is made of.
+    fn chunk_bytes(&self, way: usize, bytes: u64) -> Option<u64>;
+
+    /// Contiguous memory, zeroed.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk>;
+
+    /// Takes memory back.
+    fn free(&mut self, base: PhysAddr, bytes: u64);
+}
+
+/// No contiguous memory of that size could be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("out of contiguous memory: no {} KiB in one piece for a page table", .bytes >> 10)]
+pub struct NoChunk {
+    /// How much was wanted.
+    pub bytes: u64,
+}
+
+/// The slots of a way.
+///
+/// DEVIATION: `DESIGN` has the entries of a table in a memory that the table is handed. A radix table does that; it serves
+/// simulated machines and persistent files. Lines of a hashed table serve the simulator alone: they stand in the chunk
+/// that knows its address, so that a probe is one look into an array.
+#[derive(Debug)]
+pub(super) struct Chunks<T> {
+    chunks: Vec<Chunk<T>>,
+    /// log2 of a chunk's slots.
+    shift: u32,
+    slot_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Chunk<T> {
+    base: PhysAddr,
+    slots: Box<[Option<T>]>,
+}
+
+impl<T> Chunks<T> {
+    /// Room for `slots` empty slots in chunks of `chunk_bytes`.
+    pub(super) fn new(
+        slots: usize,
+        slot_bytes: u64,
+        chunk_bytes: u64,
+        source: &mut impl ChunkSource,
+    ) -> Result<Self, NoChunk> {
+        let in_chunk = chunk_bytes / slot_bytes;
+        assert!(in_chunk.is_power_of_two(), "chunks of {chunk_bytes} bytes for slots of {slot_bytes}");
+        let mut chunks = Self { chunks: Vec::new(), shift: in_chunk.ilog2(), slot_bytes };
+        chunks.grow(slots, source)?;
+        Ok(chunks)
+    }
+
+    pub(super) fn chunk_bytes(&self) -> u64 {
+        self.slot_bytes << self.shift
+    }
+
+    /// How many chunks there are.
+    pub(super) fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    #[inline(always)]
+    fn split(&self, slot: usize) -> (usize, usize) {
+        (slot >> self.shift, slot & ((1 << self.shift) - 1))
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, slot: usize) -> &Option<T> {
+        let (chunk, within) = self.split(slot);
+        &self.chunks[chunk].slots[within]
+    }
+
+    #[inline(always)]
+    pub(super) fn slot_mut(&mut self, slot: usize) -> &mut Option<T> {
+        let (chunk, within) = self.split(slot);
+        &mut self.chunks[chunk].slots[within]
+    }
+
+    /// Where a slot lies.
+    pub(super) fn addr(&self, slot: usize) -> PhysAddr {
+        let (chunk, within) = self.split(slot);
+        self.chunks[chunk].base.add(within as u64 * self.slot_bytes)
+    }
+
+    /// Adds chunks until there is room for `slots` slots; if one cannot be had, none is added.
+    pub(super) fn grow(&mut self, slots: usize, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        let before = self.chunks.len();
+        while self.chunks.len() << self.shift < slots {
+            match source.allocate(self.chunk_bytes()) {
+                Ok(base) => {
+                    let slots = (0..1usize << self.shift).map(|_| None).collect();
+                    self.chunks.push(Chunk { base, slots });
+                }
+                Err(error) => {
+                    self.keep(before, source);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back the chunks that `slots` slots do not need; they hold nothing.
+    pub(super) fn shrink(&mut self, slots: usize, source: &mut impl ChunkSource) {
+        self.keep(slots.div_ceil(1 << self.shift), source);
+    }
+
+    fn keep(&mut self, chunks: usize, source: &mut impl ChunkSource) {
+        let bytes = self.chunk_bytes();
+        for chunk in self.chunks.drain(chunks..).rev() {
+            debug_assert!(chunk.slots.iter().all(Option::is_none), "an item in a chunk that is given back");
+            source.free(chunk.base, bytes);
+        }
+    }
+
+    /// Gives back everything, and all items.
+    pub(super) fn release(self, source: &mut impl ChunkSource) -> impl Iterator<Item = T> {
+        let bytes = self.chunk_bytes();
+        for chunk in self.chunks.iter().rev() {
+            source.free(chunk.base, bytes);
+        }
+        self.chunks.into_iter().flat_map(|chunk| chunk.slots).flatten()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flat_map(|chunk| &chunk.slots).flatten()
+    }
+}

@@ -1,0 +1,501 @@
+//! Cuckoo hashing in ways that grow while they are used: the core of hashed page tables.
+//!
+//! An item has one slot in each way. It is put into one of them; if another is there, that one moves to its slot in
+//! another way, and so on. A look-up makes as many probes as there are ways, all of which can go out at once, also while
+//! ways change size (`way.rs`). What grows when, and where to, is the [`Policy`]'s; memory comes from a [`ChunkSource`],
+//! in one piece for each way or in chunks. The items are anything: lines of page-table entries, or keys and values.
+//!
+//! **Nothing is ever lost.** If no place is found, every item that was moved on the way goes back, the table finishes or
+//! begins to grow, and it is tried anew. If it cannot grow, the item is given back, and the table is as it was.
+
+mod chunks;
+mod counts;
+mod hashes;
+mod policy;
+#[cfg(test)]
+mod tests;
+mod way;
+
+use arrayvec::ArrayVec;
+
+pub use chunks::{ChunkSource, NoChunk};
+pub use counts::{CuckooCounts, Moves};
+pub use hashes::LineHash;
+pub use policy::{FirstWay, MAX_WAYS, Policy, PolicyError, Scope};
+pub use way::HashChoice;
+
+use crate::addr::PhysAddr;
+use crate::random::SplitMix64;
+use way::{Place, Visit, Way};
+
+/// The hash functions of a table's ways.
+///
+/// # Contract
+///
+/// The answer depends on its arguments alone, and of two items of equal keys is the same. All 64 bits are as good as
+/// random, the low ones above all: they are the index.
+pub trait WayHashes<T> {
+    /// An item's hash.
+    fn hash(&self, item: &T, choice: HashChoice) -> u64;
+}
+
+/// Where an item stands, until the table is changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotRef {
+    way: usize,
+    place: Place,
+}
+
+impl SlotRef {
+    /// The way.
+    pub fn way(self) -> usize {
+        self.way
+    }
+}
+
+/// What an insertion did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inserted {
+    /// Items that were moved.
+    pub moves: u32,
+    /// The table should have grown, and could not: it goes on, fuller than it should be.
+    pub stalled: Option<NoChunk>,
+}
+
+/// An item that has no place in a table, which is as it was.
+#[derive(Debug, thiserror::Error)]
+#[error("no place in a hashed table: {reason}")]
+pub struct Rejected<T> {
+    /// The item.
+    pub item: T,
+    /// Why not.
+    #[source]
+    pub reason: RejectReason,
+}
+
+/// Why a table has no place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RejectReason {
+    /// It could not grow.
+    #[error(transparent)]
+    NoChunk(#[from] NoChunk),
+    /// It grew and grew, nearly empty: too many items have the same hashes in all ways.
+    #[error("more items of equal hashes than there are ways")]
+    EqualHashes,
+}
+
+/// A table grows for want of a place only if at least one slot of so many is used.
+const EMPTIEST: usize = 64;
+
+/// Items that are moved for one at most, however full the table is.
+const MOST_PATIENCE: u32 = 1 << 16;
+
+/// A cuckoo hash table.
+#[derive(Debug)]
+pub struct Cuckoo<T, H> {
+    policy: Policy,
+    hashes: H,
+    ways: ArrayVec<Way<T>, MAX_WAYS>,
+    random: SplitMix64,
+    counts: CuckooCounts,
+    used: usize,
+    /// After the table could not grow: how full it must be to try again.
+    stalled: usize,
+    /// Items that may be moved for one: as many as the policy says, or more when that has not been enough.
+    patience: u32,
+    /// The slots that an insertion has put items into, first to last.
+    path: Vec<(usize, Place)>,
+}
+
+impl<T, H: WayHashes<T>> Cuckoo<T, H> {
+    /// An empty table. `seed` decides which way an item tries.
+    ///
+    /// # Errors
+    ///
+    /// There is not even memory for the smallest.
+    ///
+    /// # Panics
+    ///
+    /// If the policy is [impossible](Policy::check).
+    pub fn new(policy: Policy, hashes: H, seed: u64, source: &mut impl ChunkSource) -> Result<Self, NoChunk> {
+        policy.check().unwrap_or_else(|error| panic!("{error}"));
+        let mut ways = ArrayVec::new();
+        for number in 0..policy.ways {
+            match Way::new(number, &policy, source) {
+                Ok(way) => ways.push(way),
+                Err(error) => {
+                    ways.into_iter().for_each(|way| drop(way.release(source)));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Self {
+            policy,
+            hashes,
+            ways,
+            random: SplitMix64::new(seed),
+            counts: CuckooCounts::default(),
+            used: 0,
+            stalled: 0,
+            patience: policy.tries,
+            path: Vec::new(),
+        })
+    }
+
+    /// Items.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether there is no item.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The hash functions.
+    pub fn hashes(&self) -> &H {
+        &self.hashes
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> &CuckooCounts {
+        &self.counts
+    }
+
+    /// The ways' sizes in slots; of one that grows or shrinks, the one that it will have.
+    pub fn way_slots(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.ways.iter().map(Way::slots)
+    }
+
+    /// The ways' items.
+    pub fn way_items(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.ways.iter().map(|way| way.used)
+    }
+
+    /// How many chunks each way is made of, and of how many bytes; of one that moves to another array, the old one.
+    pub fn way_chunks(&self) -> impl ExactSizeIterator<Item = (usize, u64)> {
+        self.ways.iter().map(Way::chunks)
+    }
+
+    /// Whether a way grows or shrinks.
+    pub fn is_changing(&self) -> bool {
+        self.ways.iter().any(Way::is_changing)
+    }
+
+    /// All items, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.ways.iter().flat_map(Way::iter)
+    }
+
+    /// Gives the memory back, and the items.
+    pub fn release(self, source: &mut impl ChunkSource) -> Vec<T> {
+        self.ways.into_iter().flat_map(|way| way.release(source)).collect()
+    }
+
+    /// The item that hashes like that and is the one wanted. One probe in each way.
+    #[inline(always)]
+    pub fn find(&self, hash: impl Fn(HashChoice) -> u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
+        self.probes(hash).find(|&at| self.get(at).is_some_and(&wanted))
+    }
+
+    /// The slots where what hashes like that may stand, one in each way.
+    #[inline(always)]
+    pub fn probes(&self, hash: impl Fn(HashChoice) -> u64) -> impl Iterator<Item = SlotRef> {
+        self.ways.iter().enumerate().map(move |(way, ways)| SlotRef { way, place: ways.place(&hash) })
+    }
+
+    /// What is in a slot.
+    #[inline(always)]
+    pub fn get(&self, at: SlotRef) -> Option<&T> {
+        self.ways[at.way].slot(at.place).as_ref()
+    }
+
+    /// What is in a slot. Its hashes must stay the same.
+    #[inline(always)]
+    pub fn get_mut(&mut self, at: SlotRef) -> Option<&mut T> {
+        self.ways[at.way].slot_mut(at.place).as_mut()
+    }
+
+    /// Where a slot lies.
+    pub fn addr(&self, at: SlotRef) -> PhysAddr {
+        self.ways[at.way].addr(at.place)
+    }
+
+    /// Puts in an item that is not in the table, and lets the table grow a little.
+    ///
+    /// # Errors
+    ///
+    /// There is no place, and no memory to grow; nothing has been lost.
+    pub fn insert(&mut self, item: T, source: &mut impl ChunkSource) -> Result<Inserted, Rejected<T>> {
+        let moves = match self.settle(item, None) {
+            Ok(moves) => moves,
+            Err(item) => self.insert_by_force(item, source)?,
+        };
+        self.used += 1;
+        self.counts.inserted.add(moves);
+        let stalled = self.grow_if_due(source).err();
+        self.counts.inserted_while_changing += u64::from(self.is_changing());
+        self.advance(source);
+        Ok(Inserted { moves, stalled })
+    }
+
+    /// Takes an item out, and lets the table shrink a little.
+    pub fn remove(&mut self, at: SlotRef, source: &mut impl ChunkSource) -> Option<T> {
+        let item = self.ways[at.way].take(at.place)?;
+        self.used -= 1;
+        self.shrink_if_due(source);
+        self.advance(source);
+        Some(item)
+    }
+
+    /// Finishes what is under way.
+    pub fn finish_changes(&mut self, source: &mut impl ChunkSource) {
+        while self.step(source) {}
+    }
+
+    /// Puts an item into a slot, and what it finds there into another, until one was free. Otherwise all is as before.
+    /// `first` is the way to begin with.
+    #[inline]
+    fn settle(&mut self, mut item: T, first: Option<usize>) -> Result<u32, T> {
+        let mut way = first.unwrap_or_else(|| self.first_way());
+        self.path.clear();
+        loop {
+            let hashes = &self.hashes;
+            let place = self.ways[way].place(|choice| hashes.hash(&item, choice));
+            let Some(other) = self.ways[way].put(place, item) else { return Ok(self.path.len() as u32) };
+            item = other;
+            self.path.push((way, place));
+            if self.path.len() > self.patience as usize {
+                return Err(self.undo(item));
+            }
+            way = self.other_way(way);
+        }
+    }
+
+    #[cold]
+    fn undo(&mut self, last: T) -> T {
+        let back = |item, (way, place): (usize, Place)| {
+            self.ways[way].put(place, item).expect("what an insertion moved is where it was put")
+        };
+        self.path.drain(..).rev().fold(last, back)
+    }
+
+    /// When no place was found.
+    #[cold]
+    fn insert_by_force(&mut self, mut item: T, source: &mut impl ChunkSource) -> Result<u32, Rejected<T>> {
+        let result = loop {
+            self.counts.forced += 1;
+            if self.is_changing() {
+                self.finish_changes(source);
+            } else if self.used * EMPTIEST < self.way_slots().sum::<usize>() {
+                break Err(Rejected { item, reason: RejectReason::EqualHashes });
+            } else if let Err(error) = self.grow(self.smallest(), source) {
+                break Err(Rejected { item, reason: error.into() });
+            }
+            match self.settle(item, None) {
+                Ok(moves) => break Ok(moves),
+                Err(again) => item = again,
+            }
+            if self.patience >= MOST_PATIENCE {
+                break Err(Rejected { item, reason: RejectReason::EqualHashes });
+            }
+            self.patience *= 2;
+        };
+        self.patience = self.policy.tries;
+        result
+    }
+
+    fn smallest(&self) -> usize {
+        (0..self.ways.len()).min_by_key(|&way| self.ways[way].slots()).expect("a table has ways")
+    }
+
+    #[inline]
+    fn first_way(&mut self) -> usize {
+        match self.policy.first_way {
+            FirstWay::Uniform => self.random.below(self.ways.len() as u64) as usize,
+            FirstWay::ByFreeSlots => self.first_way_by_free_slots(),
+        }
+    }
+
+    fn first_way_by_free_slots(&mut self) -> usize {
+        let least = self.way_slots().min().expect("a table has ways");
+        let up = u64::from(self.policy.upsize_above);
+        let weights: ArrayVec<u64, MAX_WAYS> = self
+            .ways
+            .iter()
+            .map(|way| {
+                let (slots, used) = (way.slots(), way.used);
+                let held_back = slots > least && is_above(used, slots, up);
+                if held_back { 0 } else { slots.saturating_sub(used) as u64 }
+            })
+            .collect();
+        let sum = weights.iter().sum();
+        if sum == 0 {
+            return self.random.below(self.ways.len() as u64) as usize;
+        }
+        let mut drawn = self.random.below(sum);
+        weights
+            .iter()
+            .position(|&weight| {
+                let is_it = drawn < weight;
+                drawn = drawn.wrapping_sub(weight);
+                is_it
+            })
+            .expect("what was drawn is below the sum")
+    }
+
+    #[inline]
+    fn other_way(&mut self, way: usize) -> usize {
+        let drawn = self.random.below(self.ways.len() as u64 - 1) as usize;
+        drawn + usize::from(drawn >= way)
+    }
+
+    /// Begins to grow what is due.
+    fn grow_if_due(&mut self, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        let up = u64::from(self.policy.upsize_above);
+        let due = match self.policy.scope {
+            Scope::Table => {
+                let is_due = !self.is_changing() && is_above(self.used, self.way_slots().sum(), up);
+                is_due.then_some(0)
+            }
+            Scope::Way { at_once } => {
+                if self.ways.iter().filter(|way| way.is_changing()).count() >= at_once {
+                    return Ok(());
+                }
+                let least = self.way_slots().min().expect("a table has ways");
+                // The fullest, if several are due.
+                (0..self.ways.len())
+                    .filter(|&way| {
+                        let way = &self.ways[way];
+                        !way.is_changing() && way.slots() == least && is_above(way.used, least, up)
+                    })
+                    .max_by_key(|&way| self.ways[way].used)
+            }
+        };
+        match due {
+            Some(way) if self.used >= self.stalled => self.grow(way, source).inspect_err(|_| {
+                // Not at every insertion: looking for memory that is not there takes time.
+                self.stalled = self.used + self.used / 64 + 1;
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to grow a way, or all.
+    fn grow(&mut self, way: usize, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        self.change(way, |slots, growth| slots * growth, source)?;
+        self.stalled = 0;
+        Ok(())
+    }
+
+    fn shrink_if_due(&mut self, source: &mut impl ChunkSource) {
+        let down = u64::from(self.policy.downsize_below);
+        let is_below = |used: usize, slots: usize| (used as u64 * 1000) < slots as u64 * down;
+        let least = self.policy.first_slots;
+        let due = match self.policy.scope {
+            Scope::Table => {
+                let is_due = !self.is_changing()
+                    && self.way_slots().all(|slots| slots >= least * self.policy.growth)
+                    && is_below(self.used, self.way_slots().sum());
+                is_due.then_some(0)
+            }
+            Scope::Way { at_once } => {
+                if self.ways.iter().filter(|way| way.is_changing()).count() >= at_once {
+                    return;
+                }
+                let most = self.way_slots().max().expect("a table has ways");
+                (0..self.ways.len())
+                    .filter(|&way| {
+                        let way = &self.ways[way];
+                        !way.is_changing() && way.slots() == most && most > least && is_below(way.used, most)
+                    })
+                    .min_by_key(|&way| self.ways[way].used)
+            }
+        };
+        if let Some(way) = due {
+            // Without memory for a smaller array, the larger one stays.
+            let _ = self.change(way, |slots, growth| slots / growth, source);
+        }
+    }
+
+    /// Begins to change the size of a way, or of all.
+    fn change(
+        &mut self,
+        way: usize,
+        new: impl Fn(usize, usize) -> usize,
+        source: &mut impl ChunkSource,
+    ) -> Result<(), NoChunk> {
+        let ways = if self.policy.scope == Scope::Table { 0..self.ways.len() } else { way..way + 1 };
+        for number in ways.clone() {
+            let way = &mut self.ways[number];
+            if let Err(error) = way.begin(new(way.slots(), self.policy.growth), &self.policy, source) {
+                self.ways[ways.start..number].iter_mut().for_each(|way| way.cancel(source));
+                return Err(error);
+            }
+        }
+        for number in ways {
+            let grows = new(1 << 16, self.policy.growth) > 1 << 16;
+            let changes = if grows { &mut self.counts.upsizes } else { &mut self.counts.downsizes };
+            changes[number] += 1;
+            self.counts.out_of_place += u32::from(!self.ways[number].is_in_place());
+        }
+        Ok(())
+    }
+
+    /// What an insertion or a removal does for the ways that change.
+    #[inline]
+    fn advance(&mut self, source: &mut impl ChunkSource) {
+        for _ in 0..self.policy.steps {
+            if !self.step(source) {
+                return;
+            }
+        }
+    }
+
+    /// Visits a slot of one of the ways that change; false if there is none, or nothing could be done.
+    #[inline]
+    fn step(&mut self, source: &mut impl ChunkSource) -> bool {
+        let mut changing: ArrayVec<usize, MAX_WAYS> = ArrayVec::new();
+        changing.extend((0..self.ways.len()).filter(|&way| self.ways[way].is_changing()));
+        let number = match changing.len() {
+            0 => return false,
+            1 => changing[0],
+            several => changing[self.random.below(several as u64) as usize],
+        };
+        let is_done = self.visit(number);
+        if self.ways[number].is_done() {
+            self.ways[number].finish(source);
+        }
+        is_done
+    }
+
+    fn visit(&mut self, number: usize) -> bool {
+        let (hashes, way) = (&self.hashes, &mut self.ways[number]);
+        let item = match way.visit(|item, choice| hashes.hash(item, choice)) {
+            Visit::Stays(is_item) => {
+                self.counts.visited += 1;
+                self.counts.stayed += u64::from(is_item);
+                return true;
+            }
+            Visit::Leaves(item) => item,
+        };
+        let (may_conflict, in_place) = (way.may_conflict(), way.is_in_place());
+        match self.settle(item, Some(number)) {
+            Ok(moves) => {
+                assert!(may_conflict || moves == 0, "an item in the way of an upsize with one more bit");
+                self.counts.visited += 1;
+                self.counts.rehashed.add(moves);
+                self.counts.moved_in_place += u64::from(in_place);
+                true
+            }
+            Err(item) => {
+                self.ways[number].unvisit(item);
+                false
+            }
+        }
+    }
+}
+
+fn is_above(used: usize, slots: usize, thousandths: u64) -> bool {
+    used as u64 * 1000 > slots as u64 * thousandths
+}

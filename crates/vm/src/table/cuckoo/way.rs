@@ -1,0 +1,266 @@
+//! One way of a table, and its growing and shrinking.
+//!
+//! While a way changes size, its *pointer* divides the old slots: those from the pointer on are as they were; those
+//! below have been visited, and what was in them is where the new size puts it. So an item has one slot in a way at any
+//! time, and a look-up makes one probe in it.
+//!
+//! *In place*, old and new slots are the same array. The index of a slot is the low bits of a hash that stays the same:
+//! one bit more sends what was in slot `o` of `n` to `o` or `o + n`, and nothing else can be there. **An upsize never
+//! meets an item in its way**, which is asserted. One bit fewer sends `o + n` to `o`; what is there goes to another way.
+
+use super::chunks::{ChunkSource, Chunks, NoChunk};
+use super::policy::Policy;
+
+/// Which of a table's hash functions: a way's, and the how manieth that the way has had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HashChoice {
+    /// The way.
+    pub way: usize,
+    /// Zero, and one more for every array that was hashed anew.
+    pub generation: u32,
+}
+
+/// A slot of a way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// In the array that the way is moving to, out of place.
+    pub(super) next: bool,
+    pub(super) slot: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Way<T> {
+    number: usize,
+    chunks: Chunks<T>,
+    bits: u32,
+    generation: u32,
+    pub(super) used: usize,
+    pub(super) resize: Option<Resize<T>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Resize<T> {
+    /// `None` in place.
+    next: Option<Chunks<T>>,
+    bits: u32,
+    generation: u32,
+    /// Slots below it have been visited.
+    pointer: usize,
+}
+
+/// What is in the next slot to visit.
+pub(super) enum Visit<T> {
+    /// Nothing, or what may stay there.
+    Stays(bool),
+    /// This has been taken out of its slot, which counts as visited; it belongs into the same way.
+    Leaves(T),
+}
+
+impl<T> Way<T> {
+    pub(super) fn new(
+        number: usize,
+        policy: &Policy,
+        source: &mut impl ChunkSource,
+    ) -> Result<Self, NoChunk> {
+        let slots = policy.first_slots;
+        let chunks = Self::array(number, slots, policy, source)?;
+        Ok(Self { number, chunks, bits: slots.ilog2(), generation: 0, used: 0, resize: None })
+    }
+
+    fn array(
+        number: usize,
+        slots: usize,
+        policy: &Policy,
+        source: &mut impl ChunkSource,
+    ) -> Result<Chunks<T>, NoChunk> {
+        let bytes = slots as u64 * policy.slot_bytes;
+        let chunk_bytes = source.chunk_bytes(number, bytes).ok_or(NoChunk { bytes })?;
+        Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)
+    }
+
+    /// The size that the way has, or is about to have.
+    pub(super) fn slots(&self) -> usize {
+        1 << self.resize.as_ref().map_or(self.bits, |resize| resize.bits)
+    }
+
+    /// Whether it is growing or shrinking.
+    pub(super) fn is_changing(&self) -> bool {
+        self.resize.is_some()
+    }
+
+    /// Chunks of the array that look-ups by pointer begin at, and their size.
+    pub(super) fn chunks(&self) -> (usize, u64) {
+        (self.chunks.len(), self.chunks.chunk_bytes())
+    }
+
+    /// Where what hashes like that is, if it is in this way.
+    #[inline(always)]
+    pub(super) fn place(&self, hash: impl Fn(HashChoice) -> u64) -> Place {
+        let old = hash(HashChoice { way: self.number, generation: self.generation });
+        let slot = old as usize & ((1 << self.bits) - 1);
+        match &self.resize {
+            Some(resize) if slot < resize.pointer => {
+                let new = if resize.generation == self.generation {
+                    old
+                } else {
+                    hash(HashChoice { way: self.number, generation: resize.generation })
+                };
+                Place { next: resize.next.is_some(), slot: new as usize & ((1 << resize.bits) - 1) }
+            }
+            _ => Place { next: false, slot },
+        }
+    }
+
+    #[inline(always)]
+    fn array_of(&self, place: Place) -> &Chunks<T> {
+        match &self.resize {
+            Some(Resize { next: Some(next), .. }) if place.next => next,
+            _ => &self.chunks,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, place: Place) -> &Option<T> {
+        self.array_of(place).slot(place.slot)
+    }
+
+    pub(super) fn addr(&self, place: Place) -> crate::addr::PhysAddr {
+        self.array_of(place).addr(place.slot)
+    }
+
+    #[inline(always)]
+    pub(super) fn slot_mut(&mut self, place: Place) -> &mut Option<T> {
+        match &mut self.resize {
+            Some(Resize { next: Some(next), .. }) if place.next => next,
+            _ => &mut self.chunks,
+        }
+        .slot_mut(place.slot)
+    }
+
+    /// Puts an item into its slot; gives back what was there.
+    #[inline(always)]
+    pub(super) fn put(&mut self, place: Place, item: T) -> Option<T> {
+        let before = self.slot_mut(place).replace(item);
+        self.used += usize::from(before.is_none());
+        before
+    }
+
+    #[inline(always)]
+    pub(super) fn take(&mut self, place: Place) -> Option<T> {
+        let item = self.slot_mut(place).take();
+        self.used -= usize::from(item.is_some());
+        item
+    }
+
+    /// Begins to change to `slots` slots.
+    pub(super) fn begin(
+        &mut self,
+        slots: usize,
+        policy: &Policy,
+        source: &mut impl ChunkSource,
+    ) -> Result<(), NoChunk> {
+        assert!(self.resize.is_none() && slots.is_power_of_two(), "one change at a time");
+        let bytes = slots as u64 * policy.slot_bytes;
+        let chunk_bytes = source.chunk_bytes(self.number, bytes).ok_or(NoChunk { bytes })?;
+        let bits = slots.ilog2();
+        let in_place = policy.in_place && chunk_bytes == self.chunks.chunk_bytes();
+        let next = match in_place {
+            true => {
+                self.chunks.grow(slots, source)?;
+                None
+            }
+            false => Some(Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)?),
+        };
+        // In place, what is below the new size when a way shrinks is where it belongs.
+        let pointer = if in_place && bits < self.bits { slots } else { 0 };
+        let generation = self.generation + u32::from(policy.rekey && !in_place);
+        self.resize = Some(Resize { next, bits, generation, pointer });
+        Ok(())
+    }
+
+    /// Undoes a beginning, before any step.
+    pub(super) fn cancel(&mut self, source: &mut impl ChunkSource) {
+        match self.resize.take() {
+            Some(Resize { next: Some(next), .. }) => drop(next.release(source)),
+            Some(_) => self.chunks.shrink(1 << self.bits, source),
+            None => {}
+        }
+    }
+
+    /// Whether every slot has been visited.
+    pub(super) fn is_done(&self) -> bool {
+        self.resize.as_ref().is_some_and(|resize| resize.pointer == 1 << self.bits)
+    }
+
+    /// Visits the next slot.
+    pub(super) fn visit(&mut self, hash: impl Fn(&T, HashChoice) -> u64) -> Visit<T> {
+        let Some(resize) = &mut self.resize else { return Visit::Stays(false) };
+        let slot = resize.pointer;
+        resize.pointer += 1;
+        let old = self.chunks.slot_mut(slot);
+        if let Some(item) = old
+            && resize.next.is_none()
+        {
+            let choice = HashChoice { way: self.number, generation: self.generation };
+            if hash(item, choice) as usize & ((1 << resize.bits) - 1) == slot {
+                return Visit::Stays(true);
+            }
+        }
+        match old.take() {
+            None => Visit::Stays(false),
+            Some(item) => {
+                self.used -= 1;
+                Visit::Leaves(item)
+            }
+        }
+    }
+
+    /// Undoes the last visit, which took `item` out of its slot.
+    pub(super) fn unvisit(&mut self, item: T) {
+        let resize = self.resize.as_mut().expect("a visit is undone while the way changes");
+        resize.pointer -= 1;
+        let before = self.chunks.slot_mut(resize.pointer).replace(item);
+        assert!(before.is_none(), "what was visited is empty");
+        self.used += 1;
+    }
+
+    /// Whether the change that is under way can make items meet: not, if the same hash gets more bits.
+    pub(super) fn may_conflict(&self) -> bool {
+        self.resize
+            .as_ref()
+            .is_some_and(|resize| resize.generation != self.generation || resize.bits < self.bits)
+    }
+
+    /// Whether the change that is under way leaves the array where it is.
+    pub(super) fn is_in_place(&self) -> bool {
+        self.resize.as_ref().is_some_and(|resize| resize.next.is_none())
+    }
+
+    /// Ends a change whose slots have all been visited.
+    pub(super) fn finish(&mut self, source: &mut impl ChunkSource) {
+        assert!(self.is_done(), "slots are left to visit");
+        let resize = self.resize.take().expect("a change that is done was begun");
+        self.bits = resize.bits;
+        self.generation = resize.generation;
+        match resize.next {
+            Some(next) => {
+                let old = std::mem::replace(&mut self.chunks, next);
+                assert!(old.release(source).next().is_none(), "an item was left in the old array");
+            }
+            None => self.chunks.shrink(1 << self.bits, source),
+        }
+    }
+
+    pub(super) fn release(self, source: &mut impl ChunkSource) -> Vec<T> {
+        let mut items: Vec<T> = self.chunks.release(source).collect();
+        if let Some(Resize { next: Some(next), .. }) = self.resize {
+            items.extend(next.release(source));
+        }
+        items
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        let next = self.resize.as_ref().and_then(|resize| resize.next.as_ref());
+        self.chunks.iter().chain(next.into_iter().flat_map(Chunks::iter))
+    }
+}

@@ -290,6 +290,18 @@ fn the_papers_run_on_small_inputs() {
     }
 }
 
+/// At full size: it takes seconds.
+#[test]
+fn hashed_page_tables_come_out_as_published() {
+    let output = pagewalk(&["paper", "me-hpt", "--format", "json"]);
+    let document = document(&output);
+    let rows = document["rows"].as_array().expect("rows");
+    let missed: Vec<_> = rows.iter().filter(|row| row["verdict"] == "miss").collect();
+    assert!(missed.is_empty(), "{missed:?}");
+    assert!(rows.iter().filter(|row| row["verdict"] == "pass").count() >= 120);
+    assert!(document["figures"].as_array().expect("figures").len() >= 6);
+}
+
 #[test]
 fn a_papers_report_is_one_page_with_its_figures() {
     let folder = tempfile::tempdir().unwrap();

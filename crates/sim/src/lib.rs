@@ -5,4 +5,5 @@ pub mod metrics;
 mod reach;
 pub mod run;
 pub mod spec;
+pub mod tables;
 pub mod time;

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::circuit::{self, CircuitSpec};
 use super::figure::FigureSpec;
 use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
+use super::tables::TablesSpec;
 use crate::args::PaperArguments;
 
 /// Workloads, and rows to be measured on them.
@@ -32,6 +33,9 @@ pub(super) struct Experiment {
     precision: Vec<PrecisionSpec>,
     #[serde(default)]
     circuit: Vec<CircuitSpec>,
+    /// Page tables by themselves.
+    #[serde(default)]
+    tables: TablesSpec,
     #[serde(default)]
     figure: Vec<FigureSpec>,
     #[serde(default)]
@@ -96,6 +100,7 @@ impl Experiment {
         experiment.row.retain(|row| row.item.starts_with(prefix));
         experiment.precision.retain(|row| row.item.starts_with(prefix));
         experiment.circuit.retain(|row| row.item.starts_with(prefix));
+        experiment.tables.keep(prefix);
         let rows = &experiment.row;
         experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
         Ok(experiment)
@@ -103,7 +108,7 @@ impl Experiment {
 
     /// Whether it has no row.
     pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty() && self.precision.is_empty() && self.circuit.is_empty()
+        self.row.is_empty() && self.precision.is_empty() && self.circuit.is_empty() && self.tables.is_empty()
     }
 
     /// Runs every workload once, on all machines that its rows name, judges the rows and draws them.
@@ -126,6 +131,7 @@ impl Experiment {
         }
         let mut ages = Ages::default();
         measured.extend(precision::run(&self.precision, &mut ages)?);
+        measured.extend(self.tables.run(small, threads)?);
         measured.extend(circuit);
         let mut figures: Vec<Figure> =
             self.figure.iter().filter_map(|figure| figure.draw(&measured)).collect();

@@ -7,6 +7,7 @@ mod circuit;
 mod experiment;
 mod figure;
 mod precision;
+mod tables;
 
 use anyhow::bail;
 use pagewalk_report::{PaperDocument, paper_page, paper_table};
@@ -17,17 +18,24 @@ use crate::run::{prepare_folder, print, style, write_folder};
 use experiment::Experiment;
 
 /// The papers, by the name that the command takes.
-const PAPERS: [(&str, &str, &[&str]); 1] = [(
-    "mosaic",
-    "Mosaic Pages: Big TLB Reach With Small Pages (IEEE Micro 2024)",
-    &[
-        include_str!("../../../../papers/mosaic/tlb.toml"),
-        include_str!("../../../../papers/mosaic/frames.toml"),
-        include_str!("../../../../papers/mosaic/figures.toml"),
-        include_str!("../../../../papers/mosaic/swap.toml"),
-        include_str!("../../../../papers/mosaic/circuit.toml"),
-    ],
-)];
+const PAPERS: [(&str, &str, &[&str]); 2] = [
+    (
+        "mosaic",
+        "Mosaic Pages: Big TLB Reach With Small Pages (IEEE Micro 2024)",
+        &[
+            include_str!("../../../../papers/mosaic/tlb.toml"),
+            include_str!("../../../../papers/mosaic/frames.toml"),
+            include_str!("../../../../papers/mosaic/figures.toml"),
+            include_str!("../../../../papers/mosaic/swap.toml"),
+            include_str!("../../../../papers/mosaic/circuit.toml"),
+        ],
+    ),
+    (
+        "me-hpt",
+        "Memory-Efficient Hashed Page Tables (HPCA 2023)",
+        &[include_str!("../../../../papers/me-hpt/tables.toml")],
+    ),
+];
 
 /// Runs the command.
 pub(crate) fn paper(arguments: &PaperArguments) -> anyhow::Result<Done> {

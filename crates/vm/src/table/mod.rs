@@ -9,11 +9,13 @@
 
 pub mod cuckoo;
 mod geometry;
+mod l2p;
 mod memory;
 mod radix;
 mod walk_cache;
 
 pub use geometry::{Entry, Geometry, Leaf, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc};
+pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
 pub use memory::{SparseMemory, TableMemory};
 pub use radix::{MapError, Radix, Walk, WalkEnd, WalkReference};
 pub use walk_cache::{WalkCache, WalkStart};

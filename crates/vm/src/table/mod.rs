@@ -9,6 +9,7 @@
 
 pub mod cuckoo;
 mod geometry;
+pub mod hashed;
 mod l2p;
 mod memory;
 mod radix;

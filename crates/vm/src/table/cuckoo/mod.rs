@@ -37,6 +37,11 @@ use way::{Place, Visit, Way};
 pub trait WayHashes<T> {
     /// An item's hash.
     fn hash(&self, item: &T, choice: HashChoice) -> u64;
+
+    /// Hears that an item comes into a slot of a way, from another way or from outside. The last word on an item counts:
+    /// some of what is said is undone.
+    #[inline]
+    fn placed(&mut self, _item: &T, _way: usize) {}
 }
 
 /// Where an item stands, until the table is changed.
@@ -157,6 +162,11 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
         &self.hashes
     }
 
+    /// The hash functions, which must stay the same.
+    pub fn hashes_mut(&mut self) -> &mut H {
+        &mut self.hashes
+    }
+
     /// What it has done.
     pub fn counts(&self) -> &CuckooCounts {
         &self.counts
@@ -262,6 +272,7 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
         loop {
             let hashes = &self.hashes;
             let place = self.ways[way].place(|choice| hashes.hash(&item, choice));
+            self.hashes.placed(&item, way);
             let Some(other) = self.ways[way].put(place, item) else { return Ok(self.path.len() as u32) };
             item = other;
             self.path.push((way, place));
@@ -275,6 +286,7 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
     #[cold]
     fn undo(&mut self, last: T) -> T {
         let back = |item, (way, place): (usize, Place)| {
+            self.hashes.placed(&item, way);
             self.ways[way].put(place, item).expect("what an insertion moved is where it was put")
         };
         self.path.drain(..).rev().fold(last, back)

@@ -1,0 +1,175 @@
+//! The walk through a hashed page table, and the caches that keep it short.
+
+use arrayvec::ArrayVec;
+
+use super::walk_table::{SectionHeader, WalkTable};
+use super::{HashedTable, MOST_WAYS, PMD_SECTION, PUD_SECTION, decode, split};
+use crate::addr::{Asid, PageSize, PhysAddr, Vpn};
+use crate::sets::{Replacement, SetArray, ShapeError};
+use crate::table::Leaf;
+use crate::tlb::key;
+
+/// What a walk knew, and so did not have to try.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum WalkKind {
+    /// Nothing: every way of every page size.
+    Complete,
+    /// That there is no 1 GiB page, or which of the ways it is in.
+    Partial,
+    /// That there are 4 KiB pages only.
+    Size,
+    /// That there is a line of one larger page size only, and its way.
+    Direct,
+    /// That there are lines of several sizes, and the way of the larger.
+    Mixed,
+    /// That there is nothing.
+    Fault,
+}
+
+/// A line that a walk read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// Where it lies.
+    pub addr: PhysAddr,
+    /// Of which page size's table.
+    pub size: PageSize,
+    /// The page's entry is in it.
+    pub hit: bool,
+}
+
+/// What a walk did. All probes go out at once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HashedWalk {
+    /// What it knew.
+    pub kind: WalkKind,
+    /// What it read.
+    pub probes: ArrayVec<Probe, { 3 * MOST_WAYS }>,
+    /// The leaf and its level; `None` for a page fault.
+    pub end: Option<(Leaf, u32)>,
+    /// Lines of walk tables that the walk caches fetch meanwhile; nobody waits for them.
+    pub refills: ArrayVec<PhysAddr, 4>,
+}
+
+/// The two walk caches (CWC): lines of the walk tables, fully associative, least recently used out first.
+///
+/// They hold which lines are cached; what is in them is read from the walk tables, so that a cache always knows what
+/// the system last wrote. An entry is a whole line (1 GiB for the PMD cache) or a single section (16 MiB); sources
+/// differ, and only lines explain the published hit rates.
+#[derive(Clone, Debug)]
+pub struct WalkCaches {
+    pmd: SetArray,
+    pud: SetArray,
+    by_section: bool,
+    lookups: u64,
+    /// PMD, PUD.
+    hits: [u64; 2],
+}
+
+impl WalkCaches {
+    /// Caches of so many entries.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if a size is impossible.
+    pub fn new(pmd_entries: u32, pud_entries: u32, by_section: bool) -> Result<Self, ShapeError> {
+        let cache = |entries| SetArray::new(entries, entries, Replacement::Lru);
+        Ok(Self { pmd: cache(pmd_entries)?, pud: cache(pud_entries)?, by_section, lookups: 0, hits: [0; 2] })
+    }
+
+    /// Look-ups so far.
+    pub fn lookups(&self) -> u64 {
+        self.lookups
+    }
+
+    /// Hits of the PMD and the PUD cache.
+    pub fn hits(&self) -> [u64; 2] {
+        self.hits
+    }
+
+    /// Forgets everything: another address space runs, whose tables they do not know.
+    pub fn flush(&mut self) {
+        self.pmd.retain(|_, _| false);
+        self.pud.retain(|_, _| false);
+    }
+
+    /// A section's header if it is cached; otherwise its line is fetched for the next time, if there is one.
+    fn lookup(
+        cache: &mut SetArray,
+        by_section: bool,
+        asid: Asid,
+        table: &WalkTable,
+        section: u64,
+        refills: &mut ArrayVec<PhysAddr, 4>,
+    ) -> Option<SectionHeader> {
+        let tag = if by_section { section } else { WalkTable::line_of(section) };
+        let key = key(asid, PageSize::Size4K, tag);
+        if cache.lookup(tag, key).is_some() {
+            return Some(table.header(section));
+        }
+        let (addrs, is_there) = table.probes(section);
+        refills.extend(addrs);
+        if is_there {
+            cache.insert(tag, key);
+        }
+        None
+    }
+}
+
+impl HashedTable {
+    /// Walks to a page.
+    pub fn walk(&self, asid: Asid, vpn: Vpn, caches: &mut WalkCaches) -> HashedWalk {
+        let mut refills = ArrayVec::new();
+        let WalkCaches { pmd, pud, by_section, .. } = caches;
+        let small = WalkCaches::lookup(pmd, *by_section, asid, &self.pmd, vpn.0 >> PMD_SECTION, &mut refills);
+        let large = WalkCaches::lookup(pud, *by_section, asid, &self.pud, vpn.0 >> PUD_SECTION, &mut refills);
+        caches.lookups += 1;
+        caches.hits[0] += u64::from(small.is_some());
+        caches.hits[1] += u64::from(large.is_some());
+        let mut walk = HashedWalk { kind: kind(small, large), probes: ArrayVec::new(), end: None, refills };
+        for size in PageSize::ALL {
+            let ways = match (size, small, large) {
+                (PageSize::Size4K, Some(header), _) if !header.has_smaller() => continue,
+                (PageSize::Size2M, Some(header), _) | (PageSize::Size1G, _, Some(header)) => {
+                    match header.line_way() {
+                        Some(way) => Some(way),
+                        None => continue,
+                    }
+                }
+                _ => None,
+            };
+            self.probe(size, vpn, ways, &mut walk);
+        }
+        walk
+    }
+
+    /// Probes one way, or all.
+    fn probe(&self, size: PageSize, vpn: Vpn, way: Option<usize>, walk: &mut HashedWalk) {
+        let Some(table) = &self.tables[size as usize] else { return };
+        let (number, index) = split(vpn, size);
+        let hashes = &table.hashes().line;
+        let probes = table.probes(|choice| hashes.of(number, choice));
+        for at in probes.filter(|at| way.is_none_or(|way| way == at.way())) {
+            let line = table.get(at).filter(|line| line.number() == number);
+            let leaf = line.and_then(|line| decode(line.entry(index), size));
+            walk.probes.push(Probe { addr: table.addr(at), size, hit: leaf.is_some() });
+            if let Some(leaf) = leaf {
+                debug_assert!(walk.end.is_none(), "{vpn} is mapped twice");
+                walk.end = Some((leaf, size as u32));
+            }
+        }
+    }
+}
+
+fn kind(small: Option<SectionHeader>, large: Option<SectionHeader>) -> WalkKind {
+    let Some(small) = small else {
+        return if large.is_some() { WalkKind::Partial } else { WalkKind::Complete };
+    };
+    let larger = usize::from(small.line_way().is_some())
+        + usize::from(large.is_some_and(|large| large.line_way().is_some()));
+    match (small.has_smaller(), larger) {
+        (false, 0) => WalkKind::Fault,
+        (true, 0) => WalkKind::Size,
+        (false, 1) => WalkKind::Direct,
+        _ => WalkKind::Mixed,
+    }
+}

@@ -3,11 +3,9 @@
 //! The tables are those of machines. Here they are filled in a random order, as programs on a large heap touch it, and
 //! asked what they took: memory, pieces of it, moves.
 
-use std::num::NonZeroU64;
-
 use pagewalk_vm::addr::{PageSize, PhysAddr};
 use pagewalk_vm::random::{SplitMix64, mix};
-use pagewalk_vm::table::cuckoo::{Cuckoo, HashChoice, LineHash, Moves, NoChunk, Policy, WayHashes};
+use pagewalk_vm::table::cuckoo::{Cuckoo, LineHash, Moves, NoChunk, Policy};
 use pagewalk_vm::table::{ContiguousMemory, L2p, OnePiece};
 
 /// A page-table design, as far as its tables go.
@@ -89,19 +87,10 @@ impl ContiguousMemory for Ledger {
     }
 }
 
-struct Key(LineHash);
-
-impl WayHashes<NonZeroU64> for Key {
-    #[inline]
-    fn hash(&self, item: &NonZeroU64, choice: HashChoice) -> u64 {
-        self.0.of(item.get(), choice)
-    }
-}
-
 /// A table of one page size, by its keys alone: eight bytes of the host's for 64 of the simulated machine's.
 struct Table {
     size: PageSize,
-    cuckoo: Cuckoo<NonZeroU64, Key>,
+    cuckoo: Cuckoo<u64, LineHash>,
 }
 
 impl TableDesign {
@@ -124,7 +113,7 @@ impl TableDesign {
         let mut l2p = L2p::new(if self.chunk_bytes.is_empty() { &[u64::MAX] } else { &self.chunk_bytes });
         let mut tables = Vec::new();
         for (size, count) in [(PageSize::Size4K, lines.small), (PageSize::Size2M, lines.large)] {
-            let hash = Key(LineHash::mixed(seed ^ size as u64));
+            let hash = LineHash::mixed(seed ^ size as u64);
             let made = match self.chunk_bytes.is_empty() {
                 true => Cuckoo::new(self.policy, hash, seed, &mut OnePiece(&mut memory)),
                 false => Cuckoo::new(self.policy, hash, seed, &mut l2p.source(size, &mut memory)),
@@ -167,9 +156,9 @@ impl TableDesign {
 }
 
 /// Line `number` in a random order; all differ.
-fn line(seed: u64, number: u64) -> NonZeroU64 {
+fn line(seed: u64, number: u64) -> u64 {
     let start = SplitMix64::new(seed).next() >> 1;
-    NonZeroU64::new(mix(start + number)).unwrap_or(NonZeroU64::MAX)
+    mix(start + number)
 }
 
 impl Table {
@@ -180,7 +169,7 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, line: NonZeroU64, design: &TableDesign, l2p: &mut L2p, memory: &mut Ledger) {
+    fn insert(&mut self, line: u64, design: &TableDesign, l2p: &mut L2p, memory: &mut Ledger) {
         let inserted = match design.chunk_bytes.is_empty() {
             true => self.cuckoo.insert(line, &mut OnePiece(memory)),
             false => self.cuckoo.insert(line, &mut l2p.source(self.size, memory)),

@@ -1,5 +1,7 @@
 //! The memory of a way: chunks of one size, anywhere in physical memory.
 
+use std::num::NonZeroU8;
+
 use crate::addr::PhysAddr;
 
 /// Gives and takes the memory of a table's ways.
@@ -38,7 +40,10 @@ pub struct NoChunk {
 ///
 /// DEVIATION: `DESIGN` has the entries of a table in a memory that the table is handed. A radix table does that; it serves
 /// simulated machines and persistent files. Lines of a hashed table serve the simulator alone: they stand in the chunk
-/// that knows its address, so that a probe is one look into an array.
+/// that knows its address.
+///
+/// Beside the items stands a byte of the hash of each, zero for a free slot. The host's caches hold those of a table whose
+/// items they do not: a probe looks at an item only if the byte is equal, a visit only if the slot is used.
 #[derive(Debug)]
 pub(super) struct Chunks<T> {
     chunks: Vec<Chunk<T>>,
@@ -50,7 +55,8 @@ pub(super) struct Chunks<T> {
 #[derive(Debug)]
 struct Chunk<T> {
     base: PhysAddr,
-    slots: Box<[Option<T>]>,
+    tags: Box<[u8]>,
+    items: Box<[Option<T>]>,
 }
 
 impl<T> Chunks<T> {
@@ -82,16 +88,42 @@ impl<T> Chunks<T> {
         (slot >> self.shift, slot & ((1 << self.shift) - 1))
     }
 
+    /// The tag of a slot; zero if it is free.
     #[inline(always)]
-    pub(super) fn slot(&self, slot: usize) -> &Option<T> {
+    pub(super) fn tag(&self, slot: usize) -> u8 {
         let (chunk, within) = self.split(slot);
-        &self.chunks[chunk].slots[within]
+        self.chunks[chunk].tags[within]
     }
 
     #[inline(always)]
-    pub(super) fn slot_mut(&mut self, slot: usize) -> &mut Option<T> {
+    pub(super) fn item(&self, slot: usize) -> &Option<T> {
         let (chunk, within) = self.split(slot);
-        &mut self.chunks[chunk].slots[within]
+        &self.chunks[chunk].items[within]
+    }
+
+    #[inline(always)]
+    pub(super) fn item_mut(&mut self, slot: usize) -> &mut Option<T> {
+        let (chunk, within) = self.split(slot);
+        &mut self.chunks[chunk].items[within]
+    }
+
+    /// Puts an item into a slot; gives back what was there.
+    #[inline(always)]
+    pub(super) fn put(&mut self, slot: usize, tag: NonZeroU8, item: T) -> Option<T> {
+        let (chunk, within) = self.split(slot);
+        let chunk = &mut self.chunks[chunk];
+        chunk.tags[within] = tag.get();
+        chunk.items[within].replace(item)
+    }
+
+    #[inline(always)]
+    pub(super) fn take(&mut self, slot: usize) -> Option<T> {
+        let (chunk, within) = self.split(slot);
+        let chunk = &mut self.chunks[chunk];
+        match std::mem::take(&mut chunk.tags[within]) {
+            0 => None,
+            _ => chunk.items[within].take(),
+        }
     }
 
     /// Where a slot lies.
@@ -106,8 +138,9 @@ impl<T> Chunks<T> {
         while self.chunks.len() << self.shift < slots {
             match source.allocate(self.chunk_bytes()) {
                 Ok(base) => {
-                    let slots = (0..1usize << self.shift).map(|_| None).collect();
-                    self.chunks.push(Chunk { base, slots });
+                    let tags = vec![0; 1 << self.shift].into();
+                    let items = (0..1usize << self.shift).map(|_| None).collect();
+                    self.chunks.push(Chunk { base, tags, items });
                 }
                 Err(error) => {
                     self.keep(before, source);
@@ -126,7 +159,7 @@ impl<T> Chunks<T> {
     fn keep(&mut self, chunks: usize, source: &mut impl ChunkSource) {
         let bytes = self.chunk_bytes();
         for chunk in self.chunks.drain(chunks..).rev() {
-            debug_assert!(chunk.slots.iter().all(Option::is_none), "an item in a chunk that is given back");
+            debug_assert!(chunk.tags.iter().all(|&tag| tag == 0), "an item in a chunk that is given back");
             source.free(chunk.base, bytes);
         }
     }
@@ -137,10 +170,10 @@ impl<T> Chunks<T> {
         for chunk in self.chunks.iter().rev() {
             source.free(chunk.base, bytes);
         }
-        self.chunks.into_iter().flat_map(|chunk| chunk.slots).flatten()
+        self.chunks.into_iter().flat_map(|chunk| chunk.items).flatten()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|chunk| &chunk.slots).flatten()
+        self.chunks.iter().flat_map(|chunk| &chunk.items).flatten()
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! An item has one slot in each way. It is put into one of them; if another is there, that one moves to its slot in
 //! another way, and so on. A look-up makes as many probes as there are ways, all of which can go out at once, also while
-//! ways change size (`way.rs`). What grows when, and where to, is the [`Policy`]'s; memory comes from a [`ChunkSource`],
-//! in one piece for each way or in chunks. The items are anything: lines of page-table entries, or keys and values.
+//! ways change size (`way.rs`). A 64-bit key stands for the item: it alone is hashed. What grows when, and where to, is the [`Policy`]'s; memory comes from a [`ChunkSource`],
+//! in one piece for each way or in chunks. The items are anything: lines of page-table entries, or users' keys and values.
 //!
 //! **Nothing is ever lost.** If no place is found, every item that was moved on the way goes back, the table finishes or
 //! begins to grow, and it is tried anew. If it cannot grow, the item is given back, and the table is as it was.
@@ -28,20 +28,33 @@ use crate::addr::PhysAddr;
 use crate::random::SplitMix64;
 use way::{Place, Visit, Way};
 
+/// What a table holds.
+pub trait Keyed {
+    /// Stands for the item, and is all that is hashed. It stays the same while the item is in a table.
+    fn key(&self) -> u64;
+}
+
+impl Keyed for u64 {
+    #[inline(always)]
+    fn key(&self) -> u64 {
+        *self
+    }
+}
+
 /// The hash functions of a table's ways.
 ///
 /// # Contract
 ///
-/// The answer depends on its arguments alone, and of two items of equal keys is the same. All 64 bits are as good as
-/// random, the low ones above all: they are the index.
-pub trait WayHashes<T> {
-    /// An item's hash.
-    fn hash(&self, item: &T, choice: HashChoice) -> u64;
+/// The answer depends on its arguments alone. All 64 bits are as good as random, the low ones above all: they are the
+/// index.
+pub trait WayHashes {
+    /// Of a key.
+    fn hash(&self, key: u64, choice: HashChoice) -> u64;
 
     /// Hears that an item comes into a slot of a way, from another way or from outside. The last word on an item counts:
     /// some of what is said is undone.
     #[inline]
-    fn placed(&mut self, _item: &T, _way: usize) {}
+    fn placed(&mut self, _key: u64, _way: usize) {}
 }
 
 /// Where an item stands, until the table is changed.
@@ -108,11 +121,11 @@ pub struct Cuckoo<T, H> {
     stalled: usize,
     /// Items that may be moved for one: as many as the policy says, or more when that has not been enough.
     patience: u32,
-    /// The slots that an insertion has put items into, first to last.
+    /// The slots that an insertion has put items into, first to last, with the tags of those before.
     path: Vec<(usize, Place)>,
 }
 
-impl<T, H: WayHashes<T>> Cuckoo<T, H> {
+impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// An empty table. `seed` decides which way an item tries.
     ///
     /// # Errors
@@ -202,28 +215,48 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
         self.ways.into_iter().flat_map(|way| way.release(source)).collect()
     }
 
-    /// The item that hashes like that and is the one wanted. One probe in each way.
+    /// The item of a key that is the one wanted, if several have the same. One probe in each way.
     #[inline(always)]
-    pub fn find(&self, hash: impl Fn(HashChoice) -> u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
-        self.probes(hash).find(|&at| self.get(at).is_some_and(&wanted))
+    pub fn find(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
+        // All probes before the first decision: which way has the item is random, and the processor would be wrong on it
+        // while the others' lines could already be on their way.
+        let mut places = [None; MAX_WAYS];
+        let mut likely = 0u32;
+        for (number, way) in self.ways.iter().enumerate() {
+            let place = way.place(|choice| self.hashes.hash(key, choice));
+            places[number] = Some(place);
+            likely |= u32::from(way.is_likely(place)) << number;
+        }
+        while likely != 0 {
+            let way = likely.trailing_zeros() as usize;
+            likely &= likely - 1;
+            let at = SlotRef { way, place: places[way]? };
+            if self.get(at).is_some_and(|item| item.key() == key && wanted(item)) {
+                return Some(at);
+            }
+        }
+        None
     }
 
-    /// The slots where what hashes like that may stand, one in each way.
+    /// The slots where a key's item may stand, one in each way.
     #[inline(always)]
-    pub fn probes(&self, hash: impl Fn(HashChoice) -> u64) -> impl Iterator<Item = SlotRef> {
-        self.ways.iter().enumerate().map(move |(way, ways)| SlotRef { way, place: ways.place(&hash) })
+    pub fn probes(&self, key: u64) -> impl Iterator<Item = SlotRef> {
+        self.ways.iter().enumerate().map(move |(way, ways)| SlotRef {
+            way,
+            place: ways.place(|choice| self.hashes.hash(key, choice)),
+        })
     }
 
     /// What is in a slot.
     #[inline(always)]
     pub fn get(&self, at: SlotRef) -> Option<&T> {
-        self.ways[at.way].slot(at.place).as_ref()
+        self.ways[at.way].item(at.place).as_ref()
     }
 
-    /// What is in a slot. Its hashes must stay the same.
+    /// What is in a slot.
     #[inline(always)]
     pub fn get_mut(&mut self, at: SlotRef) -> Option<&mut T> {
-        self.ways[at.way].slot_mut(at.place).as_mut()
+        self.ways[at.way].item_mut(at.place).as_mut()
     }
 
     /// Where a slot lies.
@@ -270,12 +303,13 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
         let mut way = first.unwrap_or_else(|| self.first_way());
         self.path.clear();
         loop {
-            let hashes = &self.hashes;
-            let place = self.ways[way].place(|choice| hashes.hash(&item, choice));
-            self.hashes.placed(&item, way);
+            let (hashes, key) = (&self.hashes, item.key());
+            let place = self.ways[way].place(|choice| hashes.hash(key, choice));
+            self.hashes.placed(key, way);
+            let before = self.ways[way].tag(place);
             let Some(other) = self.ways[way].put(place, item) else { return Ok(self.path.len() as u32) };
             item = other;
-            self.path.push((way, place));
+            self.path.push((way, Place { tag: before.unwrap_or(place.tag), ..place }));
             if self.path.len() > self.patience as usize {
                 return Err(self.undo(item));
             }
@@ -285,8 +319,8 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
 
     #[cold]
     fn undo(&mut self, last: T) -> T {
-        let back = |item, (way, place): (usize, Place)| {
-            self.hashes.placed(&item, way);
+        let back = |item: T, (way, place): (usize, Place)| {
+            self.hashes.placed(item.key(), way);
             self.ways[way].put(place, item).expect("what an insertion moved is where it was put")
         };
         self.path.drain(..).rev().fold(last, back)
@@ -483,7 +517,7 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
 
     fn visit(&mut self, number: usize) -> bool {
         let (hashes, way) = (&self.hashes, &mut self.ways[number]);
-        let item = match way.visit(|item, choice| hashes.hash(item, choice)) {
+        let item = match way.visit(|item, choice| hashes.hash(item.key(), choice)) {
             Visit::Stays(is_item) => {
                 self.counts.visited += 1;
                 self.counts.stayed += u64::from(is_item);
@@ -501,7 +535,8 @@ impl<T, H: WayHashes<T>> Cuckoo<T, H> {
                 true
             }
             Err(item) => {
-                self.ways[number].unvisit(item);
+                let (hashes, key) = (&self.hashes, item.key());
+                self.ways[number].unvisit(item, |choice| hashes.hash(key, choice));
                 false
             }
         }

@@ -1,7 +1,5 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU64;
-
 use super::*;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Hands out memory of which there is so much, and remembers to whom.
 struct Memory {
@@ -51,21 +49,14 @@ impl ChunkSource for Memory {
 }
 
 /// A table of numbers.
-type Numbers = Cuckoo<NonZeroU64, LineHash>;
-
-impl WayHashes<NonZeroU64> for LineHash {
-    fn hash(&self, item: &NonZeroU64, choice: HashChoice) -> u64 {
-        self.of(item.get(), choice)
-    }
-}
-
-fn number(key: u64) -> NonZeroU64 {
-    NonZeroU64::new(key + 1).unwrap()
-}
+type Numbers = Cuckoo<u64, LineHash>;
 
 fn find(table: &Numbers, key: u64) -> Option<SlotRef> {
-    let key = number(key);
-    table.find(|choice| table.hashes().of(key.get(), choice), |item| *item == key)
+    table.find(key, |_| true)
+}
+
+fn insert(table: &mut Numbers, key: u64, memory: &mut Memory) -> Result<Inserted, Rejected<u64>> {
+    table.insert(key, memory)
 }
 
 fn table(policy: Policy, seed: u64, memory: &mut Memory) -> Numbers {
@@ -113,12 +104,12 @@ fn whatever_happens_the_table_holds_what_a_set_would_hold() {
             assert_eq!(found.is_some(), model.contains(&key), "{name}, step {step}: key {key}");
             match (inserts, found) {
                 (true, None) => {
-                    let inserted = table.insert(number(key), &mut memory);
+                    let inserted = insert(&mut table, key, &mut memory);
                     assert!(inserted.unwrap().stalled.is_none());
                     model.insert(key);
                 }
                 (false, Some(at)) => {
-                    assert_eq!(table.remove(at, &mut memory), Some(number(key)));
+                    assert_eq!(table.remove(at, &mut memory), Some(key));
                     model.remove(&key);
                 }
                 _ => {}
@@ -133,7 +124,7 @@ fn whatever_happens_the_table_holds_what_a_set_would_hold() {
         assert!(counts.downsizes.iter().sum::<u32>() > 0, "{name}: {counts:?}");
         table.finish_changes(&mut memory);
         check(&table, &model, &memory, name);
-        let mut rest: Vec<u64> = table.release(&mut memory).iter().map(|item| item.get() - 1).collect();
+        let mut rest = table.release(&mut memory);
         rest.sort_unstable();
         assert!(rest.iter().eq(&model), "{name}");
         assert_eq!(memory.bytes(), 0, "{name}");
@@ -161,11 +152,11 @@ fn a_look_up_makes_one_probe_in_each_way_while_ways_change_too() {
     let mut table = table(Policy::MEMORY_EFFICIENT, 1, &mut memory);
     let mut changing = 0;
     for key in 0..20_000 {
-        table.insert(number(key), &mut memory).unwrap();
+        insert(&mut table, key, &mut memory).unwrap();
         changing += u64::from(table.is_changing());
-        let probes: Vec<_> = table.probes(|choice| table.hashes().of(number(key).get(), choice)).collect();
+        let probes: Vec<_> = table.probes(key).collect();
         assert_eq!(probes.iter().map(|at| at.way()).collect::<Vec<_>>(), [0, 1, 2]);
-        let hits = probes.iter().filter(|&&at| table.get(at) == Some(&number(key)));
+        let hits = probes.iter().filter(|&&at| table.get(at) == Some(&key));
         assert_eq!(hits.count(), 1, "an item is in one way");
     }
     assert!(changing > 10_000);
@@ -179,7 +170,7 @@ fn a_doubling_table_grows_at_exactly_the_published_numbers_of_insertions() {
     let mut triggers = Vec::new();
     for key in 0..120_000 {
         let before = table.counts().upsizes[0];
-        table.insert(number(key), &mut memory).unwrap();
+        insert(&mut table, key, &mut memory).unwrap();
         if table.counts().upsizes[0] > before {
             triggers.push(key + 1);
         }
@@ -196,7 +187,7 @@ fn re_insertions_are_as_frequent_as_in_the_reference() {
         let mut table = table(Policy { growth, steps, ..Policy::ELASTIC }, 11, &mut memory);
         // The reference's numbers end at 1.8 million, 0.9537 of the way to its next growth.
         for key in 0..1_800_000 {
-            table.insert(number(key), &mut memory).unwrap();
+            insert(&mut table, key, &mut memory).unwrap();
         }
         let Moves { moves, sum } = table.counts().inserted;
         let ours = (moves[0] as f64 / 1.8e6, sum as f64 / 1.8e6);
@@ -211,7 +202,7 @@ fn half_of_the_items_of_an_in_place_upsize_move() {
     let policy = Policy { first_slots: 1 << 14, ..Policy::MEMORY_EFFICIENT };
     let mut table = table(policy, 2, &mut memory);
     for key in 0..300_000 {
-        table.insert(number(key), &mut memory).unwrap();
+        insert(&mut table, key, &mut memory).unwrap();
     }
     let counts = table.counts();
     assert_eq!((counts.out_of_place, counts.rehashed.sum), (0, 0));
@@ -225,7 +216,7 @@ fn at_one_visit_per_insertion_nothing_is_lost_either() {
     let mut memory = Memory::contiguous();
     let mut table = table(Policy { steps: 1, ..Policy::ELASTIC }, 3, &mut memory);
     for key in 0..200_000 {
-        table.insert(number(key), &mut memory).unwrap();
+        insert(&mut table, key, &mut memory).unwrap();
     }
     let counts = table.counts();
     assert!(counts.forced > 0 && counts.inserted.sum > 3 * 200_000, "it does not keep up: {counts:?}");
@@ -239,7 +230,7 @@ fn without_memory_an_item_comes_back_and_none_is_lost() {
         memory.left = 100_000;
         let mut table = table(policy, 9, &mut memory);
         let mut stalled = None;
-        let rejected = (0..).find_map(|key| match table.insert(number(key), &mut memory) {
+        let rejected = (0..).find_map(|key| match insert(&mut table, key, &mut memory) {
             Ok(inserted) => {
                 stalled = stalled.or(inserted.stalled);
                 None
@@ -247,7 +238,7 @@ fn without_memory_an_item_comes_back_and_none_is_lost() {
             Err(rejected) => Some((key, rejected)),
         });
         let (key, rejected) = rejected.expect("memory ends");
-        assert_eq!(rejected.item, number(key), "{name}");
+        assert_eq!(rejected.item, key, "{name}");
         assert!(matches!(rejected.reason, RejectReason::NoChunk(_)), "{name}: {rejected}");
         if policy.tries > 1 {
             assert!(stalled.is_some(), "{name}: it went on, fuller than it should be");
@@ -256,7 +247,7 @@ fn without_memory_an_item_comes_back_and_none_is_lost() {
         assert!(find(&table, key).is_none(), "{name}");
         // With memory it goes on.
         memory.left = u64::MAX / 2;
-        (key..2 * key).for_each(|key| assert!(table.insert(number(key), &mut memory).is_ok(), "{name}"));
+        (key..2 * key).for_each(|key| assert!(insert(&mut table, key, &mut memory).is_ok(), "{name}"));
         assert!((0..2 * key).all(|key| find(&table, key).is_some()), "{name}");
     }
 }
@@ -264,8 +255,8 @@ fn without_memory_an_item_comes_back_and_none_is_lost() {
 #[test]
 fn items_of_equal_hashes_are_refused_in_time() {
     struct Same;
-    impl WayHashes<u32> for Same {
-        fn hash(&self, _: &u32, choice: HashChoice) -> u64 {
+    impl WayHashes for Same {
+        fn hash(&self, _: u64, choice: HashChoice) -> u64 {
             choice.way as u64
         }
     }
@@ -308,7 +299,7 @@ fn every_ways_hash_fills_its_slots_like_a_random_function() {
                 let mut hit = vec![false; slots];
                 let (mut ones, mut zeros) = (0, 0);
                 for line in 0..slots as u64 {
-                    let value = hash.of(line, HashChoice { way, generation });
+                    let value = hash.hash(line, HashChoice { way, generation });
                     hit[value as usize % slots] = true;
                     (ones, zeros) = (ones | value, zeros | !value);
                 }

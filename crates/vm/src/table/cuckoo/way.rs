@@ -8,6 +8,8 @@
 //! one bit more sends what was in slot `o` of `n` to `o` or `o + n`, and nothing else can be there. **An upsize never
 //! meets an item in its way**, which is asserted. One bit fewer sends `o + n` to `o`; what is there goes to another way.
 
+use std::num::NonZeroU8;
+
 use super::chunks::{ChunkSource, Chunks, NoChunk};
 use super::policy::Policy;
 
@@ -20,12 +22,23 @@ pub struct HashChoice {
     pub generation: u32,
 }
 
-/// A slot of a way.
+/// A slot of a way, for a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     /// In the array that the way is moving to, out of place.
     pub(super) next: bool,
     pub(super) slot: usize,
+    /// What stands beside the key's item there.
+    pub(super) tag: NonZeroU8,
+}
+
+impl Place {
+    /// The slot among `2^bits`. Index and tag come from the two ends of the hash.
+    #[inline(always)]
+    fn new(hash: u64, bits: u32, next: bool) -> Self {
+        let tag = NonZeroU8::new((hash >> 56) as u8).unwrap_or(NonZeroU8::MIN);
+        Self { next, slot: hash as usize & ((1 << bits) - 1), tag }
+    }
 }
 
 #[derive(Debug)]
@@ -96,18 +109,15 @@ impl<T> Way<T> {
     /// Where what hashes like that is, if it is in this way.
     #[inline(always)]
     pub(super) fn place(&self, hash: impl Fn(HashChoice) -> u64) -> Place {
-        let old = hash(HashChoice { way: self.number, generation: self.generation });
-        let slot = old as usize & ((1 << self.bits) - 1);
+        let hash_of = |generation| hash(HashChoice { way: self.number, generation });
+        let old = hash_of(self.generation);
+        let place = Place::new(old, self.bits, false);
         match &self.resize {
-            Some(resize) if slot < resize.pointer => {
-                let new = if resize.generation == self.generation {
-                    old
-                } else {
-                    hash(HashChoice { way: self.number, generation: resize.generation })
-                };
-                Place { next: resize.next.is_some(), slot: new as usize & ((1 << resize.bits) - 1) }
+            Some(resize) if place.slot < resize.pointer => {
+                let new = if resize.generation == self.generation { old } else { hash_of(resize.generation) };
+                Place::new(new, resize.bits, resize.next.is_some())
             }
-            _ => Place { next: false, slot },
+            _ => place,
         }
     }
 
@@ -119,9 +129,21 @@ impl<T> Way<T> {
         }
     }
 
+    /// The tag of the item in a slot.
     #[inline(always)]
-    pub(super) fn slot(&self, place: Place) -> &Option<T> {
-        self.array_of(place).slot(place.slot)
+    pub(super) fn tag(&self, place: Place) -> Option<NonZeroU8> {
+        NonZeroU8::new(self.array_of(place).tag(place.slot))
+    }
+
+    /// Whether an item of the same tag is in a slot.
+    #[inline(always)]
+    pub(super) fn is_likely(&self, place: Place) -> bool {
+        self.array_of(place).tag(place.slot) == place.tag.get()
+    }
+
+    #[inline(always)]
+    pub(super) fn item(&self, place: Place) -> &Option<T> {
+        self.array_of(place).item(place.slot)
     }
 
     pub(super) fn addr(&self, place: Place) -> crate::addr::PhysAddr {
@@ -129,25 +151,29 @@ impl<T> Way<T> {
     }
 
     #[inline(always)]
-    pub(super) fn slot_mut(&mut self, place: Place) -> &mut Option<T> {
+    fn array_of_mut(&mut self, place: Place) -> &mut Chunks<T> {
         match &mut self.resize {
             Some(Resize { next: Some(next), .. }) if place.next => next,
             _ => &mut self.chunks,
         }
-        .slot_mut(place.slot)
+    }
+
+    #[inline(always)]
+    pub(super) fn item_mut(&mut self, place: Place) -> &mut Option<T> {
+        self.array_of_mut(place).item_mut(place.slot)
     }
 
     /// Puts an item into its slot; gives back what was there.
     #[inline(always)]
     pub(super) fn put(&mut self, place: Place, item: T) -> Option<T> {
-        let before = self.slot_mut(place).replace(item);
+        let before = self.array_of_mut(place).put(place.slot, place.tag, item);
         self.used += usize::from(before.is_none());
         before
     }
 
     #[inline(always)]
     pub(super) fn take(&mut self, place: Place) -> Option<T> {
-        let item = self.slot_mut(place).take();
+        let item = self.array_of_mut(place).take(place.slot);
         self.used -= usize::from(item.is_some());
         item
     }
@@ -193,35 +219,34 @@ impl<T> Way<T> {
     }
 
     /// Visits the next slot.
+    #[inline(always)]
     pub(super) fn visit(&mut self, hash: impl Fn(&T, HashChoice) -> u64) -> Visit<T> {
         let Some(resize) = &mut self.resize else { return Visit::Stays(false) };
         let slot = resize.pointer;
         resize.pointer += 1;
-        let old = self.chunks.slot_mut(slot);
-        if let Some(item) = old
-            && resize.next.is_none()
+        if self.chunks.tag(slot) == 0 {
+            return Visit::Stays(false);
+        }
+        if resize.next.is_none()
+            && let Some(item) = self.chunks.item(slot)
         {
             let choice = HashChoice { way: self.number, generation: self.generation };
-            if hash(item, choice) as usize & ((1 << resize.bits) - 1) == slot {
+            if Place::new(hash(item, choice), resize.bits, false).slot == slot {
                 return Visit::Stays(true);
             }
         }
-        match old.take() {
-            None => Visit::Stays(false),
-            Some(item) => {
-                self.used -= 1;
-                Visit::Leaves(item)
-            }
-        }
+        self.used -= 1;
+        Visit::Leaves(self.chunks.take(slot).expect("a tag has an item"))
     }
 
     /// Undoes the last visit, which took `item` out of its slot.
-    pub(super) fn unvisit(&mut self, item: T) {
+    pub(super) fn unvisit(&mut self, item: T, hash: impl Fn(HashChoice) -> u64) {
         let resize = self.resize.as_mut().expect("a visit is undone while the way changes");
         resize.pointer -= 1;
-        let before = self.chunks.slot_mut(resize.pointer).replace(item);
-        assert!(before.is_none(), "what was visited is empty");
-        self.used += 1;
+        let slot = resize.pointer;
+        let place = self.place(hash);
+        assert!(place.slot == slot && !place.next, "what was not visited is where it was");
+        assert!(self.put(place, item).is_none(), "what was visited is empty");
     }
 
     /// Whether the change that is under way can make items meet: not, if the same hash gets more bits.

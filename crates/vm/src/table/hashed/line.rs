@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU64;
 
+use crate::table::cuckoo::Keyed;
+
 /// Entries of a line.
 pub const LINE_ENTRIES: usize = 8;
 
@@ -23,6 +25,7 @@ const SPARE: u64 = 0x1f << SPARE_SHIFT;
 /// A line without entries is none: its place in the table is empty. (Layout: the public Linux port of elastic cuckoo
 /// page tables.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(64))]
 pub struct Line {
     first: [u64; LINE_ENTRIES - 1],
     /// Not zero, as it holds the count.
@@ -87,5 +90,12 @@ impl Line {
             *word = *word & SPARE | entry;
         }
         true
+    }
+}
+
+impl Keyed for Line {
+    #[inline]
+    fn key(&self) -> u64 {
+        self.number()
     }
 }

@@ -56,16 +56,16 @@ struct Hashes {
     placed: Option<Vec<(u64, usize)>>,
 }
 
-impl WayHashes<Line> for Hashes {
+impl WayHashes for Hashes {
     #[inline]
-    fn hash(&self, item: &Line, choice: HashChoice) -> u64 {
-        self.line.of(item.number(), choice)
+    fn hash(&self, key: u64, choice: HashChoice) -> u64 {
+        self.line.hash(key, choice)
     }
 
     #[inline]
-    fn placed(&mut self, item: &Line, way: usize) {
+    fn placed(&mut self, key: u64, way: usize) {
         if let Some(placed) = &mut self.placed {
-            placed.push((item.number(), way));
+            placed.push((key, way));
         }
     }
 }
@@ -220,9 +220,7 @@ impl HashedTable {
 
     #[inline]
     fn find_line(&self, size: PageSize, line: u64) -> Option<SlotRef> {
-        let table = self.tables[size as usize].as_ref()?;
-        let hashes = &table.hashes().line;
-        table.find(|choice| hashes.of(line, choice), |item| item.number() == line)
+        self.tables[size as usize].as_ref()?.find(line, |_| true)
     }
 
     #[inline]

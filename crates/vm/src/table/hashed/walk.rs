@@ -146,9 +146,7 @@ impl HashedTable {
     fn probe(&self, size: PageSize, vpn: Vpn, way: Option<usize>, walk: &mut HashedWalk) {
         let Some(table) = &self.tables[size as usize] else { return };
         let (number, index) = split(vpn, size);
-        let hashes = &table.hashes().line;
-        let probes = table.probes(|choice| hashes.of(number, choice));
-        for at in probes.filter(|at| way.is_none_or(|way| way == at.way())) {
+        for at in table.probes(number).filter(|at| way.is_none_or(|way| way == at.way())) {
             let line = table.get(at).filter(|line| line.number() == number);
             let leaf = line.and_then(|line| decode(line.entry(index), size));
             walk.probes.push(Probe { addr: table.addr(at), size, hit: leaf.is_some() });

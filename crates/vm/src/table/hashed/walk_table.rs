@@ -17,7 +17,7 @@
 //! The walk tables are small cuckoo tables themselves: two ways, each in one piece.
 
 use crate::addr::PhysAddr;
-use crate::table::cuckoo::{Cuckoo, HashChoice, LineHash, NoChunk, Policy, RejectReason, SlotRef, WayHashes};
+use crate::table::cuckoo::{Cuckoo, Keyed, LineHash, NoChunk, Policy, RejectReason, SlotRef};
 use crate::table::{ContiguousMemory, OnePiece};
 
 /// Headers of a line.
@@ -52,19 +52,16 @@ struct WalkLine {
     smaller: [u32; HEADERS],
 }
 
-#[derive(Debug)]
-struct Numbers(LineHash);
-
-impl WayHashes<WalkLine> for Numbers {
-    fn hash(&self, item: &WalkLine, choice: HashChoice) -> u64 {
-        self.0.of(item.number, choice)
+impl Keyed for WalkLine {
+    fn key(&self) -> u64 {
+        self.number
     }
 }
 
 /// One of the two walk tables.
 #[derive(Debug)]
 pub(super) struct WalkTable {
-    lines: Cuckoo<WalkLine, Numbers>,
+    lines: Cuckoo<WalkLine, LineHash>,
 }
 
 /// 128 lines in each of two ways at first. (ME-HPT, table III.)
@@ -72,7 +69,7 @@ const POLICY: Policy = Policy { ways: 2, upsize_above: 400, downsize_below: 0, .
 
 impl WalkTable {
     pub(super) fn new(seed: u64, memory: &mut impl ContiguousMemory) -> Result<Self, NoChunk> {
-        let hashes = Numbers(LineHash::mixed(seed));
+        let hashes = LineHash::mixed(seed);
         Ok(Self { lines: Cuckoo::new(POLICY, hashes, seed, &mut OnePiece(memory))? })
     }
 
@@ -86,8 +83,7 @@ impl WalkTable {
     }
 
     fn find(&self, number: u64) -> Option<SlotRef> {
-        let hashes = self.lines.hashes();
-        self.lines.find(|choice| hashes.0.of(number, choice), |line| line.number == number)
+        self.lines.find(number, |_| true)
     }
 
     /// What is known of a section.
@@ -100,8 +96,7 @@ impl WalkTable {
     /// Where the line of a section's header may be; and whether it is there.
     pub(super) fn probes(&self, section: u64) -> (impl Iterator<Item = PhysAddr>, bool) {
         let number = Self::line_of(section);
-        let addrs = self.lines.probes(move |choice| self.lines.hashes().0.of(number, choice));
-        (addrs.map(|at| self.lines.addr(at)), self.find(number).is_some())
+        (self.lines.probes(number).map(|at| self.lines.addr(at)), self.find(number).is_some())
     }
 
     /// The first section from `section` on, before `end`, that has anything.

@@ -23,6 +23,11 @@ bench: setup build
 # Every experiment of every paper at its published size: long.
 papers: setup build
 	$(PAGEWALK) paper mosaic --hardware $(TARGET)/hardware --out pagewalk-out/mosaic
+	$(PAGEWALK) paper me-hpt --out pagewalk-out/me-hpt
+
+# The tests that take minutes or much memory.
+soak: setup
+	$(CARGO) test --release --package pagewalk-vm --package pagewalk-workload -- --ignored
 
 lint: setup
 	$(CARGO) fmt --all --check
@@ -50,4 +55,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers lint fuzz hardware build frontends setup clean
+.PHONY: run test bench papers soak lint fuzz hardware build frontends setup clean

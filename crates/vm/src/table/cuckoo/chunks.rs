@@ -46,6 +46,8 @@ pub struct NoChunk {
 /// items they do not: a probe looks at an item only if the byte is equal, a visit only if the slot is used.
 #[derive(Debug)]
 pub(super) struct Chunks<T> {
+    /// Of all slots.
+    tags: Vec<u8>,
     chunks: Vec<Chunk<T>>,
     /// log2 of a chunk's slots.
     shift: u32,
@@ -55,7 +57,6 @@ pub(super) struct Chunks<T> {
 #[derive(Debug)]
 struct Chunk<T> {
     base: PhysAddr,
-    tags: Box<[u8]>,
     items: Box<[Option<T>]>,
 }
 
@@ -69,7 +70,7 @@ impl<T> Chunks<T> {
     ) -> Result<Self, NoChunk> {
         let in_chunk = chunk_bytes / slot_bytes;
         assert!(in_chunk.is_power_of_two(), "chunks of {chunk_bytes} bytes for slots of {slot_bytes}");
-        let mut chunks = Self { chunks: Vec::new(), shift: in_chunk.ilog2(), slot_bytes };
+        let mut chunks = Self { tags: Vec::new(), chunks: Vec::new(), shift: in_chunk.ilog2(), slot_bytes };
         chunks.grow(slots, source)?;
         Ok(chunks)
     }
@@ -91,8 +92,7 @@ impl<T> Chunks<T> {
     /// The tag of a slot; zero if it is free.
     #[inline(always)]
     pub(super) fn tag(&self, slot: usize) -> u8 {
-        let (chunk, within) = self.split(slot);
-        self.chunks[chunk].tags[within]
+        self.tags[slot]
     }
 
     #[inline(always)]
@@ -110,19 +110,15 @@ impl<T> Chunks<T> {
     /// Puts an item into a slot; gives back what was there.
     #[inline(always)]
     pub(super) fn put(&mut self, slot: usize, tag: NonZeroU8, item: T) -> Option<T> {
-        let (chunk, within) = self.split(slot);
-        let chunk = &mut self.chunks[chunk];
-        chunk.tags[within] = tag.get();
-        chunk.items[within].replace(item)
+        self.tags[slot] = tag.get();
+        self.item_mut(slot).replace(item)
     }
 
     #[inline(always)]
     pub(super) fn take(&mut self, slot: usize) -> Option<T> {
-        let (chunk, within) = self.split(slot);
-        let chunk = &mut self.chunks[chunk];
-        match std::mem::take(&mut chunk.tags[within]) {
+        match std::mem::take(&mut self.tags[slot]) {
             0 => None,
-            _ => chunk.items[within].take(),
+            _ => self.item_mut(slot).take(),
         }
     }
 
@@ -138,9 +134,8 @@ impl<T> Chunks<T> {
         while self.chunks.len() << self.shift < slots {
             match source.allocate(self.chunk_bytes()) {
                 Ok(base) => {
-                    let tags = vec![0; 1 << self.shift].into();
                     let items = (0..1usize << self.shift).map(|_| None).collect();
-                    self.chunks.push(Chunk { base, tags, items });
+                    self.chunks.push(Chunk { base, items });
                 }
                 Err(error) => {
                     self.keep(before, source);
@@ -148,6 +143,7 @@ impl<T> Chunks<T> {
                 }
             }
         }
+        self.tags.resize(self.chunks.len() << self.shift, 0);
         Ok(())
     }
 
@@ -158,8 +154,14 @@ impl<T> Chunks<T> {
 
     fn keep(&mut self, chunks: usize, source: &mut impl ChunkSource) {
         let bytes = self.chunk_bytes();
+        let slots = (chunks << self.shift).min(self.tags.len());
+        debug_assert!(
+            self.tags[slots..].iter().all(|&tag| tag == 0),
+            "an item in a chunk that is given back"
+        );
+        self.tags.truncate(slots);
+        self.tags.shrink_to_fit();
         for chunk in self.chunks.drain(chunks..).rev() {
-            debug_assert!(chunk.tags.iter().all(|&tag| tag == 0), "an item in a chunk that is given back");
             source.free(chunk.base, bytes);
         }
     }

@@ -310,3 +310,45 @@ fn every_ways_hash_fills_its_slots_like_a_random_function() {
         }
     }
 }
+
+/// Of the designs as published, through growing, shrinking and removals while both are under way.
+#[test]
+#[ignore = "minutes: `make soak`"]
+fn a_hundred_million_operations_lose_nothing() {
+    const KEYS: u64 = 1 << 21;
+    for (name, policy, mut memory) in [
+        ("elastic", Policy::ELASTIC, Memory::contiguous()),
+        ("memory-efficient", Policy::MEMORY_EFFICIENT, Memory::chunks()),
+    ] {
+        let mut table = table(policy, 21, &mut memory);
+        let mut model = vec![false; KEYS as usize];
+        let (mut random, mut used) = (SplitMix64::new(5), 0);
+        for step in 0..100_000_000u64 {
+            // Five times to nearly all keys and down to an eighth.
+            let inserts = random.below(8) < if step / 10_000_000 % 2 == 0 { 7 } else { 1 };
+            let key = random.below(KEYS);
+            let is_there = &mut model[key as usize];
+            let found = find(&table, key);
+            assert_eq!(found.is_some(), *is_there, "{name}, step {step}: key {key}");
+            match (inserts, found) {
+                (true, None) => {
+                    insert(&mut table, key, &mut memory).unwrap();
+                    (*is_there, used) = (true, used + 1);
+                }
+                (false, Some(at)) => {
+                    assert_eq!(table.remove(at, &mut memory), Some(key), "{name}, step {step}");
+                    (*is_there, used) = (false, used - 1);
+                }
+                _ => {}
+            }
+            assert_eq!(table.len(), used);
+        }
+        for key in 0..KEYS {
+            assert_eq!(find(&table, key).is_some(), model[key as usize], "{name}: key {key} at the end");
+        }
+        let counts = table.counts();
+        println!("{name}: {counts:?}");
+        let changes = |changes: [u32; MAX_WAYS]| changes.iter().sum::<u32>();
+        assert!(changes(counts.upsizes) > 50 && changes(counts.downsizes) > 10);
+    }
+}

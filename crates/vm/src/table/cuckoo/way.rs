@@ -36,7 +36,7 @@ impl Place {
     /// The slot among `2^bits`. Index and tag come from the two ends of the hash.
     #[inline(always)]
     fn new(hash: u64, bits: u32, next: bool) -> Self {
-        let tag = NonZeroU8::new((hash >> 56) as u8).unwrap_or(NonZeroU8::MIN);
+        let tag = NonZeroU8::MIN | (hash >> 56) as u8;
         Self { next, slot: hash as usize & ((1 << bits) - 1), tag }
     }
 }
@@ -48,17 +48,17 @@ pub(super) struct Way<T> {
     bits: u32,
     generation: u32,
     pub(super) used: usize,
-    pub(super) resize: Option<Resize<T>>,
+    /// While the way changes size: slots below have been visited. Otherwise 0, which no slot is below.
+    pointer: usize,
+    resize: Option<Resize<T>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Resize<T> {
+struct Resize<T> {
     /// `None` in place.
     next: Option<Chunks<T>>,
     bits: u32,
     generation: u32,
-    /// Slots below it have been visited.
-    pointer: usize,
 }
 
 /// What is in the next slot to visit.
@@ -77,7 +77,7 @@ impl<T> Way<T> {
     ) -> Result<Self, NoChunk> {
         let slots = policy.first_slots;
         let chunks = Self::array(number, slots, policy, source)?;
-        Ok(Self { number, chunks, bits: slots.ilog2(), generation: 0, used: 0, resize: None })
+        Ok(Self { number, chunks, bits: slots.ilog2(), generation: 0, used: 0, pointer: 0, resize: None })
     }
 
     fn array(
@@ -109,24 +109,28 @@ impl<T> Way<T> {
     /// Where what hashes like that is, if it is in this way.
     #[inline(always)]
     pub(super) fn place(&self, hash: impl Fn(HashChoice) -> u64) -> Place {
-        let hash_of = |generation| hash(HashChoice { way: self.number, generation });
-        let old = hash_of(self.generation);
+        let old = hash(HashChoice { way: self.number, generation: self.generation });
         let place = Place::new(old, self.bits, false);
-        match &self.resize {
-            Some(resize) if place.slot < resize.pointer => {
-                let new = if resize.generation == self.generation { old } else { hash_of(resize.generation) };
-                Place::new(new, resize.bits, resize.next.is_some())
-            }
-            _ => place,
-        }
+        if place.slot < self.pointer { self.place_visited(old, hash) } else { place }
+    }
+
+    /// Where what belongs into a slot that has been visited is.
+    fn place_visited(&self, old: u64, hash: impl Fn(HashChoice) -> u64) -> Place {
+        let Resize { next, bits, generation } =
+            self.resize.as_ref().expect("only a way that changes has a pointer");
+        let new = match *generation == self.generation {
+            true => old,
+            false => hash(HashChoice { way: self.number, generation: *generation }),
+        };
+        Place::new(new, *bits, next.is_some())
     }
 
     #[inline(always)]
     fn array_of(&self, place: Place) -> &Chunks<T> {
-        match &self.resize {
-            Some(Resize { next: Some(next), .. }) if place.next => next,
-            _ => &self.chunks,
+        if !place.next {
+            return &self.chunks;
         }
+        self.resize.as_ref().and_then(|resize| resize.next.as_ref()).expect("a place in another array")
     }
 
     /// The tag of the item in a slot.
@@ -152,10 +156,10 @@ impl<T> Way<T> {
 
     #[inline(always)]
     fn array_of_mut(&mut self, place: Place) -> &mut Chunks<T> {
-        match &mut self.resize {
-            Some(Resize { next: Some(next), .. }) if place.next => next,
-            _ => &mut self.chunks,
+        if !place.next {
+            return &mut self.chunks;
         }
+        self.resize.as_mut().and_then(|resize| resize.next.as_mut()).expect("a place in another array")
     }
 
     #[inline(always)]
@@ -198,14 +202,15 @@ impl<T> Way<T> {
             false => Some(Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)?),
         };
         // In place, what is below the new size when a way shrinks is where it belongs.
-        let pointer = if in_place && bits < self.bits { slots } else { 0 };
+        self.pointer = if in_place && bits < self.bits { slots } else { 0 };
         let generation = self.generation + u32::from(policy.rekey && !in_place);
-        self.resize = Some(Resize { next, bits, generation, pointer });
+        self.resize = Some(Resize { next, bits, generation });
         Ok(())
     }
 
     /// Undoes a beginning, before any step.
     pub(super) fn cancel(&mut self, source: &mut impl ChunkSource) {
+        self.pointer = 0;
         match self.resize.take() {
             Some(Resize { next: Some(next), .. }) => drop(next.release(source)),
             Some(_) => self.chunks.shrink(1 << self.bits, source),
@@ -215,15 +220,15 @@ impl<T> Way<T> {
 
     /// Whether every slot has been visited.
     pub(super) fn is_done(&self) -> bool {
-        self.resize.as_ref().is_some_and(|resize| resize.pointer == 1 << self.bits)
+        self.is_changing() && self.pointer == 1 << self.bits
     }
 
     /// Visits the next slot.
     #[inline(always)]
     pub(super) fn visit(&mut self, hash: impl Fn(&T, HashChoice) -> u64) -> Visit<T> {
-        let Some(resize) = &mut self.resize else { return Visit::Stays(false) };
-        let slot = resize.pointer;
-        resize.pointer += 1;
+        let Some(resize) = &self.resize else { return Visit::Stays(false) };
+        let slot = self.pointer;
+        self.pointer += 1;
         if self.chunks.tag(slot) == 0 {
             return Visit::Stays(false);
         }
@@ -241,9 +246,8 @@ impl<T> Way<T> {
 
     /// Undoes the last visit, which took `item` out of its slot.
     pub(super) fn unvisit(&mut self, item: T, hash: impl Fn(HashChoice) -> u64) {
-        let resize = self.resize.as_mut().expect("a visit is undone while the way changes");
-        resize.pointer -= 1;
-        let slot = resize.pointer;
+        self.pointer -= 1;
+        let slot = self.pointer;
         let place = self.place(hash);
         assert!(place.slot == slot && !place.next, "what was not visited is where it was");
         assert!(self.put(place, item).is_none(), "what was visited is empty");
@@ -265,6 +269,7 @@ impl<T> Way<T> {
     pub(super) fn finish(&mut self, source: &mut impl ChunkSource) {
         assert!(self.is_done(), "slots are left to visit");
         let resize = self.resize.take().expect("a change that is done was begun");
+        self.pointer = 0;
         self.bits = resize.bits;
         self.generation = resize.generation;
         match resize.next {

@@ -53,6 +53,8 @@ pub struct CuckooCounts {
     pub upsizes: [u32; MAX_WAYS],
     /// By way, those under way included.
     pub downsizes: [u32; MAX_WAYS],
+    /// Shrinks that were turned round, because the table filled up again meanwhile.
+    pub turned_round: u32,
     /// Of both: how many went to another array.
     pub out_of_place: u32,
     /// Insertions that found a resize under way, or began one.

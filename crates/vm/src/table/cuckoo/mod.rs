@@ -276,6 +276,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         };
         self.used += 1;
         self.counts.inserted.add(moves);
+        self.turn_round_if_due(source);
         let stalled = self.grow_if_due(source).err();
         self.counts.inserted_while_changing += u64::from(self.is_changing());
         self.advance(source);
@@ -331,7 +332,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     fn insert_by_force(&mut self, mut item: T, source: &mut impl ChunkSource) -> Result<u32, Rejected<T>> {
         let result = loop {
             self.counts.forced += 1;
-            if self.is_changing() {
+            if self.ways.iter().any(Way::is_shrinking) {
+                self.turn_round(source);
+            } else if self.is_changing() {
                 self.finish_changes(source);
             } else if self.used * EMPTIEST < self.way_slots().sum::<usize>() {
                 break Err(Rejected { item, reason: RejectReason::EqualHashes });
@@ -394,6 +397,47 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     fn other_way(&mut self, way: usize) -> usize {
         let drawn = self.random.below(self.ways.len() as u64 - 1) as usize;
         drawn + usize::from(drawn >= way)
+    }
+
+    /// A table that has begun to shrink may fill up again before it has: then it keeps its size.
+    #[inline]
+    fn turn_round_if_due(&mut self, source: &mut impl ChunkSource) {
+        if !self.ways.iter().any(Way::is_shrinking) {
+            return;
+        }
+        let up = u64::from(self.policy.upsize_above);
+        let is_due = match self.policy.scope {
+            Scope::Table => is_above(self.used, self.way_slots().sum(), up),
+            Scope::Way { .. } => {
+                self.ways.iter().any(|way| way.is_shrinking() && is_above(way.used, way.slots(), up))
+            }
+        };
+        if is_due {
+            self.turn_round(source);
+        }
+    }
+
+    /// All shrinks, at once.
+    #[cold]
+    fn turn_round(&mut self, source: &mut impl ChunkSource) {
+        let mut homeless = Vec::new();
+        for number in 0..self.ways.len() {
+            if self.ways[number].is_shrinking() {
+                let hashes = &self.hashes;
+                let way = &mut self.ways[number];
+                let items = way.turn_round(|item, choice| hashes.hash(item.key(), choice), source);
+                homeless.extend(items.into_iter().map(|item| (number, item)));
+                self.counts.turned_round += 1;
+            }
+        }
+        let patience = std::mem::replace(&mut self.patience, MOST_PATIENCE);
+        for (way, item) in homeless {
+            let moves = self.settle(item, Some(way));
+            self.counts
+                .rehashed
+                .add(moves.ok().expect("the larger arrays are emptier than the smaller were"));
+        }
+        self.patience = patience;
     }
 
     /// Begins to grow what is due.

@@ -252,6 +252,33 @@ fn without_memory_an_item_comes_back_and_none_is_lost() {
     }
 }
 
+/// A shrink takes as many insertions and removals as the table has slots; a program can fill it faster than that.
+#[test]
+fn a_table_that_fills_up_while_it_shrinks_keeps_its_size() {
+    for (name, policy, chunks) in policies() {
+        let mut memory = memory(chunks);
+        let mut table = table(policy, 4, &mut memory);
+        (0..20_000).for_each(|key| assert!(insert(&mut table, key, &mut memory).is_ok()));
+        table.finish_changes(&mut memory);
+        let before: Vec<usize> = table.way_slots().collect();
+        let mut gone = 0;
+        while table.counts().downsizes == [0; MAX_WAYS] {
+            let at = find(&table, gone).unwrap();
+            table.remove(at, &mut memory);
+            gone += 1;
+        }
+        (0..gone).for_each(|key| assert!(insert(&mut table, key, &mut memory).is_ok(), "{name}: {key}"));
+        assert!((0..20_000).all(|key| find(&table, key).is_some()), "{name}");
+        assert_eq!(table.way_items().sum::<usize>(), 20_000, "{name}");
+        table.finish_changes(&mut memory);
+        assert!((0..20_000).all(|key| find(&table, key).is_some()), "{name}");
+        if policy.scope == Scope::Table {
+            assert!(table.counts().turned_round > 0, "{name}: {:?}", table.counts());
+            assert_eq!(table.way_slots().collect::<Vec<_>>(), before, "{name}");
+        }
+    }
+}
+
 #[test]
 fn items_of_equal_hashes_are_refused_in_time() {
     struct Same;

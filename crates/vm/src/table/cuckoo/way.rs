@@ -253,6 +253,39 @@ impl<T> Way<T> {
         assert!(self.put(place, item).is_none(), "what was visited is empty");
     }
 
+    /// Whether it is shrinking.
+    pub(super) fn is_shrinking(&self) -> bool {
+        self.resize.as_ref().is_some_and(|resize| resize.bits < self.bits)
+    }
+
+    /// Turns a shrink round: the way has its size again. Answers the items that have lost their place by that.
+    ///
+    /// In place there is none: what came from slot `o + n` to `o` goes back, and only one item can have.
+    pub(super) fn turn_round(
+        &mut self,
+        hash: impl Fn(&T, HashChoice) -> u64,
+        source: &mut impl ChunkSource,
+    ) -> Vec<T> {
+        let resize = self.resize.take().expect("a way that shrinks changes");
+        let slots = 1 << resize.bits;
+        let visited = std::mem::take(&mut self.pointer);
+        if let Some(next) = resize.next {
+            let items: Vec<T> = next.release(source).collect();
+            self.used -= items.len();
+            return items;
+        }
+        for slot in (slots..visited).rev() {
+            let choice = HashChoice { way: self.number, generation: self.generation };
+            let came_from = |item: &T| Place::new(hash(item, choice), self.bits, false);
+            let place = self.chunks.item(slot - slots).as_ref().map(came_from);
+            if let Some(place) = place.filter(|place| place.slot == slot) {
+                let item = self.chunks.take(slot - slots).expect("it was there");
+                assert!(self.chunks.put(slot, place.tag, item).is_none(), "what was visited is empty");
+            }
+        }
+        Vec::new()
+    }
+
     /// Whether the change that is under way can make items meet: not, if the same hash gets more bits.
     pub(super) fn may_conflict(&self) -> bool {
         self.resize

@@ -146,7 +146,7 @@ mod tests {
 
     const SIZES: [u64; 4] = [8 << 10, 1 << 20, 8 << 20, 64 << 20];
 
-    /// Facts: gate 9, and table II of the paper.
+    /// Table II of the paper.
     #[test]
     fn ways_are_made_of_the_smallest_chunks_that_there_are_rows_for() {
         let l2p = L2p::new(&SIZES);

@@ -38,8 +38,8 @@ pub struct NoChunk {
 
 /// The slots of a way.
 ///
-/// DEVIATION: `DESIGN` has the entries of a table in a memory that the table is handed. A radix table does that; it serves
-/// simulated machines and persistent files. Lines of a hashed table serve the simulator alone: they stand in the chunk
+/// DEVIATION: a radix table's entries are in a memory that it is handed, so that it serves simulated machines and
+/// persistent files alike. Lines of a hashed table serve the simulator alone: they stand in the chunk
 /// that knows its address.
 ///
 /// Beside the items stands a byte of the hash of each, zero for a free slot. The host's caches hold those of a table whose

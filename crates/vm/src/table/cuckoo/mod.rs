@@ -2,11 +2,12 @@
 //!
 //! An item has one slot in each way. It is put into one of them; if another is there, that one moves to its slot in
 //! another way, and so on. A look-up makes as many probes as there are ways, all of which can go out at once, also while
-//! ways change size (`way.rs`). A 64-bit key stands for the item: it alone is hashed. What grows when, and where to, is the [`Policy`]'s; memory comes from a [`ChunkSource`],
-//! in one piece for each way or in chunks. The items are anything: lines of page-table entries, or users' keys and values.
+//! ways change size (`way.rs`). What grows when, and where to, is the [`Policy`]'s; memory comes from a [`ChunkSource`], in
+//! one piece for each way or in chunks. The items are anything that has a 64-bit key: lines of page-table entries, or
+//! users' keys and values under their hash.
 //!
 //! **Nothing is ever lost.** If no place is found, every item that was moved on the way goes back, the table finishes or
-//! begins to grow, and it is tried anew. If it cannot grow, the item is given back, and the table is as it was.
+//! begins to grow, and it is tried anew; a table that was shrinking keeps its size. If it cannot grow, the item is given back, and the table is as it was.
 
 mod chunks;
 mod counts;
@@ -46,7 +47,7 @@ impl Keyed for u64 {
 /// # Contract
 ///
 /// The answer depends on its arguments alone. All 64 bits are as good as random, the low ones above all: they are the
-/// index.
+/// index; the top eight are the tag.
 pub trait WayHashes {
     /// Of a key.
     fn hash(&self, key: u64, choice: HashChoice) -> u64;

@@ -25,7 +25,7 @@ pub struct Policy {
     /// Slots of a growing way that are visited after every insertion and removal, empty ones included.
     ///
     /// With one visit and doubling, a table is full before it has grown: the next growth begins at a higher load than
-    /// the one before, and at last items find no place (`facts`: occupancy after a growth is `(load + 1/steps) / 2`).
+    /// the one before, and at last items find no place (its load after growing is `(load + 1 / steps) / 2`).
     pub steps: u32,
     /// What grows together.
     pub scope: Scope,

@@ -162,7 +162,7 @@ fn a_look_up_makes_one_probe_in_each_way_while_ways_change_too() {
     assert!(changing > 10_000);
 }
 
-/// Facts: section 13.2, gate 5.
+/// 0.6 of the slots, and one: as the public implementation of elastic cuckoo hashing does.
 #[test]
 fn a_doubling_table_grows_at_exactly_the_published_numbers_of_insertions() {
     let mut memory = Memory::contiguous();
@@ -178,14 +178,12 @@ fn a_doubling_table_grows_at_exactly_the_published_numbers_of_insertions() {
     assert_eq!(triggers, [231, 461, 922, 1844, 3687, 7373, 14746, 29492, 58983, 117_965]);
 }
 
-/// Facts: section 13.2, gate 6; the rows of the public reference implementation at a tenth of its keys, where the
-/// statistics are the same within the gate: they repeat with every doubling.
+/// Statistics of the public implementation of elastic cuckoo hashing, three of its runs; `pagewalk paper me-hpt` has more.
 #[test]
 fn re_insertions_are_as_frequent_as_in_the_reference() {
     for (growth, steps, none, mean) in [(2, 2, 0.466, 1.527), (2, 4, 0.511, 1.256), (4, 4, 0.637, 0.775)] {
         let mut memory = Memory::contiguous();
         let mut table = table(Policy { growth, steps, ..Policy::ELASTIC }, 11, &mut memory);
-        // The reference's numbers end at 1.8 million, 0.9537 of the way to its next growth.
         for key in 0..1_800_000 {
             insert(&mut table, key, &mut memory).unwrap();
         }
@@ -195,7 +193,7 @@ fn re_insertions_are_as_frequent_as_in_the_reference() {
     }
 }
 
-/// Facts: section 7.2, gate 8. That nothing is in the way is asserted in the table itself.
+/// That nothing is in the way is asserted in the table itself.
 #[test]
 fn half_of_the_items_of_an_in_place_upsize_move() {
     let mut memory = Memory { chunk: Some(1 << 20), ..Memory::chunks() };
@@ -210,7 +208,7 @@ fn half_of_the_items_of_an_in_place_upsize_move() {
     assert!((moved - 0.5).abs() < 0.01, "{moved}");
 }
 
-/// Facts: section 5.3. With one visit per insertion a doubling table cannot keep up; here, it grows by force.
+/// With one visit per insertion a doubling table cannot keep up; it grows by force.
 #[test]
 fn at_one_visit_per_insertion_nothing_is_lost_either() {
     let mut memory = Memory::contiguous();
@@ -316,7 +314,7 @@ fn impossible_policies_are_named() {
     assert!(Policy::ELASTIC.check().is_ok() && efficient.check().is_ok());
 }
 
-/// Facts: gate 19. A random function leaves 1/e of as many slots as keys empty.
+/// A random function leaves 1/e of as many slots as keys empty.
 #[test]
 fn every_ways_hash_fills_its_slots_like_a_random_function() {
     let slots = 1 << 14;

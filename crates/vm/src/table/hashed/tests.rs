@@ -181,7 +181,6 @@ fn a_hashed_table_maps_what_a_map_would_map() {
     }
 }
 
-/// Facts: section 4.2, gate 4.
 #[test]
 fn walks_probe_as_much_as_they_must() {
     let design =

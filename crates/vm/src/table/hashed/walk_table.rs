@@ -1,6 +1,7 @@
 //! Cuckoo walk tables: which page sizes there are where, so that a walk need not probe for all.
 //!
-//! A table has a header of one byte for each *section*: the pages that one line of the next smaller page size covers.
+//! A table has a header of one byte for each *section*: the pages that one line of 2 MiB pages (PMD) or 1 GiB pages
+//! (PUD) covers.
 //!
 //! ```text
 //!  level    section          a line (64 headers) covers

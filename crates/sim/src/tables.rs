@@ -6,7 +6,7 @@
 use pagewalk_vm::addr::{PageSize, PhysAddr};
 use pagewalk_vm::random::{SplitMix64, mix};
 use pagewalk_vm::table::cuckoo::{Cuckoo, LineHash, Moves, NoChunk, Policy};
-use pagewalk_vm::table::{ContiguousMemory, L2p, OnePiece};
+use pagewalk_vm::table::{ContiguousMemory, L2p};
 
 /// A page-table design, as far as its tables go.
 #[derive(Clone, Debug)]
@@ -110,14 +110,11 @@ impl TableDesign {
     ///   first.
     pub fn fill(&self, lines: Lines, seed: u64) -> TableFigures {
         let mut memory = Ledger::default();
-        let mut l2p = L2p::new(if self.chunk_bytes.is_empty() { &[u64::MAX] } else { &self.chunk_bytes });
+        let mut l2p = L2p::new(&self.chunk_bytes);
         let mut tables = Vec::new();
         for (size, count) in [(PageSize::Size4K, lines.small), (PageSize::Size2M, lines.large)] {
             let hash = LineHash::mixed(seed ^ size as u64);
-            let made = match self.chunk_bytes.is_empty() {
-                true => Cuckoo::new(self.policy, hash, seed, &mut OnePiece(&mut memory)),
-                false => Cuckoo::new(self.policy, hash, seed, &mut l2p.source(size, &mut memory)),
-            };
+            let made = Cuckoo::new(self.policy, hash, seed, &mut l2p.source(size, &mut memory));
             let cuckoo = made.expect("a ledger has all memory");
             tables.push((Table { size, cuckoo }, count));
         }
@@ -126,7 +123,7 @@ impl TableDesign {
         let (mut way_ratio, mut rows_peak, mut contiguous_small) = (1.0f64, 0, 0);
         for (table, count) in &mut tables {
             for number in 0..*count {
-                table.insert(line(seed, number), self, &mut l2p, &mut memory);
+                table.insert(line(seed, number), &mut l2p, &mut memory);
                 way_ratio = way_ratio.max(table.way_ratio());
                 rows_peak = rows_peak.max(l2p.rows());
             }
@@ -138,7 +135,7 @@ impl TableDesign {
         tables[0].0.figures(&mut figures);
         let large = &tables[1].0.cuckoo.counts().upsizes[..self.policy.ways];
         let (large_least, large_most) = (large.iter().min().copied(), large.iter().max().copied());
-        tables.iter_mut().for_each(|(table, _)| table.finish(self, &mut l2p, &mut memory));
+        tables.iter_mut().for_each(|(table, _)| table.finish(&mut l2p, &mut memory));
         figures.extend([
             ("contiguous", memory.largest as f64),
             ("contiguous-small", contiguous_small as f64),
@@ -169,21 +166,15 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, line: u64, design: &TableDesign, l2p: &mut L2p, memory: &mut Ledger) {
-        let inserted = match design.chunk_bytes.is_empty() {
-            true => self.cuckoo.insert(line, &mut OnePiece(memory)),
-            false => self.cuckoo.insert(line, &mut l2p.source(self.size, memory)),
-        };
+    fn insert(&mut self, line: u64, l2p: &mut L2p, memory: &mut Ledger) {
+        let inserted = self.cuckoo.insert(line, &mut l2p.source(self.size, memory));
         let inserted = inserted.expect("a ledger has all memory");
         assert!(inserted.stalled.is_none(), "a ledger has all memory");
         self.note(l2p);
     }
 
-    fn finish(&mut self, design: &TableDesign, l2p: &mut L2p, memory: &mut Ledger) {
-        match design.chunk_bytes.is_empty() {
-            true => self.cuckoo.finish_changes(&mut OnePiece(memory)),
-            false => self.cuckoo.finish_changes(&mut l2p.source(self.size, memory)),
-        }
+    fn finish(&mut self, l2p: &mut L2p, memory: &mut Ledger) {
+        self.cuckoo.finish_changes(&mut l2p.source(self.size, memory));
         self.note(l2p);
     }
 

@@ -59,20 +59,20 @@ const ROW_BITS: usize = 33;
 /// one, and is not counted.
 #[derive(Clone, Debug)]
 pub struct L2p {
-    /// Smallest first.
+    /// Smallest first; empty if each way is one piece.
     chunk_bytes: Vec<u64>,
     /// By way and page size.
     used: [[usize; 3]; MAX_WAYS],
 }
 
 impl L2p {
-    /// An empty table that allows such chunks, smallest first.
+    /// An empty table that allows such chunks, smallest first. With none, each way is one piece.
     ///
     /// # Panics
     ///
-    /// If there is none, or if they are not in order.
+    /// If they are not in order.
     pub fn new(chunk_bytes: &[u64]) -> Self {
-        assert!(!chunk_bytes.is_empty() && chunk_bytes.is_sorted(), "chunk sizes, smallest first");
+        assert!(chunk_bytes.is_sorted(), "chunk sizes, smallest first");
         Self { chunk_bytes: chunk_bytes.to_vec(), used: [[0; 3]; MAX_WAYS] }
     }
 
@@ -108,6 +108,9 @@ impl L2p {
 
     /// The smallest chunks that a way of so many bytes can be made of.
     pub fn chunk_bytes(&self, way: usize, size: PageSize, bytes: u64) -> Option<u64> {
+        if self.chunk_bytes.is_empty() {
+            return Some(bytes);
+        }
         let rows = self.available(way, size) as u64;
         self.chunk_bytes.iter().copied().find(|&chunk| bytes.div_ceil(chunk) <= rows)
     }

@@ -147,12 +147,11 @@ impl HashedTable {
         memory: &mut impl ContiguousMemory,
     ) -> Result<Self, NoChunk> {
         assert!(design.policy.ways <= MOST_WAYS, "walk tables name one of {MOST_WAYS} ways");
-        let chunks = if design.chunk_bytes.is_empty() { &[u64::MAX][..] } else { &design.chunk_bytes };
         let mut table = Self {
             design: design.clone(),
             seed,
             tables: [None, None, None],
-            chunks: L2p::new(chunks),
+            chunks: L2p::new(&design.chunk_bytes),
             pmd: WalkTable::new(seed ^ 0x10, memory)?,
             pud: WalkTable::new(seed ^ 0x20, memory)?,
         };
@@ -167,10 +166,7 @@ impl HashedTable {
         let line = if self.design.crc { LineHash::crc(seed) } else { LineHash::mixed(seed) };
         let hashes = Hashes { line, placed: (size != PageSize::Size4K).then(Vec::new) };
         let policy = self.design.policy;
-        let made = match self.design.chunk_bytes.is_empty() {
-            true => Cuckoo::new(policy, hashes, seed, &mut OnePiece(memory))?,
-            false => Cuckoo::new(policy, hashes, seed, &mut self.chunks.source(size, memory))?,
-        };
+        let made = Cuckoo::new(policy, hashes, seed, &mut self.chunks.source(size, memory))?;
         self.tables[size as usize] = Some(made);
         self.note(size);
         Ok(())
@@ -297,10 +293,7 @@ impl HashedTable {
         }
         self.pud.reserve(pud, memory)?;
         let table = self.tables[size as usize].as_mut().expect("added above");
-        let inserted = match self.design.chunk_bytes.is_empty() {
-            true => table.insert(line, &mut OnePiece(memory)),
-            false => table.insert(line, &mut self.chunks.source(size, memory)),
-        };
+        let inserted = table.insert(line, &mut self.chunks.source(size, memory));
         let was_empty = size != PageSize::Size1G && self.pmd.header(pmd).is_empty();
         self.note(size);
         let inserted = inserted.map_err(|rejected| {
@@ -329,10 +322,7 @@ impl HashedTable {
     fn remove_line(&mut self, size: PageSize, number: u64, memory: &mut impl ContiguousMemory) {
         let at = self.find_line(size, number).expect("a line that is removed is there");
         let table = self.tables[size as usize].as_mut().expect("a line was found in it");
-        let removed = match self.design.chunk_bytes.is_empty() {
-            true => table.remove(at, &mut OnePiece(memory)),
-            false => table.remove(at, &mut self.chunks.source(size, memory)),
-        };
+        let removed = table.remove(at, &mut self.chunks.source(size, memory));
         debug_assert!(removed.is_some());
         self.note(size);
         self.forget(size, number);

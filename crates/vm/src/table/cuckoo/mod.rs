@@ -7,7 +7,8 @@
 //! users' keys and values under their hash.
 //!
 //! **Nothing is ever lost.** If no place is found, every item that was moved on the way goes back, the table finishes or
-//! begins to grow, and it is tried anew; a table that was shrinking keeps its size. If it cannot grow, the item is given back, and the table is as it was.
+//! begins to grow, and it is tried anew; a table that was shrinking keeps its size. If it cannot grow, the item is given
+//! back, and the table is as it was.
 
 mod chunks;
 mod counts;

@@ -96,12 +96,13 @@ struct Table {
 impl TableDesign {
     /// Fills tables with an application's lines. The figures:
     ///
-    /// - bytes: `contiguous`, the largest piece, `contiguous-small`, that of the 4 KiB table; `peak`, the most at once; `way` (`way-second`, `way-third`), the ways of
-    ///   the 4 KiB table at the end, largest first;
+    /// - bytes: `contiguous`, the largest piece, `contiguous-small`, that of the 4 KiB table; `peak`, the most at once;
+    ///   `way` (`way-second`, `way-third`), the ways of the 4 KiB table at the end, largest first;
     /// - `upsizes` (`-second`, `-third`) of the 4 KiB table's ways, most first, those under way included; `upsizes-large`
     ///   and `upsizes-large-least`, the most and the fewest of a way of the 2 MiB table; `upsizes-out-of-place` of all ways;
     /// - `way-ratio`, the largest way over the smallest, at most;
-    /// - `rows` of the chunk table at the end, when what was under way is done; `rows-peak`, `pieces-peak` with those of both arrays;
+    /// - `rows` of the chunk table at the end, when what was under way is done; `rows-peak`; `pieces-peak`, chunks of both
+    ///   arrays;
     /// - `moved`, the share of all lines that resizes visited; `moved-in-place`, without ways that went elsewhere;
     /// - `unmoved-*` and `moves-*`: the share of lines for which none was moved, and the mean moved for one, per
     ///   insertion (`inserts`), per insertion and line that a resize moved (`inserts-moved`), and per insertion and line

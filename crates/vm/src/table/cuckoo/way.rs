@@ -142,7 +142,7 @@ impl<T> Way<T> {
     /// Whether an item of the same tag is in a slot.
     #[inline(always)]
     pub(super) fn is_likely(&self, place: Place) -> bool {
-        self.array_of(place).tag(place.slot) == place.tag.get()
+        self.tag(place) == Some(place.tag)
     }
 
     #[inline(always)]

@@ -9,15 +9,17 @@ use pagewalk_vm::reclaim::{
     TwoListClock, Uses,
 };
 use pagewalk_vm::sets;
-use pagewalk_vm::table::{Geometry, SparseMemory, WalkCache, X86_64, X86_64La57, X86_64Toc};
+use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
+use pagewalk_vm::table::{Geometry, PageTable, Radix, WalkCache, X86_64, X86_64La57, X86_64Toc};
 use pagewalk_vm::tlb::{Mosaic, SetAssociative, Tlb, TlbArray, Tlbs};
 
 use super::core::{Core, MOST_CLASSES};
 use super::counts::EventCounts;
+use super::tables::TableSpace;
 use super::{Daemon, Machine, MachineError, Simulate};
 use crate::spec::settings::{
     FrameSpec, HashKind, MachineSpec, ReclaimSpec, Replacement, TableSpec, TlbArraySpec, TlbKind,
-    TlbLevelSpec,
+    TlbLevelSpec, WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -48,29 +50,61 @@ pub fn build(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Box<dyn Simulate>, MachineError> {
-    Ok(match (&spec.table, detail) {
-        (TableSpec::Radix { levels: 5 }, Detail::Counts) => {
-            Box::new(machine::<X86_64La57, NoClock>(spec, seed, source)?)
-        }
-        (TableSpec::Radix { levels: 5 }, Detail::Timed) => {
-            Box::new(machine::<X86_64La57, IntervalClock>(spec, seed, source)?)
-        }
-        (TableSpec::Toc, Detail::Counts) => Box::new(machine::<X86_64Toc, NoClock>(spec, seed, source)?),
-        (TableSpec::Toc, Detail::Timed) => Box::new(machine::<X86_64Toc, IntervalClock>(spec, seed, source)?),
-        (TableSpec::Radix { .. }, Detail::Counts) => {
-            Box::new(machine::<X86_64, NoClock>(spec, seed, source)?)
-        }
-        (TableSpec::Radix { .. }, Detail::Timed) => {
-            Box::new(machine::<X86_64, IntervalClock>(spec, seed, source)?)
-        }
-    })
+    fn of<T: Built + 'static>(
+        spec: &MachineSpec,
+        detail: Detail,
+        seed: u64,
+        source: &SourceInfo,
+    ) -> Result<Box<dyn Simulate>, MachineError> {
+        Ok(match detail {
+            Detail::Counts => Box::new(machine::<T, NoClock>(spec, seed, source)?),
+            Detail::Timed => Box::new(machine::<T, IntervalClock>(spec, seed, source)?),
+        })
+    }
+    match &spec.table {
+        TableSpec::Radix { levels: 5 } => of::<Radix<X86_64La57>>(spec, detail, seed, source),
+        TableSpec::Radix { .. } => of::<Radix<X86_64>>(spec, detail, seed, source),
+        TableSpec::Toc => of::<Radix<X86_64Toc>>(spec, detail, seed, source),
+        TableSpec::Hashed(_) => of::<HashedTable>(spec, detail, seed, source),
+    }
 }
 
-pub(super) fn machine<G: Geometry, C: Clock>(
+/// A page table that machine files can ask for.
+pub(super) trait Built: PageTable {
+    /// What it is made like.
+    fn design(table: &TableSpec) -> Self::Design;
+
+    /// A core's walk caches for it.
+    fn caches(spec: &WalkCacheSpec) -> Self::Caches;
+}
+
+impl<G: Geometry + Send> Built for Radix<G> {
+    fn design(_: &TableSpec) {}
+
+    fn caches(spec: &WalkCacheSpec) -> WalkCache {
+        WalkCache::new::<G>(&spec.entries, spec.ways).expect("the machine file was checked")
+    }
+}
+
+impl Built for HashedTable {
+    fn design(table: &TableSpec) -> HashedDesign {
+        match table {
+            TableSpec::Hashed(table) => table.design.clone(),
+            TableSpec::Radix { .. } | TableSpec::Toc => unreachable!("another table"),
+        }
+    }
+
+    fn caches(spec: &WalkCacheSpec) -> WalkCaches {
+        WalkCaches::new(spec.entries[1], spec.entries[0], spec.by_section)
+            .expect("the machine file was checked")
+    }
+}
+
+pub(super) fn machine<T: Built, C: Clock>(
     spec: &MachineSpec,
     seed: u64,
     source: &SourceInfo,
-) -> Result<Machine<G, C>, MachineError> {
+) -> Result<Machine<T, C>, MachineError> {
     let frames = frames(spec, seed);
     let uses = frames.uses();
     let daemon = match spec.reclaim {
@@ -79,9 +113,11 @@ pub(super) fn machine<G: Geometry, C: Clock>(
         }
         _ => None,
     };
-    let cores = (0..spec.core.count).map(|number| core::<G>(spec, seed ^ u64::from(number) << 32, uses));
-    let mut machine = Machine::<G, C> {
-        memory: SparseMemory::new(),
+    let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
+    let mut machine = Machine::<T, C> {
+        design: T::design(&spec.table),
+        seed,
+        tables: TableSpace::default(),
         frames,
         uses,
         swap: SwapSpace::new(spec.swap.bytes / PAGE_BYTES),
@@ -147,12 +183,9 @@ fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
     }
 }
 
-fn core<G: Geometry>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core {
+fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> {
     let tlbs = Tlbs::new(spec.tlb.iter().map(|level| tlb(level, seed)).collect());
-    let walk_cache = spec
-        .walk_cache
-        .as_ref()
-        .map(|cache| WalkCache::new::<G>(&cache.entries, cache.ways).expect("the machine file was checked"));
+    let walk_cache = spec.walk_cache.as_ref().map(T::caches);
     let classes = match uses {
         Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
         // Which of two pages was used last matters; only a repetition does not. With several cores each sees a part.

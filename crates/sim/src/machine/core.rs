@@ -1,13 +1,13 @@
 //! What a core has of its own: TLBs, walk caches, and the front filter.
 
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
-use pagewalk_vm::table::WalkCache;
+use pagewalk_vm::table::WalkCaching;
 use pagewalk_vm::tlb::{Tlb, TlbArray, Tlbs, Translation};
 
 /// A core's translation hardware.
-pub(super) struct Core {
+pub(super) struct Core<W> {
     pub(super) tlbs: Tlbs,
-    pub(super) walk_cache: Option<WalkCache>,
+    pub(super) walk_cache: Option<W>,
     pub(super) front: FrontFilter,
     /// Accesses that took the slow path: all others are known hits of the first level.
     pub(super) looked_up: u64,
@@ -15,9 +15,9 @@ pub(super) struct Core {
     pub(super) accesses: u64,
 }
 
-impl Core {
+impl<W: WalkCaching> Core<W> {
     /// `classes`: the most that the front filter may tell apart; none for a filter that never learns.
-    pub(super) fn new(tlbs: Tlbs, walk_cache: Option<WalkCache>, classes: usize) -> Self {
+    pub(super) fn new(tlbs: Tlbs, walk_cache: Option<W>, classes: usize) -> Self {
         let front = match classes {
             0 => FrontFilter::never(),
             _ => FrontFilter::new(tlbs.levels().first(), classes),

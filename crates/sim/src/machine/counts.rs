@@ -1,12 +1,13 @@
 //! What a machine counted, as rows; sums over phases and ratios come from the rows alone.
 
-use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::reclaim::PlacedOrder;
-use pagewalk_vm::table::Geometry;
+use pagewalk_vm::table::{PageTable, WalkCaching};
 use pagewalk_vm::tlb::LevelCounts;
 
 use super::Machine;
 use crate::metrics::{Fidelity, Metric, Number, RunResult};
+use crate::spec::settings::TableSpec;
 use crate::time::Clock;
 
 /// Events that no mechanism counts by itself.
@@ -17,6 +18,8 @@ pub(super) struct EventCounts {
     pub(super) walks: u64,
     /// By level, leaf first.
     pub(super) walk_references: [u64; 5],
+    /// Lines of walk tables fetched for walk caches.
+    pub(super) walk_cache_refills: u64,
     /// By page size.
     pub(super) faults: [u64; 3],
     pub(super) major_faults: u64,
@@ -32,7 +35,12 @@ pub(super) struct EventCounts {
     /// By page size, now.
     pub(super) resident_pages: [u64; 3],
     pub(super) resident_bytes_peak: u64,
-    pub(super) table_nodes_peak: u64,
+    /// What page tables took of the kernel's time, beside entering pages.
+    pub(super) table_upkeep_ps: u64,
+    pub(super) lines_visited: u64,
+    pub(super) lines_moved: u64,
+    /// Rows of chunk tables saved and restored at switches between processes.
+    pub(super) chunk_rows_switched: u64,
 }
 
 /// Whether a row grows by events or is a level at a moment.
@@ -77,7 +85,7 @@ impl CountRow {
     }
 }
 
-impl<G: Geometry, C: Clock> Machine<G, C> {
+impl<T: PageTable, C: Clock> Machine<T, C> {
     pub(super) fn begin_phase(&mut self, name: &str) {
         // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
         self.clock.settle();
@@ -140,19 +148,24 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         };
         walk("walks", self.counts.walks);
         walk("references", self.counts.walk_references.iter().sum());
-        for level in 0..G::LEVELS as usize {
+        for level in 0..T::LEVELS as usize {
             walk(&format!("references.level{level}"), self.counts.walk_references[level]);
         }
         walk("dirty-updates", self.counts.dirty_updates);
-        if self.spec.walk_cache.is_some() {
-            let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
-            let mut cache = |metric: &str, value| {
-                rows.push(CountRow::sum("walk-cache", metric, "count", value, Fidelity::Modelled));
-            };
-            cache("lookups", caches().map(|cache| cache.lookups()).sum());
-            for level in 1..G::LEVELS as usize {
-                cache(&format!("hits.level{level}"), caches().map(|cache| cache.hits()[level - 1]).sum());
-            }
+        let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
+        let Some(first) = caches().next() else { return };
+        let mut row = |stage: &str, metric: &str, value| {
+            rows.push(CountRow::sum(stage, metric, "count", value, Fidelity::Modelled));
+        };
+        for (at, (kind, _)) in first.kinds().into_iter().enumerate() {
+            row("walk", &format!("kind.{kind}"), caches().map(|cache| cache.kinds()[at].1).sum());
+        }
+        row("walk-cache", "lookups", caches().map(|cache| cache.lookups()).sum());
+        for (at, (part, _)) in first.hits().into_iter().enumerate() {
+            row("walk-cache", &format!("hits.{part}"), caches().map(|cache| cache.hits()[at].1).sum());
+        }
+        if !first.kinds().is_empty() {
+            row("walk-cache", "refills", self.counts.walk_cache_refills);
         }
     }
 
@@ -185,8 +198,21 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         let mut bytes = |stage: &str, metric: &str, value| {
             rows.push(CountRow::level(stage, metric, "bytes", value, Fidelity::Modelled));
         };
-        bytes("table", "bytes", self.table_nodes() * PAGE_BYTES);
-        bytes("table", "bytes-peak", counts.table_nodes_peak.max(self.table_nodes()) * PAGE_BYTES);
+        bytes("table", "bytes", self.tables.bytes);
+        bytes("table", "bytes-peak", self.tables.bytes_peak);
+        bytes("table", "contiguous", self.tables.largest_bytes);
+        if !matches!(self.spec.table, TableSpec::Hashed(_)) {
+            return;
+        }
+        let chunk_rows = self.processes.iter().map(|process| process.table.chunk_rows() as u64).sum();
+        rows.push(CountRow::level("table", "chunk-rows", "count", chunk_rows, Fidelity::Modelled));
+        let mut table = |metric: &str, value| {
+            rows.push(CountRow::sum("table", metric, "count", value, Fidelity::Modelled));
+        };
+        table("chunk-rows-switched", counts.chunk_rows_switched);
+        table("lines-visited", counts.lines_visited);
+        table("lines-moved", counts.lines_moved);
+        rows.push(CountRow::sum("table", "upkeep", "ps", counts.table_upkeep_ps, Fidelity::Estimated));
     }
 
     /// Hash-placed frames, and pages that left; nothing for a machine without them.

@@ -5,7 +5,7 @@ use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vp
 use pagewalk_vm::frame::{OutOfFrames, PageKey};
 use pagewalk_vm::reclaim::{PagePool, Uses};
 use pagewalk_vm::space::{AddressSpace, FaultPlan, Vma};
-use pagewalk_vm::table::{Geometry, Leaf, MapError, Radix, TableMemory};
+use pagewalk_vm::table::{Leaf, PageTable, Radix, Upkeep};
 
 use super::{END, Machine, MachineError, Process};
 use crate::time::Clock;
@@ -17,12 +17,12 @@ const MOST_PROCESSES: usize = 1 << 12;
 /// (arch/x86/mm/tlb.c, `tlb_single_page_flush_ceiling`).
 const SINGLE_PAGE_FLUSHES: usize = 33;
 
-impl<G: Geometry, C: Clock> Machine<G, C> {
+impl<T: PageTable, C: Clock> Machine<T, C> {
     /// Maps a page for a fault: the largest size that the plan allows, whose slot is empty and for which there
     /// is a frame.
     pub(super) fn map_page(&mut self, vpn: Vpn, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
         let mut failed = None;
-        let possible = |size: &PageSize| *size as u32 <= G::MAX_LEAF_LEVEL;
+        let possible = |size: &PageSize| *size as u32 <= T::MAX_LEAF_LEVEL;
         let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
         // DEVIATION: a mapping of huge pages gets small ones where the table holds no others.
         let smallest = sizes.peek().is_none().then_some(PageSize::Size4K);
@@ -30,7 +30,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             let first = vpn.align_down(size);
             let level = size as u32;
             let process = &self.processes[self.process];
-            if size != PageSize::Size4K && !process.table.is_vacant(&self.memory, first, level) {
+            if size != PageSize::Size4K && !process.table.is_vacant(&self.tables.memory, first, level) {
                 continue;
             }
             let key = PageKey { asid: process.asid, page: first };
@@ -105,29 +105,27 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             accessed: true,
             dirty: write,
         };
-        self.enter_leaf(first, leaf, level)?;
-        self.counts.table_nodes_peak = self.counts.table_nodes_peak.max(self.table_nodes());
-        Ok(())
+        self.enter_leaf(first, leaf, level)
     }
 
     /// Maps a page of the current process; its slot is empty. Where the table holds codes, the frame becomes one.
     fn enter_leaf(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
-        let Self { processes, process, memory, frames, .. } = self;
+        let Self { processes, process, tables, frames, spec, .. } = self;
         let Process { asid, table, ordinary, .. } = &mut processes[*process];
-        let code = match G::IS_COMPRESSED {
+        let code = match T::IS_COMPRESSED {
             true => frames.code(PageKey { asid: *asid, page: first }, leaf.frame),
             false => None,
         };
         let entry = Leaf { frame: code.map_or(leaf.frame, Pfn::of_code), ..leaf };
-        let mut full = None;
-        let mut mapped = table.map(memory, first, entry, level, || node_frame(frames, &mut full));
-        if let (Some(ordinary), None, Ok(())) = (ordinary, code, mapped) {
-            mapped = ordinary.map(memory, first, leaf, level, || node_frame(frames, &mut full));
+        let mut mapped = table.map(&mut tables.store(frames, &spec.kernel), first, entry, level);
+        if let (Some(ordinary), None, Ok(_)) = (ordinary, code, mapped) {
+            mapped = ordinary.map(&mut tables.store(frames, &spec.kernel), first, leaf, level);
         }
-        match (mapped, full) {
-            (Ok(()), _) => Ok(()),
-            (Err(MapError::OutOfFrames { .. }), Some(full)) => Err(self.out_of_frames(full)),
-            (Err(error), _) => unreachable!("the slot was checked: {error}"),
+        match mapped {
+            Ok(None) => Ok(()),
+            // It still has room, but only for as long as it takes to fill up: the system gives up here.
+            Ok(Some(missing)) => Err(tables.no_memory(missing, spec, frames)),
+            Err(error) => Err(tables.not_mapped(error, spec, frames)),
         }
     }
 
@@ -147,10 +145,10 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
         };
         if is_major {
-            self.clock.kernel(self.core, kernel.minor_fault_ps);
+            self.charge(kernel.minor_fault_ps);
             self.clock.swap_in(self.core);
         } else {
-            self.clock.kernel(self.core, kernel.minor_fault_ps + zeroing);
+            self.charge(kernel.minor_fault_ps + zeroing);
         }
     }
 
@@ -164,10 +162,15 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     }
 
     pub(super) fn switch_process(&mut self, id: ProcessId) -> Result<(), MachineError> {
+        let left = self.processes.get(self.process).map_or(0, |process| process.table.chunk_rows());
         self.process = match self.processes.iter().position(|process| process.id == id) {
             Some(at) => at,
             None => self.new_process(id, None)?,
         };
+        if left > 0 {
+            let entered = self.processes[self.process].table.chunk_rows();
+            self.counts.chunk_rows_switched += (left + entered) as u64;
+        }
         // The filter of every core knows one address space only.
         self.cores.iter_mut().for_each(|core| core.front.flush());
         Ok(())
@@ -189,13 +192,15 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             let machine = self.spec.name.clone();
             return Err(MachineError::TooManyProcesses { machine, limit: MOST_PROCESSES });
         };
-        let mut root = || self.frames.take_node();
-        let roots = root().and_then(|first| Ok((first, G::IS_COMPRESSED.then(root).transpose()?)));
-        let (root, ordinary_root) = roots.map_err(|full| self.out_of_frames(full))?;
         let space = space.unwrap_or_else(|| self.empty_space());
-        let table = Radix::new(root, &mut self.memory);
-        let ordinary = ordinary_root.map(|root| Radix::new(root, &mut self.memory));
-        self.processes.push(Process { id, asid, space, table, ordinary });
+        let Self { tables, frames, spec, design, seed, .. } = self;
+        let mut store = tables.store(frames, &spec.kernel);
+        let made = T::new(design, *seed ^ u64::from(asid.0) << 16, &mut store).and_then(|table| {
+            let ordinary = T::IS_COMPRESSED.then(|| Radix::new(&(), 0, &mut store)).transpose()?;
+            Ok((table, ordinary))
+        });
+        let (table, ordinary) = made.map_err(|missing| tables.no_memory(missing, spec, frames))?;
+        self.processes.push(Process { id, asid, space, table, paid: Upkeep::default(), ordinary });
         Ok(self.processes.len() - 1)
     }
 
@@ -215,11 +220,10 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         self.drop_pages(VirtRange::new(VirtAddr(0), END));
         if self.processes.len() > 1 {
             let ended = self.processes.remove(self.process);
-            for root in
-                [Some(ended.table.root()), ended.ordinary.map(|table| table.root())].into_iter().flatten()
-            {
-                self.frames.give_node(root);
-                self.memory.release_frame(root);
+            let mut store = self.tables.store(&mut self.frames, &self.spec.kernel);
+            ended.table.release(&mut store);
+            if let Some(table) = ended.ordinary {
+                table.release(&mut store);
             }
             self.process = 0;
             self.cores.iter_mut().for_each(|core| core.front.flush());
@@ -254,7 +258,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         let changed = self.processes[self.process].space.protect(range, protection);
         for range in self.check_call(changed)? {
             self.split_edges(range)?;
-            let Self { processes, process, memory, .. } = self;
+            let Self { processes, process, tables, frames, spec, .. } = self;
             let mut resident = Vec::new();
             let change = |vpn, leaf, _| {
                 resident.push(vpn);
@@ -262,7 +266,8 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
                 Some(Leaf { writable: protection.write, executable: protection.execute, ..leaf })
             };
             let (start, end) = (range.start.page(), range.end.page());
-            processes[*process].table.visit(memory, start, end, change, |_| {});
+            let mut store = tables.store(frames, &spec.kernel);
+            processes[*process].table.visit(&mut store, start, end, change);
             self.shoot_down(&resident);
         }
         Ok(())
@@ -311,7 +316,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
                 // Entered at once: the next one may already push it out.
                 leaf.frame = self.take_movable(key)?.map_err(|full| self.out_of_frames(full))?;
                 self.counts.copied_pages += 1;
-                self.clock.kernel(self.core, self.spec.kernel.zero_page_ps);
+                self.charge(self.spec.kernel.zero_page_ps);
             }
             self.enter_leaf(key.page, leaf, level)?;
         }
@@ -346,15 +351,12 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     }
 
     fn split_page(&mut self, vpn: Vpn) -> Result<(), MachineError> {
-        let Self { processes, process, memory, frames, counts, .. } = self;
+        let Self { processes, process, tables, frames, counts, spec, .. } = self;
         let table = &mut processes[*process].table;
-        let Some((leaf, level @ 1..)) = table.find(memory, vpn) else { return Ok(()) };
-        let mut full = None;
-        let split = table.split(memory, vpn, || node_frame(frames, &mut full));
-        if let Some(full) = full {
-            return Err(self.out_of_frames(full));
-        }
-        debug_assert_eq!(split, Ok(true));
+        let Some((leaf, level @ 1..)) = table.find(&tables.memory, vpn) else { return Ok(()) };
+        let split = table.split(&mut tables.store(frames, &spec.kernel), vpn);
+        let split = split.map_err(|error| tables.not_mapped(error, spec, frames))?;
+        debug_assert!(split);
         let (size, below) = (PageSize::ALL[level as usize], PageSize::ALL[level as usize - 1]);
         frames.split(leaf.frame, size, below);
         counts.resident_pages[size as usize] -= 1;
@@ -387,30 +389,26 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     /// Clears the entries of pages `[start, end)` of a process, frees emptied nodes, and flushes the walk caches if
     /// there were any.
     fn clear_entries_of(&mut self, process: usize, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
-        let Self { processes, memory, frames, cores, .. } = self;
+        let Self { processes, tables, frames, cores, spec, .. } = self;
         let Process { asid, table, ordinary, .. } = &mut processes[process];
         let (mut cleared, mut ordinary_frames) = (Vec::new(), Vec::new());
-        let mut nodes_freed = false;
-        let mut free_node = |node| {
-            frames.give_node(node);
-            nodes_freed = true;
-        };
+        let mut store = tables.store(frames, &spec.kernel);
         let clear = |vpn, leaf, level| {
             cleared.push((vpn, leaf, level));
             None
         };
-        table.visit(memory, start, end, clear, &mut free_node);
+        let mut nodes_freed = table.visit(&mut store, start, end, clear);
         if let Some(ordinary) = ordinary {
             let clear = |_, leaf: Leaf, _| {
                 ordinary_frames.push(leaf.frame);
                 None
             };
-            ordinary.visit(memory, start, end, clear, &mut free_node);
+            nodes_freed |= ordinary.visit(&mut store, start, end, clear);
         }
         if nodes_freed {
             cores.iter_mut().for_each(|core| core.flush_walk_cache(*asid));
         }
-        if G::IS_COMPRESSED {
+        if T::IS_COMPRESSED {
             // Both tables were visited in the order of pages.
             let mut ordinary_frames = ordinary_frames.into_iter();
             for (page, leaf, _) in &mut cleared {
@@ -437,15 +435,22 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             }
         }
         self.counts.shootdowns += 1;
-        self.clock.kernel(self.core, self.spec.kernel.shootdown_ps);
+        self.charge(self.spec.kernel.shootdown_ps);
     }
 
-    /// Page-table nodes of all processes.
-    pub(super) fn table_nodes(&self) -> u64 {
-        let nodes = |process: &Process<G>| {
-            process.table.nodes() + process.ordinary.as_ref().map_or(0, |table| table.nodes())
-        };
-        self.processes.iter().map(nodes).sum()
+    /// The kernel runs for so long, and for what the current process's page table has cost since it last did.
+    pub(super) fn charge(&mut self, ps: u64) {
+        let process = &mut self.processes[self.process];
+        let upkeep = process.table.upkeep();
+        let visited = upkeep.visited - process.paid.visited;
+        let moved = upkeep.moved - process.paid.moved;
+        process.paid = upkeep;
+        let kernel = &self.spec.kernel;
+        let table_ps = self.tables.take_bill() + visited * kernel.visit_line_ps + moved * kernel.move_line_ps;
+        self.counts.table_upkeep_ps += table_ps;
+        self.counts.lines_visited += visited;
+        self.counts.lines_moved += moved;
+        self.clock.kernel(self.core, ps + table_ps);
     }
 
     /// Bytes of all resident pages.
@@ -457,9 +462,4 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
 /// Whether the pages of a mapping can be kept on a swap device: memory that is private and no file's.
 fn is_movable(vma: &Vma) -> bool {
     vma.backing == Backing::Anonymous && !vma.shared
-}
-
-/// A frame for a page-table node; what the allocator said if there is none goes to `full`.
-fn node_frame(frames: &mut PagePool, full: &mut Option<OutOfFrames>) -> Option<Pfn> {
-    frames.take_node().map_err(|error| *full = Some(error)).ok()
 }

@@ -8,6 +8,7 @@ mod core;
 mod counts;
 mod kernel;
 mod step;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -18,10 +19,11 @@ use pagewalk_vm::addr::{Asid, VirtAddr};
 use pagewalk_vm::frame::OutOfFrames;
 use pagewalk_vm::reclaim::{PagePool, SwapFull, SwapSpace, Uses};
 use pagewalk_vm::space::AddressSpace;
-use pagewalk_vm::table::{Geometry, Radix, SparseMemory, X86_64};
+use pagewalk_vm::table::{PageTable, Radix, Upkeep, X86_64};
 
 use self::core::Core;
 use self::counts::EventCounts;
+use self::tables::TableSpace;
 use crate::metrics::RunResult;
 use crate::spec::settings::MachineSpec;
 use crate::time::Clock;
@@ -66,6 +68,22 @@ pub enum MachineError {
         /// What the allocator said.
         source: OutOfFrames,
     },
+    /// Its page table needs more memory in one piece than there is.
+    #[error(
+        "machine `{machine}`: out of contiguous memory: its page table needs {wanted_kib} KiB in one piece; {free_mib} MiB \
+         are free, {fragmented_percent} % of them in blocks smaller than 2 MiB\n  = help: lower `fragmentation` under \
+         [frames.buddy] in the machine file, raise its memory, or give the table `chunks`"
+    )]
+    OutOfContiguousMemory {
+        /// The machine.
+        machine: String,
+        /// What it asked for.
+        wanted_kib: u64,
+        /// What is free, in all.
+        free_mib: u64,
+        /// The share of that in blocks smaller than 2 MiB.
+        fragmented_percent: u64,
+    },
     /// Its swap device is full.
     #[error(
         "machine `{machine}`: {source}\n  = help: raise `size` under [swap] in the machine file, or give the program a \
@@ -87,18 +105,20 @@ pub enum MachineError {
     },
 }
 
-/// A machine with page tables of geometry `G` and the clock `C`.
-pub struct Machine<G, C> {
+/// A machine with page tables `T` and the clock `C`.
+pub struct Machine<T: PageTable, C> {
     spec: MachineSpec,
-    /// What its page tables live in.
-    memory: SparseMemory,
+    /// What its page tables are made like, and seeded with.
+    design: T::Design,
+    seed: u64,
+    tables: TableSpace,
     frames: PagePool,
     /// Which uses of pages `frames` wants to hear of.
     uses: Uses,
     swap: SwapSpace,
     daemon: Option<Daemon>,
-    processes: Vec<Process<G>>,
-    cores: Vec<Core>,
+    processes: Vec<Process<T>>,
+    cores: Vec<Core<T::Caches>>,
     clock: C,
     counts: EventCounts,
     /// Index of the current process, and of the core that its current thread runs on.
@@ -111,11 +131,13 @@ pub struct Machine<G, C> {
 }
 
 /// A process: its address space, as the kernel and as the hardware see it.
-struct Process<G> {
+struct Process<T> {
     id: ProcessId,
     asid: Asid,
     space: AddressSpace,
-    table: Radix<G>,
+    table: T,
+    /// The part of the table's upkeep that was charged.
+    paid: Upkeep,
     /// Beside a table of compressed frame numbers: the pages that have ordinary frames.
     ordinary: Option<Radix<X86_64>>,
 }
@@ -127,7 +149,7 @@ struct Daemon {
     left: u64,
 }
 
-impl<G: Geometry + Send, C: Clock> Simulate for Machine<G, C> {
+impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
     fn name(&self) -> &str {
         &self.spec.name
     }
@@ -158,7 +180,7 @@ fn is_segment(event: &Event) -> bool {
     matches!(event, Event::Instructions(_))
 }
 
-impl<G: Geometry, C: Clock> Machine<G, C> {
+impl<T: PageTable, C: Clock> Machine<T, C> {
     fn event(&mut self, event: &Event) -> Result<(), MachineError> {
         match event {
             Event::Instructions(_) | Event::ThreadEnd(_) => {}

@@ -5,7 +5,7 @@ use pagewalk_vm::addr::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::reclaim::Uses;
 use pagewalk_vm::space::FaultError;
-use pagewalk_vm::table::{Geometry, Leaf, Walk, WalkEnd, WalkStart};
+use pagewalk_vm::table::{Leaf, PageTable, Waits, WalkEnd, WalkOutcome};
 use pagewalk_vm::tlb::{Fill, Translation};
 
 use super::{Machine, MachineError};
@@ -25,7 +25,7 @@ impl From<MachineError> for Refused {
     }
 }
 
-impl<G: Geometry, C: Clock> Machine<G, C> {
+impl<T: PageTable, C: Clock> Machine<T, C> {
     /// Takes accesses between two marks; the timestamp daemon runs after every so many.
     #[inline]
     pub(super) fn accesses(&mut self, mut accesses: &[Access]) -> Result<(), MachineError> {
@@ -135,7 +135,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     /// What hash-placed machines do beside the TLB: a code becomes a frame number.
     #[inline]
     fn decompressed(&self, asid: Asid, vpn: Vpn, translation: Translation) -> Translation {
-        if !G::IS_COMPRESSED {
+        if !T::IS_COMPRESSED {
             return translation;
         }
         let Some(code) = translation.frame().code() else { return translation };
@@ -147,11 +147,11 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
     fn walk_and_fill(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Refused> {
         let vpn = addr.page();
         loop {
-            let walk = self.walk(vpn);
-            match walk.end {
+            let (walk, end) = self.walk(vpn);
+            match end {
                 WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
                     let translation = translation_of(leaf, level);
-                    self.fill(vpn, translation, &walk);
+                    self.fill(vpn, translation, &walk, level);
                     if self.uses == Uses::Walks {
                         let asid = self.processes[self.process].asid;
                         self.frames.walked(self.decompressed(asid, vpn, translation).frame_of(vpn));
@@ -164,41 +164,46 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
         }
     }
 
-    /// One walk, from where the walk caches let it start.
+    /// One walk, as short as the walk caches make it, and what it found.
     #[inline(always)]
-    fn walk(&mut self, vpn: Vpn) -> Walk {
-        let Self { processes, process, cores, core, memory, .. } = self;
+    fn walk(&mut self, vpn: Vpn) -> (T::Walk, WalkEnd) {
+        let Self { processes, process, cores, core, tables, .. } = self;
         let process = &processes[*process];
-        let core = &mut cores[*core];
-        let start = core.walk_cache.as_mut().and_then(|cache| cache.lookup(process.asid, vpn));
-        let WalkStart { level, node } = start.unwrap_or_else(|| process.table.start());
-        let mut walk = process.table.walk_from(memory, vpn, level, node);
-        if let Some(cache) = &mut core.walk_cache {
-            cache.fill(process.asid, vpn, &walk);
-        }
+        let caches = cores[*core].walk_cache.as_mut();
+        let is_cached = caches.is_some();
+        let walk = process.table.walk(&tables.memory, process.asid, vpn, caches);
         self.counts.walks += 1;
-        for reference in &walk.references {
-            self.counts.walk_references[reference.level as usize] += 1;
-        }
-        self.clock.walk(self.core, &walk, start.is_some() || self.cores[self.core].walk_cache.is_some());
-        if G::IS_COMPRESSED
-            && let WalkEnd::Leaf { leaf, .. } = &mut walk.end
+        self.count_reads(&walk);
+        self.clock.walk(self.core, walk.reads(), is_cached);
+        let mut end = walk.end();
+        if T::IS_COMPRESSED
+            && let WalkEnd::Leaf { leaf, .. } = &mut end
             && leaf.frame.code().is_none()
         {
             leaf.frame = self.walk_ordinary(vpn);
         }
-        walk
+        (walk, end)
+    }
+
+    #[inline(always)]
+    fn count_reads(&mut self, walk: &impl WalkOutcome) {
+        for read in walk.reads() {
+            match read.waits {
+                Waits::Nobody => self.counts.walk_cache_refills += 1,
+                Waits::InTurn | Waits::Together { .. } => {
+                    self.counts.walk_references[read.level as usize] += 1;
+                }
+            }
+        }
     }
 
     /// The frame of a page whose entry says that its frame was not placed by hashing: another table has it.
     #[cold]
     fn walk_ordinary(&mut self, vpn: Vpn) -> Pfn {
         let table = self.processes[self.process].ordinary.as_ref();
-        let walk = table.expect("a table beside the compressed one").walk(&self.memory, vpn);
-        for reference in &walk.references {
-            self.counts.walk_references[reference.level as usize] += 1;
-        }
-        self.clock.walk(self.core, &walk, false);
+        let walk = table.expect("a table beside the compressed one").walk_root(&self.tables.memory, vpn);
+        self.count_reads(&walk);
+        self.clock.walk(self.core, walk.reads(), false);
         match walk.end {
             WalkEnd::Leaf { leaf, .. } => leaf.frame,
             WalkEnd::Empty { .. } => unreachable!("the entry of {vpn} says that it has an ordinary frame"),
@@ -207,22 +212,21 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
 
     /// Fills the TLBs after a walk; mosaic arrays also get the run's other pages.
     #[inline]
-    fn fill(&mut self, vpn: Vpn, translation: Translation, walk: &Walk) {
+    fn fill(&mut self, vpn: Vpn, translation: Translation, walk: &T::Walk, level: u32) {
         let process = &self.processes[self.process];
         let core = &mut self.cores[self.core];
         let pages = core.tlbs.cluster_pages();
-        let last = &walk.references[walk.references.len() - 1];
-        if pages == 1 || last.level > 0 {
+        if pages == 1 || level > 0 {
             core.tlbs.fill(process.asid, &Fill::single(vpn, translation));
             return;
         }
         let base = Vpn(vpn.0 & !(pages - 1));
         let mut words = [0; 64];
         let words = &mut words[..pages as usize];
-        let leaves = process.table.leaf_run(&self.memory, last, base, words.len());
+        let leaves = process.table.leaf_run(&self.tables.memory, walk, base, words.len());
         for (word, leaf) in words.iter_mut().zip(leaves) {
             // The frame of an ordinary page is not in a table of contents: the page misses when its turn comes.
-            let known = leaf.filter(|leaf| !G::IS_COMPRESSED || leaf.frame.code().is_some());
+            let known = leaf.filter(|leaf| !T::IS_COMPRESSED || leaf.frame.code().is_some());
             *word = known.map_or(0, |leaf| translation_of(leaf, 0).to_word());
         }
         core.tlbs.fill(process.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
@@ -235,7 +239,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
             return Err(Refused::Signal);
         }
         let process = &mut self.processes[self.process];
-        process.table.update(&mut self.memory, addr.page(), |leaf| leaf.dirty = true);
+        process.table.update(&mut self.tables.memory, addr.page(), |leaf| leaf.dirty = true);
         self.cores[self.core].tlbs.set_dirty(process.asid, addr.page());
         self.counts.dirty_updates += 1;
         Ok(translation.dirtied())
@@ -248,7 +252,7 @@ impl<G: Geometry, C: Clock> Machine<G, C> {
                 // The page may have been used in the TLB, or not: the filter cannot know.
                 self.cores[self.core].front.flush();
                 self.counts.protection_faults += 1;
-                self.clock.kernel(self.core, self.spec.kernel.minor_fault_ps);
+                self.charge(self.spec.kernel.minor_fault_ps);
                 Ok(())
             }
             Refused::Machine(error) => Err(error),

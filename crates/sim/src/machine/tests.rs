@@ -2,9 +2,10 @@
 
 use pagewalk_trace::{Access, Backing, Batch, Event, Mapping, ProcessId, Protection, SourceInfo, ThreadId};
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
-use pagewalk_vm::table::{X86_64, X86_64La57, X86_64Toc};
+use pagewalk_vm::table::hashed::HashedTable;
+use pagewalk_vm::table::{Radix, X86_64, X86_64La57, X86_64Toc};
 
-use super::build::machine;
+use super::build::{Built, machine};
 use super::core::FrontFilter;
 use super::*;
 use crate::metrics::Number;
@@ -24,11 +25,14 @@ fn spec(name: &str) -> MachineSpec {
     spec::load(name).expect("a built-in machine")
 }
 
-fn counting(spec: &MachineSpec) -> Machine<X86_64, NoClock> {
+type Plain = Radix<X86_64>;
+type Toc = Radix<X86_64Toc>;
+
+fn counting(spec: &MachineSpec) -> Machine<Plain, NoClock> {
     counting_of(spec)
 }
 
-fn counting_of<G: Geometry>(spec: &MachineSpec) -> Machine<G, NoClock> {
+fn counting_of<T: Built>(spec: &MachineSpec) -> Machine<T, NoClock> {
     machine(spec, 1, &announced()).expect("memory for a page table")
 }
 
@@ -167,15 +171,16 @@ fn the_front_filter_is_exact_when_huge_pages_are_chopped() {
 
 fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
     match spec.table {
-        TableSpec::Radix { levels: 5 } => check_filter_of::<X86_64La57>(spec, stream, name),
-        TableSpec::Radix { .. } => check_filter_of::<X86_64>(spec, stream, name),
-        TableSpec::Toc => check_filter_of::<X86_64Toc>(spec, stream, name),
+        TableSpec::Radix { levels: 5 } => check_filter_of::<Radix<X86_64La57>>(spec, stream, name),
+        TableSpec::Radix { .. } => check_filter_of::<Plain>(spec, stream, name),
+        TableSpec::Toc => check_filter_of::<Toc>(spec, stream, name),
+        TableSpec::Hashed(_) => check_filter_of::<HashedTable>(spec, stream, name),
     }
 }
 
-fn check_filter_of<G: Geometry + Send>(spec: &MachineSpec, stream: &[Batch], name: &str) {
-    let mut filtered = counting_of::<G>(spec);
-    let mut plain = counting_of::<G>(spec);
+fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
+    let mut filtered = counting_of::<T>(spec);
+    let mut plain = counting_of::<T>(spec);
     for core in &mut plain.cores {
         core.front = FrontFilter::never();
     }
@@ -194,22 +199,72 @@ fn check_filter_of<G: Geometry + Send>(spec: &MachineSpec, stream: &[Batch], nam
 fn a_timed_run_counts_what_a_counts_run_counts() {
     let stream = eventful(7, 8);
     for name in ["x86-64", "x86-64-thp", "gem5-mosaic-8", "gem5-plain"] {
-        check_times::<X86_64>(&spec(name), &stream);
+        check_times::<Plain>(&spec(name), &stream);
     }
-    check_times::<X86_64Toc>(&spec("mosaic-8"), &stream);
-    check_times::<X86_64Toc>(&paging::small("mosaic-swap"), &stream);
-    check_times::<X86_64>(&paging::small("linux-swap"), &stream);
+    check_times::<Toc>(&spec("mosaic-8"), &stream);
+    check_times::<Toc>(&paging::small("mosaic-swap"), &stream);
+    check_times::<Plain>(&paging::small("linux-swap"), &stream);
+    for name in ["ecpt", "me-hpt", "me-hpt-thp"] {
+        check_times::<HashedTable>(&spec(name), &stream);
+    }
 }
 
-fn check_times<G: Geometry + Send>(spec: &MachineSpec, stream: &[Batch]) {
-    let mut counted = counting_of::<G>(spec);
-    let mut timed: Machine<G, IntervalClock> = machine(spec, 1, &announced()).unwrap();
+fn check_times<T: Built>(spec: &MachineSpec, stream: &[Batch]) {
+    let mut counted = counting_of::<T>(spec);
+    let mut timed: Machine<T, IntervalClock> = machine(spec, 1, &announced()).unwrap();
     for batch in stream {
         counted.batch(batch).unwrap();
         timed.batch(batch).unwrap();
     }
     let (counted, timed) = (counted.rows(), timed.rows());
     assert_eq!(counted, timed[..counted.len()], "{}", spec.name);
+}
+
+/// What a page table is made like changes what a walk reads and what the system does for it, and nothing else.
+#[test]
+fn hashed_tables_translate_as_a_radix_table_does() {
+    for (names, seed) in
+        [(["me-hpt-radix", "ecpt", "me-hpt"], 3), (["me-hpt-radix-thp", "ecpt-thp", "me-hpt-thp"], 4)]
+    {
+        let stream = eventful(seed, 12);
+        let [mut radix, mut ecpt, mut me_hpt] =
+            names.map(|name| super::build(&spec(name), Detail::Counts, 1, &announced()).unwrap());
+        for batch in &stream {
+            for machine in [&mut radix, &mut ecpt, &mut me_hpt] {
+                machine.batch(batch).unwrap();
+            }
+        }
+        let expected = radix.finish("s");
+        for machine in [&ecpt, &me_hpt] {
+            let result = machine.finish("s");
+            let mut compared = 0;
+            for metric in expected
+                .metrics
+                .iter()
+                .filter(|metric| !["walk", "walk-cache", "table"].contains(&&*metric.stage))
+            {
+                let same = result.metrics.iter().find(|m| {
+                    (&m.stage, &m.metric, &m.unit) == (&metric.stage, &metric.metric, &metric.unit)
+                });
+                assert_eq!(
+                    same.expect("the same rows").value,
+                    metric.value,
+                    "{} {}",
+                    metric.stage,
+                    metric.metric
+                );
+                compared += 1;
+            }
+            assert!(compared > 20);
+            assert_eq!(value(&result, "walk", "walks"), value(&expected, "walk", "walks"));
+            let kinds = ["complete", "partial", "size", "direct", "mixed", "fault"];
+            let of_kinds: u64 =
+                kinds.iter().map(|kind| value(&result, "walk", &format!("kind.{kind}"))).sum();
+            assert_eq!(of_kinds, value(&result, "walk", "walks"));
+            assert!(value(&result, "table", "lines-visited") > 100);
+        }
+        assert_eq!(value(&ecpt.finish("s"), "table", "chunk-rows-switched") > 0, true);
+    }
 }
 
 #[test]
@@ -287,7 +342,7 @@ fn every_frame_comes_back() {
     machine.batch(&batch).unwrap();
     assert_eq!(machine.frames.free_frames(), free, "all but the root of the process that lives");
     assert_eq!(machine.counts.resident_pages, [0; 3]);
-    assert_eq!(machine.table_nodes(), 1);
+    assert_eq!(machine.tables.bytes, 4096);
 }
 
 #[test]
@@ -318,7 +373,7 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     assert!(error.contains("1048576 bytes is too small") && error.contains("[frames]"), "{error}");
     // No frame was handed out twice: all that are in use are resident pages or table nodes.
     let used = machine.frames.total_frames() - machine.frames.free_frames();
-    assert_eq!(used, machine.resident_bytes() / 4096 + machine.table_nodes());
+    assert_eq!(used, machine.resident_bytes() / 4096 + machine.tables.bytes / 4096);
 }
 
 #[test]
@@ -381,7 +436,7 @@ fn phases_add_up_to_the_whole() {
 /// A wait that a snapshot counts must not be hidden by what follows it.
 #[test]
 fn a_phase_that_begins_with_accesses_in_flight_takes_no_negative_time() {
-    let mut machine: Machine<X86_64, IntervalClock> = machine(&spec("x86-64"), 1, &announced()).unwrap();
+    let mut machine: Machine<Plain, IntervalClock> = machine(&spec("x86-64"), 1, &announced()).unwrap();
     let mut batch = Batch::new();
     map(&mut batch, BASE, 1 << 20);
     (0..20).for_each(|page| batch.push(Access::load(VirtAddr(BASE + page * 4096), 8)));
@@ -400,7 +455,7 @@ fn a_phase_that_begins_with_accesses_in_flight_takes_no_negative_time() {
 
 #[test]
 fn a_source_without_mappings_runs_without_unannounced_pages() {
-    let mut machine: Machine<X86_64, NoClock> =
+    let mut machine: Machine<Plain, NoClock> =
         machine(&spec("x86-64-thp"), 1, &SourceInfo::default()).unwrap();
     let mut batch = Batch::new();
     batch.push(Access::load(VirtAddr(BASE), 8));

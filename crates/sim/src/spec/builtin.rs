@@ -41,6 +41,11 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("gem5-mosaic-4-full"),
     machine!("gem5-mosaic-8-direct"),
     machine!("me-hpt-radix"),
+    machine!("me-hpt-radix-thp"),
+    machine!("ecpt"),
+    machine!("ecpt-thp"),
+    machine!("me-hpt"),
+    machine!("me-hpt-thp"),
 ];
 
 /// The machine of that name.

@@ -27,6 +27,8 @@ pub(super) enum Value {
     /// `"full"`.
     Full,
     Integers(Vec<u64>),
+    /// The quantities and how each was written.
+    Sizes(Vec<(u64, String)>),
     /// The quantity and how it was written.
     Bytes(u64, String),
     Time(Time, String),

@@ -60,6 +60,11 @@ fn values(key: &Key) -> String {
         Kind::Integers { max, max_count } => {
             format!("1 to {max}, or a list of 1 to {max_count} numbers up to {max}")
         }
+        Kind::Sizes { min, max, max_count } => format!(
+            "`\"whole\"`, or a list of 1 to {max_count} sizes, `\"{}\"` to `\"{}\"`, smallest first",
+            format_bytes(min),
+            format_bytes(max)
+        ),
         Kind::Bytes { min, max } => {
             format!("size, `\"{}\"` to `\"{}\"`", format_bytes(min), format_bytes(max))
         }

@@ -9,14 +9,20 @@ use super::error::{Diagnostic, Diagnostics, Origin, SourceFile};
 use super::geometry::{Misfit, check_cache, check_ways};
 use super::options::{Leaf, Node, Table, Value};
 use super::quantity::cycle_ps;
-use super::schema::{HASHES, LEVELS, RANGES, TIMES, TRANSPARENT, VERSIONS};
+use super::schema::{
+    ALLOCATIONS, FIRST_WAYS, HASHES, LEVELS, NEW_SIZES, RANGES, RESIZES, TABLE_HASHES, TIMES, TRANSPARENT,
+    UNITS, VERSIONS,
+};
 use super::settings::{
-    CacheSpec, CoreSpec, FrameSpec, HashKind, HugePagePolicy, KernelSpec, MachineSpec, MemorySpec,
-    ReclaimSpec, SwapSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec, WalkerSpec,
+    AllocationSpec, CacheSpec, CoreSpec, FrameSpec, HashKind, HashedSpec, HugePagePolicy, KernelSpec,
+    MachineSpec, MemorySpec, ReclaimSpec, SwapSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
+    WalkerSpec,
 };
 use super::{tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::{BackRanges, IcebergShape};
+use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
+use pagewalk_vm::table::hashed::HashedDesign;
 
 /// Builds the machine; `file` is the one that the user named.
 pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnostics) -> Option<MachineSpec> {
@@ -179,8 +185,46 @@ impl Resolver<'_> {
         match variant {
             "radix" => Some(TableSpec::Radix { levels: integer(table, "levels")? }),
             "toc" => Some(TableSpec::Toc),
+            "hashed" => self.hashed(table).map(TableSpec::Hashed),
             _ => None,
         }
+    }
+
+    fn hashed(&mut self, table: &Table) -> Option<HashedSpec> {
+        let word = |name, words| word_index(table.leaf(name)?, words);
+        let thousandths = |name| integer(table, name).map(|percent| percent * 10);
+        let policy = Policy {
+            ways: integer(table, "ways")? as usize,
+            first_slots: integer(table, "first-slots")? as usize,
+            upsize_above: thousandths("upsize-above")?,
+            downsize_below: thousandths("downsize-below")?,
+            growth: integer(table, "growth")? as usize,
+            steps: integer(table, "steps")?,
+            scope: match word("resizes", RESIZES)? {
+                0 => Scope::Table,
+                _ => Scope::Way { at_once: integer(table, "at-once")? as usize },
+            },
+            in_place: word("new-size", NEW_SIZES)? == 1,
+            rekey: word("new-size", NEW_SIZES)? == 0,
+            first_way: [FirstWay::Uniform, FirstWay::ByFreeSlots][word("first-way", FIRST_WAYS)?],
+            ..Policy::ELASTIC
+        };
+        let Value::Sizes(chunks) = &table.leaf("chunks")?.value else { return None };
+        let chunk_bytes = chunks.iter().map(|(bytes, _)| *bytes).collect();
+        if let Err(wrong) = policy.check() {
+            let field = wrong.field.replace('_', "-");
+            let leaf = table.leaf(&field)?;
+            let message =
+                format!("hashed table: `{field} = {}` is impossible here", value::write(&leaf.value));
+            let help = format!("allowed: {}", wrong.allowed.replace('_', "-"));
+            self.blame(message, help, &[(&field, leaf)]);
+            return None;
+        }
+        let crc = word("hash", TABLE_HASHES)? == 1;
+        Some(HashedSpec {
+            design: HashedDesign { policy, chunk_bytes, crc },
+            latency_ps: self.time(table, "latency")?,
+        })
     }
 
     fn frames(&mut self, tree: &Table) -> Option<FrameSpec> {
@@ -341,6 +385,7 @@ impl Resolver<'_> {
         let wanted = match kind? {
             TableSpec::Radix { levels } => *levels as usize - 1,
             TableSpec::Toc => 3,
+            TableSpec::Hashed(_) => 2,
         };
         let entries: Vec<u32> = match &entries_leaf.value {
             Value::Integer(same) => vec![*same as u32; wanted],
@@ -348,12 +393,31 @@ impl Resolver<'_> {
             _ => return None,
         };
         if entries.len() != wanted {
-            let message = format!("walk cache: {} levels for a table of {}", entries.len(), wanted + 1);
-            let help = format!("list {wanted} numbers, root first: every level of the table but the last");
+            let (message, help) = match kind {
+                Some(TableSpec::Hashed(_)) => (
+                    format!(
+                        "walk cache: {} numbers for the two walk tables of a hashed table",
+                        entries.len()
+                    ),
+                    "list two numbers: the PUD cache's entries, the PMD cache's".to_owned(),
+                ),
+                _ => (
+                    format!("walk cache: {} levels for a table of {}", entries.len(), wanted + 1),
+                    format!("list {wanted} numbers, root first: every level of the table but the last"),
+                ),
+            };
             let levels_leaf = tree.table("table")?.table("radix").and_then(|radix| radix.leaf("levels"));
             let values = levels_leaf.map(|leaf| ("levels", leaf)).into_iter();
             let values: Vec<_> = values.chain([("entries", entries_leaf)]).collect();
             self.blame(message, help, &values);
+            return None;
+        }
+        let is_hashed = matches!(kind, Some(TableSpec::Hashed(_)));
+        let full_only = is_hashed && count(table.leaf("ways")?).is_some();
+        if is_hashed && (entries.contains(&0) || full_only) {
+            let help = "give both caches entries, and leave `ways` out".to_owned();
+            let message = "walk cache: a hashed table has two, fully associative".to_owned();
+            self.blame(message, help, &[("entries", entries_leaf)]);
             return None;
         }
         if entries.iter().all(|entries| *entries == 0) {
@@ -371,7 +435,8 @@ impl Resolver<'_> {
                 return None;
             }
         }
-        Some(Some(WalkCacheSpec { entries, ways, latency_ps: self.time(table, "latency")? }))
+        let by_section = word_index(table.leaf("unit")?, UNITS)? == 1;
+        Some(Some(WalkCacheSpec { entries, ways, latency_ps: self.time(table, "latency")?, by_section }))
     }
 
     fn kernel(&self, tree: &Table) -> Option<KernelSpec> {
@@ -381,6 +446,10 @@ impl Resolver<'_> {
             zero_page_ps: self.time(table, "zero-page")?,
             zero_huge_page_ps: self.time(table, "zero-huge-page")?,
             shootdown_ps: self.time(table, "shootdown")?,
+            allocation: [AllocationSpec::Zeroing, AllocationSpec::Fragmented]
+                [word_index(table.leaf("allocation")?, ALLOCATIONS)?],
+            visit_line_ps: self.time(table, "visit-line")?,
+            move_line_ps: self.time(table, "move-line")?,
         })
     }
 

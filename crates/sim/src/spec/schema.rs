@@ -34,6 +34,8 @@ pub(super) enum Kind {
     Ways { max: u64 },
     /// One whole number for all, or a list of them.
     Integers { max: u64, max_count: usize },
+    /// A list of sizes, ascending, or `"whole"` for none.
+    Sizes { min: u64, max: u64, max_count: usize },
     /// A size with a unit.
     Bytes { min: u64, max: u64 },
     /// A time with a unit.
@@ -282,7 +284,7 @@ static WALK_CACHE: &[Key] = &[
         "entries",
         Kind::Integers { max: MAX_WALK_CACHE_ENTRIES, max_count: 8 },
         Required,
-        "entries per level of the table but the last, root first, 0 to leave one out; one number for all",
+        "entries per level of the table but the last, root first, 0 to leave one out; one number for all; for hashed tables, those of the PUD and of the PMD walk table",
     ),
     Key::value("ways", Kind::Ways { max: MAX_WAYS }, Default("\"full\""), "ways of each level's cache"),
     Key::value(
@@ -290,6 +292,12 @@ static WALK_CACHE: &[Key] = &[
         Kind::Time { max_ps: MILLISECOND_PS },
         Default("\"0 cycles\""),
         "time of a look-up, all levels in parallel",
+    ),
+    Key::value(
+        "unit",
+        Kind::Word(UNITS),
+        Default("\"line\""),
+        "for hashed tables: whether an entry is a line of 64 sections or one (16 MiB, 8 GiB)",
     ),
 ];
 
@@ -300,6 +308,94 @@ static TABLES: &[Key] = &[
         &[],
         Variant,
         "a four-level radix tree whose leaves are tables of contents: two bytes a page, for hash-placed frames",
+    ),
+    Key::table(
+        "hashed",
+        HASHED,
+        Variant,
+        "cuckoo hash tables, one for each page size, of 64-byte lines of eight entries (ECPT, ME-HPT)",
+    ),
+];
+/// What grows together, as words.
+pub(super) const RESIZES: &[&str] = &["table", "way"];
+/// Where a table of the new size is, as words.
+pub(super) const NEW_SIZES: &[&str] = &["elsewhere", "in-place"];
+/// Which way a new line tries first, as words.
+pub(super) const FIRST_WAYS: &[&str] = &["any", "by-free-slots"];
+/// How lines are hashed, as words.
+pub(super) const TABLE_HASHES: &[&str] = &["mixed", "crc"];
+/// What an entry of a hashed table's walk caches is, as words.
+pub(super) const UNITS: &[&str] = &["line", "section"];
+/// What memory for page tables costs, as words.
+pub(super) const ALLOCATIONS: &[&str] = &["zeroing", "fragmented"];
+static HASHED: &[Key] = &[
+    Key::value("ways", Kind::Integer { min: 2, max: 4 }, Default("3"), "ways, each with a hash of its own"),
+    Key::value(
+        "first-slots",
+        Kind::Integer { min: 1, max: 1 << 20 },
+        Default("128"),
+        "lines of a way at first, and the fewest: a power of two",
+    ),
+    Key::value(
+        "resizes",
+        Kind::Word(RESIZES),
+        Default("\"way\""),
+        "what grows and shrinks: the table, or a way that is no larger than any other",
+    ),
+    Key::value(
+        "at-once",
+        Kind::Integer { min: 1, max: 4 },
+        Default("1"),
+        "ways that may resize at the same time, with `resizes = \"way\"`",
+    ),
+    Key::value(
+        "new-size",
+        Kind::Word(NEW_SIZES),
+        Default("\"in-place\""),
+        "where a resize puts lines: another array hashed anew, or the same with one bit of the hash more or less",
+    ),
+    Key::value(
+        "first-way",
+        Kind::Word(FIRST_WAYS),
+        Default("\"by-free-slots\""),
+        "the way that a new line tries first: any, or in proportion to free slots",
+    ),
+    Key::value(
+        "chunks",
+        Kind::Sizes { min: 4_096, max: 1 << 30, max_count: 8 },
+        Default("[\"8KiB\", \"1MiB\", \"8MiB\", \"64MiB\"]"),
+        "sizes of the pieces that a way is made of, powers of two; \"whole\" if it is one piece of any size",
+    ),
+    Key::value(
+        "upsize-above",
+        Kind::Integer { min: 1, max: 95 },
+        Default("60"),
+        "percent of slots in use above which to grow",
+    ),
+    Key::value(
+        "downsize-below",
+        Kind::Integer { min: 0, max: 47 },
+        Default("20"),
+        "percent of slots in use below which to shrink; 0 for never",
+    ),
+    Key::value(
+        "growth",
+        Kind::Integer { min: 2, max: 16 },
+        Default("2"),
+        "how many times larger a table gets",
+    ),
+    Key::value(
+        "steps",
+        Kind::Integer { min: 1, max: 64 },
+        Default("2"),
+        "slots of a resize that every insertion and removal visits; with 1 and doubling, tables fill up",
+    ),
+    Key::value("hash", Kind::Word(TABLE_HASHES), Default("\"crc\""), "how lines are hashed"),
+    Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Default("\"4 cycles\""),
+        "from a page's number to its slots: hash and chunk table, beside the walk caches' look-up (timed runs)",
     ),
 ];
 static RADIX: &[Key] =
@@ -449,6 +545,15 @@ static KERNEL: &[Key] = &[
     kernel_cost("zero-page", "\"100 ns\"", "zeroing 4 KiB"),
     kernel_cost("zero-huge-page", "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them"),
     kernel_cost("shootdown", "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages"),
+    Key::value(
+        "allocation",
+        Kind::Word(ALLOCATIONS),
+        Default("\"zeroing\""),
+        "memory for page tables costs zero-page for each 4 KiB, or what was measured at a fragmentation index of 0.7: 2 us \
+         for 4 KiB, 375 us for 1 MiB, 60 ms for 64 MiB",
+    ),
+    kernel_cost("visit-line", "\"10 ns\"", "looking at a slot of a hashed table that is resized"),
+    kernel_cost("move-line", "\"100 ns\"", "taking a line of a hashed table to another slot"),
 ];
 
 const fn kernel_cost(name: &'static str, default: &'static str, meaning: &'static str) -> Key {

@@ -5,6 +5,7 @@
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::IcebergShape;
+use pagewalk_vm::table::hashed::HashedDesign;
 
 /// A memory system, ready to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,12 +114,15 @@ pub enum Replacement {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WalkCacheSpec {
     /// Entries by level, root first: `[4, 4, 32]` is 4 for the root's entries and 32 for those that point to
-    /// leaf tables. As many as the table has non-leaf levels; 0 leaves a level out.
+    /// leaf tables. As many as the table has non-leaf levels; 0 leaves a level out. Of a hashed table: the PUD
+    /// walk table's, the PMD walk table's.
     pub entries: Vec<u32>,
     /// Ways; none means fully associative.
     pub ways: Option<u32>,
     /// Time of a look-up, all levels in parallel.
     pub latency_ps: u64,
+    /// For hashed tables: whether an entry is one section (16 MiB, 8 GiB) and not a line of 64.
+    pub by_section: bool,
 }
 
 /// Page-table organisations.
@@ -131,6 +135,17 @@ pub enum TableSpec {
     },
     /// A four-level radix tree whose leaf tables are tables of contents: codes for hash-placed frames (Mosaic).
     Toc,
+    /// Cuckoo tables, one for each page size.
+    Hashed(HashedSpec),
+}
+
+/// A hashed page table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HashedSpec {
+    /// What it is made like.
+    pub design: HashedDesign,
+    /// From a page's number to the addresses of its slots: hash and chunk table.
+    pub latency_ps: u64,
 }
 
 /// Frame allocators.
@@ -225,6 +240,21 @@ pub struct KernelSpec {
     pub zero_huge_page_ps: u64,
     /// A TLB shootdown on an unmap, protect or remap of resident pages.
     pub shootdown_ps: u64,
+    /// What memory for page tables costs.
+    pub allocation: AllocationSpec,
+    /// Looking at a slot of a hashed table that is resized.
+    pub visit_line_ps: u64,
+    /// Taking a line of a hashed table to another slot.
+    pub move_line_ps: u64,
+}
+
+/// What it takes to find and zero contiguous memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocationSpec {
+    /// Zeroing it.
+    Zeroing,
+    /// As published for a memory of fragmentation index 0.7.
+    Fragmented,
 }
 
 /// One cache level.

@@ -19,12 +19,8 @@ pub(super) fn read(kind: &Kind, value: &DeValue<'_>) -> Result<Value, QuantityEr
             _ => integer(value, 1, max).map(Value::Integer),
         },
         Kind::Integers { max, max_count } => integers(value, max, max_count),
-        Kind::Bytes { min, max } => {
-            let text = string(value, "a size", "4GiB")?;
-            let bytes = parse_bytes(text)?;
-            within(bytes, min, max, || (text.to_owned(), format_bytes(min), format_bytes(max)))?;
-            Ok(Value::Bytes(bytes, text.trim().to_owned()))
-        }
+        Kind::Sizes { min, max, max_count } => sizes(value, (min, max), max_count),
+        Kind::Bytes { min, max } => size(value, min, max).map(|(bytes, text)| Value::Bytes(bytes, text)),
         Kind::Time { max_ps } => time(string(value, "a time", "4 cycles")?, max_ps),
         Kind::Frequency { min_hz, max_hz } => {
             let text = string(value, "a frequency", "3 GHz")?;
@@ -67,6 +63,10 @@ pub(super) fn write(value: &Value) -> String {
         Value::Integer(number) => number.to_string(),
         Value::Full => quote("full"),
         Value::Integers(numbers) => format!("{numbers:?}"),
+        Value::Sizes(sizes) if sizes.is_empty() => quote(WHOLE),
+        Value::Sizes(sizes) => {
+            format!("[{}]", sizes.iter().map(|(_, text)| quote(text)).collect::<Vec<_>>().join(", "))
+        }
         Value::Bytes(_, text) | Value::Time(_, text) | Value::Frequency(_, text) | Value::Text(text) => {
             quote(text)
         }
@@ -112,6 +112,40 @@ fn integers(value: &DeValue<'_>, max: u64, max_count: usize) -> Result<Value, Qu
     }
     let numbers: Result<_, _> = items.iter().map(|item| integer(item.get_ref(), 0, max)).collect();
     numbers.map(Value::Integers)
+}
+
+fn size(value: &DeValue<'_>, min: u64, max: u64) -> Result<(u64, String), QuantityError> {
+    let text = string(value, "a size", "4GiB")?;
+    let bytes = parse_bytes(text)?;
+    within(bytes, min, max, || (text.to_owned(), format_bytes(min), format_bytes(max)))?;
+    Ok((bytes, text.trim().to_owned()))
+}
+
+/// The word for no list of sizes.
+const WHOLE: &str = "whole";
+
+fn sizes(value: &DeValue<'_>, (min, max): (u64, u64), max_count: usize) -> Result<Value, QuantityError> {
+    let help = format!("list 1 to {max_count} sizes, smallest first, or write \"{WHOLE}\"");
+    let items = match value {
+        DeValue::String(word) if word == WHOLE => return Ok(Value::Sizes(Vec::new())),
+        DeValue::Array(items) => items,
+        _ => return wrong("a list of sizes", value, &help),
+    };
+    if items.is_empty() || items.len() > max_count {
+        return Err(QuantityError { message: format!("a list of {} sizes", items.len()), help });
+    }
+    let sizes: Vec<_> = items.iter().map(|item| size(item.get_ref(), min, max)).collect::<Result<_, _>>()?;
+    if let Some((bytes, text)) = sizes.iter().find(|(bytes, _)| !bytes.is_power_of_two()) {
+        let message = format!("\"{text}\" is not a power of two");
+        return Err(QuantityError {
+            message,
+            help: format!("write for example \"{}\"", format_bytes(bytes.next_power_of_two().min(max))),
+        });
+    }
+    if !sizes.is_sorted_by(|(a, _), (b, _)| a < b) {
+        return Err(QuantityError { message: "the sizes are not in order".to_owned(), help });
+    }
+    Ok(Value::Sizes(sizes))
 }
 
 fn time(text: &str, max_ps: u64) -> Result<Value, QuantityError> {

@@ -11,9 +11,14 @@
 //! t(k)      = d(k)                                     TLB hit in level 1
 //!           = d(k) + latency(level)                    hit in a lower level
 //!           = max(d(k) + latency(last level), earliest free walker)
-//!             + walk-cache latency + sum of the walk's references            walk
+//!             + lookup latency + sum of the walk's references            walk, one reference after the other
+//!             + lookup latency + latency of the deciding probe           walk, all probes at once
 //! finish(k) = t(k) + latency(data) for a load,  t(k) for a store (it drains from the store buffer)
 //! ```
+//!
+//! The look-up before the first reference is that of the walk caches, or the computation of a hashed table's slots if that
+//! takes longer. A walk whose probes go out at once holds its walker until the last of them is there; one that finds
+//! nothing ends then. References that refill a walk cache fill data caches, and nobody waits for them.
 //!
 //! A miss of the first cache level also waits for one of the outstanding-miss registers, and a walk for one of
 //! the walkers. Latencies of the first cache level are hidden by the pipeline. A page fault is precise: it waits
@@ -30,14 +35,14 @@
 use std::collections::VecDeque;
 
 use pagewalk_vm::addr::PhysAddr;
-use pagewalk_vm::table::Walk;
+use pagewalk_vm::table::{Waits, WalkRead};
 
 use super::device::BlockDevice;
 use super::pool::Pool;
 use super::{Clock, MemoryHierarchy, MemoryReference};
 use crate::machine::CountRow;
 use crate::metrics::Fidelity;
-use crate::spec::settings::MachineSpec;
+use crate::spec::settings::{MachineSpec, TableSpec};
 
 /// Instructions per access where the source does not count them; assumed, near the ratio of compiled integer
 /// code (2.3 to 5.9 over the reference programs of the capture benchmark).
@@ -56,7 +61,10 @@ pub struct IntervalClock {
     window: u64,
     nearest_ps: u64,
     tlb_latency_ps: Vec<u64>,
-    walk_cache_ps: u64,
+    /// From a page's number to its slots' addresses.
+    table_ps: u64,
+    /// Before a walk's first reference, with walk caches.
+    walk_lookup_ps: u64,
     reclaims: bool,
 }
 
@@ -164,6 +172,10 @@ impl Clock for IntervalClock {
             fault_ps: 0,
             swap_ps: 0,
         };
+        let table_ps = match &spec.table {
+            TableSpec::Hashed(table) => table.latency_ps,
+            TableSpec::Radix { .. } | TableSpec::Toc => 0,
+        };
         let mut clock = Self {
             cores: vec![core; spec.core.count as usize],
             nearest_ps: memory.nearest_latency_ps(),
@@ -174,7 +186,8 @@ impl Clock for IntervalClock {
             window: u64::from(spec.core.window) << FRACTION_BITS,
             tlb_latency_ps: spec.tlb.iter().map(|level| level.latency_ps).collect(),
             reclaims: spec.reclaim.is_some(),
-            walk_cache_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps),
+            table_ps,
+            walk_lookup_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps).max(table_ps),
         };
         for core in 0..clock.cores.len() {
             clock.segment(core, None, 1);
@@ -220,15 +233,26 @@ impl Clock for IntervalClock {
         self.cores[core].translated_ps += self.tlb_latency_ps[level];
     }
 
-    fn walk(&mut self, core: usize, walk: &Walk, cached: bool) {
+    #[inline(always)]
+    fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) {
         let clock = &mut self.cores[core];
         let missed_ps = clock.translated_ps + self.tlb_latency_ps.last().copied().unwrap_or(0);
-        let mut latency_ps = if cached { self.walk_cache_ps } else { 0 };
-        for reference in &walk.references {
-            latency_ps += self.memory.access(core, reference.addr, MemoryReference::Walk).1;
+        let mut latency_ps = if cached { self.walk_lookup_ps } else { self.table_ps };
+        let (mut slowest_ps, mut deciding_ps) = (0, None);
+        for WalkRead { addr, waits, .. } in reads {
+            let read_ps = self.memory.access(core, addr, MemoryReference::Walk).1;
+            match waits {
+                Waits::InTurn => latency_ps += read_ps,
+                Waits::Together { decides } => {
+                    slowest_ps = slowest_ps.max(read_ps);
+                    deciding_ps = deciding_ps.or(decides.then_some(read_ps));
+                }
+                Waits::Nobody => {}
+            }
         }
-        let start_ps = clock.walkers.take(missed_ps, |start_ps| start_ps + latency_ps);
-        clock.translated_ps = start_ps + latency_ps;
+        let held_ps = latency_ps + slowest_ps;
+        let start_ps = clock.walkers.take(missed_ps, |start_ps| start_ps + held_ps);
+        clock.translated_ps = start_ps + latency_ps + deciding_ps.unwrap_or(slowest_ps);
     }
 
     fn kernel(&mut self, core: usize, ps: u64) {

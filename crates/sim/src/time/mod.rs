@@ -14,7 +14,7 @@ pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
 pub use interval::IntervalClock;
 
 use pagewalk_vm::addr::PhysAddr;
-use pagewalk_vm::table::Walk;
+use pagewalk_vm::table::WalkRead;
 
 use crate::machine::CountRow;
 use crate::spec::settings::MachineSpec;
@@ -42,7 +42,7 @@ pub trait Clock: Send {
     fn tlb_hit(&mut self, core: usize, level: usize);
 
     /// Every TLB level missed and the page table was walked; `cached` tells whether walk caches were asked.
-    fn walk(&mut self, core: usize, walk: &Walk, cached: bool);
+    fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool);
 
     /// The kernel ran for so long; everything before it has finished.
     fn kernel(&mut self, core: usize, ps: u64);
@@ -81,7 +81,7 @@ impl Clock for NoClock {
     #[inline(always)]
     fn tlb_hit(&mut self, _: usize, _: usize) {}
     #[inline(always)]
-    fn walk(&mut self, _: usize, _: &Walk, _: bool) {}
+    fn walk(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: bool) {}
     #[inline(always)]
     fn kernel(&mut self, _: usize, _: u64) {}
     fn swap_in(&mut self, _: usize) {}

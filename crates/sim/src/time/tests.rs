@@ -1,11 +1,14 @@
 //! The interval model against its own equations, at the tick.
 
 use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::table::cuckoo::Policy;
+use pagewalk_vm::table::hashed::HashedDesign;
+use pagewalk_vm::table::{Waits, WalkRead};
 
 use super::{Clock, IntervalClock};
 use crate::machine::CountRow;
 use crate::spec;
-use crate::spec::settings::{CacheSpec, MachineSpec};
+use crate::spec::settings::{CacheSpec, HashedSpec, MachineSpec, TableSpec, WalkerSpec};
 
 const CYCLE: u64 = 500;
 const L1: u64 = 2_000;
@@ -78,6 +81,43 @@ fn a_third_miss_waits_for_one_of_two_registers() {
 fn a_store_is_not_waited_for() {
     let (elapsed, compute, memory) = time(&[(0, true), (1, true)], 10);
     assert_eq!((elapsed, memory), (compute, 0));
+}
+
+/// The walk's references, from the second cache level on: the line, and who waits.
+fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
+    let spec = MachineSpec { table, walker: WalkerSpec { count: 1, enters: 2 }, ..machine() };
+    let mut clock = IntervalClock::new(&spec);
+    clock.segment(0, Some(1), 1);
+    // The last line is in the second level already.
+    clock.data(0, PhysAddr(9 * 64), true);
+    let tlb = spec.tlb.last().expect("a TLB").latency_ps;
+    clock.begin(0);
+    let read = |&(line, waits): &(u64, Waits)| WalkRead { addr: PhysAddr(line * 64), level: 0, waits };
+    clock.walk(0, reads.iter().map(read), true);
+    clock.data(0, PhysAddr(9 * 64), false);
+    clock.settle();
+    let mut rows: Vec<CountRow> = Vec::new();
+    clock.rows(&mut rows);
+    let elapsed = rows.iter().find(|row| row.is("time", "elapsed")).expect("a row").value();
+    elapsed - CYCLE - tlb
+}
+
+/// One after the other takes the sum; at once, as long as the one that decides, or the longest; a refill nothing.
+#[test]
+fn a_walk_takes_as_long_as_what_it_waits_for() {
+    let radix = || TableSpec::Radix { levels: 4 };
+    let lookup = machine().walk_cache.expect("walk caches").latency_ps;
+    let near = 9;
+    let [turn, found, other, refill] =
+        [Waits::InTurn, Waits::Together { decides: true }, Waits::Together { decides: false }, Waits::Nobody];
+    assert_eq!(walked(&[(1, turn), (2, turn)], radix()), lookup + 2 * DRAM);
+    assert_eq!(walked(&[(1, other), (near, found), (2, other)], radix()), lookup + L2);
+    assert_eq!(walked(&[(near, other), (1, other)], radix()), lookup + DRAM);
+    assert_eq!(walked(&[(near, found), (1, refill)], radix()), lookup + L2);
+    let policy = Policy::MEMORY_EFFICIENT;
+    let design = HashedDesign { policy, chunk_bytes: Vec::new(), crc: true };
+    let slow = TableSpec::Hashed(HashedSpec { design, latency_ps: lookup + 77 });
+    assert_eq!(walked(&[(near, found)], slow), lookup + 77 + L2, "the slower of both look-ups");
 }
 
 #[test]

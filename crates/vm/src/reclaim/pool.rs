@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 
 use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
-use crate::addr::{PageSize, Pfn};
+use crate::addr::{PAGE_BYTES, PageSize, Pfn};
 use crate::frame::{BuddyAllocator, Cpfn, Iceberg, OutOfFrames, PageKey};
 use crate::hash::PageHash;
 
@@ -129,18 +129,23 @@ impl PagePool {
         }
     }
 
-    /// Takes a frame for a table node.
+    /// Takes contiguous memory for a page table: whole frames, as many as a power of two.
     ///
     /// # Errors
     ///
     /// There is none.
-    pub fn take_node(&mut self) -> Result<Pfn, OutOfFrames> {
-        self.ordinary.alloc(0)
+    pub fn take_table(&mut self, bytes: u64) -> Result<Pfn, OutOfFrames> {
+        self.ordinary.alloc(table_order(bytes))
     }
 
-    /// Gives a table node's frame back.
-    pub fn give_node(&mut self, frame: Pfn) {
-        self.ordinary.free(frame, 0);
+    /// Gives a page table's memory back.
+    pub fn give_table(&mut self, first: Pfn, bytes: u64) {
+        self.ordinary.free(first, table_order(bytes));
+    }
+
+    /// The share of free memory in blocks smaller than 2 MiB; none if nothing is free.
+    pub fn fragmentation(&self) -> Option<f64> {
+        self.ordinary.unusable_free_index(PageSize::Size2M.order())
     }
 
     /// Takes a block that stays until it is given back.
@@ -364,6 +369,10 @@ impl PagePool {
     pub fn evictions(&self) -> u64 {
         self.evictions
     }
+}
+
+fn table_order(bytes: u64) -> u32 {
+    bytes.div_ceil(PAGE_BYTES).next_power_of_two().trailing_zeros()
 }
 
 impl Ordinary {

@@ -1,8 +1,10 @@
 //! Page tables.
 //!
+//! Every table is a [`PageTable`], whatever it is made like.
+//!
 //! A table's entries live at physical addresses, in a memory the table is handed ([`TableMemory`]): the
 //! simulator's sparse store, a simulated machine's DRAM, a persistent file. A walk names every address it reads
-//! ([`Walk::references`]), so that the one who knows the time can charge for each.
+//! ([`WalkOutcome::reads`]), so that the one who knows the time can charge for each.
 //!
 //! **Levels are numbered from the leaf to the root**: level 0 maps base pages, level 1 maps 2 MiB pages or
 //! points to level 0, and so on; the root is level `LEVELS - 1`.
@@ -12,13 +14,17 @@ mod geometry;
 pub mod hashed;
 mod l2p;
 mod memory;
+mod page_table;
 mod radix;
 mod walk_cache;
 
 pub use geometry::{Entry, Geometry, Leaf, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc};
 pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
 pub use memory::{SparseMemory, TableMemory};
-pub use radix::{MapError, Radix, Walk, WalkEnd, WalkReference};
+pub use page_table::{
+    MapError, PageTable, TableStore, Upkeep, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
+};
+pub use radix::{Radix, Walk, WalkReference};
 pub use walk_cache::{WalkCache, WalkStart};
 
 #[cfg(test)]

@@ -4,8 +4,12 @@ use std::marker::PhantomData;
 
 use arrayvec::ArrayVec;
 
-use super::{Entry, Geometry, Leaf, TableMemory, WalkStart};
-use crate::addr::{Pfn, PhysAddr, Vpn};
+use super::cuckoo::NoChunk;
+use super::{
+    Entry, Geometry, Leaf, MapError, PageTable, TableMemory, TableStore, Waits, WalkCache, WalkEnd,
+    WalkOutcome, WalkRead, WalkStart,
+};
+use crate::addr::{Asid, PAGE_BYTES, Pfn, PhysAddr, Vpn};
 
 /// A radix page table: one address space's root.
 #[derive(Clone, Debug)]
@@ -26,23 +30,6 @@ pub struct WalkReference {
     pub next: Option<Pfn>,
 }
 
-/// How a walk ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WalkEnd {
-    /// At a page.
-    Leaf {
-        /// Its entry.
-        leaf: Leaf,
-        /// The level it was found at.
-        level: u32,
-    },
-    /// At an empty entry: a page fault.
-    Empty {
-        /// The level of the empty entry.
-        level: u32,
-    },
-}
-
 /// What a walk did: the entries it read, one after the other, and where it ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Walk {
@@ -52,32 +39,7 @@ pub struct Walk {
     pub end: WalkEnd,
 }
 
-/// Why a page could not be mapped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum MapError {
-    /// A frame for a table node could not be had.
-    #[error("out of frames for a page-table node at level {level}")]
-    OutOfFrames {
-        /// The level of the node.
-        level: u32,
-    },
-    /// A page or a table is there already.
-    #[error("page {vpn} is already mapped at level {level}")]
-    Occupied {
-        /// The page asked for.
-        vpn: Vpn,
-        /// The level of the entry in the way.
-        level: u32,
-    },
-}
-
 impl<G: Geometry> Radix<G> {
-    /// An empty table whose root node is `root`, a frame of the table's own.
-    pub fn new(root: Pfn, memory: &mut impl TableMemory) -> Self {
-        memory.zero_frame(root);
-        Self { root, nodes: 1, geometry: PhantomData }
-    }
-
     /// The root node's frame.
     pub fn root(&self) -> Pfn {
         self.root
@@ -116,7 +78,7 @@ impl<G: Geometry> Radix<G> {
     }
 
     /// Walks from the root.
-    pub fn walk(&self, memory: &impl TableMemory, vpn: Vpn) -> Walk {
+    pub fn walk_root(&self, memory: &impl TableMemory, vpn: Vpn) -> Walk {
         let WalkStart { level, node } = self.start();
         self.walk_from(memory, vpn, level, node)
     }
@@ -143,108 +105,39 @@ impl<G: Geometry> Radix<G> {
         }
     }
 
-    /// The leaf that maps `vpn` and its level.
-    pub fn find(&self, memory: &impl TableMemory, vpn: Vpn) -> Option<(Leaf, u32)> {
-        match self.walk(memory, vpn).end {
-            WalkEnd::Leaf { leaf, level } => Some((leaf, level)),
-            WalkEnd::Empty { .. } => None,
-        }
+    fn new_node(&mut self, store: &mut impl TableStore) -> Result<Pfn, NoChunk> {
+        let node = store.allocate(PAGE_BYTES)?.frame();
+        store.zero_frame(node);
+        self.nodes += 1;
+        Ok(node)
     }
 
-    /// Maps the page of `level` that starts at `vpn`. Missing nodes come from `new_node`; those made before a
-    /// failure stay, empty and accounted for.
-    ///
-    /// # Errors
-    ///
-    /// [`MapError`]; nothing that was mapped changes.
-    ///
-    /// # Panics
-    ///
-    /// If `vpn` or the frame is not aligned to the level's page size, or lies beyond the geometry.
-    pub fn map(
-        &mut self,
-        memory: &mut impl TableMemory,
-        vpn: Vpn,
-        leaf: Leaf,
-        level: u32,
-        mut new_node: impl FnMut() -> Option<Pfn>,
-    ) -> Result<(), MapError> {
-        let pages = G::leaf_pages(level);
-        assert!(level <= G::MAX_LEAF_LEVEL, "no leaf at level {level}");
-        assert!(
-            vpn.0.is_multiple_of(pages) && leaf.frame.0.is_multiple_of(pages),
-            "{vpn} or {} is unaligned",
-            leaf.frame
-        );
-        assert!(vpn < G::end(), "{vpn} is beyond the table's {} levels", G::LEVELS);
-        let mut node = self.root;
-        for above in (level + 1..G::LEVELS).rev() {
-            let addr = Self::entry_addr(node, vpn, above);
-            node = match G::decode(Self::read(memory, addr, above), above) {
-                Entry::Table(next) => next,
-                Entry::Leaf(_) => return Err(MapError::Occupied { vpn, level: above }),
-                Entry::Empty => {
-                    let next = new_node().ok_or(MapError::OutOfFrames { level: above - 1 })?;
-                    memory.zero_frame(next);
-                    memory.write(addr, G::table(next));
-                    self.nodes += 1;
-                    next
-                }
-            };
-        }
-        let addr = Self::entry_addr(node, vpn, level);
-        if G::decode(Self::read(memory, addr, level), level) != Entry::Empty {
-            return Err(MapError::Occupied { vpn, level });
-        }
-        Self::write(memory, addr, level, G::leaf(leaf, level));
-        Ok(())
+    fn free_node(&mut self, node: Pfn, store: &mut impl TableStore) {
+        store.release_frame(node);
+        store.free(node.addr(), PAGE_BYTES);
+        self.nodes -= 1;
     }
 
-    /// Replaces the leaf that maps `vpn` by what `change` makes of it; returns the leaf before and its level.
-    pub fn update(
-        &mut self,
-        memory: &mut impl TableMemory,
-        vpn: Vpn,
-        change: impl FnOnce(&mut Leaf),
-    ) -> Option<(Leaf, u32)> {
-        let walk = self.walk(memory, vpn);
-        let WalkEnd::Leaf { leaf, level } = walk.end else { return None };
-        let mut changed = leaf;
-        change(&mut changed);
-        if changed != leaf {
-            let addr = walk.references[walk.references.len() - 1].addr;
-            Self::write(memory, addr, level, G::leaf(changed, level));
+    /// Frees a node and all below it.
+    fn free_below(&mut self, node: Pfn, level: u32, store: &mut impl TableStore) {
+        for index in 0..if level == 0 { 0 } else { 1 << G::index_bits(level) } {
+            let addr = node.addr().add(index << G::entry_shift(level));
+            if let Entry::Table(next) = G::decode(Self::read(store, addr, level), level) {
+                self.free_below(next, level - 1, store);
+            }
         }
-        Some((leaf, level))
-    }
-
-    /// Visits every leaf that overlaps pages `[start, end)`, in order; `visit` gets the leaf's first page, the
-    /// leaf and its level, and may change it (`Some`) or unmap it (`None`). Nodes that become empty are handed
-    /// to `free_node`.
-    pub fn visit(
-        &mut self,
-        memory: &mut impl TableMemory,
-        start: Vpn,
-        end: Vpn,
-        mut visit: impl FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
-        mut free_node: impl FnMut(Pfn),
-    ) {
-        let end = end.min(G::end());
-        if start < end {
-            let root = self.root;
-            self.visit_node(memory, root, G::LEVELS - 1, (start, end), &mut visit, &mut free_node);
-        }
+        self.free_node(node, store);
     }
 
     /// Visits the entries of one node; tells whether the node is empty afterwards.
     fn visit_node(
         &mut self,
-        memory: &mut impl TableMemory,
+        store: &mut impl TableStore,
         node: Pfn,
         level: u32,
         (start, end): (Vpn, Vpn),
         visit: &mut dyn FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
-        free_node: &mut dyn FnMut(Pfn),
+        freed: &mut bool,
     ) -> bool {
         let step = G::leaf_pages(level);
         let mut changed = false;
@@ -252,30 +145,28 @@ impl<G: Geometry> Radix<G> {
         while vpn < end {
             let addr = Self::entry_addr(node, vpn, level);
             let next = Vpn(vpn.0 + step);
-            match G::decode(Self::read(memory, addr, level), level) {
+            match G::decode(Self::read(store, addr, level), level) {
                 Entry::Empty => {}
                 Entry::Leaf(leaf) => match visit(vpn, leaf, level) {
                     Some(kept) if kept == leaf => {}
-                    Some(kept) => Self::write(memory, addr, level, G::leaf(kept, level)),
+                    Some(kept) => Self::write(store, addr, level, G::leaf(kept, level)),
                     None => {
-                        Self::write(memory, addr, level, 0);
+                        Self::write(store, addr, level, 0);
                         changed = true;
                     }
                 },
                 Entry::Table(child) => {
                     let part = (start.max(vpn), end.min(next));
-                    if self.visit_node(memory, child, level - 1, part, visit, free_node) {
-                        memory.write(addr, 0);
-                        memory.release_frame(child);
-                        free_node(child);
-                        self.nodes -= 1;
-                        changed = true;
+                    if self.visit_node(store, child, level - 1, part, visit, freed) {
+                        store.write(addr, 0);
+                        self.free_node(child, store);
+                        (changed, *freed) = (true, true);
                     }
                 }
             }
             vpn = next;
         }
-        changed && Self::is_empty_node(memory, node, level)
+        changed && Self::is_empty_node(store, node, level)
     }
 
     fn is_empty_node(memory: &impl TableMemory, node: Pfn, level: u32) -> bool {
@@ -284,50 +175,50 @@ impl<G: Geometry> Radix<G> {
             G::decode(Self::read(memory, addr, level), level) == Entry::Empty
         })
     }
+}
 
-    /// Splits the large page that holds `vpn`, if there is one, into pages of the level below. Returns whether
-    /// it did.
-    ///
-    /// # Errors
-    ///
-    /// [`MapError::OutOfFrames`] if `new_node` has no frame; nothing has changed then.
-    pub fn split(
-        &mut self,
-        memory: &mut impl TableMemory,
-        vpn: Vpn,
-        new_node: impl FnOnce() -> Option<Pfn>,
-    ) -> Result<bool, MapError> {
-        let walk = self.walk(memory, vpn);
-        let WalkEnd::Leaf { leaf, level: level @ 1.. } = walk.end else { return Ok(false) };
-        let below = level - 1;
-        let node = new_node().ok_or(MapError::OutOfFrames { level: below })?;
-        memory.zero_frame(node);
-        for index in 0..1 << G::index_bits(below) {
-            let piece = Leaf { frame: leaf.frame.add(index * G::leaf_pages(below)), ..leaf };
-            let addr = node.addr().add(index << G::entry_shift(below));
-            Self::write(memory, addr, below, G::leaf(piece, below));
-        }
-        memory.write(walk.references[walk.references.len() - 1].addr, G::table(node));
-        self.nodes += 1;
-        Ok(true)
+impl<G: Geometry + Send> PageTable for Radix<G> {
+    type Design = ();
+    type Caches = WalkCache;
+    type Walk = Walk;
+
+    const LEVELS: u32 = G::LEVELS;
+    const MAX_LEAF_LEVEL: u32 = G::MAX_LEAF_LEVEL;
+    const IS_COMPRESSED: bool = G::IS_COMPRESSED;
+
+    fn new(_: &(), _seed: u64, store: &mut impl TableStore) -> Result<Self, NoChunk> {
+        let mut table = Self { root: Pfn(0), nodes: 0, geometry: PhantomData };
+        table.root = table.new_node(store)?;
+        Ok(table)
     }
 
-    /// Whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`, so that such a page
-    /// could be mapped there.
-    pub fn is_vacant(&self, memory: &impl TableMemory, vpn: Vpn, level: u32) -> bool {
-        matches!(self.walk(memory, vpn).end, WalkEnd::Empty { level: at } if at >= level)
-    }
-
-    /// The leaves of the `pages` base pages from `base` on, which lie in one level-0 node: what a mosaic walk finds in
-    /// the table of contents. `None` for pages that are not mapped.
-    #[inline]
-    pub fn leaf_run(
+    #[inline(always)]
+    fn walk(
         &self,
         memory: &impl TableMemory,
-        last: &WalkReference,
+        asid: Asid,
+        vpn: Vpn,
+        mut caches: Option<&mut WalkCache>,
+    ) -> Walk {
+        let start = caches.as_deref_mut().and_then(|cache| cache.lookup(asid, vpn));
+        let WalkStart { level, node } = start.unwrap_or_else(|| self.start());
+        let walk = self.walk_from(memory, vpn, level, node);
+        if let Some(cache) = caches {
+            cache.fill(asid, vpn, &walk);
+        }
+        walk
+    }
+
+    /// What a mosaic walk finds in the table of contents. The pages lie in one level-0 node.
+    #[inline]
+    fn leaf_run(
+        &self,
+        memory: &impl TableMemory,
+        walk: &Walk,
         base: Vpn,
         pages: usize,
     ) -> impl Iterator<Item = Option<Leaf>> {
+        let last = &walk.references[walk.references.len() - 1];
         debug_assert!(last.level == 0 && G::index(base, 0) + pages as u64 <= 1 << G::index_bits(0));
         let first = Self::entry_addr(Pfn(last.addr.0 >> 12), base, 0);
         let step = 1 << G::entry_shift(0);
@@ -341,6 +232,122 @@ impl<G: Geometry> Radix<G> {
                 _ => None,
             }
         })
+    }
+
+    fn find(&self, memory: &impl TableMemory, vpn: Vpn) -> Option<(Leaf, u32)> {
+        match self.walk_root(memory, vpn).end {
+            WalkEnd::Leaf { leaf, level } => Some((leaf, level)),
+            WalkEnd::Empty { .. } => None,
+        }
+    }
+
+    fn is_vacant(&self, memory: &impl TableMemory, vpn: Vpn, level: u32) -> bool {
+        matches!(self.walk_root(memory, vpn).end, WalkEnd::Empty { level: at } if at >= level)
+    }
+
+    /// Nodes that were made before a failure stay, empty and accounted for.
+    fn map(
+        &mut self,
+        store: &mut impl TableStore,
+        vpn: Vpn,
+        leaf: Leaf,
+        level: u32,
+    ) -> Result<Option<NoChunk>, MapError> {
+        let pages = G::leaf_pages(level);
+        assert!(level <= G::MAX_LEAF_LEVEL, "no leaf at level {level}");
+        assert!(
+            vpn.0.is_multiple_of(pages) && leaf.frame.0.is_multiple_of(pages),
+            "{vpn} or {} is unaligned",
+            leaf.frame
+        );
+        assert!(vpn < G::end(), "{vpn} is beyond the table's {} levels", G::LEVELS);
+        let mut node = self.root;
+        for above in (level + 1..G::LEVELS).rev() {
+            let addr = Self::entry_addr(node, vpn, above);
+            node = match G::decode(Self::read(store, addr, above), above) {
+                Entry::Table(next) => next,
+                Entry::Leaf(_) => return Err(MapError::Occupied { vpn }),
+                Entry::Empty => {
+                    let next = self.new_node(store)?;
+                    store.write(addr, G::table(next));
+                    next
+                }
+            };
+        }
+        let addr = Self::entry_addr(node, vpn, level);
+        if G::decode(Self::read(store, addr, level), level) != Entry::Empty {
+            return Err(MapError::Occupied { vpn });
+        }
+        Self::write(store, addr, level, G::leaf(leaf, level));
+        Ok(None)
+    }
+
+    fn update(
+        &mut self,
+        memory: &mut impl TableMemory,
+        vpn: Vpn,
+        change: impl FnOnce(&mut Leaf),
+    ) -> Option<(Leaf, u32)> {
+        let walk = self.walk_root(memory, vpn);
+        let WalkEnd::Leaf { leaf, level } = walk.end else { return None };
+        let mut changed = leaf;
+        change(&mut changed);
+        if changed != leaf {
+            let addr = walk.references[walk.references.len() - 1].addr;
+            Self::write(memory, addr, level, G::leaf(changed, level));
+        }
+        Some((leaf, level))
+    }
+
+    /// Nodes that become empty are given back.
+    fn visit(
+        &mut self,
+        store: &mut impl TableStore,
+        start: Vpn,
+        end: Vpn,
+        mut visit: impl FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
+    ) -> bool {
+        let (end, mut freed) = (end.min(G::end()), false);
+        if start < end {
+            let root = self.root;
+            self.visit_node(store, root, G::LEVELS - 1, (start, end), &mut visit, &mut freed);
+        }
+        freed
+    }
+
+    fn split(&mut self, store: &mut impl TableStore, vpn: Vpn) -> Result<bool, MapError> {
+        let walk = self.walk_root(store, vpn);
+        let WalkEnd::Leaf { leaf, level: level @ 1.. } = walk.end else { return Ok(false) };
+        let below = level - 1;
+        let node = self.new_node(store)?;
+        for index in 0..1 << G::index_bits(below) {
+            let piece = Leaf { frame: leaf.frame.add(index * G::leaf_pages(below)), ..leaf };
+            let addr = node.addr().add(index << G::entry_shift(below));
+            Self::write(store, addr, below, G::leaf(piece, below));
+        }
+        store.write(walk.references[walk.references.len() - 1].addr, G::table(node));
+        Ok(true)
+    }
+
+    fn release(mut self, store: &mut impl TableStore) {
+        self.free_below(self.root, G::LEVELS - 1, store);
+    }
+}
+
+impl WalkOutcome for Walk {
+    #[inline(always)]
+    fn end(&self) -> WalkEnd {
+        self.end
+    }
+
+    #[inline(always)]
+    fn reads(&self) -> impl Iterator<Item = WalkRead> {
+        let read = |&WalkReference { addr, level, .. }: &WalkReference| WalkRead {
+            addr,
+            level,
+            waits: Waits::InTurn,
+        };
+        self.references.iter().map(read)
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::cuckoo::{NoChunk, Policy};
+use super::hashed::{HashedDesign, HashedTable};
 use super::*;
 use crate::addr::{Asid, Pfn, PhysAddr, Vpn};
 use crate::frame::Cpfn;
+use crate::random::SplitMix64;
 
 /// Three levels of four entries: small enough to fill completely.
 #[derive(Debug, Clone)]
@@ -36,12 +39,58 @@ impl Geometry for Toy {
     }
 }
 
-struct Frames(u64);
+/// Memory for tables: frames from `next` on, `left` pieces.
+struct Store {
+    memory: SparseMemory,
+    next: u64,
+    left: u64,
+    /// Bytes handed out.
+    used: u64,
+}
 
-impl Frames {
-    fn next(&mut self) -> Option<Pfn> {
-        self.0 += 1;
-        Some(Pfn(self.0))
+impl Store {
+    fn new() -> Self {
+        Self::of(u64::MAX)
+    }
+
+    fn of(left: u64) -> Self {
+        Self { memory: SparseMemory::new(), next: 0x10, left, used: 0 }
+    }
+}
+
+impl ContiguousMemory for Store {
+    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
+        self.left = self.left.checked_sub(1).ok_or(NoChunk { bytes })?;
+        let base = Pfn(self.next).addr();
+        self.next += bytes.div_ceil(4096);
+        self.used += bytes;
+        Ok(base)
+    }
+
+    fn free(&mut self, _base: PhysAddr, bytes: u64) {
+        self.used -= bytes;
+    }
+}
+
+impl TableMemory for Store {
+    fn read(&self, addr: PhysAddr) -> u64 {
+        self.memory.read(addr)
+    }
+
+    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
+        self.memory.read_run(addr, count)
+    }
+
+    fn write(&mut self, addr: PhysAddr, word: u64) {
+        self.memory.write(addr, word);
+    }
+
+    fn zero_frame(&mut self, frame: Pfn) {
+        self.memory.zero_frame(frame);
+    }
+
+    fn release_frame(&mut self, frame: Pfn) {
+        self.memory.release_frame(frame);
     }
 }
 
@@ -53,73 +102,84 @@ fn data_frame<G: Geometry>(number: u64, level: u32) -> Pfn {
     }
 }
 
-fn conformance<G: Geometry>() {
-    let mut memory = SparseMemory::new();
-    let mut frames = Frames(0);
-    let mut table = Radix::<G>::new(frames.next().unwrap(), &mut memory);
+/// Any page table against a map of what was mapped: `leaf_pages` by level, up to `top`; pages below `end`.
+fn conformance<T: PageTable>(
+    design: &T::Design,
+    end: u64,
+    leaf_pages: fn(u32) -> u64,
+    frame: fn(u64, u32) -> Pfn,
+) {
+    let mut store = Store::new();
+    let mut table = T::new(design, 1, &mut store).unwrap();
     let mut model: BTreeMap<(u64, u32), Leaf> = BTreeMap::new();
-    let mut state = 88_172_645_463_325_252u64;
-    let mut random = |bound: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % bound
-    };
-    let reach = G::end().0.min(G::leaf_pages(1) * 40);
+    let mut random = SplitMix64::new(1);
+    let mut random = |bound: u64| random.below(bound);
+    let reach = end.min(leaf_pages(1) * 40);
     for step in 0..6_000 {
-        let level = random(u64::from(G::MAX_LEAF_LEVEL.min(1)) + 1) as u32;
-        let pages = G::leaf_pages(level);
+        let level = random(u64::from(T::MAX_LEAF_LEVEL.min(1)) + 1) as u32;
+        let pages = leaf_pages(level);
         let vpn = Vpn(random(reach) / pages * pages);
-        let overlaps = |key: &(u64, u32)| key.0 < vpn.0 + pages && vpn.0 < key.0 + G::leaf_pages(key.1);
+        let overlaps = |key: &(u64, u32)| key.0 < vpn.0 + pages && vpn.0 < key.0 + leaf_pages(key.1);
         if random(4) > 0 {
-            let leaf = Leaf { writable: random(2) == 0, ..Leaf::data(data_frame::<G>(step, level)) };
+            let leaf = Leaf { writable: random(2) == 0, ..Leaf::data(frame(step, level)) };
             let taken = model.keys().any(overlaps);
-            let vacant = table.is_vacant(&memory, vpn, level);
+            let vacant = table.is_vacant(&store, vpn, level);
             // An empty node left in the way refuses a large page; unmapping frees empty nodes, so none is left.
             assert_eq!(vacant, !taken, "step {step}");
-            let mapped = table.map(&mut memory, vpn, leaf, level, || frames.next());
-            assert_eq!(mapped.is_ok(), !taken, "step {step}: {mapped:?}");
+            let mapped = table.map(&mut store, vpn, leaf, level);
+            let expected = if taken { Err(MapError::Occupied { vpn }) } else { Ok(None) };
+            assert_eq!(mapped, expected, "step {step}");
             if !taken {
                 model.insert((vpn.0, level), leaf);
             }
         } else {
-            let end = Vpn(vpn.0 + random(20) * G::leaf_pages(0) + 1);
+            let end = Vpn(vpn.0 + random(20) * leaf_pages(0) + 1);
             let mut seen = vec![];
-            table.visit(
-                &mut memory,
-                vpn,
-                end,
-                |at, leaf, level| {
-                    seen.push(((at.0, level), leaf));
-                    None
-                },
-                |_| {},
-            );
-            let expected: Vec<_> = model
-                .extract_if(.., |key, _| key.0 < end.0 && vpn.0 < key.0 + G::leaf_pages(key.1))
-                .collect();
+            table.visit(&mut store, vpn, end, |at, leaf, level| {
+                seen.push(((at.0, level), leaf));
+                None
+            });
+            let expected: Vec<_> =
+                model.extract_if(.., |key, _| key.0 < end.0 && vpn.0 < key.0 + leaf_pages(key.1)).collect();
             assert_eq!(seen, expected, "step {step}");
         }
     }
     for vpn in 0..reach {
-        let expected = model.iter().find(|(k, _)| k.0 <= vpn && vpn < k.0 + G::leaf_pages(k.1));
-        let found = table.find(&memory, Vpn(vpn));
-        assert_eq!(found, expected.map(|(k, leaf)| (*leaf, k.1)));
+        let expected = model.iter().find(|(k, _)| k.0 <= vpn && vpn < k.0 + leaf_pages(k.1));
+        let expected = expected.map(|(k, leaf)| (*leaf, k.1));
+        assert_eq!(table.find(&store, Vpn(vpn)), expected);
+        let walk = table.walk(&store, Asid(0), Vpn(vpn), None);
+        match (walk.end(), expected) {
+            (WalkEnd::Leaf { leaf, level }, Some(expected)) => assert_eq!((leaf, level), expected),
+            (WalkEnd::Empty { .. }, None) => {}
+            (end, expected) => panic!("{end:?} at {vpn:#x}, not {expected:?}"),
+        }
+        assert!(walk.reads().all(|read| read.level < T::LEVELS));
     }
-    let mut freed = 0;
-    table.visit(&mut memory, Vpn(0), G::end(), |_, _, _| None, |_| freed += 1);
-    assert!(freed > 0);
-    assert_eq!(table.nodes(), 1, "only the root is left");
+    table.visit(&mut store, Vpn(0), Vpn(end), |_, _, _| None);
+    assert!(table.is_vacant(&store, Vpn(0), T::MAX_LEAF_LEVEL));
+    table.release(&mut store);
+    assert_eq!(store.used, 0, "all memory is given back");
 }
 
 #[test]
-fn every_geometry_equals_a_map() {
-    conformance::<Toy>();
-    conformance::<X86_64>();
-    conformance::<X86_64La57>();
-    conformance::<Sv39>();
-    conformance::<Sv48>();
-    conformance::<X86_64Toc>();
+fn every_page_table_equals_a_map() {
+    fn radix<G: Geometry + Send>() {
+        conformance::<Radix<G>>(&(), G::end().0, G::leaf_pages, data_frame::<G>);
+    }
+    radix::<Toy>();
+    radix::<X86_64>();
+    radix::<X86_64La57>();
+    radix::<Sv39>();
+    radix::<Sv48>();
+    radix::<X86_64Toc>();
+    for (policy, chunk_bytes) in
+        [(Policy::ELASTIC, vec![]), (Policy::MEMORY_EFFICIENT, vec![8 << 10, 1 << 20])]
+    {
+        let design = HashedDesign { policy: Policy { first_slots: 16, ..policy }, chunk_bytes, crc: false };
+        let end = X86_64::end().0;
+        conformance::<HashedTable>(&design, end, X86_64::leaf_pages, data_frame::<X86_64>);
+    }
 }
 
 #[test]
@@ -149,7 +209,7 @@ fn entries_survive_encoding_in_every_geometry() {
 /// A walk's references are the levels above the leaf plus one, minus what the walk cache saved.
 #[test]
 fn walk_references_equal_levels_minus_walk_cache_hits() {
-    fn check<G: Geometry>() {
+    fn check<G: Geometry + Send>() {
         let root_level = G::LEVELS - 1;
         for leaf_level in 0..=G::MAX_LEAF_LEVEL {
             for cached in 0..G::LEVELS {
@@ -157,19 +217,13 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
                 let mut entries = vec![0; root_level as usize];
                 entries[..(cached as usize).min(root_level as usize)].fill(4);
                 let mut cache = WalkCache::new::<G>(&entries, None).unwrap();
-                let mut memory = SparseMemory::new();
-                let mut frames = Frames(0);
-                let mut table = Radix::<G>::new(frames.next().unwrap(), &mut memory);
+                let mut store = Store::new();
+                let mut table = Radix::<G>::new(&(), 0, &mut store).unwrap();
                 let vpn = Vpn(0);
                 let leaf = Leaf::data(data_frame::<G>(1, leaf_level));
-                table.map(&mut memory, vpn, leaf, leaf_level, || frames.next()).unwrap();
+                table.map(&mut store, vpn, leaf, leaf_level).unwrap();
                 let walk = |cache: &mut WalkCache, table: &Radix<G>| {
-                    let start = cache.lookup(Asid(0), vpn);
-                    let walk = match start {
-                        Some(WalkStart { level, node }) => table.walk_from(&memory, vpn, level, node),
-                        None => table.walk(&memory, vpn),
-                    };
-                    cache.fill(Asid(0), vpn, &walk);
+                    let walk = table.walk(&store, Asid(0), vpn, Some(cache));
                     assert_eq!(walk.end, WalkEnd::Leaf { leaf, level: leaf_level });
                     walk.references.len() as u32
                 };
@@ -194,9 +248,8 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
 /// Pages share words, and a run of any arity reads as its pages do, one by one.
 #[test]
 fn a_table_of_contents_is_a_quarter_of_a_conventional_leaf_table() {
-    let mut memory = SparseMemory::new();
-    let mut frames = Frames(0);
-    let mut table = Radix::<X86_64Toc>::new(frames.next().unwrap(), &mut memory);
+    let mut store = Store::new();
+    let mut table = Radix::<X86_64Toc>::new(&(), 0, &mut store).unwrap();
     let leaf_of = |page: u64| Leaf {
         writable: page.is_multiple_of(3),
         dirty: page.is_multiple_of(5),
@@ -205,30 +258,28 @@ fn a_table_of_contents_is_a_quarter_of_a_conventional_leaf_table() {
     };
     let is_mapped = |page: u64| !page.is_multiple_of(11);
     for page in (0..4_096).filter(|&page| is_mapped(page)) {
-        table.map(&mut memory, Vpn(page), leaf_of(page), 0, || frames.next()).unwrap();
+        table.map(&mut store, Vpn(page), leaf_of(page), 0).unwrap();
     }
     assert_eq!(table.nodes(), 3 + 2, "2048 pages a leaf table");
     for arity in [1, 2, 4, 8, 16, 32, 64] {
         for base in (0..4_096).step_by(arity) {
-            let walk = table.walk(&memory, Vpn(base));
-            let last = walk.references[walk.references.len() - 1];
-            let run = table.leaf_run(&memory, &last, Vpn(base), arity);
+            let walk = table.walk(&store, Asid(0), Vpn(base), None);
+            let run = table.leaf_run(&store, &walk, Vpn(base), arity);
             let pages = (base..base + arity as u64).map(|page| is_mapped(page).then(|| leaf_of(page)));
             assert!(run.eq(pages), "{arity} pages from {base}");
         }
     }
-    table.visit(&mut memory, Vpn(0), Vpn(2_048), |_, _, _| None, |_| {});
+    table.visit(&mut store, Vpn(0), Vpn(2_048), |_, _, _| None);
     assert_eq!(table.nodes(), 3 + 1);
 }
 
 #[test]
 fn walks_read_the_addresses_the_architecture_says() {
-    let mut memory = SparseMemory::new();
-    let mut frames = Frames(0x10);
-    let mut table = Radix::<X86_64>::new(Pfn(0x10), &mut memory);
+    let mut store = Store::new();
+    let mut table = Radix::<X86_64>::new(&(), 0, &mut store).unwrap();
     let vpn = Vpn(0x7_f123_4567);
-    table.map(&mut memory, vpn, Leaf::data(Pfn(0x999)), 0, || frames.next()).unwrap();
-    let walk = table.walk(&memory, vpn);
+    table.map(&mut store, vpn, Leaf::data(Pfn(0x999)), 0).unwrap();
+    let walk = table.walk(&store, Asid(0), vpn, None);
     let expected =
         [(3, 0x10, 39), (2, 0x11, 30), (1, 0x12, 21), (0, 0x13, 12)].map(|(level, frame, shift)| {
             let index = vpn.addr().0 >> shift & 511;
@@ -240,44 +291,41 @@ fn walks_read_the_addresses_the_architecture_says() {
 
 #[test]
 fn splitting_a_large_page_keeps_every_translation() {
-    let mut memory = SparseMemory::new();
-    let mut frames = Frames(0);
-    let mut table = Radix::<X86_64>::new(frames.next().unwrap(), &mut memory);
+    let mut store = Store::new();
+    let mut table = Radix::<X86_64>::new(&(), 0, &mut store).unwrap();
     let leaf = Leaf { dirty: true, ..Leaf::data(Pfn(1 << 18)) };
-    table.map(&mut memory, Vpn(1 << 18), leaf, 2, || frames.next()).unwrap();
-    assert!(table.split(&mut memory, Vpn((1 << 18) + 5), || None).is_err());
-    assert!(table.split(&mut memory, Vpn((1 << 18) + 5), || frames.next()).unwrap());
-    assert!(table.split(&mut memory, Vpn((1 << 18) + 5), || frames.next()).unwrap());
-    let (piece, level) = table.find(&memory, Vpn((1 << 18) + 5)).unwrap();
+    table.map(&mut store, Vpn(1 << 18), leaf, 2).unwrap();
+    let left = std::mem::take(&mut store.left);
+    assert_eq!(table.split(&mut store, Vpn((1 << 18) + 5)), Err(MapError::NoMemory(NoChunk { bytes: 4096 })));
+    store.left = left;
+    assert!(table.split(&mut store, Vpn((1 << 18) + 5)).unwrap());
+    assert!(table.split(&mut store, Vpn((1 << 18) + 5)).unwrap());
+    let (piece, level) = table.find(&store, Vpn((1 << 18) + 5)).unwrap();
     assert_eq!((piece.frame, piece.dirty, level), (Pfn((1 << 18) + 5), true, 0));
-    let (piece, level) = table.find(&memory, Vpn((1 << 18) + 700)).unwrap();
+    let (piece, level) = table.find(&store, Vpn((1 << 18) + 700)).unwrap();
     assert_eq!((piece.frame, level), (Pfn((1 << 18) + 512), 1));
-    assert!(!table.split(&mut memory, Vpn(3), || None).unwrap(), "nothing is mapped there");
+    assert!(!table.split(&mut store, Vpn(3)).unwrap(), "nothing is mapped there");
 }
 
 #[test]
 fn running_out_of_frames_is_an_error_and_maps_nothing() {
-    let mut memory = SparseMemory::new();
-    let mut table = Radix::<X86_64>::new(Pfn(1), &mut memory);
-    let mut left = 2;
-    let mut new_node = || {
-        left -= 1;
-        (left >= 0).then(|| Pfn(10 + left as u64))
-    };
-    let mapped = table.map(&mut memory, Vpn(3), Leaf::data(Pfn(99)), 0, &mut new_node);
-    assert_eq!(mapped, Err(MapError::OutOfFrames { level: 0 }));
-    assert_eq!(table.find(&memory, Vpn(3)), None);
+    let mut store = Store::of(3);
+    let mut table = Radix::<X86_64>::new(&(), 0, &mut store).unwrap();
+    let mapped = table.map(&mut store, Vpn(3), Leaf::data(Pfn(99)), 0);
+    assert_eq!(mapped, Err(MapError::NoMemory(NoChunk { bytes: 4096 })));
+    assert_eq!(table.find(&store, Vpn(3)), None);
     assert_eq!(table.nodes(), 3, "the two nodes made so far are accounted for");
+    table.release(&mut store);
+    assert_eq!(store.used, 0, "and given back");
 }
 
 #[test]
 fn update_writes_only_what_changed() {
-    let mut memory = SparseMemory::new();
-    let mut frames = Frames(0);
-    let mut table = Radix::<Sv39>::new(frames.next().unwrap(), &mut memory);
-    table.map(&mut memory, Vpn(7), Leaf::data(Pfn(70)), 0, || frames.next()).unwrap();
-    let before = table.update(&mut memory, Vpn(7), |leaf| leaf.dirty = true).unwrap();
+    let mut store = Store::new();
+    let mut table = Radix::<Sv39>::new(&(), 0, &mut store).unwrap();
+    table.map(&mut store, Vpn(7), Leaf::data(Pfn(70)), 0).unwrap();
+    let before = table.update(&mut store, Vpn(7), |leaf| leaf.dirty = true).unwrap();
     assert!(!before.0.dirty);
-    assert!(table.find(&memory, Vpn(7)).unwrap().0.dirty);
-    assert_eq!(table.update(&mut memory, Vpn(8), |leaf| leaf.dirty = true), None);
+    assert!(table.find(&store, Vpn(7)).unwrap().0.dirty);
+    assert_eq!(table.update(&mut store, Vpn(8), |leaf| leaf.dirty = true), None);
 }

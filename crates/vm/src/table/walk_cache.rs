@@ -1,6 +1,6 @@
 //! Page-walk caches: the table nodes of recent walks, so that a walk can start in the middle.
 
-use super::{Geometry, Walk, WalkReference};
+use super::{Geometry, Walk, WalkCaching, WalkReference};
 use crate::addr::{Asid, PageSize, Pfn, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 use crate::tlb::{key, key_asid};
@@ -107,22 +107,22 @@ impl WalkCache {
             cache.insert(tag, key(asid, PageSize::Size4K, tag), node);
         }
     }
+}
 
-    /// Forgets an address space, or all: tables were freed, or another space runs.
-    pub fn flush(&mut self, asid: Option<Asid>) {
+impl WalkCaching for WalkCache {
+    fn flush(&mut self, asid: Option<Asid>) {
         for cache in self.levels.iter_mut().flatten() {
             cache.keys.retain(|key, _| asid.is_some_and(|asid| key_asid(key) != asid));
             cache.last = (NO_KEY, Pfn(0));
         }
     }
 
-    /// Look-ups so far.
-    pub fn lookups(&self) -> u64 {
+    fn lookups(&self) -> u64 {
         self.lookups
     }
 
-    /// Hits that decided where a walk started, by level: element 0 counts walks left with one reference.
-    pub fn hits(&self) -> &[u64] {
-        &self.hits
+    /// Hits that decided where a walk started: `level1` counts walks left with one reference.
+    fn hits(&self) -> Vec<(String, u64)> {
+        self.hits.iter().enumerate().map(|(at, &hits)| (format!("level{}", at + 1), hits)).collect()
     }
 }

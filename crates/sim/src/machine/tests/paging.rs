@@ -25,11 +25,18 @@ fn with_reclaim(reclaim: ReclaimSpec) -> MachineSpec {
     MachineSpec { reclaim: Some(reclaim), ..small("mosaic-swap") }
 }
 
+/// Linux's lists over a hashed page table.
+fn hashed() -> MachineSpec {
+    let table = spec("me-hpt").table;
+    MachineSpec { table, walk_cache: None, ..small("linux-swap") }
+}
+
 fn every_policy() -> Vec<MachineSpec> {
     vec![
         small("linux-swap"),
         small("lru-swap"),
         small("mosaic-swap"),
+        hashed(),
         with_reclaim(ReclaimSpec::HorizonLru { scan_interval: Some(5_000) }),
         with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: false }),
         with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: true }),
@@ -50,29 +57,24 @@ fn the_front_filter_is_exact_under_every_policy() {
 }
 
 /// Every page in memory has one frame, that is its own by all accounts, and the frames add up.
-fn check_frames<G: Geometry>(machine: &mut Machine<G, NoClock>) {
+fn check_frames<T: Built>(machine: &mut Machine<T, NoClock>) {
     let mut owners = HashMap::new();
     let mut mapped = 0;
     for at in 0..machine.processes.len() {
         let Process { asid, table, ordinary, .. } = &mut machine.processes[at];
         let mut leaves = Vec::new();
-        table.visit(
-            &mut machine.memory,
-            Vpn(0),
-            Vpn(1 << 36),
-            |vpn, leaf, _| {
-                leaves.push((vpn, leaf.frame));
-                Some(leaf)
-            },
-            |_| unreachable!("nothing is unmapped"),
-        );
+        let mut store = machine.tables.store(&mut machine.frames, &machine.spec.kernel);
+        table.visit(&mut store, Vpn(0), Vpn(1 << 36), |vpn, leaf, _| {
+            leaves.push((vpn, leaf.frame));
+            Some(leaf)
+        });
         for (page, frame) in leaves {
             let key = PageKey { asid: *asid, page };
             let frame = match frame.code() {
                 Some(code) => machine.frames.decode(key, code),
-                None if G::IS_COMPRESSED => {
+                None if T::IS_COMPRESSED => {
                     let table = ordinary.as_ref().expect("a second table");
-                    table.find(&machine.memory, page).expect("an ordinary page is there").0.frame
+                    table.find(&machine.tables.memory, page).expect("an ordinary page is there").0.frame
                 }
                 None => frame,
             };
@@ -85,11 +87,11 @@ fn check_frames<G: Geometry>(machine: &mut Machine<G, NoClock>) {
     }
     assert_eq!(mapped, machine.counts.resident_pages[0]);
     let used = machine.frames.total_frames() - machine.frames.free_frames();
-    assert_eq!(used, mapped + machine.table_nodes());
+    assert_eq!(used, mapped + machine.tables.bytes / 4096);
 }
 
-fn check_run<G: Geometry + Send>(spec: &MachineSpec, seed: u64) {
-    let mut machine = counting_of::<G>(spec);
+fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
+    let mut machine = counting_of::<T>(spec);
     for batch in eventful(seed, 14) {
         machine.batch(&batch).unwrap();
         check_frames(&mut machine);
@@ -100,7 +102,7 @@ fn check_run<G: Geometry + Send>(spec: &MachineSpec, seed: u64) {
     let (out, clean) = (value(&result, "swap", "pages-out"), value(&result, "swap", "clean-evictions"));
     assert_eq!(out + clean, value(&result, "reclaim", "evictions"));
     assert_eq!(value(&result, "swap", "pages-in"), value(&result, "fault", "major"));
-    if G::IS_COMPRESSED {
+    if T::IS_COMPRESSED {
         assert!(value(&result, "reclaim", "copied-pages") > 0, "moved pages are copied");
     }
 }
@@ -109,8 +111,9 @@ fn check_run<G: Geometry + Send>(spec: &MachineSpec, seed: u64) {
 fn every_frame_has_one_page_whatever_leaves() {
     for (number, spec) in every_policy().iter().enumerate() {
         match spec.table {
-            TableSpec::Toc => check_run::<X86_64Toc>(spec, 60 + number as u64),
-            TableSpec::Radix { .. } => check_run::<X86_64>(spec, 60 + number as u64),
+            TableSpec::Toc => check_run::<Toc>(spec, 60 + number as u64),
+            TableSpec::Radix { .. } => check_run::<Plain>(spec, 60 + number as u64),
+            TableSpec::Hashed(_) => check_run::<HashedTable>(spec, 60 + number as u64),
         }
     }
 }
@@ -158,7 +161,7 @@ fn exact_lru_equals_a_list_of_pages() {
 /// Nearly all of memory moves to other page numbers, again and again: moved pages push moved pages out.
 #[test]
 fn moving_more_pages_than_find_a_place_loses_none() {
-    let mut machine = counting_of::<X86_64Toc>(&small("mosaic-swap"));
+    let mut machine = counting_of::<Toc>(&small("mosaic-swap"));
     const PAGES: u64 = 2_200;
     let range = |number: u64| VirtRange::sized(VirtAddr(BASE + (number << 32)), PAGES * PAGE_BYTES);
     let mut batch = Batch::new();
@@ -178,7 +181,7 @@ fn moving_more_pages_than_find_a_place_loses_none() {
 
 #[test]
 fn file_and_shared_pages_have_ordinary_frames() {
-    let mut machine = counting_of::<X86_64Toc>(&spec("mosaic-8"));
+    let mut machine = counting_of::<Toc>(&spec("mosaic-8"));
     let mut batch = Batch::new();
     let range = |number: u64| VirtRange::sized(VirtAddr(BASE + number * 32 * PAGE_BYTES), 32 * PAGE_BYTES);
     let mappings = [
@@ -203,7 +206,7 @@ fn file_and_shared_pages_have_ordinary_frames() {
 #[test]
 fn waiting_for_a_swapped_page_takes_the_devices_time() {
     let spec = small("lru-swap");
-    let mut machine: Machine<X86_64, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
+    let mut machine: Machine<Plain, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
     let mut batch = Batch::new();
     map(&mut batch, BASE, 1 << 30);
     // A cyclic scan of a few pages more than there are frames: every access of the second round waits.
@@ -223,7 +226,7 @@ fn waiting_for_a_swapped_page_takes_the_devices_time() {
 fn a_full_swap_device_is_an_error_that_says_what_to_do() {
     let mut spec = small("mosaic-swap");
     spec.swap.bytes = 100 * PAGE_BYTES;
-    let mut machine = counting_of::<X86_64Toc>(&spec);
+    let mut machine = counting_of::<Toc>(&spec);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 1 << 30);
     (0..4_000).for_each(|page| batch.push(Access::store(VirtAddr(BASE + page * PAGE_BYTES), 8)));

@@ -79,7 +79,7 @@ fn keys() {
             refusal(&format!("{NAME}[tlb.l1.split.\"sm all\".mosaic]\n")),
             refusal(&format!("{NAME}[tlb]\nl1 = 5\n")),
             refusal(&format!("{NAME}core = \"none\"\n")),
-            refusal(&format!("{NAME}[table.hashed]\n")),
+            refusal(&format!("{NAME}[table.inverted]\n")),
             refusal(&format!("{NAME}[[tlb]]\n")),
             refusal(&format!("{NAME}description = \"two\\nlines\"\n")),
             refusal(&format!("{NAME}source = 3\n")),
@@ -187,6 +187,27 @@ latency = 5
     transcript("together", &[error.to_string()]);
     assert!(error.render_coloured().contains("\u{1b}["));
     assert!(!error.to_string().contains('\u{1b}'));
+}
+
+#[test]
+fn hashed_tables() {
+    let table = |keys: &str| refusal(&format!("{NAME}[table.hashed]\n{keys}\n"));
+    transcript(
+        "hashed",
+        &[
+            table("chunks = [\"1MiB\", \"8KiB\"]"),
+            table("chunks = [\"12KiB\"]"),
+            table("chunks = []"),
+            table("chunks = \"8KiB\""),
+            table("first-slots = 100"),
+            table("upsize-above = 50\ndownsize-below = 30"),
+            table("growth = 4"),
+            table("ways = 5"),
+            table("[walk-cache]\nentries = [1, 2, 3]"),
+            table("[walk-cache]\nentries = [0, 16]"),
+            table("[walk-cache]\nentries = [2, 16]\nways = 2"),
+        ],
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@
 //! [chunk table](L2p).
 
 mod line;
+mod page_table;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -28,14 +29,12 @@ pub use walk_table::SectionHeader;
 
 use self::line::LINE_SHIFT;
 use self::walk_table::WalkTable;
-use super::cuckoo::{
-    Cuckoo, CuckooCounts, HashChoice, LineHash, NoChunk, Policy, RejectReason, SlotRef, WayHashes,
-};
-use super::{ContiguousMemory, Entry, Geometry, L2p, Leaf, OnePiece, X86_64};
+use super::cuckoo::{Cuckoo, CuckooCounts, HashChoice, LineHash, NoChunk, Policy, SlotRef, WayHashes};
+use super::{ContiguousMemory, Entry, Geometry, L2p, Leaf, MapError, OnePiece, Upkeep, X86_64};
 use crate::addr::{PageSize, Vpn};
 
 /// What a hashed page table is made like.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HashedDesign {
     /// How tables grow.
     pub policy: Policy,
@@ -83,37 +82,6 @@ pub struct HashedTable {
     /// For the sections of 2 MiB pages' lines, and of 1 GiB pages'.
     pmd: WalkTable,
     pud: WalkTable,
-}
-
-/// What mapping pages has cost beside the entry itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Mapped {
-    /// A line came into the table.
-    pub new_line: bool,
-    /// Lines moved to make room for it.
-    pub moves: u32,
-    /// The table should have grown, and could not.
-    pub stalled: Option<NoChunk>,
-}
-
-/// Why a page could not be mapped; nothing that was mapped has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum HashedMapError {
-    /// A page is there already.
-    #[error("page {vpn} is already mapped, or a part of it")]
-    Occupied {
-        /// The page asked for.
-        vpn: Vpn,
-    },
-    /// The table has no place.
-    #[error(transparent)]
-    Rejected(#[from] RejectReason),
-}
-
-impl From<NoChunk> for HashedMapError {
-    fn from(error: NoChunk) -> Self {
-        Self::Rejected(error.into())
-    }
 }
 
 fn size_at(level: u32) -> PageSize {
@@ -204,6 +172,16 @@ impl HashedTable {
         tables.sum::<u64>() + self.pmd.bytes() + self.pud.bytes()
     }
 
+    /// What growing and making room has cost so far.
+    pub fn upkeep(&self) -> Upkeep {
+        let mut upkeep = Upkeep::default();
+        for counts in self.tables.iter().flatten().map(Cuckoo::counts) {
+            upkeep.visited += counts.visited;
+            upkeep.moved += counts.inserted.sum + counts.rehashed.sum + counts.rehashed.items();
+        }
+        upkeep
+    }
+
     /// Gives all memory back.
     pub fn release(self, memory: &mut impl ContiguousMemory) {
         for table in self.tables.into_iter().flatten() {
@@ -244,11 +222,12 @@ impl HashedTable {
             && (level == 0 || self.first_leaf(start, Vpn(start.0 + (1 << size.order()))).is_none())
     }
 
-    /// Maps the page of `level` that starts at `vpn`.
+    /// Maps the page of `level` that starts at `vpn`. [`NoChunk`] beside success: the table should have grown, and could
+    /// not.
     ///
     /// # Errors
     ///
-    /// [`HashedMapError`]; nothing that was mapped changes.
+    /// [`MapError`]; nothing that was mapped changes.
     ///
     /// # Panics
     ///
@@ -259,7 +238,7 @@ impl HashedTable {
         leaf: Leaf,
         level: u32,
         memory: &mut impl ContiguousMemory,
-    ) -> Result<Mapped, HashedMapError> {
+    ) -> Result<Option<NoChunk>, MapError> {
         let size = size_at(level);
         let pages = 1 << size.order();
         assert!(vpn.0.is_multiple_of(pages) && leaf.frame.0.is_multiple_of(pages), "{vpn} is unaligned");
@@ -267,12 +246,12 @@ impl HashedTable {
         let (number, index) = split(vpn, size);
         let raw = X86_64::leaf(leaf, level);
         if !self.is_vacant(vpn, level) {
-            return Err(HashedMapError::Occupied { vpn });
+            return Err(MapError::Occupied { vpn });
         }
         if let Some(at) = self.find_line(size, number) {
             let table = self.tables[size as usize].as_mut().expect("a line was found in it");
             table.get_mut(at).expect("it was found there").set(index, raw);
-            return Ok(Mapped::default());
+            return Ok(None);
         }
         self.add_line(size, Line::new(number, index, raw), memory)
     }
@@ -282,7 +261,7 @@ impl HashedTable {
         size: PageSize,
         line: Line,
         memory: &mut impl ContiguousMemory,
-    ) -> Result<Mapped, HashedMapError> {
+    ) -> Result<Option<NoChunk>, MapError> {
         if self.tables[size as usize].is_none() {
             self.add_table(size, memory)?;
         }
@@ -307,7 +286,7 @@ impl HashedTable {
         if was_empty {
             self.pud.count_smaller(pud, true);
         }
-        Ok(Mapped { new_line: true, moves: inserted.moves, stalled: inserted.stalled })
+        Ok(inserted.stalled)
     }
 
     /// Takes the way of a line that is gone from the walk table of its size.
@@ -451,7 +430,7 @@ impl HashedTable {
     /// # Errors
     ///
     /// There is no place for the smaller pages; nothing has changed then.
-    pub fn split(&mut self, vpn: Vpn, memory: &mut impl ContiguousMemory) -> Result<bool, HashedMapError> {
+    pub fn split(&mut self, vpn: Vpn, memory: &mut impl ContiguousMemory) -> Result<bool, MapError> {
         let Some((leaf, level @ 1..)) = self.find(vpn) else { return Ok(false) };
         let (size, below) = (size_at(level), size_at(level - 1));
         let first = Vpn(vpn.0 >> size.order() << size.order());

@@ -7,7 +7,7 @@ use super::{HashedTable, MOST_WAYS, PMD_SECTION, PUD_SECTION, decode, split};
 use crate::addr::{Asid, PageSize, PhysAddr, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 use crate::table::Leaf;
-use crate::tlb::key;
+use crate::tlb::{key, key_asid};
 
 /// What a walk knew, and so did not have to try.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,6 +26,24 @@ pub enum WalkKind {
     Fault,
 }
 
+impl WalkKind {
+    /// All, the longest walks first.
+    pub const ALL: [Self; 6] =
+        [Self::Complete, Self::Partial, Self::Size, Self::Direct, Self::Mixed, Self::Fault];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Size => "size",
+            Self::Direct => "direct",
+            Self::Mixed => "mixed",
+            Self::Fault => "fault",
+        }
+    }
+}
+
 /// A line that a walk read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
@@ -42,6 +60,8 @@ pub struct Probe {
 pub struct HashedWalk {
     /// What it knew.
     pub kind: WalkKind,
+    /// The number of the page's line of 4 KiB pages.
+    pub(super) line: u64,
     /// What it read.
     pub probes: ArrayVec<Probe, { 3 * MOST_WAYS }>,
     /// The leaf and its level; `None` for a page fault.
@@ -63,6 +83,7 @@ pub struct WalkCaches {
     lookups: u64,
     /// PMD, PUD.
     hits: [u64; 2],
+    kinds: [u64; WalkKind::ALL.len()],
 }
 
 impl WalkCaches {
@@ -73,7 +94,8 @@ impl WalkCaches {
     /// [`ShapeError`] if a size is impossible.
     pub fn new(pmd_entries: u32, pud_entries: u32, by_section: bool) -> Result<Self, ShapeError> {
         let cache = |entries| SetArray::new(entries, entries, Replacement::Lru);
-        Ok(Self { pmd: cache(pmd_entries)?, pud: cache(pud_entries)?, by_section, lookups: 0, hits: [0; 2] })
+        let (pmd, pud) = (cache(pmd_entries)?, cache(pud_entries)?);
+        Ok(Self { pmd, pud, by_section, lookups: 0, hits: [0; 2], kinds: [0; WalkKind::ALL.len()] })
     }
 
     /// Look-ups so far.
@@ -86,10 +108,16 @@ impl WalkCaches {
         self.hits
     }
 
-    /// Forgets everything: another address space runs, whose tables they do not know.
-    pub fn flush(&mut self) {
-        self.pmd.retain(|_, _| false);
-        self.pud.retain(|_, _| false);
+    /// Walks of each kind.
+    pub fn kinds(&self) -> [u64; WalkKind::ALL.len()] {
+        self.kinds
+    }
+
+    /// Forgets an address space, or all.
+    pub fn flush(&mut self, asid: Option<Asid>) {
+        for cache in [&mut self.pmd, &mut self.pud] {
+            cache.retain(|key, _| asid.is_some_and(|asid| key_asid(key) != asid));
+        }
     }
 
     /// A section's header if it is cached; otherwise its line is fetched for the next time, if there is one.
@@ -116,16 +144,23 @@ impl WalkCaches {
 }
 
 impl HashedTable {
-    /// Walks to a page.
-    pub fn walk(&self, asid: Asid, vpn: Vpn, caches: &mut WalkCaches) -> HashedWalk {
+    /// Walks to a page. Without walk caches a walk knows nothing.
+    pub fn walk(&self, asid: Asid, vpn: Vpn, caches: Option<&mut WalkCaches>) -> HashedWalk {
         let mut refills = ArrayVec::new();
-        let WalkCaches { pmd, pud, by_section, .. } = caches;
-        let small = WalkCaches::lookup(pmd, *by_section, asid, &self.pmd, vpn.0 >> PMD_SECTION, &mut refills);
-        let large = WalkCaches::lookup(pud, *by_section, asid, &self.pud, vpn.0 >> PUD_SECTION, &mut refills);
-        caches.lookups += 1;
-        caches.hits[0] += u64::from(small.is_some());
-        caches.hits[1] += u64::from(large.is_some());
-        let mut walk = HashedWalk { kind: kind(small, large), probes: ArrayVec::new(), end: None, refills };
+        let (mut small, mut large) = (None, None);
+        if let Some(caches) = caches {
+            let WalkCaches { pmd, pud, by_section, .. } = caches;
+            let by_section = *by_section;
+            small = WalkCaches::lookup(pmd, by_section, asid, &self.pmd, vpn.0 >> PMD_SECTION, &mut refills);
+            large = WalkCaches::lookup(pud, by_section, asid, &self.pud, vpn.0 >> PUD_SECTION, &mut refills);
+            caches.lookups += 1;
+            caches.hits[0] += u64::from(small.is_some());
+            caches.hits[1] += u64::from(large.is_some());
+            caches.kinds[kind(small, large) as usize] += 1;
+        }
+        let (line, _) = split(vpn, PageSize::Size4K);
+        let kind = kind(small, large);
+        let mut walk = HashedWalk { kind, line, probes: ArrayVec::new(), end: None, refills };
         for size in PageSize::ALL {
             let ways = match (size, small, large) {
                 (PageSize::Size4K, Some(header), _) if !header.has_smaller() => continue,

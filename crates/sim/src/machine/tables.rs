@@ -1,0 +1,134 @@
+//! Where a machine's page tables live, what they take, and what keeping them costs.
+
+use pagewalk_vm::addr::{PAGE_BYTES, Pfn, PhysAddr};
+use pagewalk_vm::frame::OutOfFrames;
+use pagewalk_vm::reclaim::PagePool;
+use pagewalk_vm::table::cuckoo::NoChunk;
+use pagewalk_vm::table::{ContiguousMemory, MapError, SparseMemory, TableMemory};
+
+use super::MachineError;
+use crate::spec::settings::{AllocationSpec, KernelSpec, MachineSpec};
+use crate::tables::allocation_cycles;
+
+/// The memory of all processes' page tables.
+#[derive(Default)]
+pub(super) struct TableSpace {
+    pub(super) memory: SparseMemory,
+    pub(super) bytes: u64,
+    pub(super) bytes_peak: u64,
+    /// The largest piece that was ever taken.
+    pub(super) largest_bytes: u64,
+    /// What finding and zeroing memory has cost and was not charged yet.
+    unpaid_ps: u64,
+    /// What the allocator said when it last had nothing.
+    refused: Option<OutOfFrames>,
+}
+
+/// Both the words and the pieces of memory that tables are made of.
+pub(super) struct Store<'a> {
+    space: &'a mut TableSpace,
+    frames: &'a mut PagePool,
+    kernel: &'a KernelSpec,
+}
+
+impl TableSpace {
+    pub(super) fn store<'a>(&'a mut self, frames: &'a mut PagePool, kernel: &'a KernelSpec) -> Store<'a> {
+        Store { space: self, frames, kernel }
+    }
+
+    /// What is to be charged now.
+    pub(super) fn take_bill(&mut self) -> u64 {
+        std::mem::take(&mut self.unpaid_ps)
+    }
+
+    /// Why there was no memory of so many bytes.
+    pub(super) fn no_memory(
+        &mut self,
+        missing: NoChunk,
+        spec: &MachineSpec,
+        frames: &PagePool,
+    ) -> MachineError {
+        let machine = spec.name.clone();
+        match self.refused.take() {
+            Some(source) if missing.bytes <= PAGE_BYTES => {
+                MachineError::OutOfFrames { machine, memory_bytes: spec.frames.memory_bytes(), source }
+            }
+            _ => MachineError::OutOfContiguousMemory {
+                machine,
+                wanted_kib: missing.bytes >> 10,
+                free_mib: frames.free_frames() * PAGE_BYTES >> 20,
+                fragmented_percent: (100.0 * frames.fragmentation().unwrap_or(0.0)) as u64,
+            },
+        }
+    }
+
+    /// Why a page of an empty slot could not be mapped.
+    pub(super) fn not_mapped(
+        &mut self,
+        error: MapError,
+        spec: &MachineSpec,
+        frames: &PagePool,
+    ) -> MachineError {
+        match error {
+            MapError::NoMemory(missing) => self.no_memory(missing, spec, frames),
+            MapError::Occupied { .. } | MapError::EqualHashes => {
+                unreachable!("the slot was checked: {error}")
+            }
+        }
+    }
+}
+
+/// What it takes to find and zero contiguous memory.
+fn allocation_ps(kernel: &KernelSpec, bytes: u64) -> u64 {
+    match kernel.allocation {
+        AllocationSpec::Zeroing => kernel.zero_page_ps * bytes.div_ceil(PAGE_BYTES),
+        // The cycles are of a clock of 2 GHz.
+        AllocationSpec::Fragmented => (allocation_cycles(bytes) * 500.0) as u64,
+    }
+}
+
+impl ContiguousMemory for Store<'_> {
+    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
+        let taken = self.frames.take_table(bytes);
+        let first = taken.map_err(|full| {
+            self.space.refused = Some(full);
+            NoChunk { bytes }
+        })?;
+        let space = &mut self.space;
+        space.unpaid_ps += allocation_ps(self.kernel, bytes);
+        space.bytes += bytes;
+        space.bytes_peak = space.bytes_peak.max(space.bytes);
+        space.largest_bytes = space.largest_bytes.max(bytes);
+        Ok(first.addr())
+    }
+
+    fn free(&mut self, base: PhysAddr, bytes: u64) {
+        self.space.bytes -= bytes;
+        self.frames.give_table(base.frame(), bytes);
+    }
+}
+
+impl TableMemory for Store<'_> {
+    #[inline]
+    fn read(&self, addr: PhysAddr) -> u64 {
+        self.space.memory.read(addr)
+    }
+
+    #[inline]
+    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
+        self.space.memory.read_run(addr, count)
+    }
+
+    #[inline]
+    fn write(&mut self, addr: PhysAddr, word: u64) {
+        self.space.memory.write(addr, word);
+    }
+
+    fn zero_frame(&mut self, frame: Pfn) {
+        self.space.memory.zero_frame(frame);
+    }
+
+    fn release_frame(&mut self, frame: Pfn) {
+        self.space.memory.release_frame(frame);
+    }
+}

@@ -2,7 +2,7 @@
 
 use pagewalk_trace::{ProcessId, SourceInfo};
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn};
-use pagewalk_vm::frame::{BuddyAllocator, Iceberg};
+use pagewalk_vm::frame::{BuddyAllocator, CrowdedMemory, Iceberg};
 use pagewalk_vm::hash::{PageHash, Tabulation, Xxh64};
 use pagewalk_vm::reclaim::{
     HorizonLru, IcebergLru, Order, PagePool, PlacedOrder, Recency, Ripeness, SwapSpace, TimestampDaemon,
@@ -139,20 +139,27 @@ pub(super) fn machine<T: Built, C: Clock>(
 
 /// Frames, and who leaves when there is none.
 fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
-    let buddy = |bytes| BuddyAllocator::new(bytes).expect("the machine file was checked");
+    let memory = |bytes, fragmentation| {
+        let buddy = BuddyAllocator::new(bytes).expect("the machine file was checked");
+        CrowdedMemory::fragmented(buddy, fragmentation, seed)
+    };
     match spec.frames {
-        FrameSpec::Buddy { memory_bytes } => {
+        FrameSpec::Buddy { memory_bytes, fragmentation } => {
             let limit = |bytes: Option<u64>| bytes.unwrap_or(memory_bytes) / PAGE_BYTES;
             match spec.reclaim {
                 Some(ReclaimSpec::Lru { limit_bytes }) => {
                     let order = Order::Lru(Recency::new(u32::MAX));
-                    PagePool::ordered(buddy(memory_bytes), order, limit(limit_bytes))
+                    PagePool::ordered(memory(memory_bytes, fragmentation), order, limit(limit_bytes))
                 }
                 Some(ReclaimSpec::Clock { limit_bytes }) => {
                     let clock = TwoListClock::new(limit_bytes.unwrap_or(memory_bytes));
-                    PagePool::ordered(buddy(memory_bytes), Order::Clock(clock), limit(limit_bytes))
+                    PagePool::ordered(
+                        memory(memory_bytes, fragmentation),
+                        Order::Clock(clock),
+                        limit(limit_bytes),
+                    )
                 }
-                _ => PagePool::kept(buddy(memory_bytes)),
+                _ => PagePool::kept(memory(memory_bytes, fragmentation)),
             }
         }
         FrameSpec::Iceberg { shape, hash, ordinary_bytes } => {
@@ -178,7 +185,7 @@ fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
                 }
                 _ => PlacedOrder::Nobody,
             };
-            PagePool::placed(buddy(ordinary_bytes), placed, order)
+            PagePool::placed(memory(ordinary_bytes, 0), placed, order)
         }
     }
 }

@@ -194,6 +194,15 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let large = |size: PageSize| counts.resident_pages[size as usize] * size.bytes();
         bytes("frames", "resident-huge", large(PageSize::Size2M) + large(PageSize::Size1G));
         bytes("frames", "memory", self.spec.frames.memory_bytes());
+        if let Some(counts) = self.frames.crowd_counts() {
+            let mut crowd = |metric: &str, value| {
+                rows.push(CountRow::sum("frames", metric, "count", value, Fidelity::Modelled));
+            };
+            crowd("compactions", counts.compactions);
+            crowd("compaction-failures", counts.failures);
+            crowd("migrated-pages", counts.migrated);
+            crowd("others-reclaimed-pages", counts.reclaimed);
+        }
         self.reclaim_rows(rows);
         let mut bytes = |stage: &str, metric: &str, value| {
             rows.push(CountRow::level(stage, metric, "bytes", value, Fidelity::Modelled));

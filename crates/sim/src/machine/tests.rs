@@ -364,7 +364,7 @@ fn a_forked_child_has_the_mappings_and_its_own_pages() {
 #[test]
 fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     let mut small = spec("x86-64");
-    small.frames = crate::spec::settings::FrameSpec::Buddy { memory_bytes: 1 << 20 };
+    small.frames = crate::spec::settings::FrameSpec::Buddy { memory_bytes: 1 << 20, fragmentation: 0 };
     let mut machine = counting(&small);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 16 << 20);

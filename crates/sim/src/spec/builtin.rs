@@ -44,8 +44,10 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("me-hpt-radix-thp"),
     machine!("ecpt"),
     machine!("ecpt-thp"),
+    machine!("ecpt-fragmented"),
     machine!("me-hpt"),
     machine!("me-hpt-thp"),
+    machine!("me-hpt-fragmented"),
 ];
 
 /// The machine of that name.

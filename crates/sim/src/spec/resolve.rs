@@ -231,7 +231,8 @@ impl Resolver<'_> {
         let (variant, table) = tree.table("frames")?.tables().next()?;
         match variant {
             "buddy" => {
-                Some(FrameSpec::Buddy { memory_bytes: self.memory_bytes(table, "memory", PAGE_BYTES)? })
+                let memory_bytes = self.memory_bytes(table, "memory", PAGE_BYTES)?;
+                Some(FrameSpec::Buddy { memory_bytes, fragmentation: integer(table, "fragmentation")? })
             }
             "iceberg" => self.iceberg(table),
             _ => None,

@@ -410,12 +410,20 @@ static FRAMES: &[Key] = &[
         "frames placed by Iceberg hashing for private anonymous 4 KiB pages, and a buddy allocator for all else",
     ),
 ];
-static BUDDY: &[Key] = &[Key::value(
-    "memory",
-    Kind::Bytes { min: 1 << 20, max: 1 << 50 },
-    Default("\"64GiB\""),
-    "physical memory, a multiple of 4KiB",
-)];
+static BUDDY: &[Key] = &[
+    Key::value(
+        "memory",
+        Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+        Default("\"64GiB\""),
+        "physical memory, a multiple of 4KiB",
+    ),
+    Key::value(
+        "fragmentation",
+        Kind::Integer { min: 0, max: 100 },
+        Default("0"),
+        "percent of free memory in blocks smaller than 2 MiB at the start (FMFI); other programs have the rest of them",
+    ),
+];
 
 /// Where a page's back buckets lie, as words.
 pub(super) const RANGES: &[&str] = &["disjoint", "common"];

@@ -155,6 +155,8 @@ pub enum FrameSpec {
     Buddy {
         /// Physical memory in bytes, a multiple of 4 KiB.
         memory_bytes: u64,
+        /// The share of free memory in blocks smaller than 2 MiB at the start, in percent: what other programs left.
+        fragmentation: u32,
     },
     /// Hash-placed frames for private anonymous 4 KiB pages, and a buddy allocator for everything else.
     Iceberg {
@@ -288,7 +290,7 @@ impl FrameSpec {
     /// Physical memory in bytes, of all kinds.
     pub fn memory_bytes(&self) -> u64 {
         match self {
-            Self::Buddy { memory_bytes } => *memory_bytes,
+            Self::Buddy { memory_bytes, .. } => *memory_bytes,
             Self::Iceberg { shape, ordinary_bytes, .. } => ordinary_bytes + shape.frames() * PAGE_BYTES,
         }
     }

@@ -108,6 +108,29 @@ impl BuddyAllocator {
         Ok(Pfn((block as u64) << order))
     }
 
+    /// Takes the block of `2^order` frames at `first`, if all of it is free; answers whether it was.
+    ///
+    /// # Panics
+    ///
+    /// If `first` is not aligned to the order.
+    pub fn alloc_at(&mut self, first: Pfn, order: u32) -> bool {
+        assert!(
+            order <= MAX_ORDER && first.0.is_multiple_of(1 << order),
+            "no block {first} of order {order}"
+        );
+        let block_at = |order: u32| (first.0 >> order) as usize;
+        let is_free = |&at: &u32| self.orders[at as usize].free.contains(block_at(at));
+        let Some(from) = (order..=MAX_ORDER).find(is_free) else { return false };
+        self.remove_free(block_at(from), from);
+        // Of each half, the one that is not wanted is free again.
+        for smaller in (order..from).rev() {
+            self.insert_free(block_at(smaller) ^ 1, smaller);
+        }
+        self.free_frames -= 1 << order;
+        self.orders[order as usize].set_taken(block_at(order));
+        true
+    }
+
     /// Gives the block of `2^order` frames at `first` back and merges it with its buddies.
     ///
     /// # Panics

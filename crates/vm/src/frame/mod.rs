@@ -10,10 +10,12 @@
 mod bit_tree;
 mod buddy;
 mod cpfn;
+mod crowded;
 mod iceberg;
 
 pub use buddy::{BuddyAllocator, MAX_MEMORY_BYTES, MAX_ORDER, MemorySizeError};
 pub use cpfn::{Cpfn, CpfnCodec, Spot};
+pub use crowded::{CrowdCounts, CrowdedMemory};
 pub use iceberg::{BackRanges, Iceberg, IcebergShape, IcebergShapeError, MAX_CHOICES};
 
 use crate::addr::{Asid, PageSize, Pfn, Vpn};

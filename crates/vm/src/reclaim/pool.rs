@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 
 use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
 use crate::addr::{PAGE_BYTES, PageSize, Pfn};
-use crate::frame::{BuddyAllocator, Cpfn, Iceberg, OutOfFrames, PageKey};
+use crate::frame::{Cpfn, CrowdCounts, CrowdedMemory, Iceberg, OutOfFrames, PageKey};
 use crate::hash::PageHash;
 
 /// All frames of a machine.
@@ -14,7 +14,7 @@ use crate::hash::PageHash;
 /// have hash-placed frames of their own; with a policy they may have to leave.
 #[derive(Clone, Debug)]
 pub struct PagePool {
-    ordinary: BuddyAllocator,
+    ordinary: CrowdedMemory,
     movable: Movable,
     evictions: u64,
 }
@@ -98,18 +98,18 @@ pub enum Uses {
 
 impl PagePool {
     /// A pool that lets nobody leave.
-    pub fn kept(ordinary: BuddyAllocator) -> Self {
+    pub fn kept(ordinary: CrowdedMemory) -> Self {
         Self { ordinary, movable: Movable::Kept, evictions: 0 }
     }
 
     /// A pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
-    pub fn ordered(ordinary: BuddyAllocator, order: Order, limit: u64) -> Self {
+    pub fn ordered(ordinary: CrowdedMemory, order: Order, limit: u64) -> Self {
         let movable = Movable::Ordinary(Ordinary { order, owners: Vec::new(), limit: limit.max(1) });
         Self { ordinary, movable, evictions: 0 }
     }
 
     /// A pool whose movable pages have frames of their own.
-    pub fn placed(ordinary: BuddyAllocator, frames: Iceberg<PageHash>, order: PlacedOrder) -> Self {
+    pub fn placed(ordinary: CrowdedMemory, frames: Iceberg<PageHash>, order: PlacedOrder) -> Self {
         let placed = HashPlaced { frames, order, first_conflict: None, most_used: 0 };
         Self { ordinary, movable: Movable::Placed(Box::new(placed)), evictions: 0 }
     }
@@ -145,16 +145,19 @@ impl PagePool {
 
     /// The share of free memory in blocks smaller than 2 MiB; none if nothing is free.
     pub fn fragmentation(&self) -> Option<f64> {
-        self.ordinary.unusable_free_index(PageSize::Size2M.order())
+        self.ordinary.buddy().unusable_free_index(PageSize::Size2M.order())
     }
 
     /// Takes a block that stays until it is given back.
     ///
     /// # Errors
     ///
-    /// There is none of that size.
+    /// There is none of that size. For a large one nobody makes room, as Linux does not for a fault.
     pub fn take_kept(&mut self, size: PageSize) -> Result<Pfn, OutOfFrames> {
-        self.ordinary.alloc(size.order())
+        match size {
+            PageSize::Size4K => self.ordinary.alloc(0),
+            PageSize::Size2M | PageSize::Size1G => self.ordinary.alloc_free(size.order()),
+        }
     }
 
     /// Takes a frame for a movable page that has none.
@@ -354,15 +357,20 @@ impl PagePool {
         }
     }
 
+    /// What making room among other programs' pages has taken; `None` if there are none.
+    pub fn crowd_counts(&self) -> Option<&CrowdCounts> {
+        self.ordinary.counts()
+    }
+
     /// Frames of all kinds that are free now.
     pub fn free_frames(&self) -> u64 {
-        self.ordinary.free_frames()
+        self.ordinary.buddy().free_frames()
             + self.hash_placed().map_or(0, |placed| placed.shape().frames() - placed.used())
     }
 
     /// Frames of all kinds.
     pub fn total_frames(&self) -> u64 {
-        self.ordinary.total_frames() + self.hash_placed().map_or(0, |placed| placed.shape().frames())
+        self.ordinary.buddy().total_frames() + self.hash_placed().map_or(0, |placed| placed.shape().frames())
     }
 
     /// Pages that had to leave so far.
@@ -376,8 +384,8 @@ fn table_order(bytes: u64) -> u32 {
 }
 
 impl Ordinary {
-    fn is_pressed(&self, frames: &BuddyAllocator) -> bool {
-        self.resident() >= self.limit || frames.free_frames() <= RESERVE
+    fn is_pressed(&self, frames: &CrowdedMemory) -> bool {
+        self.resident() >= self.limit || frames.available_frames() <= RESERVE
     }
 
     fn resident(&self) -> u64 {

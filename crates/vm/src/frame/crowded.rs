@@ -1,0 +1,350 @@
+//! Memory in which other programs have pages, here and there: large blocks are rare, and have to be made.
+//!
+//! ```text
+//!  2 MiB blocks    | half taken, a random half of its frames | ... a run of 80 MiB on average | free | free | half taken ...
+//! ```
+//!
+//! The share of free memory that lies in half-taken blocks is the fragmentation index (FMFI: the [unusable free
+//! index](BuddyAllocator::unusable_free_index) for 2 MiB). Of the others' frames most hold pages that can be moved; one in
+//! [`PINNED`] cannot (kernel memory, pages under input or output).
+//!
+//! When a block is wanted and none is free, memory is *compacted*: of the aligned ranges of that size the first is
+//! taken in which nothing has to stay, and what the others have there goes to free frames elsewhere. If there are none,
+//! pages of the others are *reclaimed*: they are page cache, and can be read again.
+//!
+//! DEVIATION: pages and tables of the programs that are simulated stay where they are; Linux would move their pages
+//! too. Linux looks for pages to move from one end of memory and for free frames from the other; here free frames are
+//! the allocator's next ones.
+
+use super::bit_tree::BitTree;
+use super::{BuddyAllocator, OutOfFrames};
+use crate::addr::{PageSize, Pfn};
+use crate::random::SplitMix64;
+
+/// Of the frames that others have, one of so many cannot be moved. Assumed.
+const PINNED: u64 = 64;
+
+/// How many 2 MiB blocks in a row are half taken, on average.
+///
+/// Assumed, such that the 64 MiB pieces that an elastic table for 64 GiB needs can be had up to an index of 0.7, and not
+/// above: what the ME-HPT paper (HPCA 2023, section III) observed on a server. Which other sizes can be had, and what has
+/// to be moved for them, follows.
+const HALF_TAKEN_RUN: f64 = 40.0;
+
+const BLOCK_ORDER: u32 = PageSize::Size2M.order();
+const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
+
+/// A buddy allocator's memory, alone or shared with other programs.
+#[derive(Clone, Debug)]
+pub struct CrowdedMemory {
+    buddy: BuddyAllocator,
+    others: Option<Box<Others>>,
+}
+
+/// What other programs have.
+#[derive(Clone, Debug)]
+struct Others {
+    /// Frames whose pages can be moved.
+    movable: BitTree,
+    /// All frames that are in use and stay so until they are freed: a bit each.
+    stuck: Box<[u64]>,
+    /// Where the last range was found.
+    cursor: u64,
+    counts: CrowdCounts,
+}
+
+/// What making room has taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CrowdCounts {
+    /// Blocks that were made by moving pages.
+    pub compactions: u64,
+    /// Blocks that could not be made: something had to stay in every range.
+    pub failures: u64,
+    /// Pages that were moved.
+    pub migrated: u64,
+    /// Pages that others lost.
+    pub reclaimed: u64,
+}
+
+impl CrowdedMemory {
+    /// Memory without others.
+    pub fn alone(buddy: BuddyAllocator) -> Self {
+        Self { buddy, others: None }
+    }
+
+    /// All memory of `buddy`, with others in it that leave it fragmented to an index of `percent` hundredths, or nearly so.
+    ///
+    /// # Panics
+    ///
+    /// If `percent` is above 100, or something was taken before.
+    pub fn fragmented(mut buddy: BuddyAllocator, percent: u32, seed: u64) -> Self {
+        assert!(percent <= 100 && buddy.free_frames() == buddy.total_frames());
+        if percent == 0 {
+            return Self::alone(buddy);
+        }
+        let frames = buddy.total_frames() + 1;
+        let mut others = Others {
+            movable: BitTree::new(frames),
+            stuck: vec![0; (frames as usize).div_ceil(64)].into_boxed_slice(),
+            cursor: 0,
+            counts: CrowdCounts::default(),
+        };
+        let mut random = SplitMix64::new(seed);
+        // Half of a half-taken block is free: index = (taken / 2) / (taken / 2 + free).
+        let index = f64::from(percent) / 100.0;
+        let taken_share = 2.0 * index / (1.0 + index);
+        let free_run = HALF_TAKEN_RUN * (1.0 - taken_share) / taken_share;
+        let mut is_taken = random.unit() < taken_share;
+        for block in 0..frames / BLOCK_FRAMES {
+            if is_taken {
+                others.settle(&mut buddy, block * BLOCK_FRAMES, &mut random);
+            }
+            // A run ends with the probability that makes it so long on average.
+            let run = if is_taken { HALF_TAKEN_RUN } else { free_run };
+            if random.unit() * run < 1.0 {
+                is_taken = if percent == 100 { true } else { !is_taken };
+            }
+        }
+        Self { buddy, others: Some(Box::new(others)) }
+    }
+
+    /// Takes a block of `2^order` frames, which others may have to make room for.
+    ///
+    /// # Errors
+    ///
+    /// There is none, and none can be made.
+    #[inline]
+    pub fn alloc(&mut self, order: u32) -> Result<Pfn, OutOfFrames> {
+        let taken = self.buddy.alloc(order);
+        let Some(others) = &mut self.others else { return taken };
+        let first = match taken {
+            Ok(first) => first,
+            Err(full) => others.make_room(&mut self.buddy, order).ok_or(full)?,
+        };
+        others.set_stuck(first, order, true);
+        Ok(first)
+    }
+
+    /// Takes a block of `2^order` frames that is free as it is: a page fault does not wait for room.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    #[inline]
+    pub fn alloc_free(&mut self, order: u32) -> Result<Pfn, OutOfFrames> {
+        let first = self.buddy.alloc(order)?;
+        if let Some(others) = &mut self.others {
+            others.set_stuck(first, order, true);
+        }
+        Ok(first)
+    }
+
+    /// Gives a block back.
+    ///
+    /// # Panics
+    ///
+    /// As [`BuddyAllocator::free`].
+    #[inline]
+    pub fn free(&mut self, first: Pfn, order: u32) {
+        self.buddy.free(first, order);
+        if let Some(others) = &mut self.others {
+            others.set_stuck(first, order, false);
+        }
+    }
+
+    /// As [`BuddyAllocator::split`].
+    pub fn split(&mut self, first: Pfn, from: u32, to: u32) {
+        self.buddy.split(first, from, to);
+    }
+
+    /// Its allocator: what is free.
+    pub fn buddy(&self) -> &BuddyAllocator {
+        &self.buddy
+    }
+
+    /// Frames that can be had: free ones, and those that others can lose.
+    pub fn available_frames(&self) -> u64 {
+        self.buddy.free_frames() + self.others.as_ref().map_or(0, |others| others.movable.len())
+    }
+
+    /// What making room has taken; `None` for a memory without others.
+    pub fn counts(&self) -> Option<&CrowdCounts> {
+        self.others.as_ref().map(|others| &others.counts)
+    }
+}
+
+impl Others {
+    /// Takes half of the frames of a block.
+    fn settle(&mut self, buddy: &mut BuddyAllocator, first: u64, random: &mut SplitMix64) {
+        for word in 0..BLOCK_FRAMES / 64 {
+            let taken = random.next();
+            for bit in (0..64).filter(|bit| taken >> bit & 1 == 1) {
+                let frame = Pfn(first + word * 64 + bit);
+                if !buddy.alloc_at(frame, 0) {
+                    continue;
+                }
+                if random.below(PINNED) == 0 {
+                    self.set_stuck(frame, 0, true);
+                } else {
+                    self.movable.insert(frame.0 as usize);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn set_stuck(&mut self, first: Pfn, order: u32, is_stuck: bool) {
+        if order < 6 {
+            let mask = ((1u64 << (1 << order)) - 1) << (first.0 & 63);
+            let word = &mut self.stuck[first.0 as usize / 64];
+            *word = if is_stuck { *word | mask } else { *word & !mask };
+        } else {
+            let words = first.0 as usize / 64..(first.0 as usize + (1 << order)) / 64;
+            self.stuck[words].fill(if is_stuck { u64::MAX } else { 0 });
+        }
+    }
+
+    fn is_stuck(&self, first: u64, order: u32) -> bool {
+        let words = &self.stuck[first as usize / 64..(first as usize + (1 << order)).div_ceil(64)];
+        match order {
+            0..6 => words[0] >> (first & 63) & ((1 << (1 << order)) - 1) != 0,
+            _ => words.iter().any(|&word| word != 0),
+        }
+    }
+
+    /// Makes a block of which none is free, and takes it.
+    fn make_room(&mut self, buddy: &mut BuddyAllocator, order: u32) -> Option<Pfn> {
+        let frames = 1 << order;
+        let found = match order {
+            0 => self.movable.first().map(|frame| frame as u64),
+            _ => {
+                // From where the last search ended, and round.
+                let ranges = (buddy.total_frames() + 1) / frames;
+                let start = self.cursor / frames;
+                let possible = |first: &u64| *first > 0 && !self.is_stuck(*first, order);
+                (0..ranges).map(|range| (start + range) % ranges * frames).find(possible)
+            }
+        };
+        let Some(first) = found else {
+            self.counts.failures += 1;
+            return None;
+        };
+        self.cursor = first + frames;
+        self.empty(buddy, first, first + frames);
+        let is_taken = buddy.alloc_at(Pfn(first), order);
+        debug_assert!(is_taken, "the range was emptied");
+        self.counts.compactions += u64::from(order > 0);
+        Some(Pfn(first))
+    }
+
+    /// Moves the pages in frames `first..end` elsewhere, or takes them from their owners.
+    fn empty(&mut self, buddy: &mut BuddyAllocator, first: u64, end: u64) {
+        // Free frames of the range itself are no place to go to.
+        let mut inside = Vec::new();
+        for frame in first..end {
+            if !self.movable.contains(frame as usize) {
+                continue;
+            }
+            let target = loop {
+                match buddy.alloc(0) {
+                    Ok(frame) if (first..end).contains(&frame.0) => inside.push(frame),
+                    Ok(frame) => break Some(frame),
+                    Err(_) => break None,
+                }
+            };
+            self.movable.remove(frame as usize);
+            buddy.free(Pfn(frame), 0);
+            match target {
+                Some(target) => {
+                    self.movable.insert(target.0 as usize);
+                    self.counts.migrated += 1;
+                }
+                None => self.counts.reclaimed += 1,
+            }
+        }
+        inside.into_iter().for_each(|frame| buddy.free(frame, 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(percent: u32, seed: u64) -> CrowdedMemory {
+        CrowdedMemory::fragmented(BuddyAllocator::new(16 << 30).unwrap(), percent, seed)
+    }
+
+    #[test]
+    fn memory_is_as_fragmented_as_it_is_said_to_be() {
+        for percent in [10, 30, 50, 70, 80, 90, 100] {
+            let index = memory(percent, 1).buddy().unusable_free_index(9).unwrap();
+            assert!((index - f64::from(percent) / 100.0).abs() < 0.06, "{percent}: {index}");
+        }
+        assert!(memory(0, 1).counts().is_none());
+    }
+
+    /// Every frame is free, movable, or stuck, and only one of these.
+    fn check(memory: &CrowdedMemory, own: u64) {
+        let others = memory.others.as_ref().unwrap();
+        let stuck: u64 = others.stuck.iter().map(|word| u64::from(word.count_ones())).sum();
+        let movable = (0..memory.buddy.total_frames() + 1)
+            .filter(|&frame| others.movable.contains(frame as usize))
+            .inspect(|&frame| assert!(!others.is_stuck(frame, 0)))
+            .count() as u64;
+        assert_eq!(movable, others.movable.len());
+        assert_eq!(stuck + movable + memory.buddy.free_frames(), memory.buddy.total_frames());
+        assert!(stuck >= own);
+    }
+
+    #[test]
+    fn blocks_are_made_where_nothing_has_to_stay() {
+        let mut memory = memory(100, 3);
+        assert_eq!(memory.buddy().largest_free_order().map(|order| order < 9), Some(true));
+        let pinned = memory.others.as_ref().unwrap().stuck.to_vec();
+        let mut own = Vec::new();
+        for order in [1, 3, 5, 6, 7, 8, 9, 8, 7, 2] {
+            for _ in 0..20 {
+                let Ok(first) = memory.alloc(order) else { continue };
+                assert!(first.0.is_multiple_of(1 << order));
+                let held = |frame: u64| pinned[frame as usize / 64] >> (frame & 63) & 1 == 1;
+                assert!(!(first.0..first.0 + (1 << order)).any(held), "a pinned page was moved");
+                own.push((first, order));
+            }
+        }
+        let frames = own.iter().map(|(_, order)| 1 << order).sum();
+        assert!(frames > 10_000, "{frames}");
+        check(&memory, frames);
+        let counts = *memory.counts().unwrap();
+        assert!(counts.compactions > 50 && counts.migrated > 1_000 && counts.reclaimed == 0, "{counts:?}");
+        own.into_iter().for_each(|(first, order)| memory.free(first, order));
+        check(&memory, 0);
+        assert_eq!(memory.others.unwrap().stuck.to_vec(), pinned);
+    }
+
+    #[test]
+    fn when_nothing_is_free_the_others_lose_pages_and_at_last_there_is_none() {
+        let mut memory = CrowdedMemory::fragmented(BuddyAllocator::new(64 << 20).unwrap(), 80, 5);
+        let available = memory.available_frames();
+        let mut taken = 0;
+        while memory.alloc(0).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, available);
+        assert!(memory.counts().unwrap().reclaimed > 1_000);
+        check(&memory, taken);
+    }
+
+    /// The observation that the run length stands for, on a memory in which 64 GiB are free.
+    #[test]
+    fn sixty_four_mebibytes_can_be_had_up_to_an_index_of_seven_tenths() {
+        for seed in 1..4 {
+            let pieces = |percent| {
+                let buddy = BuddyAllocator::new(128 << 30).unwrap();
+                let mut memory = CrowdedMemory::fragmented(buddy, percent, seed);
+                (0..3).filter(|_| memory.alloc(14).is_ok()).count()
+            };
+            assert_eq!(pieces(70), 3, "seed {seed}");
+            assert!(pieces(80) < 3, "seed {seed}");
+        }
+    }
+}

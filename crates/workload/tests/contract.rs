@@ -9,13 +9,14 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 10] = [
+const SPECS: [&str; 11] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
     "btree-small",
     "btree:elements=30,lookups=30",
     "gups-small:pair=on",
+    "gups:table=1GiB,updates=20k,init=off",
     "xsbench-small",
     "xsbench:grid-points=2,particles=1,lookups=1",
     "pages-small:fill=random",
@@ -151,6 +152,10 @@ fn runs_are_complete_announced_and_verified() {
         let entry = catalog().iter().find(|e| spec.starts_with(e.name)).unwrap();
         assert_eq!(summary.phases, entry.phases, "{spec}");
         for (phase, (accesses, instructions)) in entry.phases.iter().zip(summary.by_phase) {
+            // Nothing but the call of an allocator.
+            if accesses < 10 {
+                continue;
+            }
             // Compiled code makes one data access in one to ten instructions; generating an edge computes more.
             let allowed = if *phase == "generate" { 50.0..500.0 } else { 1.0..10.0 };
             let ratio = instructions as f64 / accesses as f64;
@@ -213,6 +218,7 @@ fn expected_accesses_are_within_a_fifth() {
         "btree:elements=20k,lookups=100k",
         "gups-small",
         "gups-small:pair=on",
+        "gups:table=64GiB,updates=50k,init=off",
         "xsbench-small",
         "xsbench:grid-points=100,particles=10",
         "pages:pattern=cyclic",
@@ -236,7 +242,8 @@ fn expected_accesses_are_within_a_fifth() {
 #[test]
 #[ignore = "takes minutes and 9 GiB of memory"]
 fn the_papers_presets_run_and_verify() {
-    for preset in ["graph500-paper", "btree-paper", "gups-paper", "xsbench-paper", "pages-paper"] {
+    for preset in ["graph500-paper", "btree-paper", "gups-paper", "gups-64g", "xsbench-paper", "pages-paper"]
+    {
         let mut source = workload(preset, 0);
         let expected = source.info().expected_accesses.unwrap();
         let (mut accesses, mut mapped, mut peak_bytes) = (0u64, Mapped::default(), 0);

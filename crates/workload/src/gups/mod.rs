@@ -7,6 +7,11 @@
 //! DEVIATION: the artifact's second word of `e = 0` lies one beyond the table; here it is word 0 itself.
 //! DEVIATION: the original generator has no seed. Seed 0 is the original; another seed starts the streams
 //! elsewhere in the same sequence.
+//! DEVIATION: with `init=off` nothing stores the first values: a word that was never updated is taken to be its
+//! index, as if the kernel filled fresh pages so. Only the pages that updates reach are then touched, and the host
+//! keeps only the words that have changed.
+
+mod table;
 
 use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
@@ -15,6 +20,8 @@ use crate::source::Program;
 use crate::space::{AddressSpace, mapping_bytes};
 use crate::spec::Values;
 use crate::traced::Traced;
+
+use table::{Changes, Table, Whole};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "gups",
@@ -39,6 +46,12 @@ pub(crate) const ENTRY: Entry = Entry {
             kind: Kind::Choice(&["off", "on"]),
             default: "off",
         },
+        Parameter {
+            name: "init",
+            summary: "whether a loop stores the first values; off, words are born with them",
+            kind: Kind::Choice(&["off", "on"]),
+            default: "on",
+        },
     ],
     presets: &[
         Preset {
@@ -50,6 +63,11 @@ pub(crate) const ENTRY: Entry = Entry {
             name: "gups-paper",
             summary: "the Mosaic paper's footprint, 8 GiB; 2^25 updates of two words (2^29 / 16)",
             values: &[("table", "8GiB"), ("updates", "33554432"), ("pair", "on")],
+        },
+        Preset {
+            name: "gups-64g",
+            summary: "the ME-HPT paper's footprint, 64 GiB; its updates touch about 1.5 M of 2.1 M groups of 8 pages",
+            values: &[("table", "64GiB"), ("updates", "2600k"), ("init", "off")],
         },
     ],
     make: |values| Ok(Box::new(Gups::new(values))),
@@ -73,11 +91,10 @@ struct Gups {
     words: usize,
     updates: u64,
     pair: bool,
+    init: bool,
     /// Where in the generator's sequence the first stream starts.
     origin: u64,
 }
-
-type Table = Traced<u64, 8>;
 
 impl Gups {
     fn new(values: &Values) -> Self {
@@ -85,6 +102,7 @@ impl Gups {
             words: (values.get("table") / 8) as usize,
             updates: values.get("updates"),
             pair: values.get("pair") == 1,
+            init: values.get("init") == 1,
             origin: mix(values.seed) % PERIOD,
         }
     }
@@ -101,7 +119,17 @@ impl Gups {
         (self.words - e) & (self.words - 1)
     }
 
-    fn initialise(&self, table: &mut Table, out: &mut Emitter<'_>) -> Result<(), Stop> {
+    /// How many words change at most.
+    fn most_changes(&self) -> u64 {
+        self.updates.saturating_mul(if self.pair { 2 } else { 1 }).min(self.words as u64)
+    }
+
+    /// Whether the host is better off with the changed words alone.
+    fn holds_changes(&self) -> bool {
+        !self.init && Changes::host_bytes(self.most_changes()) < self.words as u64 * 8
+    }
+
+    fn initialise(&self, table: &mut Whole, out: &mut Emitter<'_>) -> Result<(), Stop> {
         for i in 0..self.words {
             out.work(INIT_INSTRUCTIONS);
             table.store(i, i as u64, out)?;
@@ -111,7 +139,7 @@ impl Gups {
 
     fn update<const PAIR: bool>(
         &self,
-        table: &mut Table,
+        table: &mut impl Table,
         streams: &mut Traced<u64, 8>,
         out: &mut Emitter<'_>,
     ) -> Result<(), Stop> {
@@ -121,9 +149,9 @@ impl Gups {
             // The host waits for all words of a round together instead of one after the other.
             for &state in &streams.untraced()[..round as usize] {
                 let e = step(state) as usize & (self.words - 1);
-                std::hint::black_box(table.untraced()[e]);
+                table.bring_in(e);
                 if PAIR {
-                    std::hint::black_box(table.untraced()[self.partner(e)]);
+                    table.bring_in(self.partner(e));
                 }
             }
             for j in 0..round as usize {
@@ -144,8 +172,23 @@ impl Gups {
         Ok(())
     }
 
+    fn update_and_verify(
+        &self,
+        mut table: impl Table,
+        space: &mut AddressSpace,
+        out: &mut Emitter<'_>,
+    ) -> Result<(), Halt> {
+        out.phase("updates")?;
+        let mut streams = Traced::local(self.streams(), space);
+        match self.pair {
+            false => self.update::<false>(&mut table, &mut streams, out)?,
+            true => self.update::<true>(&mut table, &mut streams, out)?,
+        }
+        self.verify(&mut table)
+    }
+
     /// Applies all updates again, which undoes them, and compares with the initial table.
-    fn verify(&self, table: &mut [u64]) -> Result<(), Halt> {
+    fn verify(&self, table: &mut impl Table) -> Result<(), Halt> {
         let mut streams = self.streams();
         let mut left = self.updates;
         while left > 0 {
@@ -153,14 +196,14 @@ impl Gups {
             for state in &mut streams[..round as usize] {
                 *state = step(*state);
                 let e = *state as usize & (self.words - 1);
-                table[e] ^= *state;
+                table.apply(e, *state);
                 if self.pair {
-                    table[self.partner(e)] ^= *state;
+                    table.apply(self.partner(e), *state);
                 }
             }
             left -= round;
         }
-        match table.iter().enumerate().find(|&(i, &word)| word != i as u64) {
+        match table.first_changed() {
             None => Ok(()),
             Some((i, word)) => Err(Halt::Wrong(format!(
                 "word {i} of the table is {word:#x} after applying the updates twice, not {i:#x}"
@@ -175,26 +218,31 @@ impl Program for Gups {
     }
 
     fn host_bytes(&self) -> u64 {
-        self.words as u64 * 8 + (4 << 20)
+        let table = match self.holds_changes() {
+            true => Changes::host_bytes(self.most_changes()),
+            false => self.words as u64 * 8,
+        };
+        table + (4 << 20)
     }
 
     fn expected_accesses(&self) -> u64 {
-        self.words as u64 + self.updates * if self.pair { 6 } else { 4 }
+        let init = if self.init { self.words as u64 } else { 0 };
+        init + self.updates * if self.pair { 6 } else { 4 }
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         out.phase("init")?;
         let mut space = AddressSpace::new(out);
-        let mut table = Table::new(self.words, 0, &mut space, out)?;
-        self.initialise(&mut table, out)?;
-
-        out.phase("updates")?;
-        let mut streams = Traced::local(self.streams(), &mut space);
-        match self.pair {
-            false => self.update::<false>(&mut table, &mut streams, out)?,
-            true => self.update::<true>(&mut table, &mut streams, out)?,
+        if self.holds_changes() {
+            let table = Changes::new(self.words, self.most_changes(), &mut space, out)?;
+            return self.update_and_verify(table, &mut space, out);
         }
-        self.verify(table.untraced_mut())
+        let mut table = Whole::new(self.words, 0, &mut space, out)?;
+        match self.init {
+            true => self.initialise(&mut table, out)?,
+            false => table.untraced_mut().iter_mut().zip(0..).for_each(|(word, index)| *word = index),
+        }
+        self.update_and_verify(table, &mut space, out)
     }
 }
 
@@ -241,7 +289,7 @@ mod tests {
     }
 
     fn gups(updates: u64, pair: bool) -> Gups {
-        Gups { words: 1 << 15, updates, pair, origin: 0 }
+        Gups { words: 1 << 15, updates, pair, init: true, origin: 0 }
     }
 
     fn accesses(gups: &Gups) -> u64 {
@@ -266,19 +314,44 @@ mod tests {
     }
 
     #[test]
-    fn one_corrupt_word_is_found() {
-        let gups = gups(5_000, true);
+    fn without_initialisation_only_updates_touch_memory_however_the_table_is_held() {
+        for (updates, changes) in [(1_000, true), (100_000, false)] {
+            let gups = Gups { init: false, ..gups(updates, true) };
+            assert_eq!(gups.holds_changes(), changes);
+            assert_eq!(accesses(&gups), gups.expected_accesses() + 1);
+        }
+    }
+
+    /// Runs the updates on a table and gives it back.
+    fn updated<T: Table>(gups: &Gups, make: impl FnOnce(&mut AddressSpace, &mut Emitter<'_>) -> T) -> T {
         let mut sink = |_: &mut Batch| ControlFlow::Continue(());
         let mut out = Emitter::new(&mut sink);
         let mut space = AddressSpace::new(&mut out);
-        let mut table = Table::new(gups.words, 0, &mut space, &mut out).unwrap();
+        let mut table = make(&mut space, &mut out);
         let mut streams = Traced::local(gups.streams(), &mut space);
-        gups.initialise(&mut table, &mut out).unwrap();
         gups.update::<true>(&mut table, &mut streams, &mut out).unwrap();
-        let done = table.untraced().to_vec();
-        assert_eq!(gups.verify(&mut done.clone()), Ok(()));
-        let mut corrupt = done;
-        corrupt[1234] ^= 1 << 40;
-        assert!(matches!(gups.verify(&mut corrupt), Err(Halt::Wrong(text)) if text.contains("word 1234")));
+        table
+    }
+
+    #[test]
+    fn one_corrupt_word_is_found() {
+        let gups = gups(5_000, true);
+        let whole = || {
+            updated(&gups, |space, out| {
+                let mut table = Whole::new(gups.words, 0, space, out).unwrap();
+                gups.initialise(&mut table, out).unwrap();
+                table
+            })
+        };
+        let changes = || updated(&gups, |space, out| Changes::new(gups.words, 10_000, space, out).unwrap());
+        assert_eq!(gups.verify(&mut whole()), Ok(()));
+        assert_eq!(gups.verify(&mut changes()), Ok(()));
+        fn corrupt(gups: &Gups, mut table: impl Table) {
+            table.apply(1234, 1 << 40);
+            let answer = gups.verify(&mut table);
+            assert!(matches!(&answer, Err(Halt::Wrong(text)) if text.contains("word 1234")), "{answer:?}");
+        }
+        corrupt(&gups, whole());
+        corrupt(&gups, changes());
     }
 }

@@ -110,8 +110,14 @@ impl<T> Chunks<T> {
     /// Puts an item into a slot; gives back what was there.
     #[inline(always)]
     pub(super) fn put(&mut self, slot: usize, tag: NonZeroU8, item: T) -> Option<T> {
-        self.tags[slot] = tag.get();
-        self.item_mut(slot).replace(item)
+        let before = std::mem::replace(&mut self.tags[slot], tag.get());
+        let place = self.item_mut(slot);
+        if before == 0 {
+            // Without a look at what is there: its line need not have come yet.
+            *place = Some(item);
+            return None;
+        }
+        place.replace(item)
     }
 
     #[inline(always)]

@@ -24,7 +24,6 @@ pub use chunks::{ChunkSource, NoChunk};
 pub use counts::{CuckooCounts, Moves};
 pub use hashes::LineHash;
 pub use policy::{FirstWay, MAX_WAYS, Policy, PolicyError, Scope};
-pub use way::HashChoice;
 
 use crate::addr::PhysAddr;
 use crate::random::SplitMix64;
@@ -43,15 +42,15 @@ impl Keyed for u64 {
     }
 }
 
-/// The hash functions of a table's ways.
+/// Where the hash functions of a table's ways come from.
 ///
 /// # Contract
 ///
-/// The answer depends on its arguments alone. All 64 bits are as good as random, the low ones above all: they are the
-/// index; the top eight are the tag.
+/// The answer depends on the key alone, and all of its 64 bits are as good as random: three ways of up to 2^21 slots
+/// take their indices from different ones.
 pub trait WayHashes {
-    /// Of a key.
-    fn hash(&self, key: u64, choice: HashChoice) -> u64;
+    /// What all functions of a key are computed from.
+    fn word(&self, key: u64) -> u64;
 
     /// Hears that an item comes into a slot of a way, from another way or from outside. The last word on an item counts:
     /// some of what is said is undone.
@@ -104,7 +103,7 @@ pub enum RejectReason {
     EqualHashes,
 }
 
-/// A table grows for want of a place only if at least one slot of so many is used.
+/// A table grows for want of a place only if at least one slot of so many is used; otherwise more items are moved.
 const EMPTIEST: usize = 64;
 
 /// Items that are moved for one at most, however full the table is.
@@ -218,21 +217,37 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     }
 
     /// The item of a key that is the one wanted, if several have the same. One probe in each way.
-    #[inline(always)]
+    #[inline]
     pub fn find(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
         // All probes before the first decision: which way has the item is random, and the processor would be wrong on it
         // while the others' lines could already be on their way.
-        let mut places = [None; MAX_WAYS];
+        match self.ways.len() {
+            // As published, and then the loops below have none.
+            3 => self.find_in::<3>(key, wanted),
+            2 => self.find_in::<2>(key, wanted),
+            4 => self.find_in::<4>(key, wanted),
+            _ => self.find_in::<MAX_WAYS>(key, wanted),
+        }
+    }
+
+    /// `N` ways, or fewer.
+    #[inline(always)]
+    fn find_in<const N: usize>(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
+        let word = self.hashes.word(key);
+        let mut places = [Place::NONE; N];
         let mut likely = 0u32;
-        for (number, way) in self.ways.iter().enumerate() {
-            let place = way.place(|choice| self.hashes.hash(key, choice));
-            places[number] = Some(place);
-            likely |= u32::from(way.is_likely(place)) << number;
+        for (number, place) in places.iter_mut().enumerate() {
+            if N == MAX_WAYS && number >= self.ways.len() {
+                break;
+            }
+            let way = &self.ways[number];
+            *place = way.place(number, word);
+            likely |= u32::from(way.is_likely(*place)) << number;
         }
         while likely != 0 {
-            let way = likely.trailing_zeros() as usize;
+            let way = likely.trailing_zeros() as usize % N;
             likely &= likely - 1;
-            let at = SlotRef { way, place: places[way]? };
+            let at = SlotRef { way, place: places[way] };
             if self.get(at).is_some_and(|item| item.key() == key && wanted(item)) {
                 return Some(at);
             }
@@ -243,10 +258,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// The slots where a key's item may stand, one in each way.
     #[inline(always)]
     pub fn probes(&self, key: u64) -> impl Iterator<Item = SlotRef> {
-        self.ways.iter().enumerate().map(move |(way, ways)| SlotRef {
-            way,
-            place: ways.place(|choice| self.hashes.hash(key, choice)),
-        })
+        let word = self.hashes.word(key);
+        self.ways.iter().enumerate().map(move |(way, ways)| SlotRef { way, place: ways.place(way, word) })
     }
 
     /// What is in a slot.
@@ -306,8 +319,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         let mut way = first.unwrap_or_else(|| self.first_way());
         self.path.clear();
         loop {
-            let (hashes, key) = (&self.hashes, item.key());
-            let place = self.ways[way].place(|choice| hashes.hash(key, choice));
+            let key = item.key();
+            let place = self.ways[way].place(way, self.hashes.word(key));
             self.hashes.placed(key, way);
             let before = self.ways[way].tag(place);
             let Some(other) = self.ways[way].put(place, item) else { return Ok(self.path.len() as u32) };
@@ -338,9 +351,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                 self.turn_round(source);
             } else if self.is_changing() {
                 self.finish_changes(source);
-            } else if self.used * EMPTIEST < self.way_slots().sum::<usize>() {
-                break Err(Rejected { item, reason: RejectReason::EqualHashes });
-            } else if let Err(error) = self.grow(self.smallest(), source) {
+            } else if self.used * EMPTIEST >= self.way_slots().sum::<usize>()
+                && let Err(error) = self.grow(self.smallest(), source)
+            {
                 break Err(Rejected { item, reason: error.into() });
             }
             match self.settle(item, None) {
@@ -427,7 +440,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             if self.ways[number].is_shrinking() {
                 let hashes = &self.hashes;
                 let way = &mut self.ways[number];
-                let items = way.turn_round(|item, choice| hashes.hash(item.key(), choice), source);
+                let items = way.turn_round(|item| hashes.word(item.key()), source);
                 homeless.extend(items.into_iter().map(|item| (number, item)));
                 self.counts.turned_round += 1;
             }
@@ -563,7 +576,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
 
     fn visit(&mut self, number: usize) -> bool {
         let (hashes, way) = (&self.hashes, &mut self.ways[number]);
-        let item = match way.visit(|item, choice| hashes.hash(item.key(), choice)) {
+        let item = match way.visit(|item| hashes.word(item.key())) {
             Visit::Stays(is_item) => {
                 self.counts.visited += 1;
                 self.counts.stayed += u64::from(is_item);
@@ -581,8 +594,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                 true
             }
             Err(item) => {
-                let (hashes, key) = (&self.hashes, item.key());
-                self.ways[number].unvisit(item, |choice| hashes.hash(key, choice));
+                let word = self.hashes.word(item.key());
+                self.ways[number].unvisit(item, word);
                 false
             }
         }

@@ -12,14 +12,20 @@ use std::num::NonZeroU8;
 
 use super::chunks::{ChunkSource, Chunks, NoChunk};
 use super::policy::Policy;
+use crate::random::mix;
 
-/// Which of a table's hash functions: a way's, and the how manieth that the way has had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HashChoice {
-    /// The way.
-    pub way: usize,
-    /// Zero, and one more for every array that was hashed anew.
-    pub generation: u32,
+/// A way's hash of a key: of the key's word, the bits that no other way begins with. The low ones are the index.
+///
+/// The `generation` is zero, and one more for every array that was hashed anew.
+#[inline(always)]
+pub(super) fn way_hash(word: u64, way: usize, generation: u32) -> u64 {
+    // A word has the indices of three ways.
+    let number = u64::from(generation) << 2 | (way / 3) as u64;
+    let word = match number {
+        0 => word,
+        _ => mix(word.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+    };
+    word.rotate_right(21 * (way % 3) as u32)
 }
 
 /// A slot of a way, for a key.
@@ -33,6 +39,9 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Of nothing yet.
+    pub(super) const NONE: Self = Self { next: false, slot: 0, tag: NonZeroU8::MIN };
+
     /// The slot among `2^bits`. Index and tag come from the two ends of the hash.
     #[inline(always)]
     fn new(hash: u64, bits: u32, next: bool) -> Self {
@@ -108,21 +117,17 @@ impl<T> Way<T> {
 
     /// Where what hashes like that is, if it is in this way.
     #[inline(always)]
-    pub(super) fn place(&self, hash: impl Fn(HashChoice) -> u64) -> Place {
-        let old = hash(HashChoice { way: self.number, generation: self.generation });
-        let place = Place::new(old, self.bits, false);
-        if place.slot < self.pointer { self.place_visited(old, hash) } else { place }
+    pub(super) fn place(&self, number: usize, word: u64) -> Place {
+        debug_assert_eq!(number, self.number);
+        let place = Place::new(way_hash(word, number, self.generation), self.bits, false);
+        if place.slot < self.pointer { self.place_visited(word) } else { place }
     }
 
     /// Where what belongs into a slot that has been visited is.
-    fn place_visited(&self, old: u64, hash: impl Fn(HashChoice) -> u64) -> Place {
+    fn place_visited(&self, word: u64) -> Place {
         let Resize { next, bits, generation } =
             self.resize.as_ref().expect("only a way that changes has a pointer");
-        let new = match *generation == self.generation {
-            true => old,
-            false => hash(HashChoice { way: self.number, generation: *generation }),
-        };
-        Place::new(new, *bits, next.is_some())
+        Place::new(way_hash(word, self.number, *generation), *bits, next.is_some())
     }
 
     #[inline(always)]
@@ -225,7 +230,7 @@ impl<T> Way<T> {
 
     /// Visits the next slot.
     #[inline(always)]
-    pub(super) fn visit(&mut self, hash: impl Fn(&T, HashChoice) -> u64) -> Visit<T> {
+    pub(super) fn visit(&mut self, word: impl Fn(&T) -> u64) -> Visit<T> {
         let Some(resize) = &self.resize else { return Visit::Stays(false) };
         let slot = self.pointer;
         self.pointer += 1;
@@ -235,8 +240,8 @@ impl<T> Way<T> {
         if resize.next.is_none()
             && let Some(item) = self.chunks.item(slot)
         {
-            let choice = HashChoice { way: self.number, generation: self.generation };
-            if Place::new(hash(item, choice), resize.bits, false).slot == slot {
+            let hash = way_hash(word(item), self.number, self.generation);
+            if Place::new(hash, resize.bits, false).slot == slot {
                 return Visit::Stays(true);
             }
         }
@@ -245,10 +250,10 @@ impl<T> Way<T> {
     }
 
     /// Undoes the last visit, which took `item` out of its slot.
-    pub(super) fn unvisit(&mut self, item: T, hash: impl Fn(HashChoice) -> u64) {
+    pub(super) fn unvisit(&mut self, item: T, word: u64) {
         self.pointer -= 1;
         let slot = self.pointer;
-        let place = self.place(hash);
+        let place = self.place(self.number, word);
         assert!(place.slot == slot && !place.next, "what was not visited is where it was");
         assert!(self.put(place, item).is_none(), "what was visited is empty");
     }
@@ -261,11 +266,7 @@ impl<T> Way<T> {
     /// Turns a shrink round: the way has its size again. Answers the items that have lost their place by that.
     ///
     /// In place there is none: what came from slot `o + n` to `o` goes back, and only one item can have.
-    pub(super) fn turn_round(
-        &mut self,
-        hash: impl Fn(&T, HashChoice) -> u64,
-        source: &mut impl ChunkSource,
-    ) -> Vec<T> {
+    pub(super) fn turn_round(&mut self, word: impl Fn(&T) -> u64, source: &mut impl ChunkSource) -> Vec<T> {
         let resize = self.resize.take().expect("a way that shrinks changes");
         let slots = 1 << resize.bits;
         let visited = std::mem::take(&mut self.pointer);
@@ -275,8 +276,8 @@ impl<T> Way<T> {
             return items;
         }
         for slot in (slots..visited).rev() {
-            let choice = HashChoice { way: self.number, generation: self.generation };
-            let came_from = |item: &T| Place::new(hash(item, choice), self.bits, false);
+            let hash = |item: &T| way_hash(word(item), self.number, self.generation);
+            let came_from = |item: &T| Place::new(hash(item), self.bits, false);
             let place = self.chunks.item(slot - slots).as_ref().map(came_from);
             if let Some(place) = place.filter(|place| place.slot == slot) {
                 let item = self.chunks.take(slot - slots).expect("it was there");

@@ -29,7 +29,7 @@ pub use walk_table::SectionHeader;
 
 use self::line::LINE_SHIFT;
 use self::walk_table::WalkTable;
-use super::cuckoo::{Cuckoo, CuckooCounts, HashChoice, LineHash, NoChunk, Policy, SlotRef, WayHashes};
+use super::cuckoo::{Cuckoo, CuckooCounts, LineHash, NoChunk, Policy, SlotRef, WayHashes};
 use super::{ContiguousMemory, Entry, Geometry, L2p, Leaf, MapError, OnePiece, Upkeep, X86_64};
 use crate::addr::{PageSize, Vpn};
 
@@ -57,8 +57,8 @@ struct Hashes {
 
 impl WayHashes for Hashes {
     #[inline]
-    fn hash(&self, key: u64, choice: HashChoice) -> u64 {
-        self.line.hash(key, choice)
+    fn word(&self, key: u64) -> u64 {
+        self.line.word(key)
     }
 
     #[inline]

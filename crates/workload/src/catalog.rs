@@ -5,7 +5,7 @@ use std::fmt;
 use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_size, parse_count, parse_size};
-use crate::{btree, graph500, gups, pages, xsbench};
+use crate::{btree, graph, graph500, gups, pages, xsbench};
 
 /// One workload, as `pagewalk workloads` lists it.
 pub struct Entry {
@@ -13,7 +13,8 @@ pub struct Entry {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// Its phases in order, as metrics are reported for them.
+    /// Its phases in order, as metrics are reported for them. A run may leave some out: of the phases that are named
+    /// after a choice, it has the one that was chosen.
     pub phases: &'static [&'static str],
     /// Its parameters, in the order of the canonical spec.
     pub parameters: &'static [Parameter],
@@ -71,7 +72,7 @@ pub struct Preset {
 
 /// All workloads.
 pub fn catalog() -> &'static [Entry] {
-    &[graph500::ENTRY, btree::ENTRY, gups::ENTRY, xsbench::ENTRY, pages::ENTRY]
+    &[graph500::ENTRY, btree::ENTRY, gups::ENTRY, xsbench::ENTRY, graph::ENTRY, pages::ENTRY]
 }
 
 impl Kind {

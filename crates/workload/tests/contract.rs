@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 21] = [
+const SPECS: [&str; 23] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -29,6 +29,8 @@ const SPECS: [&str; 21] = [
     "graph:algorithm=pr,vertices=1k,degree=10",
     "graph:algorithm=sssp,vertices=1k,degree=10",
     "graph:algorithm=tc,vertices=1k,degree=10",
+    "mummer-small",
+    "mummer:reference=100,query=300,min=4",
     "pages-small:fill=random",
     "pages-small:regions=10000",
 ];
@@ -250,6 +252,8 @@ fn expected_accesses_are_within_a_fifth() {
         "graph:algorithm=sssp,vertices=10k",
         "graph:algorithm=tc,vertices=10k",
         "graph-small",
+        "mummer-small",
+        "mummer:reference=300k,query=10k",
         "pages:pattern=cyclic",
     ];
     let mut wrong = Vec::new();
@@ -333,6 +337,8 @@ fn footprints_are_real() {
         "graph:algorithm=bc,vertices=10k",
         "graph:algorithm=pr,vertices=10k,degree=15",
         "graph:algorithm=tc,vertices=20k",
+        "mummer-small",
+        "mummer:reference=300k,query=200k",
         "pages-small",
     ] {
         let footprint = workload(spec, 0).footprint_bytes() as f64;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_size, parse_count, parse_size};
-use crate::{btree, graph, graph500, gups, mummer, pages, xsbench};
+use crate::{btree, graph, graph500, gups, mummer, pages, sysbench, xsbench};
 
 /// One workload, as `pagewalk workloads` lists it.
 pub struct Entry {
@@ -72,7 +72,16 @@ pub struct Preset {
 
 /// All workloads.
 pub fn catalog() -> &'static [Entry] {
-    &[graph500::ENTRY, btree::ENTRY, gups::ENTRY, xsbench::ENTRY, graph::ENTRY, mummer::ENTRY, pages::ENTRY]
+    &[
+        graph500::ENTRY,
+        btree::ENTRY,
+        gups::ENTRY,
+        xsbench::ENTRY,
+        graph::ENTRY,
+        mummer::ENTRY,
+        sysbench::ENTRY,
+        pages::ENTRY,
+    ]
 }
 
 impl Kind {

@@ -9,6 +9,7 @@
 //! | `xsbench` | cross-section look-ups in a unionised energy grid | build, lookup |
 //! | `graph` | eight algorithms of GraphBIG on a social network of separate objects | build, the algorithm |
 //! | `mummer` | maximal unique matches of two genomes, by a suffix tree | build, match |
+//! | `sysbench` | reads or writes of a block, in order or at random | init, access |
 //! | `pages` | no program: pages in a given order | fill, touches |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
@@ -16,7 +17,7 @@
 //! that a C program under Linux would see, synthetic and deterministic. Each program verifies
 //! its own answer. Instruction counts are estimates: each basic operation (an edge looked at, a key compared) adds a constant,
 //! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
-//! x86-64 and glibc 2.36; for `graph` and `mummer`, estimated by hand, as the constants say.
+//! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench`, estimated by hand, as the constants say.
 
 mod btree;
 mod catalog;
@@ -31,6 +32,7 @@ mod sort;
 mod source;
 mod space;
 mod spec;
+mod sysbench;
 mod traced;
 mod units;
 mod xsbench;

@@ -11,7 +11,7 @@ use pagewalk_trace::{Batch, Event, Source};
 use pagewalk_workload::Workload;
 
 const ROUNDS: usize = 5;
-const SPECS: [&str; 7] = [
+const SPECS: [&str; 11] = [
     "graph500:scale=18",
     "graph500:scale=20",
     "graph500:scale=18,variant=list",
@@ -19,6 +19,10 @@ const SPECS: [&str; 7] = [
     "gups",
     "gups:pair=on",
     "xsbench",
+    "graph",
+    "gups-64g",
+    "mummer",
+    "sysbench",
 ];
 
 fn main() {

@@ -229,7 +229,7 @@ impl Program for Graph {
             "dc" => 4 * vertices + 7 * edges,
             "dfs" => 20 * vertices + 6 * edges,
             "pr" => 4 * vertices + self.rounds * (17 * vertices + 7 * edges),
-            "sssp" => 3 * (10 * vertices + 8 * edges),
+            "sssp" => (10 * vertices + 8 * edges) * 5 / 4,
             _ => 12 * vertices + 9 * edges + self.set_elements() * 9 / 10,
         };
         50 * vertices + 75 * edges + algorithm

@@ -67,7 +67,8 @@ pub(crate) const ENTRY: Entry = Entry {
         Preset {
             name: "gups-64g",
             summary: "the ME-HPT paper's footprint, 64 GiB; its updates touch about 1.5 M of 2.1 M groups of 8 pages",
-            values: &[("table", "64GiB"), ("updates", "2600k"), ("init", "off")],
+            // 2.6 M random ones would do; the original sequence, of seed 0, begins with words that are alike.
+            values: &[("table", "64GiB"), ("updates", "3M"), ("init", "off")],
         },
     ],
     make: |values| Ok(Box::new(Gups::new(values))),

@@ -17,7 +17,7 @@
 //! that a C program under Linux would see, synthetic and deterministic. Each program verifies
 //! its own answer. Instruction counts are estimates: each basic operation (an edge looked at, a key compared) adds a constant,
 //! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
-//! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench`, estimated by hand, as the constants say.
+//! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench` mostly estimated by hand, as the constants say.
 
 mod btree;
 mod catalog;

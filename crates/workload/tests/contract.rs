@@ -180,7 +180,7 @@ fn runs_are_complete_announced_and_verified() {
             // So does allocating the six objects of an edge.
             let allowed = match (entry.name, phase.as_str()) {
                 (_, "generate") => 50.0..500.0,
-                ("graph", "build") => 1.0..20.0,
+                ("graph", "build") => 1.0..25.0,
                 // One random number per access.
                 ("sysbench", "access") => 1.0..20.0,
                 _ => 1.0..10.0,

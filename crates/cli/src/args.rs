@@ -48,6 +48,9 @@ pub(crate) struct RunArguments {
     /// What is modelled: translation and paging only, or also caches, DRAM, cores and time.
     #[arg(long, value_enum, default_value_t = DetailArgument::Counts)]
     pub(crate) detail: DetailArgument,
+    /// Until this phase of the program begins, only bring its pages in: see `pagewalk workloads` for phases.
+    #[arg(long, value_name = "PHASE")]
+    pub(crate) begin: Option<String>,
     /// Stop after so many accesses (k, M, G); a live program is ended then.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub(crate) limit: Option<u64>,
@@ -180,6 +183,9 @@ pub(crate) struct PaperArguments {
     /// Where `make hardware` has left the circuit's figures.
     #[arg(long, value_name = "DIR", default_value = "target/hardware")]
     pub(crate) hardware: PathBuf,
+    /// Leave out experiments that take many minutes.
+    #[arg(long)]
+    pub(crate) quick: bool,
     /// Run small inputs instead of the published footprints, to see that everything works: what comes of them is
     /// not judged.
     #[arg(long)]

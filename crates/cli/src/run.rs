@@ -144,8 +144,12 @@ fn compare(
         .iter()
         .map(|spec| build(spec, detail(arguments.detail), arguments.seed, info))
         .collect::<Result<Vec<_>, _>>()?;
-    let options =
-        RunOptions { threads: threads(arguments.threads), limit: arguments.limit, reach: arguments.reach };
+    let options = RunOptions {
+        threads: threads(arguments.threads),
+        begin: arguments.begin.clone(),
+        limit: arguments.limit,
+        reach: arguments.reach,
+    };
     let mut progress = RunProgress::new(info, arguments.limit);
     Ok(run_machines(source, machines, options, &mut progress)?)
 }

@@ -1,5 +1,6 @@
 //! The simulator: machine files become machines, events become counts and time.
 
+mod begin;
 pub mod machine;
 pub mod metrics;
 mod reach;

@@ -7,17 +7,20 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use pagewalk_trace::{Access, Batch, Event, Source, SourceError};
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
+use crate::begin::Begin;
 use crate::machine::{MachineError, Simulate};
 use crate::metrics::RunResult;
 use crate::reach::Reach;
 
 /// How a pass is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     /// Worker threads that the machines are divided among; 1 runs them on the calling thread. Results do not
     /// depend on it.
     pub threads: usize,
-    /// Stop after so many accesses.
+    /// Until this phase begins, machines see only the first touch of every page.
+    pub begin: Option<String>,
+    /// Stop after so many accesses, counted from where that phase begins.
     pub limit: Option<u64>,
     /// Also measure how many misses TLBs of growing size would have.
     pub reach: bool,
@@ -25,7 +28,7 @@ pub struct RunOptions {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { threads: 1, limit: None, reach: false }
+        Self { threads: 1, begin: None, limit: None, reach: false }
     }
 }
 
@@ -66,6 +69,20 @@ pub enum RunError {
          trace must not be empty"
     )]
     NoAccesses(String),
+    /// The phase to begin with never began.
+    #[error("{name} has no phase `{phase}`{}", listed(.phases))]
+    NoSuchPhase {
+        /// The source.
+        name: String,
+        /// The phase that was waited for.
+        phase: String,
+        /// Those that there were.
+        phases: Vec<String>,
+    },
+}
+
+fn listed(phases: &[String]) -> String {
+    if phases.is_empty() { String::new() } else { format!("; its phases are {}", phases.join(", ")) }
 }
 
 /// Feeds every event of `source` to every machine.
@@ -82,7 +99,8 @@ pub fn run(
     let name = source.info().name;
     let threads = options.threads.clamp(1, machines.len().max(1));
     let reach = options.reach.then(Reach::default);
-    let mut pass = Pass { taken: 0, limit: options.limit, progress, reach };
+    let begin = options.begin.as_deref().map(Begin::new);
+    let mut pass = Pass { taken: 0, counted: 0, skipped: 0, begin, limit: options.limit, progress, reach };
     let (machines, source_end) = if threads == 1 {
         run_here(source, machines, &mut pass)
     } else {
@@ -93,6 +111,9 @@ pub fn run(
         .map(|(machine, end)| end.map(|()| machine.finish(&name)))
         .collect::<Result<Vec<_>, _>>()?;
     source_end?;
+    if let Some((phase, phases)) = pass.begin.as_ref().and_then(Begin::missing) {
+        return Err(RunError::NoSuchPhase { name, phase: phase.to_owned(), phases: phases.to_vec() });
+    }
     if pass.taken == 0 {
         return Err(RunError::NoAccesses(name));
     }
@@ -104,7 +125,7 @@ pub fn run(
             metrics.splice(end..end, curve.iter().cloned());
         }
     }
-    let limited = options.limit.is_some_and(|limit| pass.taken >= limit);
+    let limited = options.limit.is_some_and(|limit| pass.counted >= limit);
     Ok(RunOutcome { results, accesses: pass.taken, limited })
 }
 
@@ -186,6 +207,11 @@ fn work(share: Vec<(usize, Box<dyn Simulate>)>, batches: &Receiver<Arc<Batch>>) 
 /// What happens to every batch once, before any machine sees it.
 struct Pass<'a> {
     taken: u64,
+    /// Of these, since the phase began that machines begin with.
+    counted: u64,
+    /// Left out until the phase that machines begin with.
+    skipped: u64,
+    begin: Option<Begin>,
     limit: Option<u64>,
     progress: &'a mut dyn Progress,
     reach: Option<Reach>,
@@ -193,10 +219,15 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn take(&mut self, batch: &mut Batch) -> ControlFlow<()> {
-        if let Some(limit) = self.limit {
-            truncate(batch, limit - self.taken);
+        if let Some(begin) = &mut self.begin {
+            self.skipped += begin.take(batch);
+        }
+        let begun = self.begin.as_ref().is_none_or(|begin| begin.missing().is_none());
+        if let (Some(limit), true) = (self.limit, begun) {
+            truncate(batch, limit - self.counted);
         }
         self.taken += batch.accesses.len() as u64;
+        self.counted += if begun { batch.accesses.len() as u64 } else { 0 };
         split_crossings(batch);
         if let Some(reach) = &mut self.reach {
             reach.take(batch);
@@ -205,8 +236,8 @@ impl Pass<'_> {
             Event::Phase(name) => Some(name.as_str()),
             _ => None,
         });
-        self.progress.advance(self.taken, phase);
-        if self.limit.is_some_and(|limit| self.taken >= limit) {
+        self.progress.advance(self.taken + self.skipped, phase);
+        if self.limit.is_some_and(|limit| self.counted >= limit) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::circuit::{self, CircuitSpec};
 use super::figure::FigureSpec;
 use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
+use super::programs::ProgramsSpec;
 use super::tables::TablesSpec;
 use crate::args::PaperArguments;
 
@@ -36,6 +37,12 @@ pub(super) struct Experiment {
     /// Page tables by themselves.
     #[serde(default)]
     tables: TablesSpec,
+    /// The paper's programs on its machines.
+    #[serde(default)]
+    programs: ProgramsSpec,
+    /// Whether it takes minutes.
+    #[serde(default)]
+    long: bool,
     #[serde(default)]
     figure: Vec<FigureSpec>,
     #[serde(default)]
@@ -101,6 +108,7 @@ impl Experiment {
         experiment.precision.retain(|row| row.item.starts_with(prefix));
         experiment.circuit.retain(|row| row.item.starts_with(prefix));
         experiment.tables.keep(prefix);
+        experiment.programs.keep(prefix);
         let rows = &experiment.row;
         experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
         Ok(experiment)
@@ -108,7 +116,16 @@ impl Experiment {
 
     /// Whether it has no row.
     pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty() && self.precision.is_empty() && self.circuit.is_empty() && self.tables.is_empty()
+        self.row.is_empty()
+            && self.precision.is_empty()
+            && self.circuit.is_empty()
+            && self.tables.is_empty()
+            && self.programs.is_empty()
+    }
+
+    /// Whether it takes minutes.
+    pub(super) fn is_long(&self) -> bool {
+        self.long
     }
 
     /// Runs every workload once, on all machines that its rows name, judges the rows and draws them.
@@ -132,6 +149,7 @@ impl Experiment {
         let mut ages = Ages::default();
         measured.extend(precision::run(&self.precision, &mut ages)?);
         measured.extend(self.tables.run(small, threads)?);
+        measured.extend(self.programs.run(small, threads)?);
         measured.extend(circuit);
         let mut figures: Vec<Figure> =
             self.figure.iter().filter_map(|figure| figure.draw(&measured)).collect();

@@ -7,6 +7,7 @@ mod circuit;
 mod experiment;
 mod figure;
 mod precision;
+mod programs;
 mod tables;
 
 use anyhow::bail;
@@ -33,7 +34,11 @@ const PAPERS: [(&str, &str, &[&str]); 2] = [
     (
         "me-hpt",
         "Memory-Efficient Hashed Page Tables (HPCA 2023)",
-        &[include_str!("../../../../papers/me-hpt/tables.toml")],
+        &[
+            include_str!("../../../../papers/me-hpt/tables.toml"),
+            include_str!("../../../../papers/me-hpt/fragmented.toml"),
+            include_str!("../../../../papers/me-hpt/speed.toml"),
+        ],
     ),
 ];
 
@@ -60,6 +65,10 @@ pub(crate) fn paper(arguments: &PaperArguments) -> anyhow::Result<Done> {
     }
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for experiment in &experiments {
+        if arguments.quick && experiment.is_long() && !experiment.is_empty() {
+            eprintln!("an experiment that takes minutes is left out");
+            continue;
+        }
         let outcome = experiment.run(arguments)?;
         rows.extend(outcome.rows);
         figures.extend(outcome.figures);

@@ -1,0 +1,243 @@
+//! A paper's programs on machines with and without what it proposes: times and sizes, a row for each and their mean.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use pagewalk_report::{PaperRow, RunProgress};
+use pagewalk_sim::machine::{Detail, MachineError, build};
+use pagewalk_sim::metrics::RunResult;
+use pagewalk_sim::run::{RunError, RunOptions, run};
+use pagewalk_sim::spec;
+use serde::Deserialize;
+
+/// The programs of an experiment file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProgramsSpec {
+    application: BTreeMap<String, ApplicationSpec>,
+    #[serde(default)]
+    row: Vec<ProgramRow>,
+    #[serde(default)]
+    end: Vec<EndRow>,
+}
+
+/// A program, and how much of it runs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApplicationSpec {
+    workload: String,
+    small: String,
+    /// The phase to begin with; before it, pages are brought in.
+    begin: Option<String>,
+    /// Accesses.
+    limit: Option<u64>,
+}
+
+/// A number of every application, and their geometric mean.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProgramRow {
+    item: String,
+    machine: String,
+    /// What `machine` is compared with.
+    baseline: Option<String>,
+    stage: String,
+    metric: String,
+    /// A metric of the same stage to take away from it.
+    minus: Option<String>,
+    /// As the run reports it.
+    metric_unit: String,
+    /// Whether only what came after the beginning counts.
+    #[serde(default)]
+    from_begin: bool,
+    value: Value,
+    /// The number is in so many units.
+    #[serde(default = "one")]
+    per: f64,
+    unit: String,
+    /// By application, and `mean`.
+    #[serde(default)]
+    published: BTreeMap<String, f64>,
+    /// By application, and `mean`.
+    #[serde(default)]
+    gate: BTreeMap<String, [f64; 2]>,
+    #[serde(default)]
+    note: String,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Value {
+    /// Of the machine.
+    Plain,
+    /// baseline / machine.
+    Speedup,
+}
+
+/// Whether a run ends well (1) or for want of contiguous memory (0).
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndRow {
+    item: String,
+    application: String,
+    machine: String,
+    published: f64,
+    gate: [f64; 2],
+    #[serde(default)]
+    note: String,
+}
+
+const SEED: u64 = 0;
+
+impl ProgramsSpec {
+    pub(super) fn keep(&mut self, prefix: &str) {
+        self.row.retain(|row| row.item.starts_with(prefix) || prefix.starts_with(&format!("{}/", row.item)));
+        self.end.retain(|row| row.item.starts_with(prefix));
+        // `figure-9/steady/bfs` is one application's.
+        let named = self.row.iter().filter_map(|row| prefix.strip_prefix(&format!("{}/", row.item))).next();
+        if let Some(name) = named.filter(|name| *name != MEAN) {
+            let ends: Vec<String> = self.end.iter().map(|row| row.application.clone()).collect();
+            self.application.retain(|known, _| known == name || ends.contains(known));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.row.is_empty() && self.end.is_empty()
+    }
+
+    pub(super) fn run(&self, small: bool, threads: usize) -> anyhow::Result<Vec<PaperRow>> {
+        let mut rows = Vec::new();
+        for end in &self.end {
+            rows.push(self.end(end, small)?);
+        }
+        if self.row.is_empty() {
+            return Ok(rows);
+        }
+        let mut machines = Vec::new();
+        for name in self.row.iter().flat_map(|row| row.baseline.iter().chain([&row.machine])) {
+            if !machines.contains(&name.as_str()) {
+                machines.push(name.as_str());
+            }
+        }
+        let mut results = Vec::new();
+        for (name, application) in &self.application {
+            eprintln!("running {name} on {} machines", machines.len());
+            let ran = application.run(small, &machines, Detail::Timed, threads);
+            results.push((name.as_str(), application, ran.with_context(|| format!("application {name}"))?));
+        }
+        for row in &self.row {
+            row.judge(&results, small, &mut rows).with_context(|| format!("item {}", row.item))?;
+        }
+        Ok(rows)
+    }
+
+    fn end(&self, row: &EndRow, small: bool) -> anyhow::Result<PaperRow> {
+        let application = self.application.get(&row.application);
+        let application = application.with_context(|| format!("{}: no such application", row.item))?;
+        eprintln!("running {} on {}", row.application, row.machine);
+        let ended = application.run(small, &[&row.machine], Detail::Counts, 1);
+        let is_well = match ended {
+            Ok(_) => true,
+            Err(error) => match error.downcast_ref::<RunError>() {
+                Some(RunError::Machine(MachineError::OutOfContiguousMemory { .. })) => false,
+                _ => return Err(error),
+            },
+        };
+        let (gate, note) = judged(small, Some(row.gate), &row.note);
+        let (ours, published) = (Some(f64::from(u8::from(is_well))), Some(row.published));
+        Ok(PaperRow::judged(row.item.clone(), published, ours, "completes", gate, note))
+    }
+}
+
+/// A small input is not judged.
+fn judged(small: bool, gate: Option<[f64; 2]>, note: &str) -> (Option<[f64; 2]>, String) {
+    match small {
+        true => (None, format!("small input, not judged. {note}").trim_end().to_owned()),
+        false => (gate, note.to_owned()),
+    }
+}
+
+impl ApplicationSpec {
+    fn run(
+        &self,
+        small: bool,
+        machines: &[&str],
+        detail: Detail,
+        threads: usize,
+    ) -> anyhow::Result<Vec<RunResult>> {
+        let workload = if small { &self.small } else { &self.workload };
+        let mut source = pagewalk_workload::parse(workload, SEED)?;
+        let info = source.info();
+        let machines = machines
+            .iter()
+            .map(|name| Ok(build(&spec::load(name)?, detail, SEED, &info)?))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let options =
+            RunOptions { threads, begin: self.begin.clone(), limit: self.limit, ..RunOptions::default() };
+        let mut progress = RunProgress::new(&info, None);
+        Ok(run(&mut *source, machines, options, &mut progress)?.results)
+    }
+}
+
+/// The row of all applications.
+const MEAN: &str = "mean";
+
+impl ProgramRow {
+    fn judge(
+        &self,
+        results: &[(&str, &ApplicationSpec, Vec<RunResult>)],
+        small: bool,
+        rows: &mut Vec<PaperRow>,
+    ) -> anyhow::Result<()> {
+        let mut numbers = Vec::new();
+        for (name, application, results) in results {
+            let phase = application.begin.as_deref().filter(|_| self.from_begin);
+            let of = |machine: &str| -> anyhow::Result<f64> {
+                let minus = self.minus.iter().map(|metric| self.metric(results, machine, metric, phase));
+                Ok(self.metric(results, machine, &self.metric, phase)?
+                    - minus.sum::<anyhow::Result<f64>>()?)
+            };
+            let ours = match self.value {
+                Value::Plain => of(&self.machine)? / self.per,
+                Value::Speedup => {
+                    let baseline =
+                        self.baseline.as_deref().context("it is compared with nothing: no baseline")?;
+                    of(baseline)? / of(&self.machine)?
+                }
+            };
+            numbers.push((*name, ours));
+        }
+        let logs: f64 = numbers.iter().map(|(_, number)| number.ln()).sum();
+        let mean = (MEAN, (logs / numbers.len() as f64).exp());
+        for (name, ours) in numbers.into_iter().chain([mean]) {
+            let note = if name == MEAN { &*self.note } else { "" };
+            let (gate, note) = judged(small, self.gate.get(name).copied(), note);
+            let published = self.published.get(name).copied();
+            let item = format!("{}/{name}", self.item);
+            rows.push(PaperRow::judged(item, published, Some(ours), &*self.unit, gate, note));
+        }
+        Ok(())
+    }
+
+    fn metric(
+        &self,
+        results: &[RunResult],
+        machine: &str,
+        metric: &str,
+        phase: Option<&str>,
+    ) -> anyhow::Result<f64> {
+        let rows =
+            results.iter().filter(|result| result.machine == machine).flat_map(|result| &result.metrics);
+        let row = rows.into_iter().find(|row| {
+            (&*row.stage, &*row.metric, &*row.unit) == (&*self.stage, metric, &*self.metric_unit)
+                && row.phase.as_deref() == phase
+        });
+        let missing =
+            || format!("machine {machine} reports no {} {metric} in {}", self.stage, self.metric_unit);
+        Ok(row.and_then(|row| row.value).with_context(missing)?.as_f64())
+    }
+}

@@ -9,6 +9,7 @@ use pagewalk_vm::reclaim::{
     TwoListClock, Uses,
 };
 use pagewalk_vm::sets;
+use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
 use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
 use pagewalk_vm::table::{Geometry, PageTable, Radix, WalkCache, X86_64, X86_64La57, X86_64Toc};
 use pagewalk_vm::tlb::{Mosaic, SetAssociative, Tlb, TlbArray, Tlbs};
@@ -18,8 +19,8 @@ use super::counts::EventCounts;
 use super::tables::TableSpace;
 use super::{Daemon, Machine, MachineError, Simulate};
 use crate::spec::settings::{
-    FrameSpec, HashKind, MachineSpec, ReclaimSpec, Replacement, TableSpec, TlbArraySpec, TlbKind,
-    TlbLevelSpec, WalkCacheSpec,
+    ClassicKind, ClassicSpec, FrameSpec, HashKind, MachineSpec, ReclaimSpec, Replacement, TableSpec,
+    TlbArraySpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -66,6 +67,12 @@ pub fn build(
         TableSpec::Radix { .. } => of::<Radix<X86_64>>(spec, detail, seed, source),
         TableSpec::Toc => of::<Radix<X86_64Toc>>(spec, detail, seed, source),
         TableSpec::Hashed(_) => of::<HashedTable>(spec, detail, seed, source),
+        TableSpec::Classic(ClassicSpec { kind: ClassicKind::OpenAddressing, .. }) => {
+            of::<Classic<OpenAddressing>>(spec, detail, seed, source)
+        }
+        TableSpec::Classic(ClassicSpec { kind: ClassicKind::Chained, .. }) => {
+            of::<Classic<Chained>>(spec, detail, seed, source)
+        }
     }
 }
 
@@ -90,13 +97,26 @@ impl Built for HashedTable {
     fn design(table: &TableSpec) -> HashedDesign {
         match table {
             TableSpec::Hashed(table) => table.design.clone(),
-            TableSpec::Radix { .. } | TableSpec::Toc => unreachable!("another table"),
+            _ => unreachable!("another table"),
         }
     }
 
     fn caches(spec: &WalkCacheSpec) -> WalkCaches {
         WalkCaches::new(spec.entries[1], spec.entries[0], spec.by_section)
             .expect("the machine file was checked")
+    }
+}
+
+impl<C: ClusterTable> Built for Classic<C> {
+    fn design(table: &TableSpec) -> ClassicDesign {
+        match table {
+            TableSpec::Classic(table) => table.design.clone(),
+            _ => unreachable!("another table"),
+        }
+    }
+
+    fn caches(_: &WalkCacheSpec) -> NoCaches {
+        unreachable!("the machine file was checked")
     }
 }
 

@@ -210,7 +210,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         bytes("table", "bytes", self.tables.bytes);
         bytes("table", "bytes-peak", self.tables.bytes_peak);
         bytes("table", "contiguous", self.tables.largest_bytes);
-        if !matches!(self.spec.table, TableSpec::Hashed(_)) {
+        if matches!(self.spec.table, TableSpec::Radix { .. } | TableSpec::Toc) {
             return;
         }
         let chunk_rows = self.processes.iter().map(|process| process.table.chunk_rows() as u64).sum();

@@ -42,6 +42,8 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("gem5-mosaic-8-direct"),
     machine!("me-hpt-radix"),
     machine!("me-hpt-radix-thp"),
+    machine!("hashed-open-addressing"),
+    machine!("hashed-chained"),
     machine!("ecpt"),
     machine!("ecpt-thp"),
     machine!("ecpt-fragmented"),

@@ -14,13 +14,14 @@ use super::schema::{
     UNITS, VERSIONS,
 };
 use super::settings::{
-    AllocationSpec, CacheSpec, CoreSpec, FrameSpec, HashKind, HashedSpec, HugePagePolicy, KernelSpec,
-    MachineSpec, MemorySpec, ReclaimSpec, SwapSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
-    WalkerSpec,
+    AllocationSpec, CacheSpec, ClassicKind, ClassicSpec, CoreSpec, FrameSpec, HashKind, HashedSpec,
+    HugePagePolicy, KernelSpec, MachineSpec, MemorySpec, ReclaimSpec, SwapSpec, TableSpec, TlbKind,
+    TlbLevelSpec, WalkCacheSpec, WalkerSpec,
 };
 use super::{tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::{BackRanges, IcebergShape};
+use pagewalk_vm::table::classic::ClassicDesign;
 use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
 use pagewalk_vm::table::hashed::HashedDesign;
 
@@ -186,6 +187,8 @@ impl Resolver<'_> {
             "radix" => Some(TableSpec::Radix { levels: integer(table, "levels")? }),
             "toc" => Some(TableSpec::Toc),
             "hashed" => self.hashed(table).map(TableSpec::Hashed),
+            "open-addressing" => self.classic(ClassicKind::OpenAddressing, table).map(TableSpec::Classic),
+            "chained" => self.classic(ClassicKind::Chained, table).map(TableSpec::Classic),
             _ => None,
         }
     }
@@ -225,6 +228,20 @@ impl Resolver<'_> {
             design: HashedDesign { policy, chunk_bytes, crc },
             latency_ps: self.time(table, "latency")?,
         })
+    }
+
+    fn classic(&mut self, kind: ClassicKind, table: &Table) -> Option<ClassicSpec> {
+        let slots_leaf = table.leaf("first-slots")?;
+        let first_slots = count(slots_leaf)?;
+        if !first_slots.is_power_of_two() {
+            let message = format!("first-slots: {first_slots} is not a power of two");
+            let help = format!("write for example {}", first_slots.next_power_of_two());
+            self.blame(message, help, &[("first-slots", slots_leaf)]);
+            return None;
+        }
+        let upsize_above = integer(table, "upsize-above")? * 10;
+        let design = ClassicDesign { first_slots: first_slots as usize, upsize_above };
+        Some(ClassicSpec { kind, design, latency_ps: self.time(table, "latency")? })
     }
 
     fn frames(&mut self, tree: &Table) -> Option<FrameSpec> {
@@ -387,6 +404,12 @@ impl Resolver<'_> {
             TableSpec::Radix { levels } => *levels as usize - 1,
             TableSpec::Toc => 3,
             TableSpec::Hashed(_) => 2,
+            TableSpec::Classic(_) => {
+                let help = "write walk-cache = \"none\" at the top, or leave the section out".to_owned();
+                let message = "walk cache: this table has nothing to cache".to_owned();
+                self.blame(message, help, &[("entries", entries_leaf)]);
+                return None;
+            }
         };
         let entries: Vec<u32> = match &entries_leaf.value {
             Value::Integer(same) => vec![*same as u32; wanted],

@@ -315,6 +315,38 @@ static TABLES: &[Key] = &[
         Variant,
         "cuckoo hash tables, one for each page size, of 64-byte lines of eight entries (ECPT, ME-HPT)",
     ),
+    Key::table(
+        "open-addressing",
+        CLASSIC,
+        Variant,
+        "a hash table with linear probing for each page size, tried one after the other; 8 entries a slot",
+    ),
+    Key::table(
+        "chained",
+        CLASSIC,
+        Variant,
+        "a hash table with chains for each page size, tried one after the other; 4 entries a node",
+    ),
+];
+static CLASSIC: &[Key] = &[
+    Key::value(
+        "first-slots",
+        Kind::Integer { min: 1, max: 1 << 30 },
+        Default("512"),
+        "slots or buckets at first: a power of two",
+    ),
+    Key::value(
+        "upsize-above",
+        Kind::Integer { min: 1, max: 95 },
+        Default("60"),
+        "percent of slots or buckets with something in them above which the table is rebuilt at twice its size",
+    ),
+    Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Default("\"2 cycles\""),
+        "from a page's number to the first address: the hash (timed runs)",
+    ),
 ];
 /// What grows together, as words.
 pub(super) const RESIZES: &[&str] = &["table", "way"];

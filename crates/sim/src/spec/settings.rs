@@ -5,6 +5,7 @@
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::IcebergShape;
+use pagewalk_vm::table::classic::ClassicDesign;
 use pagewalk_vm::table::hashed::HashedDesign;
 
 /// A memory system, ready to be built.
@@ -137,6 +138,28 @@ pub enum TableSpec {
     Toc,
     /// Cuckoo tables, one for each page size.
     Hashed(HashedSpec),
+    /// Hash tables of the old kinds, one for each page size.
+    Classic(ClassicSpec),
+}
+
+/// A hashed page table without cuckoo hashing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassicSpec {
+    /// Where a cluster goes whose slot is taken.
+    pub kind: ClassicKind,
+    /// What it is made like.
+    pub design: ClassicDesign,
+    /// From a page's number to the first address.
+    pub latency_ps: u64,
+}
+
+/// Where a cluster goes whose slot is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassicKind {
+    /// To the next slots.
+    OpenAddressing,
+    /// Into a chain.
+    Chained,
 }
 
 /// A hashed page table.

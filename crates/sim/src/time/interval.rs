@@ -174,6 +174,7 @@ impl Clock for IntervalClock {
         };
         let table_ps = match &spec.table {
             TableSpec::Hashed(table) => table.latency_ps,
+            TableSpec::Classic(table) => table.latency_ps,
             TableSpec::Radix { .. } | TableSpec::Toc => 0,
         };
         let mut clock = Self {

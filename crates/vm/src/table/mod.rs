@@ -9,6 +9,7 @@
 //! **Levels are numbered from the leaf to the root**: level 0 maps base pages, level 1 maps 2 MiB pages or
 //! points to level 0, and so on; the root is level `LEVELS - 1`.
 
+pub mod classic;
 pub mod cuckoo;
 mod geometry;
 pub mod hashed;

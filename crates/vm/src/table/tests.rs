@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::classic::{Chained, Classic, ClassicDesign, OpenAddressing};
 use super::cuckoo::{NoChunk, Policy};
 use super::hashed::{HashedDesign, HashedTable};
 use super::*;
@@ -180,6 +181,10 @@ fn every_page_table_equals_a_map() {
         let end = X86_64::end().0;
         conformance::<HashedTable>(&design, end, X86_64::leaf_pages, data_frame::<X86_64>);
     }
+    let design = ClassicDesign { first_slots: 4, upsize_above: 600 };
+    let end = X86_64::end().0;
+    conformance::<Classic<OpenAddressing>>(&design, end, X86_64::leaf_pages, data_frame::<X86_64>);
+    conformance::<Classic<Chained>>(&design, end, X86_64::leaf_pages, data_frame::<X86_64>);
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn every_frame_has_one_page_whatever_leaves() {
             TableSpec::Toc => check_run::<Toc>(spec, 60 + number as u64),
             TableSpec::Radix { .. } => check_run::<Plain>(spec, 60 + number as u64),
             TableSpec::Hashed(_) => check_run::<HashedTable>(spec, 60 + number as u64),
+            TableSpec::Classic(_) => check_run::<Classic<OpenAddressing>>(spec, 60 + number as u64),
         }
     }
 }

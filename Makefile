@@ -43,6 +43,11 @@ hardware: build
 	hardware/run.sh $(TARGET)/hardware
 	$(PAGEWALK) paper mosaic circuit --hardware $(TARGET)/hardware
 
+# Built-in workloads beside the real programs that they stand for.
+crosscheck: build
+	@scripts/setup.sh programs
+	scripts/crosscheck.sh $(PAGEWALK)
+
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli
 
@@ -55,4 +60,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint fuzz hardware build frontends setup clean
+.PHONY: run test bench papers soak lint fuzz hardware crosscheck build frontends setup clean

@@ -4,6 +4,7 @@
 #
 #   setup.sh             what building and testing need
 #   setup.sh hardware    what the circuit in hardware/ needs
+#   setup.sh programs    real programs that built-in workloads stand for
 set -eu
 
 if ! command -v cargo >/dev/null; then
@@ -36,8 +37,13 @@ hardware)
     need sta opensta
     need /usr/share/qflow/tech/osu018/osu018_stdcells.lib qflow-tech-osu018
     ;;
+programs)
+    need mummer mummer
+    need sysbench sysbench
+    need python3 python3
+    ;;
 *)
-    echo "usage: setup.sh [hardware]" >&2
+    echo "usage: setup.sh [hardware|programs]" >&2
     exit 2
     ;;
 esac

@@ -133,7 +133,7 @@ impl TableDesign {
             }
         }
         let mut figures = Vec::new();
-        tables[0].0.figures(&mut figures);
+        tables[0].0.figures(self.policy.slot_bytes, &mut figures);
         let large = &tables[1].0.cuckoo.counts().upsizes[..self.policy.ways];
         let (large_least, large_most) = (large.iter().min().copied(), large.iter().max().copied());
         tables.iter_mut().for_each(|(table, _)| table.finish(&mut l2p, &mut memory));
@@ -187,13 +187,13 @@ impl Table {
         most as f64 / least as f64
     }
 
-    fn figures(&self, figures: &mut Vec<(&'static str, f64)>) {
+    fn figures(&self, slot_bytes: u64, figures: &mut Vec<(&'static str, f64)>) {
         let counts = self.cuckoo.counts();
         let mut ways: Vec<usize> = self.cuckoo.way_slots().collect();
         ways.sort_unstable_by(|a, b| b.cmp(a));
         let mut upsizes = counts.upsizes;
         upsizes.sort_unstable_by(|a, b| b.cmp(a));
-        let slot = 64.0;
+        let slot = slot_bytes as f64;
         for (at, (way, upsize)) in
             [("way", "upsizes"), ("way-second", "upsizes-second"), ("way-third", "upsizes-third")]
                 .into_iter()

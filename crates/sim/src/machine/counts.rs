@@ -210,6 +210,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         bytes("table", "bytes", self.tables.bytes);
         bytes("table", "bytes-peak", self.tables.bytes_peak);
         bytes("table", "contiguous", self.tables.largest_bytes);
+        rows.push(CountRow::sum("table", "upkeep", "ps", counts.table_upkeep_ps, Fidelity::Estimated));
         if matches!(self.spec.table, TableSpec::Radix { .. } | TableSpec::Toc) {
             return;
         }
@@ -221,7 +222,6 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         table("chunk-rows-switched", counts.chunk_rows_switched);
         table("lines-visited", counts.lines_visited);
         table("lines-moved", counts.lines_moved);
-        rows.push(CountRow::sum("table", "upkeep", "ps", counts.table_upkeep_ps, Fidelity::Estimated));
     }
 
     /// Hash-placed frames, and pages that left; nothing for a machine without them.

@@ -115,16 +115,22 @@ impl HashedTable {
         memory: &mut impl ContiguousMemory,
     ) -> Result<Self, NoChunk> {
         assert!(design.policy.ways <= MOST_WAYS, "walk tables name one of {MOST_WAYS} ways");
-        let mut table = Self {
-            design: design.clone(),
-            seed,
-            tables: [None, None, None],
-            chunks: L2p::new(&design.chunk_bytes),
-            pmd: WalkTable::new(seed ^ 0x10, memory)?,
-            pud: WalkTable::new(seed ^ 0x20, memory)?,
+        let pmd = WalkTable::new(seed ^ 0x10, memory)?;
+        let pud = match WalkTable::new(seed ^ 0x20, memory) {
+            Ok(pud) => pud,
+            Err(error) => {
+                pmd.release(memory);
+                return Err(error);
+            }
         };
+        let chunks = L2p::new(&design.chunk_bytes);
+        let tables = [None, None, None];
+        let mut table = Self { design: design.clone(), seed, tables, chunks, pmd, pud };
         for size in [PageSize::Size4K, PageSize::Size2M] {
-            table.add_table(size, memory)?;
+            if let Err(error) = table.add_table(size, memory) {
+                table.release(memory);
+                return Err(error);
+            }
         }
         Ok(table)
     }

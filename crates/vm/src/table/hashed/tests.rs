@@ -316,3 +316,17 @@ fn a_line_is_64_bytes_with_its_tag_and_entries_that_come_and_go() {
         }
     }
 }
+
+#[test]
+fn a_table_that_cannot_be_made_takes_nothing() {
+    let pieces = {
+        let mut memory = Memory::new();
+        HashedTable::new(&designs()[0], 1, &mut memory).unwrap();
+        memory.given.values().copied().collect::<Vec<_>>()
+    };
+    for some in 0..pieces.len() {
+        let mut memory = Memory { left: pieces[..some].iter().sum(), ..Memory::new() };
+        assert!(HashedTable::new(&designs()[0], 1, &mut memory).is_err());
+        assert!(memory.given.is_empty(), "{some} pieces");
+    }
+}

@@ -142,6 +142,10 @@ fn wrong_input_is_refused_with_words() {
     refused(&["run", "--workload", "gups:table=1GB"], &["1GB"]);
     refused(&["run", "--trace", &path("nothing.pwt")], &["nothing.pwt"]);
     refused(&["run"], &["--workload"]);
+    refused(
+        &["run", "--workload", "gups-small", "--begin", "update"],
+        &["no phase `update`", "init, updates"],
+    );
     refused(&["paper", "mosiac"], &["mosiac", "mosaic"]);
 
     std::fs::write(

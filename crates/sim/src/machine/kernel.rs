@@ -122,10 +122,24 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             mapped = ordinary.map(&mut tables.store(frames, &spec.kernel), first, leaf, level);
         }
         match mapped {
-            Ok(None) => Ok(()),
+            Ok(None) => {
+                self.note_moves();
+                Ok(())
+            }
             // It still has room, but only for as long as it takes to fill up: the system gives up here.
             Ok(Some(missing)) => Err(tables.no_memory(missing, spec, frames)),
             Err(error) => Err(tables.not_mapped(error, spec, frames)),
+        }
+    }
+
+    /// Pages that made room for a table are in other frames now. What that costs is in the price of the table's memory.
+    fn note_moves(&mut self) {
+        for (key, frame) in self.frames.take_moved() {
+            let owner = self.processes.iter_mut().find(|process| process.asid == key.asid);
+            let owner = owner.expect("a page that was moved has a process");
+            let moved = owner.table.update(&mut self.tables.memory, key.page, |leaf| leaf.frame = frame);
+            debug_assert!(moved.is_some(), "{key:?} had a frame but no entry");
+            self.cores.iter_mut().for_each(|core| core.invalidate(key.asid, key.page));
         }
     }
 
@@ -351,12 +365,14 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     fn split_page(&mut self, vpn: Vpn) -> Result<(), MachineError> {
-        let Self { processes, process, tables, frames, counts, spec, .. } = self;
+        let Self { processes, process, tables, frames, spec, .. } = self;
         let table = &mut processes[*process].table;
         let Some((leaf, level @ 1..)) = table.find(&tables.memory, vpn) else { return Ok(()) };
         let split = table.split(&mut tables.store(frames, &spec.kernel), vpn);
         let split = split.map_err(|error| tables.not_mapped(error, spec, frames))?;
         debug_assert!(split);
+        self.note_moves();
+        let Self { frames, counts, .. } = self;
         let (size, below) = (PageSize::ALL[level as usize], PageSize::ALL[level as usize - 1]);
         frames.split(leaf.frame, size, below);
         counts.resident_pages[size as usize] -= 1;
@@ -368,7 +384,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     /// Unmaps what is resident in `range` and frees its frames.
-    fn drop_pages(&mut self, range: VirtRange) {
+    pub(super) fn drop_pages(&mut self, range: VirtRange) {
         let pages = self.clear_entries(range);
         for &(_, leaf, level) in &pages {
             self.frames.give_page(leaf.frame, PageSize::ALL[level as usize]);

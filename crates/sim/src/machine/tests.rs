@@ -1,7 +1,7 @@
 //! Machines against closed forms, against themselves without shortcuts, and against what may never happen.
 
 use pagewalk_trace::{Access, Backing, Batch, Event, Mapping, ProcessId, Protection, SourceInfo, ThreadId};
-use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::table::classic::{Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
 use pagewalk_vm::table::{Radix, X86_64, X86_64La57, X86_64Toc};
@@ -11,7 +11,7 @@ use super::core::FrontFilter;
 use super::*;
 use crate::metrics::Number;
 use crate::spec;
-use crate::spec::settings::TableSpec;
+use crate::spec::settings::{FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
 
 mod paging;
@@ -363,7 +363,7 @@ fn a_forked_child_has_the_mappings_and_its_own_pages() {
 #[test]
 fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     let mut small = spec("x86-64");
-    small.frames = crate::spec::settings::FrameSpec::Buddy { memory_bytes: 1 << 20, fragmentation: 0 };
+    small.frames = FrameSpec::Buddy { memory_bytes: 1 << 20, fragmentation: 0 };
     let mut machine = counting(&small);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 16 << 20);
@@ -373,6 +373,39 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     // No frame was handed out twice: all that are in use are resident pages or table nodes.
     let used = machine.frames.total_frames() - machine.frames.free_frames();
     assert_eq!(used, machine.resident_bytes() / 4096 + machine.tables.bytes / 4096);
+}
+
+/// In memory that is all small pieces, a table in one piece ends the run, and one in chunks makes room for them.
+#[test]
+fn a_table_in_one_piece_does_not_fit_into_fragments() {
+    let run = |name: &str| {
+        let frames = FrameSpec::Buddy { memory_bytes: 1 << 30, fragmentation: 100 };
+        let mut machine = counting_of::<HashedTable>(&MachineSpec { frames, ..spec(name) });
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, 4 << 30);
+        // One page of every line.
+        (0..70_000).for_each(|line| batch.push(Access::store(VirtAddr(BASE + line * 8 * 4096), 8)));
+        machine.batch(&batch).map(|()| machine)
+    };
+    let mut machine = run("me-hpt").unwrap_or_else(|error| panic!("{error}"));
+    let result = machine.result("fragments");
+    assert_eq!(value(&result, "table", "contiguous"), 1 << 20);
+    assert!(value(&result, "frames", "compactions") > 3);
+    assert!(value(&result, "frames", "migrated-pages") > 500);
+    // Pages that were moved are known to be where they are now.
+    let mut frames = std::collections::BTreeSet::new();
+    let mut store = machine.tables.store(&mut machine.frames, &machine.spec.kernel);
+    PageTable::visit(&mut machine.processes[0].table, &mut store, Vpn(0), Vpn(1 << 36), |page, leaf, _| {
+        assert!(frames.insert(leaf.frame), "{page} shares its frame");
+        Some(leaf)
+    });
+    assert_eq!(frames.len(), 70_000);
+    let free = machine.frames.free_frames();
+    machine.drop_pages(VirtRange::new(VirtAddr(0), END));
+    assert!(machine.frames.free_frames() >= free + 70_000, "each is given back");
+    let Err(error) = run("ecpt") else { panic!("4 MiB in one piece where none is") };
+    assert!(matches!(error, MachineError::OutOfContiguousMemory { wanted_kib: 4096, .. }), "{error}");
+    assert!(error.to_string().contains("fragmentation"), "{error}");
 }
 
 #[test]

@@ -8,18 +8,20 @@
 //! index](BuddyAllocator::unusable_free_index) for 2 MiB). Of the others' frames most hold pages that can be moved; one in
 //! [`PINNED`] cannot (kernel memory, pages under input or output).
 //!
-//! When a block is wanted and none is free, memory is *compacted*: of the aligned ranges of that size the first is
-//! taken in which nothing has to stay, and what the others have there goes to free frames elsewhere. If there are none,
-//! pages of the others are *reclaimed*: they are page cache, and can be read again.
+//! When a block is wanted and none is free, memory is *compacted*: of the aligned ranges of that size the next is
+//! taken in which nothing has to stay, and the pages there go to free frames elsewhere: those of others, and those of the
+//! simulated programs that were taken with a name ([`alloc_movable`](CrowdedMemory::alloc_movable)), whose owner hears of
+//! it ([`take_moved`](CrowdedMemory::take_moved)). If there are no free frames, pages of the others are *reclaimed*: they
+//! are page cache, and can be read again.
 //!
-//! DEVIATION: pages and tables of the programs that are simulated stay where they are; Linux would move their pages
-//! too. Linux looks for pages to move from one end of memory and for free frames from the other; here free frames are
-//! the allocator's next ones.
+//! DEVIATION: Linux looks for pages to move from one end of memory and for free frames from the other; here free frames
+//! are the allocator's next ones.
 
 use super::bit_tree::BitTree;
-use super::{BuddyAllocator, OutOfFrames};
+use super::{BuddyAllocator, OutOfFrames, PageKey};
 use crate::addr::{PageSize, Pfn};
 use crate::random::SplitMix64;
+use rustc_hash::FxHashMap;
 
 /// Of the frames that others have, one of so many cannot be moved. Assumed.
 const PINNED: u64 = 64;
@@ -46,6 +48,10 @@ pub struct CrowdedMemory {
 struct Others {
     /// Frames whose pages can be moved.
     movable: BitTree,
+    /// Frames whose pages have a name, and can be moved too.
+    named: FxHashMap<Pfn, PageKey>,
+    /// Of these pages, where they have gone.
+    moved: Vec<(PageKey, Pfn)>,
     /// All frames that are in use and stay so until they are freed: a bit each.
     stuck: Box<[u64]>,
     /// Where the last range was found.
@@ -60,7 +66,7 @@ pub struct CrowdCounts {
     pub compactions: u64,
     /// Blocks that could not be made: something had to stay in every range.
     pub failures: u64,
-    /// Pages that were moved.
+    /// Pages that were moved, whosever they were.
     pub migrated: u64,
     /// Pages that others lost.
     pub reclaimed: u64,
@@ -85,6 +91,8 @@ impl CrowdedMemory {
         let frames = buddy.total_frames() + 1;
         let mut others = Others {
             movable: BitTree::new(frames),
+            named: FxHashMap::default(),
+            moved: Vec::new(),
             stuck: vec![0; (frames as usize).div_ceil(64)].into_boxed_slice(),
             cursor: 0,
             counts: CrowdCounts::default(),
@@ -125,6 +133,35 @@ impl CrowdedMemory {
         Ok(first)
     }
 
+    /// Takes a frame for a page that can be moved.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    #[inline]
+    pub fn alloc_movable(&mut self, key: PageKey) -> Result<Pfn, OutOfFrames> {
+        let frame = self.alloc(0)?;
+        if let Some(others) = &mut self.others {
+            others.set_stuck(frame, 0, false);
+            others.named.insert(frame, key);
+        }
+        Ok(frame)
+    }
+
+    /// A page stays in its frame from now on.
+    pub fn pin(&mut self, frame: Pfn) {
+        if let Some(others) = &mut self.others
+            && others.named.remove(&frame).is_some()
+        {
+            others.set_stuck(frame, 0, true);
+        }
+    }
+
+    /// The pages with names that were moved since the last time, and their new frames, in order.
+    pub fn take_moved(&mut self) -> Vec<(PageKey, Pfn)> {
+        self.others.as_mut().map_or_else(Vec::new, |others| std::mem::take(&mut others.moved))
+    }
+
     /// Takes a block of `2^order` frames that is free as it is: a page fault does not wait for room.
     ///
     /// # Errors
@@ -147,7 +184,9 @@ impl CrowdedMemory {
     #[inline]
     pub fn free(&mut self, first: Pfn, order: u32) {
         self.buddy.free(first, order);
-        if let Some(others) = &mut self.others {
+        if let Some(others) = &mut self.others
+            && others.named.remove(&first).is_none()
+        {
             others.set_stuck(first, order, false);
         }
     }
@@ -230,45 +269,81 @@ impl Others {
             return None;
         };
         self.cursor = first + frames;
-        self.empty(buddy, first, first + frames);
+        if !self.empty(buddy, first, first + frames) {
+            self.counts.failures += 1;
+            return None;
+        }
         let is_taken = buddy.alloc_at(Pfn(first), order);
         debug_assert!(is_taken, "the range was emptied");
         self.counts.compactions += u64::from(order > 0);
         Some(Pfn(first))
     }
 
-    /// Moves the pages in frames `first..end` elsewhere, or takes them from their owners.
-    fn empty(&mut self, buddy: &mut BuddyAllocator, first: u64, end: u64) {
+    /// Moves the pages in frames `first..end` elsewhere, or takes them from their owners. False if pages with names
+    /// have nowhere to go.
+    fn empty(&mut self, buddy: &mut BuddyAllocator, first: u64, end: u64) -> bool {
+        let named: Vec<Pfn> = (first..end).map(Pfn).filter(|frame| self.named.contains_key(frame)).collect();
+        let others: Vec<Pfn> =
+            (first..end).map(Pfn).filter(|frame| self.movable.contains(frame.0 as usize)).collect();
         // Free frames of the range itself are no place to go to.
-        let mut inside = Vec::new();
-        for frame in first..end {
-            if !self.movable.contains(frame as usize) {
-                continue;
+        let (mut inside, mut emptied) = (Vec::new(), Vec::new());
+        let mut target = |movable: &mut BitTree, counts: &mut CrowdCounts, must: bool| loop {
+            match buddy.alloc(0) {
+                Ok(frame) if (first..end).contains(&frame.0) => inside.push(frame),
+                Ok(frame) => break Some(frame),
+                // Somebody's page cache makes place.
+                Err(_) if must => match movable.first().map(|frame| Pfn(frame as u64)) {
+                    Some(victim) => {
+                        movable.remove(victim.0 as usize);
+                        buddy.free(victim, 0);
+                        counts.reclaimed += 1;
+                    }
+                    None => break None,
+                },
+                Err(_) => break None,
             }
-            let target = loop {
-                match buddy.alloc(0) {
-                    Ok(frame) if (first..end).contains(&frame.0) => inside.push(frame),
-                    Ok(frame) => break Some(frame),
-                    Err(_) => break None,
-                }
-            };
-            self.movable.remove(frame as usize);
-            buddy.free(Pfn(frame), 0);
-            match target {
-                Some(target) => {
-                    self.movable.insert(target.0 as usize);
-                    self.counts.migrated += 1;
-                }
-                None => self.counts.reclaimed += 1,
+        };
+        let mut targets = Vec::new();
+        for _ in &named {
+            match target(&mut self.movable, &mut self.counts, true) {
+                Some(frame) => targets.push(frame),
+                None => break,
             }
         }
-        inside.into_iter().for_each(|frame| buddy.free(frame, 0));
+        let is_possible = targets.len() == named.len();
+        if is_possible {
+            for (from, to) in named.into_iter().zip(targets.drain(..)) {
+                let key = self.named.remove(&from).expect("it was there");
+                self.named.insert(to, key);
+                self.moved.push((key, to));
+                self.counts.migrated += 1;
+                emptied.push(from);
+            }
+            for from in others {
+                // It may have been reclaimed for a page with a name.
+                if !self.movable.contains(from.0 as usize) {
+                    continue;
+                }
+                match target(&mut self.movable, &mut self.counts, false) {
+                    Some(to) => {
+                        self.movable.insert(to.0 as usize);
+                        self.counts.migrated += 1;
+                    }
+                    None => self.counts.reclaimed += 1,
+                }
+                self.movable.remove(from.0 as usize);
+                emptied.push(from);
+            }
+        }
+        inside.into_iter().chain(emptied).chain(targets).for_each(|frame| buddy.free(frame, 0));
+        is_possible
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addr::{Asid, Vpn};
 
     fn memory(percent: u32, seed: u64) -> CrowdedMemory {
         CrowdedMemory::fragmented(BuddyAllocator::new(16 << 30).unwrap(), percent, seed)
@@ -289,10 +364,12 @@ mod tests {
         let stuck: u64 = others.stuck.iter().map(|word| u64::from(word.count_ones())).sum();
         let movable = (0..memory.buddy.total_frames() + 1)
             .filter(|&frame| others.movable.contains(frame as usize))
-            .inspect(|&frame| assert!(!others.is_stuck(frame, 0)))
+            .inspect(|&frame| assert!(!others.is_stuck(frame, 0) && !others.named.contains_key(&Pfn(frame))))
             .count() as u64;
         assert_eq!(movable, others.movable.len());
-        assert_eq!(stuck + movable + memory.buddy.free_frames(), memory.buddy.total_frames());
+        assert!(others.named.keys().all(|frame| !others.is_stuck(frame.0, 0)));
+        let named = others.named.len() as u64;
+        assert_eq!(stuck + movable + named + memory.buddy.free_frames(), memory.buddy.total_frames());
         assert!(stuck >= own);
     }
 
@@ -332,6 +409,48 @@ mod tests {
         assert_eq!(taken, available);
         assert!(memory.counts().unwrap().reclaimed > 1_000);
         check(&memory, taken);
+    }
+
+    /// Pages with names are where the last word on them says, each in a frame of its own, whatever makes room.
+    #[test]
+    fn pages_with_names_are_moved_and_their_owner_hears_of_it() {
+        let buddy = BuddyAllocator::new(256 << 20).unwrap();
+        let mut memory = CrowdedMemory::fragmented(buddy, 100, 7);
+        let mut random = SplitMix64::new(1);
+        let mut pages = std::collections::BTreeMap::new();
+        let mut blocks = Vec::new();
+        for step in 0..40_000u64 {
+            let key = PageKey { asid: Asid(1), page: Vpn(random.below(30_000)) };
+            match random.below(20) {
+                0 => match memory.alloc(random.below(8) as u32 + 1) {
+                    Ok(first) => blocks.push(first),
+                    Err(_) => continue,
+                },
+                1..4 => {
+                    if let Some(frame) = pages.remove(&key.page) {
+                        memory.free(frame, 0);
+                    }
+                }
+                _ if !pages.contains_key(&key.page) => match memory.alloc_movable(key) {
+                    Ok(frame) => drop(pages.insert(key.page, frame)),
+                    Err(_) => break,
+                },
+                _ => {}
+            }
+            for (key, frame) in memory.take_moved() {
+                *pages.get_mut(&key.page).expect("a page that is there") = frame;
+            }
+            let named = &memory.others.as_ref().unwrap().named;
+            assert_eq!(named.len(), pages.len(), "step {step}");
+            if step % 500 == 0 {
+                assert!(pages.iter().all(|(page, frame)| named[frame].page == *page), "step {step}");
+                check(&memory, 0);
+            }
+        }
+        let counts = memory.counts().unwrap();
+        assert!(blocks.len() > 500 && counts.compactions > 200, "{} {counts:?}", blocks.len());
+        pages.values().for_each(|&frame| memory.free(frame, 0));
+        check(&memory, 0);
     }
 
     /// The observation that the run length stands for, on a memory in which 64 GiB are free.

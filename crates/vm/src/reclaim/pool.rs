@@ -168,7 +168,7 @@ impl PagePool {
     pub fn take_movable(&mut self, key: PageKey) -> Result<Taken, OutOfFrames> {
         let mut evicted = ArrayVec::new();
         let frame = match &mut self.movable {
-            Movable::Kept => self.ordinary.alloc(0)?,
+            Movable::Kept => self.ordinary.alloc_movable(key)?,
             Movable::Ordinary(pages) => {
                 while pages.is_pressed(&self.ordinary) && !evicted.is_full() {
                     let Some((frame, owner)) = pages.evict() else { break };
@@ -212,7 +212,11 @@ impl PagePool {
     /// and the page needs a new one: the answer is no.
     pub fn rename(&mut self, frame: Pfn, key: PageKey) -> bool {
         match &mut self.movable {
-            Movable::Kept => true,
+            Movable::Kept => {
+                // Its entry is not in the table now, where its new frame would have to be noted.
+                self.ordinary.pin(frame);
+                true
+            }
             Movable::Ordinary(pages) => {
                 if let Some(owner @ Some(_)) = pages.owners.get_mut(frame.0 as usize) {
                     *owner = Some(key);
@@ -355,6 +359,11 @@ impl PagePool {
             Movable::Placed(placed) => placed.most_used,
             _ => 0,
         }
+    }
+
+    /// Movable pages that had to go to other frames since the last time, to make room for a table: in order.
+    pub fn take_moved(&mut self) -> Vec<(PageKey, Pfn)> {
+        self.ordinary.take_moved()
     }
 
     /// What making room among other programs' pages has taken; `None` if there are none.

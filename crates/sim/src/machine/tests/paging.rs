@@ -6,7 +6,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::frame::{IcebergShape, PageKey};
 
 use super::*;
-use crate::spec::settings::{FrameSpec, ReclaimSpec};
+use crate::spec::settings::ReclaimSpec;
 
 /// A shipped machine that swaps, with 8 MiB for the program.
 pub(super) fn small(name: &str) -> MachineSpec {

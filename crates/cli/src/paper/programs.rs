@@ -15,6 +15,9 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct ProgramsSpec {
     application: BTreeMap<String, ApplicationSpec>,
+    /// Applications by the name of what they have in common.
+    #[serde(default)]
+    group: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     row: Vec<ProgramRow>,
     #[serde(default)]
@@ -38,6 +41,8 @@ struct ApplicationSpec {
 #[serde(deny_unknown_fields)]
 struct ProgramRow {
     item: String,
+    /// The applications, by their group's name.
+    of: String,
     machine: String,
     /// What `machine` is compared with.
     baseline: Option<String>,
@@ -98,10 +103,9 @@ impl ProgramsSpec {
         self.row.retain(|row| row.item.starts_with(prefix) || prefix.starts_with(&format!("{}/", row.item)));
         self.end.retain(|row| row.item.starts_with(prefix));
         // `figure-9/steady/bfs` is one application's.
-        let named = self.row.iter().filter_map(|row| prefix.strip_prefix(&format!("{}/", row.item))).next();
+        let named = self.row.iter().find_map(|row| prefix.strip_prefix(&format!("{}/", row.item)));
         if let Some(name) = named.filter(|name| *name != MEAN) {
-            let ends: Vec<String> = self.end.iter().map(|row| row.application.clone()).collect();
-            self.application.retain(|known, _| known == name || ends.contains(known));
+            self.group.values_mut().for_each(|group| group.retain(|known| known.starts_with(name)));
         }
     }
 
@@ -117,19 +121,30 @@ impl ProgramsSpec {
         if self.row.is_empty() {
             return Ok(rows);
         }
-        let mut machines = Vec::new();
-        for name in self.row.iter().flat_map(|row| row.baseline.iter().chain([&row.machine])) {
-            if !machines.contains(&name.as_str()) {
-                machines.push(name.as_str());
+        let mut needed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for row in &self.row {
+            for name in
+                self.group.get(&row.of).with_context(|| format!("{}: no group {}", row.item, row.of))?
+            {
+                let machines = needed.entry(name).or_default();
+                for machine in row.baseline.iter().chain([&row.machine]) {
+                    if !machines.contains(&machine.as_str()) {
+                        machines.push(machine);
+                    }
+                }
             }
         }
-        let mut results = Vec::new();
-        for (name, application) in &self.application {
+        let mut results = BTreeMap::new();
+        for (name, machines) in needed {
+            let application = self.application.get(name);
+            let application = application.with_context(|| format!("there is no application {name}"))?;
             eprintln!("running {name} on {} machines", machines.len());
             let ran = application.run(small, &machines, Detail::Timed, threads);
-            results.push((name.as_str(), application, ran.with_context(|| format!("application {name}"))?));
+            results.insert(name, (application, ran.with_context(|| format!("application {name}"))?));
         }
         for row in &self.row {
+            let group = &self.group[&row.of];
+            let results: Vec<_> = group.iter().map(|name| (name.as_str(), &results[name.as_str()])).collect();
             row.judge(&results, small, &mut rows).with_context(|| format!("item {}", row.item))?;
         }
         Ok(rows)
@@ -189,12 +204,12 @@ const MEAN: &str = "mean";
 impl ProgramRow {
     fn judge(
         &self,
-        results: &[(&str, &ApplicationSpec, Vec<RunResult>)],
+        results: &[(&str, &(&ApplicationSpec, Vec<RunResult>))],
         small: bool,
         rows: &mut Vec<PaperRow>,
     ) -> anyhow::Result<()> {
         let mut numbers = Vec::new();
-        for (name, application, results) in results {
+        for (name, (application, results)) in results {
             let phase = application.begin.as_deref().filter(|_| self.from_begin);
             let of = |machine: &str| -> anyhow::Result<f64> {
                 let minus = self.minus.iter().map(|metric| self.metric(results, machine, metric, phase));
@@ -213,7 +228,9 @@ impl ProgramRow {
         }
         let logs: f64 = numbers.iter().map(|(_, number)| number.ln()).sum();
         let mean = (MEAN, (logs / numbers.len() as f64).exp());
-        for (name, ours) in numbers.into_iter().chain([mean]) {
+        // One that was asked for by name stands for itself.
+        let mean = (numbers.len() > 1).then_some(mean);
+        for (name, ours) in numbers.into_iter().chain(mean) {
             let note = if name == MEAN { &*self.note } else { "" };
             let (gate, note) = judged(small, self.gate.get(name).copied(), note);
             let published = self.published.get(name).copied();

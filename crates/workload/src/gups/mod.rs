@@ -9,7 +9,7 @@
 //! elsewhere in the same sequence.
 //! DEVIATION: with `init=off` nothing stores the first values: a word that was never updated is taken to be its
 //! index, as if the kernel filled fresh pages so. Only the pages that updates reach are then touched, and the host
-//! keeps only the words that have changed.
+//! keeps only the words that have changed. With `init=pages` a loop stores one first value a page.
 
 mod table;
 
@@ -48,8 +48,8 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         Parameter {
             name: "init",
-            summary: "whether a loop stores the first values; off, words are born with them",
-            kind: Kind::Choice(&["off", "on"]),
+            summary: "whether a loop stores the first values, of all words or of one a page; off, words are born with them",
+            kind: Kind::Choice(&["off", "on", "pages"]),
             default: "on",
         },
     ],
@@ -88,11 +88,22 @@ const UPDATE_INSTRUCTIONS: u64 = 13;
 /// Instructions more for the second word of an update.
 const PAIR_INSTRUCTIONS: u64 = 5;
 
+/// Which first values are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Init {
+    Off,
+    On,
+    Pages,
+}
+
+/// Words of a page.
+const PAGE_WORDS: usize = 512;
+
 struct Gups {
     words: usize,
     updates: u64,
     pair: bool,
-    init: bool,
+    init: Init,
     /// Where in the generator's sequence the first stream starts.
     origin: u64,
 }
@@ -103,7 +114,7 @@ impl Gups {
             words: (values.get("table") / 8) as usize,
             updates: values.get("updates"),
             pair: values.get("pair") == 1,
-            init: values.get("init") == 1,
+            init: [Init::Off, Init::On, Init::Pages][values.get("init") as usize],
             origin: mix(values.seed) % PERIOD,
         }
     }
@@ -127,13 +138,18 @@ impl Gups {
 
     /// Whether the host is better off with the changed words alone.
     fn holds_changes(&self) -> bool {
-        !self.init && Changes::host_bytes(self.most_changes()) < self.words as u64 * 8
+        self.init != Init::On && Changes::host_bytes(self.most_changes()) < self.words as u64 * 8
     }
 
-    fn initialise(&self, table: &mut Whole, out: &mut Emitter<'_>) -> Result<(), Stop> {
-        for i in 0..self.words {
+    fn initialise(&self, table: &mut impl Table, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        let step = match self.init {
+            Init::Off => return Ok(()),
+            Init::On => 1,
+            Init::Pages => PAGE_WORDS,
+        };
+        for index in (0..self.words).step_by(step) {
             out.work(INIT_INSTRUCTIONS);
-            table.store(i, i as u64, out)?;
+            table.store_first(index, out)?;
         }
         Ok(())
     }
@@ -227,7 +243,11 @@ impl Program for Gups {
     }
 
     fn expected_accesses(&self) -> u64 {
-        let init = if self.init { self.words as u64 } else { 0 };
+        let init = match self.init {
+            Init::Off => 0,
+            Init::On => self.words as u64,
+            Init::Pages => self.words.div_ceil(PAGE_WORDS) as u64,
+        };
         init + self.updates * if self.pair { 6 } else { 4 }
     }
 
@@ -235,14 +255,15 @@ impl Program for Gups {
         out.phase("init")?;
         let mut space = AddressSpace::new(out);
         if self.holds_changes() {
-            let table = Changes::new(self.words, self.most_changes(), &mut space, out)?;
+            let mut table = Changes::new(self.words, self.most_changes(), &mut space, out)?;
+            self.initialise(&mut table, out)?;
             return self.update_and_verify(table, &mut space, out);
         }
         let mut table = Whole::new(self.words, 0, &mut space, out)?;
-        match self.init {
-            true => self.initialise(&mut table, out)?,
-            false => table.untraced_mut().iter_mut().zip(0..).for_each(|(word, index)| *word = index),
+        if self.init != Init::On {
+            table.untraced_mut().iter_mut().zip(0..).for_each(|(word, index)| *word = index);
         }
+        self.initialise(&mut table, out)?;
         self.update_and_verify(table, &mut space, out)
     }
 }
@@ -290,7 +311,7 @@ mod tests {
     }
 
     fn gups(updates: u64, pair: bool) -> Gups {
-        Gups { words: 1 << 15, updates, pair, init: true, origin: 0 }
+        Gups { words: 1 << 15, updates, pair, init: Init::On, origin: 0 }
     }
 
     fn accesses(gups: &Gups) -> u64 {
@@ -317,9 +338,11 @@ mod tests {
     #[test]
     fn without_initialisation_only_updates_touch_memory_however_the_table_is_held() {
         for (updates, changes) in [(1_000, true), (100_000, false)] {
-            let gups = Gups { init: false, ..gups(updates, true) };
-            assert_eq!(gups.holds_changes(), changes);
-            assert_eq!(accesses(&gups), gups.expected_accesses() + 1);
+            for init in [Init::Off, Init::Pages] {
+                let gups = Gups { init, ..gups(updates, true) };
+                assert_eq!(gups.holds_changes(), changes);
+                assert_eq!(accesses(&gups), gups.expected_accesses() + 1);
+            }
         }
     }
 

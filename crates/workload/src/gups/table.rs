@@ -8,7 +8,7 @@ use crate::traced::Traced;
 ///
 /// # Contract
 ///
-/// `load` and `store` emit one access each; the others emit none.
+/// `load`, `store` and `store_first` emit one access each; the others emit none.
 pub(crate) trait Table {
     /// Reads a word so that the host has it in its caches. No effect otherwise.
     fn bring_in(&self, index: usize);
@@ -16,6 +16,9 @@ pub(crate) trait Table {
     fn load(&self, index: usize, out: &mut Emitter<'_>) -> Result<u64, Stop>;
 
     fn store(&mut self, index: usize, word: u64, out: &mut Emitter<'_>) -> Result<(), Stop>;
+
+    /// Stores a word's first value, its index.
+    fn store_first(&mut self, index: usize, out: &mut Emitter<'_>) -> Result<(), Stop>;
 
     /// Applies an update without events: for verification only.
     fn apply(&mut self, index: usize, update: u64);
@@ -41,6 +44,11 @@ impl Table for Whole {
     #[inline(always)]
     fn store(&mut self, index: usize, word: u64, out: &mut Emitter<'_>) -> Result<(), Stop> {
         self.store(index, word, out)
+    }
+
+    #[inline(always)]
+    fn store_first(&mut self, index: usize, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        self.store(index, index as u64, out)
     }
 
     #[inline(always)]
@@ -124,6 +132,11 @@ impl Table for Changes {
         let at = self.slot(index);
         self.slots[at] = Slot { tag: index as u64 + 1, toggled: index as u64 ^ word };
         Ok(())
+    }
+
+    #[inline(always)]
+    fn store_first(&mut self, index: usize, out: &mut Emitter<'_>) -> Result<(), Stop> {
+        self.place.store(index, (), out)
     }
 
     fn apply(&mut self, index: usize, update: u64) {

@@ -283,10 +283,16 @@ fn an_interrupt_is_left_to_the_program() {
 
 #[test]
 fn the_papers_run_on_small_inputs() {
-    for (items, least) in [("tlb/", 20), ("first-conflict/", 14), ("figure-3/a", 14), ("swap/cyclic", 5)] {
-        let output = pagewalk(&["paper", "mosaic", items, "--small", "--format", "json"]);
+    for (paper, items, least) in [
+        ("mosaic", "tlb/", 20),
+        ("mosaic", "first-conflict/", 14),
+        ("mosaic", "figure-3/a", 14),
+        ("mosaic", "swap/cyclic", 5),
+        ("me-hpt", "figure-9/steady/over", 24),
+    ] {
+        let output = pagewalk(&["paper", paper, items, "--small", "--format", "json"]);
         let document = document(&output);
-        assert_eq!(document["paper"], "mosaic");
+        assert_eq!(document["paper"], paper);
         let rows = document["rows"].as_array().expect("rows");
         assert!(rows.len() >= least, "{items}: {}", rows.len());
         assert!(rows.iter().all(|row| row["gate"].is_null() && row["verdict"] == "report"), "{items}");

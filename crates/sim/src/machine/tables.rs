@@ -56,7 +56,7 @@ impl TableSpace {
             _ => MachineError::OutOfContiguousMemory {
                 machine,
                 wanted_kib: missing.bytes >> 10,
-                free_mib: frames.free_frames() * PAGE_BYTES >> 20,
+                free_mib: (frames.free_frames() * PAGE_BYTES) >> 20,
                 fragmented_percent: (100.0 * frames.fragmentation().unwrap_or(0.0)) as u64,
             },
         }

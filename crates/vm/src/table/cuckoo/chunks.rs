@@ -84,6 +84,12 @@ impl<T> Chunks<T> {
         self.chunks.len()
     }
 
+    /// Slots that there is memory for.
+    #[inline(always)]
+    pub(super) fn slots(&self) -> usize {
+        self.tags.len()
+    }
+
     #[inline(always)]
     fn split(&self, slot: usize) -> (usize, usize) {
         (slot >> self.shift, slot & ((1 << self.shift) - 1))
@@ -145,6 +151,7 @@ impl<T> Chunks<T> {
                 }
                 Err(error) => {
                     self.keep(before, source);
+                    self.tags.shrink_to_fit();
                     return Err(error);
                 }
             }
@@ -156,6 +163,18 @@ impl<T> Chunks<T> {
     /// Gives back the chunks that `slots` slots do not need; they hold nothing.
     pub(super) fn shrink(&mut self, slots: usize, source: &mut impl ChunkSource) {
         self.keep(slots.div_ceil(1 << self.shift), source);
+        self.tags.shrink_to_fit();
+    }
+
+    /// Gives back one chunk that `slots` slots do not need; false if there is none.
+    pub(super) fn trim(&mut self, slots: usize, source: &mut impl ChunkSource) -> bool {
+        let needed = slots.div_ceil(1 << self.shift);
+        match self.chunks.len() {
+            chunks if chunks > needed + 1 => self.keep(chunks - 1, source),
+            chunks if chunks > needed => self.shrink(slots, source),
+            _ => return false,
+        }
+        true
     }
 
     fn keep(&mut self, chunks: usize, source: &mut impl ChunkSource) {
@@ -166,7 +185,6 @@ impl<T> Chunks<T> {
             "an item in a chunk that is given back"
         );
         self.tags.truncate(slots);
-        self.tags.shrink_to_fit();
         for chunk in self.chunks.drain(chunks..).rev() {
             source.free(chunk.base, bytes);
         }

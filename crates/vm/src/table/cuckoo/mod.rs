@@ -124,6 +124,8 @@ pub struct Cuckoo<T, H> {
     patience: u32,
     /// The slots that an insertion has put items into, first to last, with the tags of those before.
     path: Vec<(usize, Place)>,
+    /// Whether a way may have more chunks than it needs.
+    is_surplus: bool,
 }
 
 impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
@@ -158,6 +160,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             stalled: 0,
             patience: policy.tries,
             path: Vec::new(),
+            is_surplus: false,
         })
     }
 
@@ -289,13 +292,35 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             Ok(moves) => moves,
             Err(item) => self.insert_by_force(item, source)?,
         };
+        Ok(self.inserted(moves, source))
+    }
+
+    /// Puts in an item that is not in the table if that takes no more moves than the policy's tries, and lets the table
+    /// grow a little. An insertion takes bounded time, and a caller who gets the item back finds it another place.
+    ///
+    /// # Errors
+    ///
+    /// The item, for which there was no place; nothing has been lost.
+    pub fn try_insert(&mut self, item: T, source: &mut impl ChunkSource) -> Result<Inserted, T> {
+        match self.settle(item, None) {
+            Ok(moves) => Ok(self.inserted(moves, source)),
+            Err(item) => {
+                self.advance(source);
+                Err(item)
+            }
+        }
+    }
+
+    /// What follows when an item has found its place.
+    #[inline(always)]
+    fn inserted(&mut self, moves: u32, source: &mut impl ChunkSource) -> Inserted {
         self.used += 1;
         self.counts.inserted.add(moves);
         self.turn_round_if_due(source);
         let stalled = self.grow_if_due(source).err();
         self.counts.inserted_while_changing += u64::from(self.is_changing());
         self.advance(source);
-        Ok(Inserted { moves, stalled })
+        Inserted { moves, stalled }
     }
 
     /// Takes an item out, and lets the table shrink a little.
@@ -351,6 +376,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                 self.turn_round(source);
             } else if self.is_changing() {
                 self.finish_changes(source);
+                if let Some(error) = self.halted(source) {
+                    break Err(Rejected { item, reason: error.into() });
+                }
             } else if self.used * EMPTIEST >= self.way_slots().sum::<usize>()
                 && let Err(error) = self.grow(self.smallest(), source)
             {
@@ -367,6 +395,12 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         };
         self.patience = self.policy.tries;
         result
+    }
+
+    /// Why a way that has begun to grow gradually cannot go on.
+    fn halted(&mut self, source: &mut impl ChunkSource) -> Option<NoChunk> {
+        let gradual = self.policy.gradual;
+        self.ways.iter_mut().filter(|_| gradual).find_map(|way| way.prepare(source).err())
     }
 
     fn smallest(&self) -> usize {
@@ -550,6 +584,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// What an insertion or a removal does for the ways that change.
     #[inline]
     fn advance(&mut self, source: &mut impl ChunkSource) {
+        if self.is_surplus {
+            self.is_surplus = self.ways.iter_mut().any(|way| way.trim(source));
+        }
         for _ in 0..self.policy.steps {
             if !self.step(source) {
                 return;
@@ -567,9 +604,13 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             1 => changing[0],
             several => changing[self.random.below(several as u64) as usize],
         };
+        if self.policy.gradual && self.ways[number].prepare(source).is_err() {
+            return false;
+        }
         let is_done = self.visit(number);
         if self.ways[number].is_done() {
-            self.ways[number].finish(source);
+            self.is_surplus |= self.policy.gradual && self.ways[number].is_shrinking();
+            self.ways[number].finish(&self.policy, source);
         }
         is_done
     }

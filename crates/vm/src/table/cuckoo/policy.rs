@@ -37,6 +37,10 @@ pub struct Policy {
     pub first_way: FirstWay,
     /// Items that may be moved to make room for one, before the table grows for it.
     pub tries: u32,
+    /// Whether a way that grows in place takes a chunk only when it is about to be used, and one that has shrunk gives
+    /// back one chunk with every insertion and removal: no operation handles more than a few chunks. It is for programs'
+    /// own tables, whose memory does not end: a growth that begins does not know that it can be finished.
+    pub gradual: bool,
 }
 
 /// What grows together.
@@ -75,6 +79,7 @@ impl Policy {
         rekey: true,
         first_way: FirstWay::Uniform,
         tries: 128,
+        gradual: false,
     };
 
     /// Memory-efficient hashed page tables (Stojkovic et al., HPCA 2023).

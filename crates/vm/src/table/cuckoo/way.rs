@@ -201,7 +201,9 @@ impl<T> Way<T> {
         let in_place = policy.in_place && chunk_bytes == self.chunks.chunk_bytes();
         let next = match in_place {
             true => {
-                self.chunks.grow(slots, source)?;
+                if !policy.gradual {
+                    self.chunks.grow(slots, source)?;
+                }
                 None
             }
             false => Some(Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)?),
@@ -221,6 +223,24 @@ impl<T> Way<T> {
             Some(_) => self.chunks.shrink(1 << self.bits, source),
             None => {}
         }
+    }
+
+    /// Sees to it that what is in the next slot to visit can go where it belongs, if the way did not begin with the
+    /// memory of the size that it will have.
+    #[inline(always)]
+    pub(super) fn prepare(&mut self, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        match &self.resize {
+            Some(Resize { next: None, bits, .. }) if *bits > self.bits => {
+                let last = self.pointer + ((1 << bits) - (1 << self.bits));
+                if last < self.chunks.slots() { Ok(()) } else { self.chunks.grow(last + 1, source) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives back a chunk that is left of a larger size; false if there is none.
+    pub(super) fn trim(&mut self, source: &mut impl ChunkSource) -> bool {
+        !self.is_changing() && self.chunks.trim(1 << self.bits, source)
     }
 
     /// Whether every slot has been visited.
@@ -300,7 +320,7 @@ impl<T> Way<T> {
     }
 
     /// Ends a change whose slots have all been visited.
-    pub(super) fn finish(&mut self, source: &mut impl ChunkSource) {
+    pub(super) fn finish(&mut self, policy: &Policy, source: &mut impl ChunkSource) {
         assert!(self.is_done(), "slots are left to visit");
         let resize = self.resize.take().expect("a change that is done was begun");
         self.pointer = 0;
@@ -311,6 +331,7 @@ impl<T> Way<T> {
                 let old = std::mem::replace(&mut self.chunks, next);
                 assert!(old.release(source).next().is_none(), "an item was left in the old array");
             }
+            None if policy.gradual => {}
             None => self.chunks.shrink(1 << self.bits, source),
         }
     }

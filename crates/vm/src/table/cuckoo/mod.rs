@@ -342,10 +342,15 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     #[inline]
     fn settle(&mut self, mut item: T, first: Option<usize>) -> Result<u32, T> {
         let mut way = first.unwrap_or_else(|| self.first_way());
+        let looks = self.policy.first_way == FirstWay::Free;
         self.path.clear();
         loop {
             let key = item.key();
-            let place = self.ways[way].place(way, self.hashes.word(key));
+            let word = self.hashes.word(key);
+            if looks && (first.is_none() || !self.path.is_empty()) {
+                way = self.free_way(word).unwrap_or(way);
+            }
+            let place = self.ways[way].place(way, word);
             self.hashes.placed(key, way);
             let before = self.ways[way].tag(place);
             let Some(other) = self.ways[way].put(place, item) else { return Ok(self.path.len() as u32) };
@@ -410,7 +415,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     #[inline]
     fn first_way(&mut self) -> usize {
         match self.policy.first_way {
-            FirstWay::Uniform => self.random.below(self.ways.len() as u64) as usize,
+            FirstWay::Uniform | FirstWay::Free => self.random.below(self.ways.len() as u64) as usize,
             FirstWay::ByFreeSlots => self.first_way_by_free_slots(),
         }
     }
@@ -442,6 +447,20 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             .expect("what was drawn is below the sum")
     }
 
+    /// The emptiest of the ways that have a free slot for an item.
+    #[inline]
+    fn free_way(&self, word: u64) -> Option<usize> {
+        let emptier = |a: &Way<T>, b: &Way<T>| a.used * b.slots() < b.used * a.slots();
+        let mut emptiest = None;
+        for (number, way) in self.ways.iter().enumerate() {
+            let is_free = way.tag(way.place(number, word)).is_none();
+            if is_free && emptiest.is_none_or(|other: usize| emptier(way, &self.ways[other])) {
+                emptiest = Some(number);
+            }
+        }
+        emptiest
+    }
+
     #[inline]
     fn other_way(&mut self, way: usize) -> usize {
         let drawn = self.random.below(self.ways.len() as u64 - 1) as usize;
@@ -456,7 +475,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         }
         let up = u64::from(self.policy.upsize_above);
         let is_due = match self.policy.scope {
-            Scope::Table => is_above(self.used, self.way_slots().sum(), up),
+            Scope::Table | Scope::NextWay => is_above(self.used, self.way_slots().sum(), up),
             Scope::Way { .. } => {
                 self.ways.iter().any(|way| way.is_shrinking() && is_above(way.used, way.slots(), up))
             }
@@ -496,6 +515,10 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             Scope::Table => {
                 let is_due = !self.is_changing() && is_above(self.used, self.way_slots().sum(), up);
                 is_due.then_some(0)
+            }
+            Scope::NextWay => {
+                let is_due = is_above(self.used, self.way_slots().sum(), up) && !self.is_changing();
+                is_due.then(|| self.smallest())
             }
             Scope::Way { at_once } => {
                 if self.ways.iter().filter(|way| way.is_changing()).count() >= at_once {
@@ -537,6 +560,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                     && self.way_slots().all(|slots| slots >= least * self.policy.growth)
                     && is_below(self.used, self.way_slots().sum());
                 is_due.then_some(0)
+            }
+            Scope::NextWay => {
+                let largest = (0..self.ways.len()).max_by_key(|&way| self.ways[way].slots());
+                let is_due = is_below(self.used, self.way_slots().sum()) && !self.is_changing();
+                largest.filter(|&way| is_due && self.ways[way].slots() > least)
             }
             Scope::Way { at_once } => {
                 if self.ways.iter().filter(|way| way.is_changing()).count() >= at_once {

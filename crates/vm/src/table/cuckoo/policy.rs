@@ -53,6 +53,9 @@ pub enum Scope {
         /// Ways that may grow or shrink at the same time.
         at_once: usize,
     },
+    /// One of the smallest ways, whenever the table as a whole is due: it grows in steps of a way, and shrinks in
+    /// such. Ways that are due by themselves follow each other as soon as they are equally full.
+    NextWay,
 }
 
 /// Which way a new item tries first.
@@ -62,6 +65,9 @@ pub enum FirstWay {
     Uniform,
     /// In proportion to the ways' free slots, but not one that would grow if it were not larger than another.
     ByFreeSlots,
+    /// One where the item's slot is free, of several the emptiest; any, if none is. Items that are moved to make room
+    /// look for a free slot, too. That costs probes, and saves most of the moves.
+    Free,
 }
 
 impl Policy {

@@ -67,6 +67,15 @@ fn table(policy: Policy, seed: u64, memory: &mut Memory) -> Numbers {
 fn policies() -> Vec<(&'static str, Policy, bool)> {
     let small = |policy| Policy { first_slots: 8, ..policy };
     let (elastic, efficient) = (small(Policy::ELASTIC), small(Policy::MEMORY_EFFICIENT));
+    let four_in_turn = Policy {
+        ways: 4,
+        upsize_above: 900,
+        downsize_below: 400,
+        scope: Scope::NextWay,
+        first_way: FirstWay::Free,
+        gradual: true,
+        ..efficient
+    };
     vec![
         ("elastic", elastic, false),
         ("elastic, four times", Policy { growth: 4, ..elastic }, false),
@@ -80,7 +89,7 @@ fn policies() -> Vec<(&'static str, Policy, bool)> {
         ("two at once", Policy { scope: Scope::Way { at_once: 2 }, ..efficient }, true),
         ("two ways", Policy { ways: 2, upsize_above: 400, downsize_below: 100, ..efficient }, true),
         ("gradually", Policy { gradual: true, ..efficient }, true),
-        ("gradually, four ways", Policy { gradual: true, ways: 4, upsize_above: 850, ..efficient }, true),
+        ("gradually, four ways in turn", four_in_turn, true),
         ("one try", Policy { tries: 1, ..efficient }, true),
     ]
 }
@@ -321,7 +330,7 @@ fn gradual_tables_handle_no_more_chunks_at_a_time_than_they_visit_slots() {
         step(&memory, 512, "shrinks");
     }
     table.finish_changes(&mut memory);
-    assert!(table.counts().downsizes.iter().sum::<u32>() > 3, "{:?}", table.counts());
+    assert!(table.counts().downsizes.iter().sum::<u32>() >= 3, "{:?}", table.counts());
 }
 
 #[test]

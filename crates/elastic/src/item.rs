@@ -1,0 +1,52 @@
+//! What stands in the table.
+
+use std::num::NonZeroU64;
+
+use pagewalk_vm::random::mix;
+use pagewalk_vm::table::cuckoo::{Keyed, WayHashes};
+
+/// All that is known of a key's hash. What the hasher gives is mixed, so that weak bits do no harm; none is zero, so
+/// that an empty slot needs no mark of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Word(NonZeroU64);
+
+impl Word {
+    #[inline(always)]
+    pub(crate) fn new(hash: u64) -> Self {
+        Self(NonZeroU64::new(mix(hash)).unwrap_or(NonZeroU64::MIN))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// A key, its value and its hash.
+///
+/// The hash is the one that is kept, not computed again: a move calls no code of the key's, which might panic half-way;
+/// and for keys and values of 8 bytes it takes the room that marks empty slots would take.
+#[derive(Debug)]
+pub(crate) struct Item<K, V> {
+    pub(crate) word: Word,
+    pub(crate) key: K,
+    pub(crate) value: V,
+}
+
+impl<K, V> Keyed for Item<K, V> {
+    #[inline(always)]
+    fn key(&self) -> u64 {
+        self.word.get()
+    }
+}
+
+/// An item's hash is as good as random by itself.
+#[derive(Debug)]
+pub(crate) struct Words;
+
+impl WayHashes for Words {
+    #[inline(always)]
+    fn word(&self, key: u64) -> u64 {
+        key
+    }
+}

@@ -1,0 +1,45 @@
+//! Where the table's memory comes from: the program's allocator, through the table; here it is only counted.
+
+use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::table::cuckoo::{ChunkSource, NoChunk};
+
+/// Bytes of a chunk, at most: few enough to be made and cleared in microseconds. Assumed.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Counts bytes.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) slot_bytes: u64,
+    /// In use.
+    pub(crate) bytes: u64,
+}
+
+impl Memory {
+    /// Of slots for `T`: with what says whether there is an item, and a byte of its hash.
+    pub(crate) const fn of<T>() -> Self {
+        Self { slot_bytes: size_of::<Option<T>>() as u64 + 1, bytes: 0 }
+    }
+
+    /// Slots of a chunk: a power of two.
+    pub(crate) const fn chunk_slots(&self) -> usize {
+        let most = CHUNK_BYTES / self.slot_bytes as usize;
+        if most < 8 { 8 } else { 1 << most.ilog2() }
+    }
+}
+
+impl ChunkSource for Memory {
+    /// The same for every size, so that ways always change in place.
+    fn chunk_bytes(&self, _way: usize, _bytes: u64) -> Option<u64> {
+        Some(self.chunk_slots() as u64 * self.slot_bytes)
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
+        self.bytes += bytes;
+        // Nobody asks where anything is.
+        Ok(PhysAddr(0))
+    }
+
+    fn free(&mut self, _base: PhysAddr, bytes: u64) {
+        self.bytes -= bytes;
+    }
+}

@@ -1,0 +1,64 @@
+//! What a collection is expected to be.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::ops::Index;
+
+use crate::map::ElasticMap;
+
+impl<K, V, S: Default> Default for ElasticMap<K, V, S> {
+    fn default() -> Self {
+        Self::with_hasher(S::default())
+    }
+}
+
+impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for ElasticMap<K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Of several items with one key, the last value counts.
+impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for ElasticMap<K, V, S> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, items: I) {
+        for (key, value) in items {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher + Default> FromIterator<(K, V)> for ElasticMap<K, V, S> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(items: I) -> Self {
+        let mut map = Self::default();
+        map.extend(items);
+        map
+    }
+}
+
+impl<K, V, Q, S> Index<&Q> for ElasticMap<K, V, S>
+where
+    K: Hash + Eq + Borrow<Q>,
+    Q: Hash + Eq + ?Sized,
+    S: BuildHasher,
+{
+    type Output = V;
+
+    /// # Panics
+    ///
+    /// If the key is not in the map.
+    fn index(&self, key: &Q) -> &V {
+        self.get(key).expect("no item of this key in the map")
+    }
+}
+
+/// The same items, whatever the order and the hashers.
+impl<K: Hash + Eq, V: PartialEq, S: BuildHasher, T: BuildHasher> PartialEq<ElasticMap<K, V, T>>
+    for ElasticMap<K, V, S>
+{
+    fn eq(&self, other: &ElasticMap<K, V, T>) -> bool {
+        self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+}
+
+impl<K: Hash + Eq, V: Eq, S: BuildHasher> Eq for ElasticMap<K, V, S> {}

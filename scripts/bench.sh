@@ -8,6 +8,8 @@ echo "== workloads: emission"
 $cargo bench --quiet --package pagewalk-workload
 echo "== hash map: beside hashbrown, dashmap and scc"
 $cargo bench --quiet --package pagewalk-iceberg --bench map
+echo "== growing hash map: beside hashbrown, dashmap and the Iceberg map"
+$cargo bench --quiet --package pagewalk-elastic --bench grow
 echo "== hashed page tables: beside hashbrown"
 $cargo bench --quiet --package pagewalk-vm
 echo "== simulation"

@@ -190,8 +190,8 @@ proptest! {
     }
 
     #[test]
-    fn a_thousand_hashes(acts in prop::collection::vec(act(4_000), 1..60)) {
-        check(1000, &acts);
+    fn hashes_that_several_keys_have(acts in prop::collection::vec(act(10_000), 1..40)) {
+        check(8000, &acts);
     }
 
     #[test]

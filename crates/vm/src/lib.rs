@@ -6,6 +6,7 @@
 //! it into effects.
 
 pub mod addr;
+pub mod fault;
 pub mod frame;
 pub mod hash;
 pub mod random;

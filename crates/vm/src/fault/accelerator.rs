@@ -1,0 +1,430 @@
+//! The device: three queues, fetches and evictions.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use rustc_hash::FxHashSet;
+
+use super::{Illegal, PageId, RemotePte};
+use crate::addr::{PAGE_BYTES, Pfn, VirtAddr};
+
+/// How much the queues hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Depths {
+    /// Frames for pages to come.
+    pub free: usize,
+    /// Pages that came and are not yet reported. There are two queues of this depth, of ids and of addresses.
+    pub new: usize,
+    /// Pages on their way out.
+    pub evict: usize,
+}
+
+impl Default for Depths {
+    /// 64 each, as evaluated (thesis, 5.2); the evict queue's depth there was 1 in effect, because of the prototype.
+    fn default() -> Self {
+        Self { free: 64, new: 64, evict: 64 }
+    }
+}
+
+/// What an accelerator is made like.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AcceleratorDesign {
+    /// How much the queues hold: 1 to 65,536 each.
+    pub depths: Depths,
+    /// Fetches that may be under way at once: 1 as published, for one hart that waits; 65,536 at most.
+    pub fetches: usize,
+    /// The frames there are. Only these can be given and evicted.
+    pub ram: Range<Pfn>,
+    /// Different pages that remote memory has room for; `None` for all there can be. A page keeps its place there when it
+    /// is fetched.
+    pub remote_pages: Option<u32>,
+}
+
+impl AcceleratorDesign {
+    /// The published design for a machine with this memory.
+    pub fn of_ram(ram: Range<Pfn>) -> Self {
+        Self { depths: Depths::default(), fetches: 1, ram, remote_pages: None }
+    }
+
+    /// Checks what cannot be.
+    ///
+    /// # Errors
+    ///
+    /// [`DesignError`] names the field.
+    pub fn check(&self) -> Result<(), DesignError> {
+        let Depths { free, new, evict } = self.depths;
+        for (field, value) in
+            [("depths.free", free), ("depths.new", new), ("depths.evict", evict), ("fetches", self.fetches)]
+        {
+            if !(1..=1 << 16).contains(&value) {
+                return Err(DesignError { field, allowed: "1 to 65536" });
+            }
+        }
+        if self.ram.is_empty() || self.ram.end.0 > 1 << Accelerator::FRAME_BITS {
+            return Err(DesignError { field: "ram", allowed: "at least one frame, all below 2^36" });
+        }
+        Ok(())
+    }
+}
+
+/// A design that no accelerator can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("impossible {field} of a page fault accelerator; allowed: {allowed}")]
+pub struct DesignError {
+    /// Which of the design's fields.
+    pub field: &'static str,
+    /// What it may be.
+    pub allowed: &'static str,
+}
+
+/// Which fetch. Never the same for two fetches of an accelerator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FetchHandle(u64);
+
+/// What comes of a walk that met a remote entry. Unless it is [`Fetch::Read`], nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fetch {
+    /// There is no frame: an ordinary page fault. The system gives some, and the access is tried again.
+    NoFreeFrame,
+    /// One of the new queues is full: an ordinary page fault. The system drains them, and the access is tried again.
+    NewQueueFull,
+    /// The page is still on its way out. The access waits until [`Accelerator::is_evicting`] says no, and is tried again.
+    AfterEviction(PageId),
+    /// The same page is under way, or too many others. The access waits until a fetch is over, and is tried again. There
+    /// is no such thing if a hart waits for its fetch and is the only one.
+    AfterFetch,
+    /// The page is to be read into the frame, and then [`Accelerator::finish_fetch`] or [`Accelerator::refuse_fetch`].
+    Read {
+        /// For the end of the fetch.
+        handle: FetchHandle,
+        /// What to read.
+        id: PageId,
+        /// Where to.
+        frame: Pfn,
+    },
+}
+
+/// There is no such fetch or eviction under way; a fetch was finished or refused before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotUnderWay {
+    /// A fetch.
+    #[error("fetch {} is not under way", .0.0)]
+    Fetch(FetchHandle),
+    /// An eviction.
+    #[error("no eviction of page {0} is under way")]
+    Eviction(PageId),
+}
+
+/// A fetch that remote memory refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The frame, which is the next to be used again.
+    pub frame: Pfn,
+    /// How many later fetches already have their frames. Theirs are used before this one now, which a system that
+    /// keeps its own list of frames must know; always 0 if one fetch is under way at a time.
+    pub overtaken_by: usize,
+}
+
+/// A page on its way out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Eviction {
+    /// What remote memory is to know it by.
+    pub id: PageId,
+    /// Where it is.
+    pub frame: Pfn,
+}
+
+/// A page that was fetched, as the new queue reports it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NewId {
+    /// The page.
+    pub id: PageId,
+    /// What its entry had for software.
+    pub reserved: u32,
+}
+
+impl NewId {
+    /// As NEW_PGID gives it: `reserved` above the 28 bits of the id.
+    #[inline]
+    pub const fn word(self) -> u64 {
+        (self.reserved as u64) << PageId::BITS | self.id.number() as u64
+    }
+}
+
+/// A page that is being fetched, or that came before an older one.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    handle: FetchHandle,
+    remote: RemotePte,
+    addr: VirtAddr,
+    frame: Pfn,
+    finished: bool,
+}
+
+/// The Page Fault Accelerator.
+///
+/// The methods with names are the device itself; [`Accelerator::load`] and [`Accelerator::store`] are the same behind
+/// registers. What is illegal changes nothing.
+///
+/// - Frames are used in the order in which they were given, and pages are reported in the order of their frames, whatever
+///   the order in which they arrive: the system finds a page's frame by counting. A page that arrives before an older one
+///   is there for the program at once, but is reported after it.
+/// - A fetch under way holds a slot in each of the new queues, and that of its frame in the free queue until it ends,
+///   because the frame goes back there if remote memory refuses.
+/// - An access faults only if the system can do something about it. If all slots that are missing are held by fetches
+///   under way, it waits instead.
+#[derive(Clone, Debug)]
+pub struct Accelerator {
+    design: AcceleratorDesign,
+    free: VecDeque<Pfn>,
+    under_way: VecDeque<UnderWay>,
+    next_handle: u64,
+    new_ids: VecDeque<NewId>,
+    new_addrs: VecDeque<VirtAddr>,
+    queued: VecDeque<Eviction>,
+    active: Vec<Eviction>,
+    /// Which pages have a place in remote memory, if that is limited.
+    stored: FxHashSet<PageId>,
+    init_word: Option<u64>,
+}
+
+impl Accelerator {
+    /// Bits of a frame number in the word of an eviction.
+    pub(super) const FRAME_BITS: u32 = 36;
+
+    /// An idle accelerator with empty queues.
+    ///
+    /// # Errors
+    ///
+    /// The design cannot be.
+    pub fn new(design: AcceleratorDesign) -> Result<Self, DesignError> {
+        design.check()?;
+        Ok(Self {
+            design,
+            free: VecDeque::new(),
+            under_way: VecDeque::new(),
+            next_handle: 0,
+            new_ids: VecDeque::new(),
+            new_addrs: VecDeque::new(),
+            queued: VecDeque::new(),
+            active: Vec::new(),
+            stored: FxHashSet::default(),
+            init_word: None,
+        })
+    }
+
+    /// What it is made like.
+    #[inline]
+    pub fn design(&self) -> &AcceleratorDesign {
+        &self.design
+    }
+
+    /// FREE: a frame for a page to come.
+    ///
+    /// # Errors
+    ///
+    /// The queue is full, or there is no such frame.
+    pub fn give_frame(&mut self, frame: Pfn) -> Result<(), Illegal> {
+        if self.free_slots() == 0 {
+            return Err(Illegal::FreeQueueFull { depth: self.design.depths.free });
+        }
+        self.check_frame(frame)?;
+        self.free.push_back(frame);
+        Ok(())
+    }
+
+    /// FREE_STAT: unused slots of the free queue.
+    #[inline]
+    pub fn free_slots(&self) -> usize {
+        self.design.depths.free - self.free.len() - self.arriving()
+    }
+
+    /// EVICT: a page that is to leave. A page of the same id that is already in remote memory, or on its way, is replaced;
+    /// that ids are unique is the system's duty.
+    ///
+    /// # Errors
+    ///
+    /// The queue or remote memory is full, or there is no such frame.
+    pub fn evict(&mut self, id: PageId, frame: Pfn) -> Result<(), Illegal> {
+        if self.evict_slots() == 0 {
+            return Err(Illegal::EvictQueueFull { depth: self.design.depths.evict });
+        }
+        self.check_frame(frame)?;
+        if let Some(pages) = self.design.remote_pages {
+            if self.stored.len() as u64 >= u64::from(pages) && !self.stored.contains(&id) {
+                return Err(Illegal::RemoteMemoryFull { pages });
+            }
+            self.stored.insert(id);
+        }
+        self.queued.push_back(Eviction { id, frame });
+        Ok(())
+    }
+
+    /// EVICT_STAT: unused slots of the evict queue. Once all are unused, every eviction is complete.
+    #[inline]
+    pub fn evict_slots(&self) -> usize {
+        self.design.depths.evict - self.queued.len() - self.active.len()
+    }
+
+    /// NEW_PGID: takes the oldest id.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn pop_new_id(&mut self) -> Result<NewId, Illegal> {
+        self.new_ids.pop_front().ok_or(Illegal::NewQueueEmpty)
+    }
+
+    /// NEW_VADDR: takes the oldest address, that of the page's first byte. It belongs to the id that was or will be taken
+    /// as the same one in turn.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn pop_new_addr(&mut self) -> Result<VirtAddr, Illegal> {
+        self.new_addrs.pop_front().ok_or(Illegal::NewQueueEmpty)
+    }
+
+    /// NEW_STAT: pages in the new queue; in the fuller one of the two, if they are not popped together.
+    #[inline]
+    pub fn new_pages(&self) -> usize {
+        self.new_ids.len().max(self.new_addrs.len())
+    }
+
+    /// Whether as many ids as addresses were taken, so that the next of each belong together.
+    #[inline]
+    pub fn new_queues_agree(&self) -> bool {
+        self.new_ids.len() == self.new_addrs.len()
+    }
+
+    /// What was last stored to INIT_MEM: the address of a scratch page, or of the remote memory in the network (48 bits).
+    /// Nothing here depends on it.
+    #[inline]
+    pub fn init_word(&self) -> Option<u64> {
+        self.init_word
+    }
+
+    /// INIT_MEM.
+    #[inline]
+    pub fn set_init_word(&mut self, word: u64) {
+        self.init_word = Some(word);
+    }
+
+    fn check_frame(&self, frame: Pfn) -> Result<(), Illegal> {
+        let there = self.design.ram.contains(&frame);
+        if there { Ok(()) } else { Err(Illegal::NoMemory(frame.addr())) }
+    }
+
+    /// Fetches that wait for their page.
+    fn arriving(&self) -> usize {
+        self.under_way.iter().filter(|fetch| !fetch.finished).count()
+    }
+
+    /// A walk for `addr` met a remote entry. Only the queues are looked at before the page's id is, so that a page fault
+    /// for their sake does not depend on it.
+    pub fn begin_fetch(&mut self, remote: RemotePte, addr: VirtAddr) -> Fetch {
+        let Depths { free, new, .. } = self.design.depths;
+        let Some(&frame) = self.free.front() else {
+            return if self.arriving() == free { Fetch::AfterFetch } else { Fetch::NoFreeFrame };
+        };
+        if self.new_pages() == new {
+            return Fetch::NewQueueFull;
+        }
+        if self.is_evicting(remote.id) {
+            return Fetch::AfterEviction(remote.id);
+        }
+        let same = |fetch: &UnderWay| !fetch.finished && fetch.remote.id == remote.id;
+        let held = self.under_way.len();
+        if self.new_pages() + held == new || held == self.design.fetches || self.under_way.iter().any(same) {
+            return Fetch::AfterFetch;
+        }
+        self.free.pop_front();
+        let handle = FetchHandle(self.next_handle);
+        self.next_handle += 1;
+        let addr = addr.align_down(PAGE_BYTES);
+        self.under_way.push_back(UnderWay { handle, remote, addr, frame, finished: false });
+        Fetch::Read { handle, id: remote.id, frame }
+    }
+
+    /// The page is in its frame: gives the word of its local entry, and reports it as soon as all older ones are.
+    ///
+    /// # Errors
+    ///
+    /// There is no such fetch under way.
+    pub fn finish_fetch(&mut self, handle: FetchHandle) -> Result<u64, NotUnderWay> {
+        let at = self.find_fetch(handle)?;
+        let fetch = &mut self.under_way[at];
+        fetch.finished = true;
+        let local = fetch.remote.local(fetch.frame);
+        self.report();
+        Ok(local)
+    }
+
+    /// Remote memory has no such page: the access faults (an access fault, not a page fault), the entry stays as it is,
+    /// nothing is reported, and the frame is the next to be used.
+    ///
+    /// # Errors
+    ///
+    /// There is no such fetch under way.
+    pub fn refuse_fetch(&mut self, handle: FetchHandle) -> Result<Refused, NotUnderWay> {
+        let at = self.find_fetch(handle)?;
+        let frame = self.under_way.remove(at).expect("it was found there").frame;
+        self.free.push_front(frame);
+        let overtaken_by = self.under_way.len() - at;
+        self.report();
+        Ok(Refused { frame, overtaken_by })
+    }
+
+    /// Reports the pages that no older one is waited for.
+    fn report(&mut self) {
+        while let Some(fetch) = self.under_way.pop_front_if(|fetch| fetch.finished) {
+            let RemotePte { id, reserved, .. } = fetch.remote;
+            self.new_ids.push_back(NewId { id, reserved });
+            self.new_addrs.push_back(fetch.addr);
+        }
+    }
+
+    fn find_fetch(&self, handle: FetchHandle) -> Result<usize, NotUnderWay> {
+        let found = self.under_way.iter().position(|fetch| fetch.handle == handle && !fetch.finished);
+        found.ok_or(NotUnderWay::Fetch(handle))
+    }
+
+    /// Fetches that have begun and are neither finished nor refused.
+    #[inline]
+    pub fn fetches_under_way(&self) -> usize {
+        self.arriving()
+    }
+
+    /// The oldest page that is to leave and is not under way yet, for whoever sends it. It is under way from now on.
+    ///
+    /// A page whose last eviction is still under way waits, and so do those behind it: the newest must be the last to
+    /// arrive.
+    pub fn next_eviction(&mut self) -> Option<Eviction> {
+        let active = &self.active;
+        let next = self.queued.pop_front_if(|next| active.iter().all(|active| active.id != next.id))?;
+        self.active.push(next);
+        Some(next)
+    }
+
+    /// Remote memory has the page; with the published protocol, when it has said so. Gives the frame, which is free.
+    ///
+    /// # Errors
+    ///
+    /// No such eviction is under way.
+    pub fn finish_eviction(&mut self, id: PageId) -> Result<Pfn, NotUnderWay> {
+        let found = self.active.iter().position(|eviction| eviction.id == id);
+        let at = found.ok_or(NotUnderWay::Eviction(id))?;
+        Ok(self.active.remove(at).frame)
+    }
+
+    /// Whether the page is on its way out, queued or sent.
+    pub fn is_evicting(&self, id: PageId) -> bool {
+        self.queued.iter().chain(&self.active).any(|eviction| eviction.id == id)
+    }
+
+    /// Pages that have been sent and are not complete.
+    #[inline]
+    pub fn evictions_under_way(&self) -> usize {
+        self.active.len()
+    }
+}

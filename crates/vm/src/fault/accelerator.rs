@@ -67,7 +67,7 @@ impl AcceleratorDesign {
     }
 }
 
-/// A design that no accelerator can have.
+/// A design that no accelerator, or none of its timers, can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("impossible {field} of a page fault accelerator; allowed: {allowed}")]
 pub struct DesignError {
@@ -152,7 +152,7 @@ impl NewId {
 }
 
 /// A page that is being fetched, or that came before an older one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct UnderWay {
     handle: FetchHandle,
     remote: RemotePte,
@@ -173,7 +173,7 @@ struct UnderWay {
 ///   because the frame goes back there if remote memory refuses.
 /// - An access faults only if the system can do something about it. If all slots that are missing are held by fetches
 ///   under way, it waits instead.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accelerator {
     design: AcceleratorDesign,
     free: VecDeque<Pfn>,
@@ -333,9 +333,8 @@ impl Accelerator {
         if self.is_evicting(remote.id) {
             return Fetch::AfterEviction(remote.id);
         }
-        let same = |fetch: &UnderWay| !fetch.finished && fetch.remote.id == remote.id;
         let held = self.under_way.len();
-        if self.new_pages() + held == new || held == self.design.fetches || self.under_way.iter().any(same) {
+        if self.new_pages() + held == new || held == self.design.fetches || self.is_fetching(remote.id) {
             return Fetch::AfterFetch;
         }
         self.free.pop_front();
@@ -393,6 +392,11 @@ impl Accelerator {
     #[inline]
     pub fn fetches_under_way(&self) -> usize {
         self.arriving()
+    }
+
+    /// Whether the page is being fetched. Its entry must be left alone: the device overwrites it with what it found there.
+    pub fn is_fetching(&self, id: PageId) -> bool {
+        self.under_way.iter().any(|fetch| !fetch.finished && fetch.remote.id == id)
     }
 
     /// The oldest page that is to leave and is not under way yet, for whoever sends it. It is under way from now on.

@@ -19,6 +19,8 @@
 //! `docs/models.md` says what is done.
 
 mod accelerator;
+mod bookkeeping;
+mod daemon;
 mod registers;
 mod remote_pte;
 
@@ -26,5 +28,7 @@ pub use accelerator::{
     Accelerator, AcceleratorDesign, Depths, DesignError, Eviction, Fetch, FetchHandle, NewId, NotUnderWay,
     Refused,
 };
+pub use bookkeeping::{BookError, FrameFifo, NewPage, Served, ServiceRequest};
+pub use daemon::{BookkeepingTimer, TimerDesign};
 pub use registers::{Illegal, Register};
 pub use remote_pte::{PageId, RemotePte};

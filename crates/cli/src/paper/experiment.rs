@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use pagewalk_report::{Figure, PaperRow, RunProgress};
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunOptions, run};
+use pagewalk_sim::spec::settings::ReclaimSpec;
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::Source;
 use serde::Deserialize;
 
 use super::circuit::{self, CircuitSpec};
 use super::figure::FigureSpec;
+use super::measure::MeasureSpec;
 use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
 use super::programs::ProgramsSpec;
 use super::tables::TablesSpec;
@@ -28,6 +30,9 @@ pub(super) struct Experiment {
     /// Machines of this experiment alone, as machine files, by name; rows may name built-in ones, too.
     #[serde(default)]
     machine: BTreeMap<String, String>,
+    /// Machines that differ from others in how much memory there is for the program.
+    #[serde(default)]
+    variant: BTreeMap<String, VariantSpec>,
     #[serde(default)]
     row: Vec<RowSpec>,
     #[serde(default)]
@@ -40,6 +45,9 @@ pub(super) struct Experiment {
     /// The paper's programs on its machines.
     #[serde(default)]
     programs: ProgramsSpec,
+    /// Programs on machines of this file, or built-in ones.
+    #[serde(default)]
+    measure: MeasureSpec,
     /// Whether it takes minutes.
     #[serde(default)]
     long: bool,
@@ -62,6 +70,14 @@ struct WorkloadSpec {
     spec: String,
     small: String,
     seed: u64,
+}
+
+/// A machine with another limit.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VariantSpec {
+    of: String,
+    limit_mib: u64,
 }
 
 /// One number.
@@ -109,6 +125,7 @@ impl Experiment {
         experiment.circuit.retain(|row| row.item.starts_with(prefix));
         experiment.tables.keep(prefix);
         experiment.programs.keep(prefix);
+        experiment.measure.keep(prefix);
         let rows = &experiment.row;
         experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
         Ok(experiment)
@@ -121,6 +138,7 @@ impl Experiment {
             && self.circuit.is_empty()
             && self.tables.is_empty()
             && self.programs.is_empty()
+            && self.measure.is_empty()
     }
 
     /// Whether it takes minutes.
@@ -150,6 +168,7 @@ impl Experiment {
         measured.extend(precision::run(&self.precision, &mut ages)?);
         measured.extend(self.tables.run(small, threads)?);
         measured.extend(self.programs.run(small, threads)?);
+        measured.extend(self.measure.run(|name| self.machine(name), small, threads)?);
         measured.extend(circuit);
         let mut figures: Vec<Figure> =
             self.figure.iter().filter_map(|figure| figure.draw(&measured)).collect();
@@ -163,6 +182,16 @@ impl Experiment {
 
     /// A machine of this file, or a built-in one.
     fn machine(&self, name: &str) -> anyhow::Result<MachineSpec> {
+        if let Some(variant) = self.variant.get(name) {
+            let mut machine = MachineSpec { name: name.to_owned(), ..self.machine(&variant.of)? };
+            let (Some(ReclaimSpec::Lru { limit_bytes }) | Some(ReclaimSpec::Clock { limit_bytes })) =
+                &mut machine.reclaim
+            else {
+                bail!("machine {name}: {} has no limit to change", variant.of);
+            };
+            *limit_bytes = Some(variant.limit_mib << 20);
+            return Ok(machine);
+        }
         Ok(match self.machine.get(name) {
             Some(text) => spec::parse(&format!("name = \"{name}\"\n{text}"), name)?,
             None => spec::load(name)?,

@@ -6,6 +6,7 @@
 mod circuit;
 mod experiment;
 mod figure;
+mod measure;
 mod precision;
 mod programs;
 mod tables;
@@ -19,7 +20,7 @@ use crate::run::{prepare_folder, print, style, write_folder};
 use experiment::Experiment;
 
 /// The papers, by the name that the command takes.
-const PAPERS: [(&str, &str, &[&str]); 2] = [
+const PAPERS: [(&str, &str, &[&str]); 3] = [
     (
         "mosaic",
         "Mosaic Pages: Big TLB Reach With Small Pages (IEEE Micro 2024)",
@@ -38,6 +39,14 @@ const PAPERS: [(&str, &str, &[&str]); 2] = [
             include_str!("../../../../papers/me-hpt/tables.toml"),
             include_str!("../../../../papers/me-hpt/fragmented.toml"),
             include_str!("../../../../papers/me-hpt/speed.toml"),
+        ],
+    ),
+    (
+        "pfa",
+        "Enabling Efficient and Transparent Remote Memory Access in Disaggregated Datacenters (UCB/EECS-2019-154)",
+        &[
+            include_str!("../../../../papers/pfa/fetch.toml"),
+            include_str!("../../../../papers/pfa/programs.toml"),
         ],
     ),
 ];

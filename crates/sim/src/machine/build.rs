@@ -14,8 +14,10 @@ use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
 use pagewalk_vm::table::{Geometry, PageTable, Radix, WalkCache, X86_64, X86_64La57, X86_64Toc};
 use pagewalk_vm::tlb::{Mosaic, SetAssociative, Tlb, TlbArray, Tlbs};
 
+use super::accelerator::Accelerated;
 use super::core::{Core, MOST_CLASSES};
 use super::counts::EventCounts;
+use super::paging::Paging;
 use super::tables::TableSpace;
 use super::{Daemon, Machine, MachineError, Simulate};
 use crate::spec::settings::{
@@ -141,6 +143,8 @@ pub(super) fn machine<T: Built, C: Clock>(
         frames,
         uses,
         swap: SwapSpace::new(spec.swap.bytes / PAGE_BYTES),
+        paging: Paging::default(),
+        accelerated: spec.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
         daemon,
         processes: Vec::new(),
         cores: cores.collect(),
@@ -154,6 +158,7 @@ pub(super) fn machine<T: Built, C: Clock>(
         spec: spec.clone(),
     };
     machine.switch_process(ProcessId(0))?;
+    machine.start_accelerator_daemon();
     Ok(machine)
 }
 

@@ -23,6 +23,13 @@ pub(super) struct EventCounts {
     /// By page size.
     pub(super) faults: [u64; 3],
     pub(super) major_faults: u64,
+    /// Faults for pages that had left, and were in memory again or still.
+    pub(super) swap_cache_hits: u64,
+    /// Pages read because another's copy lay beside theirs, and how many of them nobody wanted.
+    pub(super) read_ahead: u64,
+    pub(super) read_ahead_unused: u64,
+    /// Pages that left before somebody needed their frame.
+    pub(super) reclaimed_ahead: u64,
     /// Pages copied because their frame was not one of theirs any more.
     pub(super) copied_pages: u64,
     pub(super) protection_faults: u64,
@@ -243,6 +250,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             rows.push(CountRow::sum(stage, metric, "count", value, Fidelity::Modelled));
         };
         count("fault", "major", self.counts.major_faults);
+        count("fault", "swap-cache", self.counts.swap_cache_hits);
         count("reclaim", "evictions", self.frames.evictions());
         count("reclaim", "copied-pages", self.counts.copied_pages);
         if let Some(PlacedOrder::Horizon(lru) | PlacedOrder::SampledHorizon(lru, _)) =
@@ -260,6 +268,20 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         count("swap", "pages-in", self.swap.pages_in());
         count("swap", "pages-out", self.swap.pages_out());
         count("swap", "clean-evictions", self.swap.clean());
+        count("swap", "read-ahead", self.counts.read_ahead);
+        count("swap", "read-ahead-unused", self.counts.read_ahead_unused);
+        count("reclaim", "ahead", self.counts.reclaimed_ahead);
+        if let Some(accelerated) = &self.accelerated {
+            let counts = accelerated.counts;
+            count("accelerator", "fetches", counts.fetches);
+            count("accelerator", "service-faults", counts.services);
+            count("accelerator", "booked", counts.booked);
+            count("accelerator", "early-drains", counts.early_drains);
+            count("accelerator", "evictions", counts.evictions);
+            count("accelerator", "daemon-runs", counts.daemon_runs);
+            let sleep_ps = counts.sleep_ps;
+            rows.push(CountRow::level("accelerator", "daemon-sleep", "ps", sleep_ps, Fidelity::Modelled));
+        }
     }
 
     /// The TLB levels' counts over all cores, the front filter's known hits included.

@@ -2,13 +2,13 @@
 
 use pagewalk_trace::{Advice, Backing, Mapping, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
-use pagewalk_vm::frame::{OutOfFrames, PageKey};
-use pagewalk_vm::reclaim::{PagePool, Uses};
+use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::{AddressSpace, FaultPlan, Vma};
 use pagewalk_vm::table::{Leaf, PageTable, Radix, Upkeep};
 
 use super::{END, Machine, MachineError, Process};
-use crate::time::Clock;
+use crate::time::{Clock, Step};
 
 /// Address-space identifiers that a TLB key holds.
 const MOST_PROCESSES: usize = 1 << 12;
@@ -18,77 +18,7 @@ const MOST_PROCESSES: usize = 1 << 12;
 const SINGLE_PAGE_FLUSHES: usize = 33;
 
 impl<T: PageTable, C: Clock> Machine<T, C> {
-    /// Maps a page for a fault: the largest size that the plan allows, whose slot is empty and for which there
-    /// is a frame.
-    pub(super) fn map_page(&mut self, vpn: Vpn, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
-        let mut failed = None;
-        let possible = |size: &PageSize| *size as u32 <= T::MAX_LEAF_LEVEL;
-        let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
-        // DEVIATION: a mapping of huge pages gets small ones where the table holds no others.
-        let smallest = sizes.peek().is_none().then_some(PageSize::Size4K);
-        for size in sizes.chain(smallest) {
-            let first = vpn.align_down(size);
-            let level = size as u32;
-            let process = &self.processes[self.process];
-            if size != PageSize::Size4K && !process.table.is_vacant(&self.tables.memory, first, level) {
-                continue;
-            }
-            let key = PageKey { asid: process.asid, page: first };
-            let is_movable = size == PageSize::Size4K && is_movable(&plan.vma);
-            let taken = if is_movable { self.take_movable(key)? } else { self.frames.take_kept(size) };
-            match taken {
-                Ok(frame) => {
-                    self.enter_page(first, frame, level, write, plan)?;
-                    let is_major = is_movable && self.swap.page_in(key);
-                    self.count_fault(size, is_major);
-                    return Ok(());
-                }
-                Err(full) => failed = Some(full),
-            }
-        }
-        Err(match failed {
-            Some(full) => self.out_of_frames(full),
-            None => unreachable!("a faulting page's own slot is empty"),
-        })
-    }
-
-    /// A frame for a page that may have to leave again. Others leave for it, if they must.
-    fn take_movable(&mut self, key: PageKey) -> Result<Result<Pfn, OutOfFrames>, MachineError> {
-        let taken = match self.frames.take_movable(key) {
-            Ok(taken) => taken,
-            Err(full) => return Ok(Err(full)),
-        };
-        for victim in taken.evicted {
-            self.page_out(victim)?;
-        }
-        if self.uses == Uses::FirstAfterAllocation {
-            // Time has moved on: the next use of every page counts.
-            self.cores.iter_mut().for_each(|core| core.front.flush());
-        }
-        Ok(Ok(taken.frame))
-    }
-
-    /// A page has lost its frame: its entry goes, and it is written to the swap device if need be. DEVIATION: Linux
-    /// keeps an emptied table node for the entries that name swap slots, and sends one shootdown for 32 pages; here
-    /// an empty node is freed and the shootdown costs no time.
-    fn page_out(&mut self, page: PageKey) -> Result<(), MachineError> {
-        let owner = self.processes.iter().position(|process| process.asid == page.asid);
-        let owner = owner.expect("an evicted page has a process");
-        let cleared = self.clear_entries_of(owner, page.page, Vpn(page.page.0 + 1));
-        let [(_, leaf, 0)] = cleared[..] else { unreachable!("{page:?} had a frame but no entry") };
-        self.counts.resident_pages[0] -= 1;
-        let written = self
-            .swap
-            .page_out(page, leaf.dirty)
-            .map_err(|source| MachineError::SwapFull { machine: self.spec.name.clone(), source })?;
-        if written {
-            self.clock.swap_out(self.core);
-        }
-        self.cores.iter_mut().for_each(|core| core.invalidate(page.asid, page.page));
-        Ok(())
-    }
-
-    fn enter_page(
+    pub(super) fn enter_page(
         &mut self,
         first: Vpn,
         frame: Pfn,
@@ -109,7 +39,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     /// Maps a page of the current process; its slot is empty. Where the table holds codes, the frame becomes one.
-    fn enter_leaf(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
+    pub(super) fn enter_leaf(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
         let Self { processes, process, tables, frames, spec, .. } = self;
         let Process { asid, table, ordinary, .. } = &mut processes[*process];
         let code = match T::IS_COMPRESSED {
@@ -140,29 +70,6 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             let moved = owner.table.update(&mut self.tables.memory, key.page, |leaf| leaf.frame = frame);
             debug_assert!(moved.is_some(), "{key:?} had a frame but no entry");
             self.cores.iter_mut().for_each(|core| core.invalidate(key.asid, key.page));
-        }
-    }
-
-    fn count_fault(&mut self, size: PageSize, is_major: bool) {
-        if is_major {
-            self.counts.major_faults += 1;
-        } else {
-            self.counts.faults[size as usize] += 1;
-        }
-        self.counts.resident_pages[size as usize] += 1;
-        let resident = self.resident_bytes();
-        self.counts.resident_bytes_peak = self.counts.resident_bytes_peak.max(resident);
-        let kernel = &self.spec.kernel;
-        let zeroing = match size {
-            PageSize::Size4K => kernel.zero_page_ps,
-            PageSize::Size2M => kernel.zero_huge_page_ps,
-            PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
-        };
-        if is_major {
-            self.charge(kernel.minor_fault_ps);
-            self.clock.swap_in(self.core);
-        } else {
-            self.charge(kernel.minor_fault_ps + zeroing);
         }
     }
 
@@ -224,14 +131,14 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     pub(super) fn exec(&mut self) -> Result<(), MachineError> {
-        self.drop_pages(VirtRange::new(VirtAddr(0), END));
+        self.drop_pages(VirtRange::new(VirtAddr(0), END))?;
         self.processes[self.process].space = self.empty_space();
         Ok(())
     }
 
     /// Frees everything of the current process; another one becomes current when it is named.
-    pub(super) fn end_process(&mut self) {
-        self.drop_pages(VirtRange::new(VirtAddr(0), END));
+    pub(super) fn end_process(&mut self) -> Result<(), MachineError> {
+        self.drop_pages(VirtRange::new(VirtAddr(0), END))?;
         if self.processes.len() > 1 {
             let ended = self.processes.remove(self.process);
             let mut store = self.tables.store(&mut self.frames, &self.spec.kernel);
@@ -242,6 +149,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             self.process = 0;
             self.cores.iter_mut().for_each(|core| core.front.flush());
         }
+        Ok(())
     }
 
     pub(super) fn map(&mut self, mapping: Mapping) -> Result<(), MachineError> {
@@ -272,6 +180,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let changed = self.processes[self.process].space.protect(range, protection);
         for range in self.check_call(changed)? {
             self.split_edges(range)?;
+            let (start, end) = (range.start.page(), range.end.page());
+            self.settle_books(start, end)?;
             let Self { processes, process, tables, frames, spec, .. } = self;
             let mut resident = Vec::new();
             let change = |vpn, leaf, _| {
@@ -279,9 +189,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 // A page that lost all access keeps its entry: x86 has no present entry without read access.
                 Some(Leaf { writable: protection.write, executable: protection.execute, ..leaf })
             };
-            let (start, end) = (range.start.page(), range.end.page());
             let mut store = tables.store(frames, &spec.kernel);
             processes[*process].table.visit(&mut store, start, end, change);
+            self.protect_remote(start, end, protection.write, protection.execute);
             self.shoot_down(&resident);
         }
         Ok(())
@@ -313,11 +223,15 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 self.split_page(Vpn(vpn))?;
             }
         }
+        let (start, end) = (range.start.page(), range.end.page());
+        self.settle_books(start, end)?;
+        self.drop_cached(start, end);
+        self.move_remote(start, end, target.page());
         let moved = self.clear_entries(range);
         let pages: Vec<Vpn> = moved.iter().map(|page| page.0).collect();
         self.shoot_down(&pages);
         let asid = self.processes[self.process].asid;
-        self.swap.rename(asid, range.start.page(), range.end.page(), target.page());
+        self.swap.rename(asid, start, end, target.page());
         let key_of = |vpn: Vpn| PageKey { asid, page: Vpn(vpn.0.wrapping_add(distance)) };
         // A hash-placed page may not stay where it is under another number: it is copied. All give their frames back
         // before the first takes a new one.
@@ -330,7 +244,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 // Entered at once: the next one may already push it out.
                 leaf.frame = self.take_movable(key)?.map_err(|full| self.out_of_frames(full))?;
                 self.counts.copied_pages += 1;
-                self.charge(self.spec.kernel.zero_page_ps);
+                self.charge(Step::Copy, self.spec.kernel.zero_page_ps);
             }
             self.enter_leaf(key.page, leaf, level)?;
         }
@@ -349,7 +263,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     fn drop_ranges<E>(&mut self, ranges: Result<Vec<VirtRange>, E>) -> Result<(), MachineError> {
         for range in self.check_call(ranges)? {
             self.split_edges(range)?;
-            self.drop_pages(range);
+            self.drop_pages(range)?;
         }
         Ok(())
     }
@@ -384,17 +298,22 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     /// Unmaps what is resident in `range` and frees its frames.
-    pub(super) fn drop_pages(&mut self, range: VirtRange) {
+    pub(super) fn drop_pages(&mut self, range: VirtRange) -> Result<(), MachineError> {
+        let (start, end) = (range.start.page(), range.end.page());
+        self.settle_books(start, end)?;
+        self.drop_cached(start, end);
+        self.forget_remote(start, end);
         let pages = self.clear_entries(range);
         for &(_, leaf, level) in &pages {
             self.frames.give_page(leaf.frame, PageSize::ALL[level as usize]);
             self.counts.resident_pages[level as usize] -= 1;
         }
         let asid = self.processes[self.process].asid;
-        self.swap.discard(asid, range.start.page(), range.end.page());
+        self.swap.discard(asid, start, end);
         self.counts.dropped_pages += pages.len() as u64;
         let pages: Vec<Vpn> = pages.iter().map(|page| page.0).collect();
         self.shoot_down(&pages);
+        Ok(())
     }
 
     /// Clears the entries of `range`; returns them, with frame numbers whatever the table holds.
@@ -404,7 +323,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     /// Clears the entries of pages `[start, end)` of a process, frees emptied nodes, and flushes the walk caches if
     /// there were any.
-    fn clear_entries_of(&mut self, process: usize, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
+    pub(super) fn clear_entries_of(&mut self, process: usize, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
         let Self { processes, tables, frames, cores, spec, .. } = self;
         let Process { asid, table, ordinary, .. } = &mut processes[process];
         let (mut cleared, mut ordinary_frames) = (Vec::new(), Vec::new());
@@ -451,11 +370,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             }
         }
         self.counts.shootdowns += 1;
-        self.charge(self.spec.kernel.shootdown_ps);
+        self.charge(Step::Shootdown, self.spec.kernel.shootdown_ps);
     }
 
-    /// The kernel runs for so long, and for what the current process's page table has cost since it last did.
-    pub(super) fn charge(&mut self, ps: u64) {
+    /// The kernel takes so long for a step, and for what the current process's page table has cost since it last did.
+    pub(super) fn charge(&mut self, step: Step, ps: u64) {
         let process = &mut self.processes[self.process];
         let upkeep = process.table.upkeep();
         let visited = upkeep.visited - process.paid.visited;
@@ -466,7 +385,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.counts.table_upkeep_ps += table_ps;
         self.counts.lines_visited += visited;
         self.counts.lines_moved += moved;
-        self.clock.kernel(self.core, ps + table_ps);
+        self.work(step, ps);
+        self.work(Step::Table, table_ps);
     }
 
     /// Bytes of all resident pages.
@@ -476,6 +396,6 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 }
 
 /// Whether the pages of a mapping can be kept on a swap device: memory that is private and no file's.
-fn is_movable(vma: &Vma) -> bool {
+pub(super) fn is_movable(vma: &Vma) -> bool {
     vma.backing == Backing::Anonymous && !vma.shared
 }

@@ -3,10 +3,12 @@
 //! [`Simulate::batch`] consumes events. An access goes the way of a reference (`step.rs`): *translate*,
 //! then *access*; everything else changes the address space (`kernel.rs`).
 
+mod accelerator;
 mod build;
 mod core;
 mod counts;
 mod kernel;
+mod paging;
 mod step;
 mod tables;
 #[cfg(test)]
@@ -21,8 +23,10 @@ use pagewalk_vm::reclaim::{PagePool, SwapFull, SwapSpace, Uses};
 use pagewalk_vm::space::AddressSpace;
 use pagewalk_vm::table::{PageTable, Radix, Upkeep, X86_64};
 
+use self::accelerator::Accelerated;
 use self::core::Core;
 use self::counts::EventCounts;
+use self::paging::Paging;
 use self::tables::TableSpace;
 use crate::metrics::RunResult;
 use crate::spec::settings::MachineSpec;
@@ -116,6 +120,8 @@ pub struct Machine<T: PageTable, C> {
     /// Which uses of pages `frames` wants to hear of.
     uses: Uses,
     swap: SwapSpace,
+    paging: Paging,
+    accelerated: Option<Accelerated>,
     daemon: Option<Daemon>,
     processes: Vec<Process<T>>,
     cores: Vec<Core<T::Caches>>,
@@ -188,7 +194,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             Event::Process(id) => self.switch_process(*id)?,
             Event::Fork { child } => self.fork(*child)?,
             Event::Exec => self.exec()?,
-            Event::ProcessEnd => self.end_process(),
+            Event::ProcessEnd => self.end_process()?,
             Event::Map(mapping) => self.map(*mapping)?,
             Event::Unmap(range) => self.unmap(*range)?,
             Event::Protect(range, protection) => self.protect(*range, *protection)?,

@@ -9,7 +9,7 @@ use pagewalk_vm::table::{Leaf, PageTable, Waits, WalkEnd, WalkOutcome};
 use pagewalk_vm::tlb::{Fill, Translation};
 
 use super::{Machine, MachineError};
-use crate::time::Clock;
+use crate::time::{Clock, Step};
 
 /// A reference that is not completed: the program gets a signal.
 pub(super) enum Refused {
@@ -78,6 +78,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let (addr, write) = (access.addr(), access.is_write());
         self.counts.stores += u64::from(write);
         self.clock.begin(self.core);
+        if self.clock.is_due(self.core, self.paging.due_ps()) {
+            self.run_due()?;
+        }
         let frame = match self.cores[self.core].front.lookup(addr.page(), write) {
             Some(frame) => frame,
             None => match self.translate(addr, write) {
@@ -252,16 +255,20 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 // The page may have been used in the TLB, or not: the filter cannot know.
                 self.cores[self.core].front.flush();
                 self.counts.protection_faults += 1;
-                self.charge(self.spec.kernel.minor_fault_ps);
+                self.charge(Step::Signal, self.spec.kernel.minor_fault_ps);
                 Ok(())
             }
             Refused::Machine(error) => Err(error),
         }
     }
 
-    /// The kernel's page-fault handler: a frame for the page, and its entry.
+    /// A page that is not there: the accelerator brings it, or the kernel's page-fault handler finds a frame for it, and
+    /// makes its entry.
     #[cold]
     fn fault(&mut self, addr: VirtAddr, write: bool) -> Result<(), Refused> {
+        if self.fetch(addr)? {
+            return Ok(());
+        }
         let plan = loop {
             match self.processes[self.process].space.fault(addr, write, false) {
                 Ok(plan) => break plan,

@@ -14,6 +14,7 @@ mod geometry;
 mod load;
 mod merge;
 mod options;
+mod paging;
 pub mod quantity;
 mod reference;
 mod resolve;

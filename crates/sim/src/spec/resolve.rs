@@ -10,15 +10,13 @@ use super::geometry::{Misfit, check_cache, check_ways};
 use super::options::{Leaf, Node, Table, Value};
 use super::quantity::cycle_ps;
 use super::schema::{
-    ALLOCATIONS, FIRST_WAYS, HASHES, LEVELS, NEW_SIZES, RANGES, RESIZES, TABLE_HASHES, TIMES, TRANSPARENT,
-    UNITS, VERSIONS,
+    FIRST_WAYS, HASHES, LEVELS, NEW_SIZES, RANGES, RESIZES, TABLE_HASHES, TRANSPARENT, UNITS,
 };
 use super::settings::{
-    AllocationSpec, CacheSpec, ClassicKind, ClassicSpec, CoreSpec, FrameSpec, HashKind, HashedSpec,
-    HugePagePolicy, KernelSpec, MachineSpec, MemorySpec, ReclaimSpec, SwapSpec, TableSpec, TlbKind,
-    TlbLevelSpec, WalkCacheSpec, WalkerSpec,
+    CacheSpec, ClassicKind, ClassicSpec, CoreSpec, FrameSpec, HashKind, HashedSpec, HugePagePolicy,
+    MachineSpec, MemorySpec, ReclaimSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec, WalkerSpec,
 };
-use super::{tlb, value};
+use super::{paging, tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::{BackRanges, IcebergShape};
 use pagewalk_vm::table::classic::ClassicDesign;
@@ -37,10 +35,12 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
     let table = resolver.table_kind(tree);
     let walk_cache = resolver.walk_cache(tree, table.as_ref());
     let frames = resolver.frames(tree);
-    let reclaim = resolver.reclaim(tree);
-    let swap = resolver.swap(tree);
-    resolver.belong_together(tree, table.as_ref(), frames.as_ref(), reclaim.flatten(), huge_pages);
-    let kernel = resolver.kernel(tree);
+    let reclaim = paging::reclaim(tree);
+    let policy = reclaim.map(|(policy, _)| policy);
+    let swap = paging::swap(tree, &mut resolver);
+    let accelerator = paging::accelerator(tree, policy, &mut resolver);
+    resolver.belong_together(tree, table.as_ref(), frames.as_ref(), policy.flatten(), huge_pages);
+    let kernel = paging::kernel(tree, &resolver);
     let caches = resolver.caches(tree);
     let walker = resolver.walker(tree, caches.as_deref());
     let memory = resolver.memory(tree, caches.as_deref());
@@ -52,8 +52,10 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
         walk_cache: walk_cache?,
         table: table?,
         frames: frames?,
-        reclaim: reclaim?,
+        reclaim: policy?,
+        background_percent: reclaim?.1,
         swap: swap?,
+        accelerator: accelerator?,
         huge_pages: huge_pages?,
         kernel: kernel?,
         caches: caches?,
@@ -298,42 +300,6 @@ impl Resolver<'_> {
         Some(FrameSpec::Iceberg { shape, hash, ordinary_bytes })
     }
 
-    /// The outer option: whether it could be read. The inner one: whether pages are reclaimed at all.
-    fn reclaim(&self, tree: &Table) -> Option<Option<ReclaimSpec>> {
-        let section = match tree.get("reclaim") {
-            None => return Some(None),
-            Some(Node::Table(table)) => table,
-            Some(_) => return None,
-        };
-        let (variant, table) = section.tables().next()?;
-        let limit_bytes = table.leaf("limit").and_then(bytes);
-        Some(Some(match variant {
-            "lru" => ReclaimSpec::Lru { limit_bytes },
-            "clock" => ReclaimSpec::Clock { limit_bytes },
-            "horizon-lru" => {
-                let daemon = word_index(table.leaf("times")?, TIMES)? == 1;
-                let Value::Integer(interval) = table.leaf("interval")?.value else { return None };
-                ReclaimSpec::HorizonLru { scan_interval: daemon.then_some(interval) }
-            }
-            "iceberg-lru" => ReclaimSpec::IcebergLru {
-                live_percent: integer(table, "live")?,
-                is_strict: word_index(table.leaf("version")?, VERSIONS)? == 1,
-            },
-            _ => return None,
-        }))
-    }
-
-    fn swap(&self, tree: &Table) -> Option<SwapSpec> {
-        let table = tree.table("swap")?;
-        let a_second = bytes(table.leaf("bandwidth")?)?;
-        Some(SwapSpec {
-            bytes: bytes(table.leaf("size")?)?,
-            latency_ps: self.time(table, "latency")?,
-            page_ps: PAGE_BYTES * 1_000_000_000_000 / a_second,
-            queue: integer(table, "queue")?,
-        })
-    }
-
     /// Tables, frames, reclaim and huge pages that can work together.
     fn belong_together(
         &mut self,
@@ -463,20 +429,6 @@ impl Resolver<'_> {
         Some(Some(WalkCacheSpec { entries, ways, latency_ps: self.time(table, "latency")?, by_section }))
     }
 
-    fn kernel(&self, tree: &Table) -> Option<KernelSpec> {
-        let table = tree.table("kernel")?;
-        Some(KernelSpec {
-            minor_fault_ps: self.time(table, "minor-fault")?,
-            zero_page_ps: self.time(table, "zero-page")?,
-            zero_huge_page_ps: self.time(table, "zero-huge-page")?,
-            shootdown_ps: self.time(table, "shootdown")?,
-            allocation: [AllocationSpec::Zeroing, AllocationSpec::Fragmented]
-                [word_index(table.leaf("allocation")?, ALLOCATIONS)?],
-            visit_line_ps: self.time(table, "visit-line")?,
-            move_line_ps: self.time(table, "move-line")?,
-        })
-    }
-
     fn caches(&mut self, tree: &Table) -> Option<Vec<CacheSpec>> {
         let levels = self.levels(tree, "caches", "cache level");
         let mut caches = Vec::new();
@@ -542,7 +494,7 @@ impl Resolver<'_> {
     }
 }
 
-fn bytes(leaf: &Leaf) -> Option<u64> {
+pub(super) fn bytes(leaf: &Leaf) -> Option<u64> {
     match leaf.value {
         Value::Bytes(bytes, _) => Some(bytes),
         _ => None,

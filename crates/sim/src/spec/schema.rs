@@ -156,11 +156,22 @@ pub(super) static FILE: &[Key] = &[
     },
     Key {
         name: "reclaim",
-        shape: Shape::Variants { common: &[], variants: RECLAIM, default: None },
+        shape: Shape::Variants { common: RECLAIM_COMMON, variants: RECLAIM, default: None },
         presence: Optional,
         meaning: "who leaves a full memory, among private anonymous 4 KiB pages; without it, the run ends there",
     },
-    Key::table("swap", SWAP, Always, "the device that pages leave to"),
+    Key {
+        name: "swap",
+        shape: Shape::Variants { common: SWAP_COMMON, variants: SWAP, default: Some("block") },
+        presence: Always,
+        meaning: "the device that pages leave to",
+    },
+    Key::table(
+        "accelerator",
+        ACCELERATOR,
+        Optional,
+        "a page-fault accelerator, which brings pages from the device without the kernel; needs [reclaim]",
+    ),
     Key::table("huge-pages", HUGE_PAGES, Always, "huge pages"),
     Key::table("kernel", KERNEL, Always, "costs of the kernel, charged to the faulting core (timed runs)"),
     Key {
@@ -507,6 +518,12 @@ const LIMIT: Key = Key::value(
     Optional,
     "most memory for such pages, as a control group's limit; without it, all of it",
 );
+static RECLAIM_COMMON: &[Key] = &[Key::value(
+    "background",
+    Kind::Integer { min: 0, max: 50 },
+    Default("0"),
+    "percent of memory that a daemon keeps free, as kswapd: it wakes at half of that; 0 for none",
+)];
 static RECLAIM: &[Key] = &[
     Key::table("lru", &[LIMIT], Variant, "the least recently used of all, exactly; for `frames.buddy`"),
     Key::table("clock", &[LIMIT], Variant, "an active and an inactive list, as in Linux; for `frames.buddy`"),
@@ -551,8 +568,31 @@ static ICEBERG_LRU: &[Key] = &[
     ),
 ];
 
-static SWAP: &[Key] = &[
+static SWAP_COMMON: &[Key] = &[
     Key::value("size", Kind::Bytes { min: 4_096, max: 1 << 50 }, Default("\"64GiB\""), "capacity"),
+    Key::value(
+        "readahead",
+        Kind::Integer { min: 1, max: 64 },
+        Default("1"),
+        "pages that a fault brings, itself included: those whose copies lie in the same aligned run; a power of two",
+    ),
+];
+static SWAP: &[Key] = &[
+    Key::table(
+        "block",
+        BLOCK,
+        Variant,
+        "a disk, that the faulting thread waits for asleep; 8 pages of read-ahead are usual",
+    ),
+    Key::table(
+        "memory",
+        LOCAL_MEMORY,
+        Variant,
+        "memory of the machine itself: the processor copies pages, or compresses and expands them",
+    ),
+    Key::table("blade", BLADE, Variant, "memory across a network, that the faulting core waits for awake"),
+];
+static BLOCK: &[Key] = &[
     Key::value(
         "latency",
         Kind::Time { max_ps: 1_000 * MILLISECOND_PS },
@@ -572,6 +612,95 @@ static SWAP: &[Key] = &[
         "requests under way at once (timed runs)",
     ),
 ];
+static LOCAL_MEMORY: &[Key] = &[
+    kernel_cost("in", "\"250 ns\"", "bringing a page: copying 4 KiB, or expanding them"),
+    kernel_cost("out", "\"250 ns\"", "taking a page away: copying 4 KiB, or compressing them"),
+];
+/// When a page is away, as words.
+pub(super) const COMPLETIONS: &[&str] = &["sent", "acknowledged"];
+static BLADE: &[Key] = &[
+    Key::value(
+        "link-latency",
+        Kind::Time { max_ps: 1_000 * MILLISECOND_PS },
+        Default("\"4 us\""),
+        "one way, switches included",
+    ),
+    Key::value(
+        "bandwidth",
+        Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+        Default("\"25000000000B\""),
+        "bytes a second, each way",
+    ),
+    Key::value(
+        "payload",
+        Kind::Bytes { min: 64, max: 4_096 },
+        Default("\"1368B\""),
+        "most bytes of a page in a packet",
+    ),
+    Key::value(
+        "header",
+        Kind::Bytes { min: 1, max: 256 },
+        Default("\"58B\""),
+        "bytes of a packet beside: Ethernet with preamble, checksum and gap, and the request's",
+    ),
+    kernel_cost("service", "\"0 ns\"", "the blade's own time for a request"),
+    Key::value(
+        "servers",
+        Kind::Integer { min: 1, max: 1_024 },
+        Default("1"),
+        "requests that the blade serves at once",
+    ),
+    Key::value(
+        "complete",
+        Kind::Word(COMPLETIONS),
+        Default("\"acknowledged\""),
+        "whether a page that leaves is away when it is sent, or when the blade has said so",
+    ),
+];
+
+static ACCELERATOR: &[Key] = &[
+    Key::value("free-queue", QUEUE, Default("64"), "frames that wait for pages, at most"),
+    Key::value("new-queue", QUEUE, Default("64"), "pages that came and are not booked, at most"),
+    Key::value("evict-queue", QUEUE, Default("64"), "pages on their way out, at most"),
+    Key::value(
+        "fetches",
+        Kind::Integer { min: 1, max: 256 },
+        Default("1"),
+        "pages on their way in at once, of several cores",
+    ),
+    Key::value(
+        "evicts",
+        Kind::Word(EVICTS),
+        Default("\"waiting\""),
+        "whether the system waits for a page to be away, or goes on and lets its frame follow",
+    ),
+    kernel_cost("detect", "\"113 ns\"", "finding out that an entry is remote, and going on afterwards"),
+    kernel_cost("request", "\"244 ns\"", "having the network card send a request, and taking its answer"),
+    kernel_cost("book", "\"2090 ns\"", "the system's books of a page, many pages at a time"),
+    kernel_cost("evict", "\"1 us\"", "choosing a page that leaves and its entry, many pages at a time"),
+    Key::table(
+        "daemon",
+        ACCELERATOR_DAEMON,
+        Optional,
+        "the daemon that refills and empties the queues in time",
+    ),
+];
+const QUEUE: Kind = Kind::Integer { min: 1, max: 65_536 };
+/// Whether evictions are waited for, as words.
+pub(super) const EVICTS: &[&str] = &["waiting", "going-on"];
+static ACCELERATOR_DAEMON: &[Key] = &[
+    kernel_cost("first", "\"10 ms\"", "how long it sleeps at first"),
+    kernel_cost("longer", "\"100 us\"", "how much longer after a run"),
+    kernel_cost("shorter", "\"1 ms\"", "how much shorter after a fault that found a queue full or empty"),
+    kernel_cost("least", "\"5 ms\"", "how long it sleeps at least"),
+    Key::value(
+        "most",
+        Kind::Time { max_ps: 1_000_000 * MILLISECOND_PS },
+        Default("\"100000 ms\""),
+        "how long it sleeps at most",
+    ),
+    kernel_cost("slack", "\"10 ms\"", "how much later it may wake: half of it is taken"),
+];
 
 static HUGE_PAGES: &[Key] = &[Key::value(
     "transparent",
@@ -580,6 +709,8 @@ static HUGE_PAGES: &[Key] = &[Key::value(
     "transparent huge pages, as in /sys/kernel/mm/transparent_hugepage/enabled",
 )];
 
+/// Where daemons run, as words.
+pub(super) const DAEMONS: &[&str] = &["beside", "between"];
 static KERNEL: &[Key] = &[
     kernel_cost("minor-fault", "\"500 ns\"", "a minor fault without zeroing its frame"),
     kernel_cost("zero-page", "\"100 ns\"", "zeroing 4 KiB"),
@@ -591,6 +722,20 @@ static KERNEL: &[Key] = &[
         Default("\"zeroing\""),
         "memory for page tables costs zero-page for each 4 KiB, or what was measured at a fragmentation index of 0.7: 2 us \
          for 4 KiB, 375 us for 1 MiB, 60 ms for 64 MiB",
+    ),
+    kernel_cost("trap", "\"200 ns\"", "into the kernel for a page that has left, and back"),
+    kernel_cost("find", "\"300 ns\"", "its mapping, its entry and the swap cache"),
+    kernel_cost("allocate", "\"400 ns\"", "a frame for it"),
+    kernel_cost("request", "\"300 ns\"", "asking the device for it, or handing it one"),
+    kernel_cost("enter", "\"300 ns\"", "its entry, and the TLB"),
+    kernel_cost("book", "\"500 ns\"", "lists of pages, accounting, reverse mapping"),
+    kernel_cost("evict", "\"1 us\"", "choosing a page that leaves, its entry, and the shootdown"),
+    kernel_cost("switch", "\"1 us\"", "to another thread, where one sleeps until a device is done"),
+    Key::value(
+        "daemons",
+        Kind::Word(DAEMONS),
+        Default("\"beside\""),
+        "whether daemons run on a core of their own, or take the time of the program's",
     ),
     kernel_cost("visit-line", "\"10 ns\"", "looking at a slot of a hashed table that is resized"),
     kernel_cost("move-line", "\"100 ns\"", "taking a line of a hashed table to another slot"),

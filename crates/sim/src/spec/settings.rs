@@ -27,8 +27,12 @@ pub struct MachineSpec {
     pub frames: FrameSpec,
     /// Which pages leave when memory is full; absent means that the run ends there.
     pub reclaim: Option<ReclaimSpec>,
+    /// The share of memory that a daemon keeps free of them, in percent; 0 for none.
+    pub background_percent: u32,
     /// Where they go.
     pub swap: SwapSpec,
+    /// What brings them back without the kernel.
+    pub accelerator: Option<AcceleratorSpec>,
     /// Transparent huge pages.
     pub huge_pages: HugePagePolicy,
     /// Costs of the kernel's fault path (timed runs).
@@ -235,12 +239,94 @@ pub enum ReclaimSpec {
 pub struct SwapSpec {
     /// Its capacity.
     pub bytes: u64,
+    /// Pages that a fault brings, itself included; a power of two.
+    pub readahead: u32,
+    /// What it is.
+    pub kind: SwapKind,
+}
+
+/// What a swap device is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SwapKind {
+    /// A disk.
+    Block(BlockSpec),
+    /// Memory of the machine itself.
+    Memory {
+        /// Taking a page away.
+        out_ps: u64,
+        /// Bringing it.
+        in_ps: u64,
+    },
+    /// Memory across a network.
+    Remote(RemoteSpec),
+}
+
+/// A solid-state disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockSpec {
     /// From a request to its first byte.
     pub latency_ps: u64,
     /// Time to transfer 4 KiB.
     pub page_ps: u64,
     /// Requests under way at once.
     pub queue: u32,
+}
+
+/// A memory blade and the links to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RemoteSpec {
+    /// One way, switches included.
+    pub link_latency_ps: u64,
+    /// Of each direction.
+    pub bytes_a_second: u64,
+    /// Most bytes of a page in a packet.
+    pub payload_bytes: u64,
+    /// Bytes of a packet beside.
+    pub header_bytes: u64,
+    /// The blade's own time for a request.
+    pub service_ps: u64,
+    /// Requests that it serves at once.
+    pub servers: u32,
+    /// Whether a page that leaves is away only when the blade has said so.
+    pub acknowledges: bool,
+}
+
+/// The page-fault accelerator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AcceleratorSpec {
+    /// Slots of the free, the new and the evict queue.
+    pub queues: [u32; 3],
+    /// Pages on their way in at once.
+    pub fetches: u32,
+    /// Whether the system waits for a page to be away.
+    pub waits_for_evictions: bool,
+    /// Finding a remote entry, and going on afterwards.
+    pub detect_ps: u64,
+    /// The network card's part of a fetch.
+    pub request_ps: u64,
+    /// The system's books of a page, many pages at a time.
+    pub book_ps: u64,
+    /// A page that leaves, many pages at a time.
+    pub evict_ps: u64,
+    /// The daemon that refills and empties the queues; absent means that faults do.
+    pub daemon: Option<AcceleratorDaemonSpec>,
+}
+
+/// The adaptive timer of the accelerator's daemon.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AcceleratorDaemonSpec {
+    /// How long it sleeps at first.
+    pub first_ps: u64,
+    /// How much longer after a run.
+    pub longer_ps: u64,
+    /// How much shorter after a fault that found a queue full or empty.
+    pub shorter_ps: u64,
+    /// How long it sleeps at least.
+    pub least_ps: u64,
+    /// How long it sleeps at most.
+    pub most_ps: u64,
+    /// How much later it may wake.
+    pub slack_ps: u64,
 }
 
 /// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
@@ -265,12 +351,37 @@ pub struct KernelSpec {
     pub zero_huge_page_ps: u64,
     /// A TLB shootdown on an unmap, protect or remap of resident pages.
     pub shootdown_ps: u64,
+    /// The steps of a fault for a page that has left.
+    pub paging: PagingSpec,
+    /// Whether daemons take the time of the program's core.
+    pub daemons_share_core: bool,
     /// What memory for page tables costs.
     pub allocation: AllocationSpec,
     /// Looking at a slot of a hashed table that is resized.
     pub visit_line_ps: u64,
     /// Taking a line of a hashed table to another slot.
     pub move_line_ps: u64,
+}
+
+/// The steps of a fault for a page that has left, and of another page's leaving.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PagingSpec {
+    /// Into the kernel and back.
+    pub trap_ps: u64,
+    /// The page's mapping, its entry and the swap cache.
+    pub find_ps: u64,
+    /// A frame.
+    pub allocate_ps: u64,
+    /// Asking the device, or handing it a page.
+    pub request_ps: u64,
+    /// The entry, and the TLB.
+    pub enter_ps: u64,
+    /// Lists of pages, accounting, reverse mapping.
+    pub book_ps: u64,
+    /// A page that leaves: the choice, its entry, the shootdown.
+    pub evict_ps: u64,
+    /// To another thread.
+    pub switch_ps: u64,
 }
 
 /// What it takes to find and zero contiguous memory.

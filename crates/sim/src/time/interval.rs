@@ -37,9 +37,10 @@ use std::collections::VecDeque;
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::{Waits, WalkRead};
 
-use super::device::BlockDevice;
+use super::device::{BackingStore, Transfer};
 use super::pool::Pool;
-use super::{Clock, MemoryHierarchy, MemoryReference};
+use super::step::StepTimes;
+use super::{Clock, Lane, MemoryHierarchy, MemoryReference, Span, Step};
 use crate::machine::CountRow;
 use crate::metrics::Fidelity;
 use crate::spec::settings::{MachineSpec, TableSpec};
@@ -47,6 +48,8 @@ use crate::spec::settings::{MachineSpec, TableSpec};
 /// Instructions per access where the source does not count them; assumed, near the ratio of compiled integer
 /// code (2.3 to 5.9 over the reference programs of the capture benchmark).
 const INSTRUCTIONS_PER_ACCESS: u64 = 3;
+/// Steps that are remembered, for pictures: those of two batches of the largest usual queues.
+const KEPT_SPANS: usize = 1 << 10;
 /// Fractions of an instruction and of a picosecond are kept in 1/65,536.
 const FRACTION_BITS: u32 = 16;
 
@@ -55,7 +58,11 @@ const FRACTION_BITS: u32 = 16;
 pub struct IntervalClock {
     cores: Vec<CoreClock>,
     memory: MemoryHierarchy,
-    swap: BlockDevice,
+    swap: BackingStore,
+    steps: StepTimes,
+    /// The last of them.
+    spans: VecDeque<Span>,
+    daemon_ps: u64,
     cycle_ps: u64,
     width: u64,
     window: u64,
@@ -98,8 +105,6 @@ struct CoreClock {
     walk_ps: u64,
     memory_ps: u64,
     fault_ps: u64,
-    /// Of `fault_ps`, the wait for the swap device.
-    swap_ps: u64,
 }
 
 impl CoreClock {
@@ -146,6 +151,13 @@ fn share(wait_ps: u64, part_ps: u64, whole_ps: u64) -> u64 {
 }
 
 impl IntervalClock {
+    fn note(&mut self, span: Span) {
+        if self.spans.len() == KEPT_SPANS {
+            self.spans.pop_front();
+        }
+        self.spans.push_back(span);
+    }
+
     fn compute_step(&self, instructions_step: u64) -> u64 {
         instructions_step * self.cycle_ps / self.width
     }
@@ -170,7 +182,6 @@ impl Clock for IntervalClock {
             walk_ps: 0,
             memory_ps: 0,
             fault_ps: 0,
-            swap_ps: 0,
         };
         let table_ps = match &spec.table {
             TableSpec::Hashed(table) => table.latency_ps,
@@ -181,7 +192,10 @@ impl Clock for IntervalClock {
             cores: vec![core; spec.core.count as usize],
             nearest_ps: memory.nearest_latency_ps(),
             memory,
-            swap: BlockDevice::new(&spec.swap),
+            swap: BackingStore::new(&spec.swap),
+            steps: StepTimes::default(),
+            spans: VecDeque::new(),
+            daemon_ps: 0,
             cycle_ps: spec.core.cycle_ps,
             width: u64::from(spec.core.width),
             window: u64::from(spec.core.window) << FRACTION_BITS,
@@ -256,29 +270,58 @@ impl Clock for IntervalClock {
         clock.translated_ps = start_ps + latency_ps + deciding_ps.unwrap_or(slowest_ps);
     }
 
-    fn kernel(&mut self, core: usize, ps: u64) {
+    fn kernel(&mut self, core: usize, step: Step, ps: u64) {
+        let now_ps = self.now(core);
+        self.wait(core, step, now_ps + ps);
+    }
+
+    fn wait(&mut self, core: usize, step: Step, until_ps: u64) {
+        let now_ps = self.now(core);
+        let clock = &mut self.cores[core];
+        let Some(ps) = until_ps.checked_sub(now_ps).filter(|&ps| ps > 0) else { return };
+        clock.fault_ps += ps;
+        clock.now_ps += ps;
+        clock.translated_ps = clock.now_ps;
+        self.steps.add(step, ps);
+        self.note(Span { lane: Lane::Core(core as u32), step, start_ps: now_ps, end_ps: until_ps });
+    }
+
+    fn now(&mut self, core: usize) -> u64 {
         let clock = &mut self.cores[core];
         clock.drain();
         // The walk that found nothing is the access's own, and nothing overlaps with it any more.
         let walk = clock.translated_ps.saturating_sub(clock.now_ps);
         clock.walk_ps += walk;
-        clock.fault_ps += ps;
-        clock.now_ps += walk + ps;
-        clock.translated_ps = clock.now_ps;
+        clock.now_ps += walk;
+        clock.now_ps
     }
 
-    fn swap_in(&mut self, core: usize) {
-        let clock = &mut self.cores[core];
-        clock.drain();
-        let wait_ps = self.swap.transfer(clock.now_ps) - clock.now_ps;
-        clock.swap_ps += wait_ps;
-        clock.fault_ps += wait_ps;
-        clock.now_ps += wait_ps;
-        clock.translated_ps = clock.now_ps;
+    #[inline(always)]
+    fn is_due(&self, core: usize, due_ps: u64) -> bool {
+        self.cores[core].now_ps >= due_ps
     }
 
-    fn swap_out(&mut self, core: usize) {
-        self.swap.transfer(self.cores[core].now_ps);
+    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: Step, ps: u64) -> u64 {
+        self.daemon_ps += ps;
+        match core {
+            Some(core) => {
+                self.kernel(core, step, ps);
+                self.now(core)
+            }
+            None => {
+                let end_ps = start_ps + ps;
+                self.note(Span { lane: Lane::Daemon, step, start_ps, end_ps });
+                end_ps
+            }
+        }
+    }
+
+    fn swap_in(&mut self, now_ps: u64) -> Transfer {
+        self.swap.read(now_ps)
+    }
+
+    fn swap_out(&mut self, now_ps: u64) -> Transfer {
+        self.swap.write(now_ps)
     }
 
     #[inline(always)]
@@ -326,7 +369,11 @@ impl Clock for IntervalClock {
         time("memory", total(|clock| clock.memory_ps));
         time("fault", total(|clock| clock.fault_ps));
         if self.reclaims {
-            time("swap-wait", total(|clock| clock.swap_ps));
+            time("swap-wait", self.steps.of(Step::Read));
+            time("daemons", self.daemon_ps);
+            for step in Step::ALL {
+                time(&format!("fault.{}", step.name()), self.steps.of(step));
+            }
         }
         for at in 0..self.memory.levels() {
             let stage = format!("cache.l{}", at + 1);
@@ -344,5 +391,9 @@ impl Clock for IntervalClock {
         for (metric, value) in [("data-reads", data), ("walk-reads", walk), ("writes", writes)] {
             rows.push(CountRow::sum("memory", metric, "count", value, Fidelity::Modelled));
         }
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        self.spans.iter().copied().collect()
     }
 }

@@ -7,11 +7,16 @@ mod cache;
 mod device;
 mod interval;
 mod pool;
+mod queue;
+mod step;
 #[cfg(test)]
 mod tests;
 
 pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
+pub use device::Transfer;
 pub use interval::IntervalClock;
+pub use queue::EventQueue;
+pub use step::{Lane, Span, Step};
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::WalkRead;
@@ -44,14 +49,27 @@ pub trait Clock: Send {
     /// Every TLB level missed and the page table was walked; `cached` tells whether walk caches were asked.
     fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool);
 
-    /// The kernel ran for so long; everything before it has finished.
-    fn kernel(&mut self, core: usize, ps: u64);
+    /// The kernel, or hardware in its place, took so long for a step; everything before it has finished.
+    fn kernel(&mut self, core: usize, step: Step, ps: u64);
 
-    /// The kernel waits for a page from the swap device.
-    fn swap_in(&mut self, core: usize);
+    /// Waits until `until_ps`, for a step.
+    fn wait(&mut self, core: usize, step: Step, until_ps: u64);
 
-    /// A page is on its way to the swap device; nobody waits for it.
-    fn swap_out(&mut self, core: usize);
+    /// The core's time, with everything before it finished; always 0 where there is none.
+    fn now(&mut self, core: usize) -> u64;
+
+    /// Whether something of the machine's own is due, at `due_ps`, before the next access.
+    fn is_due(&self, core: usize, due_ps: u64) -> bool;
+
+    /// A daemon worked so long for a step, from `start_ps` on at the earliest; returns until when. Its core is its own, or
+    /// `core`, which waits.
+    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: Step, ps: u64) -> u64;
+
+    /// A page is wanted from the swap device, at `now_ps`.
+    fn swap_in(&mut self, now_ps: u64) -> Transfer;
+
+    /// A page goes to the swap device, from `now_ps` on.
+    fn swap_out(&mut self, now_ps: u64) -> Transfer;
 
     /// The access itself, at its physical address.
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool);
@@ -61,6 +79,9 @@ pub trait Clock: Send {
 
     /// What was measured so far; outstanding work counts as finished.
     fn rows(&self, rows: &mut Vec<CountRow>);
+
+    /// The last steps, in the order in which they were made.
+    fn spans(&self) -> Vec<Span>;
 }
 
 /// No time at all.
@@ -83,11 +104,31 @@ impl Clock for NoClock {
     #[inline(always)]
     fn walk(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: bool) {}
     #[inline(always)]
-    fn kernel(&mut self, _: usize, _: u64) {}
-    fn swap_in(&mut self, _: usize) {}
-    fn swap_out(&mut self, _: usize) {}
+    fn kernel(&mut self, _: usize, _: Step, _: u64) {}
+    #[inline(always)]
+    fn wait(&mut self, _: usize, _: Step, _: u64) {}
+    #[inline(always)]
+    fn now(&mut self, _: usize) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn is_due(&self, _: usize, _: u64) -> bool {
+        false
+    }
+    fn daemon(&mut self, _: Option<usize>, _: u64, _: Step, _: u64) -> u64 {
+        0
+    }
+    fn swap_in(&mut self, _: u64) -> Transfer {
+        Transfer::default()
+    }
+    fn swap_out(&mut self, _: u64) -> Transfer {
+        Transfer::default()
+    }
     #[inline(always)]
     fn data(&mut self, _: usize, _: PhysAddr, _: bool) {}
     fn settle(&mut self) {}
     fn rows(&self, _: &mut Vec<CountRow>) {}
+    fn spans(&self) -> Vec<Span> {
+        Vec::new()
+    }
 }

@@ -37,6 +37,8 @@ struct Ordinary {
     owners: Vec<Option<PageKey>>,
     /// Most of them at once.
     limit: u64,
+    /// Frames that are taken for movable pages, but are on no list: kept ready, or of pages that are not booked.
+    spares: u64,
 }
 
 /// In which order pages leave ordinary frames.
@@ -104,7 +106,8 @@ impl PagePool {
 
     /// A pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
     pub fn ordered(ordinary: CrowdedMemory, order: Order, limit: u64) -> Self {
-        let movable = Movable::Ordinary(Ordinary { order, owners: Vec::new(), limit: limit.max(1) });
+        let movable =
+            Movable::Ordinary(Ordinary { order, owners: Vec::new(), limit: limit.max(1), spares: 0 });
         Self { ordinary, movable, evictions: 0 }
     }
 
@@ -170,11 +173,7 @@ impl PagePool {
         let frame = match &mut self.movable {
             Movable::Kept => self.ordinary.alloc_movable(key)?,
             Movable::Ordinary(pages) => {
-                while pages.is_pressed(&self.ordinary) && !evicted.is_full() {
-                    let Some((frame, owner)) = pages.evict() else { break };
-                    self.ordinary.free(frame, 0);
-                    evicted.push(owner);
-                }
+                pages.make_room(&mut self.ordinary, &mut evicted);
                 let frame = self.ordinary.alloc(0)?;
                 pages.insert(frame, key);
                 frame
@@ -187,6 +186,83 @@ impl PagePool {
         };
         self.evictions += evicted.len() as u64;
         Ok(Taken { frame, evicted })
+    }
+
+    /// Takes a frame for a movable page that is not known yet, as an accelerator has it. Where pages have frames of
+    /// their own, that can only be an ordinary one.
+    ///
+    /// # Errors
+    ///
+    /// There is none, and nobody may leave.
+    pub fn take_spare(&mut self) -> Result<Taken, OutOfFrames> {
+        let mut evicted = ArrayVec::new();
+        if let Movable::Ordinary(pages) = &mut self.movable {
+            pages.make_room(&mut self.ordinary, &mut evicted);
+            self.evictions += evicted.len() as u64;
+        }
+        let frame = self.ordinary.alloc(0)?;
+        if let Movable::Ordinary(pages) = &mut self.movable {
+            pages.spares += 1;
+        }
+        Ok(Taken { frame, evicted })
+    }
+
+    /// Gives back a frame that was taken for a page which is not known.
+    pub fn give_spare(&mut self, frame: Pfn) {
+        if let Movable::Ordinary(pages) = &mut self.movable {
+            pages.spares -= 1;
+        }
+        self.ordinary.free(frame, 0);
+    }
+
+    /// The page in a spare frame is known now, and may have to leave again. Where it belongs into a frame of its own, the
+    /// answer is that one, and the spare frame is given back.
+    ///
+    /// # Errors
+    ///
+    /// It must move, and there is no frame.
+    pub fn adopt(&mut self, frame: Pfn, key: PageKey) -> Result<Taken, OutOfFrames> {
+        match &mut self.movable {
+            Movable::Kept => Ok(Taken { frame, evicted: ArrayVec::new() }),
+            Movable::Ordinary(pages) => {
+                pages.spares -= 1;
+                pages.insert(frame, key);
+                Ok(Taken { frame, evicted: ArrayVec::new() })
+            }
+            Movable::Placed(_) => {
+                let taken = self.take_movable(key)?;
+                self.ordinary.free(frame, 0);
+                Ok(taken)
+            }
+        }
+    }
+
+    /// How many movable pages more there could be before others have to leave; `None` where that depends on the page.
+    pub fn headroom(&self) -> Option<u64> {
+        match &self.movable {
+            Movable::Ordinary(pages) => {
+                let frames = self.ordinary.available_frames().saturating_sub(RESERVE);
+                Some(pages.limit.saturating_sub(pages.resident()).min(frames))
+            }
+            Movable::Kept | Movable::Placed(_) => None,
+        }
+    }
+
+    /// As many movable pages as there may be, where that is a number.
+    pub fn limit(&self) -> Option<u64> {
+        match &self.movable {
+            Movable::Ordinary(pages) => Some(pages.limit.min(self.ordinary.buddy().total_frames())),
+            Movable::Kept | Movable::Placed(_) => None,
+        }
+    }
+
+    /// Lets the page leave whose turn it is, though nobody needs its frame yet.
+    pub fn evict_ahead(&mut self) -> Option<PageKey> {
+        let Movable::Ordinary(pages) = &mut self.movable else { return None };
+        let (frame, owner) = pages.evict()?;
+        self.ordinary.free(frame, 0);
+        self.evictions += 1;
+        Some(owner)
     }
 
     /// Gives a page's block back.
@@ -398,9 +474,19 @@ impl Ordinary {
     }
 
     fn resident(&self) -> u64 {
-        match &self.order {
+        let listed: u64 = match &self.order {
             Order::Lru(recency) => recency.len().into(),
             Order::Clock(clock) => clock.len().into(),
+        };
+        listed + self.spares
+    }
+
+    /// Lets pages leave until there is room for one.
+    fn make_room(&mut self, frames: &mut CrowdedMemory, evicted: &mut ArrayVec<PageKey, MOST_EVICTED>) {
+        while self.is_pressed(frames) && !evicted.is_full() {
+            let Some((frame, owner)) = self.evict() else { break };
+            frames.free(frame, 0);
+            evicted.push(owner);
         }
     }
 

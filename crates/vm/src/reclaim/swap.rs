@@ -1,6 +1,6 @@
 //! Which pages have a copy on the swap device.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::addr::{Asid, Vpn};
 use crate::frame::PageKey;
@@ -8,10 +8,15 @@ use crate::frame::PageKey;
 /// The slots of a swap device, and whose copies they hold.
 ///
 /// A page that was brought back keeps its copy until it is written to again: if it leaves unchanged, nothing has to be
-/// written.
+/// written. New copies take slots in order, so that pages that leave together lie together; given-up slots are taken
+/// again when there are no fresh ones.
 #[derive(Clone, Debug)]
 pub struct SwapSpace {
-    copies: BTreeSet<(Asid, Vpn)>,
+    copies: BTreeMap<(Asid, Vpn), u64>,
+    /// By slot; as many as were ever taken.
+    owners: Vec<Option<PageKey>>,
+    /// Slots below those that were never taken.
+    given_up: BTreeSet<u64>,
     slots: u64,
     pages_out: u64,
     pages_in: u64,
@@ -29,7 +34,15 @@ pub struct SwapFull {
 impl SwapSpace {
     /// An empty device for so many pages.
     pub fn new(slots: u64) -> Self {
-        Self { copies: BTreeSet::new(), slots, pages_out: 0, pages_in: 0, clean: 0 }
+        Self {
+            copies: BTreeMap::new(),
+            owners: Vec::new(),
+            given_up: BTreeSet::new(),
+            slots,
+            pages_out: 0,
+            pages_in: 0,
+            clean: 0,
+        }
     }
 
     /// A page leaves memory. Tells whether it must be written: not if it is clean and its copy is there, or if it was
@@ -43,9 +56,17 @@ impl SwapSpace {
             self.clean += 1;
             return Ok(false);
         }
-        if self.copies.insert((page.asid, page.page)) && self.copies.len() as u64 > self.slots {
-            self.copies.remove(&(page.asid, page.page));
-            return Err(SwapFull { slots: self.slots });
+        if !self.copies.contains_key(&(page.asid, page.page)) {
+            let fresh = self.owners.len() as u64;
+            let slot = match fresh < self.slots {
+                true => fresh,
+                false => self.given_up.pop_first().ok_or(SwapFull { slots: self.slots })?,
+            };
+            if slot == fresh {
+                self.owners.push(None);
+            }
+            self.owners[slot as usize] = Some(page);
+            self.copies.insert((page.asid, page.page), slot);
         }
         self.pages_out += 1;
         Ok(true)
@@ -53,30 +74,51 @@ impl SwapSpace {
 
     /// A page is wanted in memory. Tells whether it must be read.
     pub fn page_in(&mut self, page: PageKey) -> bool {
-        let found = !self.copies.is_empty() && self.copies.contains(&(page.asid, page.page));
+        let found = self.slot(page).is_some();
         self.pages_in += u64::from(found);
         found
     }
 
+    /// Where a page's copy is.
+    pub fn slot(&self, page: PageKey) -> Option<u64> {
+        self.copies.get(&(page.asid, page.page)).copied()
+    }
+
+    /// The other pages whose copies lie in the same aligned run of so many slots.
+    pub fn neighbours(&self, slot: u64, run: u64) -> impl Iterator<Item = PageKey> {
+        let first = slot / run * run;
+        let owners = self.owners.iter().enumerate().skip(first as usize).take(run as usize);
+        owners.filter(move |&(at, _)| at as u64 != slot).filter_map(|(_, owner)| *owner)
+    }
+
     /// Pages `[start, end)` of an address space are unmapped: their copies are worth nothing.
     pub fn discard(&mut self, asid: Asid, start: Vpn, end: Vpn) {
-        for page in self.range(asid, start, end) {
+        for (page, slot) in self.range(asid, start, end) {
             self.copies.remove(&(asid, page));
+            self.owners[slot as usize] = None;
+            self.given_up.insert(slot);
         }
     }
 
     /// The copies of pages `[start, end)` belong to the pages from `target` on now.
     pub fn rename(&mut self, asid: Asid, start: Vpn, end: Vpn, target: Vpn) {
-        let pages = self.range(asid, start, end);
-        self.discard(asid, start, end);
-        self.copies.extend(pages.into_iter().map(|page| (asid, Vpn(target.0 + (page.0 - start.0)))));
+        let copies = self.range(asid, start, end);
+        for (page, _) in &copies {
+            self.copies.remove(&(asid, *page));
+        }
+        for (page, slot) in copies {
+            let page = Vpn(target.0 + (page.0 - start.0));
+            self.owners[slot as usize] = Some(PageKey { asid, page });
+            let before = self.copies.insert((asid, page), slot);
+            debug_assert_eq!(before, None, "{page} was not unmapped before others moved there");
+        }
     }
 
-    fn range(&self, asid: Asid, start: Vpn, end: Vpn) -> Vec<Vpn> {
+    fn range(&self, asid: Asid, start: Vpn, end: Vpn) -> Vec<(Vpn, u64)> {
         if self.copies.is_empty() || start >= end {
             return Vec::new();
         }
-        self.copies.range((asid, start)..(asid, end)).map(|copy| copy.1).collect()
+        self.copies.range((asid, start)..(asid, end)).map(|(copy, &slot)| (copy.1, slot)).collect()
     }
 
     /// Slots taken now.
@@ -132,5 +174,24 @@ mod tests {
         assert_eq!(swap.page_out(page(1, 3), true), Err(SwapFull { slots: 2 }));
         assert_eq!(swap.page_out(page(1, 2), true), Ok(true), "its slot is written again");
         assert!(swap.page_in(page(1, 1)) && swap.page_in(page(1, 2)) && !swap.page_in(page(1, 3)));
+    }
+
+    #[test]
+    fn copies_that_came_together_lie_together() {
+        let mut swap = SwapSpace::new(8);
+        (0..6).for_each(|number| assert_eq!(swap.page_out(page(1, 100 + number), true), Ok(true)));
+        let around = |swap: &SwapSpace, number| {
+            let slot = swap.slot(page(1, number)).expect("a copy");
+            swap.neighbours(slot, 4).map(|page| page.page.0).collect::<Vec<_>>()
+        };
+        assert_eq!(around(&swap, 101), [100, 102, 103]);
+        assert_eq!(around(&swap, 104), [105]);
+        swap.discard(Asid(1), Vpn(102), Vpn(104));
+        assert_eq!(around(&swap, 101), [100]);
+        // Fresh slots first, then the lowest that was given up.
+        (0..3).for_each(|number| assert_eq!(swap.page_out(page(2, number), true), Ok(true)));
+        assert_eq!((swap.slot(page(2, 1)), swap.slot(page(2, 2)), swap.used()), (Some(7), Some(2), 7));
+        swap.rename(Asid(2), Vpn(2), Vpn(3), Vpn(50));
+        assert_eq!(around(&swap, 101), [100, 50]);
     }
 }

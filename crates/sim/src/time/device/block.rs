@@ -1,9 +1,9 @@
 //! A block device: so many requests at once, one bus.
 
-use super::pool::Pool;
-use crate::spec::settings::SwapSpec;
+use crate::spec::settings::BlockSpec;
+use crate::time::pool::Pool;
 
-/// The swap device's time.
+/// A solid-state disk's time.
 ///
 /// A request takes the queue's first free place, waits the device's latency, and then the bus for as long as its
 /// page takes:
@@ -13,7 +13,7 @@ use crate::spec::settings::SwapSpec;
 /// finish = max(start + latency, earliest free bus) + page
 /// ```
 #[derive(Clone, Debug)]
-pub(super) struct BlockDevice {
+pub(in crate::time) struct BlockDevice {
     places: Pool,
     bus_free_ps: u64,
     latency_ps: u64,
@@ -21,7 +21,7 @@ pub(super) struct BlockDevice {
 }
 
 impl BlockDevice {
-    pub(super) fn new(spec: &SwapSpec) -> Self {
+    pub(super) fn new(spec: &BlockSpec) -> Self {
         Self {
             places: Pool::new(spec.queue),
             bus_free_ps: 0,
@@ -38,20 +38,5 @@ impl BlockDevice {
             *bus_free_ps
         });
         self.bus_free_ps
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn latencies_overlap_and_transfers_do_not() {
-        let spec = SwapSpec { bytes: 1 << 20, latency_ps: 100, page_ps: 10, queue: 3 };
-        let mut device = BlockDevice::new(&spec);
-        assert_eq!([0, 0, 0].map(|now| device.transfer(now)), [110, 120, 130]);
-        // The fourth waits for the first place, the fifth for the second.
-        assert_eq!([0, 115].map(|now| device.transfer(now)), [220, 230]);
-        assert_eq!(device.transfer(1_000), 1_110);
     }
 }

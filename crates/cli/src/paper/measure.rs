@@ -1,0 +1,154 @@
+//! Programs on machines, and numbers that are made of several of their metrics: sums, shares, quotients of two machines.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use pagewalk_report::{PaperRow, RunProgress};
+use pagewalk_sim::machine::{Detail, build};
+use pagewalk_sim::metrics::RunResult;
+use pagewalk_sim::run::{RunOptions, run};
+use pagewalk_sim::spec::MachineSpec;
+use serde::Deserialize;
+
+/// The measured part of an experiment file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasureSpec {
+    application: BTreeMap<String, ApplicationSpec>,
+    #[serde(default)]
+    row: Vec<MeasureRow>,
+}
+
+/// A program, and how much of it runs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApplicationSpec {
+    workload: String,
+    small: String,
+    #[serde(default)]
+    seed: u64,
+    /// Accesses.
+    limit: Option<u64>,
+}
+
+/// One number: `scale * top / bottom`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeasureRow {
+    item: String,
+    application: String,
+    /// The phase that counts; without it the whole run.
+    phase: Option<String>,
+    top: Term,
+    bottom: Option<Term>,
+    #[serde(default = "one")]
+    scale: f64,
+    unit: String,
+    published: Option<f64>,
+    gate: Option<[f64; 2]>,
+    #[serde(default)]
+    note: String,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Metrics of a machine, each as `"stage metric"`: a sum, less another.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Term {
+    machine: String,
+    sum: Vec<String>,
+    #[serde(default)]
+    less: Vec<String>,
+}
+
+impl MeasureSpec {
+    pub(super) fn keep(&mut self, prefix: &str) {
+        self.row.retain(|row| row.item.starts_with(prefix));
+        let rows = &self.row;
+        self.application.retain(|name, _| rows.iter().any(|row| row.application == *name));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.row.is_empty()
+    }
+
+    /// Runs every application once, on all machines that its rows name.
+    pub(super) fn run(
+        &self,
+        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
+        small: bool,
+        threads: usize,
+    ) -> anyhow::Result<Vec<PaperRow>> {
+        let mut results = BTreeMap::new();
+        for (name, application) in &self.application {
+            let mut machines: Vec<&str> = Vec::new();
+            for row in self.row.iter().filter(|row| row.application == *name) {
+                for term in [&row.top].into_iter().chain(&row.bottom) {
+                    if !machines.contains(&&*term.machine) {
+                        machines.push(&term.machine);
+                    }
+                }
+            }
+            eprintln!("running {name} on {} machines", machines.len());
+            let specs = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
+            let ran = application.run(&specs, small, threads);
+            results.insert(&**name, ran.with_context(|| format!("application {name}"))?);
+        }
+        let judge = |row: &MeasureRow| match results.get(&*row.application) {
+            Some(results) => row.judge(results, small).with_context(|| format!("item {}", row.item)),
+            None => bail!("item {}: there is no application {}", row.item, row.application),
+        };
+        self.row.iter().map(judge).collect()
+    }
+}
+
+impl ApplicationSpec {
+    fn run(&self, machines: &[MachineSpec], small: bool, threads: usize) -> anyhow::Result<Vec<RunResult>> {
+        let mut source =
+            pagewalk_workload::parse(if small { &self.small } else { &self.workload }, self.seed)?;
+        let info = source.info();
+        let machines = machines
+            .iter()
+            .map(|spec| build(spec, Detail::Timed, self.seed, &info))
+            .collect::<Result<Vec<_>, _>>()?;
+        let options = RunOptions { threads, limit: self.limit, ..RunOptions::default() };
+        let mut progress = RunProgress::new(&info, None);
+        Ok(run(&mut *source, machines, options, &mut progress)?.results)
+    }
+}
+
+impl MeasureRow {
+    fn judge(&self, results: &[RunResult], small: bool) -> anyhow::Result<PaperRow> {
+        let phase = self.phase.as_deref();
+        let top = self.top.of(results, phase)?;
+        let bottom = self.bottom.as_ref().map_or(Ok(1.0), |bottom| bottom.of(results, phase))?;
+        let ours = (bottom != 0.0).then(|| self.scale * top / bottom);
+        let (gate, note) = match small {
+            true => (None, format!("small input, not judged. {}", self.note)),
+            false => (self.gate, self.note.clone()),
+        };
+        Ok(PaperRow::judged(&*self.item, self.published, ours, &*self.unit, gate, note.trim_end()))
+    }
+}
+
+impl Term {
+    fn of(&self, results: &[RunResult], phase: Option<&str>) -> anyhow::Result<f64> {
+        let result = results.iter().find(|result| result.machine == self.machine);
+        let result = result.with_context(|| format!("no machine {}", self.machine))?;
+        let metric = |name: &String| -> anyhow::Result<f64> {
+            let (stage, metric) = name.split_once(' ').context("a metric is written as \"stage metric\"")?;
+            let mut metrics = result.metrics.iter();
+            let found = metrics.find(|row| {
+                (&*row.stage, &*row.metric, row.phase.as_deref()) == (stage, metric, phase)
+                    && matches!(&*row.unit, "count" | "ps" | "bytes")
+            });
+            let value = found.and_then(|row| row.value);
+            Ok(value.with_context(|| format!("machine {} reports no {name}", self.machine))?.as_f64())
+        };
+        let total = |names: &[String]| names.iter().map(metric).sum::<anyhow::Result<f64>>();
+        Ok(total(&self.sum)? - total(&self.less)?)
+    }
+}

@@ -1,0 +1,128 @@
+//! What the kernel, and hardware in its place, spends time on.
+
+/// A step of the kernel's work, or of the accelerator's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Step {
+    /// All of a fault for a page that was never there: trap, frame, entry, books.
+    FirstTouch,
+    /// A refused access: the trap, and the signal.
+    Signal,
+    /// Clearing a frame.
+    Zero,
+    /// Into the kernel for a page that has left, and back.
+    Trap,
+    /// The page's mapping, its entry, the swap cache.
+    Find,
+    /// A frame.
+    Allocate,
+    /// Asking the device for a page.
+    Request,
+    /// The page is on its way, and somebody waits.
+    Read,
+    /// To another thread and back.
+    Switch,
+    /// The page's entry, and the TLB.
+    Enter,
+    /// Lists of pages, accounting, reverse mapping.
+    Book,
+    /// A page that leaves: choice, entry, shootdown.
+    Evict,
+    /// Handing a page to the device, and waiting where that must be.
+    Write,
+    /// Hardware: the entry is remote, and later, the access goes on.
+    Detect,
+    /// Copying a page to another frame.
+    Copy,
+    /// A TLB shootdown after a change of the address space.
+    Shootdown,
+    /// What page tables take beside entering pages.
+    Table,
+    /// Waiting for a daemon that holds the lock.
+    Lock,
+}
+
+impl Step {
+    /// All, in order.
+    pub const ALL: [Self; 18] = [
+        Self::FirstTouch,
+        Self::Signal,
+        Self::Zero,
+        Self::Trap,
+        Self::Find,
+        Self::Allocate,
+        Self::Request,
+        Self::Read,
+        Self::Switch,
+        Self::Enter,
+        Self::Book,
+        Self::Evict,
+        Self::Write,
+        Self::Detect,
+        Self::Copy,
+        Self::Shootdown,
+        Self::Table,
+        Self::Lock,
+    ];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FirstTouch => "first-touch",
+            Self::Signal => "signal",
+            Self::Zero => "zero",
+            Self::Trap => "trap",
+            Self::Find => "find",
+            Self::Allocate => "allocate",
+            Self::Request => "request",
+            Self::Read => "read",
+            Self::Switch => "switch",
+            Self::Enter => "enter",
+            Self::Book => "book",
+            Self::Evict => "evict",
+            Self::Write => "write",
+            Self::Detect => "detect",
+            Self::Copy => "copy",
+            Self::Shootdown => "shootdown",
+            Self::Table => "table",
+            Self::Lock => "lock",
+        }
+    }
+}
+
+/// A stretch of time that a step took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Whose time.
+    pub lane: Lane,
+    /// What for.
+    pub step: Step,
+    /// From when.
+    pub start_ps: u64,
+    /// Until when.
+    pub end_ps: u64,
+}
+
+/// Whose time a step takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Lane {
+    /// A core's, and so the program's.
+    Core(u32),
+    /// A daemon's, on a core of its own.
+    Daemon,
+}
+
+/// How much time went into each step.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StepTimes {
+    ps: [u64; Step::ALL.len()],
+}
+
+impl StepTimes {
+    pub(super) fn add(&mut self, step: Step, ps: u64) {
+        self.ps[step as usize] += ps;
+    }
+
+    pub(super) fn of(&self, step: Step) -> u64 {
+        self.ps[step as usize]
+    }
+}

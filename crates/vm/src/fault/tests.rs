@@ -5,6 +5,7 @@ mod entries;
 mod evicting;
 mod fetching;
 mod model;
+mod programs;
 mod register_rules;
 mod service;
 mod system;

@@ -94,7 +94,7 @@ impl Model {
         let Depths { free, evict, .. } = self.design.depths;
         let in_ram = |frame| self.design.ram.contains(&Pfn(frame));
         match (bytes, offset) {
-            (8, 0) if self.in_free_queue() < free && value % 4096 == 0 && in_ram(value / 4096) => {
+            (8, 0) if self.in_free_queue() < free && value.is_multiple_of(4096) && in_ram(value / 4096) => {
                 self.given.push((value / 4096, Use::Unused));
             }
             (8, 16) if self.leaving.len() < evict && in_ram(value % (1 << 36)) => {

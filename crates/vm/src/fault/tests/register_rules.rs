@@ -26,8 +26,12 @@ fn filled(free: usize, ids: usize, addrs: usize, evict: usize) -> Accelerator {
         give(&mut device, u64::from(number)..u64::from(number) + 1);
         fetch(&mut device, number);
     }
-    (ids..ids.max(addrs)).for_each(|_| drop(device.pop_new_id().unwrap()));
-    (addrs..ids.max(addrs)).for_each(|_| drop(device.pop_new_addr().unwrap()));
+    for _ in ids..addrs {
+        device.pop_new_id().unwrap();
+    }
+    for _ in addrs..ids {
+        device.pop_new_addr().unwrap();
+    }
     give(&mut device, 10..10 + free as u64);
     (0..evict).for_each(|at| device.evict(id(100 + at as u32), frame(20 + at as u64)).unwrap());
     device
@@ -92,7 +96,7 @@ fn free_takes_frames_until_its_queue_is_full() {
 #[test]
 fn free_takes_only_addresses_of_frames_in_memory() {
     let mut device = device(depths(3, 4, 4));
-    for outside in [0, RAM.start.addr().0 - 4096, RAM.end.addr().0, u64::MAX & !0xfff] {
+    for outside in [0, RAM.start.addr().0 - 4096, RAM.end.addr().0, !0xfff] {
         assert_eq!(device.store(0, 8, outside), Err(Illegal::NoMemory(PhysAddr(outside))));
     }
     let inside = frame(1).addr().0 + 8;

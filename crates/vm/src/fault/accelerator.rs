@@ -1,81 +1,11 @@
 //! The device: three queues, fetches and evictions.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 
-use super::{Illegal, PageId, RemotePte};
+use super::{AcceleratorDesign, Depths, DesignError, Illegal, PageId, RemotePte};
 use crate::addr::{PAGE_BYTES, Pfn, VirtAddr};
-
-/// How much the queues hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Depths {
-    /// Frames for pages to come.
-    pub free: usize,
-    /// Pages that came and are not yet reported. There are two queues of this depth, of ids and of addresses.
-    pub new: usize,
-    /// Pages on their way out.
-    pub evict: usize,
-}
-
-impl Default for Depths {
-    /// 64 each, as evaluated (thesis, 5.2); the evict queue's depth there was 1 in effect, because of the prototype.
-    fn default() -> Self {
-        Self { free: 64, new: 64, evict: 64 }
-    }
-}
-
-/// What an accelerator is made like.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AcceleratorDesign {
-    /// How much the queues hold: 1 to 65,536 each.
-    pub depths: Depths,
-    /// Fetches that may be under way at once: 1 as published, for one hart that waits; 65,536 at most.
-    pub fetches: usize,
-    /// The frames there are. Only these can be given and evicted.
-    pub ram: Range<Pfn>,
-    /// Different pages that remote memory has room for; `None` for all there can be. A page keeps its place there when it
-    /// is fetched.
-    pub remote_pages: Option<u32>,
-}
-
-impl AcceleratorDesign {
-    /// The published design for a machine with this memory.
-    pub fn of_ram(ram: Range<Pfn>) -> Self {
-        Self { depths: Depths::default(), fetches: 1, ram, remote_pages: None }
-    }
-
-    /// Checks what cannot be.
-    ///
-    /// # Errors
-    ///
-    /// [`DesignError`] names the field.
-    pub fn check(&self) -> Result<(), DesignError> {
-        let Depths { free, new, evict } = self.depths;
-        for (field, value) in
-            [("depths.free", free), ("depths.new", new), ("depths.evict", evict), ("fetches", self.fetches)]
-        {
-            if !(1..=1 << 16).contains(&value) {
-                return Err(DesignError { field, allowed: "1 to 65536" });
-            }
-        }
-        if self.ram.is_empty() || self.ram.end.0 > 1 << Accelerator::FRAME_BITS {
-            return Err(DesignError { field: "ram", allowed: "at least one frame, all below 2^36" });
-        }
-        Ok(())
-    }
-}
-
-/// A design that no accelerator, or none of its timers, can have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("impossible {field} of a page fault accelerator; allowed: {allowed}")]
-pub struct DesignError {
-    /// Which of the design's fields.
-    pub field: &'static str,
-    /// What it may be.
-    pub allowed: &'static str,
-}
 
 /// Which fetch. Never the same for two fetches of an accelerator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

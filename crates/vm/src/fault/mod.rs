@@ -21,14 +21,16 @@
 mod accelerator;
 mod bookkeeping;
 mod daemon;
+mod design;
 mod registers;
 mod remote_pte;
 
-pub use accelerator::{
-    Accelerator, AcceleratorDesign, Depths, DesignError, Eviction, Fetch, FetchHandle, NewId, NotUnderWay,
-    Refused,
-};
+pub use accelerator::{Accelerator, Eviction, Fetch, FetchHandle, NewId, NotUnderWay, Refused};
 pub use bookkeeping::{BookError, FrameFifo, NewPage, Served, ServiceRequest};
 pub use daemon::{BookkeepingTimer, TimerDesign};
+pub use design::{AcceleratorDesign, Depths, DesignError};
 pub use registers::{Illegal, Register};
 pub use remote_pte::{PageId, RemotePte};
+
+#[cfg(test)]
+mod tests;

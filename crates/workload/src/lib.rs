@@ -1,5 +1,6 @@
-//! The workloads of the Mosaic Pages paper (IEEE Micro 2024) and of "Memory-Efficient Hashed Page Tables" (Stojkovic et
-//! al., HPCA 2023), computed for real and emitting their own events.
+//! The workloads of the Mosaic Pages paper (IEEE Micro 2024), of "Memory-Efficient Hashed Page Tables" (Stojkovic et al.,
+//! HPCA 2023) and of the page-fault accelerator (Pemberton, UCB/EECS-2019-154), computed for real and emitting their own
+//! events.
 //!
 //! | workload | what it is | phases |
 //! |---|---|---|
@@ -10,6 +11,7 @@
 //! | `graph` | eight algorithms of GraphBIG on a social network of separate objects | build, the algorithm |
 //! | `mummer` | maximal unique matches of two genomes, by a suffix tree | build, match |
 //! | `sysbench` | reads or writes of a block, in order or at random | init, access |
+//! | `quicksort` | random integers, sorted in place | fill, sort |
 //! | `pages` | no program: pages in a given order | fill, touches |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
@@ -27,6 +29,7 @@ mod graph500;
 mod gups;
 mod mummer;
 mod pages;
+mod quicksort;
 mod random;
 mod sort;
 mod source;

@@ -1,7 +1,7 @@
 //! An array whose every element access is also an event.
 
 use pagewalk_trace::Access;
-use pagewalk_vm::addr::VirtAddr;
+use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
@@ -25,6 +25,12 @@ impl<T: Copy, const STRIDE: u64> Traced<T, STRIDE> {
     ) -> Result<Self, Stop> {
         let base = space.malloc(len as u64 * STRIDE, out)?;
         Ok(Self { base, data: vec![value; len] })
+    }
+
+    /// `len` elements in an anonymous mapping of their own (`mmap`), all `value` on the host, without an event.
+    pub(crate) fn mapped(len: usize, value: T, space: &mut AddressSpace, out: &mut Emitter<'_>) -> Self {
+        let bytes = (len as u64 * STRIDE).next_multiple_of(PAGE_BYTES);
+        Self { base: space.map(bytes, out).start, data: vec![value; len] }
     }
 
     /// A local array on the stack.

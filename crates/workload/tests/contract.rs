@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 26] = [
+const SPECS: [&str; 28] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -34,6 +34,8 @@ const SPECS: [&str; 26] = [
     "sysbench-small:access=seq",
     "sysbench-small:access=rnd,oper=read",
     "sysbench:block=64GiB,total=1MiB,access=rnd,init=off",
+    "quicksort-small",
+    "quicksort:bytes=4KiB,threshold=2",
     "pages-small:fill=random",
     "pages-small:regions=10000",
 ];
@@ -182,7 +184,7 @@ fn runs_are_complete_announced_and_verified() {
                 (_, "generate") => 50.0..500.0,
                 ("graph", "build") => 1.0..25.0,
                 // One random number per access.
-                ("sysbench", "access") => 1.0..20.0,
+                ("sysbench", "access") | ("quicksort", "fill") => 1.0..20.0,
                 _ => 1.0..10.0,
             };
             let ratio = instructions as f64 / accesses as f64;
@@ -262,6 +264,10 @@ fn expected_accesses_are_within_a_fifth() {
         "mummer:reference=300k,query=10k",
         "sysbench-small",
         "sysbench:block=64GiB,total=5MiB,init=off",
+        "quicksort-small",
+        "quicksort:bytes=4KiB",
+        "quicksort:bytes=4MiB,threshold=2",
+        "quicksort:bytes=300KiB,threshold=100",
         "pages:pattern=cyclic",
     ];
     let mut wrong = Vec::new();
@@ -385,6 +391,7 @@ fn footprints_are_real() {
         "mummer-small",
         "mummer:reference=300k,query=200k",
         "sysbench-small",
+        "quicksort-small",
         "pages-small",
     ] {
         let footprint = workload(spec, 0).footprint_bytes() as f64;

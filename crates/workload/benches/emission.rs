@@ -11,7 +11,7 @@ use pagewalk_trace::{Batch, Event, Source};
 use pagewalk_workload::Workload;
 
 const ROUNDS: usize = 5;
-const SPECS: [&str; 12] = [
+const SPECS: [&str; 13] = [
     "graph500:scale=18",
     "graph500:scale=20",
     "graph500:scale=18,variant=list",
@@ -24,6 +24,7 @@ const SPECS: [&str; 12] = [
     "mummer",
     "sysbench",
     "quicksort",
+    "assembler",
 ];
 
 fn main() {

@@ -12,6 +12,7 @@
 //! | `mummer` | maximal unique matches of two genomes, by a suffix tree | build, match |
 //! | `sysbench` | reads or writes of a block, in order or at random | init, access |
 //! | `quicksort` | random integers, sorted in place | fill, sort |
+//! | `assembler` | a genome from its k-mers, by a hash table | load, insert, assemble |
 //! | `pages` | no program: pages in a given order | fill, touches |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
@@ -21,6 +22,7 @@
 //! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
 //! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench` mostly estimated by hand, as the constants say.
 
+mod assembler;
 mod btree;
 mod catalog;
 mod emit;

@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 28] = [
+const SPECS: [&str; 31] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -36,6 +36,9 @@ const SPECS: [&str; 28] = [
     "sysbench:block=64GiB,total=1MiB,access=rnd,init=off",
     "quicksort-small",
     "quicksort:bytes=4KiB,threshold=2",
+    "assembler-small",
+    "assembler:kmers=30,k=13",
+    "assembler:kmers=3k,k=31",
     "pages-small:fill=random",
     "pages-small:regions=10000",
 ];
@@ -268,6 +271,9 @@ fn expected_accesses_are_within_a_fifth() {
         "quicksort:bytes=4KiB",
         "quicksort:bytes=4MiB,threshold=2",
         "quicksort:bytes=300KiB,threshold=100",
+        "assembler-small",
+        "assembler:kmers=20k,k=13",
+        "assembler:kmers=5k,k=31",
         "pages:pattern=cyclic",
     ];
     let mut wrong = Vec::new();
@@ -392,6 +398,8 @@ fn footprints_are_real() {
         "mummer:reference=300k,query=200k",
         "sysbench-small",
         "quicksort-small",
+        "assembler-small",
+        "assembler:kmers=100k,k=31",
         "pages-small",
     ] {
         let footprint = workload(spec, 0).footprint_bytes() as f64;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_size, parse_count, parse_size};
-use crate::{assembler, btree, graph, graph500, gups, mummer, pages, quicksort, sysbench, xsbench};
+use crate::{assembler, btree, graph, graph500, gups, linear, mummer, pages, quicksort, sysbench, xsbench};
 
 /// One workload, as `pagewalk workloads` lists it.
 pub struct Entry {
@@ -82,6 +82,7 @@ pub fn catalog() -> &'static [Entry] {
         sysbench::ENTRY,
         quicksort::ENTRY,
         assembler::ENTRY,
+        linear::ENTRY,
         pages::ENTRY,
     ]
 }

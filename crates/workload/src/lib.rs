@@ -13,6 +13,7 @@
 //! | `sysbench` | reads or writes of a block, in order or at random | init, access |
 //! | `quicksort` | random integers, sorted in place | fill, sort |
 //! | `assembler` | a genome from its k-mers, by a hash table | load, insert, assemble |
+//! | `linear` | a dense system of linear equations, factored and solved | fill, factor, solve |
 //! | `pages` | no program: pages in a given order | fill, touches |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
@@ -29,6 +30,7 @@ mod emit;
 mod graph;
 mod graph500;
 mod gups;
+mod linear;
 mod mummer;
 mod pages;
 mod quicksort;

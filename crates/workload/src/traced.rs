@@ -48,12 +48,17 @@ impl<T: Copy, const STRIDE: u64> Traced<T, STRIDE> {
         self.data.len()
     }
 
-    /// The data, without events: for verification only.
+    /// The address of an element.
+    pub(crate) fn addr(&self, index: usize) -> VirtAddr {
+        self.base.add(index as u64 * STRIDE)
+    }
+
+    /// The data, without events: for verification, and for loops that emit by themselves.
     pub(crate) fn untraced(&self) -> &[T] {
         &self.data
     }
 
-    /// The data to change, without events: for verification only.
+    /// The data to change, without events: for verification, and for loops that emit by themselves.
     pub(crate) fn untraced_mut(&mut self) -> &mut [T] {
         &mut self.data
     }

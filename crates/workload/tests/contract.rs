@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 31] = [
+const SPECS: [&str; 32] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -39,6 +39,7 @@ const SPECS: [&str; 31] = [
     "assembler-small",
     "assembler:kmers=30,k=13",
     "assembler:kmers=3k,k=31",
+    "linear:n=100",
     "pages-small:fill=random",
     "pages-small:regions=10000",
 ];
@@ -274,6 +275,8 @@ fn expected_accesses_are_within_a_fifth() {
         "assembler-small",
         "assembler:kmers=20k,k=13",
         "assembler:kmers=5k,k=31",
+        "linear-small",
+        "linear:n=20",
         "pages:pattern=cyclic",
     ];
     let mut wrong = Vec::new();
@@ -400,6 +403,8 @@ fn footprints_are_real() {
         "quicksort-small",
         "assembler-small",
         "assembler:kmers=100k,k=31",
+        "linear-small",
+        "linear:n=150",
         "pages-small",
     ] {
         let footprint = workload(spec, 0).footprint_bytes() as f64;

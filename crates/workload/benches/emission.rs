@@ -11,7 +11,7 @@ use pagewalk_trace::{Batch, Event, Source};
 use pagewalk_workload::Workload;
 
 const ROUNDS: usize = 5;
-const SPECS: [&str; 11] = [
+const SPECS: [&str; 14] = [
     "graph500:scale=18",
     "graph500:scale=20",
     "graph500:scale=18,variant=list",
@@ -23,6 +23,9 @@ const SPECS: [&str; 11] = [
     "gups-64g",
     "mummer",
     "sysbench",
+    "quicksort",
+    "assembler",
+    "linear:n=512",
 ];
 
 fn main() {

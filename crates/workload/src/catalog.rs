@@ -5,7 +5,7 @@ use std::fmt;
 use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_size, parse_count, parse_size};
-use crate::{btree, graph, graph500, gups, mummer, pages, sysbench, xsbench};
+use crate::{assembler, btree, graph, graph500, gups, linear, mummer, pages, quicksort, sysbench, xsbench};
 
 /// One workload, as `pagewalk workloads` lists it.
 pub struct Entry {
@@ -80,6 +80,9 @@ pub fn catalog() -> &'static [Entry] {
         graph::ENTRY,
         mummer::ENTRY,
         sysbench::ENTRY,
+        quicksort::ENTRY,
+        assembler::ENTRY,
+        linear::ENTRY,
         pages::ENTRY,
     ]
 }

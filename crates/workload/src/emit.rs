@@ -60,6 +60,19 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Appends several accesses, with one comparison for all.
+    #[inline(always)]
+    pub(crate) fn push_all<const N: usize>(&mut self, accesses: [Access; N]) -> Result<(), Stop> {
+        match self.batch.accesses.get_mut(self.len..self.len + N) {
+            Some(slots) => {
+                slots.copy_from_slice(&accesses);
+                self.len += N;
+                Ok(())
+            }
+            None => accesses.into_iter().try_for_each(|access| self.push(access)),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn push_when_full(&mut self, access: Access) -> Result<(), Stop> {
@@ -163,6 +176,26 @@ mod tests {
             })
             .sum();
         assert_eq!(counted, 2 * (Batch::FULL as u64 + 3));
+    }
+
+    #[test]
+    fn several_at_once_fill_batches_too() {
+        let mut lens = Vec::new();
+        let mut next = 0x1000;
+        let mut sink = |batch: &mut Batch| {
+            for access in &batch.accesses {
+                assert_eq!(*access, Access::load(VirtAddr(next), 1));
+                next += 1;
+            }
+            lens.push(batch.accesses.len());
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        for i in 0..Batch::FULL as u64 {
+            out.push_all([0, 1, 2].map(|j| Access::load(VirtAddr(0x1000 + 3 * i + j), 1))).unwrap();
+        }
+        out.finish().unwrap();
+        assert_eq!(lens, [Batch::FULL; 3]);
     }
 
     #[test]

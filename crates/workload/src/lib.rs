@@ -1,5 +1,6 @@
-//! The workloads of the Mosaic Pages paper (IEEE Micro 2024) and of "Memory-Efficient Hashed Page Tables" (Stojkovic et
-//! al., HPCA 2023), computed for real and emitting their own events.
+//! The workloads of the Mosaic Pages paper (IEEE Micro 2024), of "Memory-Efficient Hashed Page Tables" (Stojkovic et al.,
+//! HPCA 2023) and of the page-fault accelerator (Pemberton, UCB/EECS-2019-154), computed for real and emitting their own
+//! events.
 //!
 //! | workload | what it is | phases |
 //! |---|---|---|
@@ -10,6 +11,9 @@
 //! | `graph` | eight algorithms of GraphBIG on a social network of separate objects | build, the algorithm |
 //! | `mummer` | maximal unique matches of two genomes, by a suffix tree | build, match |
 //! | `sysbench` | reads or writes of a block, in order or at random | init, access |
+//! | `quicksort` | random integers, sorted in place | fill, sort |
+//! | `assembler` | a genome from its k-mers, by a hash table | load, insert, assemble |
+//! | `linear` | a dense system of linear equations, factored and solved | fill, factor, solve |
 //! | `pages` | no program: pages in a given order | fill, touches |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
@@ -19,14 +23,17 @@
 //! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
 //! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench` mostly estimated by hand, as the constants say.
 
+mod assembler;
 mod btree;
 mod catalog;
 mod emit;
 mod graph;
 mod graph500;
 mod gups;
+mod linear;
 mod mummer;
 mod pages;
+mod quicksort;
 mod random;
 mod sort;
 mod source;

@@ -1,7 +1,7 @@
 //! An array whose every element access is also an event.
 
 use pagewalk_trace::Access;
-use pagewalk_vm::addr::VirtAddr;
+use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 use crate::emit::{Emitter, Stop};
 use crate::space::AddressSpace;
@@ -27,6 +27,12 @@ impl<T: Copy, const STRIDE: u64> Traced<T, STRIDE> {
         Ok(Self { base, data: vec![value; len] })
     }
 
+    /// `len` elements in an anonymous mapping of their own (`mmap`), all `value` on the host, without an event.
+    pub(crate) fn mapped(len: usize, value: T, space: &mut AddressSpace, out: &mut Emitter<'_>) -> Self {
+        let bytes = (len as u64 * STRIDE).next_multiple_of(PAGE_BYTES);
+        Self { base: space.map(bytes, out).start, data: vec![value; len] }
+    }
+
     /// A local array on the stack.
     pub(crate) fn local(data: Vec<T>, space: &mut AddressSpace) -> Self {
         Self { base: space.local(data.len() as u64 * STRIDE), data }
@@ -42,12 +48,17 @@ impl<T: Copy, const STRIDE: u64> Traced<T, STRIDE> {
         self.data.len()
     }
 
-    /// The data, without events: for verification only.
+    /// The address of an element.
+    pub(crate) fn addr(&self, index: usize) -> VirtAddr {
+        self.base.add(index as u64 * STRIDE)
+    }
+
+    /// The data, without events: for verification, and for loops that emit by themselves.
     pub(crate) fn untraced(&self) -> &[T] {
         &self.data
     }
 
-    /// The data to change, without events: for verification only.
+    /// The data to change, without events: for verification, and for loops that emit by themselves.
     pub(crate) fn untraced_mut(&mut self) -> &mut [T] {
         &mut self.data
     }

@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 26] = [
+const SPECS: [&str; 32] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -34,6 +34,12 @@ const SPECS: [&str; 26] = [
     "sysbench-small:access=seq",
     "sysbench-small:access=rnd,oper=read",
     "sysbench:block=64GiB,total=1MiB,access=rnd,init=off",
+    "quicksort-small",
+    "quicksort:bytes=4KiB,threshold=2",
+    "assembler-small",
+    "assembler:kmers=30,k=13",
+    "assembler:kmers=3k,k=31",
+    "linear:n=100",
     "pages-small:fill=random",
     "pages-small:regions=10000",
 ];
@@ -182,7 +188,7 @@ fn runs_are_complete_announced_and_verified() {
                 (_, "generate") => 50.0..500.0,
                 ("graph", "build") => 1.0..25.0,
                 // One random number per access.
-                ("sysbench", "access") => 1.0..20.0,
+                ("sysbench", "access") | ("quicksort", "fill") => 1.0..20.0,
                 _ => 1.0..10.0,
             };
             let ratio = instructions as f64 / accesses as f64;
@@ -262,6 +268,15 @@ fn expected_accesses_are_within_a_fifth() {
         "mummer:reference=300k,query=10k",
         "sysbench-small",
         "sysbench:block=64GiB,total=5MiB,init=off",
+        "quicksort-small",
+        "quicksort:bytes=4KiB",
+        "quicksort:bytes=4MiB,threshold=2",
+        "quicksort:bytes=300KiB,threshold=100",
+        "assembler-small",
+        "assembler:kmers=20k,k=13",
+        "assembler:kmers=5k,k=31",
+        "linear-small",
+        "linear:n=20",
         "pages:pattern=cyclic",
     ];
     let mut wrong = Vec::new();
@@ -385,6 +400,11 @@ fn footprints_are_real() {
         "mummer-small",
         "mummer:reference=300k,query=200k",
         "sysbench-small",
+        "quicksort-small",
+        "assembler-small",
+        "assembler:kmers=100k,k=31",
+        "linear-small",
+        "linear:n=150",
         "pages-small",
     ] {
         let footprint = workload(spec, 0).footprint_bytes() as f64;

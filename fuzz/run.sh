@@ -9,7 +9,7 @@
 # procedural macros uninstrumented.
 set -eu
 
-targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey machine capture_protocol"
+targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey machine capture_protocol accelerator"
 canary_seconds=120
 
 usage() {

@@ -52,6 +52,9 @@ def seeds():
     controls, near, far = bytes([0x33, 0x1B, 0x22, 0x43]), bytes([1, 2, 3, 4, 5, 6, 7, 8]), bytes([9, 10])
     capture = [message(1, 5), message(8, 5, 0x10000, 0x2000, 3, 0x22), message(2, 0x35, 0x10000, 0x8000000010008),
                message(4, 5, 1), message(6, 6, 1, 1), message(13, 6, 0x20000, 0x30000), message(7, 6), message(7, 5)]
+    # Frames; a page that leaves and comes back; both reports.
+    accelerator = [(0, 2, 0), (0, 4, 0), (1, 3, 9), (7, 0, 0), (4, 3, 0), (7, 1, 0), (4, 3, 16), (6, 0, 1), (2, 0, 0),
+                   (2, 1, 0), (3, 64, 8)]
     yield "canary", b"PW??"
     yield "pwt", (HERE / "../crates/trace/tests/data/version-1.pwt").read_bytes()
     yield "pwt_streams", streams(controls, near, far, side, 2)
@@ -63,6 +66,7 @@ def seeds():
     for machine in sorted((HERE / "../machines").glob("*.toml")):
         yield "machine", machine.read_bytes()
     yield "capture_protocol", b"".join(capture)
+    yield "accelerator", bytes([1, 1, 1, 0]) + b"".join(bytes(step) for step in accelerator)
 
 
 def main():

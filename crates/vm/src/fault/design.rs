@@ -28,7 +28,8 @@ impl Default for Depths {
 pub struct AcceleratorDesign {
     /// How much the queues hold: 1 to 65,536 each.
     pub depths: Depths,
-    /// Fetches that may be under way at once: 1 as published, for one hart that waits; 65,536 at most.
+    /// Fetches that may be under way at once: 1 as published, for one hart that waits; 65,536 at most. DEVIATION: more
+    /// than 1 is ours, for several harts.
     pub fetches: usize,
     /// The frames there are. Only these can be given and evicted.
     pub ram: Range<Pfn>,

@@ -15,6 +15,7 @@ use crate::spec::settings::{FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
 
 mod paging;
+mod pairs;
 
 const BASE: u64 = 0x5555_0000_0000;
 

@@ -293,6 +293,7 @@ impl Clock for IntervalClock {
         let walk = clock.translated_ps.saturating_sub(clock.now_ps);
         clock.walk_ps += walk;
         clock.now_ps += walk;
+        clock.translated_ps = clock.now_ps;
         clock.now_ps
     }
 

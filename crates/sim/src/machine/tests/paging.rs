@@ -75,7 +75,7 @@ fn the_front_filter_is_exact_under_every_policy() {
 }
 
 /// Every page in memory has one frame, that is its own by all accounts, and the frames add up.
-fn check_frames<T: Built>(machine: &mut Machine<T, NoClock>) {
+pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
     let mut owners = HashMap::new();
     let mut mapped = 0;
     for at in 0..machine.processes.len() {

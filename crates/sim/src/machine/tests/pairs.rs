@@ -1,0 +1,193 @@
+//! Every way in which pages come back, with every kind of table, TLB, allocator and policy.
+
+use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::table::classic::Chained;
+
+use super::paging::{accelerated, check_frames, small};
+use super::*;
+use crate::spec::settings::{AcceleratorDaemonSpec, AcceleratorSpec, ReclaimSpec, SwapKind, SwapSpec};
+
+/// A program that stores to each page before all else, so that no page may ever be new again; it needs four times the
+/// memory that there is, and changes its address space on the way.
+fn stream() -> Vec<Batch> {
+    let mut random = Random(31);
+    const PAGES: u64 = 4 * 2_048;
+    let page = |number: u64| BASE + number * PAGE_BYTES;
+    let mut batches = Vec::new();
+    let mut first = Batch::new();
+    map(&mut first, BASE, PAGES * PAGE_BYTES);
+    (0..PAGES).for_each(|number| first.push(Access::store(VirtAddr(page(number)), 8)));
+    batches.push(first);
+    for number in 0..6 {
+        let mut batch = Batch::new();
+        batch.mark(Event::Instructions(20_000));
+        let begin = random.below(PAGES - 200);
+        let range = VirtRange::sized(VirtAddr(page(begin)), 64 * PAGE_BYTES);
+        match number {
+            1 => batch.mark(Event::Protect(range, Protection { write: false, ..Protection::READ_WRITE })),
+            2 => {
+                let to = VirtRange::sized(VirtAddr(BASE + (1 << 34)), range.bytes());
+                batch.mark(Event::Remap { from: range, to });
+                // Back again, so that the program finds all pages where they were.
+                batch.mark(Event::Remap { from: to, to: range });
+            }
+            3 => batch.mark(Event::Thread(ThreadId(1))),
+            _ => {}
+        }
+        for _ in 0..1_500 {
+            let at = random.below(PAGES);
+            for offset in 0..random.below(6) {
+                let addr = VirtAddr(page((at + offset) % PAGES) + 64 * offset);
+                batch.push(Access::new(addr, 8, random.below(4) == 0));
+            }
+        }
+        batches.push(batch);
+    }
+    batches
+}
+
+/// What brings pages back, by name.
+fn paths() -> Vec<(&'static str, Box<dyn Fn(MachineSpec) -> MachineSpec>)> {
+    let blade = || spec("rocket-swap").swap;
+    let daemon = AcceleratorDaemonSpec {
+        first_ps: 200_000_000,
+        longer_ps: 1_000_000,
+        shorter_ps: 20_000_000,
+        least_ps: 50_000_000,
+        most_ps: 1_000_000_000_000,
+        slack_ps: 0,
+    };
+    let with = move |queues: [u32; 3], waits: bool, daemon: Option<AcceleratorDaemonSpec>| {
+        move |spec: MachineSpec| {
+            let spec = accelerated(MachineSpec { swap: blade(), ..spec });
+            let accelerator = spec.accelerator.map(|of| AcceleratorSpec {
+                queues,
+                waits_for_evictions: waits,
+                daemon: daemon.clone(),
+                ..of
+            });
+            MachineSpec { accelerator, ..spec }
+        }
+    };
+    let memory = SwapKind::Memory { out_ps: 250_000, in_ps: 250_000 };
+    vec![
+        ("disk", Box::new(|spec| spec)),
+        (
+            "disk, read ahead",
+            Box::new(|spec| MachineSpec { swap: SwapSpec { readahead: 8, ..spec.swap }, ..spec }),
+        ),
+        (
+            "memory",
+            Box::new(move |spec| MachineSpec {
+                swap: SwapSpec { kind: memory.clone(), ..spec.swap },
+                ..spec
+            }),
+        ),
+        ("blade", Box::new(move |spec| MachineSpec { swap: blade(), ..spec })),
+        ("accelerator", Box::new(with([64, 64, 1], true, None))),
+        ("accelerator, short queues", Box::new(with([1, 3, 2], false, None))),
+        ("accelerator, daemon", Box::new(with([64, 64, 64], false, Some(daemon)))),
+    ]
+}
+
+/// Tables and TLBs, policies and allocators, as shipped machines have them.
+fn memories() -> Vec<MachineSpec> {
+    let with_table = |base: &str, table: &str| {
+        let MachineSpec { table, walk_cache, .. } = spec(table);
+        MachineSpec { name: format!("{base} with another table"), table, walk_cache, ..small(base) }
+    };
+    let placed = |name: &str, reclaim| MachineSpec { reclaim: Some(reclaim), ..small(name) };
+    let background = MachineSpec { background_percent: 10, ..small("linux-swap") };
+    let mosaic_tlbs = MachineSpec { tlb: spec("mosaic-8").tlb, ..small("linux-swap") };
+    vec![
+        small("linux-swap"),
+        background,
+        mosaic_tlbs,
+        small("lru-swap"),
+        with_table("linux-swap", "x86-64-la57"),
+        with_table("linux-swap", "ecpt"),
+        with_table("lru-swap", "me-hpt"),
+        with_table("linux-swap", "hashed-open-addressing"),
+        with_table("linux-swap", "hashed-chained"),
+        small("mosaic-swap"),
+        placed("mosaic-swap", ReclaimSpec::HorizonLru { scan_interval: Some(5_000) }),
+        placed("mosaic-swap", ReclaimSpec::IcebergLru { live_percent: 87, is_strict: false }),
+        // Hash-placed frames behind an ordinary table, and behind hashed ones.
+        with_table("mosaic-swap", "x86-64"),
+        with_table("mosaic-swap", "me-hpt"),
+    ]
+}
+
+fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
+    let mut counted = counting_of::<T>(spec);
+    let mut timed: Machine<T, IntervalClock> = machine(spec, 1, &announced()).unwrap();
+    for batch in stream {
+        counted.batch(batch).unwrap_or_else(|error| panic!("{name}: {error}"));
+        timed.batch(batch).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    check_frames(&mut counted);
+    check_frames(&mut timed);
+    for result in [counted.result("s"), timed.result("s")] {
+        let value = |stage, metric| value(&result, stage, metric);
+        assert_eq!(value("fault", "minor.4KiB"), 4 * 2_048, "{name}: every page is new once");
+        let (out, clean) = (value("swap", "pages-out"), value("swap", "clean-evictions"));
+        assert_eq!(out + clean, value("reclaim", "evictions"), "{name}");
+        let software = value("fault", "major") + value("swap", "read-ahead");
+        match spec.accelerator {
+            None => assert_eq!(value("swap", "pages-in"), software, "{name}"),
+            Some(_) => {
+                assert_eq!(value("swap", "pages-in"), value("accelerator", "fetches"), "{name}");
+                assert_eq!(software + value("fault", "swap-cache"), 0, "{name}: the kernel brings nothing");
+                assert_eq!(value("accelerator", "evictions"), out, "{name}");
+                assert!(value("accelerator", "service-faults") > 0, "{name}");
+            }
+        }
+        assert!(value("swap", "pages-in") > 3_000, "{name}: {} pages came back", value("swap", "pages-in"));
+    }
+    let result = timed.result("s");
+    let time = |metric: &str| value(&result, "time", metric);
+    let steps: u64 = crate::time::Step::ALL.iter().map(|step| time(&format!("fault.{}", step.name()))).sum();
+    assert_eq!(steps, time("fault"), "{name}: every part of the kernel's time has a name");
+    if spec.core.count == 1 {
+        let parts = time("compute") + time("walk") + time("memory") + time("fault");
+        assert_eq!(parts, time("elapsed"), "{name}");
+    }
+}
+
+#[test]
+fn every_fault_path_goes_with_every_table_allocator_and_policy() {
+    let stream = stream();
+    for memory in memories() {
+        for (path, change) in paths() {
+            let spec = change(memory.clone());
+            let name = format!("{} ({:?}), {path}", spec.name, spec.reclaim);
+            match spec.table {
+                TableSpec::Radix { levels: 5 } => check::<Radix<X86_64La57>>(&spec, &stream, &name),
+                TableSpec::Radix { .. } => check::<Plain>(&spec, &stream, &name),
+                TableSpec::Toc => check::<Toc>(&spec, &stream, &name),
+                TableSpec::Hashed(_) => check::<HashedTable>(&spec, &stream, &name),
+                TableSpec::Classic(ref table)
+                    if table.kind == crate::spec::settings::ClassicKind::Chained =>
+                {
+                    check::<Classic<Chained>>(&spec, &stream, &name);
+                }
+                TableSpec::Classic(_) => check::<Classic<OpenAddressing>>(&spec, &stream, &name),
+            }
+        }
+    }
+}
+
+#[test]
+fn several_cores_may_fault_as_often_as_the_accelerator_allows() {
+    let stream = stream();
+    let elapsed = |fetches: u32| {
+        let mut spec = accelerated(MachineSpec { swap: spec("rocket-swap").swap, ..small("linux-swap") });
+        spec.core.count = 2;
+        spec.accelerator.as_mut().expect("an accelerator").fetches = fetches;
+        check::<Plain>(&spec, &stream, "two cores");
+        let mut timed: Machine<Plain, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
+        stream.iter().for_each(|batch| timed.batch(batch).unwrap());
+        value(&timed.result("s"), "time", "fault.lock")
+    };
+    assert!(elapsed(1) > elapsed(2), "one at a time makes the other core wait");
+}

@@ -11,7 +11,7 @@ use pagewalk_trace::{Batch, Event, Source};
 use pagewalk_workload::Workload;
 
 const ROUNDS: usize = 5;
-const SPECS: [&str; 14] = [
+const SPECS: [&str; 15] = [
     "graph500:scale=18",
     "graph500:scale=20",
     "graph500:scale=18,variant=list",
@@ -25,6 +25,7 @@ const SPECS: [&str; 14] = [
     "sysbench",
     "quicksort",
     "assembler",
+    "objects",
     "linear:n=512",
 ];
 

@@ -5,7 +5,9 @@ use std::fmt;
 use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_size, parse_count, parse_size};
-use crate::{assembler, btree, graph, graph500, gups, linear, mummer, pages, quicksort, sysbench, xsbench};
+use crate::{
+    assembler, btree, graph, graph500, gups, linear, mummer, objects, pages, quicksort, sysbench, xsbench,
+};
 
 /// One workload, as `pagewalk workloads` lists it.
 pub struct Entry {
@@ -82,6 +84,7 @@ pub fn catalog() -> &'static [Entry] {
         sysbench::ENTRY,
         quicksort::ENTRY,
         assembler::ENTRY,
+        objects::ENTRY,
         linear::ENTRY,
         pages::ENTRY,
     ]

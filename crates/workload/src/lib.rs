@@ -13,6 +13,7 @@
 //! | `sysbench` | reads or writes of a block, in order or at random | init, access |
 //! | `quicksort` | random integers, sorted in place | fill, sort |
 //! | `assembler` | a genome from its k-mers, by a hash table | load, insert, assemble |
+//! | `objects` | small objects that refer to each other, changed, and copied by a collector | build, run |
 //! | `linear` | a dense system of linear equations, factored and solved | fill, factor, solve |
 //! | `pages` | no program: pages in a given order | fill, touches |
 //!
@@ -32,6 +33,7 @@ mod graph500;
 mod gups;
 mod linear;
 mod mummer;
+mod objects;
 mod pages;
 mod quicksort;
 mod random;

@@ -224,9 +224,9 @@ mod tests {
                 // The canonical spec carries its seed; another default does not matter.
                 assert_eq!(parse(&canonical, 7).unwrap().info().name, canonical);
             }
-            // Where a paper's size is the default, no preset repeats it.
-            let is_default = ["quicksort", "assembler", "objects", "linear"].contains(&entry.name);
-            for suffix in if is_default { &["small"][..] } else { &["small", "paper"] } {
+            // These have a paper's size by default, or there is none to repeat.
+            let no_paper = ["quicksort", "assembler", "objects", "linear"].contains(&entry.name);
+            for suffix in if no_paper { &["small"][..] } else { &["small", "paper"] } {
                 let name = format!("{}-{suffix}", entry.name);
                 assert!(entry.presets.iter().any(|p| p.name == name), "no preset {name}");
             }

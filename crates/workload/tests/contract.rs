@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 32] = [
+const SPECS: [&str; 34] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -39,6 +39,8 @@ const SPECS: [&str; 32] = [
     "assembler-small",
     "assembler:kmers=30,k=13",
     "assembler:kmers=3k,k=31",
+    "objects-small",
+    "objects:bytes=64KiB,operations=5k",
     "linear:n=100",
     "pages-small:fill=random",
     "pages-small:regions=10000",
@@ -275,6 +277,9 @@ fn expected_accesses_are_within_a_fifth() {
         "assembler-small",
         "assembler:kmers=20k,k=13",
         "assembler:kmers=5k,k=31",
+        "objects-small",
+        "objects:bytes=1MiB,operations=100",
+        "objects:bytes=64KiB,operations=50k",
         "linear-small",
         "linear:n=20",
         "pages:pattern=cyclic",
@@ -403,6 +408,7 @@ fn footprints_are_real() {
         "quicksort-small",
         "assembler-small",
         "assembler:kmers=100k,k=31",
+        "objects-small",
         "linear-small",
         "linear:n=150",
         "pages-small",

@@ -8,7 +8,12 @@ const SOURCE: &str = "gups --table 64MiB";
 
 /// A counts run; `factor` scales its TLB misses and walks.
 pub(crate) fn counted(machine: &str, factor: f64) -> RunResult {
-    RunResult { machine: machine.into(), source: SOURCE.into(), metrics: rows(None, factor, 1.0, false) }
+    RunResult {
+        machine: machine.into(),
+        source: SOURCE.into(),
+        metrics: rows(None, factor, 1.0, false),
+        spans: Vec::new(),
+    }
 }
 
 /// A timed run.

@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_empty_result_has_an_empty_whole() {
-        let run = RunResult { machine: "a".into(), source: "s".into(), metrics: vec![] };
+        let run = RunResult { machine: "a".into(), source: "s".into(), metrics: vec![], spans: vec![] };
         let spans = spans(&run);
         assert_eq!(spans.len(), 1);
         assert_eq!(spans[0].count("walk", "walks"), Reading::Absent);

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::Span;
+
 /// One measured number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
@@ -61,4 +63,7 @@ pub struct RunResult {
     pub source: String,
     /// All metrics, whole run first, then by phase.
     pub metrics: Vec<Metric>,
+    /// The last steps of the kernel and of hardware in its place, for pictures; none without time.
+    #[serde(skip)]
+    pub spans: Vec<Span>,
 }

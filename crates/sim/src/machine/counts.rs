@@ -115,7 +115,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 .collect();
             metrics.extend(metrics_of(&share, Some(name)));
         }
-        RunResult { machine: self.spec.name.clone(), source: source.to_owned(), metrics }
+        let machine = self.spec.name.clone();
+        RunResult { machine, source: source.to_owned(), metrics, spans: self.clock.spans() }
     }
 
     /// All counts now, always the same rows in the same order.

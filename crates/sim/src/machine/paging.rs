@@ -344,6 +344,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 true => Worker::Between,
                 false => Worker::Beside { now_ps: at_ps },
             };
+            if self.paging.worker == Worker::Between {
+                // The daemon's thread and back; a daemon that works page by page stays on.
+                let switch_ps = self.spec.kernel.paging.switch_ps;
+                self.work(Step::Switch, if due == Due::Reclaim { 0 } else { 2 * switch_ps });
+            }
             let done = match due {
                 Due::Reclaim => self.reclaim_ahead(),
                 Due::AcceleratorDaemon => self.run_accelerator_daemon(),

@@ -14,6 +14,7 @@ use crate::spec;
 use crate::spec::settings::{FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
 
+mod daemons;
 mod paging;
 mod pairs;
 

@@ -31,6 +31,8 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("linux-swap"),
     machine!("lru-swap"),
     machine!("mosaic-swap"),
+    machine!("linux-zram"),
+    machine!("linux-nvme"),
     machine!("rocket"),
     machine!("rocket-swap"),
     machine!("rocket-accelerator"),

@@ -9,6 +9,7 @@ use super::settings::{
     RemoteSpec, SwapKind, SwapSpec,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::fault::PageId;
 
 /// The outer option: whether it could be read. The inner one: whether pages are reclaimed at all. And the share of memory
 /// that a daemon keeps free.
@@ -88,6 +89,13 @@ pub(super) fn accelerator(
             Diagnostic::new(&table.origin, message).help("write a [reclaim] section, or leave this one out");
         return resolver.errors.report(wrong);
     }
+    let size_leaf = tree.table("swap").and_then(|swap| swap.leaf("size"))?;
+    if bytes(size_leaf)? > u64::from(PageId::MAX.number()) * PAGE_BYTES {
+        let message =
+            "an accelerator has 28 bits for a page's number, and this device has more pages".to_owned();
+        resolver.blame(message, "write less than 1TiB".to_owned(), &[("size", size_leaf)]);
+        return None;
+    }
     let daemon = match table.get("daemon") {
         Some(Node::Table(daemon)) => Some(AcceleratorDaemonSpec {
             first_ps: resolver.time(daemon, "first")?,
@@ -100,6 +108,15 @@ pub(super) fn accelerator(
         Some(Node::Broken) => return None,
         _ => None,
     };
+    if let (Some(of), Some(Node::Table(daemon))) = (&daemon, table.get("daemon"))
+        && !(of.least_ps..=of.most_ps).contains(&of.first_ps)
+    {
+        let values = ["least", "most", "first"].map(|name| Some((name, daemon.leaf(name)?)));
+        let message = "the daemon's first sleep is not between the shortest and the longest".to_owned();
+        let help = "write `first` between `least` and `most`".to_owned();
+        resolver.blame(message, help, &values.into_iter().flatten().collect::<Vec<_>>());
+        return None;
+    }
     Some(Some(AcceleratorSpec {
         queues: [integer(table, "free-queue")?, integer(table, "new-queue")?, integer(table, "evict-queue")?],
         fetches: integer(table, "fetches")?,

@@ -40,6 +40,19 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
     let swap = paging::swap(tree, &mut resolver);
     let accelerator = paging::accelerator(tree, policy, &mut resolver);
     resolver.belong_together(tree, table.as_ref(), frames.as_ref(), policy.flatten(), huge_pages);
+    let background = reclaim.map_or(0, |(_, background)| background);
+    if background > 0
+        && matches!(frames, Some(FrameSpec::Iceberg { .. }))
+        && let Some(leaf) = tree.table("reclaim").and_then(|reclaim| reclaim.leaf("background"))
+    {
+        let message =
+            "who leaves hash-placed frames depends on who comes: nothing can be kept free".to_owned();
+        resolver.blame(
+            message,
+            "write background = 0, or [frames.buddy]".to_owned(),
+            &[("background", leaf)],
+        );
+    }
     let kernel = paging::kernel(tree, &resolver);
     let caches = resolver.caches(tree);
     let walker = resolver.walker(tree, caches.as_deref());

@@ -211,6 +211,26 @@ fn hashed_tables() {
 }
 
 #[test]
+fn paging() {
+    let with = |text: &str| refusal(&format!("name = \"x\"\nextends = \"x86-64\"\n{text}"));
+    transcript(
+        "paging",
+        &[
+            with("[accelerator]\n"),
+            with("[reclaim.lru]\n[swap]\nsize = \"1TiB\"\n[accelerator]\n"),
+            with("[reclaim.lru]\n[accelerator]\nfree-queue = 0\n[accelerator.daemon]\nfirst = \"1 ms\"\n"),
+            with("[reclaim.lru]\n[accelerator.daemon]\nfirst = \"1 ms\"\n"),
+            with("[reclaim]\nbackground = 5\n[reclaim.horizon-lru]\n[frames.iceberg]\n"),
+            with("[reclaim.lru]\nbackground = 5\n"),
+            with("[swap]\nreadahead = 3\n"),
+            with("[swap]\nlatency = \"80 us\"\n"),
+            with("[swap.blade]\nbandwidth = \"200 Gb/s\"\n[swap.memory]\n"),
+            with("[kernel]\ndaemons = \"elsewhere\"\n"),
+        ],
+    );
+}
+
+#[test]
 fn syntax() {
     transcript(
         "syntax",

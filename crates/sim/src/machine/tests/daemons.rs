@@ -1,0 +1,156 @@
+//! Daemons: what they learn, what they spare the program, and what they cost.
+
+use pagewalk_vm::addr::PAGE_BYTES;
+
+use super::paging::{accelerated, check_frames, small};
+use super::*;
+use crate::spec::settings::{AcceleratorDaemonSpec, AcceleratorSpec};
+
+type Timed = Machine<Plain, IntervalClock>;
+
+const PAGES: u64 = 4 * 2_048;
+/// Between two fetches, nearly.
+const WORK_PS: u64 = 300_000_000;
+
+/// The thesis' machine with the constants of the thesis' daemon, or without it.
+fn machine_with(daemon: bool, shares_core: bool) -> MachineSpec {
+    let daemon = daemon.then_some(AcceleratorDaemonSpec {
+        first_ps: 10_000_000_000,
+        longer_ps: 100_000_000,
+        shorter_ps: 1_000_000_000,
+        least_ps: 5_000_000_000,
+        most_ps: 100_000_000_000_000,
+        slack_ps: 10_000_000_000,
+    });
+    let mut spec = accelerated(small("rocket-accelerator"));
+    spec.kernel.daemons_share_core = shares_core;
+    spec.accelerator = spec.accelerator.map(|of| AcceleratorSpec { daemon, ..of });
+    spec
+}
+
+/// All pages once, and then `touches` more in the same order: each is a fetch, after so much work.
+fn steady(machine: &mut Timed, touches: u64) {
+    let mut first = Batch::new();
+    map(&mut first, BASE, PAGES * PAGE_BYTES);
+    (0..PAGES).for_each(|page| first.push(Access::load(VirtAddr(BASE + page * PAGE_BYTES), 8)));
+    first.accesses.iter_mut().for_each(|access| *access = Access::store(access.addr(), 8));
+    machine.batch(&first).unwrap();
+    touch(machine, 0, touches);
+}
+
+fn touch(machine: &mut Timed, first: u64, touches: u64) {
+    let cycle_ps = machine.spec.core.cycle_ps;
+    for number in first..first + touches {
+        let mut batch = Batch::new();
+        batch.mark(Event::Instructions(WORK_PS / cycle_ps));
+        batch.push(Access::load(VirtAddr(BASE + number % PAGES * PAGE_BYTES), 8));
+        machine.batch(&batch).unwrap();
+    }
+}
+
+fn timed(spec: &MachineSpec) -> Timed {
+    machine(spec, 1, &announced()).unwrap()
+}
+
+#[test]
+fn the_accelerators_daemon_learns_how_long_the_queues_last_and_backs_off_when_idle() {
+    let mut machine = timed(&machine_with(true, false));
+    steady(&mut machine, 60_000);
+    let before = machine.result("s");
+    touch(&mut machine, 60_000, 30_000);
+    let result = machine.result("s");
+    let gained = |metric: &str| value(&result, "accelerator", metric) - value(&before, "accelerator", metric);
+    assert_eq!(gained("fetches"), 30_000);
+    let (runs, services) = (gained("daemon-runs"), gained("service-faults"));
+    assert!(services * 8 < runs && services > 0, "{services} faults beside {runs} runs");
+    // A fetch and the work before it, 64 times.
+    let elapsed = value(&result, "time", "elapsed") - value(&before, "time", "elapsed");
+    let full_ps = 64 * elapsed / 30_000;
+    let sleep = value(&result, "accelerator", "daemon-sleep") as f64 / full_ps as f64;
+    assert!((0.85..1.01).contains(&sleep), "it sleeps for {sleep} of the time in which the queues fill");
+
+    let mut idle = Batch::new();
+    idle.mark(Event::Instructions(100_000_000_000_000 / machine.spec.core.cycle_ps));
+    machine.batch(&idle).unwrap();
+    touch(&mut machine, 0, 1);
+    let after = machine.result("s");
+    assert!(
+        value(&after, "accelerator", "daemon-sleep") > 5 * value(&result, "accelerator", "daemon-sleep"),
+        "100 s without work"
+    );
+    assert!(
+        value(&after, "accelerator", "service-faults") <= value(&result, "accelerator", "service-faults") + 1
+    );
+}
+
+#[test]
+fn a_daemon_on_its_own_core_spares_the_program_nearly_all_interruptions() {
+    let run = |daemon, shares_core| {
+        let mut machine = timed(&machine_with(daemon, shares_core));
+        steady(&mut machine, 40_000);
+        check_frames(&mut machine);
+        machine.result("s")
+    };
+    let (without, beside, between) = (run(false, false), run(true, false), run(true, true));
+    let services = |result: &RunResult| value(result, "accelerator", "service-faults");
+    // Before the daemon has learned, and as often as it has to learn again.
+    assert!(services(&beside) * 5 < services(&without), "{} of {}", services(&beside), services(&without));
+    let fault = |result: &RunResult| value(result, "time", "fault") as f64;
+    assert!(fault(&beside) < 0.75 * fault(&without), "{} of {}", fault(&beside), fault(&without));
+    // Where it takes the program's time, it costs its switches and spares the traps.
+    let ratio = fault(&between) / fault(&without);
+    assert!((0.97..1.02).contains(&ratio), "busy cores: {ratio}");
+    assert_eq!(value(&without, "time", "daemons"), 0);
+    assert!(value(&beside, "time", "daemons") > 0);
+}
+
+#[test]
+fn background_reclaim_keeps_the_program_from_waiting_for_room() {
+    let run = |percent: u32, shares_core: bool| {
+        let mut spec = small("linux-swap");
+        spec.background_percent = percent;
+        spec.kernel.daemons_share_core = shares_core;
+        let mut machine = timed(&spec);
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, PAGES * PAGE_BYTES);
+        for number in 0..3 * PAGES {
+            batch.mark(Event::Instructions(60_000));
+            batch.push(Access::store(VirtAddr(BASE + number % PAGES * PAGE_BYTES), 8));
+        }
+        machine.batch(&batch).unwrap();
+        check_frames(&mut machine);
+        machine.result("s")
+    };
+    let (direct, beside, between) = (run(0, false), run(10, false), run(10, true));
+    let time = |result: &RunResult, step: &str| value(result, "time", step);
+    let ahead = |result: &RunResult| value(result, "reclaim", "ahead");
+    assert_eq!(ahead(&direct), 0);
+    assert!(ahead(&beside) > 3 * PAGES / 2, "{}", ahead(&beside));
+    assert!(time(&beside, "fault.evict") * 10 < time(&direct, "fault.evict"), "the daemon lets pages leave");
+    assert!(time(&beside, "daemons") > 0 && time(&direct, "daemons") == 0);
+    assert!(time(&beside, "elapsed") < time(&direct, "elapsed"));
+    assert!(time(&between, "elapsed") > time(&beside, "elapsed"), "the program pays");
+}
+
+#[test]
+fn pages_that_were_read_ahead_are_found_in_memory() {
+    let run = |readahead: u32| {
+        let mut spec = small("linux-swap");
+        spec.swap.readahead = readahead;
+        let mut machine = timed(&spec);
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, PAGES * PAGE_BYTES);
+        (0..2 * PAGES).for_each(|number| {
+            batch.push(Access::store(VirtAddr(BASE + number % PAGES * PAGE_BYTES), 8));
+        });
+        machine.batch(&batch).unwrap();
+        check_frames(&mut machine);
+        machine.result("s")
+    };
+    let (without, with) = (run(1), run(8));
+    let major = |result: &RunResult| value(result, "fault", "major");
+    assert_eq!(major(&without) + value(&without, "fault", "swap-cache"), PAGES);
+    assert!(major(&with) * 7 < major(&without), "in order, seven of eight were read ahead: {}", major(&with));
+    assert_eq!(value(&with, "swap", "read-ahead-unused"), 0);
+    assert!(value(&with, "time", "swap-wait") * 3 < value(&without, "time", "swap-wait"));
+}

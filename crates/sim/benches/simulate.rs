@@ -7,7 +7,7 @@
 //! was there.
 //!
 //! `cargo bench -p pagewalk-sim -- [ROUNDS] [MILLION-ACCESSES] [ROW...]`: a text that stands for no number selects
-//! the rows whose names contain it.
+//! the rows whose names contain it, `paging` the last table.
 
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::spec;
+use pagewalk_sim::spec::settings::{MachineSpec, ReclaimSpec};
 use pagewalk_trace::{Batch, Event, SourceInfo};
 use pagewalk_vm::addr::Vpn;
 use pagewalk_vm::tlb::LruBank;
@@ -150,8 +151,11 @@ fn bank<const TLBS: usize>(stream: &Stream, mut bank: LruBank<TLBS>) -> f64 {
 }
 
 fn simulate(stream: &Stream, machine: &str, detail: Detail) -> f64 {
-    let spec = spec::load(machine).expect("a built-in machine");
-    let mut machine = build(&spec, detail, 1, &stream.info).expect("a machine");
+    run(stream, &spec::load(machine).expect("a built-in machine"), detail)
+}
+
+fn run(stream: &Stream, spec: &MachineSpec, detail: Detail) -> f64 {
+    let mut machine = build(spec, detail, 1, &stream.info).expect("a machine");
     for batch in &stream.before {
         machine.batch(batch).expect("memory enough");
     }
@@ -162,6 +166,33 @@ fn simulate(stream: &Stream, machine: &str, detail: Detail) -> f64 {
     });
     black_box(machine.finish("bench"));
     time
+}
+
+/// Quicksort with half of its memory, where pages come and go all the time.
+fn paging(rounds: usize, most: u64) {
+    let stream = record("quicksort", "quicksort", Some("sort"), 3 * most);
+    let machines =
+        ["rocket-swap", "rocket-accelerator", "linux-zram", "linux-nvme", "lru-swap"].map(|name| {
+            let mut spec = spec::load(name).expect("a built-in machine");
+            if let Some(ReclaimSpec::Clock { limit_bytes } | ReclaimSpec::Lru { limit_bytes }) =
+                &mut spec.reclaim
+            {
+                *limit_bytes = Some(32 << 20);
+            }
+            spec
+        });
+    let mut times = machines.each_ref().map(|_| Vec::new());
+    for _ in 0..rounds {
+        for (spec, times) in machines.iter().zip(&mut times) {
+            times.push(run(&stream, spec, Detail::Timed));
+        }
+    }
+    println!("quicksort of 64 MiB in 32 MiB, timed: million references per CPU second, median of {rounds}");
+    for (spec, times) in machines.iter().zip(&mut times) {
+        times.sort_by(f64::total_cmp);
+        let rate = stream.accesses as f64 / times[times.len() / 2] / 1e6;
+        println!("{:<34} {:>25}", spec.name, format!("{rate:.1}/3"));
+    }
 }
 
 fn main() {
@@ -215,5 +246,8 @@ fn main() {
             print!(" {text:>25}");
         }
         println!();
+    }
+    if wanted.is_empty() || wanted.iter().any(|part| "paging".contains(part.as_str())) {
+        paging(rounds, most);
     }
 }

@@ -17,6 +17,21 @@ pub(super) struct MeasureSpec {
     application: BTreeMap<String, ApplicationSpec>,
     #[serde(default)]
     row: Vec<MeasureRow>,
+    #[serde(default)]
+    mean: Vec<MeanRow>,
+}
+
+/// The arithmetic mean of rows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeanRow {
+    item: String,
+    /// What the items of the rows begin with.
+    of: String,
+    published: Option<f64>,
+    gate: Option<[f64; 2]>,
+    #[serde(default)]
+    note: String,
 }
 
 /// A program, and how much of it runs.
@@ -66,6 +81,7 @@ struct Term {
 
 impl MeasureSpec {
     pub(super) fn keep(&mut self, prefix: &str) {
+        self.mean.retain(|mean| mean.of.starts_with(prefix));
         self.row.retain(|row| row.item.starts_with(prefix));
         let rows = &self.row;
         self.application.retain(|name, _| rows.iter().any(|row| row.application == *name));
@@ -101,7 +117,10 @@ impl MeasureSpec {
             Some(results) => row.judge(results, small).with_context(|| format!("item {}", row.item)),
             None => bail!("item {}: there is no application {}", row.item, row.application),
         };
-        self.row.iter().map(judge).collect()
+        let mut rows = self.row.iter().map(judge).collect::<anyhow::Result<Vec<_>>>()?;
+        let means: Vec<PaperRow> = self.mean.iter().map(|mean| mean.judge(&rows, small)).collect();
+        rows.extend(means);
+        Ok(rows)
     }
 }
 
@@ -126,11 +145,27 @@ impl MeasureRow {
         let top = self.top.of(results, phase)?;
         let bottom = self.bottom.as_ref().map_or(Ok(1.0), |bottom| bottom.of(results, phase))?;
         let ours = (bottom != 0.0).then(|| self.scale * top / bottom);
-        let (gate, note) = match small {
-            true => (None, format!("small input, not judged. {}", self.note)),
-            false => (self.gate, self.note.clone()),
-        };
-        Ok(PaperRow::judged(&*self.item, self.published, ours, &*self.unit, gate, note.trim_end()))
+        let (gate, note) = judged(self.gate, &self.note, small);
+        Ok(PaperRow::judged(&*self.item, self.published, ours, &*self.unit, gate, note))
+    }
+}
+
+impl MeanRow {
+    fn judge(&self, rows: &[PaperRow], small: bool) -> PaperRow {
+        let rows: Vec<&PaperRow> = rows.iter().filter(|row| row.item.starts_with(&self.of)).collect();
+        let ours: Option<f64> = rows.iter().map(|row| row.ours).sum();
+        let ours = ours.map(|sum| sum / rows.len() as f64);
+        let unit = rows.first().map_or("", |row| &row.unit);
+        let (gate, note) = judged(self.gate, &self.note, small);
+        PaperRow::judged(&*self.item, self.published, ours, unit, gate, note)
+    }
+}
+
+/// A small input is not judged.
+fn judged(gate: Option<[f64; 2]>, note: &str, small: bool) -> (Option<[f64; 2]>, String) {
+    match small {
+        true => (None, format!("small input, not judged. {note}").trim_end().to_owned()),
+        false => (gate, note.to_owned()),
     }
 }
 

@@ -46,6 +46,8 @@ const PAPERS: [(&str, &str, &[&str]); 3] = [
         "Enabling Efficient and Transparent Remote Memory Access in Disaggregated Datacenters (UCB/EECS-2019-154)",
         &[
             include_str!("../../../../papers/pfa/fetch.toml"),
+            include_str!("../../../../papers/pfa/local.toml"),
+            include_str!("../../../../papers/pfa/options.toml"),
             include_str!("../../../../papers/pfa/programs.toml"),
         ],
     ),

@@ -62,6 +62,16 @@ impl Base {
 pub(crate) const TIME_PARTS: [(&str, &str); 4] =
     [("compute", "compute"), ("memory", "memory"), ("walk", "page walks"), ("fault", "page faults")];
 
+/// What page faults spend time on where pages leave and come back, by the names of the steps.
+const PAGING_PARTS: [(&str, &[&str]); 3] = [
+    ("waiting for pages", &["read", "switch"]),
+    (
+        "bringing them back",
+        &["trap", "find", "allocate", "request", "enter", "book", "detect", "copy", "lock"],
+    ),
+    ("letting others go", &["evict", "write"]),
+];
+
 /// Time by part, summed over cores; the sum is the elapsed time on one core.
 pub(crate) fn core_time(span: &Span<'_>) -> Reading {
     let parts = TIME_PARTS.map(|(metric, _)| span.read("time", metric, "ps"));
@@ -237,9 +247,15 @@ fn paging(rows: &mut Rows<'_, '_>) {
     }
     for (stage, metric, label) in [
         ("fault", "major", "faults, major"),
+        ("fault", "swap-cache", "faults, swap cache"),
+        ("accelerator", "fetches", "pages fetched by hardware"),
+        ("accelerator", "service-faults", "faults, accelerator's queues"),
         ("swap", "pages-in", "pages swapped in"),
+        ("swap", "read-ahead", "pages read ahead"),
+        ("swap", "read-ahead-unused", "pages read ahead in vain"),
         ("swap", "pages-out", "pages swapped out"),
         ("swap", "clean-evictions", "pages dropped clean"),
+        ("reclaim", "ahead", "pages reclaimed ahead"),
         ("fault", "protection", "faults, protection"),
         ("fault", "unannounced-pages", "pages never announced"),
         ("kernel", "shootdowns", "TLB shootdowns"),
@@ -269,6 +285,22 @@ fn time(rows: &mut Rows<'_, '_>, base: Base) {
         rows.row("time (estimated)", &format!("share of {name}"), Quantity::Share, Better::Neither, |span| {
             span.read("time", metric, "ps").over(core_time(span), 1.0)
         });
+    }
+    for (name, steps) in PAGING_PARTS {
+        let spent = |span: &Span<'_>| {
+            let times = steps.iter().map(|step| span.read("time", &format!("fault.{step}"), "ps"));
+            let times: Vec<f64> = times.filter_map(|time| time.value()).collect();
+            if times.is_empty() { Reading::Absent } else { Reading::Value(times.iter().sum()) }
+        };
+        if rows.spans.iter().any(|span| spent(span).value().is_some_and(|value| value > 0.0)) {
+            rows.row(
+                "time (estimated)",
+                &format!("  of which {name}"),
+                Quantity::Share,
+                Better::Neither,
+                |span| spent(span).over(core_time(span), 1.0),
+            );
+        }
     }
     let label = match base {
         Base::Instructions => "time per instruction",

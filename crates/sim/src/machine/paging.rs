@@ -16,6 +16,9 @@ use crate::time::{Clock, EventQueue, Step, Transfer};
 /// queue of a usual disk; assumed.
 const MOST_LEAVING: usize = 1_024;
 
+/// Pages that leave for one shootdown (`SWAP_CLUSTER_MAX` of Linux).
+const SHOOTDOWN_CLUSTER: u64 = 32;
+
 /// What is under way.
 pub(super) struct Paging {
     /// What the machine does by itself, in time.
@@ -26,6 +29,8 @@ pub(super) struct Paging {
     leaving: VecDeque<(PageKey, u64)>,
     worker: Worker,
     is_reclaiming: bool,
+    /// Pages that have left since the other cores were last told.
+    unflushed: u64,
 }
 
 /// Something that a machine does by itself.
@@ -63,6 +68,7 @@ impl Default for Paging {
             leaving: VecDeque::new(),
             worker: Worker::Program,
             is_reclaiming: false,
+            unflushed: 0,
         }
     }
 }
@@ -240,14 +246,21 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     /// A page has lost its frame: its entry goes, and it is written to the swap device if need be. DEVIATION: Linux
-    /// keeps an emptied table node for the entries that name swap slots, and sends one shootdown for 32 pages; here
-    /// an empty node is freed, and a page's part of the shootdown is in the price of its leaving.
+    /// keeps an emptied table node for the entries that name swap slots; here it is freed. The translation is gone at once,
+    /// the time of the other cores' shootdown is charged once for a cluster.
     pub(super) fn page_out(&mut self, page: PageKey) -> Result<(), MachineError> {
         let evict_ps = match &self.spec.accelerator {
             Some(accelerator) => accelerator.evict_ps,
             None => self.spec.kernel.paging.evict_ps,
         };
         self.work(Step::Evict, evict_ps);
+        self.paging.unflushed += 1;
+        if self.paging.unflushed == SHOOTDOWN_CLUSTER {
+            self.paging.unflushed = 0;
+            // Of the other cores; that of this one's TLB is in the price.
+            let shootdown_ps = if self.cores.len() > 1 { self.spec.kernel.shootdown_ps } else { 0 };
+            self.work(Step::Shootdown, shootdown_ps);
+        }
         if self.paging.cached.remove(&(page.asid, page.page)).is_some() {
             // It was read ahead, and nobody wanted it.
             self.swap.page_out(page, false).expect("a clean page needs no slot");

@@ -24,6 +24,7 @@ bench: setup build
 papers: setup build
 	$(PAGEWALK) paper mosaic --hardware $(TARGET)/hardware --out pagewalk-out/mosaic
 	$(PAGEWALK) paper me-hpt --out pagewalk-out/me-hpt
+	$(PAGEWALK) paper pfa --out pagewalk-out/pfa
 
 # The tests that take minutes or much memory.
 soak: setup

@@ -289,6 +289,7 @@ fn the_papers_run_on_small_inputs() {
         ("mosaic", "figure-3/a", 14),
         ("mosaic", "swap/cyclic", 5),
         ("me-hpt", "figure-9/steady/over", 24),
+        ("pfa", "figure-16/", 12),
     ] {
         let output = pagewalk(&["paper", paper, items, "--small", "--format", "json"]);
         let document = document(&output);
@@ -310,6 +311,17 @@ fn hashed_page_tables_come_out_as_published() {
     assert!(missed.is_empty(), "{missed:?}");
     assert!(rows.iter().filter(|row| row["verdict"] == "pass").count() >= 120);
     assert!(document["figures"].as_array().expect("figures").len() >= 6);
+}
+
+/// At full size, too.
+#[test]
+fn a_remote_pages_fetch_takes_as_long_as_published() {
+    let output = pagewalk(&["paper", "pfa", "--quick", "--format", "json"]);
+    let document = document(&output);
+    let rows = document["rows"].as_array().expect("rows");
+    let missed: Vec<_> = rows.iter().filter(|row| row["verdict"] == "miss").collect();
+    assert!(missed.is_empty(), "{missed:?}");
+    assert!(rows.iter().filter(|row| row["verdict"] == "pass").count() >= 10);
 }
 
 #[test]

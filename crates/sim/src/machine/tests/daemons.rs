@@ -32,8 +32,7 @@ fn machine_with(daemon: bool, shares_core: bool) -> MachineSpec {
 fn steady(machine: &mut Timed, touches: u64) {
     let mut first = Batch::new();
     map(&mut first, BASE, PAGES * PAGE_BYTES);
-    (0..PAGES).for_each(|page| first.push(Access::load(VirtAddr(BASE + page * PAGE_BYTES), 8)));
-    first.accesses.iter_mut().for_each(|access| *access = Access::store(access.addr(), 8));
+    (0..PAGES).for_each(|page| first.push(Access::store(VirtAddr(BASE + page * PAGE_BYTES), 8)));
     machine.batch(&first).unwrap();
     touch(machine, 0, touches);
 }
@@ -102,6 +101,44 @@ fn a_daemon_on_its_own_core_spares_the_program_nearly_all_interruptions() {
     assert!((0.97..1.02).contains(&ratio), "busy cores: {ratio}");
     assert_eq!(value(&without, "time", "daemons"), 0);
     assert!(value(&beside, "time", "daemons") > 0);
+}
+
+#[test]
+fn pages_are_booked_before_their_mapping_changes_and_remote_ones_get_its_new_permissions() {
+    let mut machine = timed(&machine_with(false, false));
+    steady(&mut machine, 10);
+    let address = |page: u64| VirtAddr(BASE + page * PAGE_BYTES);
+    let refused = |machine: &Timed| value(&machine.result("s"), "fault", "protection");
+    let drains = |machine: &Timed| value(&machine.result("s"), "accelerator", "early-drains");
+    let change = |machine: &mut Timed, pages: std::ops::Range<u64>, protection: Protection| {
+        let mut batch = Batch::new();
+        let range = VirtRange::sized(address(pages.start), (pages.end - pages.start) * PAGE_BYTES);
+        batch.mark(Event::Protect(range, protection));
+        machine.batch(&batch).unwrap();
+    };
+    let read_only = Protection { write: false, ..Protection::READ_WRITE };
+    // Pages 0 to 9 have come and are not booked; the others of the first half are remote.
+    change(&mut machine, 100..200, read_only);
+    assert_eq!(drains(&machine), 0, "no page of that range has come");
+    change(&mut machine, 5..20, read_only);
+    assert_eq!(drains(&machine), 1);
+    change(&mut machine, 0..20, read_only);
+    assert_eq!(drains(&machine), 1, "all are booked");
+    let mut stores = Batch::new();
+    (0..20).chain(100..110).for_each(|page| stores.push(Access::store(address(page), 8)));
+    machine.batch(&stores).unwrap();
+    assert_eq!(refused(&machine), 30);
+    let fetched = value(&machine.result("s"), "accelerator", "fetches");
+    assert_eq!(fetched, 10 + 10 + 10, "a page without the permission is fetched all the same");
+    // Given back while some are remote, some are here and some are not booked.
+    change(&mut machine, 0..200, Protection::READ_WRITE);
+    machine.batch(&stores).unwrap();
+    assert_eq!((refused(&machine), drains(&machine)), (30, 2));
+    let mut end = Batch::new();
+    end.mark(Event::Unmap(VirtRange::sized(address(0), PAGES * PAGE_BYTES)));
+    machine.batch(&end).unwrap();
+    check_frames(&mut machine);
+    assert_eq!((machine.counts.resident_pages[0], machine.swap.used()), (0, 0));
 }
 
 #[test]

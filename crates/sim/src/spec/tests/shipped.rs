@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 
-use crate::spec::settings::{FrameSpec, HugePagePolicy, TableSpec, TlbKind};
+use crate::spec::settings::{FrameSpec, HugePagePolicy, PagingSpec, SwapKind, TableSpec, TlbKind};
 use crate::spec::{MachineSpec, builtin, builtin_names, load, load_all, parse, reference, show};
 
 fn machines_dir() -> PathBuf {
@@ -175,4 +175,24 @@ fn the_readme_holds_the_current_reference() {
     for name in builtin_names() {
         assert!(head.contains(&format!("`{name}`")), "machines/README.md does not mention {name}");
     }
+}
+
+/// The medians behind `linux-zram`, and the sum of Figure 17 behind `rocket-swap`.
+#[test]
+fn the_steps_of_a_fault_add_up_to_what_was_measured() {
+    let steps = |spec: &MachineSpec| {
+        let PagingSpec { trap_ps, find_ps, allocate_ps, request_ps, enter_ps, book_ps, .. } =
+            spec.kernel.paging;
+        (trap_ps, find_ps + allocate_ps + enter_ps + book_ps, request_ps)
+    };
+    assert_eq!(steps(&sound("rocket-swap")), (113_000, 4_808_000, 727_000));
+    let zram = sound("linux-zram");
+    let SwapKind::Memory { out_ps, in_ps } = zram.swap.kind else { panic!("{:?}", zram.swap) };
+    let (trap_ps, processing_ps, request_ps) = steps(&zram);
+    let fault_ps = trap_ps + processing_ps + request_ps + in_ps;
+    assert_eq!(fault_ps, 5_100_000);
+    assert_eq!(fault_ps + zram.kernel.paging.evict_ps + request_ps + out_ps, 12_300_000);
+    assert_eq!(zram.kernel.minor_fault_ps + zram.kernel.zero_page_ps, 1_280_000);
+    let accelerator = sound("rocket-accelerator").accelerator.expect("an accelerator");
+    assert_eq!((accelerator.detect_ps, accelerator.request_ps), (113_000, 244_000));
 }

@@ -338,6 +338,32 @@ fn a_papers_report_is_one_page_with_its_figures() {
 }
 
 #[test]
+fn a_papers_time_lines_are_cut_from_its_machines_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let output = pagewalk(&["paper", "pfa", "figure-6", "--small", "--out", out.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let results: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).unwrap()).unwrap();
+    assert_eq!(results["rows"].as_array().unwrap().len(), 0);
+    let figures = results["figures"].as_array().expect("figures");
+    assert_eq!(figures.len(), 2);
+    let steps = |figure: usize, row: usize| -> Vec<&str> {
+        let rows = figures[figure]["drawn"]["rows"].as_array().expect("rows");
+        assert_eq!([&rows[0]["label"], &rows[1]["label"]], ["software: core 0", "accelerator: core 0"]);
+        let spans = rows[row]["spans"].as_array().expect("spans");
+        assert_eq!(spans[0]["start_us"], 0.0);
+        spans.iter().map(|span| span["step"].as_str().unwrap()).collect()
+    };
+    assert_eq!(steps(0, 0)[..3], ["trap", "find", "allocate"]);
+    assert_eq!(steps(0, 1)[..4], ["detect", "request", "read", "program"]);
+    assert!(!steps(0, 1).contains(&"trap"), "a fetch does without the kernel");
+    let booked = |steps: Vec<&str>| steps.into_iter().filter(|&step| step == "book").count();
+    assert_eq!(booked(steps(1, 1)), 64, "one batch");
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert_eq!(report.matches("role=\"img\"").count(), 2);
+}
+
+#[test]
 fn the_circuit_is_judged_once_it_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let hardware = folder.path().to_str().unwrap();

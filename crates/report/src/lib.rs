@@ -13,6 +13,7 @@ mod progress;
 mod span;
 mod table;
 mod text;
+mod timeline;
 mod units;
 
 #[cfg(test)]
@@ -25,3 +26,4 @@ pub use html::{page, paper_page};
 pub use papers::{BarGroup, Drawn, Figure, PaperDocument, PaperRow, Verdict, paper_table};
 pub use progress::RunProgress;
 pub use table::{Style, comparison};
+pub use timeline::{Moment, StepClass, TimelineRow, TimelineSpan, timeline_rows};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::{SCHEMA, to_json};
 use crate::table::Style;
 use crate::text::{left, right, shorten, visible, width, wrap};
+use crate::timeline::TimelineRow;
 use crate::units::{plain, widest};
 
 /// `{"schema": 1, "paper": "mosaic", "rows": [...]}`.
@@ -28,7 +29,7 @@ pub struct Figure {
     pub title: String,
     /// What is to be seen, in a sentence or two.
     pub about: String,
-    /// The unit of all values: `fraction`, `ratio` or `count`.
+    /// The unit of all values: `fraction`, `ratio`, `count`, or `us` of a time line.
     pub unit: String,
     /// Names of what is drawn in one colour.
     pub series: Vec<String>,
@@ -51,6 +52,11 @@ pub enum Drawn {
         x: String,
         /// Of each series, points in the order in which they are joined.
         points: Vec<Vec<[f64; 2]>>,
+    },
+    /// What happened when: the series are the classes of steps, and have no other names.
+    Timeline {
+        /// From top to bottom, all on one axis from 0.
+        rows: Vec<TimelineRow>,
     },
 }
 

@@ -168,10 +168,11 @@ impl Experiment {
         measured.extend(precision::run(&self.precision, &mut ages)?);
         measured.extend(self.tables.run(small, threads)?);
         measured.extend(self.programs.run(small, threads)?);
-        measured.extend(self.measure.run(|name| self.machine(name), small, threads)?);
+        let (rows, timelines) = self.measure.run(|name| self.machine(name), small, threads)?;
+        measured.extend(rows);
         measured.extend(circuit);
-        let mut figures: Vec<Figure> =
-            self.figure.iter().filter_map(|figure| figure.draw(&measured)).collect();
+        let mut figures = timelines;
+        figures.extend(self.figure.iter().filter_map(|figure| figure.draw(&measured)));
         if !self.precision.is_empty() {
             for spec in &self.ages {
                 figures.push(spec.draw(&mut ages)?);

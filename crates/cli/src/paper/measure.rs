@@ -1,9 +1,10 @@
-//! Programs on machines, and numbers that are made of several of their metrics: sums, shares, quotients of two machines.
+//! Programs on machines, and what is made of them: numbers of several of their metrics (sums, shares, quotients of two
+//! machines), and time lines.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use pagewalk_report::{PaperRow, RunProgress};
+use pagewalk_report::{Drawn, Figure, Moment, PaperRow, RunProgress, timeline_rows};
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunOptions, run};
@@ -19,6 +20,9 @@ pub(super) struct MeasureSpec {
     row: Vec<MeasureRow>,
     #[serde(default)]
     mean: Vec<MeanRow>,
+    /// What happened when.
+    #[serde(default)]
+    timeline: Vec<TimelineSpec>,
 }
 
 /// The arithmetic mean of rows.
@@ -69,6 +73,29 @@ fn one() -> f64 {
     1.0
 }
 
+/// A picture of the last steps of some machines' kernels and accelerators.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimelineSpec {
+    item: String,
+    title: String,
+    about: String,
+    application: String,
+    /// From top to bottom.
+    machines: Vec<NamedMachine>,
+    window_us: u64,
+    /// Which of the steps.
+    moment: Moment,
+}
+
+/// A machine, and what it is called in a picture.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedMachine {
+    machine: String,
+    name: String,
+}
+
 /// Metrics of a machine, each as `"stage metric"`: a sum, less another.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,31 +110,28 @@ impl MeasureSpec {
     pub(super) fn keep(&mut self, prefix: &str) {
         self.mean.retain(|mean| mean.of.starts_with(prefix));
         self.row.retain(|row| row.item.starts_with(prefix));
-        let rows = &self.row;
-        self.application.retain(|name, _| rows.iter().any(|row| row.application == *name));
+        self.timeline.retain(|timeline| timeline.item.starts_with(prefix));
+        let (rows, timelines) = (&self.row, &self.timeline);
+        self.application.retain(|name, _| {
+            rows.iter().any(|row| row.application == *name)
+                || timelines.iter().any(|timeline| timeline.application == *name)
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty()
+        self.row.is_empty() && self.timeline.is_empty()
     }
 
-    /// Runs every application once, on all machines that its rows name.
+    /// Runs every application once, on all machines that its rows and time lines name.
     pub(super) fn run(
         &self,
         machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
         small: bool,
         threads: usize,
-    ) -> anyhow::Result<Vec<PaperRow>> {
+    ) -> anyhow::Result<(Vec<PaperRow>, Vec<Figure>)> {
         let mut results = BTreeMap::new();
         for (name, application) in &self.application {
-            let mut machines: Vec<&str> = Vec::new();
-            for row in self.row.iter().filter(|row| row.application == *name) {
-                for term in [&row.top].into_iter().chain(&row.bottom) {
-                    if !machines.contains(&&*term.machine) {
-                        machines.push(&term.machine);
-                    }
-                }
-            }
+            let machines = self.machines(name);
             eprintln!("running {name} on {} machines", machines.len());
             let specs = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
             let ran = application.run(&specs, small, threads);
@@ -120,7 +144,26 @@ impl MeasureSpec {
         let mut rows = self.row.iter().map(judge).collect::<anyhow::Result<Vec<_>>>()?;
         let means: Vec<PaperRow> = self.mean.iter().map(|mean| mean.judge(&rows, small)).collect();
         rows.extend(means);
-        Ok(rows)
+        let draw = |timeline: &TimelineSpec| match results.get(&*timeline.application) {
+            Some(results) => timeline.draw(results).with_context(|| format!("item {}", timeline.item)),
+            None => bail!("item {}: there is no application {}", timeline.item, timeline.application),
+        };
+        Ok((rows, self.timeline.iter().map(draw).collect::<anyhow::Result<_>>()?))
+    }
+
+    /// All machines that rows and time lines of an application name, each once.
+    fn machines(&self, application: &str) -> Vec<&str> {
+        let rows = self.row.iter().filter(|row| row.application == application);
+        let terms = rows.flat_map(|row| [&row.top].into_iter().chain(&row.bottom));
+        let timelines = self.timeline.iter().filter(|timeline| timeline.application == application);
+        let named = timelines.flat_map(|timeline| &timeline.machines);
+        let mut machines: Vec<&str> = Vec::new();
+        for machine in terms.map(|term| &*term.machine).chain(named.map(|named| &*named.machine)) {
+            if !machines.contains(&machine) {
+                machines.push(machine);
+            }
+        }
+        machines
     }
 }
 
@@ -169,10 +212,32 @@ fn judged(gate: Option<[f64; 2]>, note: &str, small: bool) -> (Option<[f64; 2]>,
     }
 }
 
+impl TimelineSpec {
+    fn draw(&self, results: &[RunResult]) -> anyhow::Result<Figure> {
+        const PS_PER_US: u64 = 1_000_000;
+        let mut rows = Vec::new();
+        for NamedMachine { machine, name } in &self.machines {
+            let result = result_of(results, machine)?;
+            rows.extend(timeline_rows(name, &result.spans, self.window_us * PS_PER_US, self.moment));
+        }
+        Ok(Figure {
+            title: self.title.clone(),
+            about: self.about.clone(),
+            unit: "us".into(),
+            series: Vec::new(),
+            drawn: Drawn::Timeline { rows },
+        })
+    }
+}
+
+fn result_of<'a>(results: &'a [RunResult], machine: &str) -> anyhow::Result<&'a RunResult> {
+    let result = results.iter().find(|result| result.machine == machine);
+    result.with_context(|| format!("no machine {machine}"))
+}
+
 impl Term {
     fn of(&self, results: &[RunResult], phase: Option<&str>) -> anyhow::Result<f64> {
-        let result = results.iter().find(|result| result.machine == self.machine);
-        let result = result.with_context(|| format!("no machine {}", self.machine))?;
+        let result = result_of(results, &self.machine)?;
         let metric = |name: &String| -> anyhow::Result<f64> {
             let (stage, metric) = name.split_once(' ').context("a metric is written as \"stage metric\"")?;
             let mut metrics = result.metrics.iter();

@@ -43,43 +43,43 @@ pub(super) struct Chart {
 /// A chart, drawn: what the template turns into SVG elements.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Plot {
-    width: f64,
-    height: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
     /// Where the bars begin and end.
-    left: f64,
-    axis_y: f64,
-    ticks: Vec<Tick>,
-    bars: Vec<Bar>,
-    texts: Vec<Text>,
+    pub(super) left: f64,
+    pub(super) axis_y: f64,
+    pub(super) ticks: Vec<Tick>,
+    pub(super) bars: Vec<Bar>,
+    pub(super) texts: Vec<Text>,
     /// The chart in words, for those who do not see it.
-    words: String,
+    pub(super) words: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Tick {
-    x: f64,
-    label: String,
+pub(super) struct Tick {
+    pub(super) x: f64,
+    pub(super) label: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Bar {
-    x: f64,
-    y: f64,
-    width: f64,
-    height: f64,
-    class: String,
-    tip: String,
+pub(super) struct Bar {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) class: String,
+    pub(super) tip: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Text {
-    x: f64,
-    y: f64,
-    class: String,
-    text: String,
+pub(super) struct Text {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) class: String,
+    pub(super) text: String,
     /// Set apart behind the text: a change.
-    note: String,
-    tip: String,
+    pub(super) note: String,
+    pub(super) tip: String,
 }
 
 /// Where a chart's bars begin and end; charts that share a frame are on one scale.
@@ -97,15 +97,15 @@ pub(super) struct Frame {
 }
 
 /// Pixels between two ticks at least.
-const TICKS_APART: f64 = 64.0;
+pub(super) const TICKS_APART: f64 = 64.0;
 /// Pixels of a character at the charts' font size, on the wide side: fonts differ.
 const CHARACTER: f64 = 7.5;
 /// And of the bold digits behind a bar.
 const BOLD_CHARACTER: f64 = 8.6;
 /// Room for a bar's share written inside it.
 const INSIDE: f64 = 42.0;
-const GAP: f64 = 10.0;
-const AXIS: f64 = 24.0;
+pub(super) const GAP: f64 = 10.0;
+pub(super) const AXIS: f64 = 24.0;
 
 impl Frame {
     /// The frame that fits both charts.
@@ -304,7 +304,7 @@ impl End {
 }
 
 impl Text {
-    fn new(x: f64, y: f64, class: &str, text: String) -> Self {
+    pub(super) fn new(x: f64, y: f64, class: &str, text: String) -> Self {
         // Half the height of the digits below the middle: `dominant-baseline` is not drawn alike everywhere.
         Self {
             x: round(x),

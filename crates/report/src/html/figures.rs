@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::chart::{Arrangement, Chart, Plot, Row, Series};
 use super::lines::{self, LinePlot};
+use super::timeline;
 use crate::papers::{Drawn, Figure, PaperDocument, PaperRow, Verdict};
 use crate::text::visible;
 use crate::units::{Quantity, plain};
@@ -63,6 +64,7 @@ fn card(figure: &Figure) -> FigureCard {
         .map(|(at, name)| Series { name: visible(name), class: format!("series-{}", at % COLOURS) })
         .collect();
     let (mut bars, mut plotted) = (None, None);
+    let mut legend = if series.len() > 1 { series.clone() } else { Vec::new() };
     match &figure.drawn {
         Drawn::Bars { groups } => {
             let rows = groups.iter().map(|group| {
@@ -84,14 +86,13 @@ fn card(figure: &Figure) -> FigureCard {
         Drawn::Lines { x, points } => {
             plotted = Some(lines::draw(&series, points, &visible(x), quantity, WIDTH));
         }
+        Drawn::Timeline { rows } => {
+            if let Some(drawn) = timeline::draw(rows) {
+                (bars, legend) = (Some(drawn.plot), drawn.legend);
+            }
+        }
     }
-    FigureCard {
-        title: visible(&figure.title),
-        about: visible(&figure.about),
-        legend: if series.len() > 1 { series } else { Vec::new() },
-        bars,
-        lines: plotted,
-    }
+    FigureCard { title: visible(&figure.title), about: visible(&figure.about), legend, bars, lines: plotted }
 }
 
 /// The document's rows, in words.

@@ -7,18 +7,22 @@ mod chart;
 mod figures;
 mod lines;
 mod tables;
+mod timeline;
 
 use minijinja::{Environment, context};
+use pagewalk_sim::metrics::RunResult;
 use serde::Serialize;
 
 use self::cards::{Card, Machines, Multiples, cards, multiples};
 use self::tables::{Glance, Numbers, at_a_glance, numbers};
+use self::timeline::TimelinePlot;
 use crate::document::{Document, Manifest};
 use crate::headline::{Part, headline_parts};
 use crate::measure::{Base, program_measures};
 use crate::papers::PaperDocument;
 use crate::span::{Reading, Span, by_source, phases, spans};
 use crate::text::visible;
+use crate::timeline::{Moment, timeline_rows, window_ps};
 
 /// The report of `document`, ready to be written to a file.
 pub fn page(document: &Document) -> String {
@@ -73,11 +77,12 @@ struct Group {
     glance: Glance,
     cards: Vec<Card>,
     multiples: Vec<Multiples>,
+    timeline: Option<TimelinePlot>,
     numbers: Vec<Numbers>,
     timed: bool,
 }
 
-fn group(document: &Document, source: &str, runs: &[&pagewalk_sim::metrics::RunResult]) -> Group {
+fn group(document: &Document, source: &str, runs: &[&RunResult]) -> Group {
     let names: Vec<String> = runs.iter().map(|run| visible(&run.machine)).collect();
     let cut: Vec<Vec<Span<'_>>> = runs.iter().map(|run| spans(run)).collect();
     let whole: Vec<Span<'_>> = cut.iter().map(|spans| spans[0]).collect();
@@ -100,11 +105,19 @@ fn group(document: &Document, source: &str, runs: &[&pagewalk_sim::metrics::RunR
         facts: facts(&whole),
         glance: at_a_glance(&names, &describe, &whole),
         multiples: multiples(&names, &phases, base),
+        timeline: last_faults(runs),
         timed: whole.iter().any(|span| span.read("time", "elapsed", "ps") != Reading::Absent),
         cards: cards(&Machines { names: names.clone(), spans: whole, base }),
         machines: names,
         numbers: all,
     }
+}
+
+/// The last page faults of every machine that has any, one below the other.
+fn last_faults(runs: &[&RunResult]) -> Option<TimelinePlot> {
+    let window_ps = window_ps(runs.iter().map(|run| &run.spans[..]));
+    let rows = runs.iter().flat_map(|run| timeline_rows(&run.machine, &run.spans, window_ps, Moment::End));
+    timeline::draw(&rows.collect::<Vec<_>>())
 }
 
 /// What the program did, where all machines agree on it.

@@ -1,10 +1,12 @@
 use roxmltree::{Document as Xml, ParsingOptions};
 
 use pagewalk_sim::metrics::{Fidelity, Metric, Number};
+use pagewalk_sim::time::{Lane, Span as StepSpan, Step};
 
 use super::*;
 use crate::papers::{BarGroup, Drawn, Figure, PaperRow};
 use crate::samples;
+use crate::timeline::{StepClass, TimelineRow, TimelineSpan};
 
 /// The page, parsed as XML: every tag is closed, every attribute quoted, every special character escaped.
 fn checked(document: &Document) -> String {
@@ -206,4 +208,78 @@ fn a_papers_page_draws_bars_and_lines() {
     assert_eq!(text.matches("<circle").count(), 4);
     let (_, body) = text.split_once("</style>").unwrap();
     insta::assert_snapshot!(body);
+}
+
+#[test]
+fn a_papers_page_draws_time_lines() {
+    let span = |start_us: f64, end_us: f64, step: &str, class| TimelineSpan {
+        start_us,
+        end_us,
+        step: step.into(),
+        class,
+    };
+    let software = vec![
+        span(0.0, 1.2, "find", StepClass::Kernel),
+        span(1.2, 5.3, "read", StepClass::Device),
+        span(5.3, 7.1, "book", StepClass::Books),
+        span(7.1, 10.0, "program <main>", StepClass::Program),
+    ];
+    let accelerator = vec![
+        span(0.0, 0.113, "detect", StepClass::Hardware),
+        span(0.113, 4.2, "read", StepClass::Device),
+        span(4.2, 10.0, "program", StepClass::Program),
+    ];
+    let row = |label: &str, spans| TimelineRow { label: label.into(), spans };
+    let figure = |title: &str, rows| Figure {
+        title: title.into(),
+        about: "what is to be seen".into(),
+        unit: "us".into(),
+        series: vec![],
+        drawn: Drawn::Timeline { rows },
+    };
+    let figures = vec![
+        figure(
+            "Page faults",
+            vec![
+                row("software & co: core 0", software),
+                row("accelerator: core 0", accelerator),
+                row("accelerator: daemon", vec![]),
+            ],
+        ),
+        figure("Nothing", vec![]),
+    ];
+    let document = PaperDocument::new("pfa", vec![], figures);
+    let text = parsed(paper_page(&document, "A page-fault accelerator"));
+    assert_eq!(plots(&text), 1);
+    let (_, body) = text.split_once("</style>").unwrap();
+    insta::assert_snapshot!(body);
+    let read: PaperDocument = serde_json::from_str(&document.to_json()).unwrap();
+    assert_eq!(read, document);
+}
+
+#[test]
+fn the_last_faults_are_drawn_where_there_are_any() {
+    let title = ">Time line of the last page faults</h2>";
+    let mut runs = samples::pair();
+    assert!(!checked(&Document::new(runs.clone(), None)).contains(title));
+    let step = |lane, step, start_us: u64, end_us: u64| StepSpan {
+        lane,
+        step,
+        start_ps: start_us * 1_000_000,
+        end_ps: end_us * 1_000_000,
+    };
+    runs[1].machine = "a </title> machine".into();
+    runs[1].spans = vec![
+        step(Lane::Core(3), Step::Trap, 70, 72),
+        step(Lane::Core(3), Step::Read, 72, 92),
+        step(Lane::Daemon, Step::Evict, 75, 80),
+    ];
+    let text = checked(&Document::new(runs.clone(), None));
+    assert_eq!(text.matches(title).count(), 1);
+    assert!(text.contains("a &lt;&#x2f;title&gt; machine: core 3"), "{text}");
+    assert!(text.contains(": daemon") && text.contains("read: 20.0 µs, from 2.00 µs on"));
+    assert!(!text.contains("x86-64: core"), "no steps, no row");
+    // As many steps as a run keeps, and more.
+    runs[0].spans = (0..5000).map(|at| step(Lane::Core(0), Step::Book, 10 + at, 11 + at)).collect();
+    checked(&Document::new(runs, None));
 }

@@ -1,4 +1,4 @@
-//! Time lines: a lane a row, from stretches of time to rectangles and texts in the coordinates of an SVG.
+//! Time lines: a lane a row, from spans of time to rectangles and texts in the coordinates of an SVG.
 
 use serde::Serialize;
 
@@ -32,6 +32,9 @@ const CHARACTER: f64 = 6.7;
 /// More lanes than this are only counted.
 const LANES: usize = 24;
 
+/// The shortest axis.
+const PICOSECOND_US: f64 = 1e-6;
+
 const CLASSES: [StepClass; 5] =
     [StepClass::Program, StepClass::Device, StepClass::Hardware, StepClass::Kernel, StepClass::Books];
 
@@ -58,9 +61,9 @@ fn style(class: StepClass) -> &'static str {
 
 /// Draws all rows on one axis; none if there is nothing to draw.
 pub(super) fn draw(rows: &[TimelineRow]) -> Option<TimelinePlot> {
-    let stretches: Vec<Vec<Stretch<'_>>> = rows.iter().map(stretches).collect();
-    let drawn = || stretches.iter().flatten();
-    let most_us = drawn().map(|stretch| stretch.end_us).reduce(f64::max)?;
+    let spans: Vec<Vec<&TimelineSpan>> = rows.iter().map(sound).collect();
+    let drawn = || spans.iter().flatten();
+    let most_us = drawn().map(|span| span.end_us).reduce(f64::max).filter(|&us| us >= PICOSECOND_US)?;
     let scale = Scale { per_us: (WIDTH - LEFT - RIGHT) / most_us };
     let mut plot = Plot {
         width: WIDTH,
@@ -70,15 +73,15 @@ pub(super) fn draw(rows: &[TimelineRow]) -> Option<TimelinePlot> {
         ticks: scale.ticks(most_us),
         bars: Vec::new(),
         texts: Vec::new(),
-        words: words(rows, &stretches),
+        words: words(rows, &spans),
     };
     let mut y = 0.0;
-    for (row, stretches) in rows.iter().zip(&stretches).take(LANES) {
+    for (row, spans) in rows.iter().zip(&spans).take(LANES) {
         let label = visible(&row.label);
         let text = shorten(&label, LABEL_COLUMNS);
         plot.texts.push(Text::new(LEFT + 4.0, y + LABEL / 2.0 - 1.0, "lane", text));
         y += LABEL;
-        lane(&mut plot, &label, stretches, &scale, y);
+        lane(&mut plot, &label, spans, &scale, y);
         y += LANE + GAP;
     }
     if let Some(more @ 1..) = rows.len().checked_sub(LANES) {
@@ -87,37 +90,22 @@ pub(super) fn draw(rows: &[TimelineRow]) -> Option<TimelinePlot> {
     }
     plot.axis_y = y - GAP / 2.0;
     plot.height = plot.axis_y + AXIS;
-    let used = CLASSES.into_iter().filter(|&class| drawn().any(|stretch| stretch.class == class));
+    let used = CLASSES.into_iter().filter(|&class| drawn().any(|span| span.class == class));
     let legend = used.map(|class| Series { name: name(class).into(), class: style(class).into() });
     Some(TimelinePlot { legend: legend.collect(), plot })
 }
 
-/// What is drawn as one bar.
-#[derive(Clone)]
-struct Stretch<'a> {
-    start_us: f64,
-    end_us: f64,
-    step: &'a str,
-    class: StepClass,
-}
-
 /// A row's spans that can be drawn, in the order of time.
-fn stretches(row: &TimelineRow) -> Vec<Stretch<'_>> {
+fn sound(row: &TimelineRow) -> Vec<&TimelineSpan> {
     let is_sound =
         |span: &&TimelineSpan| span.start_us >= 0.0 && span.start_us < span.end_us && span.end_us.is_finite();
-    let spans = row.spans.iter().filter(is_sound).map(|span| Stretch {
-        start_us: span.start_us,
-        end_us: span.end_us,
-        step: &span.step,
-        class: span.class,
-    });
-    let mut stretches: Vec<Stretch<'_>> = spans.collect();
-    stretches.sort_by(|one, other| one.start_us.total_cmp(&other.start_us));
-    stretches
+    let mut spans: Vec<&TimelineSpan> = row.spans.iter().filter(is_sound).collect();
+    spans.sort_by(|one, other| one.start_us.total_cmp(&other.start_us));
+    spans
 }
 
 /// A lane's track, its bars, and what is written on them.
-fn lane(plot: &mut Plot, label: &str, stretches: &[Stretch<'_>], scale: &Scale, y: f64) {
+fn lane(plot: &mut Plot, label: &str, spans: &[&TimelineSpan], scale: &Scale, y: f64) {
     let middle = y + LANE / 2.0;
     let bar = |x: f64, width: f64, class: &str, tip: String| Bar {
         x: round(x),
@@ -128,10 +116,10 @@ fn lane(plot: &mut Plot, label: &str, stretches: &[Stretch<'_>], scale: &Scale, 
         tip,
     };
     plot.bars.push(bar(LEFT, WIDTH - LEFT - RIGHT, "track", label.into()));
-    if stretches.is_empty() {
+    if spans.is_empty() {
         plot.texts.push(Text::new(LEFT + 6.0, middle, "inside-start faint", "none".into()));
     }
-    let bars = bars(stretches, scale);
+    let bars = bars(spans, scale);
     for of in &bars {
         let (x, width) = (scale.x(of.start_us), scale.width(of));
         let width = if width > 4.0 * BETWEEN { width - BETWEEN } else { width.max(LEAST_WIDTH) };
@@ -180,30 +168,30 @@ impl Steps<'_> {
     }
 }
 
-/// A bar for each stretch that can be seen; those that are too short are drawn together, by the longest of them. However
-/// many stretches there are, there are not more bars than about two for a pixel.
-fn bars<'a>(stretches: &[Stretch<'a>], scale: &Scale) -> Vec<Steps<'a>> {
+/// A bar for each span that can be seen; those that are too short are drawn together, by the longest of them. However
+/// many spans there are, there are not more bars than about two for a pixel.
+fn bars<'a>(spans: &[&'a TimelineSpan], scale: &Scale) -> Vec<Steps<'a>> {
     let mut bars: Vec<Steps<'a>> = Vec::new();
-    for stretch in stretches {
-        let own_us = stretch.end_us - stretch.start_us;
+    for span in spans {
+        let own_us = span.end_us - span.start_us;
         let is_narrow = |us: f64| us * scale.per_us < LEAST_WIDTH;
         match bars.last_mut() {
             Some(bar)
                 if is_narrow(own_us)
                     && is_narrow(bar.end_us - bar.start_us)
-                    && is_narrow(stretch.end_us - bar.start_us - own_us) =>
+                    && is_narrow(span.end_us - bar.start_us - own_us) =>
             {
-                bar.end_us = bar.end_us.max(stretch.end_us);
+                bar.end_us = bar.end_us.max(span.end_us);
                 bar.steps += 1;
                 if own_us > bar.longest_us {
-                    (bar.step, bar.class, bar.longest_us) = (stretch.step, stretch.class, own_us);
+                    (bar.step, bar.class, bar.longest_us) = (&span.step, span.class, own_us);
                 }
             }
             _ => bars.push(Steps {
-                start_us: stretch.start_us,
-                end_us: stretch.end_us,
-                step: stretch.step,
-                class: stretch.class,
+                start_us: span.start_us,
+                end_us: span.end_us,
+                step: &span.step,
+                class: span.class,
                 longest_us: own_us,
                 steps: 1,
             }),
@@ -237,19 +225,18 @@ impl Scale {
 }
 
 fn time(us: f64) -> String {
-    const PS_PER_US: f64 = 1e6;
     if us == 0.0 {
         return "0".into();
     }
-    typographic(&Quantity::Time.write((us * PS_PER_US).round()))
+    typographic(&Quantity::Time.write((us / PICOSECOND_US).round()))
 }
 
 /// How long each lane spends on what.
-fn words(rows: &[TimelineRow], stretches: &[Vec<Stretch<'_>>]) -> String {
-    let of = |(row, stretches): (&TimelineRow, &Vec<Stretch<'_>>)| {
+fn words(rows: &[TimelineRow], spans: &[Vec<&TimelineSpan>]) -> String {
+    let of = |(row, spans): (&TimelineRow, &Vec<&TimelineSpan>)| {
         let parts = CLASSES.into_iter().filter_map(|class| {
-            let of_class = || stretches.iter().filter(|stretch| stretch.class == class);
-            let us: f64 = of_class().map(|stretch| stretch.end_us - stretch.start_us).sum();
+            let of_class = || spans.iter().filter(|span| span.class == class);
+            let us: f64 = of_class().map(|span| span.end_us - span.start_us).sum();
             let times = match of_class().count() {
                 0 => return None,
                 1 => "once".to_owned(),
@@ -261,7 +248,7 @@ fn words(rows: &[TimelineRow], stretches: &[Vec<Stretch<'_>>]) -> String {
         let parts = if parts.is_empty() { "none".into() } else { parts.join("; ") };
         format!("{}: {parts}.", visible(&row.label))
     };
-    rows.iter().zip(stretches).map(of).collect::<Vec<_>>().join(" ")
+    rows.iter().zip(spans).map(of).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -371,6 +358,7 @@ mod tests {
         let unsound = [(f64::NAN, 1.0), (0.0, f64::INFINITY), (-1.0, 1.0), (2.0, 1.0), (1.0, 1.0)];
         let unsound = unsound.map(|(start, end)| (start, end, "read", StepClass::Device));
         assert!(draw(&[row("unsound", &unsound)]).is_none());
+        assert!(draw(&[row("tiny", &[(0.0, 1e-310, "read", StepClass::Device)])]).is_none());
         let rows = [row("idle", &[]), row("busy", &[(0.0, 1e-6, "read", StepClass::Device)])];
         let TimelinePlot { plot, legend } = draw(&rows).unwrap();
         assert_eq!(legend.len(), 1);

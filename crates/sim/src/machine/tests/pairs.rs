@@ -46,8 +46,10 @@ fn stream() -> Vec<Batch> {
     batches
 }
 
+type Change = Box<dyn Fn(MachineSpec) -> MachineSpec>;
+
 /// What brings pages back, by name.
-fn paths() -> Vec<(&'static str, Box<dyn Fn(MachineSpec) -> MachineSpec>)> {
+fn paths() -> Vec<(&'static str, Change)> {
     let blade = || spec("rocket-swap").swap;
     let daemon = AcceleratorDaemonSpec {
         first_ps: 200_000_000,

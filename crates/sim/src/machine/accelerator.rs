@@ -156,8 +156,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         }
     }
 
-    /// The hardware's part of a fetch. DEVIATION: cores take turns as the program's accesses do; a core that finds all
-    /// places taken waits for the oldest.
+    /// The hardware's part of a fetch. A core that finds all places taken waits for the oldest. DEVIATION: a fetch is over
+    /// before the next core's access is looked at, though not its time.
     fn wait_for_page(&mut self) {
         let costs = self.accelerator_costs();
         let accelerated = self.accelerator();

@@ -13,6 +13,7 @@ mod step;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use counts::{CountKind, CountRow};
 
@@ -161,14 +162,15 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
     }
 
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
+        if C::TIMED && self.cores.len() > 1 {
+            return self.batch_by_time(batch);
+        }
         let mut done = 0;
         for (number, Mark { at, event }) in batch.marks.iter().enumerate() {
             self.accesses(&batch.accesses[done..*at as usize])?;
             done = *at as usize;
             if let Event::Instructions(count) = event {
-                let next = batch.marks[number + 1..].iter().find(|mark| is_segment(&mark.event));
-                let end = next.map_or(batch.accesses.len(), |mark| mark.at as usize);
-                self.begin_segment(*count, (end - done) as u64);
+                self.begin_segment(*count, accesses_of_segment(batch, number));
             } else {
                 self.event(event)?;
             }
@@ -181,9 +183,11 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
     }
 }
 
-/// Whether an event ends the reach of an instruction count.
-fn is_segment(event: &Event) -> bool {
-    matches!(event, Event::Instructions(_))
+/// Accesses that the instruction count at a mark reaches to: up to the next one.
+fn accesses_of_segment(batch: &Batch, mark: usize) -> u64 {
+    let next = batch.marks[mark + 1..].iter().find(|mark| matches!(mark.event, Event::Instructions(_)));
+    let end = next.map_or(batch.accesses.len(), |mark| mark.at as usize);
+    (end - batch.marks[mark].at as usize) as u64
 }
 
 impl<T: PageTable, C: Clock> Machine<T, C> {

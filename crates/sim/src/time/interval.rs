@@ -297,6 +297,10 @@ impl Clock for IntervalClock {
         clock.now_ps
     }
 
+    fn time(&self, core: usize) -> u64 {
+        self.cores[core].now_ps
+    }
+
     #[inline(always)]
     fn is_due(&self, core: usize, due_ps: u64) -> bool {
         self.cores[core].now_ps >= due_ps

@@ -58,6 +58,9 @@ pub trait Clock: Send {
     /// The core's time, with everything before it finished; always 0 where there is none.
     fn now(&mut self, core: usize) -> u64;
 
+    /// How far a core is, with work in flight; always 0 where there is no time.
+    fn time(&self, core: usize) -> u64;
+
     /// Whether something of the machine's own is due, at `due_ps`, before the next access.
     fn is_due(&self, core: usize, due_ps: u64) -> bool;
 
@@ -109,6 +112,9 @@ impl Clock for NoClock {
     fn wait(&mut self, _: usize, _: Step, _: u64) {}
     #[inline(always)]
     fn now(&mut self, _: usize) -> u64 {
+        0
+    }
+    fn time(&self, _: usize) -> u64 {
         0
     }
     #[inline(always)]

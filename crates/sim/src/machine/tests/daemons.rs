@@ -1,4 +1,4 @@
-//! Daemons: what they learn, what they spare the program, and what they cost.
+//! What happens at the same time: daemons (what they learn, spare the program and cost), and cores.
 
 use pagewalk_vm::addr::PAGE_BYTES;
 
@@ -190,4 +190,48 @@ fn pages_that_were_read_ahead_are_found_in_memory() {
     assert!(major(&with) * 7 < major(&without), "in order, seven of eight were read ahead: {}", major(&with));
     assert_eq!(value(&with, "swap", "read-ahead-unused"), 0);
     assert!(value(&with, "time", "swap-wait") * 3 < value(&without, "time", "swap-wait"));
+}
+
+/// Four threads with pages of their own, on four cores, in front of a device for many.
+fn four_threads(order: &[u32], run: usize) -> RunResult {
+    let mut spec = small("linux-swap");
+    spec.core.count = 4;
+    spec.swap = super::spec("rocket-swap").swap;
+    let mut machine = timed(&spec);
+    let address = |thread: u32, page: u64| VirtAddr(BASE + (u64::from(thread) * 1_024 + page) * PAGE_BYTES);
+    let mut first = Batch::new();
+    map(&mut first, BASE, 4 * 1_024 * PAGE_BYTES);
+    (0..4).for_each(|thread| (0..1_024).for_each(|page| first.push(Access::store(address(thread, page), 8))));
+    machine.batch(&first).unwrap();
+    machine.event(&Event::Phase("touch".into())).unwrap();
+    let mut batch = Batch::new();
+    for begin in (0..512).step_by(run) {
+        for &thread in order {
+            batch.mark(Event::Thread(ThreadId(thread)));
+            batch.mark(Event::Instructions(run as u64 * 10_000));
+            (begin..begin + run).for_each(|page| batch.push(Access::load(address(thread, page as u64), 8)));
+        }
+    }
+    machine.batch(&batch).unwrap();
+    machine.result("s")
+}
+
+#[test]
+fn cores_go_on_in_order_of_time_whatever_the_order_of_their_threads_in_a_batch() {
+    let elapsed = |result: &RunResult| {
+        let row = result.metrics.iter().find(|row| {
+            (&*row.stage, &*row.metric, row.phase.as_deref()) == ("time", "elapsed", Some("touch"))
+        });
+        row.and_then(|row| row.value).expect("it has a phase").as_f64()
+    };
+    let one_by_one = four_threads(&[0, 1, 2, 3], 1);
+    for (order, run) in [([0, 1, 2, 3], 512), ([3, 1, 0, 2], 64), ([2, 3, 1, 0], 1)] {
+        let other = four_threads(&order, run);
+        let ratio = elapsed(&other) / elapsed(&one_by_one);
+        assert!((0.98..1.02).contains(&ratio), "{order:?} in runs of {run}: {ratio}");
+        assert_eq!(value(&other, "fault", "major"), value(&one_by_one, "fault", "major"));
+    }
+    let alone = four_threads(&[1], 512);
+    let ratio = elapsed(&one_by_one) / elapsed(&alone);
+    assert!((1.0..1.3).contains(&ratio), "four cores share the blade: {ratio} of one's time");
 }

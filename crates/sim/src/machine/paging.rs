@@ -84,7 +84,7 @@ impl Paging {
         self.due.push(at_ps, due);
     }
 
-    /// When a page that is on its way to the device will be there.
+    /// Whether a page is still on its way to the device.
     fn is_leaving(&mut self, page: PageKey, now_ps: u64) -> bool {
         while self.leaving.front().is_some_and(|&(_, done_ps)| done_ps <= now_ps) {
             self.leaving.pop_front();

@@ -70,10 +70,12 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 if let Some((instructions, accesses)) = piece.segment.take() {
                     self.clock.segment(core, Some(instructions), accesses);
                 }
-                match piece.accesses.split_first() {
-                    Some((access, rest)) => {
+                // Alone, it has all the time there is.
+                let most = if until_ps == u64::MAX { piece.accesses.len() } else { 1 };
+                match piece.accesses.split_at_checked(most).filter(|_| !piece.accesses.is_empty()) {
+                    Some((now, rest)) => {
                         piece.accesses = rest;
-                        self.accesses(std::slice::from_ref(access))?;
+                        self.accesses(now)?;
                     }
                     None => drop(turns.pieces[core].pop_front()),
                 }

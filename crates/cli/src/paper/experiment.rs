@@ -16,7 +16,7 @@ use super::circuit::{self, CircuitSpec};
 use super::figure::FigureSpec;
 use super::measure::MeasureSpec;
 use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
-use super::programs::ProgramsSpec;
+use super::programs::{ProgramsSpec, judged};
 use super::tables::TablesSpec;
 use crate::args::PaperArguments;
 
@@ -263,10 +263,7 @@ impl RowSpec {
                 (baseline.filter(|&b| b > 0.0).map(|b| 1.0 - ours / b), "fraction")
             }
         };
-        let (gate, note) = match small {
-            true => (None, format!("small input, not judged. {}", self.note)),
-            false => (self.gate, self.note.clone()),
-        };
-        Ok(PaperRow::judged(self.item.clone(), self.published, ours, unit, gate, note.trim_end()))
+        let (gate, note) = judged(small, self.gate, &self.note);
+        Ok(PaperRow::judged(self.item.clone(), self.published, ours, unit, gate, note))
     }
 }

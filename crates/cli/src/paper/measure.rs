@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use pagewalk_report::{Drawn, Figure, Moment, PaperRow, RunProgress, timeline_rows};
-use pagewalk_sim::machine::{Detail, build};
+use pagewalk_report::{Drawn, Figure, Moment, PaperRow, timeline_rows};
+use pagewalk_sim::machine::Detail;
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_sim::run::{RunOptions, run};
 use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
+
+use super::programs::{ApplicationSpec, judged};
 
 /// The measured part of an experiment file.
 #[derive(Debug, Default, Deserialize)]
@@ -36,18 +37,6 @@ struct MeanRow {
     gate: Option<[f64; 2]>,
     #[serde(default)]
     note: String,
-}
-
-/// A program, and how much of it runs.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ApplicationSpec {
-    workload: String,
-    small: String,
-    #[serde(default)]
-    seed: u64,
-    /// Accesses.
-    limit: Option<u64>,
 }
 
 /// One number: `scale * top / bottom`.
@@ -134,7 +123,7 @@ impl MeasureSpec {
             let machines = self.machines(name);
             eprintln!("running {name} on {} machines", machines.len());
             let specs = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
-            let ran = application.run(&specs, small, threads);
+            let ran = application.run(small, &specs, Detail::Timed, threads);
             results.insert(&**name, ran.with_context(|| format!("application {name}"))?);
         }
         let judge = |row: &MeasureRow| match results.get(&*row.application) {
@@ -167,28 +156,13 @@ impl MeasureSpec {
     }
 }
 
-impl ApplicationSpec {
-    fn run(&self, machines: &[MachineSpec], small: bool, threads: usize) -> anyhow::Result<Vec<RunResult>> {
-        let mut source =
-            pagewalk_workload::parse(if small { &self.small } else { &self.workload }, self.seed)?;
-        let info = source.info();
-        let machines = machines
-            .iter()
-            .map(|spec| build(spec, Detail::Timed, self.seed, &info))
-            .collect::<Result<Vec<_>, _>>()?;
-        let options = RunOptions { threads, limit: self.limit, ..RunOptions::default() };
-        let mut progress = RunProgress::new(&info, None);
-        Ok(run(&mut *source, machines, options, &mut progress)?.results)
-    }
-}
-
 impl MeasureRow {
     fn judge(&self, results: &[RunResult], small: bool) -> anyhow::Result<PaperRow> {
         let phase = self.phase.as_deref();
         let top = self.top.of(results, phase)?;
         let bottom = self.bottom.as_ref().map_or(Ok(1.0), |bottom| bottom.of(results, phase))?;
         let ours = (bottom != 0.0).then(|| self.scale * top / bottom);
-        let (gate, note) = judged(self.gate, &self.note, small);
+        let (gate, note) = judged(small, self.gate, &self.note);
         Ok(PaperRow::judged(&*self.item, self.published, ours, &*self.unit, gate, note))
     }
 }
@@ -199,16 +173,8 @@ impl MeanRow {
         let ours: Option<f64> = rows.iter().map(|row| row.ours).sum();
         let ours = ours.map(|sum| sum / rows.len() as f64);
         let unit = rows.first().map_or("", |row| &row.unit);
-        let (gate, note) = judged(self.gate, &self.note, small);
+        let (gate, note) = judged(small, self.gate, &self.note);
         PaperRow::judged(&*self.item, self.published, ours, unit, gate, note)
-    }
-}
-
-/// A small input is not judged.
-fn judged(gate: Option<[f64; 2]>, note: &str, small: bool) -> (Option<[f64; 2]>, String) {
-    match small {
-        true => (None, format!("small input, not judged. {note}").trim_end().to_owned()),
-        false => (gate, note.to_owned()),
     }
 }
 

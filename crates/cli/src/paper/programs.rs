@@ -7,7 +7,7 @@ use pagewalk_report::{PaperRow, RunProgress};
 use pagewalk_sim::machine::{Detail, MachineError, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunError, RunOptions, run};
-use pagewalk_sim::spec;
+use pagewalk_sim::spec::{self, MachineSpec};
 use serde::Deserialize;
 
 /// The programs of an experiment file.
@@ -27,9 +27,11 @@ pub(super) struct ProgramsSpec {
 /// A program, and how much of it runs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ApplicationSpec {
+pub(super) struct ApplicationSpec {
     workload: String,
     small: String,
+    #[serde(default)]
+    seed: u64,
     /// The phase to begin with; before it, pages are brought in.
     begin: Option<String>,
     /// Accesses.
@@ -96,8 +98,6 @@ struct EndRow {
     note: String,
 }
 
-const SEED: u64 = 0;
-
 impl ProgramsSpec {
     pub(super) fn keep(&mut self, prefix: &str) {
         self.row.retain(|row| row.item.starts_with(prefix) || prefix.starts_with(&format!("{}/", row.item)));
@@ -139,6 +139,7 @@ impl ProgramsSpec {
             let application = self.application.get(name);
             let application = application.with_context(|| format!("there is no application {name}"))?;
             eprintln!("running {name} on {} machines", machines.len());
+            let machines = machines.into_iter().map(spec::load).collect::<Result<Vec<_>, _>>()?;
             let ran = application.run(small, &machines, Detail::Timed, threads);
             results.insert(name, (application, ran.with_context(|| format!("application {name}"))?));
         }
@@ -154,7 +155,7 @@ impl ProgramsSpec {
         let application = self.application.get(&row.application);
         let application = application.with_context(|| format!("{}: no such application", row.item))?;
         eprintln!("running {} on {}", row.application, row.machine);
-        let ended = application.run(small, &[&row.machine], Detail::Counts, 1);
+        let ended = application.run(small, &[spec::load(&row.machine)?], Detail::Counts, 1);
         let is_well = match ended {
             Ok(_) => true,
             Err(error) => match error.downcast_ref::<RunError>() {
@@ -169,7 +170,7 @@ impl ProgramsSpec {
 }
 
 /// A small input is not judged.
-fn judged(small: bool, gate: Option<[f64; 2]>, note: &str) -> (Option<[f64; 2]>, String) {
+pub(super) fn judged(small: bool, gate: Option<[f64; 2]>, note: &str) -> (Option<[f64; 2]>, String) {
     match small {
         true => (None, format!("small input, not judged. {note}").trim_end().to_owned()),
         false => (gate, note.to_owned()),
@@ -177,20 +178,21 @@ fn judged(small: bool, gate: Option<[f64; 2]>, note: &str) -> (Option<[f64; 2]>,
 }
 
 impl ApplicationSpec {
-    fn run(
+    /// Runs it once, on all machines.
+    pub(super) fn run(
         &self,
         small: bool,
-        machines: &[&str],
+        machines: &[MachineSpec],
         detail: Detail,
         threads: usize,
     ) -> anyhow::Result<Vec<RunResult>> {
         let workload = if small { &self.small } else { &self.workload };
-        let mut source = pagewalk_workload::parse(workload, SEED)?;
+        let mut source = pagewalk_workload::parse(workload, self.seed)?;
         let info = source.info();
         let machines = machines
             .iter()
-            .map(|name| Ok(build(&spec::load(name)?, detail, SEED, &info)?))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+            .map(|spec| build(spec, detail, self.seed, &info))
+            .collect::<Result<Vec<_>, _>>()?;
         let options =
             RunOptions { threads, begin: self.begin.clone(), limit: self.limit, ..RunOptions::default() };
         let mut progress = RunProgress::new(&info, None);

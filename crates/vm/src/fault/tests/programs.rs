@@ -26,13 +26,7 @@ fn random_programs(programs: u64, steps: u64) {
 }
 
 #[test]
-fn no_page_is_lost_and_no_frame_is_used_twice() {
-    random_programs(50, 1_000);
-}
-
-#[test]
-#[ignore = "a million steps: `make soak`"]
-fn no_page_is_lost_in_a_million_steps() {
+fn no_page_is_lost_and_no_frame_is_used_twice_in_a_million_steps() {
     random_programs(500, 2_000);
 }
 

@@ -230,6 +230,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     /// A frame for a page that may have to leave again. Others leave for it, if they must.
     pub(super) fn take_movable(&mut self, key: PageKey) -> Result<Result<Pfn, OutOfFrames>, MachineError> {
+        // First: the daemon must not find the page's frame before its entry is made.
+        self.wake_reclaim()?;
         let taken = match self.frames.take_movable(key) {
             Ok(taken) => taken,
             Err(full) => return Ok(Err(full)),
@@ -241,7 +243,6 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             // Time has moved on: the next use of every page counts.
             self.cores.iter_mut().for_each(|core| core.front.flush());
         }
-        self.wake_reclaim()?;
         Ok(Ok(taken.frame))
     }
 

@@ -99,7 +99,7 @@ fn memories() -> Vec<MachineSpec> {
         MachineSpec { name: format!("{base} with another table"), table, walk_cache, ..small(base) }
     };
     let placed = |name: &str, reclaim| MachineSpec { reclaim: Some(reclaim), ..small(name) };
-    let background = MachineSpec { background_percent: 10, ..small("linux-swap") };
+    let background = MachineSpec { background_percent: 50, ..small("linux-swap") };
     let mosaic_tlbs = MachineSpec { tlb: spec("mosaic-8").tlb, ..small("linux-swap") };
     vec![
         small("linux-swap"),

@@ -110,6 +110,8 @@ impl Begin {
                 self.phases.push(name.clone());
             }
             Event::Instructions(count) => *count = 0,
+            // What is left of a job is none.
+            Event::JobBegin | Event::JobEnd => *event = Event::Instructions(0),
             Event::Process(id) => self.process = *id,
             // Pages may be gone: the next touch counts as the first.
             Event::Unmap(range) | Event::Advise(range, Advice::DontNeed) => self.forget(*range),
@@ -127,7 +129,8 @@ impl Begin {
             | Event::Advise(..)
             | Event::Fork { .. }
             | Event::Thread(_)
-            | Event::ThreadEnd(_) => {}
+            | Event::ThreadEnd(_)
+            | Event::ThreadStack(_) => {}
         }
     }
 }

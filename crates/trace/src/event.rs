@@ -155,6 +155,15 @@ pub enum Event {
     Break(VirtRange),
     /// A named phase of the program begins; metrics are also reported per phase.
     Phase(String),
+    /// A job begins, what one client asked a server for: the accesses that follow, up to its end, are its. Jobs do not
+    /// nest, and are independent of each other: a machine may run them at any time, on any core, and go over to another
+    /// one in the middle.
+    JobBegin,
+    /// The job ended.
+    JobEnd,
+    /// The range is the stack of whichever thread runs a job: every thread has its own, at these same addresses. An empty
+    /// range ends that.
+    ThreadStack(VirtRange),
 }
 
 /// An [`Event`] with its place among the accesses of its batch.

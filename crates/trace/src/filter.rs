@@ -304,7 +304,12 @@ impl ExactFilter {
     /// page, a promotion to a huge page, a shootdown) it must tell by [`ExactFilter::flush`].
     pub fn observe(&mut self, event: &Event) {
         match event {
-            Event::Instructions(_) | Event::Phase(_) | Event::ThreadEnd(_) => {}
+            Event::Instructions(_)
+            | Event::Phase(_)
+            | Event::ThreadEnd(_)
+            | Event::JobBegin
+            | Event::JobEnd
+            | Event::ThreadStack(_) => {}
             Event::Thread(_)
             | Event::Process(_)
             | Event::Fork { .. }

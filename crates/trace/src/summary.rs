@@ -204,6 +204,10 @@ impl Counter {
             Event::Advise(..) => "advise",
             Event::Remap { .. } => "remap",
             Event::Break(_) => "break",
+            // One of each pair is enough.
+            Event::JobEnd => return,
+            Event::JobBegin => "job",
+            Event::ThreadStack(_) => "thread-stack",
         };
         *self.marks.entry(name).or_default() += 1;
     }

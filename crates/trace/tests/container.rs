@@ -51,6 +51,9 @@ fn event() -> impl Strategy<Value = Event> {
         (range(), range()).prop_map(|(from, to)| Event::Remap { from, to }),
         range().prop_map(Event::Break),
         ".{0,20}".prop_map(Event::Phase),
+        Just(Event::JobBegin),
+        Just(Event::JobEnd),
+        range().prop_map(Event::ThreadStack),
     ]
 }
 

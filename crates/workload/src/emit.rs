@@ -36,7 +36,10 @@ impl From<Stop> for Halt {
 pub(crate) struct Emitter<'a> {
     batch: Batch,
     len: usize,
+    /// Since the segment began: its instructions, its first access, and its place among the marks.
     instructions: u64,
+    segment_start: u32,
+    segment_mark: usize,
     sink: &'a mut dyn Sink,
 }
 
@@ -44,7 +47,7 @@ impl<'a> Emitter<'a> {
     pub(crate) fn new(sink: &'a mut dyn Sink) -> Self {
         let mut batch = Batch::new();
         batch.accesses.resize(Batch::FULL, Access::NONE);
-        Self { batch, len: 0, instructions: 0, sink }
+        Self { batch, len: 0, instructions: 0, segment_start: 0, segment_mark: 0, sink }
     }
 
     /// Appends one access.
@@ -105,6 +108,34 @@ impl<'a> Emitter<'a> {
         self.batch.marks.push(Mark { at: self.len as u32, event });
     }
 
+    /// A job begins; its instructions are counted apart from others'.
+    pub(crate) fn begin_job(&mut self) {
+        self.end_segment();
+        self.mark(Event::JobBegin);
+        self.begin_segment();
+    }
+
+    /// The job is done.
+    pub(crate) fn end_job(&mut self) {
+        self.end_segment();
+        self.mark(Event::JobEnd);
+        self.begin_segment();
+    }
+
+    fn begin_segment(&mut self) {
+        (self.segment_start, self.segment_mark) = (self.len as u32, self.batch.marks.len());
+    }
+
+    /// Writes down how many instructions there were since the segment began.
+    fn end_segment(&mut self) {
+        let accesses = self.len as u32 - self.segment_start;
+        if accesses > 0 || self.instructions > 0 {
+            let count = Mark { at: self.segment_start, event: Event::Instructions(self.instructions) };
+            self.batch.marks.insert(self.segment_mark, count);
+        }
+        self.instructions = 0;
+    }
+
     /// Begins a phase, in a batch of its own: no batch's instruction count covers two phases, and none comes
     /// before the mark of its phase.
     pub(crate) fn phase(&mut self, name: &str) -> Result<(), Stop> {
@@ -120,12 +151,10 @@ impl<'a> Emitter<'a> {
 
     fn hand_over(&mut self) -> Result<(), Stop> {
         self.batch.accesses.truncate(self.len);
-        if self.len > 0 || self.instructions > 0 {
-            let count = Mark { at: 0, event: Event::Instructions(self.instructions) };
-            self.batch.marks.insert(0, count);
-        }
+        self.end_segment();
         if self.batch.is_empty() {
             self.batch.accesses.resize(Batch::FULL, Access::NONE);
+            self.begin_segment();
             return Ok(());
         }
         let answer = self.sink.batch(&mut self.batch);
@@ -133,7 +162,7 @@ impl<'a> Emitter<'a> {
         self.batch.marks.clear();
         self.batch.accesses.resize(Batch::FULL, Access::NONE);
         self.len = 0;
-        self.instructions = 0;
+        self.begin_segment();
         match answer {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Stop),
@@ -176,6 +205,29 @@ mod tests {
             })
             .sum();
         assert_eq!(counted, 2 * (Batch::FULL as u64 + 3));
+    }
+
+    #[test]
+    fn a_job_has_its_own_instructions() {
+        let mut marks = Vec::new();
+        let mut sink = |batch: &mut Batch| {
+            marks.extend(batch.marks.iter().map(|mark| (mark.at, mark.event.clone())));
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        out.work(5);
+        out.load(VirtAddr(0x1000), 8).unwrap();
+        for job in 1..3 {
+            out.begin_job();
+            out.work(10 * job);
+            (0..job).for_each(|_| out.load(VirtAddr(0x2000), 8).unwrap());
+            out.end_job();
+        }
+        out.finish().unwrap();
+        use Event::{Instructions, JobBegin, JobEnd};
+        let first = [(0, Instructions(5)), (1, JobBegin), (1, Instructions(10)), (2, JobEnd)];
+        let second = [(2, JobBegin), (2, Instructions(20)), (4, JobEnd)];
+        assert_eq!(marks, [&first[..], &second[..]].concat());
     }
 
     #[test]

@@ -193,7 +193,11 @@ fn accesses_of_segment(batch: &Batch, mark: usize) -> u64 {
 impl<T: PageTable, C: Clock> Machine<T, C> {
     fn event(&mut self, event: &Event) -> Result<(), MachineError> {
         match event {
-            Event::Instructions(_) | Event::ThreadEnd(_) => {}
+            Event::Instructions(_)
+            | Event::ThreadEnd(_)
+            | Event::JobBegin
+            | Event::JobEnd
+            | Event::ThreadStack(_) => {}
             Event::Thread(thread) => self.switch_thread(thread.0 as usize),
             Event::Process(id) => self.switch_process(*id)?,
             Event::Fork { child } => self.fork(*child)?,

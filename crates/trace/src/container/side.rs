@@ -16,6 +16,8 @@
 //! | 11 | `Remap` | start, end, new start, new end |
 //! | 12 | `Break` | start, end |
 //! | 13 | `Phase` | number of bytes, UTF-8 text |
+//! | 14, 15 | `JobBegin`, `JobEnd` | |
+//! | 16 | `ThreadStack` | start, end |
 
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
 
@@ -78,6 +80,9 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
             put_fields(out, 13, &[name.len() as u64]);
             out.extend_from_slice(name.as_bytes());
         }
+        Event::JobBegin => put_fields(out, 14, &[]),
+        Event::JobEnd => put_fields(out, 15, &[]),
+        Event::ThreadStack(range) => put_range(out, 16, *range),
     }
 }
 
@@ -116,6 +121,9 @@ fn take_event(input: &mut &[u8]) -> Option<Event> {
             *input = rest;
             Event::Phase(std::str::from_utf8(name).ok()?.to_owned())
         }
+        14 => Event::JobBegin,
+        15 => Event::JobEnd,
+        16 => Event::ThreadStack(take_range(input)?),
         _ => return None,
     })
 }
@@ -183,7 +191,7 @@ mod tests {
     #[test]
     fn unknown_codes_are_refused() {
         for bytes in
-            [&[14][..], &[9, 0, 1, 8], &[10, 0, 1, 4], &[7, 0, 1, 0x80], &[13, 1, 0xff], &[13, 9, b'x']]
+            [&[17][..], &[9, 0, 1, 8], &[10, 0, 1, 4], &[7, 0, 1, 0x80], &[13, 1, 0xff], &[13, 9, b'x']]
         {
             assert_eq!(take_event(&mut &*bytes), None, "{bytes:?}");
         }

@@ -26,7 +26,7 @@ pub(super) struct Miss<W> {
 /// install, remove the entry, let the victim's write go, wake.
 ///
 /// - It first asks for everything that the miss needs and then does all of it in one step. So a miss that is blocked has done
-///   nothing, and it is simply tried anew after every event. DEVIATION: the paper may read before there is room for
+///   nothing, and it is simply tried anew after every event; hits may have changed its victim. DEVIATION: the paper may read before there is room for
 ///   the victim.
 /// - DEVIATION: the paper copies all victims; here a clean one is discarded.
 /// - A page in the evict buffer is served from there; the paper is silent. It comes back dirty if its write has not begun,
@@ -113,9 +113,6 @@ impl<W: Copy> Tier<W> {
                     return Err(Refused::QueueFull { depth: self.design.queue });
                 }
                 self.queue.push_back(Miss { page, waiter, completes });
-                if self.queue.len() > 1 {
-                    return Ok(());
-                }
             }
             Event::Arrived { page } => {
                 let at = self.pending.find(page).ok_or(Refused::NotPending(page))?;

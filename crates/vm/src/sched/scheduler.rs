@@ -5,10 +5,16 @@ use std::collections::VecDeque;
 use super::response::Average;
 use super::{DesignError, Notification, Policy, SchedulerDesign};
 
-/// A job that has been started, by its place among those: below the capacity for pending ones plus 1. Free for another once
-/// the job has finished.
+/// A run of a job, from its start or resumption until it finishes or misses. A page is waited for under the ticket of the run
+/// that missed; one that comes when the job has gone on without it is nobody's, and is ignored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Ticket(pub u32);
+pub struct Ticket {
+    /// The job's place among those that were started: below the capacity for pending ones plus 1. Another's once it has
+    /// finished.
+    pub place: u32,
+    /// Which run of the place's jobs; it wraps.
+    pub run: u32,
+}
 
 /// Why a decision is due.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,7 +34,7 @@ pub enum Decision<J> {
     Run {
         /// The job.
         job: J,
-        /// Its ticket.
+        /// The run's ticket, under which its miss is to be made.
         ticket: Ticket,
         /// Whether it was pending. Its forward-progress bit is set then: the access that it missed with is completed even
         /// if the page is not there.
@@ -73,9 +79,9 @@ pub struct SchedulerCounts {
 enum Page {
     /// Nothing.
     None,
-    /// A page that has not arrived.
+    /// A page that has not arrived. While the job runs: it was resumed early.
     Coming,
-    /// Nothing more: it has arrived.
+    /// Nothing more: it has arrived. While the job runs: it is about to report a miss.
     There,
 }
 
@@ -83,9 +89,15 @@ enum Page {
 struct Started<J> {
     /// `None` if the place is free.
     job: Option<J>,
-    page: Page,
+    /// The last run, and the last one that missed.
+    run: u32,
+    missed_in: u32,
     missed_at: u64,
+    page: Page,
 }
+
+/// A place.
+type Place = u32;
 
 /// The scheduler of one core.
 ///
@@ -111,16 +123,16 @@ struct Started<J> {
 pub struct Scheduler<J> {
     design: SchedulerDesign,
     new: VecDeque<J>,
-    /// By ticket.
+    /// By place.
     started: Vec<Started<J>>,
-    free: Vec<Ticket>,
+    free: Vec<Place>,
     /// In the order of their misses.
-    pending: VecDeque<Ticket>,
+    pending: VecDeque<Place>,
     /// Pending jobs whose page is there.
     there: u32,
-    running: Option<Ticket>,
+    running: Option<Place>,
     /// The job that missed and found the pending ones full.
-    refused: Option<Ticket>,
+    refused: Option<Place>,
     average: Average,
     counts: SchedulerCounts,
 }
@@ -134,11 +146,12 @@ impl<J: Copy> Scheduler<J> {
     pub fn new(design: SchedulerDesign) -> Result<Self, DesignError> {
         design.check()?;
         let places = design.pending_capacity + 1;
+        let unused = Started { job: None, run: 0, missed_in: 0, missed_at: 0, page: Page::None };
         Ok(Self {
             design,
             new: VecDeque::new(),
-            started: vec![Started { job: None, page: Page::None, missed_at: 0 }; places as usize],
-            free: (0..places).rev().map(Ticket).collect(),
+            started: vec![unused; places as usize],
+            free: (0..places).rev().collect(),
             pending: VecDeque::with_capacity(places as usize),
             there: 0,
             running: None,
@@ -173,29 +186,21 @@ impl<J: Copy> Scheduler<J> {
         Ok(())
     }
 
-    /// The page of this job has arrived. If the core waits, a decision is due.
+    /// The page of this run's miss has arrived. If the core waits, a decision is due. Not for accesses that complete on
+    /// arrival: these never make a job pending.
     ///
     /// It may come before the miss is reported with [`Occasion::Missed`], if the page was found on the way; then flash has
-    /// not responded, and nothing is measured. It may also come while the job runs again, if that was resumed early.
-    ///
-    /// # Panics
-    ///
-    /// In a debug build, if the job waits for nothing.
+    /// not responded, and nothing is measured. It may also come while the job runs again, if that was resumed early, or
+    /// even later, if that found the page by itself.
     pub fn arrived(&mut self, now: u64, ticket: Ticket) {
-        let running = self.running == Some(ticket);
-        let started = &mut self.started[ticket.0 as usize];
-        debug_assert!(started.job.is_some(), "a page arrived for {ticket:?}, which is no job's");
-        debug_assert!(started.page != Page::There, "two pages arrived for {ticket:?}, which waits for one");
-        if started.page == Page::Coming {
+        let is_running = self.running == Some(ticket.place);
+        let started = &mut self.started[ticket.place as usize];
+        if is_running && ticket.run == started.run {
+            started.page = Page::There;
+        } else if ticket.run == started.missed_in && started.page == Page::Coming {
             self.average.measure(now - started.missed_at);
-        }
-        if running && started.page == Page::Coming {
-            started.page = Page::None;
-            return;
-        }
-        started.page = Page::There;
-        if !running && self.refused != Some(ticket) {
-            self.there += 1;
+            started.page = if is_running { Page::None } else { Page::There };
+            self.there += u32::from(!is_running && self.refused != Some(ticket.place));
         }
     }
 
@@ -207,18 +212,13 @@ impl<J: Copy> Scheduler<J> {
     pub fn decide(&mut self, now: u64, occasion: Occasion) -> Decision<J> {
         let running = self.running.take();
         match (occasion, running) {
-            (Occasion::Finished, Some(ticket)) => {
-                let finished = &mut self.started[ticket.0 as usize];
-                debug_assert!(
-                    finished.page == Page::None,
-                    "{ticket:?} has finished, but waits: {:?}",
-                    finished.page
-                );
-                finished.job = None;
-                self.free.push(ticket);
+            (Occasion::Finished, Some(place)) => {
+                let finished = &mut self.started[place as usize];
+                (finished.job, finished.page) = (None, Page::None);
+                self.free.push(place);
                 self.counts.finished += 1;
             }
-            (Occasion::Missed, Some(ticket)) => self.miss(now, ticket),
+            (Occasion::Missed, Some(place)) => self.miss(now, place),
             (Occasion::Idle, None) => {}
             _ => panic!("{occasion:?} while {running:?} runs"),
         }
@@ -236,31 +236,30 @@ impl<J: Copy> Scheduler<J> {
         }
     }
 
-    fn miss(&mut self, now: u64, ticket: Ticket) {
-        let started = &mut self.started[ticket.0 as usize];
-        assert!(started.page != Page::Coming, "{ticket:?} missed again before its forward progress");
-        if started.page == Page::None {
+    fn miss(&mut self, now: u64, place: Place) {
+        let started = &mut self.started[place as usize];
+        if started.page != Page::There {
             started.page = Page::Coming;
         }
-        started.missed_at = now;
+        (started.missed_in, started.missed_at) = (started.run, now);
         self.counts.missed += 1;
         if self.pending.len() == self.design.pending_capacity as usize {
             self.counts.found_full += 1;
-            self.refused = Some(ticket);
+            self.refused = Some(place);
         } else {
-            self.append(ticket);
+            self.append(place);
         }
     }
 
-    fn append(&mut self, ticket: Ticket) {
-        self.pending.push_back(ticket);
-        self.there += u32::from(self.page_of(ticket) == Page::There);
+    fn append(&mut self, place: Place) {
+        self.pending.push_back(place);
+        self.there += u32::from(self.is_there(place));
     }
 
     /// The oldest runs and the refused job takes its place, as soon as that can be.
-    fn make_room(&mut self, now: u64, refused: Ticket) -> Decision<J> {
+    fn make_room(&mut self, now: u64, refused: Place) -> Decision<J> {
         let knows = self.design.notification == Notification::Arrival;
-        if knows && self.page_of(self.pending[0]) != Page::There {
+        if knows && !self.is_there(self.pending[0]) {
             return Decision::Wait { until: None };
         }
         let decision = self.resume(now, 0);
@@ -269,33 +268,29 @@ impl<J: Copy> Scheduler<J> {
         decision
     }
 
-    /// Which pending job can go on.
+    /// Which pending job can go on, by its place in their order.
     fn ready(&self, now: u64) -> Option<usize> {
         let &oldest = self.pending.front()?;
         match self.design.notification {
             Notification::Age => (now >= self.due(oldest)).then_some(0),
             Notification::Arrival if self.there == 0 => None,
-            Notification::Arrival if self.design.policy == Policy::Fifo => {
-                (self.page_of(oldest) == Page::There).then_some(0)
-            }
-            Notification::Arrival => {
-                self.pending.iter().position(|&ticket| self.page_of(ticket) == Page::There)
-            }
+            Notification::Arrival if self.design.policy == Policy::Fifo => self.is_there(oldest).then_some(0),
+            Notification::Arrival => self.pending.iter().position(|&place| self.is_there(place)),
         }
     }
 
     /// When the job's age exceeds the average response.
-    fn due(&self, ticket: Ticket) -> u64 {
-        self.started[ticket.0 as usize].missed_at + self.average.value() + 1
+    fn due(&self, place: Place) -> u64 {
+        self.started[place as usize].missed_at + self.average.value() + 1
     }
 
-    fn page_of(&self, ticket: Ticket) -> Page {
-        self.started[ticket.0 as usize].page
+    fn is_there(&self, place: Place) -> bool {
+        self.started[place as usize].page == Page::There
     }
 
-    fn resume(&mut self, now: u64, place: usize) -> Decision<J> {
-        let ticket = self.pending.remove(place).expect("it was found there");
-        let started = &mut self.started[ticket.0 as usize];
+    fn resume(&mut self, now: u64, at: usize) -> Decision<J> {
+        let place = self.pending.remove(at).expect("it was found there");
+        let started = &mut self.started[place as usize];
         let age = now - started.missed_at;
         self.counts.resumed += 1;
         self.counts.longest_pending = self.counts.longest_pending.max(age);
@@ -305,22 +300,27 @@ impl<J: Copy> Scheduler<J> {
         } else {
             self.counts.resumed_early += 1;
         }
-        self.running = Some(ticket);
-        let job = started.job.expect("a pending job is started");
-        Decision::Run { job, ticket, resumed: true }
+        self.run(place, true)
     }
 
     fn start(&mut self) -> Decision<J> {
         let Some(job) = self.new.pop_front() else {
             let by_age = self.design.notification == Notification::Age;
             let oldest = self.pending.front().filter(|_| by_age);
-            return Decision::Wait { until: oldest.map(|&ticket| self.due(ticket)) };
+            return Decision::Wait { until: oldest.map(|&place| self.due(place)) };
         };
-        let ticket = self.free.pop().expect("fewer are pending than may be, and none runs");
-        self.started[ticket.0 as usize] = Started { job: Some(job), page: Page::None, missed_at: 0 };
-        self.running = Some(ticket);
+        let place = self.free.pop().expect("fewer are pending than may be, and none runs");
+        self.started[place as usize].job = Some(job);
         self.counts.started += 1;
-        Decision::Run { job, ticket, resumed: false }
+        self.run(place, false)
+    }
+
+    fn run(&mut self, place: Place, resumed: bool) -> Decision<J> {
+        let started = &mut self.started[place as usize];
+        started.run = started.run.wrapping_add(1);
+        self.running = Some(place);
+        let job = started.job.expect("only started jobs run");
+        Decision::Run { job, ticket: Ticket { place, run: started.run }, resumed }
     }
 
     /// New jobs that wait.
@@ -335,10 +335,11 @@ impl<J: Copy> Scheduler<J> {
         self.pending.len()
     }
 
-    /// The job that runs.
+    /// The run that is under way.
     #[inline]
     pub fn running(&self) -> Option<Ticket> {
-        self.running
+        let place = self.running?;
+        Some(Ticket { place, run: self.started[place as usize].run })
     }
 
     /// The average response of flash, as far as it is known.

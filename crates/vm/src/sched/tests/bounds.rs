@@ -20,7 +20,9 @@ fn longest_pending(policy: Policy, notification: Notification, misses: u64, step
             Decision::Run { ticket, resumed, .. } => {
                 let _ = scheduler.submit(0);
                 now += 1 + random.below(LONGEST_RUN);
-                if let Some(at) = flash.iter().position(|(_, waiter)| *waiter == ticket).filter(|_| resumed) {
+                if let Some(at) =
+                    flash.iter().position(|(_, waiter)| waiter.place == ticket.place).filter(|_| resumed)
+                {
                     // Resumed early: it waits for its page.
                     now = now.max(flash[at].0);
                 }

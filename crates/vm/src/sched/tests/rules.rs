@@ -1,9 +1,13 @@
-//! One test for each rule. Tickets are given lowest first, so those of the first jobs are their numbers.
+//! One test for each rule. Places are given lowest first, so those of the first jobs are their numbers.
 
 use super::Notification::{Age, Arrival};
 use super::Occasion::{Finished, Idle, Missed};
 use super::Policy::{Fifo, Priority};
 use super::*;
+
+fn ticket(place: u32, run: u32) -> Ticket {
+    Ticket { place, run }
+}
 
 #[test]
 fn new_jobs_run_in_their_order_to_completion() {
@@ -30,13 +34,13 @@ fn by_arrival_the_oldest_that_can_go_on_is_resumed_before_new_jobs() {
     let mut scheduler = with_jobs(design(4, Priority, Arrival), 5);
     scheduler.decide(0, Idle);
     (1..=3).for_each(|time| assert!(!run(&mut scheduler, time, Missed).1));
-    scheduler.arrived(20, Ticket(2));
-    scheduler.arrived(21, Ticket(1));
+    scheduler.arrived(20, ticket(2, 1));
+    scheduler.arrived(21, ticket(1, 1));
     assert_eq!(run(&mut scheduler, 22, Finished), (1, true), "the one that missed first");
     assert_eq!(run(&mut scheduler, 23, Finished), (2, true));
     assert_eq!(run(&mut scheduler, 500, Finished), (4, false), "0 is old, but its page is not there");
     assert_eq!(scheduler.decide(600, Finished), WAIT);
-    scheduler.arrived(700, Ticket(0));
+    scheduler.arrived(700, ticket(0, 1));
     assert_eq!(run(&mut scheduler, 700, Idle), (0, true));
     assert_eq!((scheduler.counts().longest_pending, scheduler.counts().resumed_early), (699, 0));
 }
@@ -49,7 +53,7 @@ fn by_age_the_oldest_is_resumed_once_it_is_older_than_the_average_response() {
     assert_eq!(run(&mut scheduler, 60, Finished), (2, false), "as old as the average, not older");
     assert_eq!(run(&mut scheduler, 61, Finished), (0, true));
     assert_eq!(scheduler.counts().resumed_early, 1, "its page is not known to be there");
-    scheduler.arrived(70, Ticket(0));
+    scheduler.arrived(70, ticket(0, 1));
     assert_eq!(run(&mut scheduler, 80, Finished), (3, false));
     assert_eq!(scheduler.decide(100, Missed), Decision::Wait { until: Some(151) });
     assert_eq!(scheduler.decide(150, Idle), Decision::Wait { until: Some(151) });
@@ -61,7 +65,7 @@ fn an_arrival_does_not_change_what_is_decided_by_age() {
     let mut scheduler = with_jobs(design(4, Priority, Age), 1);
     scheduler.decide(0, Idle);
     scheduler.decide(10, Missed);
-    scheduler.arrived(20, Ticket(0));
+    scheduler.arrived(20, ticket(0, 1));
     assert_eq!(scheduler.decide(20, Idle), Decision::Wait { until: Some(61) });
     assert_eq!(run(&mut scheduler, 61, Idle), (0, true));
     assert_eq!(scheduler.counts().resumed_early, 0);
@@ -74,11 +78,11 @@ fn a_miss_that_finds_the_pending_jobs_full_waits_for_the_oldest() {
     scheduler.decide(1, Missed);
     scheduler.decide(2, Missed);
     assert_eq!(scheduler.decide(3, Missed), WAIT, "there are new jobs, but no room for another miss");
-    scheduler.arrived(4, Ticket(2));
-    scheduler.arrived(5, Ticket(1));
+    scheduler.arrived(4, ticket(2, 1));
+    scheduler.arrived(5, ticket(1, 1));
     assert_eq!(scheduler.decide(5, Idle), WAIT, "neither the refused job nor the second is the oldest");
     assert_eq!(scheduler.pending_jobs(), 2);
-    scheduler.arrived(6, Ticket(0));
+    scheduler.arrived(6, ticket(0, 1));
     assert_eq!(run(&mut scheduler, 6, Idle), (0, true));
     assert_eq!(scheduler.pending_jobs(), 2, "the refused job took its place");
     assert_eq!(run(&mut scheduler, 7, Finished), (1, true));
@@ -100,16 +104,16 @@ fn fifo_looks_at_pending_jobs_only_after_a_miss_or_without_new_ones() {
     let mut scheduler = with_jobs(design(4, Fifo, Arrival), 5);
     scheduler.decide(0, Idle);
     assert_eq!(run(&mut scheduler, 1, Missed), (1, false));
-    scheduler.arrived(2, Ticket(0));
+    scheduler.arrived(2, ticket(0, 1));
     assert_eq!(run(&mut scheduler, 3, Finished), (2, false), "its page has arrived, but nothing missed");
     assert_eq!(run(&mut scheduler, 4, Missed), (0, true));
     scheduler.submit(9).unwrap();
     assert_eq!(run(&mut scheduler, 5, Missed), (3, false), "the oldest is not there");
-    scheduler.arrived(6, Ticket(0));
+    scheduler.arrived(6, ticket(0, 2));
     assert_eq!(run(&mut scheduler, 6, Missed), (4, false), "the second is, the oldest is not");
     assert_eq!(run(&mut scheduler, 7, Finished), (9, false));
     assert_eq!(scheduler.decide(8, Finished), WAIT, "only the oldest is looked at");
-    scheduler.arrived(9, Ticket(1)); // Job 2 has the ticket of job 1, which had finished.
+    scheduler.arrived(9, ticket(1, 2)); // Job 2 has the place of job 1, which had finished.
     assert_eq!(run(&mut scheduler, 9, Idle), (2, true));
 }
 
@@ -119,13 +123,13 @@ fn the_average_response_is_measured_with_weight_one_eighth() {
     let mut scheduler = with_jobs(SchedulerDesign { response, ..design(4, Priority, Age) }, 1);
     scheduler.decide(0, Idle);
     assert_eq!(scheduler.decide(100, Missed), Decision::Wait { until: Some(901) });
-    scheduler.arrived(100, Ticket(0));
+    scheduler.arrived(100, ticket(0, 1));
     assert_eq!(scheduler.average_response(), 700, "7/8 of 800");
     assert_eq!(scheduler.decide(100, Idle), Decision::Wait { until: Some(801) });
-    for _ in 0..200 {
+    for again in 0..200 {
         scheduler.decide(2000, Idle);
         scheduler.decide(2000, Missed);
-        scheduler.arrived(2025, Ticket(0));
+        scheduler.arrived(2025, ticket(0, 2 + 2 * again));
         scheduler.decide(3000, Idle);
         scheduler.decide(3000, Finished);
         scheduler.submit(0).unwrap();
@@ -138,9 +142,27 @@ fn a_page_that_was_found_on_the_way_is_no_response() {
     let response = Response::Measured { start: 800 };
     let mut scheduler = with_jobs(SchedulerDesign { response, ..design(4, Priority, Arrival) }, 2);
     scheduler.decide(0, Idle);
-    scheduler.arrived(10, Ticket(0));
+    scheduler.arrived(10, ticket(0, 1));
     assert_eq!(run(&mut scheduler, 10, Missed), (0, true), "it goes on at once");
     assert_eq!(scheduler.average_response(), 800);
+}
+
+/// A job was resumed early and found its page by itself; the notice of the arrival comes when nobody waits for it any more.
+#[test]
+fn an_arrival_that_is_not_waited_for_any_more_is_ignored() {
+    let mut scheduler = with_jobs(design(4, Priority, Age), 1);
+    scheduler.decide(0, Idle);
+    scheduler.decide(10, Missed);
+    assert_eq!(run(&mut scheduler, 61, Idle), (0, true));
+    assert_eq!(scheduler.decide(70, Missed), Decision::Wait { until: Some(121) }, "for another page");
+    scheduler.arrived(80, ticket(0, 1));
+    assert_eq!(run(&mut scheduler, 121, Idle), (0, true));
+    assert_eq!(scheduler.counts().resumed_early, 2, "the second page is not there");
+    scheduler.decide(130, Finished);
+    scheduler.submit(5).unwrap();
+    assert_eq!(run(&mut scheduler, 140, Idle), (5, false));
+    scheduler.arrived(150, ticket(0, 2));
+    assert_eq!(scheduler.decide(160, Missed), Decision::Wait { until: Some(211) }, "it was another job's");
 }
 
 #[test]

@@ -19,8 +19,9 @@ fn trace(seed: u64, steps: u64) -> [u64; 6] {
     let mut scheduler = Scheduler::new(design).unwrap();
     let mut model = Model::new(design);
     let (mut now, mut next_job) = (0, 0);
-    // The running job, when it missed if its page is still to come, and its ticket.
-    let mut running: Option<(u32, Option<u64>)> = None;
+    // The running job; when it missed, and in which run, if its page is still to come.
+    let mut running: Option<(u32, Option<(u64, Ticket)>)> = None;
+    let mut stale: Vec<Ticket> = Vec::new();
     let mut tickets: Vec<(u32, Ticket)> = Vec::new();
     let mut seen = [0; 6];
     for _ in 0..steps {
@@ -47,10 +48,15 @@ fn trace(seed: u64, steps: u64) -> [u64; 6] {
         }
         let (mut occasion, mut missed) = (Occasion::Idle, None);
         if let Some((job, resumed_early)) = running {
-            if let Some(missed_at) = resumed_early {
-                // Its core waits for the page.
-                scheduler.arrived(now, ticket(job));
-                model.responses.push(now - missed_at);
+            if let Some((missed_at, of_miss)) = resumed_early {
+                if below(4) > 0 {
+                    // Its core waits for the page.
+                    scheduler.arrived(now, of_miss);
+                    model.responses.push(now - missed_at);
+                } else {
+                    // It found the page by itself. The notice comes when it has gone on.
+                    stale.push(of_miss);
+                }
             }
             if below(8) < misses {
                 // One of eight pages is found on the way.
@@ -70,18 +76,20 @@ fn trace(seed: u64, steps: u64) -> [u64; 6] {
         running = match (decision, choice) {
             (Decision::Run { job, ticket, resumed: false }, Choice::New(expected)) => {
                 assert_eq!(job, expected);
-                assert!(
-                    ticket.0 <= design.pending_capacity && tickets.iter().all(|(_, other)| *other != ticket)
-                );
+                assert!(ticket.place <= design.pending_capacity);
+                assert!(tickets.iter().all(|(_, other)| other.place != ticket.place));
                 tickets.push((job, ticket));
                 seen[1] += 1;
                 Some((job, None))
             }
             (Decision::Run { job, ticket, resumed: true }, Choice::Pending(expected)) => {
-                assert_eq!((job, ticket), (expected.job, tickets.iter().find(|it| it.0 == job).unwrap().1));
+                let of_job = &mut tickets.iter_mut().find(|(other, _)| *other == job).unwrap().1;
+                let of_miss = std::mem::replace(of_job, ticket);
+                assert_eq!((job, ticket.place), (expected.job, of_miss.place));
+                assert_ne!(ticket, of_miss);
                 seen[2] += 1;
                 seen[3] += u64::from(!expected.there);
-                Some((job, (!expected.there).then_some(expected.missed_at)))
+                Some((job, (!expected.there).then_some((expected.missed_at, of_miss))))
             }
             (Decision::Wait { until }, Choice::Wait(expected)) => {
                 assert_eq!(until, expected);
@@ -91,6 +99,9 @@ fn trace(seed: u64, steps: u64) -> [u64; 6] {
             }
             _ => panic!("{decision:?} instead of {choice:?}"),
         };
+        if below(4) == 0 {
+            stale.drain(..).for_each(|ticket| scheduler.arrived(now, ticket));
+        }
         assert_eq!(scheduler.pending_jobs(), model.pending.len());
         assert!(model.pending.len() <= design.pending_capacity as usize);
         assert_eq!(scheduler.average_response(), model.average());

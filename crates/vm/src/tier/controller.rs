@@ -26,8 +26,8 @@ pub(super) struct Miss<W> {
 /// install, remove the entry, let the victim's write go, wake.
 ///
 /// - It first asks for everything that the miss needs and then does all of it in one step. So a miss that is blocked has done
-///   nothing, and it is simply tried anew after every event; hits may have changed its victim. DEVIATION: the paper may read before there is room for
-///   the victim.
+///   nothing, and it is simply tried anew after every event; hits may have changed its victim. DEVIATION: the paper may read
+///   before there is room for the victim.
 /// - DEVIATION: the paper copies all victims; here a clean one is discarded.
 /// - A page in the evict buffer is served from there; the paper is silent. It comes back dirty if its write has not begun,
 ///   and its slot is free; otherwise clean, and the slot stays until the write is done.

@@ -6,7 +6,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use pagewalk_vm::tier::{
-    Completion, Effect, Event, FlashPage, FrameIndex, MissStatusShape, Partition, Replacement, Tier, TierDesign,
+    Completion, Effect, Event, FlashPage, FrameIndex, MissStatusShape, Partition, Replacement, Tier,
+    TierDesign,
 };
 
 const PAGES: usize = 24;
@@ -111,7 +112,9 @@ impl Watch {
     fn perform(&mut self, effect: Effect<u8>) {
         match effect {
             Effect::Read { page, .. } => {
-                assert!(!self.reading.contains(&page.0) && self.writing.iter().all(|&(other, _)| other != page.0));
+                assert!(
+                    !self.reading.contains(&page.0) && self.writing.iter().all(|&(other, _)| other != page.0)
+                );
                 self.reading.push(page.0);
             }
             Effect::Copy { page, frame, slot } => {
@@ -122,7 +125,11 @@ impl Watch {
             Effect::Discard { page, frame } => {
                 let data = self.frames[frame.0 as usize].take();
                 let sent = self.writing.iter().any(|&(_, slot)| self.slots[slot] == data);
-                assert!(sent || data == Some((page.0, self.flash[page.0 as usize])), "page {} is lost", page.0);
+                assert!(
+                    sent || data == Some((page.0, self.flash[page.0 as usize])),
+                    "page {} is lost",
+                    page.0
+                );
             }
             Effect::Install { page, frame } => {
                 let data = Some((page.0, self.flash[page.0 as usize]));
@@ -157,7 +164,10 @@ impl Watch {
             self.arrive(0);
             self.finish_write(0);
         }
-        assert!(self.tier.is_idle() && self.waiting.iter().all(Option::is_none), "somebody waits for nothing");
+        assert!(
+            self.tier.is_idle() && self.waiting.iter().all(Option::is_none),
+            "somebody waits for nothing"
+        );
         for page in 0..PAGES {
             let resident = self.tier.resident(FlashPage(page as u64));
             let clean = resident.is_none_or(|resident| !resident.dirty);

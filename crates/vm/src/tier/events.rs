@@ -103,7 +103,7 @@ pub enum Blocked {
 /// An event that cannot be. It changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// [`Tier::accepts`] says no.
+    /// [`Tier::accepts`](super::Tier::accepts) says no.
     #[error("the backside's queue of {depth} is full; the frontside must wait until it accepts")]
     QueueFull {
         /// What the queue holds.
@@ -126,7 +126,7 @@ pub struct Victim {
     pub dirty: bool,
 }
 
-/// What [`Tier::touch`] did.
+/// What [`Tier::touch`](super::Tier::touch) did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
     /// Whether the page was there.

@@ -14,8 +14,8 @@ pub enum Policy {
 /// How the scheduler knows that a pending job is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Notification {
-    /// The backside controller tells which page has arrived, through a queue pair. The default of ours, because then no
-    /// resumed job blocks its core; in the paper it is the option.
+    /// The backside controller tells which page has arrived, through a queue pair. The default here, because then a resumed
+    /// job finds its page, unless that has left again; in the paper it is the option.
     #[default]
     Arrival,
     /// By the age of the oldest alone: it is ready once that exceeds the average response of flash. Its page may not be

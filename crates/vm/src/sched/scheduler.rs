@@ -270,6 +270,8 @@ impl<J: Copy> Scheduler<J> {
 
     /// Which pending job can go on, by its place in their order.
     fn ready(&self, now: u64) -> Option<usize> {
+        let there = self.pending.iter().filter(|&&place| self.is_there(place));
+        debug_assert_eq!(there.count(), self.there as usize, "pending jobs whose page is there");
         let &oldest = self.pending.front()?;
         match self.design.notification {
             Notification::Age => (now >= self.due(oldest)).then_some(0),

@@ -9,7 +9,7 @@
 # procedural macros uninstrumented.
 set -eu
 
-targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey machine capture_protocol accelerator"
+targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey machine capture_protocol accelerator tier"
 canary_seconds=120
 
 usage() {

@@ -55,6 +55,8 @@ def seeds():
     # Frames; a page that leaves and comes back; both reports.
     accelerator = [(0, 2, 0), (0, 4, 0), (1, 3, 9), (7, 0, 0), (4, 3, 0), (7, 1, 0), (4, 3, 16), (6, 0, 1), (2, 0, 0),
                    (2, 1, 0), (3, 64, 8)]
+    # One way, one slot: writes to two pages; the first is wanted again while it is written.
+    tier = [(5, 1), (8, 0), (5, 2), (8, 0), (0, 1), (12, 0), (8, 0), (1, 1), (16, 2), (8, 0)]
     yield "canary", b"PW??"
     yield "pwt", (HERE / "../crates/trace/tests/data/version-1.pwt").read_bytes()
     yield "pwt_streams", streams(controls, near, far, side, 2)
@@ -67,6 +69,7 @@ def seeds():
         yield "machine", machine.read_bytes()
     yield "capture_protocol", b"".join(capture)
     yield "accelerator", bytes([1, 1, 1, 0]) + b"".join(bytes(step) for step in accelerator)
+    yield "tier", bytes([0, 0, 0, 0, 0, 1, 0, 1]) + b"".join(bytes(step) for step in tier)
 
 
 def main():

@@ -11,9 +11,11 @@ pub mod frame;
 pub mod hash;
 pub mod random;
 pub mod reclaim;
+pub mod sched;
 pub mod sets;
 #[allow(unsafe_code)] // The one SIMD file of the crate.
 mod simd;
 pub mod space;
 pub mod table;
+pub mod tier;
 pub mod tlb;

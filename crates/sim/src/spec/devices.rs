@@ -42,11 +42,12 @@ pub struct GarbageSpec {
     pub free_blocks: u32,
     /// What else waits meanwhile.
     pub holds: CollectionHolds,
-    /// Whether the device starts as long use leaves it, and not with every page in its place and all spare blocks erased.
+    /// Whether the device starts as long use leaves it, and not with every page in its place and all spare blocks
+    /// erased.
     pub is_worn: bool,
 }
 
-/// What waits for a collection (Yan et al., "Tiny-Tail Flash", FAST 2017, section 3).
+/// What waits for a collection (Yan et al., "Tiny-Tail Flash", FAST 2017).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectionHolds {
     /// The plane: pages are copied inside of it.

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 /// When something that serves one request at a time is busy.
 ///
 /// A request takes the first gap that is long enough, also one before requests that were told a later time. Without
-/// gaps one slow request, told to use a bus in a millisecond, would hold the bus until then for all that come after it.
+/// gaps one slow request, told to use a bus in a millisecond, would hold the bus until then for all that come after
+/// it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calendar {
     /// Busy times, in order, neither touching nor overlapping each other.
@@ -22,11 +23,12 @@ impl Calendar {
             return from_ps;
         }
         let mut start_ps = from_ps.max(self.forgotten_ps);
-        // Most requests are the last: from the end.
-        let mut index = self.busy.len();
-        while index > 0 && self.busy[index - 1].1 > start_ps {
-            index -= 1;
-        }
+        let mut index = match self.busy.back() {
+            Some(&(_, end_ps)) if end_ps > start_ps => {
+                self.busy.partition_point(|&(_, end_ps)| end_ps <= start_ps)
+            }
+            _ => self.busy.len(),
+        };
         while let Some(&(begin_ps, end_ps)) = self.busy.get(index) {
             if start_ps + length_ps <= begin_ps {
                 break;

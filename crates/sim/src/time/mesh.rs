@@ -118,7 +118,8 @@ mod tests {
         assert_eq!(corners(1, 4), [0, 3]);
     }
 
-    /// Along one side of `n` tiles two random ones are `(n^2 - 1) / 3n` apart: 1.25 for 4, and twice that for both sides.
+    /// Along one side of `n` tiles two random ones are `(n^2 - 1) / 3n` apart: 1.25 for 4, and twice that for both
+    /// sides.
     #[test]
     fn random_tiles_of_a_mesh_of_four_by_four_are_two_and_a_half_hops_apart() {
         let mesh = Mesh::new(&published());

@@ -16,7 +16,7 @@ mod step;
 mod tests;
 
 pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
-pub use device::Transfer;
+pub use device::{Flash, FlashCounts, Transfer};
 pub use dram::{Dram, DramCounts, DramRequest};
 pub use interval::IntervalClock;
 pub use mesh::Mesh;

@@ -211,7 +211,8 @@ impl Bank {
         self.planned.len()
     }
 
-    /// Where a request to `row` goes: behind the last one to its row, or behind all. The first one planned has started.
+    /// Where a request to `row` goes: behind the last one to its row, or behind all. The first one planned has
+    /// started.
     fn place(&self, now_ps: u64, row: u64, overtakes: u32) -> usize {
         let last = self.planned.len();
         let same = self.planned.iter().rposition(|planned| planned.row == row);

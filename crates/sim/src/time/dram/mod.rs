@@ -1,8 +1,9 @@
 //! DRAM banks behind memory controllers, command by command.
 //!
 //! After the frontside controller of Gupta et al., "AstriFlash: A Flash-Based System for Online Services", HPCA 2023,
-//! section IV: a set of the DRAM cache is a row that has tags and data, so that a look-up opens a row, reads the tags,
-//! compares, and reads the data from the row that is open now. The times of a request, on an idle bank:
+//! sections IV.B and V.A: a set of the DRAM cache is a row that has tags and data, so that a look-up opens a row,
+//! reads the tags, compares, and reads the data from the row that is open now. The times of a request, on an idle
+//! bank:
 //!
 //! ```text
 //! line    [precharge] [command RAS]                            command CAS 7*burst  command
@@ -17,8 +18,8 @@
 //! The banks of a channel share its data bus, which each 8 bytes hold for `burst`; a column command waits until its
 //! bytes will find the bus free.
 //!
-//! DEVIATION from DRAM: no refresh, no limits between row commands of different banks, and commands never wait for each
-//! other; reading and writing take the same time.
+//! DEVIATION from DRAM: no refresh, no limits between row commands of different banks, and commands never wait for
+//! each other; reading and writing take the same time.
 
 mod bank;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! DRAM in four layers: the closed forms, what is legal one tick early, what a checker of the whole schedule finds, and
-//! the order.
+//! DRAM in four layers: the closed forms, what is legal one tick early, what a checker of the whole schedule finds,
+//! and the order.
 
 use pagewalk_vm::random::SplitMix64;
 

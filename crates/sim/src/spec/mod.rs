@@ -9,6 +9,7 @@
 //! `machines/README.md` is the reference of all keys.
 
 mod builtin;
+mod devices;
 mod error;
 mod geometry;
 mod load;

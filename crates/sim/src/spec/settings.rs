@@ -8,6 +8,8 @@ use pagewalk_vm::frame::IcebergShape;
 use pagewalk_vm::table::classic::ClassicDesign;
 use pagewalk_vm::table::hashed::HashedDesign;
 
+pub use super::devices::{CollectionHolds, Distribution, DramSpec, FlashSpec, GarbageSpec, MeshSpec};
+
 /// A memory system, ready to be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineSpec {

@@ -4,8 +4,11 @@
 //! nothing; a timed run has [`IntervalClock`].
 
 mod cache;
+mod calendar;
 mod device;
+mod dram;
 mod interval;
+mod mesh;
 mod pool;
 mod queue;
 mod step;
@@ -13,8 +16,10 @@ mod step;
 mod tests;
 
 pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
-pub use device::Transfer;
+pub use device::{Flash, FlashCounts, Transfer};
+pub use dram::{Dram, DramCounts, DramRequest};
 pub use interval::IntervalClock;
+pub use mesh::Mesh;
 pub use queue::EventQueue;
 pub use step::{Lane, Span, Step};
 

@@ -5,10 +5,13 @@
 //! throughput and waiting times have closed forms; tests compare with them.
 
 mod block;
+mod flash;
 mod link;
 mod remote;
 #[cfg(test)]
 mod tests;
+
+pub use self::flash::{Flash, FlashCounts};
 
 use self::block::BlockDevice;
 use self::remote::RemoteMemory;

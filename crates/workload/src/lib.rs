@@ -16,6 +16,7 @@
 //! | `objects` | small objects that refer to each other, changed, and copied by a collector | build, run |
 //! | `linear` | a dense system of linear equations, factored and solved | fill, factor, solve |
 //! | `pages` | no program: pages in a given order | fill, touches |
+//! | `array-swap` | a server: exchanges of two elements of an array | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -24,6 +25,7 @@
 //! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
 //! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench` mostly estimated by hand, as the constants say.
 
+mod array_swap;
 mod assembler;
 mod btree;
 mod catalog;
@@ -31,6 +33,7 @@ mod emit;
 mod graph;
 mod graph500;
 mod gups;
+mod jobs;
 mod linear;
 mod mummer;
 mod objects;
@@ -42,6 +45,7 @@ mod source;
 mod space;
 mod spec;
 mod sysbench;
+mod thin;
 mod traced;
 mod units;
 mod xsbench;

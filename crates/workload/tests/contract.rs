@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 34] = [
+const SPECS: [&str; 36] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -44,7 +44,12 @@ const SPECS: [&str; 34] = [
     "linear:n=100",
     "pages-small:fill=random",
     "pages-small:regions=10000",
+    "array-swap-small",
+    "array-swap:dataset=1TiB,skew=0.8,jobs=100,settle=0,warm=0,work=200k",
 ];
+
+/// Servers: they have jobs, and touch but a part of their data.
+const SERVERS: [&str; 1] = ["array-swap"];
 
 fn workload(spec: &str, seed: u64) -> Workload {
     Workload::parse(spec, seed).unwrap()
@@ -60,6 +65,9 @@ struct Summary {
     phases: Vec<String>,
     /// Accesses and instructions.
     by_phase: Vec<(u64, u64)>,
+    /// Jobs of each phase, and whether one is on.
+    jobs: Vec<u64>,
+    in_job: bool,
     mapped: Mapped,
     peak_bytes: u64,
     touched: BTreeSet<u64>,
@@ -95,7 +103,8 @@ impl Mapped {
                 assert!(self.heap.is_empty() || heap.covers(self.heap));
                 self.heap = *heap;
             }
-            Event::Instructions(_) | Event::Phase(_) => {}
+            Event::ThreadStack(stack) => assert!(self.ranges.values().any(|r| r.covers(*stack)), "{stack:?}"),
+            Event::Instructions(_) | Event::Phase(_) | Event::JobBegin | Event::JobEnd => {}
             other => panic!("unexpected {other:?}"),
         }
     }
@@ -131,7 +140,9 @@ impl Summary {
     fn take(&mut self, batch: &Batch) {
         assert!(batch.accesses.len() <= Batch::FULL && !batch.is_empty());
         if !batch.accesses.is_empty() {
-            assert!(matches!(batch.marks[0].event, Event::Instructions(_)), "{:?}", batch.marks[0]);
+            // Whatever else is marked there.
+            let mut first = batch.marks.iter().take_while(|mark| mark.at == 0);
+            assert!(first.any(|mark| matches!(mark.event, Event::Instructions(_))), "{:?}", batch.marks);
         }
         let bytes: Vec<u8> = batch.accesses.iter().flat_map(|access| access.0.to_le_bytes()).collect();
         self.hash.update(&bytes);
@@ -162,7 +173,14 @@ impl Summary {
             Event::Phase(name) => {
                 self.phases.push(name.clone());
                 self.by_phase.push((0, 0));
+                self.jobs.push(0);
+                assert!(!self.in_job, "a phase begins within a job");
             }
+            Event::JobBegin => {
+                assert!(!std::mem::replace(&mut self.in_job, true), "a job in a job");
+                *self.jobs.last_mut().expect("a job before the first phase") += 1;
+            }
+            Event::JobEnd => assert!(std::mem::take(&mut self.in_job), "no job to end"),
             _ => {}
         }
     }
@@ -189,6 +207,10 @@ fn runs_are_complete_announced_and_verified() {
             let allowed = match (entry.name, phase.as_str()) {
                 (_, "generate") => 50.0..500.0,
                 ("graph", "build") => 1.0..25.0,
+                // Only pages are touched.
+                (_, "warm-up") => 0.0..0.1,
+                // Jobs compute much beside, and the longer a job, the less often it touches its stack.
+                (server, _) if SERVERS.contains(&server) => 10.0..2000.0,
                 // One random number per access.
                 ("sysbench", "access") | ("quicksort", "fill") => 1.0..20.0,
                 _ => 1.0..10.0,
@@ -283,6 +305,9 @@ fn expected_accesses_are_within_a_fifth() {
         "linear-small",
         "linear:n=20",
         "pages:pattern=cyclic",
+        "array-swap",
+        "array-swap:dataset=1TiB,skew=0.5,work=1M,jobs=1k,settle=0,warm=1k",
+        "array-swap:dataset=1TiB,jobs=1k,settle=0,warm=20k",
     ];
     let mut wrong = Vec::new();
     for spec in sizes {
@@ -426,6 +451,34 @@ fn footprints_are_real() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Servers announce their jobs and one stack, and map what they say, at any size.
+#[test]
+fn servers_have_their_jobs_and_map_what_they_say() {
+    for server in SERVERS {
+        for dataset in ["1MiB", "100MiB", "1TiB"] {
+            let spec = format!("{server}:dataset={dataset},jobs=70,settle=20,warm=100");
+            let summary = Summary::of(&spec, 3);
+            assert_eq!(summary.jobs, [0, 20, 70], "{spec}");
+            let footprint = workload(&spec, 3).footprint_bytes() as f64;
+            let within = (0.999 * footprint..1.001 * footprint + f64::from(256 << 10))
+                .contains(&(summary.peak_bytes as f64));
+            assert!(within, "{spec}: {} bytes mapped, footprint {footprint}", summary.peak_bytes);
+            let accesses = summary.by_phase[2].0 / 70;
+            assert!((30..=150).contains(&accesses), "{spec}: {accesses} accesses a job");
+            assert!(workload(&spec, 3).host_bytes() < 1 << 20, "{spec}");
+        }
+    }
+}
+
+/// A dataset of any size takes no more memory than what the jobs change.
+#[test]
+fn a_tebibyte_is_served_in_little_memory() {
+    for server in SERVERS {
+        let spec = format!("{server}:dataset=1TiB,jobs=1M,settle=0,warm=10M");
+        assert!(workload(&spec, 0).host_bytes() < 2 << 30, "{spec}");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Program for ArraySwap {
     }
 
     fn expected_accesses(&self) -> u64 {
-        self.jobs.expected_accesses(4, SWAP_INSTRUCTIONS, 4)
+        self.jobs.expected_accesses(4.0, SWAP_INSTRUCTIONS, 4.0)
     }
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
@@ -107,7 +107,7 @@ impl Server for Array {
         Ok(job.store(self.addr(b), 8)?)
     }
 
-    fn verify(&self) -> Result<(), Halt> {
+    fn verify(&self, _: u64) -> Result<(), Halt> {
         // A sum of mixed numbers says whether two collections hold the same, in whatever order they are looked through.
         let sum = |numbers: &mut dyn Iterator<Item = u64>| {
             numbers

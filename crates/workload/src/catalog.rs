@@ -6,8 +6,8 @@ use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_decimal, format_size, parse_count, parse_decimal, parse_size};
 use crate::{
-    array_swap, assembler, btree, graph, graph500, gups, linear, mummer, objects, pages, quicksort, sysbench,
-    xsbench,
+    array_swap, assembler, btree, graph, graph500, gups, hash_table, linear, mummer, objects, pages,
+    quicksort, sysbench, xsbench,
 };
 
 /// One workload, as `pagewalk workloads` lists it.
@@ -96,6 +96,7 @@ pub fn catalog() -> &'static [Entry] {
         linear::ENTRY,
         pages::ENTRY,
         array_swap::ENTRY,
+        hash_table::ENTRY,
     ]
 }
 

@@ -17,6 +17,7 @@
 //! | `linear` | a dense system of linear equations, factored and solved | fill, factor, solve |
 //! | `pages` | no program: pages in a given order | fill, touches |
 //! | `array-swap` | a server: exchanges of two elements of an array | warm-up, settle, serve |
+//! | `hash-table` | a server: look-ups and updates in a hash table of chains | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -33,6 +34,7 @@ mod emit;
 mod graph;
 mod graph500;
 mod gups;
+mod hash_table;
 mod jobs;
 mod linear;
 mod mummer;

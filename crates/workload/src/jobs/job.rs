@@ -20,6 +20,10 @@ const ENTRY_STORES: u64 = 9;
 const STACK_INSTRUCTIONS: u64 = 60;
 const MOST_STACK_ACCESSES: u64 = 100;
 
+/// Instructions of a copy of a few words (assumed), which moves 16 bytes at a time.
+const COPY_INSTRUCTIONS: u64 = 10;
+const COPY_BYTES: u64 = 16;
+
 /// The stack that every job finds at the same addresses.
 pub(super) struct ThreadStack {
     /// The lowest of the lines that jobs use: those at the upper end.
@@ -110,6 +114,15 @@ impl<'a, 'b> Job<'a, 'b> {
     #[inline(always)]
     pub(crate) fn store(&mut self, addr: VirtAddr, bytes: u32) -> Result<(), Stop> {
         self.out.store(addr, bytes)
+    }
+
+    /// Copies `bytes` from a record to the client's message, or from there to the record; the message is in registers.
+    pub(crate) fn copy(&mut self, addr: VirtAddr, bytes: u64, is_store: bool) -> Result<(), Stop> {
+        self.compute(COPY_INSTRUCTIONS)?;
+        (0..bytes).step_by(COPY_BYTES as usize).try_for_each(|at| {
+            let part = COPY_BYTES.min(bytes - at) as u32;
+            if is_store { self.store(addr.add(at), part) } else { self.load(addr.add(at), part) }
+        })
     }
 
     /// Executes `instructions` of a basic operation, with the accesses to the stack that fall to them.

@@ -13,6 +13,7 @@
 //! The jobs of all phases follow the same law; those of the warm-up cost little to simulate, and leave memory as very many
 //! jobs leave it. A job runs on the stack of some thread, which is announced once ([`pagewalk_trace::Event::ThreadStack`]).
 
+mod contents;
 mod job;
 mod parameters;
 mod popularity;
@@ -20,6 +21,7 @@ mod scatter;
 mod stream;
 mod zipf;
 
+pub(crate) use self::contents::Contents;
 pub(crate) use self::job::Job;
 pub(crate) use self::parameters::{JOBS, SETTLE, SKEW, WARM, dataset, work};
 pub(crate) use self::popularity::Popularity;

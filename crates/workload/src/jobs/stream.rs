@@ -19,8 +19,8 @@ pub(crate) trait Server {
     /// One job.
     fn serve(&mut self, job: &mut Job<'_, '_>) -> Result<(), Halt>;
 
-    /// Checks all that the jobs touched.
-    fn verify(&self) -> Result<(), Halt>;
+    /// Checks all that so many jobs touched.
+    fn verify(&self, jobs: u64) -> Result<(), Halt>;
 }
 
 /// The values of the parameters.
@@ -59,11 +59,16 @@ impl Jobs {
         self.warm + self.settle + self.jobs
     }
 
-    /// About how many accesses a run has: a job has `own` of its data structure and `instructions` of its own, and touches
-    /// `thin` pages, one that it first loads from and then stores to counting twice.
-    pub(crate) fn expected_accesses(&self, own: u64, instructions: u64, thin: u64) -> u64 {
-        let whole = own + stack_accesses(instructions + self.work, self.work);
-        (self.jobs + self.settle) * whole + self.warm * thin
+    /// How many jobs are of a kind at most that has a share, in thousandths: half more than are to be expected, and some.
+    pub(crate) fn share(&self, thousandths: u64) -> u64 {
+        (self.total() * thousandths / 1000 * 3 / 2 + 100).min(self.total())
+    }
+
+    /// About how many accesses a run has: a job has `own` of its data structure and `instructions` of its own, and
+    /// emits `thin` accesses when only its pages are of interest.
+    pub(crate) fn expected_accesses(&self, own: f64, instructions: u64, thin: f64) -> u64 {
+        let whole = own + stack_accesses(instructions + self.work, self.work) as f64;
+        ((self.jobs + self.settle) as f64 * whole + self.warm as f64 * thin) as u64
     }
 
     /// The bytes that are mapped beside the data.
@@ -99,6 +104,6 @@ impl Jobs {
         serve(self.settle, false, out)?;
         out.phase(PHASES[2])?;
         serve(self.jobs, false, out)?;
-        server.verify()
+        server.verify(self.total())
     }
 }

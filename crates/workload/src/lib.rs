@@ -18,6 +18,7 @@
 //! | `pages` | no program: pages in a given order | fill, touches |
 //! | `array-swap` | a server: exchanges of two elements of an array | warm-up, settle, serve |
 //! | `hash-table` | a server: look-ups and updates in a hash table of chains | warm-up, settle, serve |
+//! | `red-black-tree` | a server: look-ups, updates and inserts in a red-black tree | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -42,6 +43,7 @@ mod objects;
 mod pages;
 mod quicksort;
 mod random;
+mod red_black_tree;
 mod sort;
 mod source;
 mod space;

@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 36] = [
+const SPECS: [&str; 40] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -46,10 +46,14 @@ const SPECS: [&str; 36] = [
     "pages-small:regions=10000",
     "array-swap-small",
     "array-swap:dataset=1TiB,skew=0.8,jobs=100,settle=0,warm=0,work=200k",
+    "hash-table-small",
+    "hash-table:dataset=64KiB,updates=1,skew=0,jobs=100,warm=100",
+    "red-black-tree-small",
+    "red-black-tree:dataset=64KiB,inserts=0.5,updates=0.5,jobs=2k",
 ];
 
 /// Servers: they have jobs, and touch but a part of their data.
-const SERVERS: [&str; 1] = ["array-swap"];
+const SERVERS: [&str; 3] = ["array-swap", "hash-table", "red-black-tree"];
 
 fn workload(spec: &str, seed: u64) -> Workload {
     Workload::parse(spec, seed).unwrap()
@@ -305,14 +309,18 @@ fn expected_accesses_are_within_a_fifth() {
         "linear-small",
         "linear:n=20",
         "pages:pattern=cyclic",
-        "array-swap",
-        "array-swap:dataset=1TiB,skew=0.5,work=1M,jobs=1k,settle=0,warm=1k",
-        "array-swap:dataset=1TiB,jobs=1k,settle=0,warm=20k",
     ];
+    let variants = [
+        "",
+        "-small",
+        ":dataset=1TiB,skew=0.5,work=1M,jobs=1k,settle=0,warm=1k",
+        ":dataset=1TiB,jobs=1k,warm=100k",
+    ];
+    let servers = SERVERS.iter().flat_map(|server| variants.map(|variant| format!("{server}{variant}")));
     let mut wrong = Vec::new();
-    for spec in sizes {
+    for spec in sizes.map(str::to_owned).into_iter().chain(servers) {
         let mut accesses = 0u64;
-        let mut source = workload(spec, 1);
+        let mut source = workload(&spec, 1);
         let expected = source.info().expected_accesses.unwrap();
         source
             .run(&mut |batch: &mut Batch| {

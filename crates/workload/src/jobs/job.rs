@@ -148,8 +148,8 @@ impl<'a, 'b> Job<'a, 'b> {
             self.since -= self.interval;
             // Each line is stored to and then loaded from; once all are, they are only loaded.
             let turn = self.stack_accesses / 2;
-            let word = turn % 7;
-            let addr = self.stack.lines.add((turn % LINES) * LINE_BYTES + 8 * word);
+            let line = turn % LINES;
+            let addr = self.stack.lines.add(line * LINE_BYTES + 8 * (line % 8));
             let is_store = self.stack_accesses.is_multiple_of(2) && turn < LINES;
             self.stack_accesses += 1;
             if is_store {
@@ -170,4 +170,75 @@ fn interval(work: u64) -> u64 {
 /// About how many accesses to the stack a job of so many instructions has, `work` of them beside its data structure's.
 pub(super) fn stack_accesses(instructions: u64, work: u64) -> u64 {
     ENTRY_STORES + instructions / interval(work)
+}
+
+/// A job to try things out with, whose accesses nobody sees.
+#[cfg(test)]
+pub(crate) fn with_job<R>(f: impl FnOnce(&mut Job<'_, '_>) -> R) -> R {
+    let mut sink = |_: &mut pagewalk_trace::Batch| std::ops::ControlFlow::Continue(());
+    let mut out = Emitter::new(&mut sink);
+    let mut space = AddressSpace::new(&mut out);
+    let stack = ThreadStack::new(&mut space, &mut out);
+    let plan = Plan { seed: 1, work: 0, is_thin: false };
+    f(&mut Job::begin(0, plan, &stack, &mut out).unwrap())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use pagewalk_trace::{Access, Batch};
+
+    use super::*;
+
+    /// The accesses and the instructions of one job.
+    fn emitted(work: u64, f: impl FnOnce(&mut Job<'_, '_>)) -> (Vec<Access>, u64) {
+        let (mut accesses, mut instructions) = (Vec::new(), 0);
+        let mut sink = |batch: &mut Batch| {
+            accesses.extend_from_slice(&batch.accesses);
+            for mark in &batch.marks {
+                if let Event::Instructions(count) = mark.event {
+                    instructions += count;
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        let mut space = AddressSpace::new(&mut out);
+        let stack = ThreadStack::new(&mut space, &mut out);
+        let plan = Plan { seed: 1, work, is_thin: false };
+        let mut job = Job::begin(0, plan, &stack, &mut out).unwrap();
+        f(&mut job);
+        job.end().unwrap();
+        out.finish().unwrap();
+        (accesses, instructions)
+    }
+
+    #[test]
+    fn a_job_does_all_its_work_and_touches_its_stack_on_the_way() {
+        for (work, most) in [(0, 10), (2000, 50), (5000, 100), (1_000_000, 120)] {
+            let (accesses, instructions) = emitted(work, |job| {
+                (0..3).for_each(|_| job.compute_part(7).unwrap());
+                job.compute(100).unwrap();
+            });
+            assert_eq!(instructions, ENTRY_STORES + work + 100);
+            assert_eq!(accesses.len() as u64, stack_accesses(work + 100, work), "{work}");
+            assert!(accesses.len() <= most, "{work}: {} accesses", accesses.len());
+        }
+    }
+
+    #[test]
+    fn a_word_of_the_stack_is_stored_before_it_is_loaded() {
+        let (accesses, _) = emitted(6000, |_| {});
+        let mut stored = std::collections::BTreeSet::new();
+        let mut lines = std::collections::BTreeSet::new();
+        for access in accesses {
+            lines.insert(access.addr().0 / LINE_BYTES);
+            assert!(access.is_write() || stored.contains(&access.addr()), "{access:?}");
+            if access.is_write() {
+                stored.insert(access.addr());
+            }
+        }
+        assert_eq!(lines.len() as u64, LINES);
+    }
 }

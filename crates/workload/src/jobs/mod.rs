@@ -23,6 +23,8 @@ mod zipf;
 
 pub(crate) use self::contents::Contents;
 pub(crate) use self::job::Job;
+#[cfg(test)]
+pub(crate) use self::job::with_job;
 pub(crate) use self::parameters::{JOBS, SETTLE, SKEW, WARM, dataset, work};
 pub(crate) use self::popularity::Popularity;
 pub(crate) use self::scatter::Scatter;

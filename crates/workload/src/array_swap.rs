@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::catalog::{Entry, Preset};
 use crate::emit::{Emitter, Halt};
-use crate::jobs::{self, Job, Jobs, Popularity, Server};
+use crate::jobs::{self, CHANGED_BYTES, Job, Jobs, Popularity, Server};
 use crate::random::mix;
 use crate::source::Program;
 
@@ -30,8 +30,6 @@ const ELEMENT_BYTES: u64 = 8;
 const SWAP_INSTRUCTIONS: u64 = 40;
 /// Parts into which the work beside is cut: before, between and after the accesses.
 const PARTS: u64 = 4;
-/// Bytes of the host for an element that was changed, in a hash map that may be half empty.
-const CHANGED_BYTES: u64 = 36;
 
 struct ArraySwap {
     jobs: Jobs,

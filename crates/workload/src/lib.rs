@@ -19,6 +19,7 @@
 //! | `array-swap` | a server: exchanges of two elements of an array | warm-up, settle, serve |
 //! | `hash-table` | a server: look-ups and updates in a hash table of chains | warm-up, settle, serve |
 //! | `red-black-tree` | a server: look-ups, updates and inserts in a red-black tree | warm-up, settle, serve |
+//! | `tatp` | a server: the transactions of a mobile network's subscriber database | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -49,6 +50,7 @@ mod source;
 mod space;
 mod spec;
 mod sysbench;
+mod tatp;
 mod thin;
 mod traced;
 mod units;

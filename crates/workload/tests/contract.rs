@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 40] = [
+const SPECS: [&str; 43] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -50,10 +50,13 @@ const SPECS: [&str; 40] = [
     "hash-table:dataset=64KiB,updates=1,skew=0,jobs=100,warm=100",
     "red-black-tree-small",
     "red-black-tree:dataset=64KiB,inserts=0.5,updates=0.5,jobs=2k",
+    "tatp-small",
+    "tatp-small:mix=standard",
+    "tatp:dataset=64KiB,mix=standard,skew=2,jobs=10k",
 ];
 
 /// Servers: they have jobs, and touch but a part of their data.
-const SERVERS: [&str; 3] = ["array-swap", "hash-table", "red-black-tree"];
+const SERVERS: [&str; 4] = ["array-swap", "hash-table", "red-black-tree", "tatp"];
 
 fn workload(spec: &str, seed: u64) -> Workload {
     Workload::parse(spec, seed).unwrap()
@@ -309,6 +312,8 @@ fn expected_accesses_are_within_a_fifth() {
         "linear-small",
         "linear:n=20",
         "pages:pattern=cyclic",
+        "tatp:mix=standard",
+        "tatp:mix=standard,dataset=1TiB,skew=0.8",
     ];
     let variants = [
         "",

@@ -5,8 +5,8 @@
 
 mod index;
 
-use self::index::BUCKET_BYTES;
-pub(crate) use self::index::{BEHIND_KEY, Index, index_bytes};
+use self::index::BEHIND_KEY;
+pub(crate) use self::index::{BUCKET_BYTES, Index, index_bytes};
 use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
 use crate::jobs::{self, Contents, Job, Jobs, Popularity, Server};

@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 use crate::emit::Halt;
 use crate::random::mix;
 
-/// Bytes of the host for a record that was changed, in a hash map that may be half empty.
-const CHANGED_BYTES: u64 = 36;
+/// Bytes of the host for a record that was changed: key and value in a hash map that grows, twice as large and the old one.
+pub(crate) const CHANGED_BYTES: u64 = 60;
 
 /// The values of numbered records.
 pub(crate) struct Contents {

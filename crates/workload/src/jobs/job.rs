@@ -85,7 +85,7 @@ impl<'a, 'b> Job<'a, 'b> {
         }
         Ok(Self {
             number,
-            random: SplitMix64::of_item(plan.seed, number),
+            random: random_of(plan.seed, number),
             out,
             stack,
             work: plan.work,
@@ -160,6 +160,11 @@ impl<'a, 'b> Job<'a, 'b> {
         }
         Ok(())
     }
+}
+
+/// The random numbers of job `number`: what its client asks for.
+pub(super) const fn random_of(seed: u64, number: u64) -> SplitMix64 {
+    SplitMix64::of_item(seed, number)
 }
 
 /// Instructions between two accesses to the stack in jobs with so much work beside.

@@ -21,7 +21,7 @@ mod scatter;
 mod stream;
 mod zipf;
 
-pub(crate) use self::contents::Contents;
+pub(crate) use self::contents::{CHANGED_BYTES, Contents};
 pub(crate) use self::job::Job;
 #[cfg(test)]
 pub(crate) use self::job::with_job;

@@ -1,8 +1,9 @@
 //! The stream of jobs, and what serves them.
 
-use super::job::{Job, Plan, STACK_BYTES, ThreadStack, stack_accesses};
+use super::job::{Job, Plan, STACK_BYTES, ThreadStack, random_of, stack_accesses};
 use super::popularity::Popularity;
 use crate::emit::{Emitter, Halt, Stop};
+use crate::random::SplitMix64;
 use crate::space::AddressSpace;
 use crate::spec::Values;
 
@@ -52,6 +53,11 @@ impl Jobs {
     /// Which of `records` records jobs choose.
     pub(crate) fn popularity(&self, records: u64) -> Popularity {
         Popularity::new(records, self.skew, self.seed)
+    }
+
+    /// The random numbers of a job, to draw again what its client asked for.
+    pub(crate) fn random_of(&self, number: u64) -> SplitMix64 {
+        random_of(self.seed, number)
     }
 
     /// The jobs of all phases.

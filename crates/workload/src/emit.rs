@@ -287,7 +287,7 @@ mod tests {
             out.work(100);
             // More than a batch holds, in two pages of each job's own.
             for i in 0..10_000 {
-                out.load(VirtAddr(job << 13 | i % 8192), 1).unwrap();
+                out.load(VirtAddr((job << 13) + i % 8192), 1).unwrap();
             }
             out.store(VirtAddr(job << 13), 1).unwrap();
             out.mark(Event::ThreadStack(Default::default()));

@@ -2,8 +2,8 @@
 //!
 //! After "TATP Benchmark Description" (S. Neuvonen, A. Wolski, M. Manner, V. Raatikka; IBM, version 1.0, 2009): four
 //! tables, seven transactions, and their shares. Rows lie in arrays, subscriber after subscriber, and hash indexes lead to
-//! them, as in servers that hold their data in memory. Of the transactions that find no row to change or to return, as many
-//! as the description says fail.
+//! them, as in servers that hold their data in memory. A transaction that finds no row to change or to return fails, and
+//! leaves everything as it was.
 //!
 //! DEVIATION: subscribers are chosen by Zipf's law, not by the description's own uneven law.
 //! DEVIATION: a special facility has places for its three call forwarding rows beside each other, so that these need no index.

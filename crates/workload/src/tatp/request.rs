@@ -40,8 +40,8 @@ impl Request {
         // One number has bits enough for all the rest.
         let bits = random.next();
         let kind = 1 + (bits & 3) as u8;
-        let start = ((bits >> 8 & 0xff) * 3 >> 8) as u8;
-        let end = 1 + ((bits >> 16 & 0xff) * 24 >> 8) as u8;
+        let below = |bound: u64, shift: u32| (((bits >> shift & 0xff) * bound) / 256) as u8;
+        let (start, end) = (below(3, 8), 1 + below(24, 16));
         let number = (bits >> 32) as u32;
         match percent {
             0..35 => Self::GetSubscriberData,

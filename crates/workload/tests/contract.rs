@@ -485,6 +485,58 @@ fn servers_have_their_jobs_and_map_what_they_say() {
     }
 }
 
+/// The accesses of the warm-up, and of each job after it but for those to its stack.
+fn jobs_of(spec: &str) -> (Vec<Access>, Vec<Vec<Access>>) {
+    let (mut warm_up, mut jobs, mut in_job, mut stack) =
+        (Vec::new(), Vec::new(), false, VirtRange::default());
+    workload(spec, 0)
+        .run(&mut |batch: &mut Batch| {
+            let mut marks = batch.marks.iter().peekable();
+            for at in 0..=batch.accesses.len() {
+                while let Some(mark) = marks.next_if(|mark| mark.at as usize == at) {
+                    match mark.event {
+                        Event::ThreadStack(range) => stack = range,
+                        Event::JobBegin => {
+                            in_job = true;
+                            jobs.push(Vec::new());
+                        }
+                        Event::JobEnd => in_job = false,
+                        _ => {}
+                    }
+                }
+                match batch.accesses.get(at) {
+                    Some(&access) if !in_job => warm_up.push(access),
+                    Some(access) if !stack.contains(access.addr()) => jobs.last_mut().unwrap().push(*access),
+                    _ => {}
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    (warm_up, jobs)
+}
+
+/// A job of the warm-up is the same job: of its accesses to each page the first, and the first store.
+#[test]
+fn a_warm_up_touches_the_pages_of_its_jobs() {
+    for server in SERVERS {
+        let (warm_up, _) = jobs_of(&format!("{server}-small:warm=3k,settle=0,jobs=1"));
+        let (nothing, whole) = jobs_of(&format!("{server}-small:warm=0,settle=0,jobs=3001"));
+        assert_eq!(nothing, []);
+        let mut expected = Vec::new();
+        for job in &whole[..3000] {
+            let (mut touched, mut stored) = (BTreeSet::new(), BTreeSet::new());
+            expected.extend(job.iter().copied().filter(|access| {
+                let page = access.addr().page().0;
+                let is_first_store = access.is_write() && stored.insert(page);
+                touched.insert(page) || is_first_store
+            }));
+        }
+        assert_eq!(warm_up.len(), expected.len(), "{server}");
+        assert!(warm_up == expected, "{server}");
+    }
+}
+
 /// A dataset of any size takes no more memory than what the jobs change.
 #[test]
 fn a_tebibyte_is_served_in_little_memory() {

@@ -125,16 +125,20 @@ impl Tree {
     }
 
     pub(super) fn links(&self, node: u64) -> Links {
-        if let Some(inserted) = node.checked_sub(self.shape.nodes()) {
-            return self.inserted[inserted as usize].1;
-        }
-        // Most often nothing has changed yet.
-        self.changed.get(&node).copied().unwrap_or_else(|| Links {
+        self.kept(node).copied().unwrap_or_else(|| Links {
             parent: self.shape.parent(node).unwrap_or(NIL),
             right: self.shape.right(node).unwrap_or(NIL),
             left: self.shape.left(node).unwrap_or(NIL),
             is_red: self.shape.is_red(node),
         })
+    }
+
+    /// The links of a node that is not as arithmetic has it.
+    fn kept(&self, node: u64) -> Option<&Links> {
+        match node.checked_sub(self.shape.nodes()) {
+            Some(inserted) => Some(&self.inserted[inserted as usize].1),
+            None => self.changed.get(&node),
+        }
     }
 
     fn links_mut(&mut self, node: u64) -> &mut Links {
@@ -236,8 +240,12 @@ impl Tree {
 
     fn child(&self, node: u64, side: Side, job: &mut Job<'_, '_>) -> Result<u64, Stop> {
         job.load(self.addr(node).add(side.offset()), 8)?;
-        let links = self.links(node);
-        Ok(if side == Side::Left { links.left } else { links.right })
+        Ok(match (self.kept(node), side) {
+            (Some(links), Side::Left) => links.left,
+            (Some(links), Side::Right) => links.right,
+            (None, Side::Left) => self.shape.left(node).unwrap_or(NIL),
+            (None, Side::Right) => self.shape.right(node).unwrap_or(NIL),
+        })
     }
 
     /// The parent, and whether the node is red: one word.

@@ -20,6 +20,7 @@
 //! | `hash-table` | a server: look-ups and updates in a hash table of chains | warm-up, settle, serve |
 //! | `red-black-tree` | a server: look-ups, updates and inserts in a red-black tree | warm-up, settle, serve |
 //! | `tatp` | a server: the transactions of a mobile network's subscriber database | warm-up, settle, serve |
+//! | `tpcc` | a server: orders or payments of TPC-C | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -52,6 +53,7 @@ mod spec;
 mod sysbench;
 mod tatp;
 mod thin;
+mod tpcc;
 mod traced;
 mod units;
 mod xsbench;

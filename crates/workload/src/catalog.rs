@@ -7,7 +7,7 @@ use crate::spec::Values;
 use crate::units::{format_count, format_decimal, format_size, parse_count, parse_decimal, parse_size};
 use crate::{
     array_swap, assembler, btree, graph, graph500, gups, hash_table, linear, mummer, objects, pages,
-    quicksort, red_black_tree, sysbench, tatp, tpcc, xsbench,
+    quicksort, red_black_tree, silo, sysbench, tatp, tpcc, xsbench,
 };
 
 /// One workload, as `pagewalk workloads` lists it.
@@ -100,6 +100,7 @@ pub fn catalog() -> &'static [Entry] {
         red_black_tree::ENTRY,
         tatp::ENTRY,
         tpcc::ENTRY,
+        silo::ENTRY,
     ]
 }
 

@@ -21,6 +21,7 @@
 //! | `red-black-tree` | a server: look-ups, updates and inserts in a red-black tree | warm-up, settle, serve |
 //! | `tatp` | a server: the transactions of a mobile network's subscriber database | warm-up, settle, serve |
 //! | `tpcc` | a server: orders or payments of TPC-C | warm-up, settle, serve |
+//! | `silo` | a server: optimistic transactions over a B+-tree, as Silo has them | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -42,10 +43,12 @@ mod jobs;
 mod linear;
 mod mummer;
 mod objects;
+mod packed_tree;
 mod pages;
 mod quicksort;
 mod random;
 mod red_black_tree;
+mod silo;
 mod sort;
 mod source;
 mod space;

@@ -6,8 +6,8 @@ use crate::source::Program;
 use crate::spec::Values;
 use crate::units::{format_count, format_decimal, format_size, parse_count, parse_decimal, parse_size};
 use crate::{
-    array_swap, assembler, btree, graph, graph500, gups, hash_table, linear, mummer, objects, pages,
-    quicksort, red_black_tree, silo, sysbench, tatp, tpcc, xsbench,
+    array_swap, assembler, btree, graph, graph500, gups, hash_table, linear, masstree, mummer, objects,
+    pages, quicksort, red_black_tree, silo, sysbench, tatp, tpcc, xsbench,
 };
 
 /// One workload, as `pagewalk workloads` lists it.
@@ -101,6 +101,7 @@ pub fn catalog() -> &'static [Entry] {
         tatp::ENTRY,
         tpcc::ENTRY,
         silo::ENTRY,
+        masstree::ENTRY,
     ]
 }
 

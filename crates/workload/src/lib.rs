@@ -22,6 +22,7 @@
 //! | `tatp` | a server: the transactions of a mobile network's subscriber database | warm-up, settle, serve |
 //! | `tpcc` | a server: orders or payments of TPC-C | warm-up, settle, serve |
 //! | `silo` | a server: optimistic transactions over a B+-tree, as Silo has them | warm-up, settle, serve |
+//! | `masstree` | a server: gets and puts in a trie of B+-trees, as Masstree has them | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -41,6 +42,7 @@ mod gups;
 mod hash_table;
 mod jobs;
 mod linear;
+mod masstree;
 mod mummer;
 mod objects;
 mod packed_tree;

@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 47] = [
+const SPECS: [&str; 49] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -57,10 +57,12 @@ const SPECS: [&str; 47] = [
     "tpcc:dataset=1GiB,mix=both,skew=0,jobs=2k",
     "silo-small",
     "silo:dataset=64KiB,reads=20,writes=20,skew=2,jobs=2k",
+    "masstree-small",
+    "masstree:dataset=64KiB,puts=1,skew=0,jobs=2k",
 ];
 
 /// Servers: they have jobs, and touch but a part of their data.
-const SERVERS: [&str; 6] = ["array-swap", "hash-table", "red-black-tree", "tatp", "tpcc", "silo"];
+const SERVERS: [&str; 7] = ["array-swap", "hash-table", "red-black-tree", "tatp", "tpcc", "silo", "masstree"];
 
 fn workload(spec: &str, seed: u64) -> Workload {
     Workload::parse(spec, seed).unwrap()

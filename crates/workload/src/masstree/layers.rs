@@ -18,7 +18,8 @@
 //! ```
 //!
 //! The paper's nodes have these parts (figure 2), and here five lines each. All nodes of the first layer come first, level by
-//! level, then the groups, then the rows: two of 64 bytes for each key, in the order of keys.
+//! level, then the groups, then the rows, in the order of keys. DEVIATION: a key has two rows of 64 bytes, which take turns;
+//! Masstree takes a new row from its allocator.
 
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
@@ -123,8 +124,8 @@ impl Layers {
     /// Goes to the border node that has a key's row, through all layers.
     ///
     /// Going down is hand over hand (section 4.6): the version of the node below is read before that of the node above
-    /// is read again, to see whether somebody changed it meanwhile. Of the slices that are compared only the last is
-    /// emitted: they lie in two lines.
+    /// is read again, to see whether somebody changed it meanwhile. DEVIATION: of the slices that are compared only the
+    /// last is emitted; they lie in two lines.
     #[inline]
     pub(super) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<Found, Stop> {
         let (group, in_group) = (key / GROUP_KEYS, key % GROUP_KEYS);

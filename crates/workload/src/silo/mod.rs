@@ -8,8 +8,8 @@
 //! 2. read the versions of all records that were read: none may have changed, none be locked by others;
 //! 3. choose an identifier above all that were seen; write the values and, with it as version, unlock.
 //!
-//! Jobs run one after the other here, so validation must always succeed; that is checked. Left out: logging, garbage
-//! collection, snapshots.
+//! Jobs run one after the other here, so validation must always succeed; that is checked. DEVIATION: logging, garbage
+//! collection and snapshots are left out; an epoch is a number of transactions.
 
 mod records;
 mod store;

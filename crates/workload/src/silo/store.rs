@@ -67,8 +67,8 @@ impl Store {
 
     /// Goes down to the leaf of a key and answers where its record is.
     ///
-    /// A node's version is read before and after, to see whether somebody changed it. Of the keys that are compared in a
-    /// node only the last is emitted: they lie in two lines.
+    /// A node's version is read before and after, to see whether somebody changed it. DEVIATION: of the keys that are
+    /// compared in a node only the last is emitted; they lie in two lines.
     #[inline]
     pub(super) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<VirtAddr, Stop> {
         for step in self.shape.way(key) {

@@ -13,7 +13,7 @@ use crate::emit::Halt;
 /// Year-to-date balances at first, in cents (clause 4.3.3.1).
 const DISTRICT_CENTS: u64 = 3_000_000;
 const WAREHOUSE_CENTS: u64 = DISTRICTS * DISTRICT_CENTS;
-/// Lines of each of the orders that were there at first. The standard draws 5 to 15.
+/// Lines of each of the orders that were there at first. DEVIATION: the standard draws 5 to 15.
 const LINES_OF_FIRST: u8 = (LINES_AT_FIRST / ORDERS) as u8;
 
 /// Bytes of the host for a district, a warehouse, and a customer who paid, in hash maps that have just grown: the new one

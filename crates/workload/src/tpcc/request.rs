@@ -1,7 +1,8 @@
 //! What clients ask for: the inputs of the two transactions (clauses 2.4.1 and 2.5.1 of the standard).
 //!
-//! Customers of all warehouses are drawn by Zipf's law, and so are items; the standard draws both unevenly, too (`NURand`),
-//! but within their districts only. The customer says which warehouse and which district a transaction is for.
+//! Customers of all warehouses are drawn by Zipf's law, and so are items. The customer says which warehouse and which
+//! district a transaction is for. DEVIATION: the standard draws warehouses and districts evenly, and within them customers and
+//! items by a law of its own (`NURand`); last names follow that law, too, where here each is that of three customers.
 
 use super::tables::{CUSTOMERS, DISTRICTS, ITEMS, NAMES};
 use crate::jobs::{Jobs, Popularity};
@@ -38,6 +39,13 @@ pub(super) struct Line {
     /// The warehouse that supplies it.
     pub(super) supplier: u64,
     pub(super) quantity: u64,
+}
+
+impl Line {
+    /// The row of the stock that it takes from.
+    pub(super) fn stock(&self) -> u64 {
+        self.supplier * ITEMS + self.item
+    }
 }
 
 impl Order {

@@ -15,8 +15,8 @@
 //! Numbers run over all warehouses: district 17 is the seventh of the warehouse 1. Rows are rounded up to lines of the
 //! caches, or to a part of one, as in servers that keep their data in memory.
 //!
-//! Each district has its own part of the four tables that transactions append to, a ring: a new row takes the place of the
-//! oldest. So the standard's cardinalities stay, and what the ring loses are orders long delivered.
+//! Each district has its own part of the four tables that transactions append to. DEVIATION: it is a ring, in which a new row
+//! takes the place of the oldest. So the standard's cardinalities stay; what the ring loses are orders long delivered.
 
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 

@@ -204,3 +204,64 @@ impl Database {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use pagewalk_trace::Batch;
+
+    use super::*;
+    use crate::jobs::with_job;
+    use crate::space::AddressSpace;
+
+    fn database() -> Database {
+        let mut sink = |_: &mut Batch| ControlFlow::Continue(());
+        let mut out = Emitter::new(&mut sink);
+        let mut space = AddressSpace::new(&mut out);
+        Database {
+            store: Store::new(1000, 3, &mut space, &mut out),
+            popularity: Popularity::new(1000, 0, 3),
+            reads: 3,
+            writes: 1,
+            records: Records::default(),
+            last: LOADED,
+            transactions: 0,
+            read_set: Vec::new(),
+            write_set: Vec::new(),
+        }
+    }
+
+    /// A transaction that reads two records and updates the first.
+    fn read(database: &mut Database, keys: [u64; 2], job: &mut Job<'_, '_>) {
+        database.read_set = keys
+            .map(|key| Seen {
+                addr: database.store.find(key, job).unwrap(),
+                key,
+                record: database.records.read(key).unwrap(),
+            })
+            .to_vec();
+        database.write_set = vec![database.read_set[0]];
+    }
+
+    #[test]
+    fn a_transaction_whose_reads_were_overtaken_is_not_valid() {
+        with_job(|job| {
+            let mut database = database();
+            read(&mut database, [5, 7], job);
+            assert_eq!(database.commit(job), Ok(()));
+            let first = database.last;
+            read(&mut database, [5, 7], job);
+            assert_eq!(database.commit(job), Ok(()));
+            assert!(database.last > first && database.verify(2).is_ok());
+            // Somebody else updates record 5 between the reads and the commit of one that updates record 7.
+            read(&mut database, [7, 5], job);
+            let sets = (database.read_set.clone(), database.write_set.clone());
+            read(&mut database, [5, 8], job);
+            assert_eq!(database.commit(job), Ok(()));
+            (database.read_set, database.write_set) = sets;
+            let answer = database.commit(job);
+            assert!(matches!(&answer, Err(Halt::Wrong(text)) if text.contains("record 5 had")), "{answer:?}");
+        });
+    }
+}

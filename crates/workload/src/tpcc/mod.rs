@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`tables`] | the nine tables and where their rows lie |
 //! | [`index`] | hash indexes over customers, their names, and the stock |
-//! | [`request`] | what clients ask for |
+//! | [`request`], [`items`] | what clients ask for |
 //! | [`transactions`] | new-order and payment |
 //! | [`books`], [`stock`] | what they changed, and the checks at the end |
 //!
@@ -13,12 +13,14 @@
 
 mod books;
 mod index;
+mod items;
 mod request;
 mod stock;
 mod tables;
 mod transactions;
 
 use self::books::Books;
+use self::items::Items;
 use self::request::Requests;
 use self::stock::Stock;
 use self::tables::{ITEMS, Tables, mapped_bytes, warehouses_in};
@@ -99,7 +101,8 @@ impl Program for Tpcc {
         let (orders, payments) = (most(self.mix.orders()), most(1000 - self.mix.orders()));
         // Ten lines an order on average, with a deviation of 3.2 times the root of the number of orders.
         let lines = orders * 10 + orders / 50 + 1000.min(orders * 5);
-        Books::host_bytes(orders, payments, self.warehouses)
+        Items::host_bytes()
+            + Books::host_bytes(orders, payments, self.warehouses)
             + Stock::host_bytes(lines.min(self.warehouses * ITEMS))
     }
 

@@ -4,6 +4,7 @@
 //! district a transaction is for. DEVIATION: the standard draws warehouses and districts evenly, and within them customers and
 //! items by a law of its own (`NURand`); last names follow that law, too, where here each is that of three customers.
 
+use super::items::Items;
 use super::tables::{CUSTOMERS, DISTRICTS, ITEMS, NAMES};
 use crate::jobs::{Jobs, Popularity};
 use crate::random::{SplitMix64, mix};
@@ -71,13 +72,13 @@ pub(super) struct Payment {
 pub(super) struct Requests {
     warehouses: u64,
     customers: Popularity,
-    items: Popularity,
+    items: Items,
 }
 
 impl Requests {
     pub(super) fn new(warehouses: u64, jobs: &Jobs) -> Self {
         let customers = jobs.popularity(warehouses * DISTRICTS * CUSTOMERS);
-        Self { warehouses, customers, items: jobs.popularity(ITEMS) }
+        Self { warehouses, customers, items: Items::new(jobs.skew, jobs.seed) }
     }
 
     pub(super) fn order(&self, random: &mut SplitMix64) -> Order {

@@ -1,7 +1,7 @@
 //! The stock: how many of an item a warehouse has, and how many of it were ordered.
 //!
 //! An order touches ten rows, so that a long run changes a hundred million of them. They are kept in 8 bytes each, in tables
-//! that grow one by one and by half, so that a row never takes more than 16 bytes. A table has the rows of one warehouse, or of
+//! that grow one by one and by half, so that a row takes 16 bytes at most. A table has the rows of one warehouse, or of
 //! several if there are very many: the rows of an order are near each other in the host's memory.
 //!
 //! ```text
@@ -31,8 +31,9 @@ pub(super) const MOST_ROWS: u64 = (1 << (64 - ROW_SHIFT)) - 1;
 
 const TABLES: usize = 4096;
 const ENTRIES_AT_FIRST: usize = 16;
-/// A table is at most three quarters full; then it grows by half, and is half full.
-const ROW_BYTES: u64 = 16;
+/// A table is at most three quarters full; then it grows by half, and is half full. The rest is what outgrown tables leave
+/// free between others.
+const ROW_BYTES: u64 = 18;
 
 /// The rows that orders changed.
 pub(super) struct Stock {
@@ -78,8 +79,7 @@ impl Stock {
         }
     }
 
-    /// Has the host load the entries of rows that are going to be taken from. It waits for memory once instead of ten times,
-    /// which halves the time of an order in the warm-up of a large dataset.
+    /// Has the host load the entries of rows that are going to be taken from: it waits for them together, not one by one.
     #[inline]
     pub(super) fn prefetch(&self, rows: impl Iterator<Item = u64>) {
         let entries = rows.map(|row| {

@@ -11,7 +11,7 @@ use pagewalk_trace::{Batch, Event, Source};
 use pagewalk_workload::Workload;
 
 const ROUNDS: usize = 5;
-const SPECS: [&str; 15] = [
+const SPECS: [&str; 24] = [
     "graph500:scale=18",
     "graph500:scale=20",
     "graph500:scale=18,variant=list",
@@ -27,6 +27,15 @@ const SPECS: [&str; 15] = [
     "assembler",
     "objects",
     "linear:n=512",
+    "array-swap:dataset=256GiB,warm=1M",
+    "hash-table:dataset=256GiB,warm=1M",
+    "red-black-tree:dataset=256GiB,warm=1M",
+    "tatp:dataset=256GiB,warm=1M",
+    "tatp:dataset=256GiB,warm=1M,mix=standard",
+    "tpcc:dataset=256GiB,warm=1M",
+    "tpcc:dataset=256GiB,warm=1M,mix=payment",
+    "silo:dataset=256GiB,warm=1M",
+    "masstree:dataset=256GiB,warm=1M",
 ];
 
 fn main() {

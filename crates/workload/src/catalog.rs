@@ -4,9 +4,10 @@ use std::fmt;
 
 use crate::source::Program;
 use crate::spec::Values;
-use crate::units::{format_count, format_size, parse_count, parse_size};
+use crate::units::{format_count, format_decimal, format_size, parse_count, parse_decimal, parse_size};
 use crate::{
-    assembler, btree, graph, graph500, gups, linear, mummer, objects, pages, quicksort, sysbench, xsbench,
+    array_swap, assembler, btree, graph, graph500, gups, hash_table, linear, masstree, mummer, objects,
+    pages, quicksort, red_black_tree, silo, sysbench, tatp, tpcc, xsbench,
 };
 
 /// One workload, as `pagewalk workloads` lists it.
@@ -26,7 +27,7 @@ pub struct Entry {
 }
 
 /// A parameter of a workload.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Its key in a spec.
     pub name: &'static str,
@@ -55,6 +56,13 @@ pub enum Kind {
         /// The smallest.
         min: u64,
         /// The largest.
+        max: u64,
+    },
+    /// A number with up to three decimals, written `0.95`; held in thousandths.
+    Decimal {
+        /// The smallest, in thousandths.
+        min: u64,
+        /// The largest, in thousandths.
         max: u64,
     },
     /// One of these words.
@@ -87,6 +95,13 @@ pub fn catalog() -> &'static [Entry] {
         objects::ENTRY,
         linear::ENTRY,
         pages::ENTRY,
+        array_swap::ENTRY,
+        hash_table::ENTRY,
+        red_black_tree::ENTRY,
+        tatp::ENTRY,
+        tpcc::ENTRY,
+        silo::ENTRY,
+        masstree::ENTRY,
     ]
 }
 
@@ -98,6 +113,7 @@ impl Kind {
                 parse_size(text).filter(|v| (min..=max).contains(v) && (!power_of_two || v.is_power_of_two()))
             }
             Self::Count { min, max } => parse_count(text).filter(|v| (min..=max).contains(v)),
+            Self::Decimal { min, max } => parse_decimal(text).filter(|v| (min..=max).contains(v)),
             Self::Choice(words) => words.iter().position(|&word| word == text).map(|i| i as u64),
         }
     }
@@ -107,6 +123,7 @@ impl Kind {
         match self {
             Self::Size { .. } => format_size(value),
             Self::Count { .. } => format_count(value),
+            Self::Decimal { .. } => format_decimal(value),
             Self::Choice(words) => words[value as usize].to_owned(),
         }
     }
@@ -122,6 +139,14 @@ impl fmt::Display for Kind {
             }
             Self::Count { min, max } => {
                 write!(f, "a count from {} to {}", format_count(min), format_count(max))
+            }
+            Self::Decimal { min, max } => {
+                write!(
+                    f,
+                    "a number from {} to {}, with up to three decimals",
+                    format_decimal(min),
+                    format_decimal(max)
+                )
             }
             Self::Choice(words) => f.write_str(&words.join(" or ")),
         }

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use pagewalk_trace::{Access, Batch, Event, Mark, Sink};
 use pagewalk_vm::addr::VirtAddr;
 
+use crate::thin::Thin;
+
 /// The sink asked the program to stop; `?` unwinds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stop;
@@ -32,7 +34,8 @@ impl From<Stop> for Halt {
 /// one batch of the sink's break. After a `Stop` nothing more may be emitted.
 ///
 /// The batch's vector is kept at full length and overwritten in place; one comparison per access is then both
-/// the bounds check and the test for a full batch.
+/// the bounds check and the test for a full batch. Between [`Emitter::begin_thin`] and [`Emitter::end_thin`] accesses come
+/// in as ever, and what does not remain of a job is taken out again when it ends.
 pub(crate) struct Emitter<'a> {
     batch: Batch,
     len: usize,
@@ -40,6 +43,8 @@ pub(crate) struct Emitter<'a> {
     instructions: u64,
     segment_start: u32,
     segment_mark: usize,
+    /// While only the pages of jobs are of interest.
+    thin: Option<Box<Thin>>,
     sink: &'a mut dyn Sink,
 }
 
@@ -47,7 +52,7 @@ impl<'a> Emitter<'a> {
     pub(crate) fn new(sink: &'a mut dyn Sink) -> Self {
         let mut batch = Batch::new();
         batch.accesses.resize(Batch::FULL, Access::NONE);
-        Self { batch, len: 0, instructions: 0, segment_start: 0, segment_mark: 0, sink }
+        Self { batch, len: 0, instructions: 0, segment_start: 0, segment_mark: 0, thin: None, sink }
     }
 
     /// Appends one access.
@@ -79,9 +84,12 @@ impl<'a> Emitter<'a> {
     #[cold]
     #[inline(never)]
     fn push_when_full(&mut self, access: Access) -> Result<(), Stop> {
-        self.hand_over()?;
-        self.batch.accesses[0] = access;
-        self.len = 1;
+        self.make_thin();
+        if self.len == Batch::FULL {
+            self.hand_over()?;
+        }
+        self.batch.accesses[self.len] = access;
+        self.len += 1;
         Ok(())
     }
 
@@ -105,11 +113,35 @@ impl<'a> Emitter<'a> {
 
     /// Appends a mark behind the accesses so far.
     pub(crate) fn mark(&mut self, event: Event) {
+        self.make_thin();
         self.batch.marks.push(Mark { at: self.len as u32, event });
+    }
+
+    /// From here on of each job only the first access and the first store to each page are handed on: neither that
+    /// there is a job, nor how many instructions it takes. Call it at the begin of a phase.
+    pub(crate) fn begin_thin(&mut self) {
+        self.thin = Some(Box::new(Thin::new(self.len)));
+    }
+
+    /// From here on everything is handed on again.
+    pub(crate) fn end_thin(&mut self) -> Result<(), Stop> {
+        self.hand_over()?;
+        self.thin = None;
+        Ok(())
+    }
+
+    /// Takes out what does not remain of the job so far.
+    fn make_thin(&mut self) {
+        if let Some(thin) = &mut self.thin {
+            self.len = thin.compact(&mut self.batch.accesses, self.len);
+        }
     }
 
     /// A job begins; its instructions are counted apart from others'.
     pub(crate) fn begin_job(&mut self) {
+        if let Some(thin) = &mut self.thin {
+            return thin.next_job();
+        }
         self.end_segment();
         self.mark(Event::JobBegin);
         self.begin_segment();
@@ -117,6 +149,9 @@ impl<'a> Emitter<'a> {
 
     /// The job is done.
     pub(crate) fn end_job(&mut self) {
+        if self.thin.is_some() {
+            return self.make_thin();
+        }
         self.end_segment();
         self.mark(Event::JobEnd);
         self.begin_segment();
@@ -128,6 +163,9 @@ impl<'a> Emitter<'a> {
 
     /// Writes down how many instructions there were since the segment began.
     fn end_segment(&mut self) {
+        if self.thin.is_some() {
+            self.instructions = 0;
+        }
         let accesses = self.len as u32 - self.segment_start;
         if accesses > 0 || self.instructions > 0 {
             let count = Mark { at: self.segment_start, event: Event::Instructions(self.instructions) };
@@ -150,6 +188,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn hand_over(&mut self) -> Result<(), Stop> {
+        self.make_thin();
         self.batch.accesses.truncate(self.len);
         self.end_segment();
         if self.batch.is_empty() {
@@ -162,6 +201,9 @@ impl<'a> Emitter<'a> {
         self.batch.marks.clear();
         self.batch.accesses.resize(Batch::FULL, Access::NONE);
         self.len = 0;
+        if let Some(thin) = &mut self.thin {
+            thin.done = 0;
+        }
         self.begin_segment();
         match answer {
             ControlFlow::Continue(()) => Ok(()),
@@ -228,6 +270,46 @@ mod tests {
         let first = [(0, Instructions(5)), (1, JobBegin), (1, Instructions(10)), (2, JobEnd)];
         let second = [(2, JobBegin), (2, Instructions(20)), (4, JobEnd)];
         assert_eq!(marks, [&first[..], &second[..]].concat());
+    }
+
+    #[test]
+    fn a_thin_job_is_its_pages() {
+        let (mut accesses, mut marks) = (Vec::new(), Vec::new());
+        let mut sink = |batch: &mut Batch| {
+            accesses.extend_from_slice(&batch.accesses);
+            marks.extend(batch.marks.iter().map(|mark| (mark.at, mark.event.clone())));
+            ControlFlow::Continue(())
+        };
+        let mut out = Emitter::new(&mut sink);
+        out.begin_thin();
+        for job in 1..3 {
+            out.begin_job();
+            out.work(100);
+            // More than a batch holds, in two pages of each job's own.
+            for i in 0..10_000 {
+                out.load(VirtAddr((job << 13) + i % 8192), 1).unwrap();
+            }
+            out.store(VirtAddr(job << 13), 1).unwrap();
+            out.mark(Event::ThreadStack(Default::default()));
+            out.load(VirtAddr(job << 13), 1).unwrap();
+            out.end_job();
+        }
+        out.end_thin().unwrap();
+        out.begin_job();
+        out.work(7);
+        (0..2).for_each(|_| out.load(VirtAddr(0x1000), 1).unwrap());
+        out.end_job();
+        out.finish().unwrap();
+        let pages = |job: u64| {
+            let page = |i: u64| Access::load(VirtAddr(job << 13 | i << 12), 1);
+            [page(0), page(1), Access::store(VirtAddr(job << 13), 1)]
+        };
+        let whole = Access::load(VirtAddr(0x1000), 1);
+        assert_eq!(accesses, [&pages(1)[..], &pages(2), &[whole, whole]].concat());
+        use Event::{Instructions, JobBegin, JobEnd, ThreadStack};
+        let stack = |at| (at, ThreadStack(Default::default()));
+        let thin = [(0, Instructions(0)), stack(3), stack(6)];
+        assert_eq!(marks, [&thin[..], &[(0, JobBegin), (0, Instructions(7)), (2, JobEnd)]].concat());
     }
 
     #[test]

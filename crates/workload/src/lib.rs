@@ -16,6 +16,13 @@
 //! | `objects` | small objects that refer to each other, changed, and copied by a collector | build, run |
 //! | `linear` | a dense system of linear equations, factored and solved | fill, factor, solve |
 //! | `pages` | no program: pages in a given order | fill, touches |
+//! | `array-swap` | a server: exchanges of two elements of an array | warm-up, settle, serve |
+//! | `hash-table` | a server: look-ups and updates in a hash table of chains | warm-up, settle, serve |
+//! | `red-black-tree` | a server: look-ups, updates and inserts in a red-black tree | warm-up, settle, serve |
+//! | `tatp` | a server: the transactions of a mobile network's subscriber database | warm-up, settle, serve |
+//! | `tpcc` | a server: orders or payments of TPC-C | warm-up, settle, serve |
+//! | `silo` | a server: optimistic transactions over a B+-tree, as Silo has them | warm-up, settle, serve |
+//! | `masstree` | a server: gets and puts in a trie of B+-trees, as Masstree has them | warm-up, settle, serve |
 //!
 //! The programs run natively; each access of a compiled program to data in memory (arrays, structures, nodes; not
 //! scalars that live in registers, not code) is pushed as an event beside the real access. Addresses are those
@@ -24,6 +31,7 @@
 //! which is the instructions of the same operation in C, counted once with callgrind 3.19 over gcc 12.2 -O2 for
 //! x86-64 and glibc 2.36; for `graph`, `mummer` and `sysbench` mostly estimated by hand, as the constants say.
 
+mod array_swap;
 mod assembler;
 mod btree;
 mod catalog;
@@ -31,17 +39,26 @@ mod emit;
 mod graph;
 mod graph500;
 mod gups;
+mod hash_table;
+mod jobs;
 mod linear;
+mod masstree;
 mod mummer;
 mod objects;
+mod packed_tree;
 mod pages;
 mod quicksort;
 mod random;
+mod red_black_tree;
+mod silo;
 mod sort;
 mod source;
 mod space;
 mod spec;
 mod sysbench;
+mod tatp;
+mod thin;
+mod tpcc;
 mod traced;
 mod units;
 mod xsbench;

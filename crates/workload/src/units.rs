@@ -1,9 +1,12 @@
-//! Sizes and counts as people write them: `64MiB`, `4M`.
+//! Sizes, counts and decimals as people write them: `64MiB`, `4M`, `0.95`.
 
 /// The units of a size, largest first.
 const SIZE_UNITS: [(&str, u32); 5] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
 /// The suffixes of a count, largest first.
 const COUNT_UNITS: [(&str, u64); 3] = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)];
+
+/// Thousandths of a unit in the last of so many decimals.
+const POWERS: [u64; 4] = [1000, 100, 10, 1];
 
 /// Reads a size such as `64MiB`; the unit is required. None if it is not one, or beyond 2^64.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
@@ -16,6 +19,28 @@ pub(crate) fn parse_count(text: &str) -> Option<u64> {
     match COUNT_UNITS.into_iter().find(|(unit, _)| text.ends_with(unit)) {
         Some((unit, factor)) => digits(text.strip_suffix(unit)?)?.checked_mul(factor),
         None => digits(text),
+    }
+}
+
+/// Reads a number such as `1.234` or `2`, with at most three decimals, in thousandths. None if it is not one, or beyond
+/// 2^64.
+pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
+    let (whole, decimals) = match text.split_once('.') {
+        Some((whole, decimals)) if (1..=3).contains(&decimals.len()) => {
+            (whole, digits(decimals)? * POWERS[decimals.len()])
+        }
+        Some(_) => return None,
+        None => (text, 0),
+    };
+    digits(whole)?.checked_mul(1000)?.checked_add(decimals)
+}
+
+/// Writes thousandths exactly, without noughts at the end.
+pub(crate) fn format_decimal(thousandths: u64) -> String {
+    let (whole, decimals) = (thousandths / 1000, format!("{:03}", thousandths % 1000));
+    match decimals.trim_end_matches('0') {
+        "" => whole.to_string(),
+        decimals => format!("{whole}.{decimals}"),
     }
 }
 
@@ -77,10 +102,23 @@ mod tests {
     }
 
     #[test]
+    fn decimals_have_three_places() {
+        for (text, thousandths) in [("1.234", 1234), ("0.9", 900), ("0.05", 50), ("4", 4000), ("2.50", 2500)]
+        {
+            assert_eq!(parse_decimal(text), Some(thousandths), "{text}");
+        }
+        for wrong in ["1.2345", "1.", ".5", "", "-1", "1.-2", "1,5", "1e3", "1.2.3", "99999999999999999"] {
+            assert_eq!(parse_decimal(wrong), None, "{wrong}");
+        }
+        assert_eq!([1234, 900, 50, 4000, 0].map(format_decimal), ["1.234", "0.9", "0.05", "4", "0"]);
+    }
+
+    #[test]
     fn what_is_written_can_be_read() {
         for value in [0, 1, 999, 1000, 1024, 1536, 26_214_400, 8 << 30, u64::MAX] {
             assert_eq!(parse_size(&format_size(value)), Some(value));
             assert_eq!(parse_count(&format_count(value)), Some(value));
+            assert_eq!(parse_decimal(&format_decimal(value)), Some(value));
         }
         assert_eq!(format_size(1536), "1536B");
         assert_eq!(format_size(8 << 30), "8GiB");

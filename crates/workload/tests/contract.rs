@@ -9,7 +9,7 @@ use pagewalk_workload::{Workload, catalog};
 use xxhash_rust::xxh3::Xxh3;
 
 /// Small, and every variant of every workload.
-const SPECS: [&str; 34] = [
+const SPECS: [&str; 49] = [
     "graph500-small",
     "graph500:scale=12,roots=3,variant=list",
     "graph500:scale=5,edge-factor=1,roots=1",
@@ -44,7 +44,25 @@ const SPECS: [&str; 34] = [
     "linear:n=100",
     "pages-small:fill=random",
     "pages-small:regions=10000",
+    "array-swap-small",
+    "array-swap:dataset=1TiB,skew=0.8,jobs=100,settle=0,warm=0,work=200k",
+    "hash-table-small",
+    "hash-table:dataset=64KiB,updates=1,skew=0,jobs=100,warm=100",
+    "red-black-tree-small",
+    "red-black-tree:dataset=64KiB,inserts=0.5,updates=0.5,jobs=2k",
+    "tatp-small",
+    "tatp-small:mix=standard",
+    "tatp:dataset=64KiB,mix=standard,skew=2,jobs=10k",
+    "tpcc-small",
+    "tpcc:dataset=1GiB,mix=both,skew=0,jobs=2k",
+    "silo-small",
+    "silo:dataset=64KiB,reads=20,writes=20,skew=2,jobs=2k",
+    "masstree-small",
+    "masstree:dataset=64KiB,puts=1,skew=0,jobs=2k",
 ];
+
+/// Servers: they have jobs, and touch but a part of their data.
+const SERVERS: [&str; 7] = ["array-swap", "hash-table", "red-black-tree", "tatp", "tpcc", "silo", "masstree"];
 
 fn workload(spec: &str, seed: u64) -> Workload {
     Workload::parse(spec, seed).unwrap()
@@ -60,6 +78,9 @@ struct Summary {
     phases: Vec<String>,
     /// Accesses and instructions.
     by_phase: Vec<(u64, u64)>,
+    /// Jobs of each phase, and whether one is on.
+    jobs: Vec<u64>,
+    in_job: bool,
     mapped: Mapped,
     peak_bytes: u64,
     touched: BTreeSet<u64>,
@@ -95,7 +116,8 @@ impl Mapped {
                 assert!(self.heap.is_empty() || heap.covers(self.heap));
                 self.heap = *heap;
             }
-            Event::Instructions(_) | Event::Phase(_) => {}
+            Event::ThreadStack(stack) => assert!(self.ranges.values().any(|r| r.covers(*stack)), "{stack:?}"),
+            Event::Instructions(_) | Event::Phase(_) | Event::JobBegin | Event::JobEnd => {}
             other => panic!("unexpected {other:?}"),
         }
     }
@@ -131,7 +153,9 @@ impl Summary {
     fn take(&mut self, batch: &Batch) {
         assert!(batch.accesses.len() <= Batch::FULL && !batch.is_empty());
         if !batch.accesses.is_empty() {
-            assert!(matches!(batch.marks[0].event, Event::Instructions(_)), "{:?}", batch.marks[0]);
+            // Whatever else is marked there.
+            let mut first = batch.marks.iter().take_while(|mark| mark.at == 0);
+            assert!(first.any(|mark| matches!(mark.event, Event::Instructions(_))), "{:?}", batch.marks);
         }
         let bytes: Vec<u8> = batch.accesses.iter().flat_map(|access| access.0.to_le_bytes()).collect();
         self.hash.update(&bytes);
@@ -162,7 +186,14 @@ impl Summary {
             Event::Phase(name) => {
                 self.phases.push(name.clone());
                 self.by_phase.push((0, 0));
+                self.jobs.push(0);
+                assert!(!self.in_job, "a phase begins within a job");
             }
+            Event::JobBegin => {
+                assert!(!std::mem::replace(&mut self.in_job, true), "a job in a job");
+                *self.jobs.last_mut().expect("a job before the first phase") += 1;
+            }
+            Event::JobEnd => assert!(std::mem::take(&mut self.in_job), "no job to end"),
             _ => {}
         }
     }
@@ -189,6 +220,10 @@ fn runs_are_complete_announced_and_verified() {
             let allowed = match (entry.name, phase.as_str()) {
                 (_, "generate") => 50.0..500.0,
                 ("graph", "build") => 1.0..25.0,
+                // Only pages are touched.
+                (_, "warm-up") => 0.0..0.1,
+                // Jobs compute much beside, and the longer a job, the less often it touches its stack.
+                (server, _) if SERVERS.contains(&server) => 10.0..2000.0,
                 // One random number per access.
                 ("sysbench", "access") | ("quicksort", "fill") => 1.0..20.0,
                 _ => 1.0..10.0,
@@ -283,11 +318,20 @@ fn expected_accesses_are_within_a_fifth() {
         "linear-small",
         "linear:n=20",
         "pages:pattern=cyclic",
+        "tatp:mix=standard",
+        "tatp:mix=standard,dataset=1TiB,skew=0.8",
     ];
+    let variants = [
+        "",
+        "-small",
+        ":dataset=1TiB,skew=0.5,work=1M,jobs=1k,settle=0,warm=1k",
+        ":dataset=1TiB,jobs=1k,warm=100k",
+    ];
+    let servers = SERVERS.iter().flat_map(|server| variants.map(|variant| format!("{server}{variant}")));
     let mut wrong = Vec::new();
-    for spec in sizes {
+    for spec in sizes.map(str::to_owned).into_iter().chain(servers) {
         let mut accesses = 0u64;
-        let mut source = workload(spec, 1);
+        let mut source = workload(&spec, 1);
         let expected = source.info().expected_accesses.unwrap();
         source
             .run(&mut |batch: &mut Batch| {
@@ -426,6 +470,88 @@ fn footprints_are_real() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Servers announce their jobs and one stack, and map what they say, at any size.
+#[test]
+fn servers_have_their_jobs_and_map_what_they_say() {
+    for server in SERVERS {
+        // One warehouse is the least that there can be.
+        let smallest = if server == "tpcc" { "96MiB" } else { "1MiB" };
+        for dataset in [smallest, "100MiB", "1TiB"] {
+            let spec = format!("{server}:dataset={dataset},jobs=70,settle=20,warm=100");
+            let summary = Summary::of(&spec, 3);
+            assert_eq!(summary.jobs, [0, 20, 70], "{spec}");
+            let footprint = workload(&spec, 3).footprint_bytes() as f64;
+            let within = (0.999 * footprint..1.001 * footprint + f64::from(256 << 10))
+                .contains(&(summary.peak_bytes as f64));
+            assert!(within, "{spec}: {} bytes mapped, footprint {footprint}", summary.peak_bytes);
+            let accesses = summary.by_phase[2].0 / 70;
+            assert!((30..=200).contains(&accesses), "{spec}: {accesses} accesses a job");
+            assert!(workload(&spec, 3).host_bytes() < 2 << 20, "{spec}");
+        }
+    }
+}
+
+/// The accesses of the warm-up, and of each job after it but for those to its stack.
+fn jobs_of(spec: &str) -> (Vec<Access>, Vec<Vec<Access>>) {
+    let (mut warm_up, mut jobs, mut in_job, mut stack) =
+        (Vec::new(), Vec::new(), false, VirtRange::default());
+    workload(spec, 0)
+        .run(&mut |batch: &mut Batch| {
+            let mut marks = batch.marks.iter().peekable();
+            for at in 0..=batch.accesses.len() {
+                while let Some(mark) = marks.next_if(|mark| mark.at as usize == at) {
+                    match mark.event {
+                        Event::ThreadStack(range) => stack = range,
+                        Event::JobBegin => {
+                            in_job = true;
+                            jobs.push(Vec::new());
+                        }
+                        Event::JobEnd => in_job = false,
+                        _ => {}
+                    }
+                }
+                match batch.accesses.get(at) {
+                    Some(&access) if !in_job => warm_up.push(access),
+                    Some(access) if !stack.contains(access.addr()) => jobs.last_mut().unwrap().push(*access),
+                    _ => {}
+                }
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    (warm_up, jobs)
+}
+
+/// A job of the warm-up is the same job: of its accesses to each page the first, and the first store.
+#[test]
+fn a_warm_up_touches_the_pages_of_its_jobs() {
+    for server in SERVERS {
+        let (warm_up, _) = jobs_of(&format!("{server}-small:warm=3k,settle=0,jobs=1"));
+        let (nothing, whole) = jobs_of(&format!("{server}-small:warm=0,settle=0,jobs=3001"));
+        assert_eq!(nothing, []);
+        let mut expected = Vec::new();
+        for job in &whole[..3000] {
+            let (mut touched, mut stored) = (BTreeSet::new(), BTreeSet::new());
+            expected.extend(job.iter().copied().filter(|access| {
+                let page = access.addr().page().0;
+                let is_first_store = access.is_write() && stored.insert(page);
+                touched.insert(page) || is_first_store
+            }));
+        }
+        assert_eq!(warm_up.len(), expected.len(), "{server}");
+        assert!(warm_up == expected, "{server}");
+    }
+}
+
+/// A dataset of any size takes no more memory than what the jobs change.
+#[test]
+fn a_tebibyte_is_served_in_little_memory() {
+    for server in SERVERS {
+        let spec = format!("{server}:dataset=1TiB,jobs=1M,settle=0,warm=10M");
+        assert!(workload(&spec, 0).host_bytes() < 2 << 30, "{spec}");
+    }
 }
 
 #[test]

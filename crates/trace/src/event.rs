@@ -158,7 +158,11 @@ pub enum Event {
     /// A job begins, what one client asked a server for: the accesses that follow, up to its end, are its. Jobs do not
     /// nest, and are independent of each other: a machine may run them at any time, on any core, and go over to another
     /// one in the middle.
-    JobBegin,
+    JobBegin {
+        /// When the server gets it, counted from its start; none if there is always another one waiting. Never before
+        /// the job before it.
+        arrival_ps: Option<u64>,
+    },
     /// The job ended.
     JobEnd,
     /// The range is the stack of whichever thread runs a job: every thread has its own, at these same addresses. An empty
@@ -180,8 +184,8 @@ pub struct Mark {
 /// # Contract
 ///
 /// `marks` is sorted by `at` (equal places keep their order), no `at` exceeds `accesses.len()`, and a batch
-/// holds at most [`Batch::MAX`] accesses. A batch with accesses whose instruction count is known begins with an
-/// [`Event::Instructions`] mark.
+/// holds at most [`Batch::MAX`] accesses. Of a batch with accesses whose instruction count is known, the first access has
+/// an [`Event::Instructions`] mark before it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Batch {
     /// The accesses in program order.

@@ -307,7 +307,7 @@ impl ExactFilter {
             Event::Instructions(_)
             | Event::Phase(_)
             | Event::ThreadEnd(_)
-            | Event::JobBegin
+            | Event::JobBegin { .. }
             | Event::JobEnd
             | Event::ThreadStack(_) => {}
             Event::Thread(_)

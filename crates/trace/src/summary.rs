@@ -206,7 +206,7 @@ impl Counter {
             Event::Break(_) => "break",
             // One of each pair is enough.
             Event::JobEnd => return,
-            Event::JobBegin => "job",
+            Event::JobBegin { .. } => "job",
             Event::ThreadStack(_) => "thread-stack",
         };
         *self.marks.entry(name).or_default() += 1;

@@ -51,7 +51,7 @@ fn event() -> impl Strategy<Value = Event> {
         (range(), range()).prop_map(|(from, to)| Event::Remap { from, to }),
         range().prop_map(Event::Break),
         ".{0,20}".prop_map(Event::Phase),
-        Just(Event::JobBegin),
+        proptest::option::of(0..u64::MAX).prop_map(|arrival_ps| Event::JobBegin { arrival_ps }),
         Just(Event::JobEnd),
         range().prop_map(Event::ThreadStack),
     ]

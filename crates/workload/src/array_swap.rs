@@ -16,7 +16,15 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "array-swap",
     summary: "a server whose jobs exchange two elements of an array",
     phases: jobs::PHASES,
-    parameters: &[jobs::dataset("64MiB"), jobs::SKEW, jobs::JOBS, jobs::SETTLE, jobs::WARM, jobs::work("2k")],
+    parameters: &[
+        jobs::dataset("64MiB"),
+        jobs::SKEW,
+        jobs::JOBS,
+        jobs::SETTLE,
+        jobs::WARM,
+        jobs::INTERVAL,
+        jobs::work("2k"),
+    ],
     presets: &[Preset {
         name: "array-swap-small",
         summary: "4 MiB, for tests",

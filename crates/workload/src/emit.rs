@@ -138,12 +138,12 @@ impl<'a> Emitter<'a> {
     }
 
     /// A job begins; its instructions are counted apart from others'.
-    pub(crate) fn begin_job(&mut self) {
+    pub(crate) fn begin_job(&mut self, arrival_ps: Option<u64>) {
         if let Some(thin) = &mut self.thin {
             return thin.next_job();
         }
         self.end_segment();
-        self.mark(Event::JobBegin);
+        self.mark(Event::JobBegin { arrival_ps });
         self.begin_segment();
     }
 
@@ -260,15 +260,16 @@ mod tests {
         out.work(5);
         out.load(VirtAddr(0x1000), 8).unwrap();
         for job in 1..3 {
-            out.begin_job();
+            out.begin_job(None);
             out.work(10 * job);
             (0..job).for_each(|_| out.load(VirtAddr(0x2000), 8).unwrap());
             out.end_job();
         }
         out.finish().unwrap();
-        use Event::{Instructions, JobBegin, JobEnd};
-        let first = [(0, Instructions(5)), (1, JobBegin), (1, Instructions(10)), (2, JobEnd)];
-        let second = [(2, JobBegin), (2, Instructions(20)), (4, JobEnd)];
+        use Event::{Instructions, JobEnd};
+        let begin = Event::JobBegin { arrival_ps: None };
+        let first = [(0, Instructions(5)), (1, begin.clone()), (1, Instructions(10)), (2, JobEnd)];
+        let second = [(2, begin), (2, Instructions(20)), (4, JobEnd)];
         assert_eq!(marks, [&first[..], &second[..]].concat());
     }
 
@@ -283,7 +284,7 @@ mod tests {
         let mut out = Emitter::new(&mut sink);
         out.begin_thin();
         for job in 1..3 {
-            out.begin_job();
+            out.begin_job(None);
             out.work(100);
             // More than a batch holds, in two pages of each job's own.
             for i in 0..10_000 {
@@ -295,7 +296,7 @@ mod tests {
             out.end_job();
         }
         out.end_thin().unwrap();
-        out.begin_job();
+        out.begin_job(None);
         out.work(7);
         (0..2).for_each(|_| out.load(VirtAddr(0x1000), 1).unwrap());
         out.end_job();
@@ -306,10 +307,11 @@ mod tests {
         };
         let whole = Access::load(VirtAddr(0x1000), 1);
         assert_eq!(accesses, [&pages(1)[..], &pages(2), &[whole, whole]].concat());
-        use Event::{Instructions, JobBegin, JobEnd, ThreadStack};
+        use Event::{Instructions, JobEnd, ThreadStack};
+        let begin = Event::JobBegin { arrival_ps: None };
         let stack = |at| (at, ThreadStack(Default::default()));
         let thin = [(0, Instructions(0)), stack(3), stack(6)];
-        assert_eq!(marks, [&thin[..], &[(0, JobBegin), (0, Instructions(7)), (2, JobEnd)]].concat());
+        assert_eq!(marks, [&thin[..], &[(0, begin.clone()), (0, Instructions(7)), (2, JobEnd)]].concat());
     }
 
     #[test]

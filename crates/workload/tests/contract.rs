@@ -117,7 +117,7 @@ impl Mapped {
                 self.heap = *heap;
             }
             Event::ThreadStack(stack) => assert!(self.ranges.values().any(|r| r.covers(*stack)), "{stack:?}"),
-            Event::Instructions(_) | Event::Phase(_) | Event::JobBegin | Event::JobEnd => {}
+            Event::Instructions(_) | Event::Phase(_) | Event::JobBegin { .. } | Event::JobEnd => {}
             other => panic!("unexpected {other:?}"),
         }
     }
@@ -189,7 +189,7 @@ impl Summary {
                 self.jobs.push(0);
                 assert!(!self.in_job, "a phase begins within a job");
             }
-            Event::JobBegin => {
+            Event::JobBegin { .. } => {
                 assert!(!std::mem::replace(&mut self.in_job, true), "a job in a job");
                 *self.jobs.last_mut().expect("a job before the first phase") += 1;
             }
@@ -504,7 +504,7 @@ fn jobs_of(spec: &str) -> (Vec<Access>, Vec<Vec<Access>>) {
                 while let Some(mark) = marks.next_if(|mark| mark.at as usize == at) {
                     match mark.event {
                         Event::ThreadStack(range) => stack = range,
-                        Event::JobBegin => {
+                        Event::JobBegin { .. } => {
                             in_job = true;
                             jobs.push(Vec::new());
                         }

@@ -16,7 +16,8 @@
 //! | 11 | `Remap` | start, end, new start, new end |
 //! | 12 | `Break` | start, end |
 //! | 13 | `Phase` | number of bytes, UTF-8 text |
-//! | 14, 15 | `JobBegin`, `JobEnd` | |
+//! | 14 | `JobBegin` | 0, or the arrival's picosecond plus 1 |
+//! | 15 | `JobEnd` | |
 //! | 16 | `ThreadStack` | start, end |
 
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
@@ -80,7 +81,9 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
             put_fields(out, 13, &[name.len() as u64]);
             out.extend_from_slice(name.as_bytes());
         }
-        Event::JobBegin => put_fields(out, 14, &[]),
+        Event::JobBegin { arrival_ps } => {
+            put_fields(out, 14, &[arrival_ps.map_or(0, |ps| ps.saturating_add(1))])
+        }
         Event::JobEnd => put_fields(out, 15, &[]),
         Event::ThreadStack(range) => put_range(out, 16, *range),
     }
@@ -121,7 +124,7 @@ fn take_event(input: &mut &[u8]) -> Option<Event> {
             *input = rest;
             Event::Phase(std::str::from_utf8(name).ok()?.to_owned())
         }
-        14 => Event::JobBegin,
+        14 => Event::JobBegin { arrival_ps: varint::take(input)?.checked_sub(1) },
         15 => Event::JobEnd,
         16 => Event::ThreadStack(take_range(input)?),
         _ => return None,

@@ -22,6 +22,7 @@ pub(crate) const ENTRY: Entry = Entry {
         jobs::JOBS,
         jobs::SETTLE,
         jobs::WARM,
+        jobs::INTERVAL,
         jobs::work("2k"),
         Parameter {
             name: "updates",

@@ -73,10 +73,11 @@ impl<'a, 'b> Job<'a, 'b> {
     pub(super) fn begin(
         number: u64,
         plan: Plan,
+        arrival_ps: Option<u64>,
         stack: &'a ThreadStack,
         out: &'a mut Emitter<'b>,
     ) -> Result<Self, Stop> {
-        out.begin_job();
+        out.begin_job(arrival_ps);
         if !plan.is_thin {
             out.work(ENTRY_STORES);
             // From the upper end downwards, as a stack grows.
@@ -185,7 +186,7 @@ pub(crate) fn with_job<R>(f: impl FnOnce(&mut Job<'_, '_>) -> R) -> R {
     let mut space = AddressSpace::new(&mut out);
     let stack = ThreadStack::new(&mut space, &mut out);
     let plan = Plan { seed: 1, work: 0, is_thin: false };
-    f(&mut Job::begin(0, plan, &stack, &mut out).unwrap())
+    f(&mut Job::begin(0, plan, None, &stack, &mut out).unwrap())
 }
 
 #[cfg(test)]
@@ -212,7 +213,7 @@ mod tests {
         let mut space = AddressSpace::new(&mut out);
         let stack = ThreadStack::new(&mut space, &mut out);
         let plan = Plan { seed: 1, work, is_thin: false };
-        let mut job = Job::begin(0, plan, &stack, &mut out).unwrap();
+        let mut job = Job::begin(0, plan, None, &stack, &mut out).unwrap();
         f(&mut job);
         job.end().unwrap();
         out.finish().unwrap();

@@ -25,7 +25,7 @@ pub(crate) use self::contents::{CHANGED_BYTES, Contents};
 pub(crate) use self::job::Job;
 #[cfg(test)]
 pub(crate) use self::job::with_job;
-pub(crate) use self::parameters::{JOBS, SETTLE, SKEW, WARM, dataset, work};
+pub(crate) use self::parameters::{INTERVAL, JOBS, SETTLE, SKEW, WARM, dataset, work};
 pub(crate) use self::popularity::Popularity;
 pub(crate) use self::scatter::Scatter;
 pub(crate) use self::stream::{Jobs, PHASES, Server};

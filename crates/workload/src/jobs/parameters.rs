@@ -44,6 +44,14 @@ pub(crate) const WARM: Parameter = Parameter {
     default: "100k",
 };
 
+/// When jobs arrive.
+pub(crate) const INTERVAL: Parameter = Parameter {
+    name: "interval",
+    summary: "nanoseconds between two arrivals on average (Poisson); 0 if another job is always waiting",
+    kind: Kind::Decimal { min: 0, max: 1_000_000_000_000 },
+    default: "0",
+};
+
 /// The length of a job. The defaults make it one of 0.5 to 3 microseconds at 2 GHz and two instructions a cycle.
 pub(crate) const fn work(default: &'static str) -> Parameter {
     Parameter {

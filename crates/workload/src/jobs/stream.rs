@@ -24,6 +24,31 @@ pub(crate) trait Server {
     fn verify(&self, jobs: u64) -> Result<(), Halt>;
 }
 
+/// When jobs arrive: a Poisson process.
+struct Arrivals {
+    interval_ps: u64,
+    now_ps: f64,
+    random: SplitMix64,
+}
+
+impl Arrivals {
+    fn new(interval_ps: u64, seed: u64) -> Self {
+        let random = SplitMix64::of_item(seed, u64::from_be_bytes(*b"arrivals"));
+        Self { interval_ps, now_ps: 0.0, random }
+    }
+
+    /// When the next job arrives; those of the warm-up never do.
+    fn next(&mut self, is_thin: bool) -> Option<u64> {
+        if self.interval_ps == 0 || is_thin {
+            return None;
+        }
+        // Not 0, whose logarithm is none.
+        let uniform = 1.0 - self.random.unit();
+        self.now_ps -= self.interval_ps as f64 * uniform.ln();
+        Some(self.now_ps as u64)
+    }
+}
+
 /// The values of the parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jobs {
@@ -35,6 +60,8 @@ pub(crate) struct Jobs {
     settle: u64,
     warm: u64,
     work: u64,
+    /// Picoseconds between two arrivals on average; 0 if another job is always waiting.
+    interval_ps: u64,
 }
 
 impl Jobs {
@@ -47,6 +74,8 @@ impl Jobs {
             settle: values.get("settle"),
             warm: values.get("warm"),
             work: values.get("work"),
+            // In thousandths of a nanosecond.
+            interval_ps: values.get("interval"),
         }
     }
 
@@ -94,10 +123,11 @@ impl Jobs {
         let stack = ThreadStack::new(&mut space, out);
         out.begin_thin();
         let mut next = 0;
+        let mut arrivals = Arrivals::new(self.interval_ps, self.seed);
         let mut serve = |count: u64, is_thin: bool, out: &mut Emitter<'_>| -> Result<(), Halt> {
             let plan = Plan { seed: self.seed, work: self.work, is_thin };
             for number in next..next + count {
-                let mut job = Job::begin(number, plan, &stack, out)?;
+                let mut job = Job::begin(number, plan, arrivals.next(is_thin), &stack, out)?;
                 server.serve(&mut job)?;
                 job.end()?;
             }

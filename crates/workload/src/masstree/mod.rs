@@ -24,6 +24,7 @@ pub(crate) const ENTRY: Entry = Entry {
         jobs::JOBS,
         jobs::SETTLE,
         jobs::WARM,
+        jobs::INTERVAL,
         jobs::work("5k"),
         Parameter {
             name: "puts",

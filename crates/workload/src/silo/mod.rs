@@ -37,6 +37,7 @@ pub(crate) const ENTRY: Entry = Entry {
         jobs::JOBS,
         jobs::SETTLE,
         jobs::WARM,
+        jobs::INTERVAL,
         jobs::work("2800"),
         Parameter {
             name: "reads",

@@ -1,12 +1,12 @@
 //! The database at work: tables and indexes in memory, and the transactions.
 //!
 //! ```text
-//! subscriber        80 bytes  0 version  8 s_id  16 sub_nbr (15)  31 bit_1..10  41 hex_1..10  52 byte2_1..10
-//!                             72 msc_location  76 vlr_location
+//! subscriber        96 bytes  0 version  8 s_id  16 sub_nbr (15)  31 bit_1..10  41 hex_1..10  52 byte2_1..10
+//!                             72 msc_location  76 vlr_location  80 first access info (4)  84 first facility (4)
 //! access info       32 bytes  0 version  8 s_id  16 data1  18 data2  20 ai_type  21 data3 (3)  24 data4 (5)
 //! special facility  32 bytes  0 version  8 s_id  16 error_cntrl  18 data_a  20 sf_type  21 is_active  22 data_b (5)
 //! call forwarding   48 bytes  0 version  8 s_id  16 numberx (15)  31 sf_type  32 start_time  33 end_time
-//! index node        32 bytes  0 next  8 key (8, or 16 for sub_nbr)  row (8)
+//! index node        32 bytes  0 next  8 sub_nbr (16)  24 row
 //! ```
 
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
@@ -19,22 +19,23 @@ use crate::hash_table::{BUCKET_BYTES, Index, index_bytes};
 use crate::jobs::Job;
 use crate::space::AddressSpace;
 
-const SUBSCRIBER_BYTES: u64 = 80;
+const SUBSCRIBER_BYTES: u64 = 96;
 const ROW_BYTES: u64 = 32;
 const FORWARDING_BYTES: u64 = 48;
 const NODE_BYTES: u64 = 32;
-const INDEXES: u64 = 4;
 /// Bytes of four subscribers with all that is theirs.
 const BLOCK_BYTES: u64 = BLOCK * SUBSCRIBER_BYTES
     + 2 * BLOCK_ROWS * ROW_BYTES
     + STARTS * BLOCK_ROWS * FORWARDING_BYTES
-    + INDEXES * BLOCK * (NODE_BYTES + BUCKET_BYTES);
+    + BLOCK * (NODE_BYTES + BUCKET_BYTES);
 
 /// Columns that are read or written by themselves.
 const S_ID: u64 = 8;
 const SUB_NBR: u64 = 16;
 const BIT_1: u64 = 31;
 const VLR_LOCATION: u64 = 76;
+const FIRST_ACCESS: u64 = 80;
+const FIRST_FACILITY: u64 = 84;
 const DATA_1: u64 = 16;
 const DATA_BYTES: u64 = 13;
 const DATA_A: u64 = 18;
@@ -64,7 +65,7 @@ const fn tables_bytes(subscribers: u64) -> [u64; 4] {
 /// The bytes that a database of so many subscribers maps.
 pub(super) fn database_bytes(subscribers: u64) -> u64 {
     let tables = tables_bytes(subscribers).map(|bytes| bytes.next_multiple_of(PAGE_BYTES));
-    INDEXES * index_bytes(subscribers, NODE_BYTES) + tables.iter().sum::<u64>()
+    index_bytes(subscribers, NODE_BYTES) + tables.iter().sum::<u64>()
 }
 
 /// Rows that were changed since they were loaded.
@@ -84,11 +85,8 @@ pub(super) struct Database {
     /// Call forwarding rows.
     pub(super) inserted: u64,
     pub(super) deleted: u64,
-    /// By `s_id`, and of the first by `sub_nbr`, too.
-    subscriber_index: Index,
+    /// By `sub_nbr`.
     number_index: Index,
-    access_index: Index,
-    facility_index: Index,
     subscribers: VirtAddr,
     accesses: VirtAddr,
     facilities: VirtAddr,
@@ -103,10 +101,7 @@ impl Database {
         out: &mut Emitter<'_>,
     ) -> Self {
         let subscribers = population.subscribers();
-        let mut index =
-            |which, key_bytes| Index::new((subscribers, seed ^ which), (NODE_BYTES, key_bytes), space, out);
-        let [subscriber_index, number_index] = [index(1, 8), index(2, 16)];
-        let [access_index, facility_index] = [index(3, 8), index(4, 8)];
+        let number_index = Index::new((subscribers, seed ^ 2), (NODE_BYTES, 16), space, out);
         let [subscribers, accesses, facilities, forwardings] =
             tables_bytes(subscribers).map(|bytes| space.map(bytes.next_multiple_of(PAGE_BYTES), out).start);
         Self {
@@ -114,10 +109,7 @@ impl Database {
             changes: Changes::default(),
             inserted: 0,
             deleted: 0,
-            subscriber_index,
             number_index,
-            access_index,
-            facility_index,
             subscribers,
             accesses,
             facilities,
@@ -263,10 +255,8 @@ impl Database {
         Ok(true)
     }
 
-    /// A subscriber's row by `s_id`.
+    /// A subscriber's row by `s_id`, which says where it is.
     fn find_subscriber(&self, subscriber: u64, job: &mut Job<'_, '_>) -> Result<VirtAddr, Halt> {
-        let node = self.subscriber_index.find(subscriber, job)?;
-        job.load(node.add(16), 8)?;
         self.reach(self.subscribers.add(subscriber * SUBSCRIBER_BYTES), job)
     }
 
@@ -279,7 +269,7 @@ impl Database {
         Ok(row)
     }
 
-    /// A subscriber's row of a type: the index leads to the first, the others are behind it.
+    /// A subscriber's row of a type: its own row says where the first is, the others are behind that.
     fn find_row(
         &self,
         table: Table,
@@ -287,12 +277,11 @@ impl Database {
         kind: u8,
         job: &mut Job<'_, '_>,
     ) -> Result<Option<u64>, Halt> {
-        let (index, base) = match table {
-            Table::AccessInfo => (&self.access_index, self.accesses),
-            Table::SpecialFacility => (&self.facility_index, self.facilities),
+        let (first, base) = match table {
+            Table::AccessInfo => (FIRST_ACCESS, self.accesses),
+            Table::SpecialFacility => (FIRST_FACILITY, self.facilities),
         };
-        let node = index.find(subscriber, job)?;
-        job.load(node.add(16), 8)?;
+        job.load(self.subscribers.add(subscriber * SUBSCRIBER_BYTES + first), 4)?;
         let rows = self.population.rows_of(table, subscriber);
         for (row, is) in rows.iter() {
             let addr = base.add(row * ROW_BYTES);

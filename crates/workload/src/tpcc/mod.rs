@@ -46,6 +46,7 @@ pub(crate) const ENTRY: Entry = Entry {
         jobs::JOBS,
         jobs::SETTLE,
         jobs::WARM,
+        jobs::INTERVAL,
         jobs::work("13k"),
         Parameter {
             name: "mix",

@@ -168,12 +168,12 @@ fn touch(one: &Span, next: &Span) -> bool {
 /// it fetches: that is no fault of its own.
 fn begins_fault(step: Step, first: bool, next: Option<&Span>) -> bool {
     match step {
-        Step::Detect => true,
+        Step::Detect | Step::Miss => true,
         Step::Trap => next.is_none_or(|next| class(next.lane, Some(step), next.step) != StepClass::Books),
         Step::FirstTouch | Step::Signal | Step::Zero | Step::Find | Step::Allocate => first,
         Step::Request | Step::Read | Step::Lock => first,
         Step::Switch | Step::Enter | Step::Book | Step::Evict | Step::Write | Step::Copy => false,
-        Step::Shootdown | Step::Table => false,
+        Step::Shootdown | Step::Table | Step::Flush | Step::Stall | Step::Idle => false,
     }
 }
 
@@ -181,8 +181,8 @@ fn begins_fault(step: Step, first: bool, next: Option<&Span>) -> bool {
 fn class(lane: Lane, before: Option<Step>, step: Step) -> StepClass {
     match step {
         _ if lane == Lane::Daemon => StepClass::Books,
-        Step::Read => StepClass::Device,
-        Step::Detect => StepClass::Hardware,
+        Step::Read | Step::Stall | Step::Idle => StepClass::Device,
+        Step::Detect | Step::Miss | Step::Flush => StepClass::Hardware,
         // The accelerator's own; otherwise a driver asks.
         Step::Request if before == Some(Step::Detect) => StepClass::Hardware,
         Step::Book | Step::Evict | Step::Write | Step::Copy => StepClass::Books,

@@ -111,7 +111,7 @@ impl Begin {
             }
             Event::Instructions(count) => *count = 0,
             // What is left of a job is none.
-            Event::JobBegin | Event::JobEnd => *event = Event::Instructions(0),
+            Event::JobBegin { .. } | Event::JobEnd => *event = Event::Instructions(0),
             Event::Process(id) => self.process = *id,
             // Pages may be gone: the next touch counts as the first.
             Event::Unmap(range) | Event::Advise(range, Advice::DontNeed) => self.forget(*range),

@@ -3,8 +3,11 @@
 mod begin;
 pub mod machine;
 pub mod metrics;
+pub mod queueing;
 mod reach;
 pub mod run;
 pub mod spec;
 pub mod tables;
 pub mod time;
+#[cfg(test)]
+mod witness;

@@ -147,6 +147,9 @@ fn run_here(
         }
         go_on
     });
+    for (machine, end) in machines.iter_mut().filter(|(_, end)| end.is_ok()) {
+        *end = machine.end();
+    }
     (machines, end)
 }
 
@@ -200,6 +203,9 @@ fn work(share: Vec<(usize, Box<dyn Simulate>)>, batches: &Receiver<Arc<Batch>>) 
                 return share;
             }
         }
+    }
+    for (_, (machine, end)) in &mut share {
+        *end = machine.end();
     }
     share
 }

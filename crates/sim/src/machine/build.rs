@@ -18,11 +18,13 @@ use super::accelerator::Accelerated;
 use super::core::{Core, MOST_CLASSES};
 use super::counts::EventCounts;
 use super::paging::Paging;
+use super::serve::Serving;
 use super::tables::TableSpace;
+use super::tier::TierBooks;
 use super::{Daemon, Machine, MachineError, Simulate};
 use crate::spec::settings::{
     ClassicKind, ClassicSpec, FrameSpec, HashKind, MachineSpec, ReclaimSpec, Replacement, TableSpec,
-    TlbArraySpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
+    TierManager, TlbArraySpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -154,6 +156,12 @@ pub(super) fn machine<T: Built, C: Clock>(
         core: 0,
         segment: None,
         announces_mappings: source.announces_mappings,
+        serving: spec.threads.as_ref().map(|threads| Serving::new(spec, threads, seed)),
+        tier_by_kernel: spec
+            .tier
+            .as_ref()
+            .is_some_and(|tier| matches!(tier.manager, TierManager::Kernel { .. })),
+        tier_books: TierBooks::new(spec.core.count),
         phases: Vec::new(),
         spec: spec.clone(),
     };

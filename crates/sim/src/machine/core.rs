@@ -11,7 +11,7 @@ pub(super) struct Core<W> {
     pub(super) front: FrontFilter,
     /// Accesses that took the slow path: all others are known hits of the first level.
     pub(super) looked_up: u64,
-    /// All accesses of this core.
+    /// All accesses of this core, those included that were made again because a page was not in DRAM.
     pub(super) accesses: u64,
 }
 

@@ -14,6 +14,8 @@ use crate::time::Clock;
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventCounts {
     pub(super) stores: u64,
+    /// Accesses that were made again because a page was not in DRAM.
+    pub(super) repeated: u64,
     pub(super) instructions: u64,
     pub(super) walks: u64,
     /// By level, leaf first.
@@ -103,6 +105,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     pub(super) fn result(&self, source: &str) -> RunResult {
         let end = self.rows();
         let mut metrics = metrics_of(&end, None);
+        let latencies = self.serving.as_ref().filter(|_| C::TIMED).map(|serving| &serving.latencies);
+        metrics.extend(latencies.map(|of| of.metrics(None)).into_iter().flatten());
         for (number, (name, start)) in self.phases.iter().enumerate() {
             let end = self.phases.get(number + 1).map_or(&end, |(_, next)| next);
             let share: Vec<CountRow> = start
@@ -114,6 +118,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 })
                 .collect();
             metrics.extend(metrics_of(&share, Some(name)));
+            // Before the first phase is number 0.
+            metrics.extend(latencies.map(|of| of.metrics(Some((number + 1, name)))).into_iter().flatten());
         }
         let machine = self.spec.name.clone();
         RunResult { machine, source: source.to_owned(), metrics, spans: self.clock.spans() }
@@ -125,12 +131,16 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.program_rows(&mut rows);
         self.translation_rows(&mut rows);
         self.paging_rows(&mut rows);
+        if let Some(serving) = self.serving.as_ref().filter(|_| C::TIMED) {
+            serving.latencies.rows(&mut rows);
+        }
         self.clock.rows(&mut rows);
         rows
     }
 
     fn program_rows(&self, rows: &mut Vec<CountRow>) {
-        let accesses: u64 = self.cores.iter().map(|core| core.accesses).sum();
+        let made: u64 = self.cores.iter().map(|core| core.accesses).sum();
+        let accesses = made - self.counts.repeated;
         let mut program = |metric: &str, value| {
             rows.push(CountRow::sum("program", metric, "count", value, Fidelity::Observed));
         };
@@ -210,6 +220,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             crowd("compaction-failures", counts.failures);
             crowd("migrated-pages", counts.migrated);
             crowd("others-reclaimed-pages", counts.reclaimed);
+        }
+        if self.tier_by_kernel {
+            rows.push(CountRow::sum("fault", "major", "count", counts.major_faults, Fidelity::Modelled));
         }
         self.reclaim_rows(rows);
         let mut bytes = |stage: &str, metric: &str, value| {

@@ -8,11 +8,14 @@ mod build;
 mod core;
 mod counts;
 mod kernel;
+mod latency;
 mod paging;
+mod serve;
 mod step;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tier;
 mod turns;
 
 pub use counts::{CountKind, CountRow};
@@ -28,7 +31,9 @@ use self::accelerator::Accelerated;
 use self::core::Core;
 use self::counts::EventCounts;
 use self::paging::Paging;
+use self::serve::Serving;
 use self::tables::TableSpace;
+use self::tier::TierBooks;
 use crate::metrics::RunResult;
 use crate::spec::settings::MachineSpec;
 use crate::time::Clock;
@@ -51,6 +56,13 @@ pub trait Simulate: Send {
     ///
     /// The machine cannot run this program.
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError>;
+
+    /// The source has ended: what is under way is finished.
+    ///
+    /// # Errors
+    ///
+    /// As for a batch.
+    fn end(&mut self) -> Result<(), MachineError>;
 
     /// What was measured.
     fn finish(&self, source: &str) -> RunResult;
@@ -100,6 +112,15 @@ pub enum MachineError {
         /// What the device said.
         source: SwapFull,
     },
+    /// It serves jobs, and there were none.
+    #[error(
+        "machine `{machine}` serves jobs, and the source has none: nothing would take any time\n  = help: choose a workload that is \
+         a server (`pagewalk workloads`), or a machine without [threads]"
+    )]
+    NoJobs {
+        /// The machine.
+        machine: String,
+    },
     /// More processes than address-space identifiers.
     #[error("machine `{machine}`: more than {limit} processes at once; observe fewer")]
     TooManyProcesses {
@@ -134,6 +155,10 @@ pub struct Machine<T: PageTable, C> {
     /// Instructions and accesses of the current segment.
     segment: Option<(u64, u64)>,
     announces_mappings: bool,
+    serving: Option<Serving>,
+    /// Whether DRAM is a cache over flash that the kernel manages.
+    tier_by_kernel: bool,
+    tier_books: TierBooks,
     phases: Vec<(String, Vec<CountRow>)>,
 }
 
@@ -162,6 +187,9 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
     }
 
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
+        if C::TIMED && self.serving.is_some() {
+            return self.batch_of_jobs(batch);
+        }
         if C::TIMED && self.cores.len() > 1 {
             return self.batch_by_time(batch);
         }
@@ -176,6 +204,10 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
             }
         }
         self.accesses(&batch.accesses[done..])
+    }
+
+    fn end(&mut self) -> Result<(), MachineError> {
+        if C::TIMED && self.serving.is_some() { self.serve_the_rest() } else { Ok(()) }
     }
 
     fn finish(&self, source: &str) -> RunResult {
@@ -195,7 +227,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         match event {
             Event::Instructions(_)
             | Event::ThreadEnd(_)
-            | Event::JobBegin
+            | Event::JobBegin { .. }
             | Event::JobEnd
             | Event::ThreadStack(_) => {}
             Event::Thread(thread) => self.switch_thread(thread.0 as usize),

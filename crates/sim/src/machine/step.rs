@@ -9,12 +9,14 @@ use pagewalk_vm::table::{Leaf, PageTable, Waits, WalkEnd, WalkOutcome};
 use pagewalk_vm::tlb::{Fill, Translation};
 
 use super::{Machine, MachineError};
-use crate::time::{Clock, Step};
+use crate::time::{Clock, Missed, Step};
 
 /// A reference that is not completed: the program gets a signal.
 pub(super) enum Refused {
     /// The protection does not allow it.
     Signal,
+    /// A page is not in DRAM: the access has to be made again.
+    Missed(Missed),
     /// The machine cannot go on.
     Machine(MachineError),
 }
@@ -81,15 +83,24 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         if self.clock.is_due(self.core, self.paging.due_ps()) {
             self.run_due()?;
         }
+        match self.attempt(addr, write)? {
+            None => Ok(()),
+            Some(missed) => self.wait_for(addr, write, missed),
+        }
+    }
+
+    /// Translates, then accesses; tells if a page was not in DRAM, and then the access has not happened.
+    #[inline]
+    pub(super) fn attempt(&mut self, addr: VirtAddr, write: bool) -> Result<Option<Missed>, MachineError> {
         let frame = match self.cores[self.core].front.lookup(addr.page(), write) {
             Some(frame) => frame,
             None => match self.translate(addr, write) {
                 Ok(translation) => translation.frame_of(addr.page()),
-                Err(refused) => return self.refuse(refused),
+                Err(Refused::Missed(missed)) => return Ok(Some(missed)),
+                Err(refused) => return self.refuse(refused).map(|()| None),
             },
         };
-        self.clock.data(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff), write);
-        Ok(())
+        Ok(self.clock.data(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff), write))
     }
 
     /// One reference of a counts run, beyond the front filter.
@@ -150,10 +161,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     fn walk_and_fill(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Refused> {
         let vpn = addr.page();
         loop {
-            let (walk, end) = self.walk(vpn);
+            let (walk, end) = self.walk(vpn)?;
             match end {
                 WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
                     let translation = translation_of(leaf, level);
+                    self.page_in(vpn, translation.frame_of(vpn), write)?;
                     self.fill(vpn, translation, &walk, level);
                     if self.uses == Uses::Walks {
                         let asid = self.processes[self.process].asid;
@@ -169,7 +181,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     /// One walk, as short as the walk caches make it, and what it found.
     #[inline(always)]
-    fn walk(&mut self, vpn: Vpn) -> (T::Walk, WalkEnd) {
+    fn walk(&mut self, vpn: Vpn) -> Result<(T::Walk, WalkEnd), Refused> {
         let Self { processes, process, cores, core, tables, .. } = self;
         let process = &processes[*process];
         let caches = cores[*core].walk_cache.as_mut();
@@ -177,7 +189,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let walk = process.table.walk(&tables.memory, process.asid, vpn, caches);
         self.counts.walks += 1;
         self.count_reads(&walk);
-        self.clock.walk(self.core, walk.reads(), is_cached);
+        if let Some(missed) = self.clock.walk(self.core, walk.reads(), is_cached) {
+            return Err(Refused::Missed(missed));
+        }
         let mut end = walk.end();
         if T::IS_COMPRESSED
             && let WalkEnd::Leaf { leaf, .. } = &mut end
@@ -185,7 +199,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         {
             leaf.frame = self.walk_ordinary(vpn);
         }
-        (walk, end)
+        Ok((walk, end))
     }
 
     #[inline(always)]
@@ -206,7 +220,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let table = self.processes[self.process].ordinary.as_ref();
         let walk = table.expect("a table beside the compressed one").walk_root(&self.tables.memory, vpn);
         self.count_reads(&walk);
-        self.clock.walk(self.core, walk.reads(), false);
+        let missed = self.clock.walk(self.core, walk.reads(), false);
+        debug_assert!(missed.is_none(), "hash-placed memory is no cache over flash");
         match walk.end {
             WalkEnd::Leaf { leaf, .. } => leaf.frame,
             WalkEnd::Empty { .. } => unreachable!("the entry of {vpn} says that it has an ordinary frame"),
@@ -259,13 +274,14 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 Ok(())
             }
             Refused::Machine(error) => Err(error),
+            Refused::Missed(_) => unreachable!("who can wait has taken it"),
         }
     }
 
     /// A page that is not there: the accelerator brings it, or the kernel's page-fault handler finds a frame for it, and
     /// makes its entry.
     #[cold]
-    fn fault(&mut self, addr: VirtAddr, write: bool) -> Result<(), Refused> {
+    pub(super) fn fault(&mut self, addr: VirtAddr, write: bool) -> Result<(), Refused> {
         if self.fetch(addr)? {
             return Ok(());
         }

@@ -15,8 +15,10 @@ use crate::spec::settings::{CoreSpec, FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
 
 mod daemons;
+mod differential;
 mod paging;
 mod pairs;
+mod serving;
 
 const BASE: u64 = 0x5555_0000_0000;
 

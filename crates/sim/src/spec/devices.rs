@@ -15,6 +15,8 @@ pub struct FlashSpec {
     pub plane_read_ps: u64,
     /// Programming a page; not 0.
     pub write_ps: u64,
+    /// How long of that the plane is held; at most `write_ps`. 0: as if it wrote many pages at once.
+    pub plane_write_ps: u64,
     /// Transfer of a page on its channel.
     pub channel_page_ps: u64,
     /// Transfer of a page into or out of the device.

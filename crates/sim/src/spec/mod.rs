@@ -24,6 +24,7 @@ pub mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod tiers;
 mod tlb;
 mod value;
 

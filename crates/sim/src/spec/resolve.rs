@@ -16,7 +16,7 @@ use super::settings::{
     CacheSpec, ClassicKind, ClassicSpec, CoreSpec, FrameSpec, HashKind, HashedSpec, HugePagePolicy,
     MachineSpec, MemorySpec, ReclaimSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec, WalkerSpec,
 };
-use super::{paging, tlb, value};
+use super::{paging, tiers, tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::{BackRanges, IcebergShape};
 use pagewalk_vm::table::classic::ClassicDesign;
@@ -57,6 +57,10 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
     let caches = resolver.caches(tree);
     let walker = resolver.walker(tree, caches.as_deref());
     let memory = resolver.memory(tree, caches.as_deref());
+    let mesh = tiers::mesh(tree, core.as_ref(), &mut resolver);
+    let threads = tiers::threads(tree, &resolver);
+    let dram = memory.as_ref().and_then(|memory| memory.dram.as_ref());
+    let tier = tiers::tier(tree, dram, frames.as_ref(), &mut resolver);
     Some(MachineSpec {
         name: text(tree, "name")?,
         description: text(tree, "description")?,
@@ -74,6 +78,9 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
         caches: caches?,
         walker: walker?,
         memory: memory?,
+        mesh: mesh?,
+        tier: tier?,
+        threads: threads?,
     })
 }
 
@@ -503,7 +510,8 @@ impl Resolver<'_> {
                 format!("write more than {} ps; latencies are measured from the core", last.latency_ps);
             self.blame(message, help, &[("latency", table.leaf("latency")?)]);
         }
-        Some(MemorySpec { latency_ps })
+        let dram = super::tiers::dram(table, tree, self)?;
+        Some(MemorySpec { latency_ps, dram })
     }
 }
 

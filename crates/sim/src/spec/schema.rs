@@ -182,6 +182,28 @@ pub(super) static FILE: &[Key] = &[
     },
     Key::table("walker", WALKER, Always, "page walkers (timed runs)"),
     Key::table("memory", MEMORY, Always, "DRAM (timed runs)"),
+    Key::table(
+        "mesh",
+        MESH,
+        Optional,
+        "a mesh of tiles, a core and a slice of the last cache in each, controllers at the corners (timed runs); \
+         without it, the way is in the latencies",
+    ),
+    Key {
+        name: "tier",
+        shape: Shape::Variants { common: TIER_COMMON, variants: TIERS, default: None },
+        presence: Optional,
+        meaning: "DRAM as a cache of 4 KiB pages over flash, which is then the memory under [frames]; needs \
+                  [memory.dram] and [flash] (timed runs)",
+    },
+    Key::table("flash", FLASH, Optional, "the flash under the [tier] (timed runs)"),
+    Key::table(
+        "threads",
+        THREADS,
+        Optional,
+        "threads that serve jobs, scheduled in user mode on every core: what a workload marks as jobs arrives and is \
+         served, and what comes before takes no time (timed runs)",
+    ),
 ];
 
 static CORE: &[Key] = &[
@@ -771,12 +793,272 @@ static WALKER: &[Key] = &[
     ),
 ];
 
-static MEMORY: &[Key] = &[Key::value(
-    "latency",
-    Kind::Time { max_ps: MILLISECOND_PS },
-    Default("\"90 ns\""),
-    "load-to-use time of an access that misses every cache, above the last cache's",
-)];
+static MEMORY: &[Key] = &[
+    Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Default("\"90 ns\""),
+        "load-to-use time of an access that misses every cache, above the last cache's; with `dram`, without the time there",
+    ),
+    Key::table("dram", DRAM, Optional, "controllers, banks and rows; without them, DRAM is a latency"),
+];
+
+const fn dram_time(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key::value(name, Kind::Time { max_ps: MILLISECOND_PS }, Default(default), meaning)
+}
+
+static DRAM: &[Key] = &[
+    Key::value(
+        "controllers",
+        Kind::Integer { min: 1, max: 64 },
+        Default("4"),
+        "memory controllers, a power of two; the low bits of a page's number choose one",
+    ),
+    Key::value(
+        "banks",
+        Kind::Integer { min: 1, max: 1_024 },
+        Default("16"),
+        "banks of a controller, a power of two",
+    ),
+    Key::value(
+        "row",
+        Kind::Bytes { min: 4_096, max: 1 << 20 },
+        Default("\"16KiB\""),
+        "bytes of a row, a power of two; with a tier, a set of its cache",
+    ),
+    dram_time("ras", "\"55 cycles\"", "opening a row"),
+    dram_time("cas", "\"3 cycles\"", "a column of 8 bytes"),
+    dram_time("burst", "\"1 cycle\"", "each further column of a line or page"),
+    dram_time("precharge", "\"0 ns\"", "closing a row before another is opened"),
+    dram_time("command", "\"1 cycle\"", "issuing a row command, a column command, a response"),
+    Key::value(
+        "overtakes",
+        Kind::Integer { min: 0, max: 1 << 20 },
+        Default("16"),
+        "how many later requests to an open row may go before one (FR-FCFS)",
+    ),
+];
+
+static MESH: &[Key] = &[
+    Key::value("columns", Kind::Integer { min: 1, max: 64 }, Default("4"), "tiles in a row"),
+    Key::value(
+        "rows",
+        Kind::Integer { min: 1, max: 64 },
+        Default("4"),
+        "rows of tiles; as many tiles as cores",
+    ),
+    dram_time("hop", "\"3 cycles\"", "from a tile to the next"),
+    Key::value(
+        "flit",
+        Kind::Bytes { min: 1, max: 4_096 },
+        Default("\"16B\""),
+        "bytes that a link moves in a cycle",
+    ),
+];
+
+/// Who leaves the DRAM cache, as words.
+pub(super) const TIER_REPLACEMENTS: &[&str] = &["lru", "nru"];
+/// Where page tables are, as words.
+pub(super) const TABLE_PLACES: &[&str] = &["dram", "cache"];
+/// What a core does while a page is on its way, as words.
+pub(super) const ON_MISS: &[&str] = &["switch", "wait"];
+static TIER_COMMON: &[Key] = &[
+    Key::value(
+        "capacity",
+        Kind::Bytes { min: 1 << 16, max: 1 << 44 },
+        Required,
+        "DRAM for pages; capacity / (controllers * ways * 4KiB) is a power of two",
+    ),
+    Key::value("ways", Kind::Integer { min: 1, max: 8 }, Default("4"), "pages of a set"),
+    Key::value("replacement", Kind::Word(TIER_REPLACEMENTS), Default("\"lru\""), "who leaves"),
+    Key::value(
+        "page-tables",
+        Kind::Word(TABLE_PLACES),
+        Default("\"dram\""),
+        "where page tables are: in a part of DRAM of their own, or in flash and its cache like everything else",
+    ),
+    Key::value(
+        "on-miss",
+        Kind::Word(ON_MISS),
+        Default("\"switch\""),
+        "what a core does while a page is on its way: run another thread (needs [threads]), or wait",
+    ),
+    Key::value(
+        "evict-buffer",
+        Kind::Integer { min: 1, max: 65_536 },
+        Default("32"),
+        "pages of a controller on their way to flash",
+    ),
+];
+static TIERS: &[Key] = &[
+    Key::table(
+        "hardware",
+        TIER_HARDWARE,
+        Variant,
+        "controllers with tags in the rows bring pages in and out",
+    ),
+    Key::table(
+        "kernel",
+        TIER_KERNEL,
+        Variant,
+        "the kernel does, by page faults; [kernel] has what its steps cost",
+    ),
+];
+static TIER_HARDWARE: &[Key] = &[
+    Key::value(
+        "miss-status-sets",
+        Kind::Integer { min: 1, max: 65_536 },
+        Default("256"),
+        "sets of the miss-status row of a controller, a power of two",
+    ),
+    Key::value("miss-status-ways", Kind::Integer { min: 1, max: 64 }, Default("8"), "its ways"),
+    Key::value(
+        "queue",
+        Kind::Integer { min: 1, max: 65_536 },
+        Default("16"),
+        "misses that wait for the backside controller before the frontside controller stalls",
+    ),
+    Key::value(
+        "tag-columns",
+        Kind::Integer { min: 1, max: 8 },
+        Default("1"),
+        "columns read for a set's tags",
+    ),
+    dram_time("compare", "\"1 cycle\"", "comparing tags"),
+    dram_time("backside-command", "\"3 cycles\"", "the backside controller's time for each of its commands"),
+];
+static TIER_KERNEL: &[Key] =
+    &[dram_time("interrupt", "\"200 ns\"", "what a TLB shootdown takes of every other core")];
+
+/// How long flash takes, as words.
+pub(super) const DISTRIBUTIONS: &[&str] = &["fixed", "exponential", "lognormal"];
+/// In what state flash begins, as words.
+pub(super) const WEAR: &[&str] = &["fresh", "worn"];
+/// What garbage collection holds, as words.
+pub(super) const COLLECTIONS: &[&str] = &["none", "plane", "channel"];
+static FLASH: &[Key] = &[
+    Key::value(
+        "capacity",
+        Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+        Required,
+        "bytes of its logical pages",
+    ),
+    Key::value("plane", Kind::Bytes { min: 1 << 20, max: 1 << 44 }, Default("\"4GiB\""), "bytes of a plane"),
+    Key::value("channels", Kind::Integer { min: 1, max: 4_096 }, Default("16"), "channels that planes share"),
+    Key::value("read", Kind::Time { max_ps: 1_000 * MILLISECOND_PS }, Default("\"50 us\""), "reading a page"),
+    Key::value("write", Kind::Time { max_ps: 1_000 * MILLISECOND_PS }, Default("\"100 us\""), "writing one"),
+    Key::value(
+        "read-holds-plane",
+        Kind::Time { max_ps: 1_000 * MILLISECOND_PS },
+        Default("\"0 ns\""),
+        "how long of a read its plane does nothing else",
+    ),
+    Key::value(
+        "write-holds-plane",
+        Kind::Time { max_ps: 1_000 * MILLISECOND_PS },
+        Default("\"0 ns\""),
+        "the same of a write",
+    ),
+    Key::value(
+        "channel-bandwidth",
+        Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+        Default("\"4GiB\""),
+        "of each channel, in a second",
+    ),
+    Key::value(
+        "bandwidth",
+        Kind::Bytes { min: 1 << 20, max: 1 << 50 },
+        Default("\"64GiB\""),
+        "of all, in a second",
+    ),
+    Key::value(
+        "latency",
+        Kind::Word(DISTRIBUTIONS),
+        Default("\"fixed\""),
+        "how the time of a read is distributed; its mean is `read`",
+    ),
+    Key::value(
+        "collection",
+        Kind::Word(COLLECTIONS),
+        Default("\"none\""),
+        "garbage collection: none, or what it holds while it works",
+    ),
+    Key::value(
+        "begins",
+        Kind::Word(WEAR),
+        Default("\"worn\""),
+        "with collection: with every page in its place and all spare blocks erased, or as long use leaves it",
+    ),
+    Key::value(
+        "free-blocks",
+        Kind::Integer { min: 1, max: 1_024 },
+        Default("2"),
+        "erased blocks of a plane below which it collects",
+    ),
+    Key::value(
+        "writes-waiting",
+        Kind::Integer { min: 1, max: 65_536 },
+        Default("64"),
+        "writes that a plane lets wait for reads; one more, and the oldest goes first",
+    ),
+    Key::value(
+        "spread",
+        Kind::Integer { min: 1, max: 300 },
+        Default("50"),
+        "with `latency = \"lognormal\"`: the standard deviation of the logarithm, in percent",
+    ),
+    Key::value(
+        "spare",
+        Kind::Integer { min: 1, max: 100 },
+        Default("7"),
+        "percent of flash beyond the logical pages (over-provisioning)",
+    ),
+    Key::value("block", Kind::Integer { min: 8, max: 65_536 }, Default("256"), "pages of a block"),
+    Key::value(
+        "erase",
+        Kind::Time { max_ps: 1_000 * MILLISECOND_PS },
+        Default("\"3 ms\""),
+        "erasing a block",
+    ),
+];
+
+/// How threads are chosen, as words.
+pub(super) const SCHEDULES: &[&str] = &["priority", "fifo"];
+/// How a scheduler hears of pages, as words.
+pub(super) const NOTICES: &[&str] = &["arrival", "age"];
+static THREADS: &[Key] = &[
+    Key::value("per-core", Kind::Integer { min: 1, max: 4_096 }, Default("48"), "threads of a core"),
+    Key::value(
+        "schedule",
+        Kind::Word(SCHEDULES),
+        Default("\"priority\""),
+        "whether a job whose page is there comes before new ones after every job, or only after a miss",
+    ),
+    Key::value(
+        "notice",
+        Kind::Word(NOTICES),
+        Default("\"arrival\""),
+        "when a waiting job may go on: when its page is there, or after the average time of flash",
+    ),
+    Key::value(
+        "switch",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Default("\"100 ns\""),
+        "from a thread to another",
+    ),
+    Key::value(
+        "flush",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Default("\"32 cycles\""),
+        "refilling the pipeline after a miss: window / width",
+    ),
+    Key::value(
+        "queue",
+        Kind::Integer { min: 1, max: 1 << 24 },
+        Default("1000000"),
+        "jobs that wait for a core to begin with them; beyond, they are refused",
+    ),
+];
 
 /// The patterns of all tables that hold `name` as a key, in the order of the file: `tlb.lN.mosaic`.
 pub(super) fn tables_with_key(name: &str) -> Vec<String> {

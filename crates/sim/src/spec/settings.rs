@@ -5,8 +5,10 @@
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::IcebergShape;
+use pagewalk_vm::sched::SchedulerDesign;
 use pagewalk_vm::table::classic::ClassicDesign;
 use pagewalk_vm::table::hashed::HashedDesign;
+use pagewalk_vm::tier::TierDesign;
 
 pub use super::devices::{CollectionHolds, Distribution, DramSpec, FlashSpec, GarbageSpec, MeshSpec};
 
@@ -45,6 +47,12 @@ pub struct MachineSpec {
     pub walker: WalkerSpec,
     /// DRAM (timed runs).
     pub memory: MemorySpec,
+    /// What connects cores, slices of the last cache, and memory controllers (timed runs).
+    pub mesh: Option<MeshSpec>,
+    /// DRAM as a cache over flash (timed runs).
+    pub tier: Option<TierSpec>,
+    /// Threads that serve jobs (timed runs).
+    pub threads: Option<ThreadsSpec>,
 }
 
 /// The core model (timed runs; the count also shapes counts runs).
@@ -418,8 +426,53 @@ pub struct WalkerSpec {
 /// DRAM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemorySpec {
-    /// Load-to-use time of an access that misses every cache.
+    /// Load-to-use time of an access that misses every cache, without the time in `dram`.
     pub latency_ps: u64,
+    /// Its controllers, banks and rows.
+    pub dram: Option<DramSpec>,
+}
+
+/// DRAM as a cache of pages over flash.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierSpec {
+    /// What each controller's share is made like.
+    pub design: TierDesign,
+    /// Whether page tables are in a part of DRAM of their own.
+    pub tables_in_dram: bool,
+    /// Whether a core runs another thread while a page is on its way.
+    pub switches: bool,
+    /// Who brings pages in and out.
+    pub manager: TierManager,
+    /// Where they come from.
+    pub flash: FlashSpec,
+}
+
+/// Who brings pages in and out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TierManager {
+    /// The controllers.
+    Hardware {
+        /// The backside controller's time for each of its commands.
+        command_ps: u64,
+    },
+    /// The kernel, by page faults.
+    Kernel {
+        /// What a TLB shootdown takes of every other core.
+        interrupt_ps: u64,
+    },
+}
+
+/// Threads that serve jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadsSpec {
+    /// Of each core.
+    pub per_core: u32,
+    /// What each core's scheduler is made like.
+    pub design: SchedulerDesign,
+    /// From a thread to another.
+    pub switch_ps: u64,
+    /// Refilling the pipeline after a miss.
+    pub flush_ps: u64,
 }
 
 impl FrameSpec {

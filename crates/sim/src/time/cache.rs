@@ -2,15 +2,23 @@
 //!
 //! Physically indexed, 64-byte lines, true LRU, write-back and write-allocate; a miss fills every level from the
 //! one that missed upwards. Levels are neither inclusive nor exclusive of each other. All levels but the last
-//! are private to a core. Not modelled: prefetchers, coherence traffic, bank conflicts, DRAM rows and bandwidth.
+//! are private to a core. Not modelled: prefetchers, coherence traffic, bank conflicts of caches; of DRAM, what
+//! [`Dram`](super::Dram) leaves out, and without `[memory.dram]`, rows, banks and bandwidth.
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::sets::LineArray;
 
+use super::Missed;
+use super::mesh::Mesh;
+use super::rows::PagedDram;
+use super::tiered::{Requester, TieredMemory};
+use crate::machine::CountRow;
 use crate::spec::settings::{CacheSpec, MachineSpec};
 
 /// log2 of the line size in bytes.
 const LINE_SHIFT: u32 = 6;
+/// A request on the mesh: an address and who asks; one flit.
+const REQUEST_BYTES: u32 = 8;
 
 /// One cache.
 #[derive(Clone, Debug)]
@@ -71,13 +79,38 @@ pub enum MemoryReference {
     Walk,
 }
 
+/// A request, and a line back.
+fn there_and_back_ps(mesh: &Mesh, from: u32, to: u32) -> u64 {
+    mesh.latency_ps(from, to, REQUEST_BYTES) + mesh.latency_ps(to, from, 1 << LINE_SHIFT)
+}
+
+/// From a core's tile to the one that has a line's slice of the last cache.
+fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
+    there_and_back_ps(mesh, core as u32, mesh.slice(line))
+}
+
+/// What is behind the last cache.
+#[derive(Clone, Debug)]
+enum Memory {
+    /// A latency.
+    Plain,
+    /// Controllers, banks and rows.
+    Dram(Box<PagedDram>),
+    /// The same as a cache over flash.
+    Tiered(Box<TieredMemory>),
+}
+
 /// All caches of a machine and its DRAM.
 #[derive(Clone, Debug)]
 pub struct MemoryHierarchy {
     /// By core, the private levels, nearest first.
     private: Vec<Vec<Cache>>,
     shared: Option<Cache>,
+    mesh: Option<Mesh>,
+    memory: Memory,
     memory_latency_ps: u64,
+    /// By core.
+    requesters: Vec<Requester>,
     walk_enters: usize,
     memory_data_reads: u64,
     memory_walk_reads: u64,
@@ -96,7 +129,14 @@ impl MemoryHierarchy {
         Self {
             private: (0..spec.core.count).map(|_| core()).collect(),
             shared,
+            mesh: spec.mesh.as_ref().map(Mesh::new),
+            memory: match (&spec.memory.dram, &spec.tier) {
+                (Some(dram), Some(tier)) => Memory::Tiered(Box::new(TieredMemory::new(dram, tier, 0))),
+                (Some(dram), None) => Memory::Dram(Box::new(PagedDram::new(dram))),
+                (None, _) => Memory::Plain,
+            },
             memory_latency_ps: spec.memory.latency_ps,
+            requesters: (0..spec.core.count as usize).map(|core| Requester::waiting(core, None)).collect(),
             walk_enters: spec.walker.enters as usize - 1,
             memory_data_reads: 0,
             memory_walk_reads: 0,
@@ -104,9 +144,19 @@ impl MemoryHierarchy {
         }
     }
 
-    /// Makes one reference; returns its level (0 the nearest, the number of caches for DRAM) and its latency.
+    /// Makes one reference at `at_ps`; returns its level (0 the nearest, the number of caches for DRAM) and its latency.
+    ///
+    /// # Errors
+    ///
+    /// Its page is not in DRAM.
     #[inline(always)]
-    pub fn access(&mut self, core: usize, addr: PhysAddr, kind: MemoryReference) -> (usize, u64) {
+    pub fn access(
+        &mut self,
+        core: usize,
+        addr: PhysAddr,
+        kind: MemoryReference,
+        at_ps: u64,
+    ) -> Result<(usize, u64), Missed> {
         let line = addr.0 >> LINE_SHIFT;
         let walk = kind == MemoryReference::Walk;
         let first = if walk { self.walk_enters } else { 0 };
@@ -123,14 +173,84 @@ impl MemoryHierarchy {
                 cache.counts.data_misses += u64::from(!hit);
             }
             if hit {
-                let latency = cache.latency_ps;
-                self.fill(core, line, first, at, kind == MemoryReference::Store);
-                return (at, latency);
+                let mut latency = cache.latency_ps;
+                if at + 1 == levels
+                    && let Some(mesh) = &self.mesh
+                {
+                    latency += to_slice_and_back_ps(mesh, core, line);
+                }
+                self.fill(core, line, first, at, kind == MemoryReference::Store, at_ps);
+                return Ok((at, latency));
             }
         }
+        let latency = self.below(core, addr, kind, at_ps)?;
         *if walk { &mut self.memory_walk_reads } else { &mut self.memory_data_reads } += 1;
-        self.fill(core, line, first, levels, kind == MemoryReference::Store);
-        (levels, self.memory_latency_ps)
+        self.fill(core, line, first, levels, kind == MemoryReference::Store, at_ps);
+        Ok((levels, latency))
+    }
+
+    /// What a reference takes that every cache missed.
+    #[inline(always)]
+    fn below(
+        &mut self,
+        core: usize,
+        addr: PhysAddr,
+        kind: MemoryReference,
+        at_ps: u64,
+    ) -> Result<u64, Missed> {
+        let mut way_ps = self.memory_latency_ps;
+        if let Some(mesh) = &self.mesh {
+            let line = addr.0 >> LINE_SHIFT;
+            way_ps += to_slice_and_back_ps(mesh, core, line);
+            let controllers = mesh.controllers();
+            let controller = controllers[addr.frame().0 as usize % controllers.len()];
+            way_ps += there_and_back_ps(mesh, mesh.slice(line), controller);
+        }
+        // Half of the way is there, half is back.
+        let there_ps = at_ps + way_ps / 2;
+        let done_ps = match &mut self.memory {
+            Memory::Plain => there_ps,
+            Memory::Dram(dram) => dram.line(there_ps, addr.frame().0),
+            Memory::Tiered(tier) => {
+                let (write, walk) = (kind == MemoryReference::Store, kind == MemoryReference::Walk);
+                let answer = tier.read(there_ps, addr, write, walk, self.requesters[core]);
+                answer.map_err(|missed| Missed {
+                    signal_ps: missed.signal_ps + way_ps - way_ps / 2,
+                    ..missed
+                })?
+            }
+        };
+        Ok(done_ps - there_ps + way_ps)
+    }
+
+    /// Whose the accesses of a core are from now on.
+    pub fn request_as(&mut self, core: usize, who: Requester) {
+        self.requesters[core] = who;
+    }
+
+    /// DRAM over flash, where there is.
+    pub fn tier(&self) -> Option<&TieredMemory> {
+        match &self.memory {
+            Memory::Tiered(tier) => Some(tier),
+            _ => None,
+        }
+    }
+
+    /// DRAM over flash, where there is.
+    pub fn tier_mut(&mut self) -> Option<&mut TieredMemory> {
+        match &mut self.memory {
+            Memory::Tiered(tier) => Some(tier),
+            _ => None,
+        }
+    }
+
+    /// What DRAM counted, and flash.
+    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
+        match &self.memory {
+            Memory::Plain => {}
+            Memory::Dram(dram) => dram.rows(rows),
+            Memory::Tiered(tier) => tier.rows(rows),
+        }
     }
 
     #[inline(always)]
@@ -140,17 +260,17 @@ impl MemoryHierarchy {
     }
 
     /// Fills levels `first..hit`; the nearest becomes dirty for a store.
-    fn fill(&mut self, core: usize, line: u64, first: usize, hit: usize, store: bool) {
+    fn fill(&mut self, core: usize, line: u64, first: usize, hit: usize, store: bool, at_ps: u64) {
         for at in (first..hit).rev() {
             let victim = self.level(core, at).fill(line, store && at == 0);
             if let Some(victim) = victim {
-                self.write_back(core, victim, at + 1);
+                self.write_back(core, victim, at + 1, at_ps);
             }
         }
     }
 
     /// A dirty line arrives at level `at` from the level above.
-    fn write_back(&mut self, core: usize, line: u64, at: usize) {
+    fn write_back(&mut self, core: usize, line: u64, at: usize, at_ps: u64) {
         let mut line = line;
         for at in at..self.private[core].len() + usize::from(self.shared.is_some()) {
             let cache = self.level(core, at);
@@ -163,6 +283,12 @@ impl MemoryHierarchy {
             }
         }
         self.memory_writes += 1;
+        let addr = PhysAddr(line << LINE_SHIFT);
+        match &mut self.memory {
+            Memory::Plain => {}
+            Memory::Dram(dram) => drop(dram.line(at_ps, addr.frame().0)),
+            Memory::Tiered(tier) => tier.write_back(at_ps, addr),
+        }
     }
 
     /// The counts of level `at`, summed over cores.

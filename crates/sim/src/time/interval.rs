@@ -36,11 +36,13 @@ use std::collections::VecDeque;
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::{Waits, WalkRead};
+use pagewalk_vm::tier::FlashPage;
 
 use super::device::{BackingStore, Transfer};
 use super::pool::Pool;
 use super::step::StepTimes;
-use super::{Clock, Lane, MemoryHierarchy, MemoryReference, Span, Step};
+use super::tiered::{Requester, Waiter, Woken};
+use super::{Clock, Lane, MemoryHierarchy, MemoryReference, Missed, Span, Step};
 use crate::machine::CountRow;
 use crate::metrics::Fidelity;
 use crate::spec::settings::{MachineSpec, TableSpec};
@@ -48,6 +50,8 @@ use crate::spec::settings::{MachineSpec, TableSpec};
 /// Instructions per access where the source does not count them; assumed, near the ratio of compiled integer
 /// code (2.3 to 5.9 over the reference programs of the capture benchmark).
 const INSTRUCTIONS_PER_ACCESS: u64 = 3;
+/// A time that nothing takes: eleven days.
+const NEVER_PS: u64 = 1_000_000_000_000_000_000;
 /// Steps that are remembered, for pictures: those of two batches of the largest usual queues.
 const KEPT_SPANS: usize = 1 << 10;
 /// Fractions of an instruction and of a picosecond are kept in 1/65,536.
@@ -72,7 +76,8 @@ pub struct IntervalClock {
     table_ps: u64,
     /// Before a walk's first reference, with walk caches.
     walk_lookup_ps: u64,
-    reclaims: bool,
+    /// Whether there is more to a fault than a frame.
+    has_steps: bool,
 }
 
 /// An access in flight.
@@ -200,7 +205,7 @@ impl Clock for IntervalClock {
             width: u64::from(spec.core.width),
             window: u64::from(spec.core.window) << FRACTION_BITS,
             tlb_latency_ps: spec.tlb.iter().map(|level| level.latency_ps).collect(),
-            reclaims: spec.reclaim.is_some(),
+            has_steps: spec.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
             table_ps,
             walk_lookup_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps).max(table_ps),
         };
@@ -243,19 +248,32 @@ impl Clock for IntervalClock {
         clock.translated_ps = clock.now_ps;
     }
 
+    fn begin_again(&mut self, core: usize) {
+        let clock = &mut self.cores[core];
+        clock.translated_ps = clock.now_ps;
+    }
+
     #[inline]
     fn tlb_hit(&mut self, core: usize, level: usize) {
         self.cores[core].translated_ps += self.tlb_latency_ps[level];
     }
 
     #[inline(always)]
-    fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) {
+    fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed> {
         let clock = &mut self.cores[core];
         let missed_ps = clock.translated_ps + self.tlb_latency_ps.last().copied().unwrap_or(0);
         let mut latency_ps = if cached { self.walk_lookup_ps } else { self.table_ps };
         let (mut slowest_ps, mut deciding_ps) = (0, None);
         for WalkRead { addr, waits, .. } in reads {
-            let read_ps = self.memory.access(core, addr, MemoryReference::Walk).1;
+            // From when a walker is free: waiting for memory must not count twice.
+            let at_ps = missed_ps.max(clock.walkers.next_free_ps()) + latency_ps;
+            let read_ps = match self.memory.access(core, addr, MemoryReference::Walk, at_ps) {
+                Ok((_, read_ps)) => {
+                    debug_assert!(read_ps < NEVER_PS, "{addr:?} at {at_ps} took {read_ps}");
+                    read_ps
+                }
+                Err(missed) => return Some(missed),
+            };
             match waits {
                 Waits::InTurn => latency_ps += read_ps,
                 Waits::Together { decides } => {
@@ -268,6 +286,7 @@ impl Clock for IntervalClock {
         let held_ps = latency_ps + slowest_ps;
         let start_ps = clock.walkers.take(missed_ps, |start_ps| start_ps + held_ps);
         clock.translated_ps = start_ps + latency_ps + deciding_ps.unwrap_or(slowest_ps);
+        None
     }
 
     fn kernel(&mut self, core: usize, step: Step, ps: u64) {
@@ -276,6 +295,7 @@ impl Clock for IntervalClock {
     }
 
     fn wait(&mut self, core: usize, step: Step, until_ps: u64) {
+        debug_assert!(until_ps < NEVER_PS, "core {core} would wait for ever for {step:?}");
         let now_ps = self.now(core);
         let clock = &mut self.cores[core];
         let Some(ps) = until_ps.checked_sub(now_ps).filter(|&ps| ps > 0) else { return };
@@ -330,16 +350,25 @@ impl Clock for IntervalClock {
     }
 
     #[inline(always)]
-    fn data(&mut self, core: usize, addr: PhysAddr, write: bool) {
+    fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed> {
         let kind = if write { MemoryReference::Store } else { MemoryReference::Load };
-        let (level, latency_ps) = self.memory.access(core, addr, kind);
+        let clock = &self.cores[core];
+        // A reference beyond the first level goes out when there is a register for it.
+        let at_ps = clock.translated_ps.max(clock.registers.next_free_ps());
+        let (level, latency_ps) = match self.memory.access(core, addr, kind, at_ps) {
+            Ok(done) => {
+                debug_assert!(done.1 < NEVER_PS, "{addr:?} at {at_ps} took {done:?}");
+                done
+            }
+            Err(missed) => return Some(missed),
+        };
         let clock = &mut self.cores[core];
         let mut ready_ps = clock.translated_ps;
         let walk_ps = ready_ps - clock.now_ps;
         let mut data_ps = latency_ps;
         if level == 0 {
             if walk_ps == 0 {
-                return;
+                return None;
             }
             data_ps = latency_ps - self.nearest_ps.min(latency_ps);
         } else {
@@ -356,10 +385,57 @@ impl Clock for IntervalClock {
             };
             clock.in_flight.push_back(entry);
         }
+        None
+    }
+
+    fn request_as(&mut self, core: usize, who: Requester) {
+        self.memory.request_as(core, who);
+    }
+
+    #[inline]
+    fn memory_next_ps(&self) -> u64 {
+        self.memory.tier().map_or(u64::MAX, |tier| tier.next_ps())
+    }
+
+    fn memory_advance(&mut self, until_ps: u64) -> Option<(u64, Woken)> {
+        self.memory.tier_mut()?.advance(until_ps)
+    }
+
+    fn retired(&self, core: usize) -> u64 {
+        let clock = &self.cores[core];
+        clock.in_flight.iter().map(|entry| entry.finish_ps).max().unwrap_or(0).max(clock.now_ps)
+    }
+
+    fn touch(&mut self, page: FlashPage, write: bool) {
+        if let Some(tier) = self.memory.tier_mut() {
+            tier.touch(page, write);
+        }
+    }
+
+    fn is_in_memory(&mut self, page: FlashPage, write: bool) -> bool {
+        match self.memory.tier_mut() {
+            Some(tier) if tier.is_by_kernel() => tier.uses(page, write),
+            _ => true,
+        }
+    }
+
+    fn fetch(&mut self, core: usize, page: FlashPage, waiter: Waiter) {
+        let now_ps = self.now(core);
+        if let Some(tier) = self.memory.tier_mut() {
+            tier.fetch(now_ps, page, waiter);
+        }
+    }
+
+    fn take_left(&mut self) -> Vec<FlashPage> {
+        self.memory.tier_mut().map(|tier| tier.take_left()).unwrap_or_default()
     }
 
     fn settle(&mut self) {
-        self.cores.iter_mut().for_each(CoreClock::drain);
+        for core in &mut self.cores {
+            core.drain();
+            // An access may have been dispatched, and not made.
+            core.translated_ps = core.translated_ps.max(core.now_ps);
+        }
     }
 
     fn rows(&self, rows: &mut Vec<CountRow>) {
@@ -373,7 +449,7 @@ impl Clock for IntervalClock {
         time("walk", total(|clock| clock.walk_ps));
         time("memory", total(|clock| clock.memory_ps));
         time("fault", total(|clock| clock.fault_ps));
-        if self.reclaims {
+        if self.has_steps {
             time("swap-wait", self.steps.of(Step::Read));
             time("daemons", self.daemon_ps);
             for step in Step::ALL {
@@ -392,6 +468,7 @@ impl Clock for IntervalClock {
             cache("walk-misses", counts.walk_misses);
             cache("write-backs", counts.write_backs);
         }
+        self.memory.rows(rows);
         let (data, walk, writes) = self.memory.memory_counts();
         for (metric, value) in [("data-reads", data), ("walk-reads", walk), ("writes", writes)] {
             rows.push(CountRow::sum("memory", metric, "count", value, Fidelity::Modelled));

@@ -14,6 +14,12 @@ impl Pool {
         Self { free_at: (0..count).map(|_| Reverse(0)).collect() }
     }
 
+    /// When the next request could have one at the earliest.
+    #[inline(always)]
+    pub(super) fn next_free_ps(&self) -> u64 {
+        self.free_at.peek().map_or(0, |first| first.0)
+    }
+
     /// Takes one at `from_ps` at the earliest; returns when. `until_ps` tells, given that, when it is free again.
     #[inline(always)]
     pub(super) fn take(&mut self, from_ps: u64, until_ps: impl FnOnce(u64) -> u64) -> u64 {

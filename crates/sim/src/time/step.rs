@@ -39,11 +39,19 @@ pub enum Step {
     Table,
     /// Waiting for a daemon that holds the lock.
     Lock,
+    /// A page is not in DRAM: until the core hears of it, and everything before has retired.
+    Miss,
+    /// Refilling the pipeline.
+    Flush,
+    /// Waiting for a controller that takes nothing.
+    Stall,
+    /// Nothing to do: no job, or none that can go on.
+    Idle,
 }
 
 impl Step {
     /// All, in order.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::FirstTouch,
         Self::Signal,
         Self::Zero,
@@ -62,6 +70,10 @@ impl Step {
         Self::Shootdown,
         Self::Table,
         Self::Lock,
+        Self::Miss,
+        Self::Flush,
+        Self::Stall,
+        Self::Idle,
     ];
 
     /// Its name in metrics.
@@ -85,6 +97,10 @@ impl Step {
             Self::Shootdown => "shootdown",
             Self::Table => "table",
             Self::Lock => "lock",
+            Self::Miss => "miss",
+            Self::Flush => "flush",
+            Self::Stall => "stall",
+            Self::Idle => "idle",
         }
     }
 }

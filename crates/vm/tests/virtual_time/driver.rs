@@ -21,7 +21,7 @@ pub(crate) struct Setup {
     pub(crate) jobs: u32,
     pub(crate) clients: u32,
     pub(crate) accesses: u32,
-    /// The page of access `n` of all, and whether it writes.
+    /// The page of access `n` of all, in the order of the jobs, and whether it writes. Its random numbers are its own.
     pub(crate) access: fn(&mut SplitMix64, u64) -> (u64, bool),
     pub(crate) seed: u64,
 }
@@ -85,9 +85,8 @@ pub(crate) struct Machine {
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
     issued: u64,
     now: u64,
-    random: SplitMix64,
-    accesses: u64,
     outcome: Outcome,
+    log: Vec<[u64; 4]>,
 }
 
 impl Machine {
@@ -109,15 +108,23 @@ impl Machine {
             due: BinaryHeap::new(),
             issued: 0,
             now: 0,
-            random: SplitMix64::of_item(setup.seed, 0),
-            accesses: 0,
             outcome: Outcome { end_ns: 0, hits: 0, misses: 0, stalls: 0, reads: 0, finished: 0, sequence: 0 },
+            log: Vec::new(),
             setup,
         }
     }
 
-    /// Runs all jobs. Panics if something waits for what never comes.
-    pub(crate) fn run(mut self) -> Outcome {
+    /// Uses pages without time, before anything runs.
+    #[allow(dead_code)] // Not everybody does.
+    pub(crate) fn warm(&mut self, pages: impl Iterator<Item = u64>) {
+        for page in pages.map(FlashPage) {
+            self.tiers[self.setup.tier.controller_of(page)].touch(page, false);
+        }
+    }
+
+    /// Runs all jobs; what came out, and every hit, eviction, arrival and decision. Panics if something waits for what never
+    /// comes.
+    pub(crate) fn run(mut self) -> (Outcome, Vec<[u64; 4]>) {
         for core in 0..self.setup.cores as u32 {
             (0..self.setup.clients).for_each(|_| self.submit(core));
             self.wake_core(core, 0);
@@ -144,10 +151,11 @@ impl Machine {
             assert!(tier.is_idle());
             self.outcome.reads += tier.counts().reads;
         }
-        self.outcome
+        (self.outcome, self.log)
     }
 
     fn note(&mut self, what: u64, a: u64, b: u64) {
+        self.log.push([what, a, b, self.now]);
         for word in [what, a, b, self.now] {
             self.outcome.sequence = mix(self.outcome.sequence ^ word).wrapping_add(what);
         }
@@ -209,11 +217,11 @@ impl Machine {
             self.submit(core);
             return self.decide(core, Occasion::Finished);
         }
-        let random = &mut self.random;
-        let number = &mut self.accesses;
+        let made = self.setup.accesses - self.jobs[job].left;
+        let number = job as u64 * u64::from(self.setup.accesses) + u64::from(made);
         let (page, write) = *self.jobs[job].access.get_or_insert_with(|| {
-            *number += 1;
-            let (page, write) = (self.setup.access)(random, *number - 1);
+            let mut random = SplitMix64::of_item(self.setup.seed, number);
+            let (page, write) = (self.setup.access)(&mut random, number);
             (FlashPage(page), write)
         });
         let controller = self.setup.tier.controller_of(page);
@@ -230,6 +238,7 @@ impl Machine {
             return;
         }
         self.outcome.misses += 1;
+        self.note(5, page.0, core.into());
         let forced = self.cores[core as usize].forced;
         let completes = if forced { Completion::Now { write } } else { Completion::Later };
         if forced {

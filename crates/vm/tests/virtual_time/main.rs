@@ -47,7 +47,7 @@ fn mixed(policy: (Policy, Notification), seed: u64) -> Setup {
 }
 
 fn run(setup: Setup) -> Outcome {
-    Machine::new(setup).run()
+    Machine::new(setup).run().0
 }
 
 #[test]

@@ -274,3 +274,27 @@ fn memory_is_bounded_by_what_is_under_way() {
         assert!(dram.banks.iter().all(|bank| bank.planned() < 30));
     }
 }
+
+/// Backside controllers run ahead of cores, by far if they are overloaded; then requests come from before the channel's time.
+#[test]
+fn requests_from_before_the_last_one_find_their_places() {
+    for seed in 0..600 {
+        let mut random = SplitMix64::new(seed);
+        let spec = DramSpec {
+            banks: 4,
+            overtakes: 16,
+            precharge_ps: 20 * random.below(2),
+            tag_columns: 1 + random.below(2) as u32,
+            ..SPEC
+        };
+        let mut dram = Dram::new(&spec);
+        let (mut now, step, ahead) = (10_000, 1 + random.below(400), 1 + random.below(30_000));
+        for _ in 0..600 {
+            now += random.below(step);
+            let at = now + if random.below(3) == 0 { random.below(ahead) } else { 0 };
+            let request = ALL[random.below(5) as usize];
+            let done = dram.access(at, 0, random.below(4) as usize, random.below(3), request);
+            assert!(done > at);
+        }
+    }
+}

@@ -117,6 +117,7 @@ impl Flash {
         assert!(spec.planes > 0 && spec.channels > 0, "flash without planes or channels: {spec:?}");
         assert!(spec.pages.is_multiple_of(spec.planes.into()), "planes of different sizes: {spec:?}");
         assert!(spec.plane_read_ps <= spec.read_ps, "a plane held for longer than it reads: {spec:?}");
+        assert!(spec.plane_write_ps <= spec.write_ps, "a plane held for longer than it writes: {spec:?}");
         assert!(
             spec.write_ps > 0 && spec.writes_waiting > 0,
             "writes that take no time or no place: {spec:?}"
@@ -242,7 +243,10 @@ impl Flash {
         let ready_ps = channel.reserve(sent_ps, channel_page_ps) + channel_page_ps;
         // A program takes time, so that a write that was told to wait is done later than it started.
         let done_ps = ready_ps + scale(self.spec.write_ps, self.latency.factor()).max(1);
-        self.planes[plane].free_ps = done_ps;
+        self.planes[plane].free_ps = match self.spec.plane_write_ps {
+            0 => start_ps,
+            held_ps => ready_ps + held_ps.min(done_ps - ready_ps),
+        };
         self.written.push(done_ps, page);
         self.counts.programmed += 1;
         self.translate(plane, page, done_ps);

@@ -185,6 +185,7 @@ fn as_many_reads_are_blocked_as_collections_take_time() {
             planes,
             read_ps: 50_000_000,
             write_ps: 100_000_000,
+            plane_write_ps: 100_000_000,
             plane_read_ps: 0,
             channel_page_ps: 0,
             bus_page_ps: 0,

@@ -15,6 +15,7 @@ const SPEC: FlashSpec = FlashSpec {
     read_ps: 50,
     plane_read_ps: 50,
     write_ps: 100,
+    plane_write_ps: 100,
     channel_page_ps: 3,
     bus_page_ps: 2,
     writes_waiting: 64,

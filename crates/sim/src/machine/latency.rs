@@ -1,0 +1,90 @@
+//! How long jobs took.
+
+use hdrhistogram::Histogram;
+
+use super::counts::CountRow;
+use crate::metrics::{Fidelity, Metric, Number};
+
+/// Significant digits that a histogram keeps.
+const DIGITS: u8 = 3;
+
+/// Of all jobs, by the phase that they began in.
+#[derive(Default)]
+pub(super) struct Latencies {
+    /// Pages that were prepared.
+    pub(super) prepared: u64,
+    /// Jobs for which there was no room.
+    pub(super) refused: u64,
+    /// Times that a job waited for a page, and its core did something else.
+    pub(super) misses: u64,
+    finished: u64,
+    phases: Vec<Phase>,
+}
+
+/// Of one phase, in nanoseconds.
+struct Phase {
+    /// From a job's start to its end, waits for pages included.
+    service: Histogram<u64>,
+    /// From its arrival.
+    response: Histogram<u64>,
+}
+
+impl Latencies {
+    /// A job of a phase is done; the first phase is 0, and 0 is before any.
+    pub(super) fn record(&mut self, phase: usize, service_ps: u64, response_ps: u64) {
+        let histogram = || Histogram::new(DIGITS).expect("a number of digits that there may be");
+        while self.phases.len() <= phase {
+            self.phases.push(Phase { service: histogram(), response: histogram() });
+        }
+        self.finished += 1;
+        let Phase { service, response } = &mut self.phases[phase];
+        for (histogram, ps) in [(service, service_ps), (response, response_ps)] {
+            *histogram += ps.div_ceil(1_000);
+        }
+    }
+
+    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
+        for (metric, value) in [
+            ("finished", self.finished),
+            ("refused", self.refused),
+            ("misses", self.misses),
+            ("prepared-pages", self.prepared),
+        ] {
+            rows.push(CountRow::sum("jobs", metric, "count", value, Fidelity::Estimated));
+        }
+    }
+
+    /// Means and percentiles: of the phase that began as number `phase`, or of all jobs.
+    pub(super) fn metrics(&self, phase: Option<(usize, &str)>) -> Vec<Metric> {
+        let merged = |pick: fn(&Phase) -> &Histogram<u64>| {
+            let mut sum = Histogram::new(DIGITS).expect("a number of digits that there may be");
+            let all = self.phases.iter().enumerate();
+            for (_, of) in all.filter(|(number, _)| phase.is_none_or(|(wanted, _)| wanted == *number)) {
+                sum.add(pick(of)).expect("histograms that grow");
+            }
+            sum
+        };
+        let mut metrics = Vec::new();
+        for (name, histogram) in
+            [("service", merged(|of| &of.service)), ("response", merged(|of| &of.response))]
+        {
+            let some = !histogram.is_empty();
+            let mut row = |metric: String, value: Number| {
+                metrics.push(Metric {
+                    stage: "jobs".into(),
+                    phase: phase.map(|(_, name)| name.to_owned()),
+                    metric,
+                    unit: "ns".into(),
+                    value: some.then_some(value),
+                    fidelity: Fidelity::Estimated,
+                });
+            };
+            row(format!("{name}.mean"), Number::Ratio(histogram.mean()));
+            for (label, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
+                row(format!("{name}.{label}"), Number::Count(histogram.value_at_quantile(quantile)));
+            }
+            row(format!("{name}.max"), Number::Count(histogram.max()));
+        }
+        metrics
+    }
+}

@@ -1,0 +1,64 @@
+//! Which bank and row of DRAM a page is in.
+
+use pagewalk_vm::addr::PAGE_BYTES;
+
+use super::dram::{Dram, DramRequest};
+use crate::machine::CountRow;
+use crate::metrics::Fidelity;
+use crate::spec::settings::DramSpec;
+
+/// DRAM, addressed by pages.
+///
+/// ```text
+///  page number:  | row  | bank | page of the row | controller |        memory
+///  set number:   | row  | bank |                                       a cache of pages: a set is a row
+/// ```
+#[derive(Clone, Debug)]
+pub(super) struct PagedDram {
+    dram: Dram,
+    controller_bits: u32,
+    bank_bits: u32,
+    row_bits: u32,
+}
+
+impl PagedDram {
+    pub(super) fn new(spec: &DramSpec) -> Self {
+        Self {
+            dram: Dram::new(spec),
+            controller_bits: spec.channels.trailing_zeros(),
+            bank_bits: spec.banks.trailing_zeros(),
+            row_bits: (u64::from(spec.row_bytes) / PAGE_BYTES).max(1).ilog2(),
+        }
+    }
+
+    /// The controller of a page.
+    pub(super) fn controller(&self, page: u64) -> usize {
+        (page & ((1 << self.controller_bits) - 1)) as usize
+    }
+
+    /// A line of a page that is at its own place in memory: when it is there.
+    #[inline]
+    pub(super) fn line(&mut self, at_ps: u64, page: u64) -> u64 {
+        let set = page >> (self.controller_bits + self.row_bits);
+        self.set(at_ps, self.controller(page), set as usize, DramRequest::Line)
+    }
+
+    /// A request to a set of a controller: when it is done.
+    #[inline]
+    pub(super) fn set(&mut self, at_ps: u64, controller: usize, set: usize, request: DramRequest) -> u64 {
+        let bank = set & ((1 << self.bank_bits) - 1);
+        self.dram.access(at_ps, controller, bank, (set >> self.bank_bits) as u64, request)
+    }
+
+    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
+        let counts = self.dram.counts();
+        for (metric, unit, value) in [
+            ("requests", "count", counts.requests),
+            ("row-hits", "count", counts.row_hits),
+            ("overtaken", "count", counts.overtaken),
+            ("told-early", "ps", counts.early_ps),
+        ] {
+            rows.push(CountRow::sum("dram", metric, unit, value, Fidelity::Modelled));
+        }
+    }
+}

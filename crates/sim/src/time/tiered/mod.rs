@@ -1,0 +1,424 @@
+//! DRAM as a cache over flash, in time.
+//!
+//! The mechanism is [`Tier`]; here its effects take time. Per controller:
+//!
+//! ```text
+//! frontside   tag check; on a hit also the data; a miss goes into the queue, and an answer to the core
+//! queue       full: the frontside stalls, with everything that comes to it, until the backside takes a miss out
+//! backside    one thing at a time, arrivals of pages before misses; each command takes its time, and DRAM's
+//! flash       reads before writes
+//! ```
+//!
+//! A core hears of a page when it is installed. Where the kernel manages pages there are neither tags nor controllers'
+//! queues: it asks for a page, and the machine charges the kernel's steps itself.
+
+mod kernel;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::sched::Ticket;
+use pagewalk_vm::tier::{Completion, Effect, Event, FlashPage, FrameIndex, Tier};
+
+use super::device::Flash;
+use super::dram::DramRequest;
+use super::rows::PagedDram;
+use super::{EventQueue, MissKind, Missed};
+use crate::machine::CountRow;
+use crate::metrics::Fidelity;
+use crate::spec::settings::{DramSpec, FlashSpec, TierManager, TierSpec};
+
+/// Whose access waits: a core, and of it a thread's run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiter {
+    /// The core.
+    pub core: u32,
+    /// What runs on it.
+    pub ticket: Ticket,
+}
+
+/// An access that a page belongs to whom nobody waits for.
+const NOBODY: Waiter = Waiter { core: u32::MAX, ticket: Ticket { place: 0, run: 0 } };
+
+/// A page is there for someone who waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Woken {
+    /// Who.
+    pub waiter: Waiter,
+    /// Whether the core was waiting, and goes on with the access.
+    pub is_synchronous: bool,
+    /// The page.
+    pub page: FlashPage,
+}
+
+/// Who makes an access, and whether it must be completed by a core that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Requester {
+    /// Whose access it is.
+    pub waiter: Waiter,
+    /// The forward-progress bit.
+    pub must_complete: bool,
+    /// The page that has just arrived for it: its access uses it, whatever has become of the page.
+    pub granted: Option<FlashPage>,
+}
+
+impl Requester {
+    /// A core that waits for everything.
+    pub fn waiting(core: usize, granted: Option<FlashPage>) -> Self {
+        let waiter = Waiter { core: core as u32, ticket: Ticket { place: 0, run: 0 } };
+        Self { waiter, must_complete: true, granted }
+    }
+}
+
+/// What happens in the memory system without a core.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// The backside of a controller takes the next miss.
+    Backside(usize),
+    /// Flash has read a page.
+    Arrived(FlashPage),
+    /// A page is in its place.
+    Wake(Woken),
+}
+
+/// A miss on its way to the backside.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    page: FlashPage,
+    waiter: Waiter,
+    completes: Completion,
+}
+
+#[derive(Clone, Debug)]
+struct Controller {
+    tier: Tier<Waiter>,
+    queue: VecDeque<Request>,
+    /// Until when the backside is busy.
+    busy_ps: u64,
+    /// Whether it is going to take the next miss.
+    is_called: bool,
+    /// Cores that wait for the frontside.
+    stalled: Vec<Waiter>,
+}
+
+/// Hits, and what was late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    hits: u64,
+    misses: u64,
+    walk_hits: u64,
+    walk_misses: u64,
+    stalls: u64,
+    /// Lines that came from the last cache for a page that was not there any more.
+    orphans: u64,
+    synchronous: u64,
+}
+
+/// DRAM over flash.
+#[derive(Clone, Debug)]
+pub struct TieredMemory {
+    controllers: Vec<Controller>,
+    dram: PagedDram,
+    flash: Flash,
+    due: EventQueue<Due>,
+    effects: Vec<Effect<Waiter>>,
+    /// Of a kernel that manages pages: those that left since it was asked.
+    left: Vec<FlashPage>,
+    by_kernel: bool,
+    tables_in_dram: bool,
+    queue_depth: usize,
+    command_ps: u64,
+    counts: Counts,
+}
+
+impl TieredMemory {
+    pub(super) fn new(dram: &DramSpec, spec: &TierSpec, seed: u64) -> Self {
+        let controllers = (0..dram.channels).map(|_| Controller {
+            tier: Tier::new(spec.design.clone()).expect("the machine file was checked"),
+            queue: VecDeque::new(),
+            busy_ps: 0,
+            is_called: false,
+            stalled: Vec::new(),
+        });
+        let (by_kernel, command_ps) = match spec.manager {
+            TierManager::Hardware { command_ps } => (false, command_ps),
+            TierManager::Kernel { .. } => (true, 0),
+        };
+        Self {
+            controllers: controllers.collect(),
+            dram: PagedDram::new(dram),
+            flash: Flash::new(&FlashSpec { seed, ..spec.flash.clone() }),
+            due: EventQueue::new(),
+            effects: Vec::new(),
+            left: Vec::new(),
+            by_kernel,
+            tables_in_dram: spec.tables_in_dram,
+            queue_depth: if by_kernel { usize::MAX } else { spec.design.queue as usize },
+            command_ps,
+            counts: Counts::default(),
+        }
+    }
+
+    fn controller_of(&self, page: FlashPage) -> usize {
+        self.controllers[0].tier.design().controller_of(page)
+    }
+
+    /// A line is wanted at `at_ps`: when it is there.
+    ///
+    /// # Errors
+    ///
+    /// Its page is not in DRAM, or the controller does not answer.
+    pub(super) fn read(
+        &mut self,
+        at_ps: u64,
+        addr: PhysAddr,
+        write: bool,
+        walk: bool,
+        who: Requester,
+    ) -> Result<u64, Missed> {
+        let page = FlashPage(addr.frame().0);
+        if self.by_kernel || walk && self.tables_in_dram {
+            return Ok(self.plain(at_ps, page));
+        }
+        if who.granted == Some(page) {
+            // It comes with the page; the tag check was before.
+            return Ok(at_ps);
+        }
+        let number = self.controller_of(page);
+        if !self.controllers[number].stalled.is_empty() {
+            return Err(self.stall(number, page, at_ps, who));
+        }
+        let controller = &mut self.controllers[number];
+        let set = controller.tier.tags().set_of(page);
+        if let Some(_frame) = controller.tier.lookup(page, write) {
+            #[cfg(test)]
+            crate::witness::note(2, page.0, _frame.0.into(), at_ps);
+            *if walk { &mut self.counts.walk_hits } else { &mut self.counts.hits } += 1;
+            return Ok(self.dram.set(at_ps, number, set, DramRequest::Hit));
+        }
+        let signal_ps = self.dram.set(at_ps, number, set, DramRequest::Miss);
+        if !self.has_room(number) {
+            return Err(self.stall(number, page, signal_ps, who));
+        }
+        *if walk { &mut self.counts.walk_misses } else { &mut self.counts.misses } += 1;
+        let completes = match who.must_complete {
+            true => Completion::Now { write },
+            false => Completion::Later,
+        };
+        self.counts.synchronous += u64::from(who.must_complete);
+        #[cfg(test)]
+        crate::witness::note(5, page.0, who.waiter.core.into(), signal_ps);
+        self.ask(number, signal_ps, Request { page, waiter: who.waiter, completes });
+        let kind = if who.must_complete { MissKind::Synchronous } else { MissKind::Away };
+        Err(Missed { page, signal_ps, kind })
+    }
+
+    /// A line of DRAM that has no tags.
+    fn plain(&mut self, at_ps: u64, page: FlashPage) -> u64 {
+        self.dram.line(at_ps, page.0)
+    }
+
+    /// The last cache writes a line back.
+    pub(super) fn write_back(&mut self, at_ps: u64, addr: PhysAddr) {
+        let page = FlashPage(addr.frame().0);
+        let number = self.controller_of(page);
+        let controller = &mut self.controllers[number];
+        let set = controller.tier.tags().set_of(page);
+        if self.by_kernel || controller.tier.lookup(page, true).is_some() {
+            self.dram.set(at_ps, number, set, DramRequest::Hit);
+            return;
+        }
+        // The page has left with an older line. It comes back for this one; nobody waits.
+        self.counts.orphans += 1;
+        let checked_ps = self.dram.set(at_ps, number, set, DramRequest::Miss);
+        let completes = Completion::Now { write: true };
+        self.ask(number, checked_ps, Request { page, waiter: NOBODY, completes });
+    }
+
+    fn has_room(&self, number: usize) -> bool {
+        let controller = &self.controllers[number];
+        controller.queue.len() + controller.tier.queued() < self.queue_depth
+    }
+
+    fn stall(&mut self, number: usize, page: FlashPage, signal_ps: u64, who: Requester) -> Missed {
+        self.counts.stalls += 1;
+        self.controllers[number].stalled.push(who.waiter);
+        Missed { page, signal_ps, kind: MissKind::Stalled }
+    }
+
+    /// A miss goes into the backside's queue.
+    fn ask(&mut self, number: usize, at_ps: u64, request: Request) {
+        self.controllers[number].queue.push_back(request);
+        self.call(number, at_ps);
+    }
+
+    /// The backside takes the next miss when it can.
+    fn call(&mut self, number: usize, at_ps: u64) {
+        let controller = &mut self.controllers[number];
+        let can = controller.tier.blocked().is_none() && !controller.queue.is_empty();
+        if can && !controller.is_called {
+            controller.is_called = true;
+            self.due.push(controller.busy_ps.max(at_ps), Due::Backside(number));
+        }
+    }
+
+    /// When something happens next; the end of time if nothing does.
+    #[inline]
+    pub(super) fn next_ps(&self) -> u64 {
+        self.due.next_ps().min(self.flash.next_written_ps())
+    }
+
+    /// Lets happen what is due by `until_ps`, until someone is woken; says when that was.
+    pub(super) fn advance(&mut self, until_ps: u64) -> Option<(u64, Woken)> {
+        loop {
+            let written_ps = self.flash.next_written_ps();
+            if written_ps <= until_ps && written_ps <= self.due.next_ps() {
+                if let Some((at_ps, page)) = self.flash.pop_written_by(written_ps) {
+                    let page = FlashPage(page);
+                    self.backside(at_ps, self.controller_of(page), Event::Written { page });
+                }
+                debug_assert!(self.flash.next_written_ps() >= written_ps);
+                continue;
+            }
+            match self.due.pop_by(until_ps)? {
+                (at_ps, Due::Wake(woken)) => return Some((at_ps, woken)),
+                (at_ps, Due::Arrived(page)) => {
+                    let number = self.controller_of(page);
+                    let busy_ps = self.controllers[number].busy_ps;
+                    match busy_ps > at_ps {
+                        true => self.due.push(busy_ps, Due::Arrived(page)),
+                        false => self.backside(at_ps, number, Event::Arrived { page }),
+                    }
+                }
+                (at_ps, Due::Backside(number)) => {
+                    let controller = &mut self.controllers[number];
+                    controller.is_called = false;
+                    if controller.busy_ps > at_ps || controller.tier.blocked().is_some() {
+                        self.call(number, at_ps);
+                        continue;
+                    }
+                    let Some(Request { page, waiter, completes }) = controller.queue.pop_front() else {
+                        continue;
+                    };
+                    self.backside(at_ps, number, Event::Miss { page, waiter, completes });
+                    self.unstall(number, at_ps);
+                }
+            }
+        }
+    }
+
+    /// Cores that waited for the frontside try again.
+    fn unstall(&mut self, number: usize, at_ps: u64) {
+        if !self.has_room(number) {
+            return;
+        }
+        let page = FlashPage(0);
+        for waiter in std::mem::take(&mut self.controllers[number].stalled) {
+            self.due.push(at_ps, Due::Wake(Woken { waiter, is_synchronous: true, page }));
+        }
+    }
+
+    /// The backside of a controller takes an event, and what it then does takes its time.
+    fn backside(&mut self, at_ps: u64, number: usize, event: Event<Waiter>) {
+        let Self { controllers, dram, flash, due, effects, left, by_kernel, command_ps, .. } = self;
+        let controller = &mut controllers[number];
+        let set_of = |frame: FrameIndex, ways: u32| (frame.0 / ways) as usize;
+        let ways = controller.tier.design().ways;
+        let mut now_ps = at_ps;
+        if matches!(event, Event::Miss { .. }) && !*by_kernel {
+            // The miss-status row.
+            now_ps = dram.set(now_ps + *command_ps, number, 0, DramRequest::Status);
+        }
+        controller.tier.step(event, effects).expect("it happened because it was asked for");
+        for effect in effects.drain(..) {
+            #[cfg(test)]
+            match effect {
+                Effect::Copy { page, frame, .. } | Effect::Discard { page, frame } => {
+                    crate::witness::note(3, page.0, frame.0.into(), at_ps);
+                }
+                Effect::Install { page, frame } | Effect::Restore { page, frame, .. } => {
+                    crate::witness::note(4, page.0, frame.0.into(), at_ps);
+                }
+                _ => {}
+            }
+            if !matches!(effect, Effect::Wake { .. } | Effect::Discard { .. }) {
+                now_ps += *command_ps;
+            }
+            match effect {
+                Effect::Read { page, .. } => due.push(flash.read(now_ps, page.0), Due::Arrived(page)),
+                Effect::Write { page, .. } => flash.write(now_ps, page.0),
+                Effect::Copy { page, frame, .. } => {
+                    now_ps = dram.set(now_ps, number, set_of(frame, ways), DramRequest::Page);
+                    left.extend(by_kernel.then_some(page));
+                }
+                Effect::Discard { page, .. } => left.extend(by_kernel.then_some(page)),
+                Effect::Install { frame, .. } | Effect::Restore { frame, .. } => {
+                    now_ps = dram.set(now_ps, number, set_of(frame, ways), DramRequest::Page);
+                }
+                Effect::Wake { waiter: NOBODY, .. } => {}
+                Effect::Wake { waiter, completes, page, .. } => {
+                    let is_synchronous = completes != Completion::Later;
+                    due.push(now_ps, Due::Wake(Woken { waiter, is_synchronous, page }));
+                }
+            }
+        }
+        controller.busy_ps = if *by_kernel { at_ps } else { now_ps };
+        self.call(number, now_ps);
+    }
+
+    /// A page is used without time.
+    pub(super) fn touch(&mut self, page: FlashPage, write: bool) {
+        let number = self.controller_of(page);
+        self.controllers[number].tier.touch(page, write);
+    }
+
+    fn flash_rows(&self, rows: &mut Vec<CountRow>) {
+        let counts = self.flash.counts();
+        for (metric, value) in [
+            ("reads", counts.reads),
+            ("blocked-reads", counts.blocked_reads),
+            ("writes", counts.writes),
+            ("urgent-writes", counts.urgent_writes),
+            ("programmed", counts.programmed),
+            ("moved", counts.moved),
+            ("erases", counts.erases),
+        ] {
+            rows.push(CountRow::sum("flash", metric, "count", value, Fidelity::Modelled));
+        }
+        for (metric, value) in [("most-erases", counts.most_erases), ("fewest-erases", counts.fewest_erases)]
+        {
+            rows.push(CountRow::level("flash", metric, "count", value.into(), Fidelity::Modelled));
+        }
+    }
+
+    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
+        let counts = &self.counts;
+        let mut tier = |metric: &str, value| {
+            rows.push(CountRow::sum("tier", metric, "count", value, Fidelity::Modelled));
+        };
+        tier("accesses", counts.hits + counts.misses);
+        tier("hits", counts.hits);
+        tier("misses", counts.misses);
+        tier("walk-hits", counts.walk_hits);
+        tier("walk-misses", counts.walk_misses);
+        tier("stalls", counts.stalls);
+        tier("orphan-write-backs", counts.orphans);
+        tier("synchronous-misses", counts.synchronous);
+        let all = || self.controllers.iter().map(|controller| controller.tier.counts());
+        tier("merged-misses", all().map(|of| of.merged).sum());
+        tier("pages-in", all().map(|of| of.reads).sum());
+        tier("pages-out", all().map(|of| of.writes).sum());
+        tier("restores", all().map(|of| of.restores).sum());
+        tier("clean-evictions", all().map(|of| of.discards).sum());
+        tier("dirty-evictions", all().map(|of| of.copies).sum());
+        tier("blocked-by-miss-status", all().map(|of| of.blocked_by_miss_status).sum());
+        tier("blocked-by-ways", all().map(|of| of.blocked_by_ways).sum());
+        tier("blocked-by-evict-buffer", all().map(|of| of.blocked_by_evict_buffer).sum());
+        let most = all().map(|of| of.most_pending as u64).max().unwrap_or(0);
+        rows.push(CountRow::level("tier", "most-pending", "count", most, Fidelity::Modelled));
+        self.flash_rows(rows);
+        self.dram.rows(rows);
+    }
+}

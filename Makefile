@@ -25,6 +25,7 @@ papers: setup build
 	$(PAGEWALK) paper mosaic --hardware $(TARGET)/hardware --out pagewalk-out/mosaic
 	$(PAGEWALK) paper me-hpt --out pagewalk-out/me-hpt
 	$(PAGEWALK) paper pfa --out pagewalk-out/pfa
+	$(PAGEWALK) paper astriflash --out pagewalk-out/astriflash
 
 # The tests that take minutes or much memory.
 soak: setup

@@ -83,15 +83,34 @@ fn every_machine_file_runs() {
         .map(|line| line.split(' ').next().unwrap())
         .collect();
     assert!(names.len() >= 15, "{names:?}");
-    let mut arguments = vec!["run", "--detail", "timed", "--format", "json", "--workload", "graph500-small"];
-    names.iter().for_each(|name| arguments.extend(["--machine", name]));
-    let document = document(&pagewalk(&arguments));
-    for run in document["runs"].as_array().expect("runs") {
-        let parts: u64 =
-            ["compute", "walk", "memory", "fault"].iter().map(|part| metric(run, "time", part)).sum();
-        assert!(parts > 0);
-        if run["machine"] != "me-hpt-radix" {
-            assert_eq!(parts, metric(run, "time", "elapsed"), "{}: the parts are the whole", run["machine"]);
+    // Machines with threads serve jobs, and nothing else takes them time.
+    let serves = |name: &&str| {
+        let shown = pagewalk(&["machines", "show", name]).stdout;
+        String::from_utf8(shown).expect("text").lines().any(|line| line == "[threads]")
+    };
+    let (servers, others): (Vec<&str>, Vec<&str>) = names.into_iter().partition(serves);
+    assert!(servers.len() >= 8 && others.len() >= 30, "{servers:?} {others:?}");
+    for (workload, names) in [("graph500-small", others), ("tatp-small", servers)] {
+        let mut arguments = vec!["run", "--detail", "timed", "--format", "json", "--workload", workload];
+        names.iter().for_each(|name| arguments.extend(["--machine", name]));
+        let document = document(&pagewalk(&arguments));
+        for run in document["runs"].as_array().expect("runs") {
+            let parts: u64 =
+                ["compute", "walk", "memory", "fault"].iter().map(|part| metric(run, "time", part)).sum();
+            assert!(parts > 0);
+            // Of several cores, the parts are the sum.
+            if run["machine"] != "me-hpt-radix" && workload != "tatp-small" {
+                assert_eq!(
+                    parts,
+                    metric(run, "time", "elapsed"),
+                    "{}: the parts are the whole",
+                    run["machine"]
+                );
+            }
+            if workload == "tatp-small" {
+                let jobs = metric(run, "jobs", "finished");
+                assert_eq!(jobs, 3_500, "{}: all jobs are served", run["machine"]);
+            }
         }
     }
 }
@@ -290,6 +309,7 @@ fn the_papers_run_on_small_inputs() {
         ("mosaic", "swap/cyclic", 5),
         ("me-hpt", "figure-9/steady/over", 24),
         ("pfa", "figure-16/", 12),
+        ("astriflash", "figure-10", 20),
     ] {
         let output = pagewalk(&["paper", paper, items, "--small", "--format", "json"]);
         let document = document(&output);

@@ -10,13 +10,17 @@ use pagewalk_sim::run::{RunOptions, run};
 use pagewalk_sim::spec::settings::ReclaimSpec;
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::Source;
+use pagewalk_vm::addr::PAGE_BYTES;
 use serde::Deserialize;
 
 use super::circuit::{self, CircuitSpec};
 use super::figure::FigureSpec;
+use super::knee::KneeSpec;
+use super::loads::LoadsSpec;
 use super::measure::MeasureSpec;
 use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
 use super::programs::{ProgramsSpec, judged};
+use super::queueing::QueueingSpec;
 use super::tables::TablesSpec;
 use crate::args::PaperArguments;
 
@@ -48,6 +52,14 @@ pub(super) struct Experiment {
     /// Programs on machines of this file, or built-in ones.
     #[serde(default)]
     measure: MeasureSpec,
+    /// A server under load.
+    #[serde(default)]
+    loads: Vec<LoadsSpec>,
+    /// Where curves of rows flatten.
+    #[serde(default)]
+    knee: Vec<KneeSpec>,
+    /// Servers as queues.
+    queueing: Option<QueueingSpec>,
     /// Whether it takes minutes.
     #[serde(default)]
     long: bool,
@@ -72,12 +84,13 @@ struct WorkloadSpec {
     seed: u64,
 }
 
-/// A machine with another limit.
+/// A machine with another limit, or another cache over flash.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VariantSpec {
     of: String,
-    limit_mib: u64,
+    limit_mib: Option<u64>,
+    capacity_mib: Option<u64>,
 }
 
 /// One number.
@@ -126,6 +139,9 @@ impl Experiment {
         experiment.tables.keep(prefix);
         experiment.programs.keep(prefix);
         experiment.measure.keep(prefix);
+        experiment.knee.retain(|knee| knee.has(prefix));
+        experiment.loads.retain(|loads| loads.has(prefix));
+        experiment.queueing = experiment.queueing.filter(|queueing| queueing.has(prefix));
         let rows = &experiment.row;
         experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
         Ok(experiment)
@@ -139,6 +155,8 @@ impl Experiment {
             && self.tables.is_empty()
             && self.programs.is_empty()
             && self.measure.is_empty()
+            && self.loads.is_empty()
+            && self.queueing.is_none()
     }
 
     /// Whether it takes minutes.
@@ -167,10 +185,18 @@ impl Experiment {
         let mut ages = Ages::default();
         measured.extend(precision::run(&self.precision, &mut ages)?);
         measured.extend(self.tables.run(small, threads)?);
-        measured.extend(self.programs.run(small, threads)?);
+        measured.extend(self.programs.run(|name| self.machine(name), small, threads)?);
         let (rows, timelines) = self.measure.run(|name| self.machine(name), small, threads)?;
         measured.extend(rows);
+        for loads in &self.loads {
+            measured.extend(loads.run(|name| self.machine(name), small, threads)?);
+        }
+        if let Some(queueing) = &self.queueing {
+            measured.extend(queueing.run(small)?);
+        }
         measured.extend(circuit);
+        let knees: Vec<PaperRow> = self.knee.iter().filter_map(|knee| knee.judge(&measured, small)).collect();
+        measured.extend(knees);
         let mut figures = timelines;
         figures.extend(self.figure.iter().filter_map(|figure| figure.draw(&measured)));
         if !self.precision.is_empty() {
@@ -184,13 +210,28 @@ impl Experiment {
     /// A machine of this file, or a built-in one.
     fn machine(&self, name: &str) -> anyhow::Result<MachineSpec> {
         if let Some(variant) = self.variant.get(name) {
-            let mut machine = MachineSpec { name: name.to_owned(), ..self.machine(&variant.of)? };
+            // One of a built-in machine may have its name.
+            let base = if variant.of == name { spec::load(name)? } else { self.machine(&variant.of)? };
+            let mut machine = MachineSpec { name: name.to_owned(), ..base };
+            if let Some(capacity_mib) = variant.capacity_mib {
+                let tier = machine.tier.as_mut().with_context(|| format!("machine {name} has no tier"))?;
+                let pages = (capacity_mib << 20) / PAGE_BYTES;
+                let sets_times_ways = u32::try_from(pages >> tier.design.index_shift)?;
+                // As many ways as it had, or a few more, so that there is a power of two of sets.
+                let ways = (tier.design.ways..2 * tier.design.ways).find(|ways| {
+                    sets_times_ways.is_multiple_of(*ways) && (sets_times_ways / ways).is_power_of_two()
+                });
+                tier.design.ways =
+                    ways.with_context(|| format!("machine {name}: no power of two of sets"))?;
+                tier.design.sets = sets_times_ways / tier.design.ways;
+            }
+            let Some(limit_mib) = variant.limit_mib else { return Ok(machine) };
             let (Some(ReclaimSpec::Lru { limit_bytes }) | Some(ReclaimSpec::Clock { limit_bytes })) =
                 &mut machine.reclaim
             else {
                 bail!("machine {name}: {} has no limit to change", variant.of);
             };
-            *limit_bytes = Some(variant.limit_mib << 20);
+            *limit_bytes = Some(limit_mib << 20);
             return Ok(machine);
         }
         Ok(match self.machine.get(name) {

@@ -26,13 +26,16 @@ pub(super) struct MeasureSpec {
     timeline: Vec<TimelineSpec>,
 }
 
-/// The arithmetic mean of rows.
+/// The mean of rows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeanRow {
     item: String,
     /// What the items of the rows begin with.
     of: String,
+    /// Whether it is the geometric mean and not the arithmetic one.
+    #[serde(default)]
+    geometric: bool,
     published: Option<f64>,
     gate: Option<[f64; 2]>,
     #[serde(default)]
@@ -170,8 +173,10 @@ impl MeasureRow {
 impl MeanRow {
     fn judge(&self, rows: &[PaperRow], small: bool) -> PaperRow {
         let rows: Vec<&PaperRow> = rows.iter().filter(|row| row.item.starts_with(&self.of)).collect();
-        let ours: Option<f64> = rows.iter().map(|row| row.ours).sum();
-        let ours = ours.map(|sum| sum / rows.len() as f64);
+        let term = |ours: f64| if self.geometric { ours.ln() } else { ours };
+        let sum: Option<f64> = rows.iter().map(|row| row.ours.map(term)).sum();
+        let mean = sum.map(|sum| sum / rows.len() as f64);
+        let ours = if self.geometric { mean.map(f64::exp) } else { mean };
         let unit = rows.first().map_or("", |row| &row.unit);
         let (gate, note) = judged(small, self.gate, &self.note);
         PaperRow::judged(&*self.item, self.published, ours, unit, gate, note)
@@ -209,7 +214,7 @@ impl Term {
             let mut metrics = result.metrics.iter();
             let found = metrics.find(|row| {
                 (&*row.stage, &*row.metric, row.phase.as_deref()) == (stage, metric, phase)
-                    && matches!(&*row.unit, "count" | "ps" | "bytes")
+                    && matches!(&*row.unit, "count" | "ps" | "bytes" | "ns")
             });
             let value = found.and_then(|row| row.value);
             Ok(value.with_context(|| format!("machine {} reports no {name}", self.machine))?.as_f64())

@@ -6,9 +6,12 @@
 mod circuit;
 mod experiment;
 mod figure;
+mod knee;
+mod loads;
 mod measure;
 mod precision;
 mod programs;
+mod queueing;
 mod tables;
 
 use anyhow::bail;
@@ -20,7 +23,7 @@ use crate::run::{prepare_folder, print, style, write_folder};
 use experiment::Experiment;
 
 /// The papers, by the name that the command takes.
-const PAPERS: [(&str, &str, &[&str]); 3] = [
+const PAPERS: [(&str, &str, &[&str]); 4] = [
     (
         "mosaic",
         "Mosaic Pages: Big TLB Reach With Small Pages (IEEE Micro 2024)",
@@ -49,6 +52,16 @@ const PAPERS: [(&str, &str, &[&str]); 3] = [
             include_str!("../../../../papers/pfa/local.toml"),
             include_str!("../../../../papers/pfa/options.toml"),
             include_str!("../../../../papers/pfa/programs.toml"),
+        ],
+    ),
+    (
+        "astriflash",
+        "AstriFlash: A Flash-Based System for Online Services (HPCA 2023)",
+        &[
+            include_str!("../../../../papers/astriflash/arithmetic.toml"),
+            include_str!("../../../../papers/astriflash/services.toml"),
+            include_str!("../../../../papers/astriflash/load.toml"),
+            include_str!("../../../../papers/astriflash/capacity.toml"),
         ],
     ),
 ];

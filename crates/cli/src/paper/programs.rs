@@ -57,6 +57,16 @@ struct ProgramRow {
     /// Whether only what came after the beginning counts.
     #[serde(default)]
     from_begin: bool,
+    /// The phase that counts; without it the whole run.
+    phase: Option<String>,
+    /// A count that the number is divided by.
+    divided_by: Option<Divisor>,
+    /// Whether the mean is the arithmetic one, and not the geometric.
+    #[serde(default)]
+    arithmetic: bool,
+    /// Whether a row's note is what the application ran.
+    #[serde(default)]
+    says_workload: bool,
     value: Value,
     /// The number is in so many units.
     #[serde(default = "one")]
@@ -72,6 +82,15 @@ struct ProgramRow {
     note: String,
 }
 
+/// A count of a machine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Divisor {
+    machine: String,
+    stage: String,
+    metric: String,
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -83,6 +102,8 @@ enum Value {
     Plain,
     /// baseline / machine.
     Speedup,
+    /// machine / baseline.
+    Ratio,
 }
 
 /// Whether a run ends well (1) or for want of contiguous memory (0).
@@ -113,7 +134,12 @@ impl ProgramsSpec {
         self.row.is_empty() && self.end.is_empty()
     }
 
-    pub(super) fn run(&self, small: bool, threads: usize) -> anyhow::Result<Vec<PaperRow>> {
+    pub(super) fn run(
+        &self,
+        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
+        small: bool,
+        threads: usize,
+    ) -> anyhow::Result<Vec<PaperRow>> {
         let mut rows = Vec::new();
         for end in &self.end {
             rows.push(self.end(end, small)?);
@@ -127,7 +153,8 @@ impl ProgramsSpec {
                 self.group.get(&row.of).with_context(|| format!("{}: no group {}", row.item, row.of))?
             {
                 let machines = needed.entry(name).or_default();
-                for machine in row.baseline.iter().chain([&row.machine]) {
+                let divisor = row.divided_by.iter().map(|divisor| &divisor.machine);
+                for machine in row.baseline.iter().chain([&row.machine]).chain(divisor) {
                     if !machines.contains(&machine.as_str()) {
                         machines.push(machine);
                     }
@@ -139,7 +166,7 @@ impl ProgramsSpec {
             let application = self.application.get(name);
             let application = application.with_context(|| format!("there is no application {name}"))?;
             eprintln!("running {name} on {} machines", machines.len());
-            let machines = machines.into_iter().map(spec::load).collect::<Result<Vec<_>, _>>()?;
+            let machines = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
             let ran = application.run(small, &machines, Detail::Timed, threads);
             results.insert(name, (application, ran.with_context(|| format!("application {name}"))?));
         }
@@ -212,28 +239,42 @@ impl ProgramRow {
     ) -> anyhow::Result<()> {
         let mut numbers = Vec::new();
         for (name, (application, results)) in results {
-            let phase = application.begin.as_deref().filter(|_| self.from_begin);
+            let phase = application.begin.as_deref().filter(|_| self.from_begin).or(self.phase.as_deref());
             let of = |machine: &str| -> anyhow::Result<f64> {
                 let minus = self.minus.iter().map(|metric| self.metric(results, machine, metric, phase));
                 Ok(self.metric(results, machine, &self.metric, phase)?
                     - minus.sum::<anyhow::Result<f64>>()?)
             };
+            let baseline = || {
+                let baseline = self.baseline.as_deref();
+                of(baseline.context("it is compared with nothing: no baseline")?)
+            };
             let ours = match self.value {
                 Value::Plain => of(&self.machine)? / self.per,
-                Value::Speedup => {
-                    let baseline =
-                        self.baseline.as_deref().context("it is compared with nothing: no baseline")?;
-                    of(baseline)? / of(&self.machine)?
-                }
+                Value::Speedup => baseline()? / of(&self.machine)?,
+                Value::Ratio => of(&self.machine)? / baseline()?,
             };
-            numbers.push((*name, ours));
+            let divisor = match &self.divided_by {
+                Some(Divisor { machine, stage, metric }) => {
+                    count(results, machine, (stage, metric, "count"), phase)?
+                }
+                None => 1.0,
+            };
+            numbers.push((*name, ours / divisor));
         }
-        let logs: f64 = numbers.iter().map(|(_, number)| number.ln()).sum();
-        let mean = (MEAN, (logs / numbers.len() as f64).exp());
+        let term = |number: f64| if self.arithmetic { number } else { number.ln() };
+        let sum: f64 = numbers.iter().map(|&(_, number)| term(number)).sum();
+        let mean = sum / numbers.len() as f64;
+        let mean = (MEAN, if self.arithmetic { mean } else { mean.exp() });
         // One that was asked for by name stands for itself.
         let mean = (numbers.len() > 1).then_some(mean);
         for (name, ours) in numbers.into_iter().chain(mean) {
-            let note = if name == MEAN { &*self.note } else { "" };
+            let ran = results.iter().find(|(known, _)| *known == name && self.says_workload);
+            let note = match ran {
+                Some((_, (application, _))) => &*application.workload,
+                None if name == MEAN => &*self.note,
+                None => "",
+            };
             let (gate, note) = judged(small, self.gate.get(name).copied(), note);
             let published = self.published.get(name).copied();
             let item = format!("{}/{name}", self.item);
@@ -249,14 +290,21 @@ impl ProgramRow {
         metric: &str,
         phase: Option<&str>,
     ) -> anyhow::Result<f64> {
-        let rows =
-            results.iter().filter(|result| result.machine == machine).flat_map(|result| &result.metrics);
-        let row = rows.into_iter().find(|row| {
-            (&*row.stage, &*row.metric, &*row.unit) == (&*self.stage, metric, &*self.metric_unit)
-                && row.phase.as_deref() == phase
-        });
-        let missing =
-            || format!("machine {machine} reports no {} {metric} in {}", self.stage, self.metric_unit);
-        Ok(row.and_then(|row| row.value).with_context(missing)?.as_f64())
+        count(results, machine, (&self.stage, metric, &self.metric_unit), phase)
     }
+}
+
+/// What a machine reports, by stage, metric and unit.
+fn count(
+    results: &[RunResult],
+    machine: &str,
+    (stage, metric, unit): (&str, &str, &str),
+    phase: Option<&str>,
+) -> anyhow::Result<f64> {
+    let rows = results.iter().filter(|result| result.machine == machine).flat_map(|result| &result.metrics);
+    let row = rows.into_iter().find(|row| {
+        (&*row.stage, &*row.metric, &*row.unit) == (stage, metric, unit) && row.phase.as_deref() == phase
+    });
+    let missing = || format!("machine {machine} reports no {stage} {metric} in {unit}");
+    Ok(row.and_then(|row| row.value).with_context(missing)?.as_f64())
 }

@@ -141,7 +141,10 @@ impl Experiment {
         experiment.measure.keep(prefix);
         experiment.knee.retain(|knee| knee.has(prefix));
         experiment.loads.retain(|loads| loads.has(prefix));
-        experiment.queueing = experiment.queueing.filter(|queueing| queueing.has(prefix));
+        if let Some(queueing) = &mut experiment.queueing {
+            queueing.keep(prefix);
+        }
+        experiment.queueing = experiment.queueing.filter(|queueing| !queueing.is_empty());
         let rows = &experiment.row;
         experiment.workload.retain(|name, _| rows.iter().any(|row| row.workload == *name));
         Ok(experiment)

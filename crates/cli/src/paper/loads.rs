@@ -1,14 +1,14 @@
 //! A server under load: the latency of its jobs on several machines, from far below to near what the first of them can do.
 
 use anyhow::Context;
-use pagewalk_report::{PaperRow, RunProgress};
-use pagewalk_sim::machine::{Detail, build};
+use pagewalk_report::PaperRow;
+use pagewalk_sim::machine::Detail;
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_sim::run::{RunOptions, run};
+use pagewalk_sim::run::RunOptions;
 use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
-use super::programs::judged;
+use super::programs::{count, judged, pass};
 
 /// The phase that counts.
 const PHASE: &str = "serve";
@@ -129,27 +129,15 @@ impl LoadsSpec {
         machines: &[MachineSpec],
         threads: usize,
     ) -> anyhow::Result<Vec<RunResult>> {
-        let mut source = pagewalk_workload::parse(workload, self.seed)?;
-        let info = pagewalk_trace::Source::info(&*source);
-        eprintln!("running {} on {} machines", info.name, machines.len());
-        let built = machines.iter().map(|spec| build(spec, Detail::Timed, self.seed, &info));
-        let built = built.collect::<Result<Vec<_>, _>>()?;
-        let mut progress = RunProgress::new(&info, None);
-        Ok(run(&mut *source, built, RunOptions { threads, ..RunOptions::default() }, &mut progress)?.results)
+        eprintln!("running {workload} on {} machines", machines.len());
+        let options = RunOptions { threads, ..RunOptions::default() };
+        pass(workload, self.seed, machines, Detail::Timed, options)
     }
 }
 
 /// What a machine reports of the phase that counts.
 fn metric(results: &[RunResult], machine: &str, stage: &str, name: &str, unit: &str) -> anyhow::Result<f64> {
-    let result = results.iter().find(|result| result.machine == machine);
-    let found = result.and_then(|result| {
-        result.metrics.iter().find(|metric| {
-            (&*metric.stage, &*metric.metric, &*metric.unit) == (stage, name, unit)
-                && metric.phase.as_deref() == Some(PHASE)
-        })
-    });
-    let value = found.and_then(|metric| metric.value);
-    Ok(value.with_context(|| format!("machine {machine} reports no {stage} {name}"))?.as_f64())
+    count(results, machine, (stage, name, unit), Some(PHASE))
 }
 
 /// A curve's value at a load, on a straight line between its points.

@@ -214,17 +214,26 @@ impl ApplicationSpec {
         threads: usize,
     ) -> anyhow::Result<Vec<RunResult>> {
         let workload = if small { &self.small } else { &self.workload };
-        let mut source = pagewalk_workload::parse(workload, self.seed)?;
-        let info = source.info();
-        let machines = machines
-            .iter()
-            .map(|spec| build(spec, detail, self.seed, &info))
-            .collect::<Result<Vec<_>, _>>()?;
         let options =
             RunOptions { threads, begin: self.begin.clone(), limit: self.limit, ..RunOptions::default() };
-        let mut progress = RunProgress::new(&info, None);
-        Ok(run(&mut *source, machines, options, &mut progress)?.results)
+        pass(workload, self.seed, machines, detail, options)
     }
+}
+
+/// Runs a workload once, on all machines.
+pub(super) fn pass(
+    workload: &str,
+    seed: u64,
+    machines: &[MachineSpec],
+    detail: Detail,
+    options: RunOptions,
+) -> anyhow::Result<Vec<RunResult>> {
+    let mut source = pagewalk_workload::parse(workload, seed)?;
+    let info = source.info();
+    let built = machines.iter().map(|spec| build(spec, detail, seed, &info));
+    let built = built.collect::<Result<Vec<_>, _>>()?;
+    let mut progress = RunProgress::new(&info, None);
+    Ok(run(&mut *source, built, options, &mut progress)?.results)
 }
 
 /// The row of all applications.
@@ -295,7 +304,7 @@ impl ProgramRow {
 }
 
 /// What a machine reports, by stage, metric and unit.
-fn count(
+pub(super) fn count(
     results: &[RunResult],
     machine: &str,
     (stage, metric, unit): (&str, &str, &str),

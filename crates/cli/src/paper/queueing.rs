@@ -72,9 +72,12 @@ enum Value {
 }
 
 impl QueueingSpec {
-    /// Whether any item begins so.
-    pub(super) fn has(&self, prefix: &str) -> bool {
-        self.row.iter().any(|row| row.item.starts_with(prefix))
+    pub(super) fn keep(&mut self, prefix: &str) {
+        self.row.retain(|row| row.item.starts_with(prefix));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.row.is_empty()
     }
 
     pub(super) fn run(&self, small: bool) -> anyhow::Result<Vec<PaperRow>> {

@@ -1,7 +1,7 @@
 //! Serving jobs: they arrive, threads run them, and a core goes over to another when a page is not in DRAM.
 //!
-//! A job is what a source marks as one. Jobs come in the source's order: at their arrival times, each on a core that its
-//! number chooses, or, where they have none, to whatever core has nothing new to do. Which of a core's jobs runs is the
+//! A job is what a source marks as one. Jobs come in the source's order: at their arrival times, each on a core that
+//! chance chooses, or, where they have none, to whatever core has nothing new to do. Which of a core's jobs runs is the
 //! [`Scheduler`]'s decision. Cores go on in order of time, access by access, and so does memory behind them.
 //!
 //! What a source does outside of jobs (it fills tables, warms caches) takes no time: every page of it is used once in the
@@ -150,6 +150,8 @@ impl Serving {
         self.jobs[job as usize].arrival_ps = Some(at_ps);
         if self.cores[core].scheduler.submit(job).is_err() {
             self.latencies.refused += 1;
+            // Its phases begin all the same.
+            self.phases.append(&mut self.jobs[job as usize].phases);
             self.free.push(job);
         }
     }
@@ -280,7 +282,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                     if let Some((at_ps, woken)) = self.clock.memory_advance(event_ps) {
                         self.woken(at_ps, woken);
                     }
-                    self.pages_left();
+                    if self.tier_by_kernel {
+                        self.pages_left();
+                    }
                 } else if arrival_ps == event_ps {
                     self.arrive(event_ps);
                 } else {
@@ -293,11 +297,10 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             let may_go_on = match self.serving().cores[core].state {
                 State::Decides(occasion) => self.decide(core, occasion)?,
                 State::Runs(running) => {
-                    {
-                        // What happens at the same time, happens before.
-                        let until_ps = others_ps.min(event_ps.saturating_sub(1));
-                        self.run_job(core, running, until_ps).map(|()| true)?
-                    }
+                    // What happens at the same time, happens before.
+                    let until_ps = others_ps.min(event_ps.saturating_sub(1));
+                    self.run_job(core, running, until_ps)?;
+                    true
                 }
                 State::Waits(..) | State::Idles { .. } => unreachable!("it was chosen because it can go on"),
             };

@@ -6,6 +6,7 @@ use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::reclaim::Uses;
 use pagewalk_vm::space::FaultError;
 use pagewalk_vm::table::{Leaf, PageTable, Waits, WalkEnd, WalkOutcome};
+use pagewalk_vm::tier::FlashPage;
 use pagewalk_vm::tlb::{Fill, Translation};
 
 use super::{Machine, MachineError};
@@ -260,6 +261,10 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         process.table.update(&mut self.tables.memory, addr.page(), |leaf| leaf.dirty = true);
         self.cores[self.core].tlbs.set_dirty(process.asid, addr.page());
         self.counts.dirty_updates += 1;
+        if C::TIMED && self.tier_by_kernel {
+            // A page that was only read until now has to be written when it leaves.
+            self.clock.is_in_memory(FlashPage(translation.frame_of(addr.page()).0), true);
+        }
         Ok(translation.dirtied())
     }
 

@@ -131,7 +131,7 @@ impl MemoryHierarchy {
             shared,
             mesh: spec.mesh.as_ref().map(Mesh::new),
             memory: match (&spec.memory.dram, &spec.tier) {
-                (Some(dram), Some(tier)) => Memory::Tiered(Box::new(TieredMemory::new(dram, tier, 0))),
+                (Some(dram), Some(tier)) => Memory::Tiered(Box::new(TieredMemory::new(dram, tier))),
                 (Some(dram), None) => Memory::Dram(Box::new(PagedDram::new(dram))),
                 (None, _) => Memory::Plain,
             },

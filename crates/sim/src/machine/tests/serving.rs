@@ -308,3 +308,18 @@ fn waiting_for_memory_does_not_count_twice() {
     let each = elapsed as f64 / requests as f64 / US as f64;
     assert!((0.4..1.2).contains(&each), "{each} us a request that takes one");
 }
+
+/// The first store to a page may hit in the TLB, behind a load.
+#[test]
+fn a_kernel_writes_pages_that_were_read_before_they_were_written() {
+    let mut machine = server(&smaller("os-swap", 1, 16), 0);
+    let mut batch = Batch::new();
+    for page in 0..1_000 {
+        job(&mut batch, None, &[(page, false), (page, true)], 1_000);
+    }
+    machine.batch(&batch).unwrap();
+    machine.end().unwrap();
+    let result = machine.result("load, then store");
+    assert_eq!(value(&result, "tier", "clean-evictions"), 0);
+    assert!(value(&result, "tier", "dirty-evictions") > 700);
+}

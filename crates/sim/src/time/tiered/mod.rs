@@ -28,7 +28,7 @@ use super::rows::PagedDram;
 use super::{EventQueue, MissKind, Missed};
 use crate::machine::CountRow;
 use crate::metrics::Fidelity;
-use crate::spec::settings::{DramSpec, FlashSpec, TierManager, TierSpec};
+use crate::spec::settings::{DramSpec, TierManager, TierSpec};
 
 /// Whose access waits: a core, and of it a thread's run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,7 +134,7 @@ pub struct TieredMemory {
 }
 
 impl TieredMemory {
-    pub(super) fn new(dram: &DramSpec, spec: &TierSpec, seed: u64) -> Self {
+    pub(super) fn new(dram: &DramSpec, spec: &TierSpec) -> Self {
         let controllers = (0..dram.channels).map(|_| Controller {
             tier: Tier::new(spec.design.clone()).expect("the machine file was checked"),
             queue: VecDeque::new(),
@@ -149,7 +149,7 @@ impl TieredMemory {
         Self {
             controllers: controllers.collect(),
             dram: PagedDram::new(dram),
-            flash: Flash::new(&FlashSpec { seed, ..spec.flash.clone() }),
+            flash: Flash::new(&spec.flash),
             due: EventQueue::new(),
             effects: Vec::new(),
             left: Vec::new(),

@@ -59,7 +59,7 @@ fn memory(queue: u32, by_kernel: bool) -> TieredMemory {
         ..TierDesign::default()
     };
     let spec = TierSpec { design, tables_in_dram: true, switches: true, manager, flash };
-    TieredMemory::new(&dram, &spec, 0)
+    TieredMemory::new(&dram, &spec)
 }
 
 fn waiter(core: u32) -> Waiter {

@@ -4,6 +4,7 @@
 mod common;
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::Command;
 
 use common::{Build, builds, compile, is_installed, program};
@@ -122,23 +123,33 @@ fn whole_run_misses_agree() {
     }
 }
 
-#[test]
-fn instructions_agree_with_a_single_stepped_run() {
-    let target = compile("btree", Build::Static);
-    let output = Command::new(compile("singlestep", Build::Plain))
-        .arg(&target)
-        .args(["2", "2"])
-        .output()
-        .expect("run");
+/// Instructions of a single-stepped run; `None` where stepping is not allowed.
+fn single_stepped(target: &Path, args: &[&str]) -> Option<u64> {
+    let output =
+        Command::new(compile("singlestep", Build::Plain)).arg(target).args(args).output().expect("run");
     if !output.status.success() {
-        return println!("skipped: ptrace is not allowed here ({})", output.status);
+        println!("skipped: ptrace is not allowed here ({})", output.status);
+        return None;
     }
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let steps: u64 = text.trim().strip_prefix("steps ").and_then(|n| n.parse().ok()).expect("a count");
-    let ours = observe("btree", &["2", "2"], Build::Static).instructions;
+    Some(text.trim().strip_prefix("steps ").and_then(|n| n.parse().ok()).expect("a count"))
+}
+
+/// The longer run less the shorter one: what the C library does at its start depends on what the processor says it
+/// can do, and Valgrind's says something else. For the same reason the program must not live in string functions.
+#[test]
+fn instructions_agree_with_a_single_stepped_run() {
+    let target = compile("match", Build::Static);
+    let [short, long] = [["1", "1"], ["3", "3"]];
+    let (Some(first), Some(second)) = (single_stepped(&target, &short), single_stepped(&target, &long))
+    else {
+        return;
+    };
+    let observed = |args| observe("match", args, Build::Static).instructions;
+    let (steps, ours) = (second - first, observed(&long) - observed(&short));
     println!("instructions: {ours}, single-stepped {steps}");
-    assert!(steps > 300_000);
-    assert!(distance(ours, steps) <= 0.01, "{ours} instructions, single-stepped {steps}");
+    assert!(steps > 200_000);
+    assert!(distance(ours, steps) <= 0.001, "{ours} instructions, single-stepped {steps}");
 }
 
 #[test]

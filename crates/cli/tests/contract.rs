@@ -310,6 +310,7 @@ fn the_papers_run_on_small_inputs() {
         ("me-hpt", "figure-9/steady/over", 24),
         ("pfa", "figure-16/", 12),
         ("astriflash", "figure-10", 20),
+        ("astriflash", "skew/array-swap", 1),
     ] {
         let output = pagewalk(&["paper", paper, items, "--small", "--format", "json"]);
         let document = document(&output);
@@ -317,7 +318,8 @@ fn the_papers_run_on_small_inputs() {
         let rows = document["rows"].as_array().expect("rows");
         assert!(rows.len() >= least, "{items}: {}", rows.len());
         assert!(rows.iter().all(|row| row["gate"].is_null() && row["verdict"] == "report"), "{items}");
-        assert!(!document["figures"].as_array().expect("figures").is_empty(), "{items}");
+        let draws = !items.starts_with("skew");
+        assert_eq!(!document["figures"].as_array().expect("figures").is_empty(), draws, "{items}");
     }
 }
 

@@ -21,6 +21,7 @@ use super::measure::MeasureSpec;
 use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
 use super::programs::{ProgramsSpec, judged};
 use super::queueing::QueueingSpec;
+use super::solve::SolveSpec;
 use super::tables::TablesSpec;
 use crate::args::PaperArguments;
 
@@ -60,9 +61,15 @@ pub(super) struct Experiment {
     knee: Vec<KneeSpec>,
     /// Servers as queues.
     queueing: Option<QueueingSpec>,
+    /// What parameters have to be.
+    #[serde(default)]
+    solve: Vec<SolveSpec>,
     /// Whether it takes minutes.
     #[serde(default)]
     long: bool,
+    /// Whether it only runs if an item of it is asked for.
+    #[serde(default)]
+    on_request: bool,
     #[serde(default)]
     figure: Vec<FigureSpec>,
     #[serde(default)]
@@ -141,6 +148,7 @@ impl Experiment {
         experiment.measure.keep(prefix);
         experiment.knee.retain(|knee| knee.has(prefix));
         experiment.loads.retain(|loads| loads.has(prefix));
+        experiment.solve.retain_mut(|solve| solve.keep(prefix));
         if let Some(queueing) = &mut experiment.queueing {
             queueing.keep(prefix);
         }
@@ -159,12 +167,18 @@ impl Experiment {
             && self.programs.is_empty()
             && self.measure.is_empty()
             && self.loads.is_empty()
+            && self.solve.is_empty()
             && self.queueing.is_none()
     }
 
     /// Whether it takes minutes.
     pub(super) fn is_long(&self) -> bool {
         self.long
+    }
+
+    /// Whether it only runs if an item of it is asked for.
+    pub(super) fn is_on_request(&self) -> bool {
+        self.on_request
     }
 
     /// Runs every workload once, on all machines that its rows name, judges the rows and draws them.
@@ -193,6 +207,9 @@ impl Experiment {
         measured.extend(rows);
         for loads in &self.loads {
             measured.extend(loads.run(|name| self.machine(name), small, threads)?);
+        }
+        for solve in &self.solve {
+            measured.extend(solve.run(|name| self.machine(name), small, threads)?);
         }
         if let Some(queueing) = &self.queueing {
             measured.extend(queueing.run(small)?);

@@ -12,6 +12,7 @@ mod measure;
 mod precision;
 mod programs;
 mod queueing;
+mod solve;
 mod tables;
 
 use anyhow::bail;
@@ -62,6 +63,7 @@ const PAPERS: [(&str, &str, &[&str]); 4] = [
             include_str!("../../../../papers/astriflash/services.toml"),
             include_str!("../../../../papers/astriflash/load.toml"),
             include_str!("../../../../papers/astriflash/capacity.toml"),
+            include_str!("../../../../papers/astriflash/skew.toml"),
         ],
     ),
 ];
@@ -89,6 +91,9 @@ pub(crate) fn paper(arguments: &PaperArguments) -> anyhow::Result<Done> {
     }
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for experiment in &experiments {
+        if item.is_empty() && experiment.is_on_request() {
+            continue;
+        }
         if arguments.quick && experiment.is_long() && !experiment.is_empty() {
             eprintln!("an experiment that takes minutes is left out");
             continue;

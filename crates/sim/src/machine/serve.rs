@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use pagewalk_trace::{Access, Batch, Event, Mapping, Mark};
 use pagewalk_vm::addr::{Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::random::SplitMix64;
-use pagewalk_vm::sched::{Decision, Occasion, Scheduler, Ticket};
+use pagewalk_vm::sched::{Decision, MissRegisters, Occasion, Privilege, Scheduler, Ticket};
 use pagewalk_vm::table::{PageTable, WalkEnd, WalkOutcome};
 use pagewalk_vm::tier::FlashPage;
 
@@ -27,14 +27,14 @@ use crate::time::{Clock, MissKind, Missed, Requester, Step, Waiter, Woken};
 
 /// Where threads' stacks are: where no program has anything.
 const STACKS: VirtAddr = VirtAddr(0x2000_0000_0000);
+/// Where a job's program hears of a miss; nothing is there in a trace.
+const HANDLER: u64 = 0x1000_0000_0000;
 /// Pages that preparation remembers the frames of.
 const RECENT: usize = 1 << 14;
 
 /// Jobs, and the threads that run them.
 pub(super) struct Serving {
     threads: ThreadsSpec,
-    /// Whether a core goes over to another job while a page is on its way.
-    switches: bool,
     cores: Vec<Server>,
     /// By number; reused.
     jobs: Vec<Job>,
@@ -58,6 +58,8 @@ pub(super) struct Serving {
 /// A core and what it is at.
 struct Server {
     scheduler: Scheduler<u32>,
+    /// Instructions are the accesses of the job that runs, by their place.
+    registers: MissRegisters,
     state: State,
 }
 
@@ -78,8 +80,6 @@ enum State {
 struct Running {
     job: u32,
     ticket: Ticket,
-    /// Whether the job has just been resumed: its next access must be completed.
-    must_complete: bool,
     granted: Option<FlashPage>,
     /// Whether its next access has been dispatched, and whether it was made before.
     is_dispatched: bool,
@@ -104,13 +104,16 @@ struct Job {
 
 impl Serving {
     pub(super) fn new(spec: &MachineSpec, threads: &ThreadsSpec, seed: u64) -> Self {
+        let mut registers = MissRegisters::default();
+        let switches = spec.tier.as_ref().is_some_and(|tier| tier.switches);
+        registers.set_handler(Privilege::Supervisor, switches.then_some(HANDLER)).expect("it is the kernel");
         let server = |_| Server {
             scheduler: Scheduler::new(threads.design).expect("the machine file was checked"),
+            registers,
             state: State::Decides(Occasion::Idle),
         };
         Self {
             threads: threads.clone(),
-            switches: spec.tier.as_ref().is_some_and(|tier| tier.switches),
             cores: (0..spec.core.count).map(server).collect(),
             jobs: Vec::new(),
             free: Vec::new(),
@@ -158,7 +161,8 @@ impl Serving {
 
     fn requester(&self, core: usize, running: Running) -> Requester {
         let waiter = Waiter { core: core as u32, ticket: running.ticket };
-        let must_complete = running.must_complete || !self.switches;
+        let at = self.jobs[running.job as usize].access as u64;
+        let must_complete = self.cores[core].registers.completes(at);
         Requester { waiter, must_complete, granted: running.granted }
     }
 
@@ -410,15 +414,12 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         };
         #[cfg(test)]
         crate::witness::note(1, core as u64, u64::from(job) * 2 + u64::from(resumed), now_ps);
-        let running = Running {
-            job,
-            ticket,
-            must_complete: resumed,
-            granted: None,
-            is_dispatched: resumed,
-            repeats: resumed,
-        };
+        let running = Running { job, ticket, granted: None, is_dispatched: resumed, repeats: resumed };
         serving.cores[core].state = State::Runs(running);
+        if resumed {
+            let at = serving.jobs[job as usize].access as u64;
+            serving.cores[core].registers.resume_at(at);
+        }
         let who = serving.requester(core, running);
         let switch_ps = self.switch_ps();
         if resumed {
@@ -497,11 +498,13 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             }
             self.counts.stores += u64::from(write);
             let serving = self.serving.as_mut().expect("a machine with threads");
+            let at = serving.jobs[number].access as u64;
             serving.jobs[number].access += 1;
             running.is_dispatched = false;
             if running.repeats {
                 // It has retired: the bit is clear.
-                running = Running { must_complete: false, granted: None, repeats: false, ..running };
+                running = Running { granted: None, repeats: false, ..running };
+                serving.cores[core].registers.retire(at);
                 let who = serving.requester(core, running);
                 self.clock.request_as(core, who);
             }
@@ -540,7 +543,6 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     fn miss(&mut self, core: usize, running: Running, Missed { page, signal_ps, kind }: Missed) {
         let serving = self.serving();
         let waiter = serving.requester(core, running).waiter;
-        let switches = serving.switches;
         let flush_ps = serving.threads.flush_ps;
         match kind {
             MissKind::Stalled | MissKind::Synchronous => {
@@ -554,8 +556,10 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 self.clock.kernel(core, Step::Flush, flush_ps);
             }
         }
-        self.serving().latencies.misses += 1;
-        if !switches {
+        let serving = self.serving();
+        serving.latencies.misses += 1;
+        let at = serving.jobs[running.job as usize].access as u64;
+        if serving.cores[core].registers.miss(at).is_none() {
             self.serving().cores[core].state = State::Waits(running, kind);
             return;
         }

@@ -15,10 +15,12 @@
 //! scheduler. Where that is silent, the item's documentation says what is done.
 
 mod design;
+mod registers;
 mod response;
 mod scheduler;
 
 pub use design::{DesignError, Notification, Policy, Response, SchedulerDesign};
+pub use registers::{MissRegisters, NotPrivileged, Privilege, Resume};
 pub use scheduler::{Decision, NewQueueFull, Occasion, Scheduler, SchedulerCounts, Ticket};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod model;
+mod registers;
 mod rules;
 mod trace;
 

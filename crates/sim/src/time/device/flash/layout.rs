@@ -17,6 +17,7 @@ pub(super) struct Layout {
     spare_blocks: u32,
     free_blocks: u32,
     pages_a_block: u32,
+    is_worn: bool,
 }
 
 impl Layout {
@@ -53,7 +54,7 @@ impl Layout {
             let block = block as usize;
             (first_pages[block + 1] - first_pages[block], block)
         });
-        Self { first_pages, fewest_first, spare_blocks, free_blocks, pages_a_block }
+        Self { first_pages, fewest_first, spare_blocks, free_blocks, pages_a_block, is_worn: spec.is_worn }
     }
 
     pub(super) fn home(&self, page: u32) -> Place {
@@ -91,7 +92,10 @@ impl Layout {
         self.pages_a_block
     }
 
-    #[cfg(test)]
+    pub(super) fn is_worn(&self) -> bool {
+        self.is_worn
+    }
+
     pub(super) fn pages(&self) -> u32 {
         self.first_pages[self.first_pages.len() - 1]
     }

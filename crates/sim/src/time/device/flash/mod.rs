@@ -256,8 +256,10 @@ impl Flash {
     fn translate(&mut self, plane: usize, page: u64, done_ps: u64) {
         let (Some(layout), Some(garbage)) = (&self.layout, &self.spec.garbage) else { return };
         let channel = &mut self.channels[plane % self.spec.channels as usize];
-        let plane = &mut self.planes[plane];
-        let translation = plane.translation.get_or_insert_default();
+        let (number, plane) = (plane as u64, &mut self.planes[plane]);
+        let wear = &mut self.wear;
+        let translation =
+            plane.translation.get_or_insert_with(|| Box::new(Translation::new(number, layout, wear)));
         let page = (page / u64::from(self.spec.planes)) as u32;
         let collected = translation.write(page, layout, &mut self.wear);
         if collected.erased == 0 {

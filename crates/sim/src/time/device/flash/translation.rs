@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use pagewalk_vm::random::SplitMix64;
 use rustc_hash::FxHashMap;
 
 use super::layout::Layout;
@@ -62,6 +63,19 @@ struct Block {
 }
 
 impl Translation {
+    /// A plane's at the start. On a worn device some pages, up to a block of them, were written since the last collection;
+    /// otherwise all planes would collect at the same time.
+    pub(super) fn new(plane: u64, layout: &Layout, wear: &mut Wear) -> Self {
+        let mut translation = Self::default();
+        if layout.is_worn() {
+            let mut random = SplitMix64::of_item(u64::from_be_bytes(*b"the wear"), plane);
+            for _ in 0..random.below(u64::from(layout.pages_a_block())) {
+                translation.write(random.below(u64::from(layout.pages())) as u32, layout, wear);
+            }
+        }
+        translation
+    }
+
     /// Writes a page; collects until as many blocks are erased as shall be.
     ///
     /// Victims are those with the fewest valid pages (greedy). Copies go where new pages go, into one block at a time.

@@ -24,7 +24,8 @@ fn every_page_stays_somewhere() {
                 GarbageSpec { over_provisioning_percent, pages_per_block, free_blocks, is_worn, ..GARBAGE };
             let layout = Layout::new(pages, &spec);
             let mut wear = Wear::new(layout.blocks().into());
-            let (mut translation, mut random) = (Translation::default(), SplitMix64::new(pages.into()));
+            let mut translation = Translation::new(pages.into(), &layout, &mut wear);
+            let mut random = SplitMix64::new(pages.into());
             translation.check(&layout);
             for step in 0..40 * pages {
                 // Uniform, then a tenth of the pages, then in order.
@@ -110,6 +111,21 @@ fn a_worn_device_starts_as_long_use_leaves_it() {
         assert!(fresh < 0.7 * expected, "{fresh}: spare blocks first");
         assert!((amplification / expected - 1.0).abs() < 0.05, "{amplification}, not {expected}");
     }
+}
+
+#[test]
+fn worn_planes_do_not_all_collect_at_the_same_time() {
+    let layout = Layout::new(8_192, &GarbageSpec { is_worn: true, ..GARBAGE });
+    let mut wear = Wear::new(layout.blocks().into());
+    let mut first = |plane| {
+        let mut translation = Translation::new(plane, &layout, &mut wear);
+        (1..).find(|&page| translation.write(page, &layout, &mut wear).erased > 0).expect("it collects")
+    };
+    let firsts: Vec<u32> = (0..64).map(&mut first).collect();
+    let mean = f64::from(firsts.iter().sum::<u32>()) / 64.0;
+    // From the next write on to when a block more is full.
+    assert!(firsts.iter().all(|first| (1..=65).contains(first)), "{firsts:?}");
+    assert!((26.0..39.0).contains(&mean), "{mean}");
 }
 
 #[test]

@@ -63,6 +63,7 @@ const PAPERS: [(&str, &str, &[&str]); 4] = [
             include_str!("../../../../papers/astriflash/services.toml"),
             include_str!("../../../../papers/astriflash/load.toml"),
             include_str!("../../../../papers/astriflash/capacity.toml"),
+            include_str!("../../../../papers/astriflash/flash.toml"),
             include_str!("../../../../papers/astriflash/skew.toml"),
         ],
     ),

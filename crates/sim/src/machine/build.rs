@@ -40,7 +40,8 @@ pub enum Detail {
 
 /// Builds the machine of `spec` for a source.
 ///
-/// `seed` feeds random replacement, the hash functions that place pages, and the timestamp daemon's choices.
+/// `seed` feeds random replacement, the hash functions that place pages, the timestamp daemon's choices, the cores that jobs
+/// arrive at and how long flash takes.
 ///
 /// # Errors
 ///
@@ -138,6 +139,10 @@ pub(super) fn machine<T: Built, C: Clock>(
         _ => None,
     };
     let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
+    let mut timed = spec.clone();
+    if let Some(tier) = &mut timed.tier {
+        tier.flash.seed ^= seed;
+    }
     let mut machine = Machine::<T, C> {
         design: T::design(&spec.table),
         seed,
@@ -150,7 +155,7 @@ pub(super) fn machine<T: Built, C: Clock>(
         daemon,
         processes: Vec::new(),
         cores: cores.collect(),
-        clock: C::new(spec),
+        clock: C::new(&timed),
         counts: EventCounts::default(),
         process: 0,
         core: 0,

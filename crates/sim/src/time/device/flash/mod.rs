@@ -28,7 +28,8 @@ use crate::time::queue::EventQueue;
 
 /// A flash device.
 ///
-/// Page `p` lies in plane `p % planes`. A plane does one thing at a time; reads go first: a write waits until its
+/// Pages are striped over planes, each stripe rotated by chance: were it not, all pages of a plane would have the same lowest
+/// bits, and what indexes by these (the miss-status row of a cache) would fill up with pages of one busy plane. A plane does one thing at a time; reads go first: a write waits until its
 /// plane is idle with no read for it, and then is not interrupted. A plane with too many writes waiting starts the
 /// oldest as soon as it has done the reads that it has. Writes may start a collection of blocks, which holds the
 /// plane behind them.
@@ -207,7 +208,9 @@ impl Flash {
     /// A page's plane and channel.
     #[inline]
     fn place(&self, page: u64) -> (usize, usize) {
-        let plane = (page % u64::from(self.spec.planes)) as usize;
+        let planes = u64::from(self.spec.planes);
+        let rotation = (page / planes).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let plane = ((page % planes + rotation) % planes) as usize;
         (plane, plane % self.spec.channels as usize)
     }
 

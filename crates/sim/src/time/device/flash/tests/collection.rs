@@ -155,8 +155,9 @@ fn a_collection_takes_its_copies_and_erases_and_holds_what_it_should() {
     };
     for holds in [CollectionHolds::Plane, CollectionHolds::Channel] {
         let mut flash = Flash::new(&spec(holds));
-        // Page 0 fills a spare block but for one page; pages 1 to 3 of the plane (2, 4, 6) are at home in block 0.
-        [0, 0, 0, 8, 0].into_iter().for_each(|page| flash.write(0, page));
+        let [one, four] = [1, 4].map(|at| page_of(&flash, 0, at));
+        // Page 0 fills a spare block but for one page; pages 1 to 3 of the plane are at home in block 0.
+        [0, 0, 0, four, 0].into_iter().for_each(|page| flash.write(0, page));
         let done = written(&mut flash);
         assert_eq!(done.last(), Some(&(5 * 105, 0)));
         // The second spare block has been opened; there is none behind it, and the first one has one valid page left.
@@ -165,7 +166,7 @@ fn a_collection_takes_its_copies_and_erases_and_holds_what_it_should() {
         assert_eq!((counts.most_erases, counts.fewest_erases), (1, 0));
         assert!((counts.write_amplification() - 6.0 / 5.0).abs() < 1e-9);
         let mut flash = Flash::new(&spec(holds));
-        [0, 0, 0, 8, 0].into_iter().for_each(|page| flash.write(0, page));
+        [0, 0, 0, four, 0].into_iter().for_each(|page| flash.write(0, page));
         let (crossings, other) = match holds {
             CollectionHolds::Plane => (0, 600 + 55),
             CollectionHolds::Channel => (2 * 3, 525 + 156 + 2_000 + 3 + 2),
@@ -175,9 +176,9 @@ fn a_collection_takes_its_copies_and_erases_and_holds_what_it_should() {
         assert_eq!(flash.read(600, 1), other, "{holds:?}");
         let blocked = u64::from(holds == CollectionHolds::Channel);
         assert_eq!(flash.counts().blocked_reads, blocked);
-        assert_eq!(flash.read(601, 2), end + 55, "{holds:?}");
+        assert_eq!(flash.read(601, one), end + 55, "{holds:?}");
         assert_eq!(flash.counts().blocked_reads, blocked + 1);
-        assert_eq!(flash.read(end, 2), end + 55 + 3, "the channel is busy with the page before");
+        assert_eq!(flash.read(end, one), end + 55 + 3, "the channel is busy with the page before");
         assert_eq!(flash.counts().blocked_reads, blocked + 1, "at its end nobody waits");
     }
 }

@@ -24,6 +24,12 @@ const SPEC: FlashSpec = FlashSpec {
     seed: 1,
 };
 
+/// A plane's page, by its place there.
+fn page_of(flash: &Flash, plane: usize, at: u64) -> u64 {
+    let first = at * u64::from(flash.spec.planes);
+    (first..).find(|&page| flash.place(page).0 == plane).expect("every stripe has one of every plane")
+}
+
 /// Everything that will be written.
 fn written(flash: &mut Flash) -> Vec<(u64, u64)> {
     std::iter::from_fn(|| flash.pop_written_by(u64::MAX)).collect()
@@ -108,27 +114,29 @@ fn poisson_reads_wait_for_their_planes_as_the_formula_says() {
 fn reads_go_before_waiting_writes_and_not_before_one_that_has_started() {
     let spec = FlashSpec { channel_page_ps: 0, bus_page_ps: 0, ..SPEC };
     let mut flash = Flash::new(&spec);
+    let other = page_of(&flash, 0, 1);
     assert_eq!(flash.read(0, 0), 50);
-    flash.write(10, 8);
+    flash.write(10, other);
     // A read that comes when the write would start goes first.
     assert_eq!([flash.read(20, 0), flash.read(100, 0)], [100, 150]);
     // It starts at 150, before this read.
     assert_eq!(flash.read(151, 0), 250 + 50);
-    assert_eq!(written(&mut flash), [(250, 8)]);
+    assert_eq!(written(&mut flash), [(250, other)]);
 }
 
 #[test]
 fn with_too_many_writes_waiting_the_oldest_goes_before_reads() {
     let spec = FlashSpec { channel_page_ps: 0, bus_page_ps: 0, writes_waiting: 2, ..SPEC };
     let mut flash = Flash::new(&spec);
+    let others = [1, 2, 3].map(|at| page_of(&flash, 0, at));
     flash.read(0, 0);
-    flash.write(1, 8);
-    flash.write(2, 16);
+    flash.write(1, others[0]);
+    flash.write(2, others[1]);
     assert_eq!(flash.read(3, 0), 100, "before both");
-    flash.write(4, 24);
+    flash.write(4, others[2]);
     assert_eq!(flash.counts().urgent_writes, 1);
     assert_eq!(flash.read(5, 0), 250, "behind the first write, before the others");
-    assert_eq!(written(&mut flash), [(200, 8), (350, 16), (450, 24)]);
+    assert_eq!(written(&mut flash), [(200, others[0]), (350, others[1]), (450, others[2])]);
 }
 
 /// One plane as it is: when it is idle it takes the oldest read, or the oldest write if there is none.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pagewalk_trace::Format;
+use pagewalk_vm::fault::Depths;
 
 /// Run a real program on memory systems that do not exist yet, and see what it gains and what it costs.
 #[derive(Debug, Parser)]
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Workloads,
     /// Reproduce a paper's figures beside the published ones; exit 1 if a gate fails.
     Paper(PaperArguments),
+    /// Run a bare-metal RISC-V program on a machine with a page fault accelerator and remote memory.
+    Riscv(RiscvArguments),
 }
 
 #[derive(Debug, Args)]
@@ -195,6 +198,66 @@ pub(crate) struct PaperArguments {
     pub(crate) threads: Option<usize>,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The program is an ELF file for a bare RV64IMAC machine: memory at 0x80000000, entry there, console and exit through the words
+`tohost` and `fromhost`, a device tree in a1, the accelerator's registers at 0x10017000. Its exit code is the command's.
+
+EXAMPLES:
+  pagewalk riscv program.elf
+  pagewalk riscv --stats --trace faults.txt program.elf
+  pagewalk riscv --pfa-queues 256 --fetch-latency 4000 program.elf")]
+pub(crate) struct RiscvArguments {
+    /// The program.
+    #[arg(value_name = "IMAGE.elf")]
+    pub(crate) image: PathBuf,
+    /// Memory.
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = bytes)]
+    pub(crate) memory: u64,
+    /// How much the accelerator's queues hold: one number for all, or free frames, new pages and evictions.
+    #[arg(long, value_name = "N|FREE,NEW,EVICT", default_value = "64", value_parser = depths)]
+    pub(crate) pfa_queues: Depths,
+    /// Leave out the accelerator: remote entries are page faults.
+    #[arg(long)]
+    pub(crate) no_pfa: bool,
+    /// Where remote pages are.
+    #[arg(long, value_name = "BLADE", default_value = "inproc")]
+    pub(crate) blade: String,
+    /// Remote memory refuses pages that were never written, instead of giving zeroes.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Remote memory has room for so many pages.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) remote_pages: Option<u32>,
+    /// Cycles that a fetch takes.
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    pub(crate) fetch_latency: u64,
+    /// Cycles that an eviction takes, beside the program.
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    pub(crate) evict_latency: u64,
+    /// Who sets the accessed and dirty bits: the kernel, by page faults, or the walker.
+    #[arg(long = "ad", value_enum, default_value_t = MarkingArgument::Faults)]
+    pub(crate) marking: MarkingArgument,
+    /// Write exceptions, page faults, fetches, device accesses and changes of entries to this file (- for standard error).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Print what hart, TLBs, walker and accelerator counted to standard error.
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Stop after so many instructions (k, M, G).
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    pub(crate) limit: Option<u64>,
+    /// What standard output gets: the program's own, or one document with the counts.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MarkingArgument {
+    Faults,
+    Hardware,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DetailArgument {
     Counts,
@@ -226,6 +289,21 @@ fn count(text: &str) -> Result<u64, String> {
         "a count is a whole number above 0, with k, M or G for thousands, millions or thousand millions: 250k, 100M"
             .to_owned()
     })
+}
+
+/// A size: 4KiB, 1.5GiB.
+fn bytes(text: &str) -> Result<u64, String> {
+    pagewalk_sim::spec::quantity::parse_bytes(text).map_err(|error| error.to_string())
+}
+
+/// Depths of the accelerator's queues.
+fn depths(text: &str) -> Result<Depths, String> {
+    let numbers: Option<Vec<usize>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[all]) => Ok(Depths { free: all, new: all, evict: all }),
+        Some(&[free, new, evict]) => Ok(Depths { free, new, evict }),
+        _ => Err("one number, or three: free frames, new pages, evictions".to_owned()),
+    }
 }
 
 #[cfg(test)]

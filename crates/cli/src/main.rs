@@ -5,6 +5,7 @@ mod exit;
 mod list;
 mod paper;
 mod record;
+mod riscv;
 mod run;
 mod trace;
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Machines(arguments) => list::machines(&arguments),
         Command::Workloads => list::workloads(),
         Command::Paper(arguments) => paper::paper(&arguments),
+        Command::Riscv(arguments) => riscv::riscv(&arguments),
     };
     exit::code(done)
 }

@@ -3,7 +3,9 @@
 //! The mechanism is [`Accelerator`] alone; here it gets a clock (the hart's cycles), memory and somewhere to send pages.
 
 use pagewalk_vm::addr::{Pfn, PhysAddr, VirtAddr};
-use pagewalk_vm::fault::{Accelerator, AcceleratorDesign, DesignError, Eviction, Fetch, Illegal, PageId, RemotePte};
+use pagewalk_vm::fault::{
+    Accelerator, AcceleratorDesign, DesignError, Eviction, Fetch, Illegal, PageId, RemotePte,
+};
 use pagewalk_vm::table::TableMemory;
 
 use crate::memory::{Ram, Touched};
@@ -78,9 +80,10 @@ impl Device {
         offset: u64,
         bytes: u64,
         now: u64,
+        ram: &Ram,
         remote: &mut dyn RemoteMemory,
     ) -> Result<Result<u64, Illegal>, RemoteError> {
-        self.advance(now, remote)?;
+        self.advance(now, ram, remote)?;
         Ok(self.accelerator.load(offset, bytes))
     }
 
@@ -93,7 +96,7 @@ impl Device {
         ram: &Ram,
         remote: &mut dyn RemoteMemory,
     ) -> Result<Result<(), Illegal>, RemoteError> {
-        self.advance(now, remote)?;
+        self.advance(now, ram, remote)?;
         let stored = self.accelerator.store(offset, bytes, value);
         self.send(now, ram, remote)?;
         Ok(stored)
@@ -108,16 +111,22 @@ impl Device {
         Ok(())
     }
 
-    /// Completes the evictions that have taken their time and that remote memory has.
-    pub(crate) fn advance(&mut self, now: u64, remote: &mut dyn RemoteMemory) -> Result<(), RemoteError> {
-        if self.sent.is_empty() {
-            return Ok(());
-        }
-        while self.hear(false, remote)? {}
-        while let Some(place) = self.sent.iter().position(|sent| sent.stored && sent.due <= now) {
-            let Sent { id, .. } = self.sent.remove(place);
+    /// Completes the evictions that have taken their time and that remote memory has, in order of time. A page that waited
+    /// for its last eviction is sent when that is complete.
+    pub(crate) fn advance(
+        &mut self,
+        now: u64,
+        ram: &Ram,
+        remote: &mut dyn RemoteMemory,
+    ) -> Result<(), RemoteError> {
+        while !self.sent.is_empty() {
+            while self.hear(false, remote)? {}
+            let ready = (0..self.sent.len()).filter(|&at| self.sent[at].stored && self.sent[at].due <= now);
+            let Some(first) = ready.min_by_key(|&at| self.sent[at].due) else { break };
+            let Sent { id, due, .. } = self.sent.remove(first);
             self.accelerator.finish_eviction(id).expect("it was sent, and is finished once");
             self.counts.evictions += 1;
+            self.send(due, ram, remote)?;
         }
         Ok(())
     }
@@ -142,13 +151,12 @@ impl Device {
     ) -> Result<u64, RemoteError> {
         let mut now = now;
         while self.accelerator.is_evicting(id) {
-            self.send(now, ram, remote)?;
             let Some(sent) = self.sent.iter().find(|sent| sent.id == id).copied() else { break };
             if !sent.stored && !self.hear(true, remote)? {
                 return Err(RemoteError::Unreachable(format!("the eviction of page {id} does not end")));
             }
             now = now.max(sent.due);
-            self.advance(now, remote)?;
+            self.advance(now, ram, remote)?;
         }
         Ok(now)
     }

@@ -146,7 +146,8 @@ impl Csrs {
     }
 
     pub(crate) fn previous_mode(&self) -> Mode {
-        Mode::of_number(self.mstatus >> status::MPP_SHIFT & 3).expect("only modes that there are can be written")
+        Mode::of_number(self.mstatus >> status::MPP_SHIFT & 3)
+            .expect("only modes that there are can be written")
     }
 
     /// Reads a register that only holds something; `None` if there is no such.

@@ -41,17 +41,8 @@ pub(crate) enum Amo {
 }
 
 impl Amo {
-    const ALL: [Self; 9] = [
-        Self::Swap,
-        Self::Add,
-        Self::Xor,
-        Self::And,
-        Self::Or,
-        Self::Min,
-        Self::Max,
-        Self::Minu,
-        Self::Maxu,
-    ];
+    const ALL: [Self; 9] =
+        [Self::Swap, Self::Add, Self::Xor, Self::And, Self::Or, Self::Min, Self::Max, Self::Minu, Self::Maxu];
 
     fn of_funct5(funct5: u32) -> Option<Self> {
         Some(match funct5 {

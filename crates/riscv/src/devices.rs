@@ -2,7 +2,6 @@
 
 use pagewalk_vm::fault::Register;
 
-use crate::accelerator::Device;
 use crate::client;
 use crate::machine::{CYCLES_PER_TICK, Machine};
 use crate::trace::Note;
@@ -70,7 +69,8 @@ impl Machine {
         let block = Register::BLOCK.0;
         if (block..block + Register::BLOCK_BYTES).contains(&addr) {
             let now = self.cycles();
-            let answer = self.accelerator.as_mut()?.load(addr - block, bytes, now, &mut *self.remote);
+            let device = self.accelerator.as_mut()?;
+            let answer = device.load(addr - block, bytes, now, &self.ram, &mut *self.remote);
             return self.or_fail(answer)?.ok();
         }
         let at = addr.checked_sub(client::BLOCK).filter(|&at| at < client::BLOCK_BYTES)?;
@@ -93,7 +93,6 @@ impl Machine {
         let block = Register::BLOCK.0;
         if (block..block + Register::BLOCK_BYTES).contains(&addr) {
             let now = self.cycles();
-            let Device { .. } = self.accelerator.as_ref()?;
             let device = self.accelerator.as_mut()?;
             let answer = device.store(addr - block, bytes, value, now, &self.ram, &mut *self.remote);
             return self.or_fail(answer)?.ok();

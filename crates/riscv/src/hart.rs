@@ -19,10 +19,10 @@ impl Machine {
     pub(crate) fn run_until(&mut self, retired: u64) -> Option<End> {
         self.attention = true;
         while self.retired < retired {
-            if self.attention || self.cycles() >= self.deadline {
-                if let Some(end) = self.attend() {
-                    return Some(end);
-                }
+            if (self.attention || self.cycles() >= self.deadline)
+                && let Some(end) = self.attend()
+            {
+                return Some(end);
             }
             if let Err(trap) = self.run_block()
                 && self.failure.is_none()

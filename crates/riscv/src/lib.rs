@@ -36,7 +36,7 @@ pub use accelerator::{DeviceCounts, DeviceTimes};
 pub use csr::Mode;
 pub use host::{Host, Input};
 pub use image::{Image, ImageError};
-pub use machine::{Config, Counts, CYCLES_PER_TICK, End, Listener, Machine, MachineError, RAM_BASE};
+pub use machine::{CYCLES_PER_TICK, Config, Counts, End, Listener, Machine, MachineError, RAM_BASE};
 pub use mmu::{Marking, TlbCounts, WalkCounts};
 pub use remote::{InProcess, Page, RemoteError, RemoteMemory, WordOperation, WordRequest};
 pub use trace::Note;

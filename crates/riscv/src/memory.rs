@@ -195,9 +195,11 @@ mod tests {
             let (size, at) = (1u64 << (state >> 60 & 3), state >> 40 & 31);
             if state >> 59 & 1 == 0 {
                 ram.write_at(at, size, state);
-                bytes[at as usize..(at + size) as usize].copy_from_slice(&state.to_le_bytes()[..size as usize]);
+                bytes[at as usize..(at + size) as usize]
+                    .copy_from_slice(&state.to_le_bytes()[..size as usize]);
             }
-            let expected = (0..size).fold(0, |word, byte| word | u64::from(bytes[(at + byte) as usize]) << (8 * byte));
+            let expected =
+                (0..size).fold(0, |word, byte| word | u64::from(bytes[(at + byte) as usize]) << (8 * byte));
             assert_eq!(ram.read_at(at, size), expected);
         }
         assert_eq!(ram.bytes_at(0x8000_0000, 64).unwrap(), bytes);

@@ -188,8 +188,11 @@ impl Machine {
         let csrs = &self.csrs;
         let scheme = csrs.scheme();
         let translated = |mode: Mode| (mode != Mode::Machine && scheme != Scheme::Bare).then_some(mode);
-        let data_mode =
-            if csrs.mstatus & status::MPRV != 0 && self.mode == Mode::Machine { csrs.previous_mode() } else { self.mode };
+        let data_mode = if csrs.mstatus & status::MPRV != 0 && self.mode == Mode::Machine {
+            csrs.previous_mode()
+        } else {
+            self.mode
+        };
         self.mmu.context = Context {
             scheme,
             root: Pfn(csrs.root()),
@@ -348,6 +351,7 @@ impl Machine {
     #[cold]
     fn walk(&mut self, addr: u64, page: Vpn, access: Access, mode: Mode) -> Result<u64, Trap> {
         let context = self.mmu.context;
+        let mut is_fetched = false;
         loop {
             let walk = match context.scheme {
                 Scheme::Sv48 => Radix::<Sv48>::of_root(context.root).walk_root(&self.ram, page),
@@ -360,8 +364,12 @@ impl Machine {
                 return Err(access.access_fault(addr));
             }
             let raw = self.ram.read(last.addr);
-            if raw & entry::VALID == 0 && last.level == 0 && self.fetch_page(raw, last.addr, addr, access)? {
-                continue;
+            // An entry that the page's return leaves invalid is no remote one, although it may look like it.
+            if raw & entry::VALID == 0 && last.level == 0 && !is_fetched {
+                is_fetched = self.fetch_page(raw, last.addr, addr, access)?;
+                if is_fetched {
+                    continue;
+                }
             }
             let Some((leaf_frame, level)) = leaf_of(&walk, raw) else {
                 return Err(self.page_fault(addr, access));
@@ -393,8 +401,7 @@ impl Machine {
         let Some(remote_pte) = RemotePte::decode(raw) else { return Ok(false) };
         let now = self.cycles();
         let Some(device) = &mut self.accelerator else { return Ok(false) };
-        let fetched =
-            device.fetch(remote_pte, entry, VirtAddr(addr), now, &mut self.ram, &mut *self.remote);
+        let fetched = device.fetch(remote_pte, entry, VirtAddr(addr), now, &mut self.ram, &mut *self.remote);
         match fetched {
             Ok(Outcome::Fetched { id, frame, took, touched }) => {
                 self.mmu.counts.fetches += 1;

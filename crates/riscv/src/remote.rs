@@ -142,7 +142,8 @@ impl RemoteMemory for InProcess {
     fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError> {
         let WordRequest { page, offset, size, operation } = request;
         let (offset, bytes) = (usize::from(offset), 1usize << size.min(3));
-        if size > 3 || offset + bytes > PAGE_BYTES as usize || self.strict && !self.pages.contains_key(&page) {
+        if size > 3 || offset + bytes > PAGE_BYTES as usize || self.strict && !self.pages.contains_key(&page)
+        {
             return Err(RemoteError::Refused);
         }
         let data = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES as usize]));

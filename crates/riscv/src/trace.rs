@@ -91,7 +91,9 @@ impl fmt::Display for Note {
             Self::DeviceLoad { addr, value: Some(value) } => write!(f, "load {addr:#x} = {value:#x}"),
             Self::DeviceLoad { addr, value: None } => write!(f, "load {addr:#x} refused"),
             Self::DeviceStore { addr, value, legal: true } => write!(f, "store {addr:#x} = {value:#x}"),
-            Self::DeviceStore { addr, value, legal: false } => write!(f, "store {addr:#x} = {value:#x} refused"),
+            Self::DeviceStore { addr, value, legal: false } => {
+                write!(f, "store {addr:#x} = {value:#x} refused")
+            }
         }
     }
 }

@@ -3,9 +3,9 @@
  * Sorts numbers in remote memory, with a quarter of it local: the oldest page leaves when frames run short. */
 #include "kernel.h"
 
-#define PAGES 512ul
-#define FRAMES 192ul
-#define LOCAL 128ul
+#define PAGES 128ul
+#define FRAMES 64ul
+#define LOCAL 32ul
 #define NUMBERS (PAGES * PAGE / 8)
 
 static char memory[FRAMES * PAGE] __attribute__((aligned(4096)));

@@ -59,7 +59,7 @@ fn programs_do_not_depend_on_how_deep_and_how_slow_the_device_is() {
         let (expected, usual) = run(&path, 64, DeviceTimes::default());
         assert!(expected.contains(program), "{expected}");
         for depth in [1, 2, 64, 256] {
-            for (fetch, eviction) in [(0, 0), (4_000, 1), (10, 50_000)] {
+            for (fetch, eviction) in [(0, 0), (4_000, 1), (10, 700)] {
                 let (text, counts) = run(&path, depth, DeviceTimes { fetch, eviction });
                 assert_eq!(text, expected, "depth {depth}");
                 assert_eq!(counts.accelerator.fetches, usual.accelerator.fetches);

@@ -1,0 +1,3 @@
+//! Remote memory by the page: the memory-blade protocol.
+
+pub mod codec;

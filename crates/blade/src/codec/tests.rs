@@ -24,7 +24,7 @@ fn requests(page: &Page) -> impl Strategy<Value = Request<'_>> {
             expected
         }),
     ];
-    (any(), any(), commands).prop_map(|(txid, page, command)| Request { txid, page, command })
+    (any::<u32>(), any::<u64>(), commands).prop_map(|(txid, page, command)| Request { txid, page, command })
 }
 
 #[test]

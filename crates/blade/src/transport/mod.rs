@@ -1,0 +1,41 @@
+//! Ways for messages to travel.
+
+mod in_process;
+mod udp;
+
+pub use in_process::InProcess;
+pub use udp::Udp;
+
+use std::io;
+use std::time::Duration;
+
+use crate::address::Address;
+
+/// Room for one received message: more than the longest, so that one that is too long is seen to be.
+pub const RECEIVE_BYTES: usize = 2048;
+
+/// Carries single messages, which may be lost, repeated, and overtaken.
+///
+/// # Contract
+///
+/// `send` sends one message or none. `receive` writes one message to the front of `buffer` and answers its length and where
+/// it came from; what does not fit is cut off. It answers None when nothing came within `patience`, and may do so earlier (a
+/// signal, or noise that is not for the caller); with no patience it does not wait. Errors mean that the transport is of no
+/// use any more, except from `send`, where they mean that this message was lost.
+pub trait Transport {
+    /// Sends a message.
+    fn send(&mut self, to: Address, message: &[u8]) -> io::Result<()>;
+
+    /// Waits for a message.
+    fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>>;
+}
+
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn send(&mut self, to: Address, message: &[u8]) -> io::Result<()> {
+        (**self).send(to, message)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {
+        (**self).receive(buffer, patience)
+    }
+}

@@ -9,6 +9,7 @@
 mod address;
 mod client;
 pub mod codec;
+mod endpoint;
 pub mod reassembly;
 mod server;
 mod store;
@@ -16,6 +17,7 @@ pub mod transport;
 
 pub use address::Address;
 pub use client::{Client, ClientCounts, ClientDesign, ClientError, Completion, Failure, Operation, Outcome};
+pub use endpoint::{Endpoint, EndpointError, Open};
 pub use server::{Counts, Replies, Server, ServerDesign, serve};
 pub use store::{MAX_CAPACITY_PAGES, OpenError, Store, StoreDesign, StoreError};
 pub use transport::Transport;

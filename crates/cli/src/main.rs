@@ -1,6 +1,7 @@
 //! The `pagewalk` command.
 
 mod args;
+mod blade;
 mod exit;
 mod list;
 mod paper;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Machines(arguments) => list::machines(&arguments),
         Command::Workloads => list::workloads(),
         Command::Paper(arguments) => paper::paper(&arguments),
+        Command::Blade(arguments) => blade::blade(&arguments),
     };
     exit::code(done)
 }

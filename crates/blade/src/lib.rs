@@ -11,6 +11,7 @@ mod client;
 pub mod codec;
 mod endpoint;
 pub mod reassembly;
+pub mod secure;
 mod server;
 mod store;
 pub mod transport;

@@ -2,18 +2,18 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{Lossy, Model, Random, Weather, random_operation, random_page};
+use common::{Lossy, Random, Weather, agrees_with_the_model, random_page};
 use pagewalk_blade::codec::{
     Answer, Command, MAX_MESSAGE_BYTES, PAGE_BYTES, PagePart, Part, Request, Response, Word, WordSize,
 };
-use pagewalk_blade::transport::{InProcess, Udp};
+use pagewalk_blade::secure::{Key, SecureBlade, SecureClient};
+use pagewalk_blade::transport::{InProcess, Ring, Udp};
 use pagewalk_blade::{
     Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, Server, ServerDesign,
     Store, StoreDesign, Transport, serve,
@@ -33,34 +33,6 @@ fn hasty() -> ClientDesign {
 
 fn word(offset: u16) -> Word {
     Word::new(offset, WordSize::Eight).expect("within the page")
-}
-
-/// Random operations, several at a time but one at a time for each page, each compared with the model.
-fn agrees_with_the_model<T: Transport>(
-    client: &mut Client<T>,
-    seed: u64,
-    first_page: u64,
-    operations: usize,
-) {
-    let (mut random, mut model) = (Random(seed), Model::default());
-    let mut busy: BTreeMap<u32, (u64, Outcome)> = BTreeMap::new();
-    let mut begun = 0;
-    while begun < operations || !busy.is_empty() {
-        let page = first_page + random.below(24);
-        if begun < operations && client.free() > 0 && busy.values().all(|(other, _)| *other != page) {
-            let operation = random_operation(&mut random, page);
-            let expected = model.perform(&operation);
-            let txid = client.submit(operation).expect("a free place");
-            assert!(busy.insert(txid, (page, expected)).is_none());
-            begun += 1;
-        } else if let Some(completion) = client.poll(Duration::from_millis(1)).expect("a transport") {
-            let (page, expected) = busy.remove(&completion.txid).expect("one of ours");
-            assert_eq!(completion.result, Ok(expected), "seed {seed}, page {page}");
-        }
-    }
-    for (&page, content) in &model.pages {
-        assert_eq!(*client.read_page(page).expect("a page"), *content, "seed {seed}, page {page}");
-    }
 }
 
 #[test]
@@ -124,9 +96,13 @@ struct Running {
 }
 
 impl Running {
-    fn start(mut server: Server) -> Self {
-        let mut transport = Udp::listen("127.0.0.1:0".parse().expect("an address")).expect("a socket");
+    fn start(server: Server) -> Self {
+        let transport = Udp::listen("127.0.0.1:0".parse().expect("an address")).expect("a socket");
         let at = Address::Udp(transport.address().expect("bound"));
+        Self::over(transport, at, server)
+    }
+
+    fn over<T: Transport + Send + 'static>(mut transport: T, at: Address, mut server: Server) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = std::thread::spawn(move || {
@@ -153,6 +129,50 @@ fn udp_carries_everything() {
     agrees_with_the_model(&mut running.client(ClientDesign::default()), 5, 0, 1500);
     let counts = running.stop();
     assert_eq!((counts.malformed, counts.unreadable, counts.contradictions), (0, 0, 0), "{counts}");
+}
+
+#[test]
+fn a_ring_carries_everything() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ring");
+    let running = Running::over(Ring::listen(&path).expect("a ring"), Ring::PEER, server(32));
+    let ring = Ring::connect(&path).expect("a ring");
+    let mut client = Client::new(ring, Ring::PEER, ClientDesign::default()).expect("a client");
+    agrees_with_the_model(&mut client, 6, 0, 3000);
+    let counts = running.stop();
+    assert_eq!((counts.malformed, counts.unreadable, counts.contradictions), (0, 0, 0), "{counts}");
+}
+
+#[test]
+fn secured_messages_survive_a_storm_that_turns_bits() {
+    let key = || Key::new([7; 32]);
+    for seed in 1..=3 {
+        let udp = Udp::listen("127.0.0.1:0".parse().expect("an address")).expect("a socket");
+        let socket = udp.address().expect("bound");
+        let at = Address::Udp(socket);
+        let running = Running::over(SecureBlade::new(udp, key(), 8), at, server(32));
+        let lossy = Lossy::new(Udp::towards(socket).expect("a socket"), Weather { damage: 5, ..STORM }, seed);
+        let secure = SecureClient::new(lossy, at, key()).expect("random numbers");
+        let mut client = Client::new(secure, at, hasty()).expect("a client");
+        agrees_with_the_model(&mut client, seed, 0, 300);
+        let counts = running.stop();
+        assert_eq!((counts.malformed, counts.contradictions), (0, 0), "{counts}");
+    }
+}
+
+#[test]
+fn a_secure_blade_answers_nobody_without_the_key() {
+    let udp = Udp::listen("127.0.0.1:0".parse().expect("an address")).expect("a socket");
+    let socket = udp.address().expect("bound");
+    let at = Address::Udp(socket);
+    let running = Running::over(SecureBlade::new(udp, Key::new([7; 32]), 8), at, server(32));
+    let design = ClientDesign { tries: 5, ..hasty() };
+    let mut open = Client::new(Udp::towards(socket).expect("a socket"), at, design).expect("a client");
+    assert!(open.read_page(0).is_err());
+    let wrong = SecureClient::new(Udp::towards(socket).expect("a socket"), at, Key::new([8; 32]));
+    let mut wrong = Client::new(wrong.expect("random numbers"), at, design).expect("a client");
+    assert!(wrong.read_page(0).is_err());
+    assert_eq!((open.counts().received, wrong.counts().received, running.stop().received), (0, 0, 0));
 }
 
 #[test]

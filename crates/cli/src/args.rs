@@ -219,7 +219,7 @@ EXAMPLES:
   pagewalk blade serve
   pagewalk blade serve --listen udp:127.0.0.1:0 --capacity 4GiB --store pages.blade --sync")]
 pub(crate) struct ServeArguments {
-    /// Where: udp:ADDRESS:PORT. Port 0 lets the system choose; the choice is printed on stderr.
+    /// Where: udp:ADDRESS:PORT, eth:INTERFACE or ring:FILE. Port 0 lets the system choose; the choice is printed on stderr.
     #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
     pub(crate) listen: Endpoint,
     /// How much there is; memory is taken only for pages that were written.
@@ -240,6 +240,9 @@ pub(crate) struct ServeArguments {
     /// Answer a change only when it is on the disk: pages outlive a power failure as well.
     #[arg(long, requires = "store")]
     pub(crate) sync: bool,
+    /// Serve only clients that have this key, a file of 32 bytes, and let nobody else read along.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
     /// What standard output gets at the end.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
@@ -247,9 +250,12 @@ pub(crate) struct ServeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct PingArguments {
-    /// Where the blade listens: udp:HOST:PORT.
+    /// Where the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE.
     #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
     pub(crate) blade: Endpoint,
+    /// The blade's key, if it has one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
     /// How many page reads, one after the other.
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
     pub(crate) count: u64,

@@ -1,11 +1,13 @@
 //! `pagewalk blade`: serve memory by the page, and measure a blade.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pagewalk_blade::{Client, ClientDesign, Open, Server, ServerDesign, Store, StoreDesign, serve};
+use pagewalk_blade::secure::{Key, KeyError};
+use pagewalk_blade::{Client, ClientDesign, Endpoint, Open, Server, ServerDesign, Store, StoreDesign, serve};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::args::{BladeArguments, BladeCommand, FormatArgument, PingArguments, ServeArguments};
@@ -36,9 +38,17 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
     }
-    let Open { mut transport, blade } = arguments.listen.listen()?;
-    eprintln!("serving {} pages of 4KiB at {blade}", arguments.capacity);
-    serve(&mut transport, &mut server, &stop).with_context(|| format!("{blade} failed"))?;
+    let Open { mut transport, blade } =
+        arguments.listen.listen(key(arguments.key.as_deref())?, design.clients)?;
+    let at = match &arguments.listen {
+        // The port may have been left to the system.
+        Endpoint::Udp(_) => blade.to_string(),
+        // A client must know the card's address.
+        Endpoint::Ethernet { .. } => format!("{}, which is {blade}", arguments.listen),
+        Endpoint::Ring(_) => arguments.listen.to_string(),
+    };
+    eprintln!("serving {} pages of 4KiB at {at}", arguments.capacity);
+    serve(&mut transport, &mut server, &stop).with_context(|| format!("{at} failed"))?;
     let counts = server.counts();
     if let Some(failure) = server.first_failure() {
         eprintln!(
@@ -49,18 +59,22 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     match arguments.format {
         FormatArgument::Table => print(&counts.to_string())?,
         FormatArgument::Json => {
-            let document = serde_json::json!({ "schema": 1, "blade": blade.to_string(), "counts": counts });
+            let document = serde_json::json!({ "schema": 1, "blade": at, "counts": counts });
             print(&format!("{document:#}\n"))?;
         }
     }
     Ok(Done::Well)
 }
 
+fn key(path: Option<&Path>) -> Result<Option<Key>, KeyError> {
+    path.map(Key::read).transpose()
+}
+
 /// A warm-up, so that neither connection nor caches are measured.
 const WARM_UP: u64 = 16;
 
 fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
-    let Open { transport, blade } = arguments.blade.connect()?;
+    let Open { transport, blade } = arguments.blade.connect(key(arguments.key.as_deref())?)?;
     let mut client = Client::new(transport, blade, ClientDesign::default())?;
     let mut trips = Vec::new();
     for number in 0..WARM_UP + arguments.count {

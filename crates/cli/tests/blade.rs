@@ -19,8 +19,12 @@ struct Blade {
 
 impl Blade {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_at("udp:127.0.0.1:0", arguments)
+    }
+
+    fn start_at(listen: &str, arguments: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
-            .args(["blade", "serve", "--listen", "udp:127.0.0.1:0"])
+            .args(["blade", "serve", "--listen", listen])
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -35,7 +39,7 @@ impl Blade {
 
     fn client(&self, design: ClientDesign) -> AnyClient {
         let Open { transport, blade } =
-            self.at.parse::<Endpoint>().expect("an address").connect().expect("a socket");
+            self.at.parse::<Endpoint>().expect("an address").connect(None).expect("a socket");
         Client::new(transport, blade, design).expect("a client")
     }
 
@@ -110,11 +114,32 @@ fn wrong_use_is_refused_with_the_way_out() {
     refused(&["blade", "serve", "--listen", "udp:127.0.0.1"], "host and port");
     refused(&["blade", "serve", "--capacity", "5000B"], "whole number of 4KiB pages");
     refused(&["blade", "serve", "--sync"], "--store");
+    refused(&["blade", "serve", "--key", path], "exactly 32 bytes");
+    refused(&["blade", "serve", "--listen", "eth:none-such"], "cannot open eth:none-such");
+    refused(&["blade", "ping", "--blade", "ring:/none/such"], "cannot open ring:/none/such");
     refused(&["blade", "serve", "--listen", "udp:127.0.0.1:0", "--store", path], "no blade's store");
     refused(&["blade", "serve", "--listen", "udp:192.0.2.1:1"], "cannot open udp:192.0.2.1:1");
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let at = format!("udp:{}", silent.local_addr().expect("bound"));
     refused(&["blade", "ping", "--blade", &at], "did not answer");
+}
+
+#[test]
+fn a_ring_and_a_key_serve_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ring, key, other) =
+        (folder.path().join("ring"), folder.path().join("key"), folder.path().join("other"));
+    std::fs::write(&key, [7; 32]).expect("a file");
+    std::fs::write(&other, [8; 32]).expect("a file");
+    let [ring, key, other] = [&ring, &key, &other].map(|path| path.to_str().expect("text"));
+    let ring = format!("ring:{ring}");
+    let blade = Blade::start_at(&ring, &["--key", key]);
+    let output = pagewalk(&["blade", "ping", "--blade", &ring, "--count", "20", "--key", key]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    refused(&["blade", "ping", "--blade", &ring, "--key", other], "did not answer");
+    refused(&["blade", "ping", "--blade", &ring], "did not answer");
+    let text = blade.end();
+    assert!(text.contains("pages read") && !text.contains("malformed"), "{text}");
 }
 
 /// Writes, and counters, until `end`; what was acknowledged, and what is not known.

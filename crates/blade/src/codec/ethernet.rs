@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{MAX_MESSAGE_BYTES, Request, Response};
+use super::{Request, Response};
 
 /// The tag protocol identifier of 802.1Q.
 const VLAN: u16 = 0x8100;
-/// Bytes of the longest frame: two of padding, the header with a tag, the message.
-pub const ETHERNET_MAX_BYTES: usize = 2 + 18 + MAX_MESSAGE_BYTES;
+/// Bytes of the longest frame: two of padding, the header with a tag, and 1500 of payload.
+pub const ETHERNET_MAX_BYTES: usize = 2 + 18 + 1500;
 /// The shortest payload that Ethernet carries; shorter ones are padded on the way.
 pub const MIN_PAYLOAD_BYTES: usize = 46;
 

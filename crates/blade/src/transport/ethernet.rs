@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 
-use super::Transport;
+use super::{MAX_DATAGRAM_BYTES, Transport};
 use crate::address::Address;
-use crate::codec::{ETHERNET_MAX_BYTES, EtherType, EthernetHeader, MAX_MESSAGE_BYTES, MacAddress, Pad};
+use crate::codec::{ETHERNET_MAX_BYTES, EtherType, EthernetHeader, MacAddress, Pad};
 
 /// A packet socket (Linux, `CAP_NET_RAW`), bound to an interface and to one of the protocol's Ethernet types.
 ///
@@ -58,7 +58,7 @@ impl Transport for Ethernet {
         let Address::Ethernet(destination) = to else {
             return Err(io::Error::new(ErrorKind::InvalidInput, "not an Ethernet address"));
         };
-        if message.len() > MAX_MESSAGE_BYTES {
+        if message.len() > MAX_DATAGRAM_BYTES {
             return Err(io::Error::new(ErrorKind::InvalidInput, "longer than a message can be"));
         }
         let mut frame = [0; ETHERNET_MAX_BYTES];

@@ -16,6 +16,11 @@ use std::io;
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::codec::MAX_MESSAGE_BYTES;
+use crate::secure::OVERHEAD_BYTES;
+
+/// Bytes of the longest datagram that every transport carries: the longest message, sealed.
+pub const MAX_DATAGRAM_BYTES: usize = MAX_MESSAGE_BYTES + OVERHEAD_BYTES;
 
 /// Room for one received message: more than the longest, so that one that is too long is seen to be.
 pub const RECEIVE_BYTES: usize = 2048;

@@ -7,7 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use pagewalk_blade::codec::{PAGE_BYTES, Page, Word, WordSize};
-use pagewalk_blade::{Address, Operation, Outcome, Transport};
+use pagewalk_blade::{Address, Client, Operation, Outcome, Transport};
 
 /// Numbers from a seed (Sebastiano Vigna's SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
@@ -179,5 +179,33 @@ pub(crate) fn random_operation(random: &mut Random, page: u64) -> Operation {
         3 => Operation::WriteWord { page, word, value: random.next() },
         4 => Operation::Add { page, word, value: random.next() },
         _ => Operation::CompareAndSwap { page, word, new: random.below(3), expected: random.below(3) },
+    }
+}
+
+/// Random operations, several at a time but one at a time for each page, each compared with the model.
+pub(crate) fn agrees_with_the_model<T: Transport>(
+    client: &mut Client<T>,
+    seed: u64,
+    first_page: u64,
+    operations: usize,
+) {
+    let (mut random, mut model) = (Random(seed), Model::default());
+    let mut busy: BTreeMap<u32, (u64, Outcome)> = BTreeMap::new();
+    let mut begun = 0;
+    while begun < operations || !busy.is_empty() {
+        let page = first_page + random.below(24);
+        if begun < operations && client.free() > 0 && busy.values().all(|(other, _)| *other != page) {
+            let operation = random_operation(&mut random, page);
+            let expected = model.perform(&operation);
+            let txid = client.submit(operation).expect("a free place");
+            assert!(busy.insert(txid, (page, expected)).is_none());
+            begun += 1;
+        } else if let Some(completion) = client.poll(Duration::from_millis(1)).expect("a transport") {
+            let (page, expected) = busy.remove(&completion.txid).expect("one of ours");
+            assert_eq!(completion.result, Ok(expected), "seed {seed}, page {page}");
+        }
+    }
+    for (&page, content) in &model.pages {
+        assert_eq!(*client.read_page(page).expect("a page"), *content, "seed {seed}, page {page}");
     }
 }

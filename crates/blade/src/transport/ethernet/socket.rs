@@ -54,18 +54,16 @@ pub(super) fn open(interface: &str, receives: EtherType) -> io::Result<(OwnedFd,
         address: [0; 8],
     };
     bind(&socket, &own)?;
-    let bound = getsockname(&socket)?;
-    if bound.addr_len() as usize != size_of::<LinkAddress>()
-        || bound.address_family() != AddressFamily::PACKET
-    {
-        return Err(io::Error::other("the kernel gives no link address"));
+    let name = getsockname(&socket)?;
+    // SAFETY: the kernel wrote `addr_len` bytes of the address, which rustix keeps in storage at least as long.
+    let bound = unsafe { std::slice::from_raw_parts(name.as_ptr().cast::<u8>(), name.addr_len() as usize) };
+    // As in `LinkAddress`, and cut after the bytes of the address that count.
+    match *bound {
+        [_, _, _, _, _, _, _, _, low, high, _, 6, a, b, c, d, e, f, ..]
+            if ETHERNET.contains(&u16::from_ne_bytes([low, high])) =>
+        {
+            Ok((socket, MacAddress([a, b, c, d, e, f])))
+        }
+        _ => Err(io::Error::other("the interface is not an Ethernet")),
     }
-    // SAFETY: (1) the kernel wrote as many bytes as a `LinkAddress` has, as was just checked; (2) any bytes are one;
-    // (3) the read does not rely on alignment.
-    let bound: LinkAddress = unsafe { bound.as_ptr().cast::<LinkAddress>().read_unaligned() };
-    if !ETHERNET.contains(&bound.hardware) || bound.address_bytes != 6 {
-        return Err(io::Error::other("the interface is not an Ethernet"));
-    }
-    let [a, b, c, d, e, f, ..] = bound.address;
-    Ok((socket, MacAddress([a, b, c, d, e, f])))
 }

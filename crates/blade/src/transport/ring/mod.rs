@@ -1,9 +1,9 @@
 //! Messages through a file that two processes of one machine have mapped: one blade and one client.
 //!
 //! ```text
-//!  0          4096                       4096 + 128 * 1408           4096 + 256 * 1408
+//!  0          4096                       4096 + 128 * 1472           4096 + 256 * 1472
 //! +----------+--------------------------+---------------------------+
-//! | control  | 128 slots of requests    | 128 slots of responses    |      slot: length 8, message 1384, unused 16
+//! | control  | 128 slots of requests    | 128 slots of responses    |      slot: length 8, datagram 1424, unused 40
 //! +----------+--------------------------+---------------------------+
 //!
 //!  control, in words of 4 bytes:  0 magic, 1 version;  requests: 16 written, 32 read, 48 sleeping;  responses: 64, 80, 96
@@ -29,9 +29,8 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::futex;
 
-use super::Transport;
+use super::{MAX_DATAGRAM_BYTES, Transport};
 use crate::address::Address;
-use crate::codec::MAX_MESSAGE_BYTES;
 use memory::Memory;
 
 /// "PWRB".
@@ -39,7 +38,7 @@ const MAGIC: u32 = 0x4252_5750;
 const VERSION: u32 = 1;
 const CONTROL_BYTES: usize = 4096;
 const SLOTS: u32 = 128;
-const SLOT_BYTES: usize = 1408;
+const SLOT_BYTES: usize = 1472;
 const SLOT_WORDS: usize = SLOT_BYTES / 8;
 const RING_BYTES: usize = SLOTS as usize * SLOT_BYTES;
 const FILE_BYTES: usize = CONTROL_BYTES + 2 * RING_BYTES;
@@ -135,7 +134,7 @@ impl Ring {
         }
         let slot = self.slot(ring, self.read);
         let bytes = usize::try_from(slot[0].load(Ordering::Relaxed)).unwrap_or(usize::MAX);
-        let taken = (bytes <= MAX_MESSAGE_BYTES).then(|| {
+        let taken = (bytes <= MAX_DATAGRAM_BYTES).then(|| {
             let bytes = bytes.min(buffer.len());
             for (chunk, word) in buffer[..bytes].chunks_mut(8).zip(&slot[1..]) {
                 chunk.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..chunk.len()]);
@@ -172,7 +171,7 @@ enum Word {
 
 impl Transport for Ring {
     fn send(&mut self, _to: Address, message: &[u8]) -> io::Result<()> {
-        if message.len() > MAX_MESSAGE_BYTES {
+        if message.len() > MAX_DATAGRAM_BYTES {
             return Err(io::Error::new(ErrorKind::InvalidInput, "longer than a message can be"));
         }
         let unread = self.written.wrapping_sub(self.word(self.out, Word::Read).load(Ordering::Acquire));

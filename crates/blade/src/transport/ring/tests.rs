@@ -20,14 +20,14 @@ fn receive(ring: &mut Ring) -> Option<Vec<u8>> {
 fn messages_come_in_order_and_whole() {
     let (_folder, mut blade, mut client) = pair();
     for round in 0..1000_usize {
-        let message: Vec<u8> = (0..round % (MAX_MESSAGE_BYTES + 1)).map(|at| (at ^ round) as u8).collect();
+        let message: Vec<u8> = (0..round % (MAX_DATAGRAM_BYTES + 1)).map(|at| (at ^ round) as u8).collect();
         client.send(Ring::PEER, &message).unwrap();
         blade.send(Ring::PEER, &message).unwrap();
         assert_eq!(receive(&mut blade).unwrap(), message);
         assert_eq!(receive(&mut client).unwrap(), message);
     }
     assert!(receive(&mut blade).is_none() && receive(&mut client).is_none());
-    assert!(client.send(Ring::PEER, &[0; MAX_MESSAGE_BYTES + 1]).is_err());
+    assert!(client.send(Ring::PEER, &[0; MAX_DATAGRAM_BYTES + 1]).is_err());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn whatever_the_other_end_writes_is_survived() {
         client.word(Direction::Requests, Word::Sleeping).store(next() as u32, Ordering::Release);
         client.slot(Direction::Requests, blade.read)[0].store(next() >> (next() % 64), Ordering::Relaxed);
         if let Some(message) = receive(&mut blade) {
-            assert!(message.len() <= MAX_MESSAGE_BYTES);
+            assert!(message.len() <= MAX_DATAGRAM_BYTES);
         }
         let _ = blade.send(Ring::PEER, &[1; 100]);
     }

@@ -42,8 +42,11 @@ const SLOT_BYTES: usize = 1472;
 const SLOT_WORDS: usize = SLOT_BYTES / 8;
 const RING_BYTES: usize = SLOTS as usize * SLOT_BYTES;
 const FILE_BYTES: usize = CONTROL_BYTES + 2 * RING_BYTES;
-/// How often to look before sleeping: some microseconds, about what sleeping and waking cost.
-const LOOKS: u32 = 2000;
+/// How often to look before sleeping, at most: some microseconds, about what sleeping and waking cost.
+const MOST_LOOKS: u32 = 500;
+/// Looking is in vain where the other end needs this processor to answer. It is given up by halves, and every so many sleeps
+/// tried again in full.
+const TRY_AGAIN: u32 = 64;
 
 /// One end of a pair of rings.
 #[derive(Debug)]
@@ -54,6 +57,9 @@ pub struct Ring {
     /// Messages that this end has written, and read.
     written: u32,
     read: u32,
+    /// How often to look before sleeping.
+    looks: u32,
+    sleeps: u32,
     /// Kept open for its lock, and to recognise it.
     file: File,
     /// A blade's, to be removed at the end.
@@ -82,7 +88,16 @@ impl Ring {
         let file = temporary.persist(path)?;
         let memory = Memory::map(&file, FILE_BYTES)?;
         let path = Some(path.to_owned());
-        Ok(Self { memory, out: Direction::Responses, written: 0, read: 0, file, path })
+        Ok(Self {
+            memory,
+            out: Direction::Responses,
+            written: 0,
+            read: 0,
+            looks: MOST_LOOKS,
+            sleeps: 0,
+            file,
+            path,
+        })
     }
 
     /// For the client of the blade that listens there. There can be only one.
@@ -91,7 +106,8 @@ impl Ring {
         check(&file)?;
         file.try_lock().map_err(|_| io::Error::new(ErrorKind::AddrInUse, "another client uses this ring"))?;
         let memory = Memory::map(&file, FILE_BYTES)?;
-        let mut ring = Self { memory, out: Direction::Requests, written: 0, read: 0, file, path: None };
+        let (out, looks) = (Direction::Requests, MOST_LOOKS);
+        let mut ring = Self { memory, out, written: 0, read: 0, looks, sleeps: 0, file, path: None };
         // An earlier client may have left requests and answers.
         ring.written = ring.word(Direction::Requests, Word::Written).load(Ordering::Acquire);
         ring.read = ring.word(Direction::Responses, Word::Written).load(Ordering::Acquire);
@@ -195,18 +211,22 @@ impl Transport for Ring {
     }
 
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {
-        let mut looks = if patience.is_zero() { 1 } else { LOOKS };
-        while looks > 0 {
-            if let Some(bytes) = self.take(buffer) {
-                return Ok(Some((bytes, Self::PEER)));
-            }
-            std::hint::spin_loop();
-            looks -= 1;
+        if let Some(bytes) = self.take(buffer) {
+            return Ok(Some((bytes, Self::PEER)));
         }
         if patience.is_zero() {
             return Ok(None);
         }
+        for _ in 0..self.looks {
+            std::hint::spin_loop();
+            if let Some(bytes) = self.take(buffer) {
+                self.looks = MOST_LOOKS;
+                return Ok(Some((bytes, Self::PEER)));
+            }
+        }
         self.sleep(Instant::now() + patience);
+        self.sleeps = self.sleeps.wrapping_add(1);
+        self.looks = if self.sleeps.is_multiple_of(TRY_AGAIN) { MOST_LOOKS } else { self.looks / 2 };
         Ok(self.take(buffer).map(|bytes| (bytes, Self::PEER)))
     }
 }

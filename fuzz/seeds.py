@@ -63,7 +63,11 @@ def seeds():
     # A page written, its parts in disorder, read, added to, and parts that come again.
     blade = [(6, 0, 1, 7), (8, 2, 0, 0), (8, 0, 0, 0), (12, 0, 0, 0), (8, 1, 0, 0), (0, 1, 1, 0), (4, 12, 1, 5), (12, 0, 3, 0),
              (14, 20, 1, 2), (5, 13, 1, 8)]
+    # Two clients shake hands and are answered; a datagram comes again; the blade is started anew.
+    sealed = [(0, 0, 0), (3, 0, 0), (5, 0, 0), (3, 0, 0), (2, 0, 0), (5, 0, 0), (0, 1, 0), (3, 0, 0), (5, 1, 0), (3, 0, 0),
+              (7, 0, 2), (3, 0, 0), (8, 0, 0), (0, 0, 0), (3, 0, 0), (5, 0, 0), (0, 0, 0), (3, 0, 0), (5, 0, 0), (3, 0, 0)]
     yield "canary", b"PW??"
+    yield "blade_secure", b"".join(bytes(step) for step in sealed)
     yield "blade_codec", swap
     yield "blade_codec", frame
     yield "blade_codec", struct.pack("<BBBBI", 1, 0x80, 2, 0, 7) + bytes(1360)

@@ -172,7 +172,9 @@ fn a_secure_blade_answers_nobody_without_the_key() {
     let wrong = SecureClient::new(Udp::towards(socket).expect("a socket"), at, Key::new([8; 32]));
     let mut wrong = Client::new(wrong.expect("random numbers"), at, design).expect("a client");
     assert!(wrong.read_page(0).is_err());
-    assert_eq!((open.counts().received, wrong.counts().received, running.stop().received), (0, 0, 0));
+    let counts = running.stop();
+    assert_eq!((open.counts().received, wrong.counts().received, counts.received), (0, 0, 0));
+    assert!(counts.dropped >= 6, "{counts}");
 }
 
 #[test]
@@ -222,6 +224,21 @@ fn a_blade_that_does_not_answer_is_unreachable_in_bounded_time() {
     assert_eq!(completion.txid, txid);
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert_eq!((client.counts().sent, client.under_way()), (8, 0));
+}
+
+#[test]
+fn polling_without_patience_does_not_wait() {
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let at = silent.local_addr().expect("bound");
+    let design = ClientDesign { first_wait: Duration::from_secs(60), ..ClientDesign::default() };
+    let mut client =
+        Client::new(Udp::towards(at).expect("a socket"), Address::Udp(at), design).expect("a client");
+    client.submit(Operation::ReadPage { page: 0 }).expect("room");
+    let begun = Instant::now();
+    for patience in [Duration::ZERO, Duration::from_millis(1), Duration::ZERO] {
+        assert_eq!(client.poll(patience).expect("a socket"), None);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[test]

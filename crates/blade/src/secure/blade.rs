@@ -173,4 +173,9 @@ impl<T: Transport> Transport for SecureBlade<T> {
         }
         Ok(None)
     }
+
+    fn dropped(&self) -> u64 {
+        let SecureCounts { malformed, forged, lost, .. } = self.counts;
+        malformed + forged + lost + self.inner.dropped()
+    }
 }

@@ -24,6 +24,7 @@ pub struct SecureClient<T> {
     key: Key,
     state: State,
     waiting: VecDeque<Vec<u8>>,
+    dropped: u64,
 }
 
 enum State {
@@ -35,7 +36,7 @@ impl<T: Transport> SecureClient<T> {
     /// For the blade at this address.
     pub fn new(inner: T, blade: Address, key: Key) -> io::Result<Self> {
         let state = State::Shaking { random: random()?, sent: None };
-        Ok(Self { inner, blade, key, state, waiting: VecDeque::new() })
+        Ok(Self { inner, blade, key, state, waiting: VecDeque::new(), dropped: 0 })
     }
 
     fn shake(&mut self) -> io::Result<()> {
@@ -84,11 +85,14 @@ impl<T: Transport> Transport for SecureClient<T> {
         let Some((bytes, from)) = self.inner.receive(&mut datagram, patience)? else { return Ok(None) };
         let datagram = &datagram[..bytes];
         if from != self.blade {
+            self.dropped += 1;
             return Ok(None);
         }
         match (&mut self.state, Datagram::parse(datagram)) {
             (State::Established(own), Some(Datagram::Data { session, number })) if own.id == session => {
-                Ok(own.open(datagram, number, buffer).map(|bytes| (bytes, from)))
+                let opened = own.open(datagram, number, buffer);
+                self.dropped += u64::from(opened.is_none());
+                Ok(opened.map(|bytes| (bytes, from)))
             }
             (State::Established(own), Some(Datagram::Lost { session, random: theirs }))
                 if own.id == session && equal(datagram, &self.key.lost(&session, &theirs)) =>
@@ -103,7 +107,14 @@ impl<T: Transport> Transport for SecureClient<T> {
                 self.welcome(session);
                 Ok(None)
             }
-            _ => Ok(None),
+            _ => {
+                self.dropped += 1;
+                Ok(None)
+            }
         }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped + self.inner.dropped()
     }
 }

@@ -29,6 +29,8 @@ pub struct Counts {
     pub malformed: u64,
     /// Dropped: not even a header.
     pub unreadable: u64,
+    /// Dropped by the transport: forged, repeated, or not for this blade.
+    pub dropped: u64,
     /// Refused: no such page.
     pub beyond: u64,
     /// Refused: a page that nobody wrote, by a strict blade.
@@ -53,7 +55,7 @@ pub struct Counts {
 
 impl Counts {
     /// Names and values, in the order of the table.
-    pub fn rows(&self) -> [(&'static str, u64); 22] {
+    pub fn rows(&self) -> [(&'static str, u64); 23] {
         [
             ("messages received", self.received),
             ("messages answered", self.answered),
@@ -67,6 +69,7 @@ impl Counts {
             ("repetitions", self.repeated),
             ("refused: malformed", self.malformed),
             ("dropped: no header", self.unreadable),
+            ("dropped by the transport", self.dropped),
             ("refused: no such page", self.beyond),
             ("refused: never written", self.never_written),
             ("refused: over quota", self.over_quota),

@@ -312,8 +312,11 @@ pub fn serve<T: Transport + ?Sized>(
 ) -> io::Result<()> {
     let mut buffer = [0; RECEIVE_BYTES];
     let mut replies = Replies::default();
+    let before = server.counts.dropped;
     while !stop.load(Ordering::Relaxed) {
-        let Some((bytes, source)) = transport.receive(&mut buffer, PATIENCE)? else { continue };
+        let received = transport.receive(&mut buffer, PATIENCE)?;
+        server.counts.dropped = before + transport.dropped();
+        let Some((bytes, source)) = received else { continue };
         server.handle(source, &buffer[..bytes], &mut replies);
         for message in replies.iter() {
             server.counts.unsent += u64::from(transport.send(source, message).is_err());

@@ -23,6 +23,7 @@ pub struct Ethernet {
     receives: EtherType,
     /// What the socket was told last.
     patience: Option<Duration>,
+    dropped: u64,
 }
 
 impl Ethernet {
@@ -49,7 +50,7 @@ impl Ethernet {
             ),
             _ => error,
         })?;
-        Ok(Self { socket, own, sends, receives, patience: None })
+        Ok(Self { socket, own, sends, receives, patience: None, dropped: 0 })
     }
 }
 
@@ -101,7 +102,14 @@ impl Transport for Ethernet {
                 buffer[..bytes].copy_from_slice(&message[..bytes]);
                 Ok(Some((bytes, Address::Ethernet(header.source))))
             }
-            _ => Ok(None),
+            _ => {
+                self.dropped += 1;
+                Ok(None)
+            }
         }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
     }
 }

@@ -39,6 +39,11 @@ pub trait Transport {
 
     /// Waits for a message.
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>>;
+
+    /// What came in and was kept from the caller, so far: forged, repeated, of no known form, not for this end.
+    fn dropped(&self) -> u64 {
+        0
+    }
 }
 
 impl<T: Transport + ?Sized> Transport for Box<T> {
@@ -48,5 +53,9 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {
         (**self).receive(buffer, patience)
+    }
+
+    fn dropped(&self) -> u64 {
+        (**self).dropped()
     }
 }

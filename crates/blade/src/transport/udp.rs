@@ -14,7 +14,7 @@ const SOCKET_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,
-    /// What the socket was told last.
+    /// What the socket was told last; no time at all is not to wait.
     patience: Option<Duration>,
 }
 
@@ -47,11 +47,14 @@ impl Udp {
     /// Setting a time limit is a system call of its own: only few different ones are set.
     fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
         let milliseconds = patience.as_millis().clamp(1, 1 << 16) as u64;
-        let patience = Some(Duration::from_millis(1 << milliseconds.ilog2()));
-        if self.patience != patience {
-            self.socket.set_nonblocking(false)?;
-            self.socket.set_read_timeout(patience)?;
-            self.patience = patience;
+        let limit = Duration::from_millis(1 << milliseconds.ilog2());
+        let limit = if patience.is_zero() { Duration::ZERO } else { limit };
+        if self.patience != Some(limit) {
+            self.socket.set_nonblocking(limit.is_zero())?;
+            if !limit.is_zero() {
+                self.socket.set_read_timeout(Some(limit))?;
+            }
+            self.patience = Some(limit);
         }
         Ok(())
     }
@@ -66,13 +69,7 @@ impl Transport for Udp {
     }
 
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {
-        if patience.is_zero() {
-            if self.patience.take().is_some() {
-                self.socket.set_nonblocking(true)?;
-            }
-        } else {
-            self.be_patient(patience)?;
-        }
+        self.be_patient(patience)?;
         match self.socket.recv_from(buffer) {
             Ok((bytes, from)) => Ok(Some((bytes, Address::Udp(from)))),
             Err(error) => match error.kind() {

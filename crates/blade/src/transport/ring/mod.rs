@@ -60,6 +60,7 @@ pub struct Ring {
     /// How often to look before sleeping.
     looks: u32,
     sleeps: u32,
+    dropped: u64,
     /// Kept open for its lock, and to recognise it.
     file: File,
     /// A blade's, to be removed at the end.
@@ -95,6 +96,7 @@ impl Ring {
             read: 0,
             looks: MOST_LOOKS,
             sleeps: 0,
+            dropped: 0,
             file,
             path,
         })
@@ -107,7 +109,8 @@ impl Ring {
         file.try_lock().map_err(|_| io::Error::new(ErrorKind::AddrInUse, "another client uses this ring"))?;
         let memory = Memory::map(&file, FILE_BYTES)?;
         let (out, looks) = (Direction::Requests, MOST_LOOKS);
-        let mut ring = Self { memory, out, written: 0, read: 0, looks, sleeps: 0, file, path: None };
+        let mut ring =
+            Self { memory, out, written: 0, read: 0, looks, sleeps: 0, dropped: 0, file, path: None };
         // An earlier client may have left requests and answers.
         ring.written = ring.word(Direction::Requests, Word::Written).load(Ordering::Acquire);
         ring.read = ring.word(Direction::Responses, Word::Written).load(Ordering::Acquire);
@@ -145,6 +148,7 @@ impl Ring {
         if waiting > SLOTS {
             // No honest peer does that: begin again where it claims to be.
             self.read = self.read.wrapping_add(waiting);
+            self.dropped += 1;
             self.publish_read();
             return None;
         }
@@ -159,6 +163,7 @@ impl Ring {
         });
         self.read = self.read.wrapping_add(1);
         self.publish_read();
+        self.dropped += u64::from(taken.is_none());
         taken
     }
 
@@ -228,6 +233,10 @@ impl Transport for Ring {
         self.sleeps = self.sleeps.wrapping_add(1);
         self.looks = if self.sleeps.is_multiple_of(TRY_AGAIN) { MOST_LOOKS } else { self.looks / 2 };
         Ok(self.take(buffer).map(|bytes| (bytes, Self::PEER)))
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped
     }
 }
 

@@ -11,8 +11,8 @@ use rustc_hash::FxHashMap;
 use crate::codec::{PAGE_BYTES, Page, Word};
 use file::FileStore;
 
-/// The largest capacity, in pages: 2^40, or 4 PiB.
-pub const MAX_CAPACITY_PAGES: u64 = 1 << 40;
+/// The largest capacity, in pages: 64 TiB. A file's bitmap of written pages, which is kept in memory, has 2 GiB then.
+pub const MAX_CAPACITY_PAGES: u64 = 1 << 34;
 
 /// How many pages there are, and how strict the blade is about them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

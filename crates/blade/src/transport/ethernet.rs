@@ -92,6 +92,8 @@ impl Transport for Ethernet {
             Err(error) => {
                 return match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(None),
+                    // Said once; frames come again when the link does.
+                    ErrorKind::NetworkDown => Ok(None),
                     _ => Err(error.into()),
                 };
             }

@@ -132,6 +132,19 @@ fn udp_carries_everything() {
 }
 
 #[test]
+fn a_blade_that_waits_for_the_disk_gives_what_the_model_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let design = StoreDesign { capacity_pages: 32, strict: false };
+    let store = Store::in_file(design, &folder.path().join("pages"), true).expect("a file");
+    let running = Running::start(Server::new(store, ServerDesign::default()));
+    let mut client =
+        running.client(ClientDesign { first_wait: Duration::from_secs(1), ..ClientDesign::default() });
+    agrees_with_the_model(&mut client, 7, 0, 400);
+    let counts = running.stop();
+    assert_eq!((counts.failed, counts.contradictions), (0, 0), "{counts}");
+}
+
+#[test]
 fn a_ring_carries_everything() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ring");

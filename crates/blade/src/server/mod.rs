@@ -101,6 +101,12 @@ impl Server {
 
     /// Takes a message, and leaves in `replies` what to send back to its source.
     pub fn handle(&mut self, source: Address, message: &[u8], replies: &mut Replies) {
+        self.take(source, message, replies);
+        self.commit(std::iter::once(replies));
+    }
+
+    /// As [`Self::handle`], but the replies must not be sent before [`Self::commit`].
+    fn take(&mut self, source: Address, message: &[u8], replies: &mut Replies) {
         replies.clear();
         self.counts.received += 1;
         match Request::parse(message) {
@@ -138,6 +144,19 @@ impl Server {
     /// Its pages.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Makes safe what was done. If that fails nobody knows what is, and these replies turn into refusals; what was done is
+    /// forgotten, so that nothing is answered from memory that is not on the disk.
+    fn commit<'a>(&mut self, replies: impl Iterator<Item = &'a mut Replies>) {
+        if let Err(error) = self.store.commit() {
+            self.clients.clear();
+            replies.for_each(|replies| {
+                self.counts.failed += 1;
+                replies.refuse();
+            });
+            self.first_failure.get_or_insert_with(|| error.to_string());
+        }
     }
 
     fn perform(
@@ -239,7 +258,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Changes a page for good, and charges it to who wrote it first.
+    /// Changes a page, and charges it to who wrote it first.
     fn change<R>(
         &mut self,
         source: Address,
@@ -252,9 +271,7 @@ impl Server {
         if self.store.written_pages() > before && self.design.quota_pages.is_some() {
             *self.charged.entry(source.host()).or_default() += 1;
         }
-        let result = result?;
-        self.store.commit()?;
-        Ok(result)
+        Ok(result?)
     }
 
     fn check_quota(&self, source: Address, page: u64) -> Result<(), Refusal> {
@@ -303,23 +320,37 @@ impl Server {
 
 /// How soon [`serve`] sees that it is to stop.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Messages for which there is one wait for the disk, where there is one at all: two clients' page writes of a whole window.
+const BATCH: usize = 192;
 
 /// Serves what comes in until `stop` is set; an error is the transport's.
+///
+/// Where the store waits for the disk, messages that are there already share a wait.
 pub fn serve<T: Transport + ?Sized>(
     transport: &mut T,
     server: &mut Server,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    let most = if server.store.waits_for_disk() { BATCH } else { 1 };
+    let mut batch: Vec<(Address, Replies)> = Vec::new();
+    batch.resize_with(most, || (Address::Local(0), Replies::default()));
     let mut buffer = [0; RECEIVE_BYTES];
-    let mut replies = Replies::default();
     let before = server.counts.dropped;
     while !stop.load(Ordering::Relaxed) {
-        let received = transport.receive(&mut buffer, PATIENCE)?;
+        let mut count = 0;
+        for (from, replies) in &mut batch {
+            let patience = if count == 0 { PATIENCE } else { Duration::ZERO };
+            let Some((bytes, source)) = transport.receive(&mut buffer, patience)? else { break };
+            server.take(source, &buffer[..bytes], replies);
+            *from = source;
+            count += 1;
+        }
         server.counts.dropped = before + transport.dropped();
-        let Some((bytes, source)) = received else { continue };
-        server.handle(source, &buffer[..bytes], &mut replies);
-        for message in replies.iter() {
-            server.counts.unsent += u64::from(transport.send(source, message).is_err());
+        server.commit(batch[..count].iter_mut().map(|(_, replies)| replies));
+        for (source, replies) in &batch[..count] {
+            for message in replies.iter() {
+                server.counts.unsent += u64::from(transport.send(*source, message).is_err());
+            }
         }
     }
     Ok(())

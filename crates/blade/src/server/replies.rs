@@ -1,6 +1,6 @@
 //! Messages to send back.
 
-use crate::codec::{MAX_MESSAGE_BYTES, Response};
+use crate::codec::{Answer, MAX_MESSAGE_BYTES, Response};
 
 /// Room for the answer to one message: at most the three parts of a page.
 #[derive(Debug)]
@@ -29,6 +29,15 @@ impl Replies {
 
     pub(super) fn clear(&mut self) {
         self.count = 0;
+    }
+
+    /// Takes back what was answered.
+    pub(super) fn refuse(&mut self) {
+        if self.count > 0 {
+            let txid = u32::from_le_bytes(std::array::from_fn(|byte| self.messages[0][4 + byte]));
+            self.clear();
+            self.push(&Response { txid, answer: Answer::Refused });
+        }
     }
 
     pub(super) fn push(&mut self, response: &Response<'_>) {

@@ -234,6 +234,21 @@ fn a_client_that_vanishes_leaves_nothing_that_hinders_others() {
 }
 
 #[test]
+fn nothing_is_acknowledged_that_is_not_on_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let design = StoreDesign { capacity_pages: 16, strict: false };
+    let store = Store::in_file(design, &folder.path().join("pages"), true).unwrap();
+    let mut server = Server::new(store, ServerDesign::default());
+    let set = Command::WriteWord(word(0), 1);
+    assert_eq!(ask(&mut server, ONE, 1, 0, set), Single::Done);
+    server.store.fail();
+    assert_eq!(ask(&mut server, ONE, 2, 1, set), Single::Refused);
+    assert_eq!(ask(&mut server, ONE, 2, 1, set), Single::Refused, "nor when it comes again");
+    assert_eq!(write(&mut server, ONE, 3, 1, &page(1)), Single::Refused);
+    assert_eq!((server.counts().failed, server.first_failure().is_some()), (3, true));
+}
+
+#[test]
 fn the_table_of_counts_leaves_out_what_is_zero() {
     let mut server = lenient();
     write(&mut server, ONE, 1, 0, &page(1));

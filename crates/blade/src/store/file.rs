@@ -98,6 +98,9 @@ impl FileStore {
     /// Writes within a page. A page counts as written only after the whole of it was: what a write that was cut short left
     /// in the file never shows.
     pub(super) fn write(&mut self, page: u64, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other("an earlier write was lost; restart the blade"));
+        }
         self.dirty = true;
         if self.is_written(page) {
             self.file.write_all_at(bytes, self.place(page) + offset as u64)?;
@@ -114,16 +117,23 @@ impl FileStore {
     }
 
     pub(super) fn commit(&mut self) -> io::Result<()> {
-        if self.failed {
-            return Err(io::Error::other("an earlier write was lost; restart the blade"));
-        }
-        if self.sync && self.dirty {
+        if self.sync && std::mem::take(&mut self.dirty) {
+            // Stays so if this returns early.
             self.failed = true;
             self.file.sync_data()?;
             self.failed = false;
         }
-        self.dirty = false;
         Ok(())
+    }
+
+    pub(super) fn waits_for_disk(&self) -> bool {
+        self.sync
+    }
+
+    #[cfg(test)]
+    pub(super) fn fail(&mut self) {
+        // Takes writes, and cannot be synced.
+        self.file = OpenOptions::new().read(true).write(true).open("/dev/null").expect("a device");
     }
 
     fn place(&self, page: u64) -> u64 {

@@ -202,6 +202,19 @@ impl Store {
         Ok(equal)
     }
 
+    /// Whether [`Self::commit`] takes the time of a disk.
+    pub fn waits_for_disk(&self) -> bool {
+        matches!(&self.pages, Pages::File(file) if file.waits_for_disk())
+    }
+
+    /// As if the disk had failed.
+    #[cfg(test)]
+    pub(crate) fn fail(&mut self) {
+        if let Pages::File(file) = &mut self.pages {
+            file.fail();
+        }
+    }
+
     /// Returns when what was written is as safe as this store makes it.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         match &mut self.pages {

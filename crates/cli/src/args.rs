@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pagewalk_blade::Endpoint;
+use pagewalk_sim::spec::quantity::parse_bytes;
 use pagewalk_trace::Format;
 use pagewalk_vm::fault::Depths;
 
@@ -31,6 +33,8 @@ pub(crate) enum Command {
     Paper(PaperArguments),
     /// Run a bare-metal RISC-V program on a machine with a page fault accelerator and remote memory.
     Riscv(RiscvArguments),
+    /// Serve memory to other machines by the page, or measure a blade that does.
+    Blade(BladeArguments),
 }
 
 #[derive(Debug, Args)]
@@ -258,6 +262,71 @@ pub(crate) enum MarkingArgument {
     Hardware,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct BladeArguments {
+    #[command(subcommand)]
+    pub(crate) command: BladeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BladeCommand {
+    /// Serve pages until SIGINT or SIGTERM; then print what was done and refused.
+    Serve(ServeArguments),
+    /// Measure round trips of page reads.
+    Ping(PingArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  pagewalk blade serve
+  pagewalk blade serve --listen udp:127.0.0.1:0 --capacity 4GiB --store pages.blade --sync")]
+pub(crate) struct ServeArguments {
+    /// Where: udp:ADDRESS:PORT, eth:INTERFACE or ring:FILE. Port 0 lets the system choose; the choice is printed on stderr.
+    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
+    pub(crate) listen: Endpoint,
+    /// How much there is; memory is taken only for pages that were written.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = pages)]
+    pub(crate) capacity: u64,
+    /// How much one machine may write.
+    #[arg(long, value_name = "SIZE", value_parser = pages)]
+    pub(crate) quota: Option<u64>,
+    /// Clients that something is remembered about.
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) clients: u32,
+    /// Refuse to read pages that were never written, which are all zeroes otherwise.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Keep the pages in this file, which is created if it does not exist: they outlive the process.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// Answer a change only when it is on the disk: pages outlive a power failure as well.
+    #[arg(long, requires = "store")]
+    pub(crate) sync: bool,
+    /// Serve only clients that have this key, a file of 32 bytes, and let nobody else read along.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// What standard output gets at the end.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PingArguments {
+    /// Where the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE.
+    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
+    pub(crate) blade: Endpoint,
+    /// The blade's key, if it has one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// How many page reads, one after the other.
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
+    pub(crate) count: u64,
+    /// What standard output gets.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DetailArgument {
     Counts,
@@ -293,7 +362,7 @@ fn count(text: &str) -> Result<u64, String> {
 
 /// A size: 4KiB, 1.5GiB.
 fn bytes(text: &str) -> Result<u64, String> {
-    pagewalk_sim::spec::quantity::parse_bytes(text).map_err(|error| error.to_string())
+    parse_bytes(text).map_err(|error| error.to_string())
 }
 
 /// Depths of the accelerator's queues.
@@ -306,6 +375,17 @@ fn depths(text: &str) -> Result<Depths, String> {
     }
 }
 
+/// A size in whole pages of 4 KiB.
+fn pages(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    let page = pagewalk_blade::codec::PAGE_BYTES as u64;
+    if bytes > 0 && bytes.is_multiple_of(page) {
+        Ok(bytes / page)
+    } else {
+        Err(format!("{bytes} bytes are not a whole number of 4KiB pages above 0"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -315,6 +395,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_whole_pages() {
+        assert_eq!(pages("1GiB"), Ok(1 << 18));
+        for wrong in ["0B", "1B", "6KiB", "1GB", ""] {
+            assert!(pages(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

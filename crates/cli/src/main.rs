@@ -1,6 +1,7 @@
 //! The `pagewalk` command.
 
 mod args;
+mod blade;
 mod exit;
 mod list;
 mod paper;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Workloads => list::workloads(),
         Command::Paper(arguments) => paper::paper(&arguments),
         Command::Riscv(arguments) => riscv::riscv(&arguments),
+        Command::Blade(arguments) => blade::blade(&arguments),
     };
     exit::code(done)
 }

@@ -72,7 +72,11 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         }
         None => {
             let (pc, _) = machine.registers();
-            eprintln!("the limit of {} instructions is reached, at {}", arguments.limit.unwrap_or(0), place(&image, pc));
+            eprintln!(
+                "the limit of {} instructions is reached, at {}",
+                arguments.limit.unwrap_or(0),
+                place(&image, pc)
+            );
             Done::GateFailed
         }
     })
@@ -80,7 +84,8 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
 
 fn run(machine: &mut Machine, limit: Option<u64>) -> Option<End> {
     loop {
-        let left = limit.map_or(SLICE, |limit| limit.saturating_sub(machine.counts().instructions).min(SLICE));
+        let left =
+            limit.map_or(SLICE, |limit| limit.saturating_sub(machine.counts().instructions).min(SLICE));
         if left == 0 {
             return None;
         }
@@ -103,7 +108,8 @@ fn listener(path: &Path) -> anyhow::Result<Listener> {
     let mut file: Box<dyn Write> = match path.as_os_str() == "-" {
         true => Box::new(std::io::stderr()),
         false => {
-            let file = std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            let file =
+                std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             Box::new(BufWriter::new(file))
         }
     };
@@ -153,7 +159,8 @@ fn document(path: &Path, counts: &Counts, end: Option<&End>) -> serde_json::Valu
         Some(End::Exit(code)) => json!(code),
         _ => json!(null),
     };
-    let run = json!({ "machine": "riscv", "source": path.display().to_string(), "exit": exit, "metrics": metrics });
+    let run =
+        json!({ "machine": "riscv", "source": path.display().to_string(), "exit": exit, "metrics": metrics });
     json!({ "schema": 1, "runs": [run] })
 }
 

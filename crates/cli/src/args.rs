@@ -224,10 +224,13 @@ pub(crate) struct RiscvArguments {
     /// Leave out the accelerator: remote entries are page faults.
     #[arg(long)]
     pub(crate) no_pfa: bool,
-    /// Where remote pages are.
-    #[arg(long, value_name = "BLADE", default_value = "inproc")]
-    pub(crate) blade: String,
-    /// Remote memory refuses pages that were never written, instead of giving zeroes.
+    /// Where remote pages are: inproc, udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE.
+    #[arg(long, value_name = "WHERE", default_value = "inproc", value_parser = blade)]
+    pub(crate) blade: Blade,
+    /// The blade's key, if it has one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// Remote memory in this process refuses pages that were never written, instead of giving zeroes.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Remote memory has room for so many pages.
@@ -363,6 +366,16 @@ fn count(text: &str) -> Result<u64, String> {
 /// A size: 4KiB, 1.5GiB.
 fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
+}
+
+/// A blade elsewhere, or none: remote memory is in this process.
+pub(crate) type Blade = Option<Endpoint>;
+
+fn blade(text: &str) -> Result<Blade, String> {
+    match text {
+        "inproc" => Ok(None),
+        elsewhere => elsewhere.parse().map(Some),
+    }
 }
 
 /// Depths of the accelerator's queues.

@@ -66,7 +66,8 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     Ok(Done::Well)
 }
 
-fn key(path: Option<&Path>) -> Result<Option<Key>, KeyError> {
+/// A key from its file.
+pub(crate) fn key(path: Option<&Path>) -> Result<Option<Key>, KeyError> {
     path.map(Key::read).transpose()
 }
 

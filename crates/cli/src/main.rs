@@ -2,6 +2,7 @@
 
 mod args;
 mod blade;
+mod distant;
 mod exit;
 mod list;
 mod paper;

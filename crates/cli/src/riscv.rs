@@ -5,13 +5,16 @@ use std::io::{BufWriter, IsTerminal, Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use pagewalk_blade::{Client, ClientDesign, Open};
 use pagewalk_riscv::{
     Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, Listener, Machine, Marking, RemoteMemory,
 };
 use serde_json::json;
 
 use crate::args::{FormatArgument, MarkingArgument, RiscvArguments};
+use crate::blade::key;
+use crate::distant::Distant;
 use crate::exit::Done;
 use crate::run::print;
 
@@ -36,10 +39,13 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         times: DeviceTimes { fetch: arguments.fetch_latency, eviction: arguments.evict_latency },
         remote_pages: arguments.remote_pages,
     };
-    let remote: Box<dyn RemoteMemory> = match (&*arguments.blade, arguments.strict) {
-        ("inproc", false) => Box::new(InProcess::new()),
-        ("inproc", true) => Box::new(InProcess::new().strict()),
-        (other, _) => bail!("there is no blade `{other}`; there is: inproc"),
+    let remote: Box<dyn RemoteMemory> = match &arguments.blade {
+        None if arguments.strict => Box::new(InProcess::new().strict()),
+        None => Box::new(InProcess::new()),
+        Some(blade) => {
+            let Open { transport, blade } = blade.connect(key(arguments.key.as_deref())?)?;
+            Box::new(Distant::new(Client::new(transport, blade, ClientDesign::default())?))
+        }
     };
     // One document on standard output, and nothing else there.
     let output: Box<dyn Write> = match arguments.format {

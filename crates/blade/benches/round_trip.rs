@@ -1,5 +1,5 @@
 //! Round trips of a 4 KiB page read, beside a bare ping-pong of datagrams of the same sizes over the same transport: 16 bytes
-//! there, 1376, 1376 and 1368 back.
+//! there, 1376, 1376 and 1368 back, out of as much memory.
 //!
 //! Both have a thread that answers, and run interleaved in small batches; figures are medians over all batches. The ratio is
 //! what the blade adds: parsing, reassembly, copies, bookkeeping. For the secure mode the ping-pong is over bare UDP and once
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use pagewalk_blade::codec::{Part, REQUEST_HEADER_BYTES, RESPONSE_HEADER_BYTES};
+use pagewalk_blade::codec::{PAGE_BYTES, Part, REQUEST_HEADER_BYTES, RESPONSE_HEADER_BYTES};
 use pagewalk_blade::secure::{Key, SecureBlade, SecureClient};
 use pagewalk_blade::transport::{RECEIVE_BYTES, Ring, Udp};
 use pagewalk_blade::{
@@ -24,7 +24,9 @@ use pagewalk_blade::{
 const TRIPS: u32 = 200;
 /// What a page read may cost beside the ping-pong.
 const MOST: f64 = 1.5;
+/// Both send from as much memory, in the same order.
 const PAGES: u64 = 1024;
+const STEP: u64 = 389;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 type Boxed = Box<dyn Transport + Send>;
@@ -73,13 +75,13 @@ impl Bench {
         let thread = spawn(move || serve(&mut blade, &mut server, &flag));
         let mut client = Client::new(client, at, ClientDesign::default())?;
         for page in 0..PAGES {
-            client.write_page(page, &[page as u8; 4096]).map_err(io::Error::other)?;
+            client.write_page(page, &[page as u8; PAGE_BYTES]).map_err(io::Error::other)?;
         }
         let mut page = 0;
         let trip = move || {
-            page = (page + 389) % PAGES;
+            page = (page + STEP) % PAGES;
             let content = client.read_page(page).map_err(io::Error::other)?;
-            assert_eq!(content[4095], page as u8);
+            assert_eq!(content[PAGE_BYTES - 1], page as u8);
             Ok(())
         };
         Ok(Self { trip: Box::new(trip), stop, thread })
@@ -90,11 +92,15 @@ impl Bench {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = spawn(move || {
-            let (mut buffer, page) = ([0; RECEIVE_BYTES], [7; RECEIVE_BYTES]);
+            let mut buffer = [0; RECEIVE_BYTES];
+            let pages = vec![[7_u8; RESPONSE_HEADER_BYTES + PAGE_BYTES]; PAGES as usize];
+            let mut page = 0;
             while !flag.load(Ordering::Relaxed) {
                 let Some((_, from)) = blade.receive(&mut buffer, PATIENCE)? else { continue };
+                page = (page + STEP as usize) % pages.len();
                 for part in Part::ALL {
-                    blade.send(from, &page[..RESPONSE_HEADER_BYTES + part.bytes()])?;
+                    let start = part.offset();
+                    blade.send(from, &pages[page][start..start + RESPONSE_HEADER_BYTES + part.bytes()])?;
                 }
             }
             Ok(())

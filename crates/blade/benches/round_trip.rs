@@ -1,7 +1,7 @@
 //! Round trips of a 4 KiB page read, beside a bare ping-pong of datagrams of the same sizes over the same transport: 16 bytes
 //! there, 1376, 1376 and 1368 back, out of as much memory.
 //!
-//! Both have a thread that answers, and run interleaved in small batches; figures are medians over all batches. The ratio is
+//! Both have a thread that answers, on the second processor, and run interleaved in small batches; figures are medians over all batches. The ratio is
 //! what the blade adds: parsing, reassembly, copies, bookkeeping. For the secure mode the ping-pong is over bare UDP and once
 //! more over the secure transport, so that the price of sealing shows by itself.
 //!
@@ -19,6 +19,7 @@ use pagewalk_blade::transport::{RECEIVE_BYTES, Ring, Udp};
 use pagewalk_blade::{
     Address, Client, ClientDesign, Server, ServerDesign, Store, StoreDesign, Transport, serve,
 };
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Round trips in a batch.
 const TRIPS: u32 = 200;
@@ -72,7 +73,10 @@ impl Bench {
         let flag = stop.clone();
         let store = Store::in_memory(StoreDesign { capacity_pages: PAGES, strict: false });
         let mut server = Server::new(store.map_err(io::Error::other)?, ServerDesign::default());
-        let thread = spawn(move || serve(&mut blade, &mut server, &flag));
+        let thread = spawn(move || {
+            stay_on(1);
+            serve(&mut blade, &mut server, &flag)
+        });
         let mut client = Client::new(client, at, ClientDesign::default())?;
         for page in 0..PAGES {
             client.write_page(page, &[page as u8; PAGE_BYTES]).map_err(io::Error::other)?;
@@ -92,6 +96,7 @@ impl Bench {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = spawn(move || {
+            stay_on(1);
             let mut buffer = [0; RECEIVE_BYTES];
             let pages = vec![[7_u8; RESPONSE_HEADER_BYTES + PAGE_BYTES]; PAGES as usize];
             let mut page = 0;
@@ -138,6 +143,14 @@ impl Bench {
     }
 }
 
+/// Where the scheduler puts the two ends, together or apart, makes more difference than all that is measured here.
+fn stay_on(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    // A machine with one processor has no choice anyway.
+    let _ = sched_setaffinity(None, &set);
+}
+
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]
@@ -146,6 +159,7 @@ fn median(values: &mut [f64]) -> f64 {
 fn main() -> io::Result<()> {
     let batches =
         std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(25_usize).max(1);
+    stay_on(0);
     println!("{:<32}{:>12}{:>14}{:>10}", "page read over", "read, us", "ping-pong, us", "ratio");
     type Make = fn() -> io::Result<Ends>;
     let rows: [(&str, Make, Make, Option<f64>); 4] = [

@@ -1,7 +1,7 @@
 //! Round trips of a 4 KiB page read, beside a bare ping-pong of datagrams of the same sizes over the same transport: 16 bytes
-//! there, 1376, 1376 and 1368 back.
+//! there, 1376, 1376 and 1368 back, out of as much memory.
 //!
-//! Both have a thread that answers, and run interleaved in small batches; figures are medians over all batches. The ratio is
+//! Both have a thread that answers, on the second processor, and run interleaved in small batches; figures are medians over all batches. The ratio is
 //! what the blade adds: parsing, reassembly, copies, bookkeeping. For the secure mode the ping-pong is over bare UDP and once
 //! more over the secure transport, so that the price of sealing shows by itself.
 //!
@@ -13,18 +13,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use pagewalk_blade::codec::{Part, REQUEST_HEADER_BYTES, RESPONSE_HEADER_BYTES};
+use pagewalk_blade::codec::{PAGE_BYTES, Part, REQUEST_HEADER_BYTES, RESPONSE_HEADER_BYTES};
 use pagewalk_blade::secure::{Key, SecureBlade, SecureClient};
 use pagewalk_blade::transport::{RECEIVE_BYTES, Ring, Udp};
 use pagewalk_blade::{
     Address, Client, ClientDesign, Server, ServerDesign, Store, StoreDesign, Transport, serve,
 };
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Round trips in a batch.
 const TRIPS: u32 = 200;
 /// What a page read may cost beside the ping-pong.
 const MOST: f64 = 1.5;
+/// Both send from as much memory, in the same order.
 const PAGES: u64 = 1024;
+const STEP: u64 = 389;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 type Boxed = Box<dyn Transport + Send>;
@@ -70,16 +73,19 @@ impl Bench {
         let flag = stop.clone();
         let store = Store::in_memory(StoreDesign { capacity_pages: PAGES, strict: false });
         let mut server = Server::new(store.map_err(io::Error::other)?, ServerDesign::default());
-        let thread = spawn(move || serve(&mut blade, &mut server, &flag));
+        let thread = spawn(move || {
+            stay_on(1);
+            serve(&mut blade, &mut server, &flag)
+        });
         let mut client = Client::new(client, at, ClientDesign::default())?;
         for page in 0..PAGES {
-            client.write_page(page, &[page as u8; 4096]).map_err(io::Error::other)?;
+            client.write_page(page, &[page as u8; PAGE_BYTES]).map_err(io::Error::other)?;
         }
         let mut page = 0;
         let trip = move || {
-            page = (page + 389) % PAGES;
+            page = (page + STEP) % PAGES;
             let content = client.read_page(page).map_err(io::Error::other)?;
-            assert_eq!(content[4095], page as u8);
+            assert_eq!(content[PAGE_BYTES - 1], page as u8);
             Ok(())
         };
         Ok(Self { trip: Box::new(trip), stop, thread })
@@ -90,11 +96,16 @@ impl Bench {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = spawn(move || {
-            let (mut buffer, page) = ([0; RECEIVE_BYTES], [7; RECEIVE_BYTES]);
+            stay_on(1);
+            let mut buffer = [0; RECEIVE_BYTES];
+            let pages = vec![[7_u8; RESPONSE_HEADER_BYTES + PAGE_BYTES]; PAGES as usize];
+            let mut page = 0;
             while !flag.load(Ordering::Relaxed) {
                 let Some((_, from)) = blade.receive(&mut buffer, PATIENCE)? else { continue };
+                page = (page + STEP as usize) % pages.len();
                 for part in Part::ALL {
-                    blade.send(from, &page[..RESPONSE_HEADER_BYTES + part.bytes()])?;
+                    let start = part.offset();
+                    blade.send(from, &pages[page][start..start + RESPONSE_HEADER_BYTES + part.bytes()])?;
                 }
             }
             Ok(())
@@ -132,6 +143,14 @@ impl Bench {
     }
 }
 
+/// Where the scheduler puts the two ends, together or apart, makes more difference than all that is measured here.
+fn stay_on(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    // A machine with one processor has no choice anyway.
+    let _ = sched_setaffinity(None, &set);
+}
+
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]
@@ -140,6 +159,7 @@ fn median(values: &mut [f64]) -> f64 {
 fn main() -> io::Result<()> {
     let batches =
         std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(25_usize).max(1);
+    stay_on(0);
     println!("{:<32}{:>12}{:>14}{:>10}", "page read over", "read, us", "ping-pong, us", "ratio");
     type Make = fn() -> io::Result<Ends>;
     let rows: [(&str, Make, Make, Option<f64>); 4] = [

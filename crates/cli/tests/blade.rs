@@ -235,6 +235,32 @@ fn killed_and_started_again(store: &Path, options: &[&str], after: u64) {
 }
 
 #[test]
+fn a_client_goes_on_where_a_killed_blade_is_started_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pages");
+    let arguments = ["--capacity", "256KiB", "--store", path.to_str().expect("text")];
+    let blade = Blade::start(&arguments);
+    let mut client = blade.client(ClientDesign::default());
+    client.write_page(0, &[1; PAGE_BYTES]).expect("a write");
+    let at = blade.at.clone();
+    drop(blade);
+    let pages: Vec<u64> = (1..20).collect();
+    for &page in &pages {
+        let content = Box::new([page as u8; PAGE_BYTES]);
+        client.submit(Operation::WritePage { page, content }).expect("room");
+    }
+    let _blade = Blade::start_at(&at, &arguments);
+    for _ in &pages {
+        let completion = client.poll(Duration::from_secs(20)).expect("a socket").expect("a completion");
+        assert_eq!(completion.result, Ok(Outcome::Done));
+    }
+    for page in pages {
+        assert_eq!(*client.read_page(page).expect("a page"), [page as u8; PAGE_BYTES]);
+    }
+    assert_eq!(*client.read_page(0).expect("a page"), [1; PAGE_BYTES]);
+}
+
+#[test]
 fn nothing_acknowledged_is_lost_when_a_blade_is_killed() {
     let folder = tempfile::tempdir().expect("a folder");
     for (number, after) in [1, 100, 1000, 5000].into_iter().enumerate() {

@@ -131,6 +131,8 @@ pub struct Client<T> {
     outstanding: BTreeMap<u32, Outstanding>,
     ended: VecDeque<Completion>,
     counts: ClientCounts,
+    /// What is received; empty while it is looked at.
+    buffer: Box<[u8]>,
 }
 
 impl<T: Transport> Client<T> {
@@ -145,8 +147,8 @@ impl<T: Transport> Client<T> {
             }
         };
         let (outstanding, ended) = (BTreeMap::new(), VecDeque::new());
-        let counts = ClientCounts::default();
-        Ok(Self { transport, blade, design, next_txid, outstanding, ended, counts })
+        let (counts, buffer) = (ClientCounts::default(), vec![0; RECEIVE_BYTES].into());
+        Ok(Self { transport, blade, design, next_txid, outstanding, ended, counts, buffer })
     }
 
     /// How many operations can be submitted now.
@@ -235,6 +237,8 @@ impl<T: Transport> Client<T> {
     /// Does an operation and waits for its end; it needs no room in the window. Others that end meanwhile are left to `poll`.
     fn call(&mut self, operation: Operation) -> Result<Outcome, ClientError> {
         let txid = self.begin(operation);
+        // Only how long to sleep at a time: the operation ends by itself.
+        let mut end = Instant::now() + self.design.longest_wait;
         loop {
             // What was submitted last mostly ends last.
             if let Some(at) = self.ended.iter().rposition(|completion| completion.txid == txid)
@@ -242,7 +246,9 @@ impl<T: Transport> Client<T> {
             {
                 return Ok(completion.result?);
             }
-            self.advance(Instant::now() + self.design.longest_wait)?;
+            if !self.advance(end)? {
+                end = Instant::now() + self.design.longest_wait;
+            }
         }
     }
 
@@ -283,14 +289,13 @@ impl<T: Transport> Client<T> {
         }
         let due = self.outstanding.values().map(Outstanding::due).min().unwrap_or(end);
         let patience = due.min(end).saturating_duration_since(now);
-        let mut buffer = [0; RECEIVE_BYTES];
-        match self.transport.receive(&mut buffer, patience)? {
-            Some((bytes, from)) => {
-                self.take(from, &buffer[..bytes]);
-                Ok(true)
-            }
-            None => Ok(now < end),
-        }
+        let Some((bytes, from)) = self.transport.receive(&mut self.buffer, patience)? else {
+            return Ok(now < end);
+        };
+        let buffer = std::mem::take(&mut self.buffer);
+        self.take(from, &buffer[..bytes]);
+        self.buffer = buffer;
+        Ok(true)
     }
 
     fn send_again(&mut self, now: Instant) {

@@ -172,10 +172,11 @@ impl Server {
                 return Err(Refusal::Contradiction);
             }
             Command::ReadPage => {
-                let content = self.store.read(page)?;
-                for part in Part::ALL {
-                    replies.push(&Response { txid, answer: Answer::Page(PagePart::of(&content, part)) });
-                }
+                self.store.read_with(page, |content| {
+                    for part in Part::ALL {
+                        replies.push(&Response { txid, answer: Answer::Page(PagePart::of(content, part)) });
+                    }
+                })?;
                 self.counts.page_reads += 1;
                 return Ok(());
             }

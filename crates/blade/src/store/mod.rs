@@ -14,6 +14,9 @@ use file::FileStore;
 /// The largest capacity, in pages: 64 TiB. A file's bitmap of written pages, which is kept in memory, has 2 GiB then.
 pub const MAX_CAPACITY_PAGES: u64 = 1 << 34;
 
+/// A page that nobody wrote.
+static ZEROES: Page = [0; PAGE_BYTES];
+
 /// How many pages there are, and how strict the blade is about them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreDesign {
@@ -137,11 +140,16 @@ impl Store {
 
     /// A page's content.
     pub fn read(&self, page: u64) -> Result<Page, StoreError> {
+        self.read_with(page, |content| *content)
+    }
+
+    /// What `use_it` makes of a page's content, without a copy where that is possible.
+    pub fn read_with<R>(&self, page: u64, use_it: impl FnOnce(&Page) -> R) -> Result<R, StoreError> {
         self.check(page)?;
-        match &self.pages {
-            Pages::Memory(pages) => Ok(pages.get(&page).map_or([0; PAGE_BYTES], |content| **content)),
-            Pages::File(file) => Ok(file.read(page)?),
-        }
+        Ok(match &self.pages {
+            Pages::Memory(pages) => use_it(pages.get(&page).map_or(&ZEROES, |content| content)),
+            Pages::File(file) => use_it(&file.read(page)?),
+        })
     }
 
     /// Replaces a page's content.

@@ -46,7 +46,7 @@ const FILE_BYTES: usize = CONTROL_BYTES + 2 * RING_BYTES;
 const MOST_LOOKS: u32 = 500;
 /// Looking is in vain where the other end needs this processor to answer. It is given up by halves, and every so many sleeps
 /// tried again in full.
-const TRY_AGAIN: u32 = 64;
+const TRY_AGAIN: u32 = 16;
 
 /// One end of a pair of rings.
 #[derive(Debug)]

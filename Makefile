@@ -45,6 +45,12 @@ hardware: build
 	hardware/run.sh $(TARGET)/hardware
 	$(PAGEWALK) paper mosaic circuit --hardware $(TARGET)/hardware
 
+# The RISC-V machine's programs, and random ones beside QEMU.
+riscv: build
+	@scripts/setup.sh riscv
+	examples/riscv/build.sh $(TARGET)/riscv
+	$(CARGO) test --package pagewalk-riscv
+
 # Built-in workloads beside the real programs that they stand for.
 crosscheck: build
 	@scripts/setup.sh programs
@@ -62,4 +68,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint fuzz hardware crosscheck build frontends setup clean
+.PHONY: run test bench papers soak lint fuzz hardware riscv crosscheck build frontends setup clean

@@ -57,7 +57,22 @@ def seeds():
                    (2, 1, 0), (3, 64, 8)]
     # One way, one slot: writes to two pages; the first is wanted again while it is written.
     tier = [(5, 1), (8, 0), (5, 2), (8, 0), (0, 1), (12, 0), (8, 0), (1, 1), (16, 2), (8, 0)]
+    # A compare and swap in a tagged frame with padding; a part of a page.
+    swap = struct.pack("<BBBBIQQQQ", 1, 5, 0, 0, 7, 3, 0x10 << 4 | 3, 1, 2)
+    frame = bytes(2) + bytes([2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]) + struct.pack(">HHH", 0x8100, 5, 0x0804) + swap
+    # A page written, its parts in disorder, read, added to, and parts that come again.
+    blade = [(6, 0, 1, 7), (8, 2, 0, 0), (8, 0, 0, 0), (12, 0, 0, 0), (8, 1, 0, 0), (0, 1, 1, 0), (4, 12, 1, 5), (12, 0, 3, 0),
+             (14, 20, 1, 2), (5, 13, 1, 8)]
+    # Two clients shake hands and are answered; a datagram comes again; the blade is started anew.
+    sealed = [(0, 0, 0), (3, 0, 0), (5, 0, 0), (3, 0, 0), (2, 0, 0), (5, 0, 0), (0, 1, 0), (3, 0, 0), (5, 1, 0), (3, 0, 0),
+              (7, 0, 2), (3, 0, 0), (8, 0, 0), (0, 0, 0), (3, 0, 0), (5, 0, 0), (0, 0, 0), (3, 0, 0), (5, 0, 0), (3, 0, 0)]
     yield "canary", b"PW??"
+    yield "blade_secure", b"".join(bytes(step) for step in sealed)
+    yield "blade_codec", swap
+    yield "blade_codec", frame
+    yield "blade_codec", struct.pack("<BBBBI", 1, 0x80, 2, 0, 7) + bytes(1360)
+    yield "blade_server", b"".join(bytes(step) for step in blade)
+    yield "blade_client", bytes([0, 3, 5, 0, 2, 9, 18, 1] + [0, 0, 2, 0, 0, 1, 3, 0, 1, 2, 6, 0, 4, 9, 5, 1, 1, 0, 2, 0] * 2)
     yield "pwt", (HERE / "../crates/trace/tests/data/version-1.pwt").read_bytes()
     yield "pwt_streams", streams(controls, near, far, side, 2)
     yield "pwt_streams", streams(b"", b"", b"", b"", 0)

@@ -18,3 +18,5 @@ echo "== whole runs: time and peak memory"
 $cargo bench --quiet --package pagewalk-cli
 echo "== capture: overhead"
 $cargo bench --quiet --package pagewalk-capture
+echo "== memory blade: page reads beside a bare ping-pong"
+$cargo bench --quiet --package pagewalk-blade

@@ -4,6 +4,7 @@
 #
 #   setup.sh             what building and testing need
 #   setup.sh hardware    what the circuit in hardware/ needs
+#   setup.sh riscv       what the RISC-V machine's programs and their comparison need
 #   setup.sh programs    real programs that built-in workloads stand for
 set -eu
 
@@ -37,13 +38,17 @@ hardware)
     need sta opensta
     need /usr/share/qflow/tech/osu018/osu018_stdcells.lib qflow-tech-osu018
     ;;
+riscv)
+    need riscv64-unknown-elf-gcc gcc-riscv64-unknown-elf
+    need qemu-system-riscv64 qemu-system-misc
+    ;;
 programs)
     need mummer mummer
     need sysbench sysbench
     need python3 python3
     ;;
 *)
-    echo "usage: setup.sh [hardware|programs]" >&2
+    echo "usage: setup.sh [hardware|riscv|programs]" >&2
     exit 2
     ;;
 esac

@@ -4,7 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pagewalk_blade::Endpoint;
+use pagewalk_sim::spec::quantity::parse_bytes;
 use pagewalk_trace::Format;
+use pagewalk_vm::fault::Depths;
 
 /// Run a real program on memory systems that do not exist yet, and see what it gains and what it costs.
 #[derive(Debug, Parser)]
@@ -28,6 +31,10 @@ pub(crate) enum Command {
     Workloads,
     /// Reproduce a paper's figures beside the published ones; exit 1 if a gate fails.
     Paper(PaperArguments),
+    /// Run a bare-metal RISC-V program on a machine with a page fault accelerator and remote memory.
+    Riscv(RiscvArguments),
+    /// Serve memory to other machines by the page, or measure a blade that does.
+    Blade(BladeArguments),
 }
 
 #[derive(Debug, Args)]
@@ -195,6 +202,134 @@ pub(crate) struct PaperArguments {
     pub(crate) threads: Option<usize>,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The program is an ELF file for a bare RV64IMAC machine: memory at 0x80000000, entry there, console and exit through the words
+`tohost` and `fromhost`, a device tree in a1, the accelerator's registers at 0x10017000. Its exit code is the command's.
+
+EXAMPLES:
+  pagewalk riscv program.elf
+  pagewalk riscv --stats --trace faults.txt program.elf
+  pagewalk riscv --pfa-queues 256 --fetch-latency 4000 program.elf")]
+pub(crate) struct RiscvArguments {
+    /// The program.
+    #[arg(value_name = "IMAGE.elf")]
+    pub(crate) image: PathBuf,
+    /// Memory.
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = bytes)]
+    pub(crate) memory: u64,
+    /// How much the accelerator's queues hold: one number for all, or free frames, new pages and evictions.
+    #[arg(long, value_name = "N|FREE,NEW,EVICT", default_value = "64", value_parser = depths)]
+    pub(crate) pfa_queues: Depths,
+    /// Leave out the accelerator: remote entries are page faults.
+    #[arg(long)]
+    pub(crate) no_pfa: bool,
+    /// Where remote pages are: inproc, udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE.
+    #[arg(long, value_name = "WHERE", default_value = "inproc", value_parser = blade)]
+    pub(crate) blade: Blade,
+    /// The blade's key, if it has one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// Remote memory in this process refuses pages that were never written, instead of giving zeroes.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Remote memory has room for so many pages.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) remote_pages: Option<u32>,
+    /// Cycles that a fetch takes.
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    pub(crate) fetch_latency: u64,
+    /// Cycles that an eviction takes, beside the program.
+    #[arg(long, value_name = "CYCLES", default_value_t = 0)]
+    pub(crate) evict_latency: u64,
+    /// Who sets the accessed and dirty bits: the kernel, by page faults, or the walker.
+    #[arg(long = "ad", value_enum, default_value_t = MarkingArgument::Faults)]
+    pub(crate) marking: MarkingArgument,
+    /// Write exceptions, page faults, fetches, device accesses and changes of entries to this file (- for standard error).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Print what hart, TLBs, walker and accelerator counted to standard error.
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Stop after so many instructions (k, M, G).
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    pub(crate) limit: Option<u64>,
+    /// What standard output gets: the program's own, or one document with the counts.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MarkingArgument {
+    Faults,
+    Hardware,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BladeArguments {
+    #[command(subcommand)]
+    pub(crate) command: BladeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BladeCommand {
+    /// Serve pages until SIGINT or SIGTERM; then print what was done and refused.
+    Serve(ServeArguments),
+    /// Measure round trips of page reads.
+    Ping(PingArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  pagewalk blade serve
+  pagewalk blade serve --listen udp:127.0.0.1:0 --capacity 4GiB --store pages.blade --sync")]
+pub(crate) struct ServeArguments {
+    /// Where: udp:ADDRESS:PORT, eth:INTERFACE or ring:FILE. Port 0 lets the system choose; the choice is printed on stderr.
+    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
+    pub(crate) listen: Endpoint,
+    /// How much there is; memory is taken only for pages that were written.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = pages)]
+    pub(crate) capacity: u64,
+    /// How much one machine may write.
+    #[arg(long, value_name = "SIZE", value_parser = pages)]
+    pub(crate) quota: Option<u64>,
+    /// Clients that something is remembered about.
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) clients: u32,
+    /// Refuse to read pages that were never written, which are all zeroes otherwise.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Keep the pages in this file, which is created if it does not exist: they outlive the process.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// Answer a change only when it is on the disk: pages outlive a power failure as well.
+    #[arg(long, requires = "store")]
+    pub(crate) sync: bool,
+    /// Serve only clients that have this key, a file of 32 bytes, and let nobody else read along.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// What standard output gets at the end.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PingArguments {
+    /// Where the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE.
+    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
+    pub(crate) blade: Endpoint,
+    /// The blade's key, if it has one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// How many page reads, one after the other.
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
+    pub(crate) count: u64,
+    /// What standard output gets.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DetailArgument {
     Counts,
@@ -228,6 +363,42 @@ fn count(text: &str) -> Result<u64, String> {
     })
 }
 
+/// A size: 4KiB, 1.5GiB.
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
+}
+
+/// A blade elsewhere, or none: remote memory is in this process.
+pub(crate) type Blade = Option<Endpoint>;
+
+fn blade(text: &str) -> Result<Blade, String> {
+    match text {
+        "inproc" => Ok(None),
+        elsewhere => elsewhere.parse().map(Some),
+    }
+}
+
+/// Depths of the accelerator's queues.
+fn depths(text: &str) -> Result<Depths, String> {
+    let numbers: Option<Vec<usize>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[all]) => Ok(Depths { free: all, new: all, evict: all }),
+        Some(&[free, new, evict]) => Ok(Depths { free, new, evict }),
+        _ => Err("one number, or three: free frames, new pages, evictions".to_owned()),
+    }
+}
+
+/// A size in whole pages of 4 KiB.
+fn pages(text: &str) -> Result<u64, String> {
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    let page = pagewalk_blade::codec::PAGE_BYTES as u64;
+    if bytes > 0 && bytes.is_multiple_of(page) {
+        Ok(bytes / page)
+    } else {
+        Err(format!("{bytes} bytes are not a whole number of 4KiB pages above 0"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -237,6 +408,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_whole_pages() {
+        assert_eq!(pages("1GiB"), Ok(1 << 18));
+        for wrong in ["0B", "1B", "6KiB", "1GB", ""] {
+            assert!(pages(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! The `pagewalk` command.
 
 mod args;
+mod blade;
+mod distant;
 mod exit;
 mod list;
 mod paper;
 mod record;
+mod riscv;
 mod run;
 mod trace;
 
@@ -23,6 +26,8 @@ fn main() -> ExitCode {
         Command::Machines(arguments) => list::machines(&arguments),
         Command::Workloads => list::workloads(),
         Command::Paper(arguments) => paper::paper(&arguments),
+        Command::Riscv(arguments) => riscv::riscv(&arguments),
+        Command::Blade(arguments) => blade::blade(&arguments),
     };
     exit::code(done)
 }

@@ -40,6 +40,12 @@ pub struct Walk {
 }
 
 impl<G: Geometry> Radix<G> {
+    /// A table that somebody else keeps, by its root: to walk.
+    #[inline]
+    pub fn of_root(root: Pfn) -> Self {
+        Self { root, nodes: 0, geometry: PhantomData }
+    }
+
     /// The root node's frame.
     pub fn root(&self) -> Pfn {
         self.root

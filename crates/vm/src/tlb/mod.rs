@@ -22,12 +22,12 @@ use crate::addr::{Asid, PageSize, Pfn, Vpn};
 /// ```text
 ///  63              12 11      4  3  2   1..0
 /// +------------------+---------+--+--+------+
-/// |   frame number   |    0    | D| W| size |
+/// |   frame number   |  other  | D| W| size |
 /// +------------------+---------+--+--+------+
 /// ```
 ///
 /// `frame` is the first frame of the page of `size`; `W` = stores are allowed; `D` = the page table knows that
-/// the page is dirty.
+/// the page is dirty; `other` = what an architecture keeps beside.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Translation(u64);
 
@@ -39,6 +39,18 @@ impl Translation {
     #[inline]
     pub const fn new(frame: Pfn, size: PageSize, writable: bool, dirty: bool) -> Self {
         Self(frame.0 << 12 | size as u64 | (writable as u64) << 2 | (dirty as u64) << 3)
+    }
+
+    /// The same with eight more bits of the entry, for permissions that an architecture has beside.
+    #[inline]
+    pub const fn with_other(self, other: u8) -> Self {
+        Self(self.0 & !0xff0 | (other as u64) << 4)
+    }
+
+    /// The eight more bits.
+    #[inline]
+    pub const fn other(self) -> u8 {
+        (self.0 >> 4) as u8
     }
 
     /// The first frame of the page.
@@ -91,6 +103,7 @@ impl Translation {
     #[inline]
     pub const fn chopped(self, vpn: Vpn) -> Self {
         Self::new(self.frame_of(vpn), PageSize::Size4K, self.is_writable(), self.is_dirty())
+            .with_other(self.other())
     }
 }
 

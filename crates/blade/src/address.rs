@@ -1,0 +1,45 @@
+//! Who is at the other end.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::codec::MacAddress;
+
+/// Where a message came from, or goes to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Address {
+    /// A UDP socket.
+    Udp(SocketAddr),
+    /// An Ethernet card.
+    Ethernet(MacAddress),
+    /// The other end of a ring or of a blade in this process, by number.
+    Local(u64),
+}
+
+/// A machine: all sockets of one count as one where limits are about machines.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Host {
+    Ip(IpAddr),
+    Ethernet(MacAddress),
+    Local(u64),
+}
+
+impl Address {
+    pub(crate) fn host(self) -> Host {
+        match self {
+            Self::Udp(socket) => Host::Ip(socket.ip().to_canonical()),
+            Self::Ethernet(card) => Host::Ethernet(card),
+            Self::Local(number) => Host::Local(number),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp(socket) => write!(f, "udp:{socket}"),
+            Self::Ethernet(card) => write!(f, "eth:{card}"),
+            Self::Local(number) => write!(f, "local:{number}"),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The other side of a blade: sends requests, again if need be, and puts answers together.
+
+mod counts;
+mod outstanding;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::address::Address;
+use crate::codec::{MAX_MESSAGE_BYTES, Page, Response, Word};
+use crate::transport::{RECEIVE_BYTES, Transport};
+pub use counts::ClientCounts;
+use outstanding::{Outstanding, Progress};
+
+/// How many requests at once, and how long to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientDesign {
+    /// Requests that may be submitted and not yet polled; fewer than a server remembers of a client.
+    pub window: usize,
+    /// How long to wait for an answer before the request is sent again.
+    pub first_wait: Duration,
+    /// Each wait is twice the one before, up to this.
+    pub longest_wait: Duration,
+    /// How often a request is sent before the blade counts as unreachable.
+    pub tries: u32,
+    /// The first transaction. None is a random one, so that a client that begins anew at the same address is not taken for the
+    /// one before.
+    pub first_txid: Option<u32>,
+}
+
+impl Default for ClientDesign {
+    fn default() -> Self {
+        Self {
+            window: 32,
+            first_wait: Duration::from_millis(20),
+            longest_wait: Duration::from_secs(1),
+            tries: 9,
+            first_txid: None,
+        }
+    }
+}
+
+/// Something to be done by a blade.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // `page` is the page's number on the blade, everywhere.
+pub enum Operation {
+    /// Read a page.
+    ReadPage { page: u64 },
+    /// Replace a page's content.
+    WritePage { page: u64, content: Box<Page> },
+    /// Read a word.
+    ReadWord { page: u64, word: Word },
+    /// Set a word.
+    WriteWord { page: u64, word: Word, value: u64 },
+    /// Add to a word.
+    Add { page: u64, word: Word, value: u64 },
+    /// Set a word if it is what is expected.
+    CompareAndSwap { page: u64, word: Word, new: u64, expected: u64 },
+}
+
+/// What an operation gave.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The page's content.
+    Page(Box<Page>),
+    /// It was written.
+    Done,
+    /// The word; what it was before the addition; 1 if it was swapped, else 0.
+    Word(u64),
+}
+
+/// Why an operation gave nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Failure {
+    /// The blade will not do it.
+    #[error(
+        "the blade refused: the page is beyond its capacity, was never written, or is more than this client may write"
+    )]
+    Refused,
+    /// The blade does not answer. Whether the operation was done is not known, and it may still be done later.
+    #[error("the blade did not answer {tries} times in {} ms; is it running, and is this its address?", waited.as_millis())]
+    Unreachable {
+        /// How often it was asked.
+        tries: u32,
+        /// How long that took.
+        waited: Duration,
+    },
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The operation failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// As many requests as may be are submitted and not yet polled.
+    #[error("{0} requests are under way already; poll before submitting more")]
+    WindowFull(usize),
+    /// The transport failed for good.
+    #[error("cannot reach the blade: {0}")]
+    Transport(#[from] io::Error),
+}
+
+/// An operation that has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// What [`Client::submit`] answered.
+    pub txid: u32,
+    /// What came of it.
+    pub result: Result<Outcome, Failure>,
+}
+
+/// A client of one blade.
+///
+/// # Contract
+///
+/// - Operations that are under way at the same time may be done in any order: wait for one before submitting another that
+///   depends on it.
+/// - A change is done once however often its request travels, unless the blade forgets the client in between (it restarts, or
+///   serves more clients than its design says).
+/// - A page that is read is one state of the page on the blade, never a mixture.
+/// - What comes from elsewhere, late, twice or malformed is counted and has no effect.
+#[derive(Debug)]
+pub struct Client<T> {
+    transport: T,
+    blade: Address,
+    design: ClientDesign,
+    next_txid: u32,
+    /// By the transaction on the wire.
+    outstanding: BTreeMap<u32, Outstanding>,
+    ended: VecDeque<Completion>,
+    counts: ClientCounts,
+    /// What is received; empty while it is looked at.
+    buffer: Box<[u8]>,
+}
+
+impl<T: Transport> Client<T> {
+    /// A client of the blade at this address.
+    pub fn new(transport: T, blade: Address, design: ClientDesign) -> io::Result<Self> {
+        let next_txid = match design.first_txid {
+            Some(first) => first,
+            None => {
+                let mut bytes = [0; 4];
+                rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+                u32::from_le_bytes(bytes)
+            }
+        };
+        let (outstanding, ended) = (BTreeMap::new(), VecDeque::new());
+        let (counts, buffer) = (ClientCounts::default(), vec![0; RECEIVE_BYTES].into());
+        Ok(Self { transport, blade, design, next_txid, outstanding, ended, counts, buffer })
+    }
+
+    /// How many operations can be submitted now.
+    pub fn free(&self) -> usize {
+        self.design.window.saturating_sub(self.outstanding.len() + self.ended.len())
+    }
+
+    /// How many operations are under way: submitted, and not yet ended.
+    pub fn under_way(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// What was sent and received so far.
+    pub fn counts(&self) -> ClientCounts {
+        self.counts
+    }
+
+    /// Begins an operation, and answers its transaction.
+    pub fn submit(&mut self, operation: Operation) -> Result<u32, ClientError> {
+        if self.free() == 0 {
+            return Err(ClientError::WindowFull(self.design.window));
+        }
+        Ok(self.begin(operation))
+    }
+
+    /// The next operation that has ended, after waiting for at most `patience`. None if there is none, at once if nothing is
+    /// under way.
+    pub fn poll(&mut self, patience: Duration) -> Result<Option<Completion>, ClientError> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(completion) = self.ended.pop_front() {
+                return Ok(Some(completion));
+            }
+            if self.outstanding.is_empty() || !self.advance(end)? {
+                return Ok(self.ended.pop_front());
+            }
+        }
+    }
+
+    /// Reads a page.
+    pub fn read_page(&mut self, page: u64) -> Result<Box<Page>, ClientError> {
+        match self.call(Operation::ReadPage { page })? {
+            Outcome::Page(content) => Ok(content),
+            other => unreachable!("a page read gave {other:?}"),
+        }
+    }
+
+    /// Replaces a page's content.
+    pub fn write_page(&mut self, page: u64, content: &Page) -> Result<(), ClientError> {
+        self.call(Operation::WritePage { page, content: Box::new(*content) }).map(|_| ())
+    }
+
+    /// Reads a word.
+    pub fn read_word(&mut self, page: u64, word: Word) -> Result<u64, ClientError> {
+        self.number(Operation::ReadWord { page, word })
+    }
+
+    /// Sets a word.
+    pub fn write_word(&mut self, page: u64, word: Word, value: u64) -> Result<(), ClientError> {
+        self.call(Operation::WriteWord { page, word, value }).map(|_| ())
+    }
+
+    /// Adds to a word, modulo its size; answers what it was.
+    pub fn add(&mut self, page: u64, word: Word, value: u64) -> Result<u64, ClientError> {
+        self.number(Operation::Add { page, word, value })
+    }
+
+    /// Sets a word to `new` if it is `expected`; answers whether it was.
+    pub fn compare_and_swap(
+        &mut self,
+        page: u64,
+        word: Word,
+        new: u64,
+        expected: u64,
+    ) -> Result<bool, ClientError> {
+        Ok(self.number(Operation::CompareAndSwap { page, word, new, expected })? != 0)
+    }
+
+    fn number(&mut self, operation: Operation) -> Result<u64, ClientError> {
+        match self.call(operation)? {
+            Outcome::Word(value) => Ok(value),
+            other => unreachable!("a word gave {other:?}"),
+        }
+    }
+
+    /// Does an operation and waits for its end; it needs no room in the window. Others that end meanwhile are left to `poll`.
+    fn call(&mut self, operation: Operation) -> Result<Outcome, ClientError> {
+        let txid = self.begin(operation);
+        // Only how long to sleep at a time: the operation ends by itself.
+        let mut end = Instant::now() + self.design.longest_wait;
+        loop {
+            // What was submitted last mostly ends last.
+            if let Some(at) = self.ended.iter().rposition(|completion| completion.txid == txid)
+                && let Some(completion) = self.ended.remove(at)
+            {
+                return Ok(completion.result?);
+            }
+            if !self.advance(end)? {
+                end = Instant::now() + self.design.longest_wait;
+            }
+        }
+    }
+
+    fn begin(&mut self, operation: Operation) -> u32 {
+        let txid = self.fresh_txid();
+        let outstanding = Outstanding::new(txid, operation, &self.design);
+        self.send(txid, &outstanding);
+        self.outstanding.insert(txid, outstanding);
+        txid
+    }
+
+    fn fresh_txid(&mut self) -> u32 {
+        loop {
+            let txid = self.next_txid;
+            self.next_txid = txid.wrapping_add(1);
+            if !self.outstanding.contains_key(&txid) {
+                return txid;
+            }
+        }
+    }
+
+    /// What the transport refuses is as good as lost on the way: it is sent again when its time has come.
+    fn send(&mut self, txid: u32, outstanding: &Outstanding) {
+        let mut buffer = [0; MAX_MESSAGE_BYTES];
+        for request in outstanding.requests(txid) {
+            let sent = self.transport.send(self.blade, request.emit(&mut buffer));
+            self.counts.sent += 1;
+            self.counts.unsent += u64::from(sent.is_err());
+        }
+    }
+
+    /// Takes one message, or sends again what is due. False if `end` has come and nothing had.
+    fn advance(&mut self, end: Instant) -> Result<bool, ClientError> {
+        let (now, ended) = (Instant::now(), self.ended.len());
+        self.send_again(now);
+        if self.ended.len() > ended {
+            return Ok(true);
+        }
+        let due = self.outstanding.values().map(Outstanding::due).min().unwrap_or(end);
+        let patience = due.min(end).saturating_duration_since(now);
+        let Some((bytes, from)) = self.transport.receive(&mut self.buffer, patience)? else {
+            return Ok(now < end);
+        };
+        let buffer = std::mem::take(&mut self.buffer);
+        self.take(from, &buffer[..bytes]);
+        self.buffer = buffer;
+        Ok(true)
+    }
+
+    fn send_again(&mut self, now: Instant) {
+        let due: Vec<u32> =
+            self.outstanding.iter().filter(|(_, one)| one.due() <= now).map(|(&txid, _)| txid).collect();
+        for txid in due {
+            let Some(mut one) = self.outstanding.remove(&txid) else { continue };
+            if let Some(failure) = one.give_up(now, &self.design) {
+                self.counts.unreachable += 1;
+                self.ended.push_back(Completion { txid: one.ticket(), result: Err(failure) });
+                continue;
+            }
+            // Parts of two answers must not meet: a page read begins anew, under a transaction of its own.
+            let txid = if one.begin_anew() { self.fresh_txid() } else { txid };
+            self.counts.sent_again += 1;
+            self.send(txid, &one);
+            self.outstanding.insert(txid, one);
+        }
+    }
+
+    fn take(&mut self, from: Address, message: &[u8]) {
+        self.counts.received += 1;
+        if from != self.blade {
+            self.counts.foreign += 1;
+            return;
+        }
+        let Ok(Response { txid, answer }) = Response::parse(message) else {
+            self.counts.malformed += 1;
+            return;
+        };
+        let Some(one) = self.outstanding.get_mut(&txid) else {
+            self.counts.late += 1;
+            return;
+        };
+        let result = match one.take(&answer) {
+            Progress::Waiting => return,
+            Progress::Duplicate => {
+                self.counts.late += 1;
+                return;
+            }
+            Progress::Unfit => {
+                self.counts.malformed += 1;
+                return;
+            }
+            Progress::Ended(outcome) => Ok(outcome),
+            Progress::Refused => {
+                self.counts.refused += 1;
+                Err(Failure::Refused)
+            }
+        };
+        let ticket = one.ticket();
+        self.outstanding.remove(&txid);
+        self.ended.push_back(Completion { txid: ticket, result });
+    }
+}

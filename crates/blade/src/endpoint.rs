@@ -1,0 +1,157 @@
+//! Where a blade is, as its users write it.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::address::Address;
+use crate::codec::MacAddress;
+use crate::secure::{Key, SecureBlade, SecureClient};
+use crate::transport::{Ethernet, Ring, Transport, Udp};
+
+/// Where a blade listens, or is to be reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Endpoint {
+    /// `udp:HOST:PORT`.
+    Udp(SocketAddr),
+    /// `eth:INTERFACE`, and for a client `eth:INTERFACE/BLADE`.
+    Ethernet {
+        /// The interface's name.
+        interface: String,
+        /// The blade's hardware address.
+        blade: Option<MacAddress>,
+    },
+    /// `ring:FILE`.
+    Ring(PathBuf),
+}
+
+/// Why it could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open {endpoint}: {source}")]
+pub struct EndpointError {
+    endpoint: Endpoint,
+    source: io::Error,
+}
+
+/// An open endpoint.
+pub struct Open {
+    /// Carries the messages.
+    pub transport: Box<dyn Transport + Send>,
+    /// The blade's.
+    pub blade: Address,
+}
+
+impl Endpoint {
+    /// For a blade; with a key, for clients that have it too, at most `clients` at once. The blade's address says which port
+    /// was chosen, where that was left to the system.
+    pub fn listen(&self, key: Option<Key>, clients: usize) -> Result<Open, EndpointError> {
+        let Open { transport, blade } = self.named(match self {
+            Self::Udp(at) => Udp::listen(*at).and_then(|udp| {
+                let blade = Address::Udp(udp.address()?);
+                Ok(Open { transport: Box::new(udp), blade })
+            }),
+            Self::Ethernet { interface, .. } => Ethernet::listen(interface).map(|card| {
+                let blade = Address::Ethernet(card.address());
+                Open { transport: Box::new(card), blade }
+            }),
+            Self::Ring(path) => {
+                Ring::listen(path).map(|ring| Open { transport: Box::new(ring), blade: Ring::PEER })
+            }
+        })?;
+        Ok(match key {
+            Some(key) => Open { transport: Box::new(SecureBlade::new(transport, key, clients)), blade },
+            None => Open { transport, blade },
+        })
+    }
+
+    /// For a client of the blade that listens there, and that has this key if it has one.
+    pub fn connect(&self, key: Option<Key>) -> Result<Open, EndpointError> {
+        let Open { transport, blade } = self.named(match self {
+            Self::Udp(blade) => {
+                Udp::towards(*blade).map(|udp| Open { transport: Box::new(udp), blade: Address::Udp(*blade) })
+            }
+            Self::Ethernet { interface, blade: Some(blade) } => Ethernet::client(interface)
+                .map(|card| Open { transport: Box::new(card), blade: Address::Ethernet(*blade) }),
+            Self::Ethernet { blade: None, .. } => {
+                let what = "which blade? name its hardware address as well: eth:eth0/02:00:00:00:00:01";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+            }
+            Self::Ring(path) => {
+                Ring::connect(path).map(|ring| Open { transport: Box::new(ring), blade: Ring::PEER })
+            }
+        })?;
+        Ok(match key {
+            Some(key) => {
+                let secure = self.named(SecureClient::new(transport, blade, key))?;
+                Open { transport: Box::new(secure), blade }
+            }
+            None => Open { transport, blade },
+        })
+    }
+
+    fn named<T>(&self, result: io::Result<T>) -> Result<T, EndpointError> {
+        result.map_err(|source| EndpointError { endpoint: self.clone(), source })
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("udp", rest)) => {
+                let mut found = rest.to_socket_addrs().map_err(|error| {
+                    format!("`{rest}` is no host and port: {error}; an example is udp:127.0.0.1:7400")
+                })?;
+                found.next().map(Self::Udp).ok_or_else(|| format!("`{rest}` has no address"))
+            }
+            Some(("eth", rest)) if !rest.is_empty() => {
+                let (interface, blade) = match rest.split_once('/') {
+                    Some((interface, blade)) => (interface, Some(blade.parse()?)),
+                    None => (rest, None),
+                };
+                Ok(Self::Ethernet { interface: interface.to_owned(), blade })
+            }
+            Some(("ring", rest)) if !rest.is_empty() => Ok(Self::Ring(rest.into())),
+            _ => Err(format!(
+                "`{text}` is no blade's address; there are udp:127.0.0.1:7400, eth:INTERFACE and ring:FILE"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp(at) => write!(f, "udp:{at}"),
+            Self::Ethernet { interface, blade: Some(blade) } => write!(f, "eth:{interface}/{blade}"),
+            Self::Ethernet { interface, blade: None } => write!(f, "eth:{interface}"),
+            Self::Ring(path) => write!(f, "ring:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_printed_as_they_are_written() {
+        for text in
+            ["udp:127.0.0.1:7400", "udp:[::1]:0", "eth:eth0", "eth:eth0/02:00:00:00:00:01", "ring:/run/blade"]
+        {
+            assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "udp", "udp:", "udp:127.0.0.1", "eth:", "eth:eth0/02", "ring:", "tcp:127.0.0.1:1"] {
+            assert!(wrong.parse::<Endpoint>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_client_must_say_which_blade_on_an_ethernet() {
+        let error = "eth:lo".parse::<Endpoint>().unwrap().connect(None).err().unwrap().to_string();
+        assert!(error.contains("name its hardware address"), "{error}");
+    }
+}

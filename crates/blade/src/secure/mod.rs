@@ -1,0 +1,98 @@
+//! Datagrams that nobody without the key can read, forge or replay.
+//!
+//! Both sides have a key of 32 bytes. A client's first message waits for a handshake of two datagrams, in which both sides
+//! contribute a random number; from these and the key come two keys for this session alone, one for each direction (HKDF with
+//! SHA-256). A datagram is sealed with ChaCha20-Poly1305 under its direction's key, its number in that direction as the nonce.
+//! The numbers begin at 0 and are never used again, and neither is a session's key, whoever is started anew.
+//!
+//! ```text
+//!  0      1         2          8
+//! +------+---------+----------+----------------+------------------+--------+
+//! | 1    | version | reserved | client random 32                  | tag 16 |   hello, to the blade
+//! | 2    | version | reserved | session 8      | blade random 32  | tag 16 |   welcome
+//! | 3    | version | reserved | session 8      | random 32        | tag 16 |   lost: the blade has no such session
+//! | 4    | version | reserved | session 8      | number 8 | sealed message n + 16    data, either way
+//! +------+---------+----------+----------------+------------------+--------+
+//! ```
+//!
+//! All fields before a tag are authenticated by it. The tags of the first three are made with keys of their own, from the key
+//! and the random numbers; so nothing is accepted from who has not got the key.
+//!
+//! # What it protects against
+//!
+//! Whoever sees and changes all traffic, but has not got the key, learns no more than who talks to whom, when, and how long
+//! messages are. They cannot make either side accept a message that the other did not send in this session, or accept one
+//! twice: datagrams of earlier sessions, of before a restart of either side, and of the other direction have other keys.
+//!
+//! # What it does not
+//!
+//! - Against loss and delay. Who can change traffic can stop it; who can send much can fill sockets, and make handshakes slow.
+//! - Clients against each other: all have the one key, and every client may read and write all pages.
+//! - The past, once the key is known: who recorded the traffic can then read it (there is no Diffie-Hellman exchange).
+//! - Pages in the blade's memory and file, which are as they are.
+
+mod blade;
+mod client;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+pub use blade::{SecureBlade, SecureCounts};
+pub use client::SecureClient;
+use session::{HEADER_BYTES, TAG_BYTES};
+
+/// By how much a datagram is longer than its message.
+pub const OVERHEAD_BYTES: usize = HEADER_BYTES + 16 + TAG_BYTES;
+
+/// What both sides know and nobody else.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("cannot read the key {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// It is not 32 bytes.
+    #[error("{} is no key: it must have exactly 32 bytes, such as `head -c 32 /dev/urandom` gives", .0.display())]
+    Length(PathBuf),
+}
+
+impl Key {
+    /// These bytes, which must be as good as random.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The content of a file of exactly 32 bytes.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let io = |source| KeyError::Io { path: path.to_owned(), source };
+        let mut bytes = Vec::with_capacity(64);
+        File::open(path).and_then(|file| file.take(33).read_to_end(&mut bytes)).map_err(io)?;
+        bytes.try_into().map(Self).map_err(|_| KeyError::Length(path.to_owned()))
+    }
+}
+
+/// Keeps the key out of logs.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if filled == N { Ok(bytes) } else { Err(io::Error::other("too few random bytes")) }
+}

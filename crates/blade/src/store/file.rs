@@ -1,0 +1,194 @@
+//! Pages in a file.
+//!
+//! ```text
+//!  0         4096                         4096 + bitmap, rounded up to pages
+//! +---------+----------------------------+--------+--------+---
+//! | header  | bitmap of written pages    | page 0 | page 1 | ...      sparse: holes are zeroes
+//! +---------+----------------------------+--------+--------+---
+//!
+//!  header: magic 8, version 4, page bytes 4, capacity in pages 8, XXH3-64 of these 24 bytes 8; then zeroes
+//! ```
+//!
+//! Written with `pwrite`, not through a mapping: a full disk is then an error in the answer instead of a signal, and what
+//! `pwrite` returned for is the kernel's, whatever becomes of this process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::OpenError;
+use crate::codec::{PAGE_BYTES, Page};
+
+const MAGIC: [u8; 8] = *b"PWBLADE\0";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 32;
+/// Where the bitmap begins.
+const BITMAP_OFFSET: u64 = PAGE_BYTES as u64;
+
+#[derive(Debug)]
+pub(super) struct FileStore {
+    file: File,
+    /// A bit for each page, as in the file.
+    written: Vec<u8>,
+    written_pages: u64,
+    pages_offset: u64,
+    sync: bool,
+    /// Whether anything was written since the last commit.
+    dirty: bool,
+    /// After a failed commit nobody knows what is on the disk, and the system reports it only once.
+    failed: bool,
+}
+
+impl FileStore {
+    pub(super) fn open(path: &Path, capacity_pages: u64, sync: bool) -> Result<Self, OpenError> {
+        let io = |verb| move |source| OpenError::Io { verb, path: path.to_owned(), source };
+        let refuse = |what: String| OpenError::Format { path: path.to_owned(), what };
+        let pages_offset = BITMAP_OFFSET + bitmap_bytes(capacity_pages).next_multiple_of(PAGE_BYTES as u64);
+        let total = pages_offset + capacity_pages * PAGE_BYTES as u64;
+        if !path.try_exists().map_err(io("look for"))? {
+            create(path, capacity_pages, total).map_err(io("create"))?;
+        }
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(io("open"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(refuse("another blade uses it; end that one, or name another file".into()));
+            }
+            Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
+        }
+        let found = read_header(&file).map_err(io("read"))?.map_err(refuse)?;
+        if found != capacity_pages {
+            let what = format!(
+                "it has {found} pages, not {capacity_pages}; ask for that many, or name another file"
+            );
+            return Err(refuse(what));
+        }
+        let length = file.metadata().map_err(io("examine"))?.len();
+        if length != total {
+            return Err(refuse(format!(
+                "it has {length} bytes where there must be {total}: it was cut or extended"
+            )));
+        }
+        let mut written = vec![0; bitmap_bytes(capacity_pages) as usize];
+        file.read_exact_at(&mut written, BITMAP_OFFSET).map_err(io("read"))?;
+        let written_pages = written.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        Ok(Self { file, written, written_pages, pages_offset, sync, dirty: false, failed: false })
+    }
+
+    pub(super) fn written_pages(&self) -> u64 {
+        self.written_pages
+    }
+
+    pub(super) fn is_written(&self, page: u64) -> bool {
+        let byte = usize::try_from(page / 8).ok().and_then(|at| self.written.get(at));
+        byte.is_some_and(|byte| byte & 1 << (page % 8) != 0)
+    }
+
+    pub(super) fn read(&self, page: u64) -> io::Result<Page> {
+        let mut content = [0; PAGE_BYTES];
+        if self.is_written(page) {
+            self.file.read_exact_at(&mut content, self.place(page))?;
+        }
+        Ok(content)
+    }
+
+    /// Writes within a page. A page counts as written only after the whole of it was: what a write that was cut short left
+    /// in the file never shows.
+    pub(super) fn write(&mut self, page: u64, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other("an earlier write was lost; restart the blade"));
+        }
+        self.dirty = true;
+        if self.is_written(page) {
+            self.file.write_all_at(bytes, self.place(page) + offset as u64)?;
+        } else {
+            let mut content = [0; PAGE_BYTES];
+            content[offset..offset + bytes.len()].copy_from_slice(bytes);
+            self.file.write_all_at(&content, self.place(page))?;
+            let byte = self.written[(page / 8) as usize] | 1 << (page % 8);
+            self.file.write_all_at(&[byte], BITMAP_OFFSET + page / 8)?;
+            self.written[(page / 8) as usize] = byte;
+            self.written_pages += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn commit(&mut self) -> io::Result<()> {
+        if self.sync && std::mem::take(&mut self.dirty) {
+            // Stays so if this returns early.
+            self.failed = true;
+            self.file.sync_data()?;
+            self.failed = false;
+        }
+        Ok(())
+    }
+
+    pub(super) fn waits_for_disk(&self) -> bool {
+        self.sync
+    }
+
+    #[cfg(test)]
+    pub(super) fn fail(&mut self) {
+        // Takes writes, and cannot be synced.
+        self.file = OpenOptions::new().read(true).write(true).open("/dev/null").expect("a device");
+    }
+
+    fn place(&self, page: u64) -> u64 {
+        self.pages_offset + page * PAGE_BYTES as u64
+    }
+}
+
+fn bitmap_bytes(capacity_pages: u64) -> u64 {
+    capacity_pages.div_ceil(8)
+}
+
+/// Under its name there is either a whole store or none: it is made under another, and then linked.
+fn create(path: &Path, capacity_pages: u64, total: u64) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let temporary = tempfile::NamedTempFile::new_in(folder)?;
+    let file = temporary.as_file();
+    file.set_len(total)?;
+    file.write_all_at(&header(capacity_pages), 0)?;
+    file.sync_all()?;
+    temporary.persist_noclobber(path)?;
+    File::open(folder)?.sync_all()
+}
+
+fn header(capacity_pages: u64) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..16].copy_from_slice(&(PAGE_BYTES as u32).to_le_bytes());
+    bytes[16..24].copy_from_slice(&capacity_pages.to_le_bytes());
+    let sum = xxh3_64(&bytes[..24]);
+    bytes[24..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// The capacity, or what is wrong.
+fn read_header(file: &File) -> io::Result<Result<u64, String>> {
+    let mut bytes = [0; HEADER_BYTES];
+    match file.read_exact_at(&mut bytes, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+        other => other?,
+    }
+    let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+    let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+    Ok(if bytes[..8] != MAGIC {
+        Err("it is no blade's store; name another file, which will be created".to_owned())
+    } else if u32_at(8) != VERSION {
+        Err(format!("its version is {}; this program reads version {VERSION}", u32_at(8)))
+    } else if u64_at(24) != xxh3_64(&bytes[..24]) {
+        Err("its header is damaged: the checksum is wrong".to_owned())
+    } else if u32_at(12) as usize != PAGE_BYTES {
+        Err(format!("its pages have {} bytes; this program's have {PAGE_BYTES}", u32_at(12)))
+    } else {
+        Ok(u64_at(16))
+    })
+}

@@ -1,0 +1,238 @@
+//! A blade's pages.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use crate::codec::{PAGE_BYTES, Page, Word};
+use file::FileStore;
+
+/// The largest capacity, in pages: 64 TiB. A file's bitmap of written pages, which is kept in memory, has 2 GiB then.
+pub const MAX_CAPACITY_PAGES: u64 = 1 << 34;
+
+/// A page that nobody wrote.
+static ZEROES: Page = [0; PAGE_BYTES];
+
+/// How many pages there are, and how strict the blade is about them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreDesign {
+    /// Pages 0 to one less than this exist.
+    pub capacity_pages: u64,
+    /// Whether reading a page that was never written, or acting on a word of it, is an error. Otherwise it is all zeroes.
+    pub strict: bool,
+}
+
+/// A blade's pages: in memory, which is taken only for pages that were written, or in a file.
+#[derive(Debug)]
+pub struct Store {
+    design: StoreDesign,
+    pages: Pages,
+}
+
+#[derive(Debug)]
+enum Pages {
+    Memory(FxHashMap<u64, Box<Page>>),
+    File(FileStore),
+}
+
+/// Why a page cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such page.
+    #[error("page {page} is beyond the capacity of {capacity_pages} pages")]
+    Beyond {
+        /// What was asked for.
+        page: u64,
+        /// What there is.
+        capacity_pages: u64,
+    },
+    /// The blade is strict, and nobody wrote the page.
+    #[error("page {0} was never written")]
+    NeverWritten(u64),
+    /// The file failed.
+    #[error("the store's file failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Why a store's file could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The operating system refused something.
+    #[error("cannot {verb} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        verb: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// It is not a store of this kind.
+    #[error("{}: {what}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
+    /// No store can be so large, or so small.
+    #[error("a capacity of {0} pages; a blade has 1 to {MAX_CAPACITY_PAGES}")]
+    Capacity(u64),
+}
+
+impl Store {
+    /// Pages in memory, lost when the process ends.
+    pub fn in_memory(design: StoreDesign) -> Result<Self, OpenError> {
+        check(design)?;
+        Ok(Self { design, pages: Pages::Memory(FxHashMap::default()) })
+    }
+
+    /// Pages in a file, which is created if it does not exist.
+    ///
+    /// Whatever [`Self::commit`] returned for survives the end of the process, however sudden. With `sync` it also survives a
+    /// power failure, at the price of a wait for the disk at every commit. A page that was being written when the power
+    /// failed may be part old and part new; nobody was told that it was written.
+    pub fn in_file(design: StoreDesign, path: &Path, sync: bool) -> Result<Self, OpenError> {
+        check(design)?;
+        let file = FileStore::open(path, design.capacity_pages, sync)?;
+        Ok(Self { design, pages: Pages::File(file) })
+    }
+
+    /// How many pages there are.
+    pub fn capacity_pages(&self) -> u64 {
+        self.design.capacity_pages
+    }
+
+    /// How many pages were ever written.
+    pub fn written_pages(&self) -> u64 {
+        match &self.pages {
+            Pages::Memory(pages) => pages.len() as u64,
+            Pages::File(file) => file.written_pages(),
+        }
+    }
+
+    /// Whether this page exists and was ever written.
+    pub fn is_written(&self, page: u64) -> bool {
+        match &self.pages {
+            Pages::Memory(pages) => pages.contains_key(&page),
+            Pages::File(file) => file.is_written(page),
+        }
+    }
+
+    /// Says whether a page of this number can be read, or changed word by word.
+    pub fn check(&self, page: u64) -> Result<(), StoreError> {
+        self.check_exists(page)?;
+        if self.design.strict && !self.is_written(page) {
+            return Err(StoreError::NeverWritten(page));
+        }
+        Ok(())
+    }
+
+    /// Says whether a page of this number can be written.
+    pub fn check_exists(&self, page: u64) -> Result<(), StoreError> {
+        let capacity_pages = self.design.capacity_pages;
+        if page < capacity_pages { Ok(()) } else { Err(StoreError::Beyond { page, capacity_pages }) }
+    }
+
+    /// A page's content.
+    pub fn read(&self, page: u64) -> Result<Page, StoreError> {
+        self.read_with(page, |content| *content)
+    }
+
+    /// What `use_it` makes of a page's content, without a copy where that is possible.
+    pub fn read_with<R>(&self, page: u64, use_it: impl FnOnce(&Page) -> R) -> Result<R, StoreError> {
+        self.check(page)?;
+        Ok(match &self.pages {
+            Pages::Memory(pages) => use_it(pages.get(&page).map_or(&ZEROES, |content| content)),
+            Pages::File(file) => use_it(&file.read(page)?),
+        })
+    }
+
+    /// Replaces a page's content.
+    pub fn write(&mut self, page: u64, content: Box<Page>) -> Result<(), StoreError> {
+        self.check_exists(page)?;
+        match &mut self.pages {
+            Pages::Memory(pages) => {
+                pages.insert(page, content);
+                Ok(())
+            }
+            Pages::File(file) => Ok(file.write(page, 0, &*content)?),
+        }
+    }
+
+    /// A word's value, extended with zeroes.
+    pub fn read_word(&self, page: u64, word: Word) -> Result<u64, StoreError> {
+        self.check(page)?;
+        match &self.pages {
+            Pages::Memory(pages) => Ok(pages.get(&page).map_or(0, |content| word.load(content))),
+            Pages::File(file) => Ok(word.load(&file.read(page)?)),
+        }
+    }
+
+    /// Sets a word to as much of `value` as it holds.
+    pub fn write_word(&mut self, page: u64, word: Word, value: u64) -> Result<(), StoreError> {
+        self.check(page)?;
+        match &mut self.pages {
+            Pages::Memory(pages) => {
+                word.store(pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES])), value);
+                Ok(())
+            }
+            Pages::File(file) => {
+                let bytes = value.to_le_bytes();
+                Ok(file.write(page, usize::from(word.offset()), &bytes[..word.size().bytes()])?)
+            }
+        }
+    }
+
+    /// Adds to a word, modulo its size; answers what it was.
+    pub fn add(&mut self, page: u64, word: Word, value: u64) -> Result<u64, StoreError> {
+        let old = self.read_word(page, word)?;
+        self.write_word(page, word, old.wrapping_add(value))?;
+        Ok(old)
+    }
+
+    /// Sets a word to `new` if it is `expected`, both cut to its size; answers whether it was.
+    pub fn compare_and_swap(
+        &mut self,
+        page: u64,
+        word: Word,
+        new: u64,
+        expected: u64,
+    ) -> Result<bool, StoreError> {
+        let equal = self.read_word(page, word)? == expected & word.size().mask();
+        if equal {
+            self.write_word(page, word, new)?;
+        }
+        Ok(equal)
+    }
+
+    /// Whether [`Self::commit`] takes the time of a disk.
+    pub fn waits_for_disk(&self) -> bool {
+        matches!(&self.pages, Pages::File(file) if file.waits_for_disk())
+    }
+
+    /// As if the disk had failed.
+    #[cfg(test)]
+    pub(crate) fn fail(&mut self) {
+        if let Pages::File(file) = &mut self.pages {
+            file.fail();
+        }
+    }
+
+    /// Returns when what was written is as safe as this store makes it.
+    pub fn commit(&mut self) -> Result<(), StoreError> {
+        match &mut self.pages {
+            Pages::Memory(_) => Ok(()),
+            Pages::File(file) => Ok(file.commit()?),
+        }
+    }
+}
+
+fn check(design: StoreDesign) -> Result<(), OpenError> {
+    let possible = (1..=MAX_CAPACITY_PAGES).contains(&design.capacity_pages);
+    if possible { Ok(()) } else { Err(OpenError::Capacity(design.capacity_pages)) }
+}

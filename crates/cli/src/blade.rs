@@ -1,0 +1,116 @@
+//! `pagewalk blade`: serve memory by the page, and measure a blade.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use pagewalk_blade::secure::{Key, KeyError};
+use pagewalk_blade::{Client, ClientDesign, Endpoint, Open, Server, ServerDesign, Store, StoreDesign, serve};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::{BladeArguments, BladeCommand, FormatArgument, PingArguments, ServeArguments};
+use crate::exit::Done;
+use crate::run::print;
+
+/// Runs the command.
+pub(crate) fn blade(arguments: &BladeArguments) -> anyhow::Result<Done> {
+    match &arguments.command {
+        BladeCommand::Serve(arguments) => serve_pages(arguments),
+        BladeCommand::Ping(arguments) => ping(arguments),
+    }
+}
+
+fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
+    let design = StoreDesign { capacity_pages: arguments.capacity, strict: arguments.strict };
+    let store = match &arguments.store {
+        Some(path) => Store::in_file(design, path, arguments.sync)?,
+        None => Store::in_memory(design)?,
+    };
+    let design = ServerDesign {
+        clients: arguments.clients as usize,
+        quota_pages: arguments.quota,
+        ..ServerDesign::default()
+    };
+    let mut server = Server::new(store, design);
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
+    }
+    let Open { mut transport, blade } =
+        arguments.listen.listen(key(arguments.key.as_deref())?, design.clients)?;
+    let at = match &arguments.listen {
+        // The port may have been left to the system.
+        Endpoint::Udp(_) => blade.to_string(),
+        // A client must know the card's address.
+        Endpoint::Ethernet { .. } => format!("{}, which is {blade}", arguments.listen),
+        Endpoint::Ring(_) => arguments.listen.to_string(),
+    };
+    eprintln!("serving {} pages of 4KiB at {at}", arguments.capacity);
+    serve(&mut transport, &mut server, &stop).with_context(|| format!("{at} failed"))?;
+    let counts = server.counts();
+    if let Some(failure) = server.first_failure() {
+        eprintln!(
+            "warning: {} changes were refused because the store failed, first with: {failure}",
+            counts.failed
+        );
+    }
+    match arguments.format {
+        FormatArgument::Table => print(&counts.to_string())?,
+        FormatArgument::Json => {
+            let document = serde_json::json!({ "schema": 1, "blade": at, "counts": counts });
+            print(&format!("{document:#}\n"))?;
+        }
+    }
+    Ok(Done::Well)
+}
+
+/// A key from its file.
+pub(crate) fn key(path: Option<&Path>) -> Result<Option<Key>, KeyError> {
+    path.map(Key::read).transpose()
+}
+
+/// A warm-up, so that neither connection nor caches are measured.
+const WARM_UP: u64 = 16;
+
+fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
+    let Open { transport, blade } = arguments.blade.connect(key(arguments.key.as_deref())?)?;
+    let mut client = Client::new(transport, blade, ClientDesign::default())?;
+    let mut trips = Vec::new();
+    for number in 0..WARM_UP + arguments.count {
+        let begun = Instant::now();
+        client.read_page(0).with_context(|| blade.to_string())?;
+        if number >= WARM_UP {
+            trips.push(begun.elapsed());
+        }
+    }
+    trips.sort_unstable();
+    let at = |fraction: f64| microseconds(trips[((trips.len() - 1) as f64 * fraction).round() as usize]);
+    let rows = [("least_us", at(0.0)), ("median_us", at(0.5)), ("p99_us", at(0.99)), ("most_us", at(1.0))];
+    let counts = client.counts();
+    match arguments.format {
+        FormatArgument::Table => {
+            let mut text = format!("{} reads of a page from {blade}, round trips in us\n", trips.len());
+            for (name, value) in rows {
+                text.push_str(&format!("  {:<14}{value:>10.1}\n", name.trim_end_matches("_us")));
+            }
+            text.push_str(&format!("  {:<14}{:>10}\n", "sent again", counts.sent_again));
+            print(&text)?;
+        }
+        FormatArgument::Json => {
+            let trips: serde_json::Map<_, _> =
+                rows.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+            let blade = blade.to_string();
+            let document = serde_json::json!({
+                "schema": 1, "blade": blade, "reads": arguments.count, "round_trips": trips, "counts": counts,
+            });
+            print(&format!("{document:#}\n"))?;
+        }
+    }
+    Ok(Done::Well)
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

@@ -1,0 +1,206 @@
+//! `pagewalk riscv`: bare-metal programs on the RISC-V machine.
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use anyhow::Context;
+use pagewalk_blade::{Client, ClientDesign, Open};
+use pagewalk_riscv::{
+    Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, Listener, Machine, Marking, RemoteMemory,
+};
+use serde_json::json;
+
+use crate::args::{FormatArgument, MarkingArgument, RiscvArguments};
+use crate::blade::key;
+use crate::distant::Distant;
+use crate::exit::Done;
+use crate::run::print;
+
+/// Instructions between two looks at the limit.
+const SLICE: u64 = 1 << 24;
+
+/// Runs the command.
+pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
+    let path = &arguments.image;
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let image = Image::parse(&bytes).with_context(|| path.display().to_string())?;
+    if image.tohost().is_none() {
+        eprintln!("{}: there is no symbol `tohost`: the program can neither print nor end", path.display());
+    }
+    let config = Config {
+        memory: arguments.memory,
+        marking: match arguments.marking {
+            MarkingArgument::Faults => Marking::Faults,
+            MarkingArgument::Hardware => Marking::Hardware,
+        },
+        accelerator: (!arguments.no_pfa).then_some(arguments.pfa_queues),
+        times: DeviceTimes { fetch: arguments.fetch_latency, eviction: arguments.evict_latency },
+        remote_pages: arguments.remote_pages,
+    };
+    let remote: Box<dyn RemoteMemory> = match &arguments.blade {
+        None if arguments.strict => Box::new(InProcess::new().strict()),
+        None => Box::new(InProcess::new()),
+        Some(blade) => {
+            let Open { transport, blade } = blade.connect(key(arguments.key.as_deref())?)?;
+            Box::new(Distant::new(Client::new(transport, blade, ClientDesign::default())?))
+        }
+    };
+    // One document on standard output, and nothing else there.
+    let output: Box<dyn Write> = match arguments.format {
+        FormatArgument::Json => Box::new(std::io::stderr()),
+        FormatArgument::Table => Box::new(BufWriter::new(std::io::stdout())),
+    };
+    let host = Host::new(Box::new(Keyboard::new()), output, Box::new(std::io::stderr()));
+    let mut machine =
+        Machine::new(&config, &image, remote, host).with_context(|| path.display().to_string())?;
+    if let Some(trace) = &arguments.trace {
+        machine.listen(listener(trace)?);
+    }
+    let end = run(&mut machine, arguments.limit);
+    machine.flush();
+    let counts = machine.counts();
+    match arguments.format {
+        FormatArgument::Json => print(&format!("{:#}\n", document(path, &counts, end.as_ref())))?,
+        FormatArgument::Table if arguments.stats => eprint!("{}", table(&counts)),
+        FormatArgument::Table => {}
+    }
+    Ok(match end {
+        Some(End::Exit(code)) => Done::Program(u8::try_from(code).unwrap_or(u8::MAX)),
+        Some(End::WaitsForever { pc }) => {
+            eprintln!("the program waits for an interrupt that cannot come, at {}", place(&image, pc));
+            Done::GateFailed
+        }
+        Some(End::Failed(error)) => {
+            eprintln!("error: {error}");
+            Done::GateFailed
+        }
+        None => {
+            let (pc, _) = machine.registers();
+            eprintln!(
+                "the limit of {} instructions is reached, at {}",
+                arguments.limit.unwrap_or(0),
+                place(&image, pc)
+            );
+            Done::GateFailed
+        }
+    })
+}
+
+fn run(machine: &mut Machine, limit: Option<u64>) -> Option<End> {
+    loop {
+        let left =
+            limit.map_or(SLICE, |limit| limit.saturating_sub(machine.counts().instructions).min(SLICE));
+        if left == 0 {
+            return None;
+        }
+        if let Some(end) = machine.run(left) {
+            return Some(end);
+        }
+    }
+}
+
+/// An address as people know it.
+fn place(image: &Image, addr: u64) -> String {
+    match image.symbol(addr) {
+        Some((name, offset)) => format!("{addr:#x} ({name}+{offset:#x})"),
+        None => format!("{addr:#x}"),
+    }
+}
+
+/// Writes what the machine tells, a line each; `-` is standard error.
+fn listener(path: &Path) -> anyhow::Result<Listener> {
+    let mut file: Box<dyn Write> = match path.as_os_str() == "-" {
+        true => Box::new(std::io::stderr()),
+        false => {
+            let file =
+                std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            Box::new(BufWriter::new(file))
+        }
+    };
+    Ok(Box::new(move |note| {
+        // A trace that cannot be written must not change what the program does.
+        let _ = writeln!(file, "{note}");
+    }))
+}
+
+/// Names and numbers, in the order of the machine's parts.
+fn rows(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
+    let Counts { instructions, cycles, traps, fetches, data, walks, accelerator } = *counts;
+    vec![
+        ("hart", "instructions", instructions),
+        ("hart", "cycles", cycles),
+        ("hart", "exceptions", traps),
+        ("tlb.instructions", "accesses", fetches.accesses),
+        ("tlb.instructions", "misses", fetches.misses),
+        ("tlb.data", "accesses", data.accesses),
+        ("tlb.data", "misses", data.misses),
+        ("walk", "walks", walks.walks),
+        ("walk", "references", walks.references),
+        ("accelerator", "fetches", accelerator.fetches),
+        ("accelerator", "evictions", accelerator.evictions),
+        ("accelerator", "faults-without-frame", accelerator.without_frame),
+        ("accelerator", "faults-new-queue-full", accelerator.new_queue_full),
+        ("accelerator", "waits-for-eviction", accelerator.after_eviction),
+        ("accelerator", "refused", accelerator.refused),
+    ]
+}
+
+fn table(counts: &Counts) -> String {
+    rows(counts).iter().fold(String::new(), |mut text, (stage, metric, value)| {
+        let _ = writeln!(text, "{:<40} {value:>16}", format!("{stage} {metric}"));
+        text
+    })
+}
+
+fn document(path: &Path, counts: &Counts, end: Option<&End>) -> serde_json::Value {
+    let metrics: Vec<_> = rows(counts)
+        .into_iter()
+        .map(|(stage, metric, value)| {
+            json!({ "stage": stage, "metric": metric, "unit": "count", "value": value, "fidelity": "modelled" })
+        })
+        .collect();
+    let exit = match end {
+        Some(End::Exit(code)) => json!(code),
+        _ => json!(null),
+    };
+    let run =
+        json!({ "machine": "riscv", "source": path.display().to_string(), "exit": exit, "metrics": metrics });
+    json!({ "schema": 1, "runs": [run] })
+}
+
+/// Standard input. A terminal's is read beside, so that a program that only asks whether there is a byte goes on.
+struct Keyboard {
+    bytes: Option<Receiver<u8>>,
+}
+
+impl Keyboard {
+    fn new() -> Self {
+        if !std::io::stdin().is_terminal() {
+            return Self { bytes: None };
+        }
+        let (sender, bytes) = channel();
+        std::thread::spawn(move || {
+            for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
+                if sender.send(byte).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { bytes: Some(bytes) }
+    }
+}
+
+impl Input for Keyboard {
+    fn byte(&mut self, wait: bool) -> Option<u8> {
+        match &self.bytes {
+            Some(bytes) if wait => bytes.recv().ok(),
+            Some(bytes) => bytes.try_recv().ok(),
+            None => {
+                let mut byte = [0];
+                matches!(std::io::stdin().lock().read(&mut byte), Ok(1)).then_some(byte[0])
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What lies outside of memory, by physical address.
+
+use pagewalk_vm::fault::Register;
+
+use crate::client;
+use crate::machine::{CYCLES_PER_TICK, Machine};
+use crate::trace::Note;
+use crate::tree::ROM_BASE;
+
+/// The timer and software interrupts.
+pub(crate) const CLINT_BASE: u64 = 0x0200_0000;
+pub(crate) const CLINT_BYTES: u64 = 0xc_0000;
+const MSIP: u64 = 0;
+const MTIMECMP: u64 = 0x4000;
+const MTIME: u64 = 0xbff8;
+/// The network card's address: its only register that programs use.
+const MAC: u64 = 0x1001_6018;
+
+/// The timer and software interrupts.
+#[derive(Clone, Debug)]
+pub(crate) struct Clint {
+    pub(crate) software: bool,
+    /// The tick of the timer's interrupt.
+    pub(crate) compare: u64,
+    /// What was stored to the timer, less what it would be.
+    pub(crate) offset: u64,
+}
+
+impl Default for Clint {
+    fn default() -> Self {
+        Self { software: false, compare: u64::MAX, offset: 0 }
+    }
+}
+
+/// The part of an eight-byte register that an access of four or eight bytes names.
+fn part(register: u64, addr: u64, bytes: u64) -> Option<u32> {
+    let at = addr - register;
+    (at.is_multiple_of(bytes) && matches!(bytes, 4 | 8)).then_some(8 * at as u32)
+}
+
+fn lowest(bytes: u64) -> u64 {
+    u64::MAX >> (64 - 8 * bytes)
+}
+
+impl Machine {
+    /// Loads from where no memory is; `None` if nothing is there, or not so.
+    #[cold]
+    pub(crate) fn device_load(&mut self, addr: u64, bytes: u64) -> Option<u64> {
+        let value = self.device_value(addr, bytes);
+        self.note(|| Note::DeviceLoad { addr, value });
+        value
+    }
+
+    fn device_value(&mut self, addr: u64, bytes: u64) -> Option<u64> {
+        if let Some(at) = addr.checked_sub(ROM_BASE)
+            && let Some(rom) = self.rom.get(at as usize..)
+            && rom.len() as u64 >= bytes
+        {
+            let mut word = [0; 8];
+            word[..bytes as usize].copy_from_slice(&rom[..bytes as usize]);
+            return Some(u64::from_le_bytes(word));
+        }
+        if let Some(at) = addr.checked_sub(CLINT_BASE).filter(|&at| at < CLINT_BYTES) {
+            return self.clint_load(at, bytes);
+        }
+        if addr == MAC {
+            return (bytes == 8).then_some(self.mac);
+        }
+        let block = Register::BLOCK.0;
+        if (block..block + Register::BLOCK_BYTES).contains(&addr) {
+            let now = self.cycles();
+            let device = self.accelerator.as_mut()?;
+            let answer = device.load(addr - block, bytes, now, &self.ram, &mut *self.remote);
+            return self.or_fail(answer)?.ok();
+        }
+        let at = addr.checked_sub(client::BLOCK).filter(|&at| at < client::BLOCK_BYTES)?;
+        self.client_load(at, bytes)
+    }
+
+    /// Stores where no memory is; `None` if nothing is there, or not so.
+    #[cold]
+    pub(crate) fn device_store(&mut self, addr: u64, bytes: u64, value: u64) -> Option<()> {
+        let value = value & lowest(bytes);
+        let stored = self.device_take(addr, bytes, value);
+        self.note(|| Note::DeviceStore { addr, value, legal: stored.is_some() });
+        stored
+    }
+
+    fn device_take(&mut self, addr: u64, bytes: u64, value: u64) -> Option<()> {
+        if let Some(at) = addr.checked_sub(CLINT_BASE).filter(|&at| at < CLINT_BYTES) {
+            return self.clint_store(at, bytes, value);
+        }
+        let block = Register::BLOCK.0;
+        if (block..block + Register::BLOCK_BYTES).contains(&addr) {
+            let now = self.cycles();
+            let device = self.accelerator.as_mut()?;
+            let answer = device.store(addr - block, bytes, value, now, &self.ram, &mut *self.remote);
+            return self.or_fail(answer)?.ok();
+        }
+        let at = addr.checked_sub(client::BLOCK).filter(|&at| at < client::BLOCK_BYTES)?;
+        self.client_store(at, bytes, value)
+    }
+
+    /// What remote memory answered, if it did.
+    pub(crate) fn or_fail<T>(&mut self, answer: Result<T, crate::remote::RemoteError>) -> Option<T> {
+        answer.map_err(|error| self.fail(error)).ok()
+    }
+
+    fn clint_load(&mut self, at: u64, bytes: u64) -> Option<u64> {
+        let (register, value) = match at {
+            MSIP..0x8 => (MSIP, u64::from(self.clint.software)),
+            MTIMECMP..0x4008 => (MTIMECMP, self.clint.compare),
+            MTIME..0xc000 => (MTIME, self.time()),
+            // Those of harts that there are not.
+            _ => return matches!(bytes, 4 | 8).then_some(0),
+        };
+        Some(value >> part(register, at, bytes)? & lowest(bytes))
+    }
+
+    fn clint_store(&mut self, at: u64, bytes: u64, value: u64) -> Option<()> {
+        let merged = |old: u64, register: u64| -> Option<u64> {
+            let shift = part(register, at, bytes)?;
+            Some(old & !(lowest(bytes) << shift) | value << shift)
+        };
+        match at {
+            MSIP..0x4 => self.clint.software = merged(0, MSIP)? & 1 != 0,
+            MTIMECMP..0x4008 => self.clint.compare = merged(self.clint.compare, MTIMECMP)?,
+            MTIME..0xc000 => {
+                let time = merged(self.time(), MTIME)?;
+                self.clint.offset = time.wrapping_sub(self.cycles() / CYCLES_PER_TICK);
+            }
+            _ => return matches!(bytes, 4 | 8).then_some(()),
+        }
+        self.attention = true;
+        self.leave_block = true;
+        Some(())
+    }
+}

@@ -1,0 +1,192 @@
+//! The host-target interface: two words in memory by which a program asks for a console, for system calls, and for its end.
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+
+use crate::image::Image;
+use crate::machine::{End, Machine};
+
+/// System calls of RISC-V Linux.
+mod call {
+    pub(super) const READ: u64 = 63;
+    pub(super) const WRITE: u64 = 64;
+    pub(super) const EXIT: u64 = 93;
+}
+
+/// Error numbers of Linux, as results.
+mod error {
+    pub(super) const BAD_DESCRIPTOR: u64 = -9i64 as u64;
+    pub(super) const FAULT: u64 = -14i64 as u64;
+    pub(super) const IO: u64 = -5i64 as u64;
+    pub(super) const NO_SUCH_CALL: u64 = -38i64 as u64;
+}
+
+/// Bytes that one call reads or writes at most; programs go on with the rest.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What a program reads.
+pub trait Input {
+    /// The next byte, if there is one by now; with `wait`, when there is one. `None` for good at the end.
+    fn byte(&mut self, wait: bool) -> Option<u8>;
+}
+
+/// Anything that is read without waiting for others: a file, bytes.
+impl<R: Read> Input for R {
+    fn byte(&mut self, _: bool) -> Option<u8> {
+        let mut byte = [0];
+        matches!(self.read(&mut byte), Ok(1)).then_some(byte[0])
+    }
+}
+
+/// The other side of the interface.
+pub struct Host {
+    tohost: Option<u64>,
+    fromhost: Option<u64>,
+    input: Box<dyn Input>,
+    output: Box<dyn Write>,
+    errors: Box<dyn Write>,
+    /// Commands of the console that wait for a byte.
+    reads: VecDeque<u64>,
+    /// Answers that wait for their place.
+    answers: VecDeque<u64>,
+}
+
+impl Host {
+    /// A host with these streams.
+    pub fn new(input: Box<dyn Input>, output: Box<dyn Write>, errors: Box<dyn Write>) -> Self {
+        let (reads, answers) = (VecDeque::new(), VecDeque::new());
+        Self { tohost: None, fromhost: None, input, output, errors, reads, answers }
+    }
+
+    /// A host that says nothing and to which nothing can be said.
+    pub fn silent() -> Self {
+        Self::new(Box::new(std::io::empty()), Box::new(std::io::sink()), Box::new(std::io::sink()))
+    }
+
+    pub(crate) fn of_image(mut self, image: &Image) -> Self {
+        (self.tohost, self.fromhost) = (image.tohost(), image.fromhost());
+        self
+    }
+}
+
+impl Machine {
+    /// Does what the program asks for, and answers.
+    pub(crate) fn serve_host(&mut self) {
+        let Some(tohost) = self.host.tohost.and_then(|addr| self.ram.offset(addr, 8)) else { return };
+        let command = self.ram.read_at(tohost, 8);
+        if command != 0 {
+            self.ram.write_at(tohost, 8, 0);
+            self.host_command(command);
+        }
+        let waiting = self.host.reads.front().copied();
+        if let Some(waiting) = waiting
+            && let Some(byte) = self.host.input.byte(false)
+        {
+            self.host.reads.pop_front();
+            self.answer(waiting, 0x100 | u64::from(byte));
+        }
+        let Some(fromhost) = self.host.fromhost.and_then(|addr| self.ram.offset(addr, 8)) else { return };
+        if self.ram.read_at(fromhost, 8) == 0
+            && let Some(answer) = self.host.answers.pop_front()
+        {
+            self.ram.write_at(fromhost, 8, answer);
+        }
+    }
+
+    /// Whether the console may get a byte, which is waited for.
+    pub(crate) fn host_may_answer(&mut self) -> bool {
+        let Some(&waiting) = self.host.reads.front() else { return !self.host.answers.is_empty() };
+        let _ = self.host.output.flush();
+        let Some(byte) = self.host.input.byte(true) else { return false };
+        self.host.reads.pop_front();
+        self.answer(waiting, 0x100 | u64::from(byte));
+        true
+    }
+
+    fn answer(&mut self, command: u64, value: u64) {
+        let payload = (1 << 48) - 1;
+        self.host.answers.push_back(command & !payload | value & payload);
+    }
+
+    fn host_command(&mut self, word: u64) {
+        let (device, command, payload) = (word >> 56, word >> 48 & 0xff, word & ((1 << 48) - 1));
+        match (device, command) {
+            (0, 0) if payload & 1 != 0 => self.end = Some(End::Exit(payload >> 1)),
+            (0, 0) => {
+                self.system_call(payload);
+                self.answer(word, 1);
+            }
+            (1, 0) => self.host.reads.push_back(word),
+            (1, 1) => {
+                let _ = self.host.output.write_all(&[payload as u8]);
+                if payload as u8 == b'\n' {
+                    let _ = self.host.output.flush();
+                }
+            }
+            // There is no such device; a program that asks whether gets no answer.
+            _ => {}
+        }
+    }
+
+    /// A system call whose number and arguments lie at an address; the result goes there.
+    fn system_call(&mut self, addr: u64) {
+        let Some(offset) = self.ram.offset(addr, 64) else { return };
+        let word = |at: u64| self.ram.read_at(offset + 8 * at, 8);
+        let (number, arguments) = (word(0), [word(1), word(2), word(3)]);
+        let result = match number {
+            call::EXIT => {
+                self.end = Some(End::Exit(arguments[0]));
+                0
+            }
+            call::WRITE => self.write_call(arguments),
+            call::READ => self.read_call(arguments),
+            _ => error::NO_SUCH_CALL,
+        };
+        self.ram.write_at(offset, 8, result);
+    }
+
+    fn write_call(&mut self, [descriptor, addr, bytes]: [u64; 3]) -> u64 {
+        let Some(data) = self.ram.bytes_at(addr, bytes.min(MOST_BYTES)) else { return error::FAULT };
+        let stream = match descriptor {
+            1 => &mut self.host.output,
+            2 => &mut self.host.errors,
+            _ => return error::BAD_DESCRIPTOR,
+        };
+        match stream.write_all(&data).and_then(|()| stream.flush()) {
+            Ok(()) => data.len() as u64,
+            Err(_) => error::IO,
+        }
+    }
+
+    fn read_call(&mut self, [descriptor, addr, bytes]: [u64; 3]) -> u64 {
+        if descriptor != 0 {
+            return error::BAD_DESCRIPTOR;
+        }
+        let bytes = bytes.min(MOST_BYTES);
+        if self.ram.offset(addr, bytes).is_none() {
+            return error::FAULT;
+        }
+        let mut data = Vec::new();
+        while (data.len() as u64) < bytes
+            && let Some(byte) = self.host.input.byte(data.is_empty())
+        {
+            data.push(byte);
+            if byte == b'\n' {
+                break;
+            }
+        }
+        if let Some(offset) = self.ram.offset(addr, data.len() as u64) {
+            for (at, &byte) in (offset..).zip(&data) {
+                let touched = self.ram.write_at(at, 1, byte.into());
+                self.touched(touched);
+            }
+        }
+        data.len() as u64
+    }
+
+    /// What was written and not yet passed on is.
+    pub fn flush(&mut self) {
+        let _ = self.host.output.flush();
+        let _ = self.host.errors.flush();
+    }
+}

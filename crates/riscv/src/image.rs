@@ -1,0 +1,134 @@
+//! Programs: ELF files for the bare machine.
+
+use object::LittleEndian;
+use object::elf::{EM_RISCV, ET_EXEC, FileHeader64, PT_LOAD};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
+use object::{Object, ObjectSymbol};
+
+use crate::memory::Ram;
+
+/// A program that cannot be loaded.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ImageError {
+    /// Not an ELF file, or one that is damaged.
+    #[error("not an ELF file of 64 bits, little-endian: {0}")]
+    Format(String),
+    /// For something else.
+    #[error("not an executable for RISC-V (machine {machine}, type {kind}; wanted: {EM_RISCV}, {ET_EXEC})")]
+    Machine {
+        /// The file's machine.
+        machine: u16,
+        /// The file's type.
+        kind: u16,
+    },
+    /// It does not fit.
+    #[error("segment at {addr:#x} of {bytes} bytes does not lie in memory ({base:#x} to {end:#x})")]
+    Segment {
+        /// Where it is to be.
+        addr: u64,
+        /// How much.
+        bytes: u64,
+        /// Where memory begins.
+        base: u64,
+        /// Where it ends.
+        end: u64,
+    },
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct Image {
+    entry: u64,
+    /// Physical addresses and contents, with the bytes that it takes in all.
+    segments: Vec<(u64, Vec<u8>, u64)>,
+    tohost: Option<u64>,
+    fromhost: Option<u64>,
+    /// By address.
+    symbols: Vec<(u64, String)>,
+}
+
+impl Image {
+    /// Reads an ELF file.
+    ///
+    /// # Errors
+    ///
+    /// [`ImageError`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, ImageError> {
+        let format = |error: object::Error| ImageError::Format(error.to_string());
+        let file = ElfFile64::<LittleEndian>::parse(bytes).map_err(format)?;
+        let header: &FileHeader64<LittleEndian> = file.elf_header();
+        let (machine, kind) = (header.e_machine(LittleEndian), header.e_type(LittleEndian));
+        if machine != EM_RISCV || kind != ET_EXEC {
+            return Err(ImageError::Machine { machine, kind });
+        }
+        let mut segments = Vec::new();
+        for segment in file.elf_program_headers() {
+            if segment.p_type(LittleEndian) != PT_LOAD || segment.p_memsz(LittleEndian) == 0 {
+                continue;
+            }
+            let data = segment.data(LittleEndian, bytes);
+            let data = data.map_err(|()| ImageError::Format("a segment lies outside of the file".into()))?;
+            segments.push((segment.p_paddr(LittleEndian), data.to_vec(), segment.p_memsz(LittleEndian)));
+        }
+        let mut symbols: Vec<(u64, String)> = file
+            .symbols()
+            .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned())))
+            .filter(|(_, name)| !name.is_empty() && !name.starts_with('$'))
+            .collect();
+        symbols.sort();
+        let of = |name: &str| symbols.iter().find(|(_, known)| known == name).map(|&(addr, _)| addr);
+        let (tohost, fromhost) = (of("tohost"), of("fromhost"));
+        Ok(Self { entry: header.e_entry(LittleEndian), segments, tohost, fromhost, symbols })
+    }
+
+    /// A program that is not in a file: instructions at an address, with words for the host.
+    pub fn of_words(entry: u64, words: &[u32], tohost: u64, fromhost: u64) -> Self {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let length = bytes.len() as u64;
+        Self {
+            entry,
+            segments: vec![(entry, bytes, length)],
+            tohost: Some(tohost),
+            fromhost: Some(fromhost),
+            symbols: Vec::new(),
+        }
+    }
+
+    /// Its first instruction.
+    pub fn entry(&self) -> u64 {
+        self.entry
+    }
+
+    /// Where it writes to the host.
+    pub fn tohost(&self) -> Option<u64> {
+        self.tohost
+    }
+
+    /// Where the host answers.
+    pub fn fromhost(&self) -> Option<u64> {
+        self.fromhost
+    }
+
+    /// The words that it shares with the host.
+    pub(crate) fn host_words(&self) -> impl Iterator<Item = u64> {
+        self.tohost.into_iter().chain(self.fromhost)
+    }
+
+    /// What is at an address: the nearest symbol before it, and how far that is.
+    pub fn symbol(&self, addr: u64) -> Option<(&str, u64)> {
+        let behind = self.symbols.partition_point(|&(known, _)| known <= addr);
+        let (known, name) = self.symbols.get(behind.checked_sub(1)?)?;
+        Some((name, addr - known))
+    }
+
+    pub(crate) fn load(&self, ram: &mut Ram) -> Result<(), ImageError> {
+        for (addr, data, bytes) in &self.segments {
+            let fits = data.len() as u64 <= *bytes && ram.offset(*addr, *bytes).is_some();
+            if !fits || !ram.copy_in(*addr, data) {
+                let (base, end) = (ram.base(), ram.base() + ram.bytes());
+                return Err(ImageError::Segment { addr: *addr, bytes: *bytes, base, end });
+            }
+        }
+        Ok(())
+    }
+}

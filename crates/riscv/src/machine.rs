@@ -1,0 +1,277 @@
+//! The machine: a hart, memory, devices, remote memory.
+
+use pagewalk_vm::fault::{AcceleratorDesign, Depths, DesignError};
+
+use crate::accelerator::{Device, DeviceCounts, DeviceTimes};
+use crate::client::Client;
+use crate::code::Code;
+use crate::csr::{Csrs, Mode};
+use crate::devices::Clint;
+use crate::host::Host;
+use crate::image::{Image, ImageError};
+use crate::memory::{Ram, Touched};
+use crate::mmu::{Marking, Mmu, TlbCounts, WalkCounts};
+use crate::remote::{RemoteError, RemoteMemory};
+use crate::trace::Note;
+use crate::tree;
+
+/// Where memory begins.
+pub const RAM_BASE: u64 = 0x8000_0000;
+/// Cycles of a tick of the timer: as if the hart had 1 GHz and the timer 10 MHz.
+pub const CYCLES_PER_TICK: u64 = 100;
+/// Memory at most: what the accelerator's frame numbers reach is more.
+const MOST_RAM: u64 = 64 << 30;
+
+/// What a machine is made like.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Bytes of memory, a multiple of 4 KiB.
+    pub memory: u64,
+    /// Who sets the accessed and dirty bits.
+    pub marking: Marking,
+    /// Whether there is an accelerator, and how much its queues hold.
+    pub accelerator: Option<Depths>,
+    /// What it takes beside remote memory's own time.
+    pub times: DeviceTimes,
+    /// Different pages that remote memory takes.
+    pub remote_pages: Option<u32>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            memory: 128 << 20,
+            marking: Marking::default(),
+            accelerator: Some(Depths::default()),
+            times: DeviceTimes::default(),
+            remote_pages: None,
+        }
+    }
+}
+
+/// A machine that cannot be made.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum MachineError {
+    /// Its memory.
+    #[error("memory of {0} bytes; allowed: a multiple of 4096, from 64 KiB to 64 GiB")]
+    Memory(u64),
+    /// Its accelerator.
+    #[error(transparent)]
+    Accelerator(#[from] DesignError),
+    /// Its program.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// Its device tree.
+    #[error("the device tree cannot be made: {0}")]
+    Tree(String),
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The program ended itself, with this code.
+    Exit(u64),
+    /// It waits for an interrupt that cannot come.
+    WaitsForever {
+        /// Where.
+        pc: u64,
+    },
+    /// Remote memory failed.
+    Failed(RemoteError),
+}
+
+/// What a machine did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Cycles: instructions, and what was waited.
+    pub cycles: u64,
+    /// Exceptions taken.
+    pub traps: u64,
+    /// The instruction TLB.
+    pub fetches: TlbCounts,
+    /// The data TLB.
+    pub data: TlbCounts,
+    /// Walks.
+    pub walks: WalkCounts,
+    /// The accelerator, if there is one.
+    pub accelerator: DeviceCounts,
+}
+
+/// Who is told what the machine does.
+pub type Listener = Box<dyn FnMut(&Note)>;
+
+/// A RISC-V machine.
+pub struct Machine {
+    pub(crate) x: [u64; 32],
+    pub(crate) pc: u64,
+    pub(crate) mode: Mode,
+    pub(crate) csrs: Csrs,
+    /// The offset in memory and bytes of a load-reserved.
+    pub(crate) reservation: Option<(u64, u64)>,
+    pub(crate) retired: u64,
+    /// Cycles in which no instruction ran.
+    pub(crate) idle: u64,
+    pub(crate) cycle_offset: u64,
+    pub(crate) retired_offset: u64,
+    pub(crate) ram: Ram,
+    pub(crate) code: Code,
+    pub(crate) mmu: Mmu,
+    pub(crate) clint: Clint,
+    pub(crate) accelerator: Option<Device>,
+    pub(crate) client: Client,
+    pub(crate) remote: Box<dyn RemoteMemory>,
+    pub(crate) host: Host,
+    /// The device tree.
+    pub(crate) rom: Vec<u8>,
+    /// The network card's address.
+    pub(crate) mac: u64,
+    pub(crate) counts: Counts,
+    /// Something happened that the next instructions depend on.
+    pub(crate) attention: bool,
+    /// The block must be left behind this instruction.
+    pub(crate) leave_block: bool,
+    /// The cycle of the next event.
+    pub(crate) deadline: u64,
+    pub(crate) failure: Option<RemoteError>,
+    pub(crate) end: Option<End>,
+    listener: Option<Listener>,
+}
+
+impl Machine {
+    /// A machine with a program in its memory, at its first instruction.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError`].
+    pub fn new(
+        config: &Config,
+        image: &Image,
+        remote: Box<dyn RemoteMemory>,
+        host: Host,
+    ) -> Result<Self, MachineError> {
+        let bytes = config.memory;
+        if !bytes.is_multiple_of(4_096) || !(64 << 10..=MOST_RAM).contains(&bytes) {
+            return Err(MachineError::Memory(bytes));
+        }
+        let mut ram = Ram::new(RAM_BASE, bytes);
+        image.load(&mut ram)?;
+        for addr in image.host_words() {
+            if let Some(offset) = ram.offset(addr, 8) {
+                ram.watch(offset, 8);
+            }
+        }
+        let accelerator = match config.accelerator {
+            Some(depths) => {
+                let design = AcceleratorDesign {
+                    depths,
+                    remote_pages: config.remote_pages,
+                    ..AcceleratorDesign::of_ram(ram.frames())
+                };
+                Some(Device::new(design, config.times)?)
+            }
+            None => None,
+        };
+        let rom = tree::device_tree(bytes).map_err(MachineError::Tree)?;
+        let mut machine = Self {
+            x: [0; 32],
+            pc: image.entry(),
+            mode: Mode::Machine,
+            csrs: Csrs::default(),
+            reservation: None,
+            retired: 0,
+            idle: 0,
+            cycle_offset: 0,
+            retired_offset: 0,
+            ram,
+            code: Code::new(),
+            mmu: Mmu::new(config.marking),
+            clint: Clint::default(),
+            accelerator,
+            client: Client::default(),
+            remote,
+            host: host.of_image(image),
+            rom,
+            mac: 0x0200_0000_0001,
+            counts: Counts::default(),
+            attention: true,
+            leave_block: false,
+            deadline: 0,
+            failure: None,
+            end: None,
+            listener: None,
+        };
+        // a0: the hart's number; a1: the device tree.
+        machine.x[11] = tree::ROM_BASE;
+        machine.update_context();
+        Ok(machine)
+    }
+
+    /// Tells everything that happens from now on.
+    pub fn listen(&mut self, listener: Listener) {
+        self.listener = Some(listener);
+    }
+
+    /// Runs at least so many more instructions, or to the end.
+    pub fn run(&mut self, instructions: u64) -> Option<End> {
+        self.run_until(self.retired.saturating_add(instructions))
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> Counts {
+        let (fetches, data) = self.mmu.tlb_counts();
+        Counts {
+            instructions: self.retired,
+            cycles: self.cycles(),
+            fetches,
+            data,
+            walks: self.mmu.counts,
+            accelerator: self.accelerator.as_ref().map(|device| device.counts).unwrap_or_default(),
+            ..self.counts
+        }
+    }
+
+    /// The program counter, and the registers.
+    pub fn registers(&self) -> (u64, [u64; 32]) {
+        (self.pc, self.x)
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self, addr: u64, bytes: u64) -> Option<Vec<u8>> {
+        self.ram.bytes_at(addr, bytes)
+    }
+
+    /// The timer, in ticks.
+    pub(crate) fn time(&self) -> u64 {
+        (self.cycles() / CYCLES_PER_TICK).wrapping_add(self.clint.offset)
+    }
+
+    #[inline(always)]
+    pub(crate) fn note(&mut self, note: impl FnOnce() -> Note) {
+        if let Some(listener) = &mut self.listener {
+            listener(&note());
+        }
+    }
+
+    /// Remote memory failed: the run ends.
+    pub(crate) fn fail(&mut self, error: RemoteError) {
+        self.failure = Some(error);
+        self.attention = true;
+        self.leave_block = true;
+    }
+
+    /// A store met something that is kept beside memory.
+    #[cold]
+    pub(crate) fn touched(&mut self, touched: Touched) {
+        if touched.code() {
+            self.code.forget();
+            self.ram.forget_code();
+            self.leave_block = true;
+        }
+        if touched.watched() {
+            self.attention = true;
+            self.leave_block = true;
+        }
+    }
+}

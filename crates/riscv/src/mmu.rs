@@ -1,0 +1,455 @@
+//! Translation: the hart's TLBs, the walker, and the accelerator behind it.
+
+use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
+use pagewalk_vm::fault::RemotePte;
+use pagewalk_vm::sets::Replacement;
+use pagewalk_vm::table::{Geometry, Radix, Sv39, Sv48, TableMemory, Walk, WalkEnd};
+use pagewalk_vm::tlb::{Fill, LevelCounts, SetAssociative, Tlb, TlbArray, Tlbs, Translation};
+
+use crate::accelerator::Outcome;
+use crate::csr::{Mode, Scheme, status};
+use crate::machine::Machine;
+use crate::trace::Note;
+use crate::trap::{Access, Trap};
+
+/// Bits of an entry, which are those of `Translation::other`, too.
+mod entry {
+    pub(super) const VALID: u64 = 1;
+    pub(super) const READ: u64 = 1 << 1;
+    pub(super) const WRITE: u64 = 1 << 2;
+    pub(super) const EXECUTE: u64 = 1 << 3;
+    pub(super) const USER: u64 = 1 << 4;
+    pub(super) const ACCESSED: u64 = 1 << 6;
+    pub(super) const DIRTY: u64 = 1 << 7;
+}
+
+/// No page: page numbers have 52 bits.
+const NO_PAGE: u64 = u64::MAX;
+
+/// Who sets the accessed and dirty bits of entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Marking {
+    /// The kernel: an access that would set one is a page fault.
+    #[default]
+    Faults,
+    /// The walker.
+    Hardware,
+}
+
+/// The TLBs of a hart, for instructions and for data.
+pub(crate) struct Mmu {
+    pub(crate) marking: Marking,
+    instructions: Side,
+    data: Side,
+    pub(crate) counts: WalkCounts,
+    /// What addresses mean now.
+    context: Context,
+}
+
+/// One of them, and what is known of the page that it was asked for last. A second access to that page would not change
+/// the TLB.
+struct Side {
+    tlbs: Tlbs,
+    /// The pages that may be used without asking: at most one, read or written or both.
+    read_page: u64,
+    write_page: u64,
+    /// Where it begins, from the beginning of memory.
+    offset: u64,
+    /// Accesses to it that did not ask.
+    spared: u64,
+}
+
+/// What walks did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WalkCounts {
+    /// Walks.
+    pub walks: u64,
+    /// Entries that they read.
+    pub references: u64,
+    /// Pages that the accelerator brought meanwhile.
+    pub fetches: u64,
+}
+
+/// What the TLBs of one side did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TlbCounts {
+    /// Accesses that were translated.
+    pub accesses: u64,
+    /// Accesses that walked.
+    pub misses: u64,
+}
+
+/// What decides on an access beside its entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Context {
+    scheme: Scheme,
+    root: Pfn,
+    asid: Asid,
+    /// For instructions, and for data.
+    fetch_mode: Option<Mode>,
+    data_mode: Option<Mode>,
+    may_use_user_pages: bool,
+    may_read_code: bool,
+}
+
+impl Side {
+    /// DEVIATION: the evaluated core had 32 entries, all of one set.
+    fn new() -> Self {
+        let array = SetAssociative::new(64, 8, Replacement::Lru, &PageSize::ALL).expect("a possible shape");
+        let tlbs = Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])]);
+        Self { tlbs, read_page: NO_PAGE, write_page: NO_PAGE, offset: 0, spared: 0 }
+    }
+
+    fn forget_page(&mut self) {
+        (self.read_page, self.write_page) = (NO_PAGE, NO_PAGE);
+    }
+
+    fn counts(&self) -> TlbCounts {
+        let LevelCounts { hits, misses, .. } = self.tlbs.levels()[0].counts();
+        TlbCounts { accesses: hits + misses + self.spared, misses }
+    }
+}
+
+impl Mmu {
+    pub(crate) fn new(marking: Marking) -> Self {
+        Self {
+            marking,
+            instructions: Side::new(),
+            data: Side::new(),
+            counts: WalkCounts::default(),
+            context: Context::default(),
+        }
+    }
+
+    /// Instructions, then data.
+    pub(crate) fn tlb_counts(&self) -> (TlbCounts, TlbCounts) {
+        (self.instructions.counts(), self.data.counts())
+    }
+
+    /// Forgets what SFENCE.VMA says: a page, an address space, or all.
+    pub(crate) fn fence(&mut self, addr: Option<u64>, asid: Option<u64>) {
+        for side in [&mut self.instructions, &mut self.data] {
+            side.forget_page();
+            let asid = asid.map(|asid| Asid(asid as u16 & 0xfff));
+            match (addr, asid) {
+                (Some(addr), Some(asid)) => side.tlbs.invalidate(asid, self.context.page(addr)),
+                // An entry's address space is part of its key: for a page in all of them, all are dropped.
+                (_, asid) => side.tlbs.flush(asid.filter(|_| addr.is_none())),
+            }
+        }
+    }
+}
+
+impl Context {
+    /// An address's page number, without the copies of its highest bit.
+    fn page(&self, addr: u64) -> Vpn {
+        let bits = if self.scheme == Scheme::Sv48 { 48 } else { 39 };
+        Vpn((addr & ((1 << bits) - 1)) / PAGE_BYTES)
+    }
+
+    /// Whether the highest bits of an address are copies of one.
+    fn is_canonical(&self, addr: u64) -> bool {
+        let unused = if self.scheme == Scheme::Sv48 { 64 - 48 } else { 64 - 39 };
+        ((addr << unused) as i64 >> unused) as u64 == addr
+    }
+
+    /// The mode that an access is checked for; `None` if its address is physical.
+    fn mode_of(&self, access: Access) -> Option<Mode> {
+        match access {
+            Access::Fetch => self.fetch_mode,
+            Access::Load | Access::Store => self.data_mode,
+        }
+    }
+
+    fn permits(&self, bits: u64, access: Access, mode: Mode) -> bool {
+        let user = bits & entry::USER != 0;
+        let mode_may = match mode {
+            Mode::User => user,
+            _ => !user || self.may_use_user_pages && access != Access::Fetch,
+        };
+        let needed = match access {
+            Access::Fetch => entry::EXECUTE,
+            Access::Load if self.may_read_code => entry::READ | entry::EXECUTE,
+            Access::Load => entry::READ,
+            Access::Store => entry::WRITE,
+        };
+        mode_may && bits & needed != 0
+    }
+}
+
+/// The entry's bits that an access needs set: A, and D for stores.
+fn marks_of(access: Access) -> u64 {
+    if access == Access::Store { entry::ACCESSED | entry::DIRTY } else { entry::ACCESSED }
+}
+
+impl Machine {
+    /// Registers changed on which translation depends.
+    pub(crate) fn update_context(&mut self) {
+        let csrs = &self.csrs;
+        let scheme = csrs.scheme();
+        let translated = |mode: Mode| (mode != Mode::Machine && scheme != Scheme::Bare).then_some(mode);
+        let data_mode = if csrs.mstatus & status::MPRV != 0 && self.mode == Mode::Machine {
+            csrs.previous_mode()
+        } else {
+            self.mode
+        };
+        self.mmu.context = Context {
+            scheme,
+            root: Pfn(csrs.root()),
+            asid: Asid(csrs.asid()),
+            fetch_mode: translated(self.mode),
+            data_mode: translated(data_mode),
+            may_use_user_pages: csrs.mstatus & status::SUM != 0,
+            may_read_code: csrs.mstatus & status::MXR != 0,
+        };
+        self.mmu.instructions.forget_page();
+        self.mmu.data.forget_page();
+    }
+
+    /// Loads up to eight bytes.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, addr: u64, bytes: u64) -> Result<u64, Trap> {
+        let side = &mut self.mmu.data;
+        if addr / PAGE_BYTES == side.read_page && addr % PAGE_BYTES + bytes <= PAGE_BYTES {
+            side.spared += 1;
+            return Ok(self.ram.read_at(side.offset + addr % PAGE_BYTES, bytes));
+        }
+        self.load_elsewhere(addr, bytes)
+    }
+
+    /// Stores up to eight bytes.
+    #[inline(always)]
+    pub(crate) fn store(&mut self, addr: u64, bytes: u64, value: u64) -> Result<(), Trap> {
+        let side = &mut self.mmu.data;
+        if addr / PAGE_BYTES == side.write_page && addr % PAGE_BYTES + bytes <= PAGE_BYTES {
+            side.spared += 1;
+            let offset = side.offset + addr % PAGE_BYTES;
+            let touched = self.ram.write_at(offset, bytes, value);
+            if !touched.is_plain() {
+                self.touched(touched);
+            }
+            return Ok(());
+        }
+        self.store_elsewhere(addr, bytes, value)
+    }
+
+    fn load_elsewhere(&mut self, addr: u64, bytes: u64) -> Result<u64, Trap> {
+        let first = PAGE_BYTES - addr % PAGE_BYTES;
+        if bytes > first {
+            // Each page by its own rules.
+            let low = self.load_elsewhere(addr, first)?;
+            let high = self.load_elsewhere(addr.wrapping_add(first), bytes - first)?;
+            return Ok(low | high << (8 * first));
+        }
+        let phys = self.translate(addr, Access::Load)?;
+        match self.ram.offset(phys, bytes) {
+            Some(offset) => {
+                self.remember(addr, offset, false);
+                Ok(self.ram.read_at(offset, bytes))
+            }
+            None => self.device_load(phys, bytes).ok_or(Access::Load.access_fault(addr)),
+        }
+    }
+
+    fn store_elsewhere(&mut self, addr: u64, bytes: u64, value: u64) -> Result<(), Trap> {
+        let first = PAGE_BYTES - addr % PAGE_BYTES;
+        if bytes > first {
+            // Both are looked at before either is written.
+            let next = addr.wrapping_add(first);
+            for (addr, bytes) in [(addr, first), (next, bytes - first)] {
+                let phys = self.translate(addr, Access::Store)?;
+                self.ram.offset(phys, bytes).ok_or(Access::Store.access_fault(addr))?;
+            }
+            self.store_elsewhere(addr, first, value)?;
+            return self.store_elsewhere(next, bytes - first, value >> (8 * first));
+        }
+        let phys = self.translate(addr, Access::Store)?;
+        match self.ram.offset(phys, bytes) {
+            Some(offset) => {
+                let touched = self.ram.write_at(offset, bytes, value);
+                self.remember(addr, offset, true);
+                if !touched.is_plain() {
+                    self.touched(touched);
+                }
+                Ok(())
+            }
+            None => self.device_store(phys, bytes, value).ok_or(Access::Store.access_fault(addr)),
+        }
+    }
+
+    /// Accesses like this one to its page need not ask again.
+    fn remember(&mut self, addr: u64, offset: u64, write: bool) {
+        let side = &mut self.mmu.data;
+        let page = addr / PAGE_BYTES;
+        // The other kind of access may have been allowed to the same page, and still is.
+        if side.read_page != page {
+            side.read_page = NO_PAGE;
+        }
+        if side.write_page != page {
+            side.write_page = NO_PAGE;
+        }
+        side.offset = offset - addr % PAGE_BYTES;
+        if write {
+            side.write_page = page;
+        } else {
+            side.read_page = page;
+        }
+    }
+
+    /// Where an atomic's bytes lie in memory.
+    pub(crate) fn atomic_offset(&mut self, addr: u64, bytes: u64, access: Access) -> Result<u64, Trap> {
+        let phys = self.translate(addr, access)?;
+        // The filter of the last page would be wrong: the TLB was asked for another.
+        self.mmu.data.forget_page();
+        self.ram.offset(phys, bytes).ok_or(access.access_fault(addr))
+    }
+
+    /// Where the instruction at `addr` lies in memory.
+    #[inline(always)]
+    pub(crate) fn fetch_offset(&mut self, addr: u64) -> Result<u64, Trap> {
+        let side = &mut self.mmu.instructions;
+        if addr / PAGE_BYTES == side.read_page {
+            side.spared += 1;
+            return Ok(side.offset + addr % PAGE_BYTES);
+        }
+        let phys = self.translate(addr, Access::Fetch)?;
+        let offset = self.ram.offset(phys, 2).ok_or(Access::Fetch.access_fault(addr))?;
+        let side = &mut self.mmu.instructions;
+        (side.read_page, side.offset) = (addr / PAGE_BYTES, offset - addr % PAGE_BYTES);
+        Ok(offset)
+    }
+
+    /// The physical address of an access.
+    fn translate(&mut self, addr: u64, access: Access) -> Result<u64, Trap> {
+        let context = self.mmu.context;
+        let Some(mode) = context.mode_of(access) else { return Ok(addr) };
+        if !context.is_canonical(addr) {
+            return Err(self.page_fault(addr, access));
+        }
+        let page = context.page(addr);
+        let side = match access {
+            Access::Fetch => &mut self.mmu.instructions,
+            Access::Load | Access::Store => &mut self.mmu.data,
+        };
+        if let Some(hit) = side.tlbs.lookup(context.asid, page) {
+            let bits = u64::from(hit.translation.other());
+            if context.permits(bits, access, mode) && bits & marks_of(access) == marks_of(access) {
+                return Ok(hit.translation.frame_of(page).addr().0 + addr % PAGE_BYTES);
+            }
+            // The entry may have been changed since: a kernel that gives more rights need not say so at once.
+            side.tlbs.invalidate(context.asid, page);
+        }
+        side.forget_page();
+        self.walk(addr, page, access, mode)
+    }
+
+    fn page_fault(&mut self, addr: u64, access: Access) -> Trap {
+        self.note(|| Note::PageFault { addr, access });
+        access.page_fault(addr)
+    }
+
+    #[cold]
+    fn walk(&mut self, addr: u64, page: Vpn, access: Access, mode: Mode) -> Result<u64, Trap> {
+        let context = self.mmu.context;
+        let mut is_fetched = false;
+        loop {
+            let walk = match context.scheme {
+                Scheme::Sv48 => Radix::<Sv48>::of_root(context.root).walk_root(&self.ram, page),
+                _ => Radix::<Sv39>::of_root(context.root).walk_root(&self.ram, page),
+            };
+            self.mmu.counts.walks += 1;
+            self.mmu.counts.references += walk.references.len() as u64;
+            let last = walk.references.last().expect("a walk reads the root's entry");
+            if self.ram.offset(last.addr.0, 8).is_none() {
+                return Err(access.access_fault(addr));
+            }
+            let raw = self.ram.read(last.addr);
+            // An entry that the page's return leaves invalid is no remote one, although it may look like it.
+            if raw & entry::VALID == 0 && last.level == 0 && !is_fetched {
+                is_fetched = self.fetch_page(raw, last.addr, addr, access)?;
+                if is_fetched {
+                    continue;
+                }
+            }
+            let Some((leaf_frame, level)) = leaf_of(&walk, raw) else {
+                return Err(self.page_fault(addr, access));
+            };
+            let pages = <Sv48 as Geometry>::leaf_pages(level);
+            if !context.permits(raw, access, mode) || leaf_frame.0 & (pages - 1) != 0 {
+                return Err(self.page_fault(addr, access));
+            }
+            let mut bits = raw;
+            if raw & marks_of(access) != marks_of(access) {
+                if self.mmu.marking == Marking::Faults {
+                    return Err(self.page_fault(addr, access));
+                }
+                bits |= marks_of(access);
+                self.write_entry(last.addr, bits);
+            }
+            let translation = translation(leaf_frame, level, page, bits);
+            let side = match access {
+                Access::Fetch => &mut self.mmu.instructions,
+                Access::Load | Access::Store => &mut self.mmu.data,
+            };
+            side.tlbs.fill(context.asid, &Fill::single(page, translation));
+            return Ok(translation.frame_of(page).addr().0 + addr % PAGE_BYTES);
+        }
+    }
+
+    /// Lets the accelerator bring the page of an entry that is not valid; whether it has.
+    fn fetch_page(&mut self, raw: u64, entry: PhysAddr, addr: u64, access: Access) -> Result<bool, Trap> {
+        let Some(remote_pte) = RemotePte::decode(raw) else { return Ok(false) };
+        let now = self.cycles();
+        let Some(device) = &mut self.accelerator else { return Ok(false) };
+        let fetched = device.fetch(remote_pte, entry, VirtAddr(addr), now, &mut self.ram, &mut *self.remote);
+        match fetched {
+            Ok(Outcome::Fetched { id, frame, took, touched }) => {
+                self.mmu.counts.fetches += 1;
+                self.idle += took;
+                self.note(|| Note::Fetch { addr, id, frame, entry });
+                if !touched.is_plain() {
+                    self.touched(touched);
+                }
+                Ok(true)
+            }
+            Ok(Outcome::PageFault) => Ok(false),
+            Ok(Outcome::Refused) => Err(access.access_fault(addr)),
+            Err(error) => {
+                self.fail(error);
+                Err(access.access_fault(addr))
+            }
+        }
+    }
+
+    fn write_entry(&mut self, entry: PhysAddr, bits: u64) {
+        self.note(|| Note::Entry { entry, bits });
+        if let Some(offset) = self.ram.offset(entry.0, 8) {
+            let touched = self.ram.write_at(offset, 8, bits);
+            if !touched.is_plain() {
+                self.touched(touched);
+            }
+        }
+    }
+}
+
+/// The frame and level of the leaf that a walk ended at, if it is one: an entry that can be written and not read is none.
+fn leaf_of(walk: &Walk, raw: u64) -> Option<(Pfn, u32)> {
+    match walk.end {
+        WalkEnd::Leaf { leaf, level } if raw & (entry::READ | entry::WRITE) != entry::WRITE => {
+            Some((leaf.frame, level))
+        }
+        WalkEnd::Leaf { .. } | WalkEnd::Empty { .. } => None,
+    }
+}
+
+/// What the TLB keeps. A page of 512 GiB is kept in pieces of 1 GiB.
+fn translation(frame: Pfn, level: u32, page: Vpn, bits: u64) -> Translation {
+    let size = [PageSize::Size4K, PageSize::Size2M, PageSize::Size1G][level.min(2) as usize];
+    let inside = if level > 2 {
+        page.0 & (<Sv48 as Geometry>::leaf_pages(level) - 1) & !(size.base_pages() - 1)
+    } else {
+        0
+    };
+    let writable = bits & entry::WRITE != 0;
+    Translation::new(Pfn(frame.0 + inside), size, writable, bits & entry::DIRTY != 0).with_other(bits as u8)
+}

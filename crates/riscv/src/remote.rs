@@ -1,0 +1,164 @@
+//! Remote memory as the devices need it, and one inside the process.
+
+use std::collections::VecDeque;
+
+use pagewalk_vm::addr::PAGE_BYTES;
+use rustc_hash::FxHashMap;
+
+/// A page's data.
+pub type Page = [u8; PAGE_BYTES as usize];
+
+/// An operation on a word of a remote page; numbers of bits and offsets as the memory blade's protocol has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WordRequest {
+    /// The page.
+    pub page: u64,
+    /// Where in it.
+    pub offset: u16,
+    /// log2 of the bytes: 0 to 3.
+    pub size: u8,
+    /// What is done.
+    pub operation: WordOperation,
+}
+
+/// What is done to a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WordOperation {
+    /// It is read.
+    Read,
+    /// It is written.
+    Write(u64),
+    /// A number is added; the answer is the old value.
+    Add(u64),
+    /// It is replaced if it is what is expected; the answer is 1 if it was, and 0 if not.
+    CompareAndSwap {
+        /// What it becomes.
+        new: u64,
+        /// What it must be.
+        expected: u64,
+    },
+}
+
+/// Why remote memory did not do what it should.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// It says that it cannot: there is no such page, or the request is wrong.
+    #[error("remote memory refuses")]
+    Refused,
+    /// It does not answer.
+    #[error("remote memory does not answer: {0}")]
+    Unreachable(String),
+}
+
+/// Memory somewhere else.
+///
+/// # Contract
+///
+/// A page reads as what was written to it by the last write that is finished; writes of one page finish in order.
+pub trait RemoteMemory {
+    /// Reads a page, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`].
+    fn read_page(&mut self, page: u64, into: &mut Page) -> Result<(), RemoteError>;
+
+    /// Begins to write a page. It takes the data at once.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`].
+    fn begin_write(&mut self, page: u64, data: &Page) -> Result<(), RemoteError>;
+
+    /// A page whose write is finished, if there is one by now; with `wait`, if there will be one.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`], of any of the writes.
+    fn finished_write(&mut self, wait: bool) -> Result<Option<u64>, RemoteError>;
+
+    /// Writes a page, and waits until it is there. It is not among the [finished](Self::finished_write).
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`].
+    fn write_page(&mut self, page: u64, data: &Page) -> Result<(), RemoteError>;
+
+    /// Does something to a word, and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`].
+    fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError>;
+}
+
+/// Remote memory in this process: it answers at once.
+#[derive(Clone, Debug, Default)]
+pub struct InProcess {
+    pages: FxHashMap<u64, Box<Page>>,
+    finished: VecDeque<u64>,
+    /// Whether a page that was never written is refused, and not zeroes.
+    strict: bool,
+}
+
+impl InProcess {
+    /// One whose pages are zeroes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One that refuses pages that were never written.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self { strict: true, ..self }
+    }
+}
+
+impl RemoteMemory for InProcess {
+    fn read_page(&mut self, page: u64, into: &mut Page) -> Result<(), RemoteError> {
+        match self.pages.get(&page) {
+            Some(data) => into.copy_from_slice(&data[..]),
+            None if self.strict => return Err(RemoteError::Refused),
+            None => into.fill(0),
+        }
+        Ok(())
+    }
+
+    fn begin_write(&mut self, page: u64, data: &Page) -> Result<(), RemoteError> {
+        self.pages.insert(page, Box::new(*data));
+        self.finished.push_back(page);
+        Ok(())
+    }
+
+    fn write_page(&mut self, page: u64, data: &Page) -> Result<(), RemoteError> {
+        self.pages.insert(page, Box::new(*data));
+        Ok(())
+    }
+
+    fn finished_write(&mut self, _: bool) -> Result<Option<u64>, RemoteError> {
+        Ok(self.finished.pop_front())
+    }
+
+    fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError> {
+        let WordRequest { page, offset, size, operation } = request;
+        let (offset, bytes) = (usize::from(offset), 1usize << size.min(3));
+        if size > 3 || offset + bytes > PAGE_BYTES as usize || self.strict && !self.pages.contains_key(&page)
+        {
+            return Err(RemoteError::Refused);
+        }
+        let data = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES as usize]));
+        let mask = u64::MAX >> (64 - 8 * bytes as u32);
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(&data[offset..offset + bytes]);
+        let old = u64::from_le_bytes(word);
+        let (new, answer) = match operation {
+            WordOperation::Read => (old, old),
+            WordOperation::Write(value) => (value, 0),
+            WordOperation::Add(value) => (old.wrapping_add(value), old),
+            WordOperation::CompareAndSwap { new, expected } if old == expected & mask => (new, 1),
+            WordOperation::CompareAndSwap { .. } => (old, 0),
+        };
+        data[offset..offset + bytes].copy_from_slice(&new.to_le_bytes()[..bytes]);
+        Ok(answer)
+    }
+}

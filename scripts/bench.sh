@@ -20,3 +20,5 @@ echo "== capture: overhead"
 $cargo bench --quiet --package pagewalk-capture
 echo "== memory blade: page reads beside a bare ping-pong"
 $cargo bench --quiet --package pagewalk-blade
+echo "== RISC-V machine"
+$cargo bench --quiet --package pagewalk-riscv --bench speed

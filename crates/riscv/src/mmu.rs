@@ -44,6 +44,8 @@ pub(crate) struct Mmu {
     pub(crate) counts: WalkCounts,
     /// What addresses mean now.
     context: Context,
+    /// The scheme of what the TLBs hold.
+    last_scheme: Scheme,
 }
 
 /// One of them, and what is known of the page that it was asked for last. A second access to that page would not change
@@ -118,6 +120,7 @@ impl Mmu {
             data: Side::new(),
             counts: WalkCounts::default(),
             context: Context::default(),
+            last_scheme: Scheme::Bare,
         }
     }
 
@@ -132,7 +135,10 @@ impl Mmu {
             side.forget_page();
             let asid = asid.map(|asid| Asid(asid as u16 & 0xfff));
             match (addr, asid) {
-                (Some(addr), Some(asid)) => side.tlbs.invalidate(asid, self.context.page(addr)),
+                // Without translation nobody knows how an address would be one's page.
+                (Some(addr), Some(asid)) if self.context.scheme != Scheme::Bare => {
+                    side.tlbs.invalidate(asid, self.context.page(addr));
+                }
                 // An entry's address space is part of its key: for a page in all of them, all are dropped.
                 (_, asid) => side.tlbs.flush(asid.filter(|_| addr.is_none())),
             }
@@ -187,6 +193,11 @@ impl Machine {
     pub(crate) fn update_context(&mut self) {
         let csrs = &self.csrs;
         let scheme = csrs.scheme();
+        // The same page number means another page then.
+        if scheme != Scheme::Bare && scheme != self.mmu.last_scheme {
+            self.mmu.last_scheme = scheme;
+            self.mmu.fence(None, None);
+        }
         let translated = |mode: Mode| (mode != Mode::Machine && scheme != Scheme::Bare).then_some(mode);
         let data_mode = if csrs.mstatus & status::MPRV != 0 && self.mode == Mode::Machine {
             csrs.previous_mode()

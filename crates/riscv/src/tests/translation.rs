@@ -206,6 +206,39 @@ fn address_spaces_do_not_see_each_others_translations() {
 }
 
 #[test]
+fn another_scheme_does_not_see_the_last_ones_translations() {
+    let mut machine = machine();
+    map(&mut machine, SV39, 0x1000, 0, entry(DATA, V | R | A));
+    machine.put(DATA, 5);
+    machine.in_mode(Mode::Supervisor);
+    assert_eq!(machine.load(0x1000, 8), Ok(5));
+    // As Sv48, the same tables end a level too early.
+    machine.csrs.write(0x180, SV48 | ROOT >> 12);
+    machine.update_context();
+    assert!(machine.load(0x1000, 8).is_err());
+    machine.csrs.write(0x180, 0);
+    machine.update_context();
+    assert_eq!(machine.load(DATA, 8), Ok(5), "physical");
+}
+
+#[test]
+fn a_fence_without_translation_reaches_what_was_translated() {
+    let mut machine = machine();
+    let addr = 0x1234_5678_9000;
+    let place = map(&mut machine, SV48, addr, 0, entry(DATA, V | R | A));
+    machine.in_mode(Mode::Supervisor);
+    assert_eq!(machine.load(addr, 8), Ok(0));
+    machine.put(place, 0);
+    let satp = machine.csrs.satp;
+    machine.csrs.write(0x180, 0);
+    machine.update_context();
+    machine.mmu.fence(Some(addr), Some(0));
+    machine.csrs.write(0x180, satp);
+    machine.update_context();
+    assert!(machine.load(addr, 8).is_err());
+}
+
+#[test]
 fn accesses_across_pages_follow_each_pages_rules() {
     let mut machine = machine();
     map(&mut machine, SV39, 0x1000, 0, entry(DATA, V | R | W | A | D));

@@ -102,9 +102,12 @@ fn random_loads() -> Machine {
     machine(&words)
 }
 
+/// What is run, how it is made, and how fast it must be.
+type Kind = (&'static str, fn() -> Machine, f64);
+
 fn main() {
     println!("million instructions a second, median of {ROUNDS}");
-    let kinds: [(&str, fn() -> Machine, f64); 2] = [
+    let kinds: [Kind; 2] = [
         ("integer loop", integer_loop, 80.0),
         ("random loads of 64 MiB, Sv39, one of ten instructions", random_loads, 30.0),
     ];

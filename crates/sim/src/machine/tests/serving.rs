@@ -1,10 +1,12 @@
 //! Machines that serve jobs: against sums, against queues, and against what may never happen.
 
-use pagewalk_vm::sched::{Notification, Policy};
+use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::sched::{Notification, Policy, Ticket};
 
 use super::*;
 use crate::queueing::Servers;
 use crate::spec::settings::{TierManager, TierSpec};
+use crate::time::{Clock, Requester, Step, Waiter};
 
 /// Microseconds in the machines' picoseconds.
 const US: u64 = 1_000_000;
@@ -327,4 +329,53 @@ fn a_kernel_writes_pages_that_were_read_before_they_were_written() {
     let result = machine.result("load, then store");
     assert_eq!(value(&result, "tier", "clean-evictions"), 0);
     assert!(value(&result, "tier", "dirty-evictions") > 700);
+}
+
+/// A load that hits, behind which a miss is heard of at once.
+#[test]
+fn a_core_switches_when_everything_older_has_retired() {
+    let mut machine = server(&smaller("astriflash", 1, 16), 16);
+    let busy = (0..1 << 12).map(|frame| PhysAddr(frame * PAGE));
+    let hit = busy.into_iter().any(|addr| {
+        machine.clock.begin(0);
+        let hit = machine.clock.data(0, addr, false).is_none();
+        hit && machine.clock.retired(0) > machine.clock.time(0)
+    });
+    assert!(hit, "one of the pages that were prepared is in DRAM, and takes its time");
+    let retired_ps = machine.clock.retired(0);
+    machine.clock.wait(0, Step::Miss, 0);
+    assert_eq!(machine.clock.time(0), retired_ps, "whenever it heard of the miss");
+}
+
+#[test]
+fn a_store_that_missed_and_was_not_made_again_leaves_no_trace() {
+    let addr = PhysAddr(60_000 * PAGE);
+    let writes = |store: &mut dyn FnMut(&mut Timed)| {
+        let mut machine = server(&smaller("astriflash", 1, 64), 0);
+        let waiter = Waiter { core: 0, ticket: Ticket { place: 0, run: 0 } };
+        machine.clock.request_as(0, Requester { waiter, must_complete: false, granted: None });
+        store(&mut machine);
+        let result = serve(&mut machine, 20_000, 7, 4, 1_000, 0);
+        value(&result, "memory", "writes") + value(&result, "tier", "dirty-evictions")
+    };
+    let arrive = |machine: &mut Timed| {
+        while machine.clock.memory_next_ps() < u64::MAX {
+            let _ = machine.clock.memory_advance(machine.clock.memory_next_ps());
+        }
+    };
+    let none = writes(&mut |_| {});
+    let aborted = writes(&mut |machine| {
+        machine.clock.begin(0);
+        assert!(machine.clock.data(0, addr, true).is_some(), "it misses");
+        arrive(machine);
+    });
+    let made = writes(&mut |machine| {
+        machine.clock.begin(0);
+        assert!(machine.clock.data(0, addr, true).is_some());
+        arrive(machine);
+        machine.clock.begin_again(0);
+        assert!(machine.clock.data(0, addr, true).is_none(), "made again, it hits");
+    });
+    assert_eq!(aborted, none);
+    assert!(made > none, "{made}: a store that was made is written back");
 }

@@ -31,7 +31,6 @@ const NRESP: u64 = 0x2c;
 pub(crate) struct Client {
     source: u64,
     destination: u64,
-    mac: u64,
     opcode: u8,
     page: u64,
     next: u32,
@@ -44,10 +43,8 @@ impl Machine {
         match (at, bytes) {
             (SRC, 8) => client.source = value,
             (DST, 8) => client.destination = value,
-            (DSTMAC, 8) => {
-                client.mac = value & ((1 << 48) - 1);
-                client.opcode = (value >> 48) as u8;
-            }
+            // The blade is where the machine was told; of the address's word only the operation counts.
+            (DSTMAC, 8) => client.opcode = (value >> 48) as u8,
             (OPCODE, 1) => client.opcode = value as u8,
             (PAGENO, 8) => client.page = value,
             _ => return None,

@@ -40,6 +40,23 @@ def message(kind, who, *words):
     return bytes([kind, who, len(words)]) + struct.pack(f"<{len(words)}Q", *words)
 
 
+def elf():
+    """A program of one segment that ends itself: its words for the host are behind it."""
+    code = struct.pack("<6I", 0x00000297, 0x04028293, 0x00100313, 0x0062B023, 0x0000006F, 0)
+    names = b"\0tohost\0"
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x11, 0, 0xFFF1, 0x80000040, 8)
+    header = 64 + 56
+    at = header + len(code)
+    sections = bytes(64)
+    sections += struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, at, len(symbols), 2, 1, 8, 24)
+    sections += struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, at + len(symbols), len(names), 0, 0, 1, 0)
+    table = at + len(symbols) + len(names)
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head = ident + struct.pack("<HHIQQQIHHHHHH", 2, 243, 1, 0x80000000, 64, table, 0, 64, 56, 1, 64, 3, 2)
+    segment = struct.pack("<IIQQQQQQ", 1, 7, header, 0x80000000, 0x80000000, len(code), 4096, 4096)
+    return head + segment + code + symbols + names + sections
+
+
 def seeds():
     champsim = [instruction(0x401000, [0x7F0000001000, 0x7F0000002004], [], 2),
                 instruction(0x401004, [], [0x600010, 0x7FFD00000FF8], 2),
@@ -84,6 +101,10 @@ def seeds():
         yield "machine", machine.read_bytes()
     yield "capture_protocol", b"".join(capture)
     yield "accelerator", bytes([1, 1, 1, 0]) + b"".join(bytes(step) for step in accelerator)
+    # With a free frame, a page of the table's is touched; a page is evicted; ecall, wfi, a compressed instruction.
+    words = [0x01243023, 0x0004B283, 0x0054B023, 0x01343823, 0x00000073, 0x10500073, 0x30200073, 0x12000073, 0x00010001]
+    yield "riscv", bytes([0]) + elf()
+    yield "riscv", bytes([3]) + struct.pack(f"<{len(words)}I", *words)
     yield "tier", bytes([0, 0, 0, 0, 0, 1, 0, 1]) + b"".join(bytes(step) for step in tier)
 
 

@@ -210,7 +210,8 @@ The program is an ELF file for a bare RV64IMAC machine: memory at 0x80000000, en
 EXAMPLES:
   pagewalk riscv program.elf
   pagewalk riscv --stats --trace faults.txt program.elf
-  pagewalk riscv --pfa-queues 256 --fetch-latency 4000 program.elf")]
+  pagewalk riscv --pfa-queues 256 --fetch-latency 4000 program.elf
+  pagewalk riscv --record program.pwt program.elf && pagewalk run --trace program.pwt")]
 pub(crate) struct RiscvArguments {
     /// The program.
     #[arg(value_name = "IMAGE.elf")]
@@ -248,6 +249,15 @@ pub(crate) struct RiscvArguments {
     /// Write exceptions, page faults, fetches, device accesses and changes of entries to this file (- for standard error).
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// The TLB keeps entries that are not valid until SFENCE.VMA, as some cores do: finds handlers that forget it.
+    #[arg(long)]
+    pub(crate) keep_invalid: bool,
+    /// Let the program open the files of this folder, and nothing outside of it.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) files: Option<PathBuf>,
+    /// Record its loads and stores of memory in this trace file (.pwt), for `pagewalk run --trace`.
+    #[arg(long, value_name = "FILE.pwt")]
+    pub(crate) record: Option<PathBuf>,
     /// Print what hart, TLBs, walker and accelerator counted to standard error.
     #[arg(long)]
     pub(crate) stats: bool,

@@ -1,8 +1,10 @@
 //! `pagewalk riscv`: bare-metal programs on the RISC-V machine.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{BufWriter, IsTerminal, Read, Write};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::Context;
@@ -10,6 +12,7 @@ use pagewalk_blade::{Client, ClientDesign, Open};
 use pagewalk_riscv::{
     Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, Listener, Machine, Marking, RemoteMemory,
 };
+use pagewalk_trace::{Batch, Recorder, Sink, SourceInfo};
 use serde_json::json;
 
 use crate::args::{FormatArgument, MarkingArgument, RiscvArguments};
@@ -35,6 +38,7 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
             MarkingArgument::Faults => Marking::Faults,
             MarkingArgument::Hardware => Marking::Hardware,
         },
+        keeps_invalid: arguments.keep_invalid,
         accelerator: (!arguments.no_pfa).then_some(arguments.pfa_queues),
         times: DeviceTimes { fetch: arguments.fetch_latency, eviction: arguments.evict_latency },
         remote_pages: arguments.remote_pages,
@@ -52,14 +56,29 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         FormatArgument::Json => Box::new(std::io::stderr()),
         FormatArgument::Table => Box::new(BufWriter::new(std::io::stdout())),
     };
-    let host = Host::new(Box::new(Keyboard::new()), output, Box::new(std::io::stderr()));
+    let mut host = Host::new(Box::new(Keyboard::new()), output, Box::new(std::io::stderr()));
+    if let Some(folder) = &arguments.files {
+        host = host.with_files(folder).with_context(|| format!("cannot open {}", folder.display()))?;
+    }
     let mut machine =
         Machine::new(&config, &image, remote, host).with_context(|| path.display().to_string())?;
     if let Some(trace) = &arguments.trace {
         machine.listen(listener(trace)?);
     }
+    let recorder = arguments.record.as_deref().map(|to| record(&mut machine, path, to)).transpose()?;
     let end = run(&mut machine, arguments.limit);
     machine.flush();
+    machine.finish_recording();
+    if let Some(recorder) = recorder.and_then(Rc::into_inner) {
+        let totals = recorder.into_inner().finish()?;
+        let to = arguments.record.as_deref().unwrap_or(Path::new(""));
+        eprintln!(
+            "wrote {}: {} accesses, {} instructions",
+            to.display(),
+            totals.accesses,
+            totals.instructions
+        );
+    }
     let counts = machine.counts();
     match arguments.format {
         FormatArgument::Json => print(&format!("{:#}\n", document(path, &counts, end.as_ref())))?,
@@ -72,6 +91,12 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
             eprintln!("the program waits for an interrupt that cannot come, at {}", place(&image, pc));
             Done::GateFailed
         }
+        Some(End::HandlerTraps { pc, cause }) => {
+            eprintln!("the handler at {} traps itself: {cause:?}", place(&image, pc));
+            Done::GateFailed
+        }
+        // Why has been said.
+        Some(End::RecordingStopped) => Done::GateFailed,
         Some(End::Failed(error)) => {
             eprintln!("error: {error}");
             Done::GateFailed
@@ -125,6 +150,20 @@ fn listener(path: &Path) -> anyhow::Result<Listener> {
     }))
 }
 
+/// Lets the machine write its accesses to a trace file, which is complete when the recorder is finished.
+fn record(machine: &mut Machine, image: &Path, to: &Path) -> anyhow::Result<Rc<RefCell<Recorder>>> {
+    let info = SourceInfo {
+        name: image.display().to_string(),
+        expected_accesses: None,
+        announces_mappings: false,
+        counts_instructions: true,
+    };
+    let recorder = Rc::new(RefCell::new(Recorder::create(to, &info)?));
+    let sink = recorder.clone();
+    machine.record(Box::new(move |batch: &mut Batch| sink.borrow_mut().batch(batch)));
+    Ok(recorder)
+}
+
 /// Names and numbers, in the order of the machine's parts.
 fn rows(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
     let Counts { instructions, cycles, traps, fetches, data, walks, accelerator } = *counts;
@@ -138,6 +177,7 @@ fn rows(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
         ("tlb.data", "misses", data.misses),
         ("walk", "walks", walks.walks),
         ("walk", "references", walks.references),
+        ("walk", "faults-of-entries-kept-invalid", walks.kept_invalid),
         ("accelerator", "fetches", accelerator.fetches),
         ("accelerator", "evictions", accelerator.evictions),
         ("accelerator", "faults-without-frame", accelerator.without_frame),

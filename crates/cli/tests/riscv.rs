@@ -126,3 +126,33 @@ fn one_document_has_the_counts_and_the_exit_code() {
     assert_eq!(document["runs"][0]["exit"], 0);
     assert!(text(&output.stderr).contains("selftest: passed"));
 }
+
+#[test]
+fn any_program_is_a_trace_source() {
+    let Some(folder) = built() else { return };
+    let (program, trace) = (folder.join("stress.elf"), folder.join("stress.pwt"));
+    let (program, trace) = (program.to_str().expect("text"), trace.to_str().expect("text"));
+    let plain = pagewalk(&["riscv", "--format", "json", program]);
+    let recorded = pagewalk(&["riscv", "--format", "json", "--record", trace, program]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", text(&recorded.stderr));
+    assert_eq!(text(&recorded.stdout), text(&plain.stdout), "recording changes nothing");
+    let counted = |output: &Output, stage: &str, metric: &str| {
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
+        let metrics = document["runs"][0]["metrics"].as_array().expect("metrics").clone();
+        let found = metrics.iter().find(|row| row["stage"] == stage && row["metric"] == metric);
+        found.unwrap_or_else(|| panic!("{stage} {metric}: {metrics:?}"))["value"].as_u64().expect("a count")
+    };
+    let simulated = pagewalk(&["run", "--trace", trace, "--machine", "x86-64", "--format", "json"]);
+    assert_eq!(simulated.status.code(), Some(0), "{}", text(&simulated.stderr));
+    assert_eq!(
+        counted(&simulated, "program", "instructions"),
+        counted(&plain, "hart", "instructions"),
+        "{}",
+        text(&simulated.stdout)
+    );
+    let limited = pagewalk(&["riscv", "--record", trace, "--limit", "10k", program]);
+    assert_eq!(limited.status.code(), Some(1));
+    assert!(text(&limited.stderr).contains("the limit of 10000 instructions"), "{}", text(&limited.stderr));
+    let unwritable = pagewalk(&["riscv", "--record", "/nowhere/trace.pwt", program]);
+    assert_eq!(unwritable.status.code(), Some(2), "{}", text(&unwritable.stderr));
+}

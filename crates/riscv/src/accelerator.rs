@@ -151,11 +151,14 @@ impl Device {
     ) -> Result<u64, RemoteError> {
         let mut now = now;
         while self.accelerator.is_evicting(id) {
-            let Some(sent) = self.sent.iter().find(|sent| sent.id == id).copied() else { break };
-            if !sent.stored && !self.hear(true, remote)? {
-                return Err(RemoteError::Unreachable(format!("the eviction of page {id} does not end")));
+            // One that has not been sent comes behind another's end: that of the first to end, then of the next.
+            let sent = self.sent.iter().find(|sent| sent.id == id);
+            let sent = sent.or_else(|| self.sent.iter().min_by_key(|sent| sent.due)).copied();
+            let Sent { id: awaited, due, stored } = sent.expect("the oldest eviction is always sent");
+            if !stored && !self.hear(true, remote)? {
+                return Err(RemoteError::Unreachable(format!("the eviction of page {awaited} does not end")));
             }
-            now = now.max(sent.due);
+            now = now.max(due);
             self.advance(now, ram, remote)?;
         }
         Ok(now)

@@ -186,6 +186,7 @@ impl Machine {
         let new = match op.kind {
             Kind::LrW | Kind::LrD => {
                 self.reservation = Some((offset, bytes));
+                self.record_access(addr, bytes, false);
                 return Ok(old);
             }
             Kind::ScW | Kind::ScD => {
@@ -194,8 +195,12 @@ impl Machine {
                 }
                 operand
             }
-            _ => updated(Amo::of(op), old, extend(operand), wide),
+            _ => {
+                self.record_access(addr, bytes, false);
+                updated(Amo::of(op), old, extend(operand), wide)
+            }
         };
+        self.record_access(addr, bytes, true);
         let touched = self.ram.write_at(offset, bytes, new);
         if !touched.is_plain() {
             self.touched(touched);

@@ -9,6 +9,9 @@ use crate::trap::{Trap, interrupt};
 /// Set in a cause that is an interrupt's.
 const INTERRUPT: u64 = 1 << 63;
 
+/// A cycle that no run reaches by its instructions.
+const NEVER: u64 = 1 << 62;
+
 impl Machine {
     /// Cycles since the start: one for each instruction, and those that it waited.
     pub(crate) fn cycles(&self) -> u64 {
@@ -59,8 +62,13 @@ impl Machine {
         let ticks = compare.saturating_sub(time);
         self.deadline = match time >= compare {
             true => u64::MAX,
-            // Rounded up: at the deadline the tick has come.
-            false => (self.cycles() / CYCLES_PER_TICK).saturating_add(ticks).saturating_mul(CYCLES_PER_TICK),
+            // Rounded up: at the deadline the tick has come. What is further away than counters reach never comes.
+            false => {
+                match (self.cycles() / CYCLES_PER_TICK).saturating_add(ticks).checked_mul(CYCLES_PER_TICK) {
+                    Some(deadline) if deadline < NEVER => deadline,
+                    _ => u64::MAX,
+                }
+            }
         };
     }
 
@@ -92,7 +100,18 @@ impl Machine {
         let (pc, from) = (self.pc, self.mode);
         self.note(|| Note::Trap { cause, pc, value, from, to });
         self.counts.traps += 1;
+        // Time passes even for a handler that traps, so that the timer can end it.
+        self.idle += 1;
         self.enter(to, cause.number(), value);
+        // The second time, registers are as they were the first time.
+        let place = (self.retired, self.mode, self.pc);
+        let is_stuck = place == (self.retired, from, pc) && self.last_trap == Some(place);
+        self.last_trap = Some(place);
+        if is_stuck && self.mode != Mode::Machine && self.timer_may_interrupt() {
+            self.pass_time();
+        } else if is_stuck {
+            self.end = Some(End::HandlerTraps { pc, cause });
+        }
     }
 
     /// Goes on in a handler.
@@ -160,6 +179,18 @@ impl Machine {
         Ok(())
     }
 
+    /// Whether the timer's interrupt is enabled and will come.
+    fn timer_may_interrupt(&self) -> bool {
+        self.csrs.mie & interrupt::MACHINE_TIMER != 0 && self.deadline < u64::MAX
+    }
+
+    /// Goes on when the timer's interrupt comes.
+    fn pass_time(&mut self) {
+        self.idle += self.deadline - self.cycles();
+        self.update_timer();
+        self.attention = true;
+    }
+
     /// Passes the time until an interrupt is pending; one that never comes ends the run.
     pub(crate) fn wait_for_interrupt(&mut self) -> Result<(), Refused> {
         let trapped = self.mode != Mode::Machine && self.csrs.mstatus & status::TW != 0;
@@ -171,10 +202,8 @@ impl Machine {
         if self.csrs.mip & self.csrs.mie != 0 {
             return Ok(());
         }
-        let timer_may_wake = self.csrs.mie & interrupt::MACHINE_TIMER != 0 && self.deadline < u64::MAX;
-        if timer_may_wake {
-            self.idle += self.deadline - self.cycles();
-            self.update_timer();
+        if self.timer_may_interrupt() {
+            self.pass_time();
         } else if !self.host_may_answer() {
             self.end = Some(End::WaitsForever { pc: self.pc });
         }

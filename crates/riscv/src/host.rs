@@ -3,26 +3,25 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 
+use crate::files::{Files, error};
 use crate::image::Image;
 use crate::machine::{End, Machine};
 
-/// System calls of RISC-V Linux.
+/// System calls of RISC-V Linux. `openat` is told the length of the path, too, as is usual on this interface.
 mod call {
+    pub(super) const OPENAT: u64 = 56;
+    pub(super) const CLOSE: u64 = 57;
+    pub(super) const LSEEK: u64 = 62;
     pub(super) const READ: u64 = 63;
     pub(super) const WRITE: u64 = 64;
     pub(super) const EXIT: u64 = 93;
 }
 
-/// Error numbers of Linux, as results.
-mod error {
-    pub(super) const BAD_DESCRIPTOR: u64 = -9i64 as u64;
-    pub(super) const FAULT: u64 = -14i64 as u64;
-    pub(super) const IO: u64 = -5i64 as u64;
-    pub(super) const NO_SUCH_CALL: u64 = -38i64 as u64;
-}
-
 /// Bytes that one call reads or writes at most; programs go on with the rest.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// Bytes of a path at most.
+const MOST_PATH: u64 = 4_096;
 
 /// What a program reads.
 pub trait Input {
@@ -45,6 +44,7 @@ pub struct Host {
     input: Box<dyn Input>,
     output: Box<dyn Write>,
     errors: Box<dyn Write>,
+    files: Option<Files>,
     /// Commands of the console that wait for a byte.
     reads: VecDeque<u64>,
     /// Answers that wait for their place.
@@ -55,12 +55,36 @@ impl Host {
     /// A host with these streams.
     pub fn new(input: Box<dyn Input>, output: Box<dyn Write>, errors: Box<dyn Write>) -> Self {
         let (reads, answers) = (VecDeque::new(), VecDeque::new());
-        Self { tohost: None, fromhost: None, input, output, errors, reads, answers }
+        Self { tohost: None, fromhost: None, input, output, errors, files: None, reads, answers }
+    }
+
+    /// The same, with the files of a folder; programs reach nothing outside of it.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be opened.
+    pub fn with_files(mut self, folder: &std::path::Path) -> std::io::Result<Self> {
+        self.files = Some(Files::new(folder)?);
+        Ok(self)
     }
 
     /// A host that says nothing and to which nothing can be said.
     pub fn silent() -> Self {
         Self::new(Box::new(std::io::empty()), Box::new(std::io::sink()), Box::new(std::io::sink()))
+    }
+
+    /// What standard input has, up to the end of its line.
+    fn line(&mut self, bytes: u64) -> Vec<u8> {
+        let mut data = Vec::new();
+        while (data.len() as u64) < bytes
+            && let Some(byte) = self.input.byte(data.is_empty())
+        {
+            data.push(byte);
+            if byte == b'\n' {
+                break;
+            }
+        }
+        data
     }
 
     pub(crate) fn of_image(mut self, image: &Image) -> Self {
@@ -132,56 +156,53 @@ impl Machine {
     fn system_call(&mut self, addr: u64) {
         let Some(offset) = self.ram.offset(addr, 64) else { return };
         let word = |at: u64| self.ram.read_at(offset + 8 * at, 8);
-        let (number, arguments) = (word(0), [word(1), word(2), word(3)]);
+        let (number, arguments) = (word(0), [word(1), word(2), word(3), word(4)]);
+        let [first, second, third, fourth] = arguments;
         let result = match number {
             call::EXIT => {
-                self.end = Some(End::Exit(arguments[0]));
-                0
+                self.end = Some(End::Exit(first));
+                Ok(0)
             }
-            call::WRITE => self.write_call(arguments),
-            call::READ => self.read_call(arguments),
-            _ => error::NO_SUCH_CALL,
+            call::WRITE => self.write_call(first, second, third),
+            call::READ => self.read_call(first, second, third),
+            _ => match (number, &mut self.host.files) {
+                (call::OPENAT, Some(files)) => match self.ram.bytes_at(second, third.min(MOST_PATH)) {
+                    Some(path) => files.open(&path, fourth),
+                    None => Err(error::FAULT),
+                },
+                (call::CLOSE, Some(files)) => files.close(first),
+                (call::LSEEK, Some(files)) => files.seek(first, second, third),
+                _ => Err(error::NO_SUCH_CALL),
+            },
         };
-        self.ram.write_at(offset, 8, result);
+        self.ram.write_at(offset, 8, result.unwrap_or_else(|error| error));
     }
 
-    fn write_call(&mut self, [descriptor, addr, bytes]: [u64; 3]) -> u64 {
-        let Some(data) = self.ram.bytes_at(addr, bytes.min(MOST_BYTES)) else { return error::FAULT };
-        let stream = match descriptor {
-            1 => &mut self.host.output,
-            2 => &mut self.host.errors,
-            _ => return error::BAD_DESCRIPTOR,
+    fn write_call(&mut self, descriptor: u64, addr: u64, bytes: u64) -> Result<u64, u64> {
+        let data = self.ram.bytes_at(addr, bytes.min(MOST_BYTES)).ok_or(error::FAULT)?;
+        let stream = match (descriptor, &mut self.host.files) {
+            (1, _) => &mut self.host.output,
+            (2, _) => &mut self.host.errors,
+            (_, Some(files)) => return files.write(descriptor, &data),
+            _ => return Err(error::BAD_DESCRIPTOR),
         };
-        match stream.write_all(&data).and_then(|()| stream.flush()) {
-            Ok(()) => data.len() as u64,
-            Err(_) => error::IO,
-        }
+        stream.write_all(&data).and_then(|()| stream.flush()).map_err(|_| error::IO)?;
+        Ok(data.len() as u64)
     }
 
-    fn read_call(&mut self, [descriptor, addr, bytes]: [u64; 3]) -> u64 {
-        if descriptor != 0 {
-            return error::BAD_DESCRIPTOR;
-        }
+    fn read_call(&mut self, descriptor: u64, addr: u64, bytes: u64) -> Result<u64, u64> {
         let bytes = bytes.min(MOST_BYTES);
-        if self.ram.offset(addr, bytes).is_none() {
-            return error::FAULT;
+        let offset = self.ram.offset(addr, bytes).ok_or(error::FAULT)?;
+        let data = match (descriptor, &mut self.host.files) {
+            (0, _) => self.host.line(bytes),
+            (_, Some(files)) => files.read(descriptor, bytes)?,
+            _ => return Err(error::BAD_DESCRIPTOR),
+        };
+        for (at, &byte) in (offset..).zip(&data) {
+            let touched = self.ram.write_at(at, 1, byte.into());
+            self.touched(touched);
         }
-        let mut data = Vec::new();
-        while (data.len() as u64) < bytes
-            && let Some(byte) = self.host.input.byte(data.is_empty())
-        {
-            data.push(byte);
-            if byte == b'\n' {
-                break;
-            }
-        }
-        if let Some(offset) = self.ram.offset(addr, data.len() as u64) {
-            for (at, &byte) in (offset..).zip(&data) {
-                let touched = self.ram.write_at(at, 1, byte.into());
-                self.touched(touched);
-            }
-        }
-        data.len() as u64
+        Ok(data.len() as u64)
     }
 
     /// What was written and not yet passed on is.

@@ -10,8 +10,8 @@
 //!                 attend: host, timer, interrupts
 //! ```
 //!
-//! It is instruction-accurate and deterministic: a cycle for each instruction, and those that the program waits for pages
-//! or interrupts. Sources: The RISC-V Instruction Set Manual, volumes I (20191213) and II (20190608); Pemberton, "Enabling
+//! It is instruction-accurate and deterministic: a cycle for each instruction and exception, and those that the program waits
+//! for pages or interrupts. Sources: The RISC-V Instruction Set Manual, volumes I (20191213) and II (20190608); Pemberton, "Enabling
 //! Efficient and Transparent Remote Memory Access in Disaggregated Datacenters", UCB/EECS-2019-154, Appendix B.
 
 mod accelerator;
@@ -21,12 +21,14 @@ mod csr;
 mod decode;
 mod devices;
 mod execute;
+mod files;
 mod hart;
 mod host;
 mod image;
 mod machine;
 mod memory;
 mod mmu;
+mod record;
 mod remote;
 mod trace;
 mod trap;

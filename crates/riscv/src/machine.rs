@@ -11,8 +11,10 @@ use crate::host::Host;
 use crate::image::{Image, ImageError};
 use crate::memory::{Ram, Touched};
 use crate::mmu::{Marking, Mmu, TlbCounts, WalkCounts};
+use crate::record::Recording;
 use crate::remote::{RemoteError, RemoteMemory};
 use crate::trace::Note;
+use crate::trap::Exception;
 use crate::tree;
 
 /// Where memory begins.
@@ -29,6 +31,9 @@ pub struct Config {
     pub memory: u64,
     /// Who sets the accessed and dirty bits.
     pub marking: Marking,
+    /// Whether the TLB keeps entries that are not valid until they are fenced, as some cores do. Handlers that forget the fence
+    /// get their page fault again.
+    pub keeps_invalid: bool,
     /// Whether there is an accelerator, and how much its queues hold.
     pub accelerator: Option<Depths>,
     /// What it takes beside remote memory's own time.
@@ -42,6 +47,7 @@ impl Default for Config {
         Self {
             memory: 128 << 20,
             marking: Marking::default(),
+            keeps_invalid: false,
             accelerator: Some(Depths::default()),
             times: DeviceTimes::default(),
             remote_pages: None,
@@ -76,6 +82,15 @@ pub enum End {
         /// Where.
         pc: u64,
     },
+    /// An exception at the first instruction of its own handler, which would go on for ever.
+    HandlerTraps {
+        /// Where.
+        pc: u64,
+        /// Why.
+        cause: Exception,
+    },
+    /// Who takes the recording wants no more.
+    RecordingStopped,
     /// Remote memory failed.
     Failed(RemoteError),
 }
@@ -136,7 +151,10 @@ pub struct Machine {
     pub(crate) deadline: u64,
     pub(crate) failure: Option<RemoteError>,
     pub(crate) end: Option<End>,
+    /// Where the last exception led: instructions before it, mode, program counter.
+    pub(crate) last_trap: Option<(u64, Mode, u64)>,
     listener: Option<Listener>,
+    pub(crate) recording: Option<Box<Recording>>,
 }
 
 impl Machine {
@@ -186,7 +204,7 @@ impl Machine {
             retired_offset: 0,
             ram,
             code: Code::new(),
-            mmu: Mmu::new(config.marking),
+            mmu: Mmu::new(config.marking, config.keeps_invalid),
             clint: Clint::default(),
             accelerator,
             client: Client::default(),
@@ -200,7 +218,9 @@ impl Machine {
             deadline: 0,
             failure: None,
             end: None,
+            last_trap: None,
             listener: None,
+            recording: None,
         };
         // a0: the hart's number; a1: the device tree.
         machine.x[11] = tree::ROM_BASE;

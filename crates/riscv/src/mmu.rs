@@ -1,5 +1,7 @@
 //! Translation: the hart's TLBs, the walker, and the accelerator behind it.
 
+use std::collections::VecDeque;
+
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
 use pagewalk_vm::fault::RemotePte;
 use pagewalk_vm::sets::Replacement;
@@ -9,6 +11,7 @@ use pagewalk_vm::tlb::{Fill, LevelCounts, SetAssociative, Tlb, TlbArray, Tlbs, T
 use crate::accelerator::Outcome;
 use crate::csr::{Mode, Scheme, status};
 use crate::machine::Machine;
+use crate::record::Space;
 use crate::trace::Note;
 use crate::trap::{Access, Trap};
 
@@ -22,6 +25,9 @@ mod entry {
     pub(super) const ACCESSED: u64 = 1 << 6;
     pub(super) const DIRTY: u64 = 1 << 7;
 }
+
+/// Entries that are not valid, which a hart keeps at most: as many as others.
+const MOST_INVALID: usize = 64;
 
 /// No page: page numbers have 52 bits.
 const NO_PAGE: u64 = u64::MAX;
@@ -46,6 +52,8 @@ pub(crate) struct Mmu {
     context: Context,
     /// The scheme of what the TLBs hold.
     last_scheme: Scheme,
+    /// Pages whose entry was found not to be valid, of a hart that keeps that until it is fenced; the oldest first.
+    invalid: Option<VecDeque<(Asid, Vpn)>>,
 }
 
 /// One of them, and what is known of the page that it was asked for last. A second access to that page would not change
@@ -57,8 +65,9 @@ struct Side {
     write_page: u64,
     /// Where it begins, from the beginning of memory.
     offset: u64,
-    /// Accesses to it that did not ask.
+    /// Accesses that did not ask since the context changed, and translated ones before.
     spared: u64,
+    spared_before: u64,
 }
 
 /// What walks did.
@@ -70,6 +79,8 @@ pub struct WalkCounts {
     pub references: u64,
     /// Pages that the accelerator brought meanwhile.
     pub fetches: u64,
+    /// Page faults without a walk: the entry was not valid, and has not been fenced since.
+    pub kept_invalid: u64,
 }
 
 /// What the TLBs of one side did.
@@ -99,21 +110,29 @@ impl Side {
     fn new() -> Self {
         let array = SetAssociative::new(64, 8, Replacement::Lru, &PageSize::ALL).expect("a possible shape");
         let tlbs = Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])]);
-        Self { tlbs, read_page: NO_PAGE, write_page: NO_PAGE, offset: 0, spared: 0 }
+        Self { tlbs, read_page: NO_PAGE, write_page: NO_PAGE, offset: 0, spared: 0, spared_before: 0 }
     }
 
     fn forget_page(&mut self) {
         (self.read_page, self.write_page) = (NO_PAGE, NO_PAGE);
     }
 
-    fn counts(&self) -> TlbCounts {
+    /// The context changes; accesses until now were translated, or had physical addresses, which no TLB sees.
+    fn end_context(&mut self, was_translated: bool) {
+        self.forget_page();
+        let spared = std::mem::take(&mut self.spared);
+        self.spared_before += if was_translated { spared } else { 0 };
+    }
+
+    fn counts(&self, is_translated: bool) -> TlbCounts {
         let LevelCounts { hits, misses, .. } = self.tlbs.levels()[0].counts();
-        TlbCounts { accesses: hits + misses + self.spared, misses }
+        let spared = self.spared_before + if is_translated { self.spared } else { 0 };
+        TlbCounts { accesses: hits + misses + spared, misses }
     }
 }
 
 impl Mmu {
-    pub(crate) fn new(marking: Marking) -> Self {
+    pub(crate) fn new(marking: Marking, keeps_invalid: bool) -> Self {
         Self {
             marking,
             instructions: Side::new(),
@@ -121,16 +140,36 @@ impl Mmu {
             counts: WalkCounts::default(),
             context: Context::default(),
             last_scheme: Scheme::Bare,
+            invalid: keeps_invalid.then(VecDeque::new),
         }
     }
 
     /// Instructions, then data.
     pub(crate) fn tlb_counts(&self) -> (TlbCounts, TlbCounts) {
-        (self.instructions.counts(), self.data.counts())
+        let Context { fetch_mode, data_mode, .. } = self.context;
+        (self.instructions.counts(fetch_mode.is_some()), self.data.counts(data_mode.is_some()))
+    }
+
+    /// Lets the next accesses ask again.
+    pub(crate) fn forget_pages(&mut self) {
+        self.instructions.forget_page();
+        self.data.forget_page();
+    }
+
+    /// What the addresses of loads and stores mean now.
+    pub(crate) fn data_space(&self) -> Space {
+        let Context { scheme, root, asid, data_mode, .. } = self.context;
+        data_mode.map_or(Space::Physical, |_| Space::Virtual(scheme, root, asid))
     }
 
     /// Forgets what SFENCE.VMA says: a page, an address space, or all.
     pub(crate) fn fence(&mut self, addr: Option<u64>, asid: Option<u64>) {
+        let page = addr.filter(|_| self.context.scheme != Scheme::Bare).map(|addr| self.context.page(addr));
+        if let Some(invalid) = &mut self.invalid {
+            invalid.retain(|&(of, kept)| {
+                asid.is_some_and(|asid| asid & 0xfff != of.0.into()) || page.is_some_and(|page| page != kept)
+            });
+        }
         for side in [&mut self.instructions, &mut self.data] {
             side.forget_page();
             let asid = asid.map(|asid| Asid(asid as u16 & 0xfff));
@@ -204,6 +243,9 @@ impl Machine {
         } else {
             self.mode
         };
+        let Context { fetch_mode, data_mode: last_data_mode, .. } = self.mmu.context;
+        self.mmu.instructions.end_context(fetch_mode.is_some());
+        self.mmu.data.end_context(last_data_mode.is_some());
         self.mmu.context = Context {
             scheme,
             root: Pfn(csrs.root()),
@@ -213,8 +255,6 @@ impl Machine {
             may_use_user_pages: csrs.mstatus & status::SUM != 0,
             may_read_code: csrs.mstatus & status::MXR != 0,
         };
-        self.mmu.instructions.forget_page();
-        self.mmu.data.forget_page();
     }
 
     /// Loads up to eight bytes.
@@ -256,6 +296,7 @@ impl Machine {
         match self.ram.offset(phys, bytes) {
             Some(offset) => {
                 self.remember(addr, offset, false);
+                self.record_access(addr, bytes, false);
                 Ok(self.ram.read_at(offset, bytes))
             }
             None => self.device_load(phys, bytes).ok_or(Access::Load.access_fault(addr)),
@@ -279,6 +320,7 @@ impl Machine {
             Some(offset) => {
                 let touched = self.ram.write_at(offset, bytes, value);
                 self.remember(addr, offset, true);
+                self.record_access(addr, bytes, true);
                 if !touched.is_plain() {
                     self.touched(touched);
                 }
@@ -288,8 +330,11 @@ impl Machine {
         }
     }
 
-    /// Accesses like this one to its page need not ask again.
+    /// Accesses like this one to its page need not ask again, if nobody wants to know of them.
     fn remember(&mut self, addr: u64, offset: u64, write: bool) {
+        if self.recording.is_some() {
+            return;
+        }
         let side = &mut self.mmu.data;
         let page = addr / PAGE_BYTES;
         // The other kind of access may have been allowed to the same page, and still is.
@@ -354,6 +399,18 @@ impl Machine {
         self.walk(addr, page, access, mode)
     }
 
+    /// An entry is not valid: a page fault, and another one until it is fenced, if the hart keeps that.
+    fn invalid_entry(&mut self, addr: u64, page: Vpn, access: Access) -> Trap {
+        let asid = self.mmu.context.asid;
+        if let Some(invalid) = &mut self.mmu.invalid {
+            if invalid.len() == MOST_INVALID {
+                invalid.pop_front();
+            }
+            invalid.push_back((asid, page));
+        }
+        self.page_fault(addr, access)
+    }
+
     fn page_fault(&mut self, addr: u64, access: Access) -> Trap {
         self.note(|| Note::PageFault { addr, access });
         access.page_fault(addr)
@@ -362,6 +419,10 @@ impl Machine {
     #[cold]
     fn walk(&mut self, addr: u64, page: Vpn, access: Access, mode: Mode) -> Result<u64, Trap> {
         let context = self.mmu.context;
+        if self.mmu.invalid.as_ref().is_some_and(|invalid| invalid.contains(&(context.asid, page))) {
+            self.mmu.counts.kept_invalid += 1;
+            return Err(self.page_fault(addr, access));
+        }
         let mut is_fetched = false;
         loop {
             let walk = match context.scheme {
@@ -381,6 +442,9 @@ impl Machine {
                 if is_fetched {
                     continue;
                 }
+            }
+            if raw & entry::VALID == 0 {
+                return Err(self.invalid_entry(addr, page, access));
             }
             let Some((leaf_frame, level)) = leaf_of(&walk, raw) else {
                 return Err(self.page_fault(addr, access));

@@ -1,7 +1,10 @@
 //! Instructions, privileges, translation and the accelerator, each on a machine without a program.
 
 mod accelerator;
+mod host;
+mod model;
 mod privileged;
+mod recording;
 mod translation;
 
 use std::cell::RefCell;

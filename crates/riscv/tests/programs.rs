@@ -39,14 +39,18 @@ fn built() -> Option<PathBuf> {
 }
 
 fn run(program: &Path, depth: usize, times: DeviceTimes) -> (String, Counts) {
+    run_with(program, depth, Config { times, ..Config::default() })
+}
+
+fn run_with(program: &Path, depth: usize, config: Config) -> (String, Counts) {
     let image = Image::parse(&std::fs::read(program).expect("just built")).expect("an ELF file");
     let depths = Depths { free: depth, new: depth, evict: depth };
-    let config = Config { accelerator: Some(depths), times, memory: 16 << 20, ..Config::default() };
+    let config = Config { accelerator: Some(depths), memory: 16 << 20, ..config };
     let printed = Printed::default();
     let host = Host::new(Box::new(std::io::empty()), Box::new(printed.clone()), Box::new(std::io::sink()));
     let mut machine = Machine::new(&config, &image, Box::new(InProcess::new()), host).expect("a machine");
     let end = machine.run(2_000_000_000);
-    assert_eq!(end, Some(End::Exit(0)), "{}, depth {depth}, {times:?}", program.display());
+    assert_eq!(end, Some(End::Exit(0)), "{}, depth {depth}, {config:?}", program.display());
     let text = String::from_utf8(printed.0.borrow().clone()).expect("text");
     (text, machine.counts())
 }
@@ -77,4 +81,16 @@ fn runs_are_the_same_every_time() {
     let (text, counts) = run(&path, 64, times);
     assert!(text.starts_with("quicksort: sorted"), "{text}");
     assert_eq!(run(&path, 64, times), (text, counts));
+}
+
+#[test]
+fn handlers_fence_what_they_have_made_good() {
+    let Some(folder) = built() else { return };
+    for program in ["selftest", "stress"] {
+        let path = folder.join(program).with_extension("elf");
+        let (expected, usual) = run(&path, 2, DeviceTimes::default());
+        let (text, counts) = run_with(&path, 2, Config { keeps_invalid: true, ..Config::default() });
+        assert_eq!((text, counts.accelerator), (expected, usual.accelerator));
+        assert_eq!(counts.walks.kept_invalid, 0, "{program}");
+    }
 }

@@ -5,10 +5,10 @@ use pagewalk_vm::fault::{Depths, PageId, RemotePte};
 use super::*;
 use crate::DeviceTimes;
 
-const BLOCK: u64 = 0x1001_7000;
-const FREE: u64 = BLOCK;
+pub(super) const BLOCK: u64 = 0x1001_7000;
+pub(super) const FREE: u64 = BLOCK;
 const FREE_STAT: u64 = BLOCK + 8;
-const EVICT: u64 = BLOCK + 16;
+pub(super) const EVICT: u64 = BLOCK + 16;
 const EVICT_STAT: u64 = BLOCK + 24;
 const NEW_PGID: u64 = BLOCK + 32;
 const NEW_VADDR: u64 = BLOCK + 40;
@@ -17,9 +17,9 @@ const INIT_MEM: u64 = BLOCK + 56;
 
 /// A root, and the two tables below it, of pages from 0 on.
 const ROOT: u64 = RAM_BASE + 0x10_0000;
-const LEAVES: u64 = ROOT + 2 * 4_096;
+pub(super) const LEAVES: u64 = ROOT + 2 * 4_096;
 /// Frames.
-const FRAMES: u64 = RAM_BASE + 0x20_0000;
+pub(super) const FRAMES: u64 = RAM_BASE + 0x20_0000;
 /// V R W A D, for kernels.
 const LOCAL: u16 = 0xc7;
 
@@ -33,7 +33,7 @@ fn config(depth: usize, times: DeviceTimes) -> Config {
 }
 
 /// A machine with kernels' pages translated, and where its remote pages are.
-fn pager(depth: usize, times: DeviceTimes) -> (Machine, Shared) {
+pub(super) fn pager(depth: usize, times: DeviceTimes) -> (Machine, Shared) {
     let shared = Shared::default();
     let mut machine = machine_of(&config(depth, times), &[0], shared.clone());
     machine.put(ROOT, (ROOT + 4_096) >> 12 << 10 | 1);

@@ -268,3 +268,23 @@ fn atomics_must_be_aligned_and_other_accesses_need_not() {
         assert_eq!(cause(machine.run_block()), Some((exception, RAM_BASE + 0x1002)));
     }
 }
+
+#[test]
+fn a_handler_that_traps_itself_ends_the_run() {
+    // To nowhere: the handler is at 0, where no memory is.
+    let mut machine = machine_of(&Config::default(), &[EBREAK], InProcess::new());
+    let end = machine.run(1_000);
+    assert_eq!(end, Some(End::HandlerTraps { pc: 0, cause: Exception::InstructionAccessFault }));
+    assert_eq!(machine.counts().instructions, 0);
+    // A supervisor's, which the timer ends.
+    let mut machine = machine_of(&Config::default(), &[EBREAK], InProcess::new());
+    machine.csrs.write(0x302, 1 << 1 | 1 << 3);
+    machine.csrs.mtvec = RAM_BASE + 0x400;
+    machine.put(RAM_BASE + 0x400, jal(0, 0).into());
+    machine.csrs.mie = 1 << 7;
+    machine.clint.compare = 1_000_000;
+    machine.in_mode(Mode::Supervisor);
+    assert_eq!(machine.run(10), None);
+    assert_eq!((machine.mode, machine.csrs.mcause, machine.csrs.mepc), (Mode::Machine, 1 << 63 | 7, 0));
+    assert!((1_000_000..1_000_001).contains(&machine.time()));
+}

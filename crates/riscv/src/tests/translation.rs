@@ -1,7 +1,7 @@
 //! Walks against the rules of the privileged architecture, written down again.
 
 use super::*;
-use crate::mmu::Marking;
+use crate::mmu::{Marking, TlbCounts};
 use crate::trap::Access;
 
 const SV39: u64 = 8 << 60;
@@ -271,4 +271,53 @@ fn machine_mode_uses_the_previous_modes_memory_if_it_asks_to() {
     machine.set_status(SUM, true);
     assert_eq!(machine.load(0x1000, 8), Ok(9));
     assert!(machine.fetch_offset(RAM_BASE).is_ok(), "instructions are not concerned");
+}
+
+#[test]
+fn accesses_by_physical_address_are_none_of_a_tlb() {
+    let mut machine = machine();
+    let load = |machine: &mut Machine| {
+        for _ in 0..10 {
+            machine.load(RAM_BASE + 0x2000, 8).unwrap();
+        }
+    };
+    load(&mut machine);
+    assert_eq!(machine.counts().data, TlbCounts::default());
+    // By itself, as a page of 1 GiB.
+    let root = RAM_BASE + 0x10_000;
+    machine.put(root + 2 * 8, (RAM_BASE >> 12) << 10 | 0xcf);
+    machine.csrs.write(0x180, 8 << 60 | root >> 12);
+    machine.in_mode(Mode::Supervisor);
+    load(&mut machine);
+    machine.in_mode(Mode::Machine);
+    load(&mut machine);
+    assert_eq!(machine.counts().data, TlbCounts { accesses: 10, misses: 1 });
+}
+
+#[test]
+fn entries_that_are_not_valid_are_kept_until_they_are_fenced_if_the_hart_does_so() {
+    for keeps_invalid in [false, true] {
+        let config = Config { keeps_invalid, ..Config::default() };
+        let mut machine = machine_of(&config, &[0], InProcess::new());
+        machine.put(ROOT, (ROOT + 4_096) >> 2 | V);
+        machine.put(ROOT + 4_096, (ROOT + 2 * 4_096) >> 2 | V);
+        machine.csrs.write(0x180, SV39 | 5 << 44 | ROOT >> 12);
+        machine.in_mode(Mode::Supervisor);
+        let fault = Some((Exception::LoadPageFault, 0x3008));
+        assert_eq!(cause(machine.load(0x3008, 8)), fault);
+        machine.put(ROOT + 2 * 4_096 + 3 * 8, DATA >> 2 | V | R | A);
+        for (addr, asid) in [(Some(0x4000), None), (None, Some(6)), (Some(0x3000), Some(6))] {
+            machine.mmu.fence(addr, asid);
+            assert_eq!(cause(machine.load(0x3008, 8)).is_some(), keeps_invalid, "{addr:?} {asid:?}");
+        }
+        assert_eq!(machine.counts().walks.kept_invalid, if keeps_invalid { 3 } else { 0 });
+        for (addr, asid) in [(Some(0x3000), None), (None, Some(5)), (Some(0x3ff8), Some(5)), (None, None)] {
+            machine.put(ROOT + 2 * 4_096 + 3 * 8, 0);
+            machine.mmu.fence(None, None);
+            assert_eq!(cause(machine.load(0x3008, 8)), fault);
+            machine.put(ROOT + 2 * 4_096 + 3 * 8, DATA >> 2 | V | R | A);
+            machine.mmu.fence(addr, asid);
+            assert!(machine.load(0x3008, 8).is_ok(), "{addr:?} {asid:?}");
+        }
+    }
 }

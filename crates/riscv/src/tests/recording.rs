@@ -1,0 +1,131 @@
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use pagewalk_trace::{Batch, Event, ProcessId};
+
+use super::asm::{addi, i, jal, ld, lui, sd};
+use super::{RAM_BASE, machine_of};
+use crate::remote::InProcess;
+use crate::{Config, End, Machine};
+
+/// What was recorded: (process, instructions of its part, accesses as address, bytes, write).
+type Part = (u32, u64, Vec<(u64, u64, bool)>);
+
+fn recorded(machine: &mut Machine) -> Rc<RefCell<Vec<Part>>> {
+    let parts = Rc::new(RefCell::new(Vec::new()));
+    let sink = parts.clone();
+    machine.record(Box::new(move |batch: &mut Batch| {
+        let mut parts = sink.borrow_mut();
+        let mut process = parts.last().map_or(0, |&(process, ..): &Part| process);
+        let mut marks = batch.marks.iter().peekable();
+        for (at, access) in batch.accesses.iter().enumerate() {
+            while let Some(mark) = marks.next_if(|mark| mark.at as usize <= at) {
+                match mark.event {
+                    Event::Process(ProcessId(number)) => process = number,
+                    Event::Instructions(count) => parts.push((process, count, Vec::new())),
+                    _ => panic!("{mark:?}"),
+                }
+            }
+            let part = parts.last_mut().expect("the first access is behind a count");
+            part.2.push((access.addr().0, access.bytes(), access.is_write()));
+        }
+        ControlFlow::Continue(())
+    }));
+    parts
+}
+
+/// amoadd.w, lr.d, sc.d.
+fn atomic(funct5: u32, funct3: u32, rd: u32, rs1: u32, rs2: u32) -> u32 {
+    0x2f | rd << 7 | funct3 << 12 | rs1 << 15 | rs2 << 20 | funct5 << 27
+}
+
+#[test]
+fn loads_stores_and_atomics_are_recorded_in_order() {
+    let data = RAM_BASE + 0x1000;
+    let words = [
+        lui(5, 0x80001),
+        // 0xffffffff80001000 to 0x80001000
+        i(0x13, 1, 5, 5, 32),
+        i(0x13, 5, 5, 5, 32),
+        sd(5, 5, 8),
+        ld(6, 5, 8),
+        atomic(0, 2, 7, 5, 6),
+        atomic(2, 3, 7, 5, 0),
+        atomic(3, 3, 7, 5, 6),
+        // Fails: the reservation is gone.
+        atomic(3, 3, 7, 5, 6),
+        // Across two pages.
+        sd(5, 5, -4),
+        // A device: not memory.
+        lui(8, 0x2000),
+        ld(9, 8, 0),
+        addi(5, 5, 0),
+        jal(0, 0),
+    ];
+    let mut machine = machine_of(&Config::default(), &words, InProcess::new());
+    let parts = recorded(&mut machine);
+    assert_eq!(machine.run(words.len() as u64), None);
+    machine.finish_recording();
+    let expected = vec![
+        (data + 8, 8, true),
+        (data + 8, 8, false),
+        (data, 4, false),
+        (data, 4, true),
+        (data, 8, false),
+        (data, 8, true),
+        (data - 4, 4, true),
+        (data, 4, true),
+    ];
+    assert_eq!(*parts.borrow(), [(0, words.len() as u64, expected)]);
+}
+
+#[test]
+fn every_address_space_is_a_process() {
+    let mut machine = machine_of(&Config::default(), &[0], InProcess::new());
+    // The same page by itself, in two address spaces with one table.
+    let root = RAM_BASE + 0x10_000;
+    machine.put(root + 2 * 8, (RAM_BASE >> 12) << 10 | 0xcf);
+    let parts = recorded(&mut machine);
+    let satp = |asid: u64| 8 << 60 | asid << 44 | root >> 12;
+    for (asid, value) in [(None, 1), (Some(1), 2), (Some(2), 3), (Some(1), 4)] {
+        machine.in_mode(crate::Mode::Machine);
+        if let Some(asid) = asid {
+            machine.csrs.write(0x180, satp(asid));
+            machine.in_mode(crate::Mode::Supervisor);
+        }
+        machine.retired += 10;
+        machine.store(RAM_BASE + 0x2000, 8, value).unwrap();
+        machine.load(RAM_BASE + 0x2000, 4).unwrap();
+    }
+    machine.finish_recording();
+    let pair = vec![(RAM_BASE + 0x2000, 8, true), (RAM_BASE + 0x2000, 4, false)];
+    let expected: Vec<Part> =
+        [(0, 20), (1, 10), (2, 10), (1, 0)].map(|(process, count)| (process, count, pair.clone())).into();
+    assert_eq!(*parts.borrow(), expected);
+}
+
+#[test]
+fn recording_changes_nothing_and_can_be_stopped() {
+    // Counts down while it stores and loads.
+    let words = [
+        lui(5, 0x80001),
+        i(0x13, 1, 5, 5, 32),
+        i(0x13, 5, 5, 5, 32),
+        sd(6, 5, 0),
+        ld(6, 5, 0),
+        addi(6, 6, 1),
+        jal(0, -12),
+    ];
+    let run = |sink: Option<ControlFlow<()>>| {
+        let mut machine = machine_of(&Config::default(), &words, InProcess::new());
+        if let Some(flow) = sink {
+            machine.record(Box::new(move |_: &mut Batch| flow));
+        }
+        (machine.run(100_003), machine.counts(), machine.registers())
+    };
+    assert_eq!(run(None), run(Some(ControlFlow::Continue(()))));
+    let (end, counts, _) = run(Some(ControlFlow::Break(())));
+    assert_eq!(end, Some(End::RecordingStopped));
+    assert!(counts.instructions < 20_000, "{counts:?}");
+}

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn, PhysAddr};
-use pagewalk_vm::table::TableMemory;
+use pagewalk_vm::table::{TableMemory, TableWords};
 
 /// Bytes of a line: what is known of code and watched words is known by line.
 const LINE_BYTES: u64 = 64;
@@ -155,19 +155,14 @@ impl Ram {
 }
 
 /// A page table in memory: what lies outside of it reads as no entry, and the machine looks whether it did.
-impl TableMemory for Ram {
+impl TableWords for Ram {
     #[inline]
     fn read(&self, addr: PhysAddr) -> u64 {
         self.offset(addr.0, 8).map_or(0, |offset| self.words[(offset / 8) as usize])
     }
+}
 
-    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
-        match self.offset(addr.0, 8 * count as u64) {
-            Some(offset) => &self.words[(offset / 8) as usize..][..count],
-            None => &[],
-        }
-    }
-
+impl TableMemory for Ram {
     fn write(&mut self, addr: PhysAddr, word: u64) {
         if let Some(offset) = self.offset(addr.0, 8) {
             self.words[(offset / 8) as usize] = word;

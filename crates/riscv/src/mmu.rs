@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
 use pagewalk_vm::fault::RemotePte;
 use pagewalk_vm::sets::Replacement;
-use pagewalk_vm::table::{Geometry, Radix, Sv39, Sv48, TableMemory, Walk, WalkEnd};
+use pagewalk_vm::table::{Geometry, Radix, Sv39, Sv48, TableWords, Walk, WalkEnd};
 use pagewalk_vm::tlb::{Fill, LevelCounts, SetAssociative, Tlb, TlbArray, Tlbs, Translation};
 
 use crate::accelerator::Outcome;

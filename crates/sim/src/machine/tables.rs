@@ -4,7 +4,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Pfn, PhysAddr};
 use pagewalk_vm::frame::OutOfFrames;
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::table::cuckoo::NoChunk;
-use pagewalk_vm::table::{ContiguousMemory, MapError, SparseMemory, TableMemory};
+use pagewalk_vm::table::{ContiguousMemory, MapError, SparseMemory, TableMemory, TableWords};
 
 use super::MachineError;
 use crate::spec::settings::{AllocationSpec, KernelSpec, MachineSpec};
@@ -108,17 +108,14 @@ impl ContiguousMemory for Store<'_> {
     }
 }
 
-impl TableMemory for Store<'_> {
+impl TableWords for Store<'_> {
     #[inline]
     fn read(&self, addr: PhysAddr) -> u64 {
         self.space.memory.read(addr)
     }
+}
 
-    #[inline]
-    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
-        self.space.memory.read_run(addr, count)
-    }
-
+impl TableMemory for Store<'_> {
     #[inline]
     fn write(&mut self, addr: PhysAddr, word: u64) {
         self.space.memory.write(addr, word);

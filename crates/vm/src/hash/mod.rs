@@ -77,7 +77,7 @@ impl HashFamily for Xxh64 {
 /// xxh64 of eight bytes: what is left of the algorithm (Y. Collet, xxHash specification, version 0.2) at that length,
 /// in line with its callers. One runs on every access that a TLB with compressed frame numbers serves.
 #[inline]
-fn xxh64_of_word(word: u64, seed: u64) -> u64 {
+pub(crate) fn xxh64_of_word(word: u64, seed: u64) -> u64 {
     const PRIME_1: u64 = 0x9e37_79b1_85eb_ca87;
     const PRIME_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
     const PRIME_3: u64 = 0x1656_67b1_9e37_79f9;

@@ -2,23 +2,31 @@
 
 use crate::addr::{Pfn, PhysAddr};
 
-/// Physical memory as a page table uses it: 8-byte words at 8-byte-aligned addresses.
+/// Physical memory as a walker sees it: 8-byte words at 8-byte-aligned addresses.
+pub trait TableWords {
+    /// Reads the word at `addr`.
+    fn read(&self, addr: PhysAddr) -> u64;
+}
+
+/// Physical memory as a page table uses it.
 ///
 /// # Contract
 ///
 /// A word reads as what was last written to it. After [`zero_frame`](Self::zero_frame) all words of the frame
 /// read as 0.
-pub trait TableMemory {
-    /// Reads the word at `addr`.
-    fn read(&self, addr: PhysAddr) -> u64;
-    /// Reads `count` words from `addr` on, which lie in one frame.
-    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64];
+pub trait TableMemory: TableWords {
     /// Writes the word at `addr`.
     fn write(&mut self, addr: PhysAddr, word: u64);
     /// Zeroes a frame that becomes a table node.
     fn zero_frame(&mut self, frame: Pfn);
     /// The frame is no longer a table node; its contents may be forgotten.
     fn release_frame(&mut self, frame: Pfn);
+}
+
+/// Memory that lends its words.
+pub trait RunMemory: TableWords {
+    /// Reads `count` words from `addr` on, which lie in one frame.
+    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64];
 }
 
 /// Frames that hold something, and no others: a machine's physical memory without its data.
@@ -82,19 +90,14 @@ impl SparseMemory {
     }
 }
 
-impl TableMemory for SparseMemory {
+impl TableWords for SparseMemory {
     #[inline]
     fn read(&self, addr: PhysAddr) -> u64 {
         self.node(addr.frame()).map_or(0, |node| self.nodes[node][addr.0 as usize / 8 % WORDS])
     }
+}
 
-    #[inline]
-    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
-        static EMPTY: [u64; WORDS] = [0; WORDS];
-        let node = self.node(addr.frame()).map_or(&EMPTY, |node| &self.nodes[node]);
-        &node[addr.0 as usize / 8 % WORDS..][..count]
-    }
-
+impl TableMemory for SparseMemory {
     #[inline]
     fn write(&mut self, addr: PhysAddr, word: u64) {
         let node = self.node_or_new(addr.frame());
@@ -113,5 +116,14 @@ impl TableMemory for SparseMemory {
             self.nodes[node].fill(0);
             self.free.push(node as u32);
         }
+    }
+}
+
+impl RunMemory for SparseMemory {
+    #[inline]
+    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
+        static EMPTY: [u64; WORDS] = [0; WORDS];
+        let node = self.node(addr.frame()).map_or(&EMPTY, |node| &self.nodes[node]);
+        &node[addr.0 as usize / 8 % WORDS..][..count]
     }
 }

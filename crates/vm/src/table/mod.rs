@@ -21,7 +21,7 @@ mod walk_cache;
 
 pub use geometry::{Entry, Geometry, Leaf, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc};
 pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
-pub use memory::{SparseMemory, TableMemory};
+pub use memory::{RunMemory, SparseMemory, TableMemory, TableWords};
 pub use page_table::{
     MapError, PageTable, TableStore, Upkeep, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
 };

@@ -1,7 +1,7 @@
 //! What a machine asks of a page table, whatever it is made like.
 
 use super::cuckoo::{NoChunk, RejectReason};
-use super::{ContiguousMemory, Leaf, TableMemory};
+use super::{ContiguousMemory, Leaf, RunMemory, TableMemory};
 use crate::addr::{Asid, PhysAddr, Vpn};
 
 /// One address space's page table, as the system changes it and as the hardware walks it.
@@ -47,7 +47,7 @@ pub trait PageTable: Sized + Send {
     /// has them: what the hardware gets for nothing. The walk found a page of level 0.
     fn leaf_run(
         &self,
-        memory: &impl TableMemory,
+        memory: &impl RunMemory,
         walk: &Self::Walk,
         base: Vpn,
         pages: usize,

@@ -6,8 +6,8 @@ use arrayvec::ArrayVec;
 
 use super::cuckoo::NoChunk;
 use super::{
-    Entry, Geometry, Leaf, MapError, PageTable, TableMemory, TableStore, Waits, WalkCache, WalkEnd,
-    WalkOutcome, WalkRead, WalkStart,
+    Entry, Geometry, Leaf, MapError, PageTable, RunMemory, TableMemory, TableStore, TableWords, Waits,
+    WalkCache, WalkEnd, WalkOutcome, WalkRead, WalkStart,
 };
 use crate::addr::{Asid, PAGE_BYTES, Pfn, PhysAddr, Vpn};
 
@@ -63,7 +63,7 @@ impl<G: Geometry> Radix<G> {
 
     /// Reads the entry at `addr`, which may be a part of a word.
     #[inline]
-    fn read(memory: &impl TableMemory, addr: PhysAddr, level: u32) -> u64 {
+    fn read(memory: &impl TableWords, addr: PhysAddr, level: u32) -> u64 {
         let word = memory.read(PhysAddr(addr.0 & !7));
         field(word, addr, G::entry_shift(level))
     }
@@ -84,14 +84,14 @@ impl<G: Geometry> Radix<G> {
     }
 
     /// Walks from the root.
-    pub fn walk_root(&self, memory: &impl TableMemory, vpn: Vpn) -> Walk {
+    pub fn walk_root(&self, memory: &impl TableWords, vpn: Vpn) -> Walk {
         let WalkStart { level, node } = self.start();
         self.walk_from(memory, vpn, level, node)
     }
 
     /// Walks from `node`, a table at `level` on the path of `vpn`, as a walk cache gave it.
     #[inline(always)]
-    pub fn walk_from(&self, memory: &impl TableMemory, vpn: Vpn, level: u32, node: Pfn) -> Walk {
+    pub fn walk_from(&self, memory: &impl TableWords, vpn: Vpn, level: u32, node: Pfn) -> Walk {
         let mut references = ArrayVec::new();
         let (mut level, mut node) = (level, node);
         loop {
@@ -175,7 +175,7 @@ impl<G: Geometry> Radix<G> {
         changed && Self::is_empty_node(store, node, level)
     }
 
-    fn is_empty_node(memory: &impl TableMemory, node: Pfn, level: u32) -> bool {
+    fn is_empty_node(memory: &impl TableWords, node: Pfn, level: u32) -> bool {
         (0..1 << G::index_bits(level)).all(|index: u64| {
             let addr = node.addr().add(index << G::entry_shift(level));
             G::decode(Self::read(memory, addr, level), level) == Entry::Empty
@@ -219,7 +219,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
     #[inline]
     fn leaf_run(
         &self,
-        memory: &impl TableMemory,
+        memory: &impl RunMemory,
         walk: &Walk,
         base: Vpn,
         pages: usize,

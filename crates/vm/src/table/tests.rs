@@ -73,15 +73,13 @@ impl ContiguousMemory for Store {
     }
 }
 
-impl TableMemory for Store {
+impl TableWords for Store {
     fn read(&self, addr: PhysAddr) -> u64 {
         self.memory.read(addr)
     }
+}
 
-    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
-        self.memory.read_run(addr, count)
-    }
-
+impl TableMemory for Store {
     fn write(&mut self, addr: PhysAddr, word: u64) {
         self.memory.write(addr, word);
     }
@@ -92,6 +90,12 @@ impl TableMemory for Store {
 
     fn release_frame(&mut self, frame: Pfn) {
         self.memory.release_frame(frame);
+    }
+}
+
+impl RunMemory for Store {
+    fn read_run(&self, addr: PhysAddr, count: usize) -> &[u64] {
+        self.memory.read_run(addr, count)
     }
 }
 

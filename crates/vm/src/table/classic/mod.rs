@@ -22,8 +22,8 @@ use arrayvec::ArrayVec;
 
 use super::cuckoo::NoChunk;
 use super::{
-    ContiguousMemory, Entry, Geometry, Leaf, MapError, PageTable, TableMemory, TableStore, Upkeep, Waits,
-    WalkCaching, WalkEnd, WalkOutcome, WalkRead, X86_64,
+    ContiguousMemory, Entry, Geometry, Leaf, MapError, PageTable, RunMemory, TableMemory, TableStore, Upkeep,
+    Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead, X86_64,
 };
 use crate::addr::{Asid, PageSize, PhysAddr, Vpn};
 
@@ -220,7 +220,7 @@ impl<C: ClusterTable> PageTable for Classic<C> {
     /// The pages of one cluster.
     fn leaf_run(
         &self,
-        _: &impl TableMemory,
+        _: &impl RunMemory,
         walk: &ClassicWalk,
         base: Vpn,
         pages: usize,

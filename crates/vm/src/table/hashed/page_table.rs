@@ -5,8 +5,8 @@ use super::{HashedDesign, HashedTable, HashedWalk, WalkCaches, split};
 use crate::addr::{Asid, PageSize, Vpn};
 use crate::table::cuckoo::NoChunk;
 use crate::table::{
-    Leaf, MapError, PageTable, TableMemory, TableStore, Upkeep, Waits, WalkCaching, WalkEnd, WalkOutcome,
-    WalkRead,
+    Leaf, MapError, PageTable, RunMemory, TableMemory, TableStore, Upkeep, Waits, WalkCaching, WalkEnd,
+    WalkOutcome, WalkRead,
 };
 
 impl PageTable for HashedTable {
@@ -34,7 +34,7 @@ impl PageTable for HashedTable {
     /// The pages of one line.
     fn leaf_run(
         &self,
-        _: &impl TableMemory,
+        _: &impl RunMemory,
         walk: &HashedWalk,
         base: Vpn,
         pages: usize,

@@ -1,0 +1,38 @@
+//! Memory that persists, and the order in which it does.
+
+use crate::addr::{PAGE_BYTES, Pfn};
+
+/// One piece of persistent memory, from address 0 on.
+///
+/// # Contract
+///
+/// A word of eight bytes at an aligned address is stored whole or not at all. Nothing that was stored need persist until it
+/// was flushed and a fence came behind the flush; without these it may persist at any time, in any order. What was flushed
+/// before a fence persists before anything that is stored behind it.
+///
+/// Everything takes `&self`: whoever shares the memory between threads sees to it that no two of them use the same bytes, or
+/// uses words only.
+pub trait PersistentMemory {
+    /// How much there is; a multiple of 4 KiB.
+    fn bytes(&self) -> u64;
+    /// Reads the word at an aligned address.
+    fn load(&self, at: u64) -> u64;
+    /// Stores the word at an aligned address.
+    fn store(&self, at: u64, word: u64);
+    /// Copies bytes out.
+    fn read(&self, at: u64, into: &mut [u8]);
+    /// Copies bytes in.
+    fn write(&self, at: u64, bytes: &[u8]);
+    /// Stores zeroes.
+    fn zero(&self, at: u64, bytes: u64);
+    /// What lies in this range is to persist at the next fence.
+    fn flush(&self, at: u64, bytes: u64);
+    /// Returns when everything that was flushed persists.
+    fn fence(&self);
+
+    /// Zeroes a frame and flushes it.
+    fn clear_frame(&self, frame: Pfn) {
+        self.zero(frame.addr().0, PAGE_BYTES);
+        self.flush(frame.addr().0, PAGE_BYTES);
+    }
+}

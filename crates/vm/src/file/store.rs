@@ -1,0 +1,493 @@
+//! The store: what lies where in persistent memory, and transactions over it.
+//!
+//! ```text
+//!  frame 0      superblock: magic, version, sizes, places, checksum
+//!  frame 1      its mirror
+//!  frame 2      roots: the page table's, states of the largest partitions, words of whoever is above
+//!  frames 3...  redo log
+//!  then         a bit for every frame
+//!  then         frames: tables of pages, and whatever is mapped
+//! ```
+
+use super::journal::{Journal, LogFull, Recovered};
+use super::memory::PersistentMemory;
+use crate::addr::{PAGE_BYTES, Pfn, PhysAddr};
+use crate::frame::BuddyAllocator;
+use crate::hash::xxh64_of_word;
+use crate::table::cuckoo::NoChunk;
+use crate::table::{ContiguousMemory, TableMemory};
+use rustc_hash::FxHashMap;
+
+/// "pwctfs", and the format's version.
+const MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
+/// The only format so far.
+pub const VERSION: u64 = 1;
+const ROOTS: Pfn = Pfn(2);
+const LOG: Pfn = Pfn(3);
+/// Frames of the redo log: 65,532 words. A swap of any two ranges takes at most 4,088 and two for each GiB.
+pub const LOG_FRAMES: u64 = 256;
+/// Frames of the smallest store: it holds a few small files.
+pub const LEAST_FRAMES: u64 = 512;
+/// The buddy allocator's limit, 1 TiB.
+pub const MOST_FRAMES: u64 = 1 << 28;
+/// log2 of the frames of a large page, 2 MiB.
+pub const LARGE_ORDER: u32 = 9;
+
+/// Words of the root frame.
+pub(super) mod root {
+    /// The root of the persistent page table: a frame.
+    pub(in crate::file) const TABLE: u64 = 0;
+    /// States of the largest partitions, 32 to a word.
+    pub(in crate::file) const PARTITIONS: u64 = 1;
+    /// Words of the layer above.
+    pub(in crate::file) const ABOVE: u64 = 64;
+}
+
+/// Words of the root frame that the layer above may use.
+pub const ROOT_WORDS: u64 = 448;
+
+/// A memory that holds no store, or one that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Not a store at all.
+    #[error("neither superblock is one: there is no store here, or it is damaged beyond use")]
+    NoStore,
+    /// Made by another version.
+    #[error("the store has format {found}; this is format {VERSION}")]
+    Version {
+        /// Its version.
+        found: u64,
+    },
+    /// It does not fit.
+    #[error("the store has {frames} frames of 4 KiB, and there is room for {room}")]
+    Truncated {
+        /// What it says.
+        frames: u64,
+        /// What there is.
+        room: u64,
+    },
+    /// A size that cannot be.
+    #[error("{frames} frames of 4 KiB; allowed: {LEAST_FRAMES} to {MOST_FRAMES}")]
+    Size {
+        /// How many.
+        frames: u64,
+    },
+    /// Something that is used twice, or that lies outside.
+    #[error("damaged: {0}")]
+    Damaged(String),
+}
+
+/// Why nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No frame is left, or no such run of frames.
+    #[error("no memory is left in the store")]
+    NoFrames,
+    /// No partition of that size is left.
+    #[error("no address range is left in the store")]
+    NoPartition,
+    /// Too much at once.
+    #[error(transparent)]
+    LogFull(#[from] LogFull),
+    /// Ranges that overlap.
+    #[error("the two ranges of pages overlap")]
+    Overlap,
+    /// Beyond the address space.
+    #[error("pages beyond the end of the address space")]
+    Range,
+}
+
+impl From<NoChunk> for StoreError {
+    fn from(_: NoChunk) -> Self {
+        Self::NoFrames
+    }
+}
+
+/// What is where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    frames: u64,
+    bitmap: u64,
+    bitmap_frames: u64,
+}
+
+impl Layout {
+    fn of(frames: u64) -> Result<Self, OpenError> {
+        if !(LEAST_FRAMES..=MOST_FRAMES).contains(&frames) {
+            return Err(OpenError::Size { frames });
+        }
+        let bitmap_frames = frames.div_ceil(8 * PAGE_BYTES);
+        Ok(Self { frames, bitmap: LOG.0 + LOG_FRAMES, bitmap_frames })
+    }
+
+    /// The first frame that is free in an empty store.
+    fn first_free(&self) -> u64 {
+        self.bitmap + self.bitmap_frames
+    }
+
+    /// A superblock's words.
+    fn words(&self) -> [u64; 6] {
+        let words = [MAGIC, VERSION, self.frames, self.bitmap, self.bitmap_frames];
+        let sum = words.iter().fold(0, |sum, &word| xxh64_of_word(word, sum));
+        [words[0], words[1], words[2], words[3], words[4], sum]
+    }
+
+    fn read(memory: &impl PersistentMemory, frame: Pfn) -> Result<Self, OpenError> {
+        let words: [u64; 6] = std::array::from_fn(|at| memory.load(frame.addr().0 + 8 * at as u64));
+        if words[0] != MAGIC {
+            return Err(OpenError::NoStore);
+        }
+        if words[1] != VERSION {
+            return Err(OpenError::Version { found: words[1] });
+        }
+        // Everything follows from the size.
+        let layout = Self::of(words[2])?;
+        if layout.words() == words { Ok(layout) } else { Err(OpenError::NoStore) }
+    }
+}
+
+/// Frames, in the bitmap that persists and in the allocator that does not.
+#[derive(Debug)]
+struct Frames {
+    buddy: BuddyAllocator,
+}
+
+/// A store in persistent memory.
+#[derive(Debug)]
+pub struct Store<M> {
+    memory: M,
+    layout: Layout,
+    journal: Journal,
+    frames: Frames,
+    commits: u64,
+}
+
+impl<M: PersistentMemory> Store<M> {
+    /// Makes an empty store of all of the memory.
+    ///
+    /// # Errors
+    ///
+    /// It is too small or too large.
+    pub fn format(memory: M) -> Result<Self, OpenError> {
+        let layout = Layout::of(memory.bytes() / PAGE_BYTES)?;
+        // Until both superblocks are there, there is no store.
+        for frame in [Pfn(0), Pfn(1)] {
+            memory.clear_frame(frame);
+        }
+        memory.fence();
+        let journal = Journal::new(LOG.addr().0, LOG_FRAMES);
+        journal.format(&memory);
+        memory.clear_frame(ROOTS);
+        let bitmap = Pfn(layout.bitmap).addr().0;
+        memory.zero(bitmap, layout.bitmap_frames * PAGE_BYTES);
+        // The frames so far, the page table's root behind them, and those that there are not.
+        let table = layout.first_free();
+        let beyond = layout.bitmap_frames * 8 * PAGE_BYTES;
+        for frame in (0..=table).chain(layout.frames..beyond) {
+            let at = bitmap + frame / 64 * 8;
+            memory.store(at, memory.load(at) | 1 << (frame % 64));
+        }
+        memory.flush(bitmap, layout.bitmap_frames * PAGE_BYTES);
+        memory.clear_frame(Pfn(table));
+        memory.store(ROOTS.addr().0 + 8 * root::TABLE, table);
+        memory.flush(ROOTS.addr().0, 8);
+        memory.fence();
+        for frame in [Pfn(1), Pfn(0)] {
+            write_superblock(&memory, &layout, frame);
+        }
+        Self::open(memory).map(|(store, _)| store)
+    }
+
+    /// Opens a store, and applies what a crash left in its log. A superblock that is damaged is made good from the other.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`].
+    pub fn open(memory: M) -> Result<(Self, Recovered), OpenError> {
+        let (first, mirror) = (Layout::read(&memory, Pfn(0)), Layout::read(&memory, Pfn(1)));
+        let layout = match (&first, &mirror) {
+            (Ok(layout), _) | (Err(_), Ok(layout)) => *layout,
+            (Err(OpenError::NoStore), Err(error)) | (Err(error), Err(_)) => return Err(error.clone()),
+        };
+        let room = memory.bytes() / PAGE_BYTES;
+        if layout.frames > room {
+            return Err(OpenError::Truncated { frames: layout.frames, room });
+        }
+        let mut journal = Journal::new(LOG.addr().0, LOG_FRAMES);
+        let recovered = journal.recover(&memory);
+        for (frame, found) in [(Pfn(0), &first), (Pfn(1), &mirror)] {
+            if found.as_ref() != Ok(&layout) {
+                write_superblock(&memory, &layout, frame);
+            }
+        }
+        let frames = Frames { buddy: read_bitmap(&memory, &layout)? };
+        let store = Self { memory, layout, journal, frames, commits: 0 };
+        let table = store.table_root().0;
+        if !(layout.first_free()..layout.frames).contains(&table) {
+            return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
+        }
+        Ok((store, recovered))
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &M {
+        &self.memory
+    }
+
+    /// Gives the memory back.
+    pub fn into_memory(self) -> M {
+        self.memory
+    }
+
+    /// Frames in all, and those that nobody uses.
+    pub fn frame_counts(&self) -> (u64, u64) {
+        (self.layout.frames, self.frames.buddy.free_frames())
+    }
+
+    /// The first frame that an empty store has free.
+    pub fn first_frame(&self) -> Pfn {
+        Pfn(self.layout.first_free())
+    }
+
+    /// Transactions that were committed since it was opened.
+    pub fn commits(&self) -> u64 {
+        self.commits
+    }
+
+    /// Whether the bitmap says that a frame is used.
+    pub fn is_used(&self, frame: Pfn) -> bool {
+        self.memory.load(self.bitmap_word(frame)) >> (frame.0 % 64) & 1 != 0
+    }
+
+    fn bitmap_word(&self, frame: Pfn) -> u64 {
+        Pfn(self.layout.bitmap).addr().0 + frame.0 / 64 * 8
+    }
+
+    pub(super) fn table_root(&self) -> Pfn {
+        Pfn(self.memory.load(root_word(root::TABLE)))
+    }
+
+    /// A word of the layer above.
+    pub fn root_word(&self, index: u64) -> u64 {
+        assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
+        self.memory.load(root_word(root::ABOVE + index))
+    }
+
+    /// Must come before a word is stored that a transaction may have written.
+    #[inline]
+    pub fn settle(&mut self) {
+        self.journal.settle(&self.memory);
+    }
+
+    /// Begins a transaction. One that is not committed changes nothing.
+    pub fn begin(&mut self) -> Transaction<'_, M> {
+        Transaction {
+            store: self,
+            words: FxHashMap::default(),
+            order: Vec::new(),
+            taken: Vec::new(),
+            given: Vec::new(),
+            is_committed: false,
+        }
+    }
+}
+
+fn root_word(index: u64) -> u64 {
+    ROOTS.addr().0 + 8 * index
+}
+
+fn write_superblock(memory: &impl PersistentMemory, layout: &Layout, frame: Pfn) {
+    let at = frame.addr().0;
+    for (offset, word) in (0..).step_by(8).zip(layout.words()) {
+        memory.store(at + offset, word);
+    }
+    memory.flush(at, 64);
+    memory.fence();
+}
+
+fn read_bitmap(memory: &impl PersistentMemory, layout: &Layout) -> Result<BuddyAllocator, OpenError> {
+    let mut buddy = BuddyAllocator::new(layout.frames * PAGE_BYTES).expect("the size was looked at");
+    let bitmap = Pfn(layout.bitmap).addr().0;
+    for at in 0..layout.frames.div_ceil(64) {
+        let mut word = memory.load(bitmap + 8 * at);
+        while word != 0 {
+            let frame = 64 * at + u64::from(word.trailing_zeros());
+            word &= word - 1;
+            // The allocator keeps frame 0 to itself.
+            if frame != 0 && frame < layout.frames {
+                buddy.alloc_at(Pfn(frame), 0);
+            }
+        }
+    }
+    let kept = (1..layout.first_free()).find(|&frame| buddy.alloc_at(Pfn(frame), 0));
+    match kept {
+        Some(frame) => Err(OpenError::Damaged(format!("frame {frame} of the store's own is marked free"))),
+        None => Ok(buddy),
+    }
+}
+
+/// Changes that become visible together. Reads see what was written before in the same transaction.
+#[derive(Debug)]
+pub struct Transaction<'a, M: PersistentMemory> {
+    store: &'a mut Store<M>,
+    words: FxHashMap<u64, u64>,
+    /// Addresses in the order of their first change, so that a run can be repeated.
+    order: Vec<u64>,
+    taken: Vec<(Pfn, u32)>,
+    given: Vec<Pfn>,
+    is_committed: bool,
+}
+
+impl<M: PersistentMemory> Transaction<'_, M> {
+    /// The memory itself: for bytes of frames that are not in use yet.
+    pub fn memory(&self) -> &M {
+        &self.store.memory
+    }
+
+    /// Words that it changes so far.
+    pub fn changed(&self) -> u64 {
+        self.order.len() as u64
+    }
+
+    /// Words that it may still change.
+    pub fn room(&self) -> u64 {
+        self.store.journal.capacity().saturating_sub(self.changed())
+    }
+
+    /// The word at an aligned address.
+    #[inline]
+    pub fn load(&self, at: u64) -> u64 {
+        match self.words.get(&at) {
+            Some(&word) => word,
+            None => self.store.memory.load(at),
+        }
+    }
+
+    /// Changes the word at an aligned address.
+    #[inline]
+    pub fn set(&mut self, at: u64, word: u64) {
+        if self.words.insert(at, word).is_none() {
+            self.order.push(at);
+        }
+    }
+
+    /// A word of the layer above.
+    pub fn root_word(&self, index: u64) -> u64 {
+        assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
+        self.load(root_word(root::ABOVE + index))
+    }
+
+    /// Changes a word of the layer above.
+    pub fn set_root_word(&mut self, index: u64, word: u64) {
+        assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
+        self.set(root_word(root::ABOVE + index), word);
+    }
+
+    pub(super) fn root_place(index: u64) -> u64 {
+        root_word(index)
+    }
+
+    pub(super) fn table_root(&self) -> Pfn {
+        Pfn(self.load(root_word(root::TABLE)))
+    }
+
+    /// Takes `1 << order` frames in one piece, with whatever they hold.
+    ///
+    /// # Errors
+    ///
+    /// There is no such piece.
+    pub fn take_frames(&mut self, order: u32) -> Result<Pfn, StoreError> {
+        let first = self.store.frames.buddy.alloc(order).map_err(|_| StoreError::NoFrames)?;
+        // Each is given back by itself.
+        self.store.frames.buddy.split(first, order, 0);
+        self.taken.push((first, order));
+        self.mark(first, 1 << order, true);
+        Ok(first)
+    }
+
+    /// Gives frames back. Nobody gets them before the transaction is committed: what they hold is needed if it is not.
+    pub fn give_frames(&mut self, first: Pfn, count: u64) {
+        self.mark(first, count, false);
+        self.given.extend((0..count).map(|at| first.add(at)));
+    }
+
+    fn mark(&mut self, first: Pfn, count: u64, used: bool) {
+        let mut frame = first.0;
+        let end = first.0 + count;
+        while frame < end {
+            let at = self.store.bitmap_word(Pfn(frame));
+            let bits = (end - frame).min(64 - frame % 64);
+            let mask = (u64::MAX >> (64 - bits)) << (frame % 64);
+            let word = self.load(at);
+            debug_assert!(word & mask == if used { 0 } else { mask }, "frames {frame}, {bits}: {word:#x}");
+            self.set(at, if used { word | mask } else { word & !mask });
+            frame += bits;
+        }
+    }
+
+    /// Makes it persist. What was written to frames beside it and flushed persists before it counts.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::LogFull`]; nothing has changed then.
+    pub fn commit(mut self) -> Result<(), StoreError> {
+        let words: Vec<(u64, u64)> = self.order.iter().map(|&at| (at, self.words[&at])).collect();
+        let Store { memory, journal, frames, commits, .. } = &mut *self.store;
+        journal.commit(memory, &words)?;
+        *commits += 1;
+        self.given.drain(..).for_each(|frame| frames.buddy.free(frame, 0));
+        self.is_committed = true;
+        Ok(())
+    }
+}
+
+impl<M: PersistentMemory> Drop for Transaction<'_, M> {
+    fn drop(&mut self) {
+        if !self.is_committed {
+            for &(first, order) in &self.taken {
+                (0..1 << order).for_each(|at| self.store.frames.buddy.free(first.add(at), 0));
+            }
+        }
+    }
+}
+
+/// Tables of pages lie in the memory itself.
+impl<M: PersistentMemory> TableWords for Transaction<'_, M> {
+    fn read(&self, addr: PhysAddr) -> u64 {
+        self.load(addr.0)
+    }
+}
+
+impl<M: PersistentMemory> TableMemory for Transaction<'_, M> {
+    fn write(&mut self, addr: PhysAddr, word: u64) {
+        self.set(addr.0, word);
+    }
+
+    /// Not by the log: nobody sees the frame before the transaction counts.
+    fn zero_frame(&mut self, frame: Pfn) {
+        self.store.memory.clear_frame(frame);
+    }
+
+    fn release_frame(&mut self, _: Pfn) {}
+}
+
+impl<M: PersistentMemory> ContiguousMemory for Transaction<'_, M> {
+    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
+        debug_assert_eq!(bytes, PAGE_BYTES, "a radix table's node");
+        let frame = self.take_frames(0).map_err(|_| NoChunk { bytes })?;
+        self.store.memory.clear_frame(frame);
+        Ok(frame.addr())
+    }
+
+    fn free(&mut self, base: PhysAddr, bytes: u64) {
+        self.give_frames(base.frame(), bytes / PAGE_BYTES);
+    }
+}
+
+/// What can be read of a store without changing it: for walks outside of transactions.
+impl<M: PersistentMemory> Store<M> {
+    /// The word at an aligned address; 0 beyond the end.
+    pub(super) fn word(&self, at: u64) -> u64 {
+        if at < self.memory.bytes() { self.memory.load(at) } else { 0 }
+    }
+}

@@ -84,7 +84,7 @@ impl Machine {
                 let read = self.remote.read_page(number, &mut page);
                 self.answered(read)?;
                 let touched = self.ram.write_page(frame, &page);
-                self.touched(touched);
+                self.outside_touched(touched);
             }
             1 => {
                 let frame = self.frame_at(source)?;
@@ -126,8 +126,7 @@ impl Machine {
         let answer = self.remote.word(WordRequest { page, offset, size, operation });
         let answer = self.answered(answer)?;
         if let Some(place) = place {
-            let touched = self.ram.write_at(place, bytes, answer);
-            self.touched(touched);
+            self.write_from_outside(place, bytes, answer);
         }
         Some(())
     }

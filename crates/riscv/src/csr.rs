@@ -179,6 +179,8 @@ impl Csrs {
             0x344 => self.mip,
             0x3a0 | 0x3a2 => self.pmpcfg[usize::from(number - 0x3a0) / 2],
             0x3b0..=0x3bf => self.pmpaddr[usize::from(number - 0x3b0)],
+            // No trigger at any place: its type is 0.
+            0x7a0..=0x7a3 => 0,
             // Vendor, architecture, implementation, hart.
             0xf11..=0xf14 => 0,
             _ => return None,
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(csrs.mtvec, 0x8000_0000);
         csrs.write(0x302, u64::MAX);
         assert_eq!(csrs.medeleg, 0xb3ff);
-        assert_eq!((csrs.read(0x7a0), csrs.read(0x001), csrs.read(0xf15)), (None, None, None));
+        assert_eq!((csrs.read(0x7a1), csrs.read(0x001), csrs.read(0xf15)), (Some(0), None, None));
         assert_eq!(csrs.read(0x301).unwrap() >> 62, 2);
     }
 }

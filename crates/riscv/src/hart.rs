@@ -204,7 +204,8 @@ impl Machine {
         }
         if self.timer_may_interrupt() {
             self.pass_time();
-        } else if !self.host_may_answer() {
+        } else if self.csrs.mip == 0 && !self.host_may_answer() {
+            // Something that is pending and not enabled lets it go on at once, as the architecture allows.
             self.end = Some(End::WaitsForever { pc: self.pc });
         }
         Ok(())

@@ -99,7 +99,7 @@ impl Machine {
         let Some(tohost) = self.host.tohost.and_then(|addr| self.ram.offset(addr, 8)) else { return };
         let command = self.ram.read_at(tohost, 8);
         if command != 0 {
-            self.ram.write_at(tohost, 8, 0);
+            self.write_from_outside(tohost, 8, 0);
             self.host_command(command);
         }
         let waiting = self.host.reads.front().copied();
@@ -113,7 +113,7 @@ impl Machine {
         if self.ram.read_at(fromhost, 8) == 0
             && let Some(answer) = self.host.answers.pop_front()
         {
-            self.ram.write_at(fromhost, 8, answer);
+            self.write_from_outside(fromhost, 8, answer);
         }
     }
 
@@ -175,7 +175,7 @@ impl Machine {
                 _ => Err(error::NO_SUCH_CALL),
             },
         };
-        self.ram.write_at(offset, 8, result.unwrap_or_else(|error| error));
+        self.write_from_outside(offset, 8, result.unwrap_or_else(|error| error));
     }
 
     fn write_call(&mut self, descriptor: u64, addr: u64, bytes: u64) -> Result<u64, u64> {
@@ -199,8 +199,7 @@ impl Machine {
             _ => return Err(error::BAD_DESCRIPTOR),
         };
         for (at, &byte) in (offset..).zip(&data) {
-            let touched = self.ram.write_at(at, 1, byte.into());
-            self.touched(touched);
+            self.write_from_outside(at, 1, byte.into());
         }
         Ok(data.len() as u64)
     }

@@ -281,6 +281,21 @@ impl Machine {
         self.leave_block = true;
     }
 
+    /// Somebody else than the hart writes memory: what it reserved is lost, and code may have changed. That a word for the
+    /// host was written is no news to the host.
+    pub(crate) fn write_from_outside(&mut self, offset: u64, bytes: u64, value: u64) {
+        let touched = self.ram.write_at(offset, bytes, value);
+        self.outside_touched(touched);
+    }
+
+    /// The same for what was written otherwise.
+    pub(crate) fn outside_touched(&mut self, touched: Touched) {
+        self.reservation = None;
+        if touched.code() {
+            self.touched(touched);
+        }
+    }
+
     /// A store met something that is kept beside memory.
     #[cold]
     pub(crate) fn touched(&mut self, touched: Touched) {

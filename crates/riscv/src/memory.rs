@@ -20,6 +20,8 @@ pub(crate) struct Ram {
     words: Vec<u64>,
     /// By line.
     marks: Vec<u8>,
+    /// Lines that code was decoded from, each once: memory is large, and code is not.
+    code_lines: Vec<u32>,
 }
 
 /// What a store did beside storing.
@@ -49,7 +51,7 @@ impl Ram {
     pub(crate) fn new(base: u64, bytes: u64) -> Self {
         debug_assert!(base.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES));
         let words = vec![0; (bytes / 8) as usize];
-        Self { base, bytes, words, marks: vec![0; (bytes / LINE_BYTES) as usize] }
+        Self { base, bytes, words, marks: vec![0; (bytes / LINE_BYTES) as usize], code_lines: Vec::new() }
     }
 
     pub(crate) fn base(&self) -> u64 {
@@ -135,23 +137,29 @@ impl Ram {
 
     /// Code was decoded from these bytes.
     pub(crate) fn mark_code(&mut self, offset: u64, bytes: u64) {
-        self.mark(offset, bytes, CODE);
+        for line in lines(offset, bytes) {
+            if self.marks[line] & CODE == 0 {
+                self.marks[line] |= CODE;
+                self.code_lines.push(line as u32);
+            }
+        }
     }
 
     /// Stores to these bytes are to be noticed.
     pub(crate) fn watch(&mut self, offset: u64, bytes: u64) {
-        self.mark(offset, bytes, WATCHED);
-    }
-
-    fn mark(&mut self, offset: u64, bytes: u64, mark: u8) {
-        let (first, last) = (offset / LINE_BYTES, (offset + bytes - 1) / LINE_BYTES);
-        self.marks[first as usize..=last as usize].iter_mut().for_each(|marks| *marks |= mark);
+        lines(offset, bytes).for_each(|line| self.marks[line] |= WATCHED);
     }
 
     /// No code is decoded any more.
     pub(crate) fn forget_code(&mut self) {
-        self.marks.iter_mut().for_each(|marks| *marks &= !CODE);
+        for line in self.code_lines.drain(..) {
+            self.marks[line as usize] &= !CODE;
+        }
     }
+}
+
+fn lines(offset: u64, bytes: u64) -> std::ops::RangeInclusive<usize> {
+    (offset / LINE_BYTES) as usize..=((offset + bytes - 1) / LINE_BYTES) as usize
 }
 
 /// A page table in memory: what lies outside of it reads as no entry, and the machine looks whether it did.

@@ -238,11 +238,8 @@ impl Machine {
             self.mmu.fence(None, None);
         }
         let translated = |mode: Mode| (mode != Mode::Machine && scheme != Scheme::Bare).then_some(mode);
-        let data_mode = if csrs.mstatus & status::MPRV != 0 && self.mode == Mode::Machine {
-            csrs.previous_mode()
-        } else {
-            self.mode
-        };
+        // In every mode; of version 1.12 on, MRET ends it for modes below the machine's.
+        let data_mode = if csrs.mstatus & status::MPRV != 0 { csrs.previous_mode() } else { self.mode };
         let Context { fetch_mode, data_mode: last_data_mode, .. } = self.mmu.context;
         self.mmu.instructions.end_context(fetch_mode.is_some());
         self.mmu.data.end_context(last_data_mode.is_some());
@@ -482,9 +479,7 @@ impl Machine {
                 self.mmu.counts.fetches += 1;
                 self.idle += took;
                 self.note(|| Note::Fetch { addr, id, frame, entry });
-                if !touched.is_plain() {
-                    self.touched(touched);
-                }
+                self.outside_touched(touched);
                 Ok(true)
             }
             Ok(Outcome::PageFault) => Ok(false),

@@ -1,5 +1,6 @@
 //! The device tree: what a program finds in `a1`.
 
+use pagewalk_vm::addr::PAGE_BYTES;
 use vm_fdt::{Error, FdtWriter};
 
 use crate::devices::{CLINT_BASE, CLINT_BYTES};
@@ -14,7 +15,10 @@ const CONTROLLER: u32 = 1;
 
 /// The flattened tree of a machine with so much memory.
 pub(crate) fn device_tree(memory: u64) -> Result<Vec<u8>, String> {
-    build(memory).map_err(|error| error.to_string())
+    let mut tree = build(memory).map_err(|error| error.to_string())?;
+    // Programs copy it by words: the ROM does not end with the tree.
+    tree.resize(tree.len().next_multiple_of(PAGE_BYTES as usize), 0);
+    Ok(tree)
 }
 
 fn build(memory: u64) -> Result<Vec<u8>, Error> {

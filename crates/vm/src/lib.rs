@@ -7,6 +7,7 @@
 
 pub mod addr;
 pub mod fault;
+pub mod file;
 pub mod frame;
 pub mod hash;
 pub mod random;

@@ -73,3 +73,33 @@ fn what_is_no_call_says_so() {
     machine.serve_host();
     assert_eq!(machine.end, Some(End::Exit(41)));
 }
+
+#[test]
+fn what_the_host_writes_is_seen_as_code_and_ends_reservations() {
+    let mut machine = machine_with(Host::silent());
+    // lr.d x7, (x5); then one instruction that a result replaces: of a call that there is not, -38.
+    machine.x[5] = CALL;
+    machine.put(RAM_BASE, 0x1002_b3af | (0x0000_006f << 32));
+    machine.run(1);
+    assert!(machine.reservation.is_some());
+    machine.run(1);
+    machine.call(1_234, &[]);
+    assert_eq!(machine.reservation, None);
+    machine.put(CALL, 0x0000_006f);
+    machine.pc = CALL;
+    machine.run(2);
+    assert_eq!(machine.pc, CALL);
+    machine.put(TOHOST, CALL);
+    machine.serve_host();
+    assert_eq!(machine.peek(CALL) as i64, -38);
+    // 0xffda is a c.sdsp, to where nothing is: the old jump is forgotten.
+    assert!(machine.run_block().is_err_and(|trap| trap.cause == Exception::StoreAccessFault));
+}
+
+#[test]
+fn the_device_tree_can_be_copied_by_words() {
+    let mut machine = machine_with(Host::silent());
+    let size = u64::from((machine.load(0x1004, 4).unwrap() as u32).swap_bytes());
+    let last = 0x1000 + (size - 1) / 8 * 8;
+    assert!(machine.load(last, 8).is_ok(), "{size} bytes");
+}

@@ -44,7 +44,7 @@ fn traps_say_why_and_where() {
         (EBREAK, Exception::Breakpoint, RAM_BASE + 4),
         (0xffff_ffff, Exception::IllegalInstruction, 0xffff_ffff),
         (0, Exception::IllegalInstruction, 0),
-        (csrrs(1, 0x7a0, 0), Exception::IllegalInstruction, u64::from(csrrs(1, 0x7a0, 0))),
+        (csrrs(1, 0x7c0, 0), Exception::IllegalInstruction, u64::from(csrrs(1, 0x7c0, 0))),
         (csrrw(1, 0xf11, 0), Exception::IllegalInstruction, u64::from(csrrw(1, 0xf11, 0))),
         (ld(1, 0, 8), Exception::LoadAccessFault, 8),
         (sd(1, 0, 8), Exception::StoreAccessFault, 8),

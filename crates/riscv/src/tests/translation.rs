@@ -271,6 +271,9 @@ fn machine_mode_uses_the_previous_modes_memory_if_it_asks_to() {
     machine.set_status(SUM, true);
     assert_eq!(machine.load(0x1000, 8), Ok(9));
     assert!(machine.fetch_offset(RAM_BASE).is_ok(), "instructions are not concerned");
+    machine.csrs.write(0x300, status::MPRV);
+    machine.in_mode(Mode::Supervisor);
+    assert_eq!(machine.load(0x1000, 8), Ok(9), "a kernel, too, as a program");
 }
 
 #[test]

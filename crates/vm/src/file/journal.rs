@@ -36,7 +36,7 @@ pub struct LogFull {
 
 /// The log, in its place.
 #[derive(Clone, Debug)]
-pub struct Journal {
+pub(super) struct Journal {
     at: u64,
     capacity: u64,
     sequence: u64,
@@ -55,18 +55,18 @@ pub enum Recovered {
 
 impl Journal {
     /// The log that lies in so many frames from an address on; [`Journal::recover`] must come before anything else.
-    pub fn new(at: u64, frames: u64) -> Self {
+    pub(super) fn new(at: u64, frames: u64) -> Self {
         let capacity = (frames * PAGE_BYTES - HEAD_BYTES) / RECORD_BYTES;
         Self { at, capacity, sequence: 0, is_live: false }
     }
 
     /// Words that may change at once.
-    pub fn capacity(&self) -> u64 {
+    pub(super) fn capacity(&self) -> u64 {
         self.capacity
     }
 
     /// Makes an empty log.
-    pub fn format(&self, memory: &impl PersistentMemory) {
+    pub(super) fn format(&self, memory: &impl PersistentMemory) {
         memory.zero(self.at, HEAD_BYTES);
         memory.flush(self.at, HEAD_BYTES);
         memory.fence();
@@ -77,15 +77,14 @@ impl Journal {
     }
 
     /// Applies what was committed before a crash. Addresses beyond the memory are no log of ours and change nothing.
-    pub fn recover(&mut self, memory: &impl PersistentMemory) -> Recovered {
+    pub(super) fn recover(&mut self, memory: &impl PersistentMemory) -> Recovered {
         let [sequence, count, checksum] = [0, 8, 16].map(|offset| memory.load(self.at + offset));
         self.sequence = sequence;
         if sequence == 0 || count == 0 || count > self.capacity {
             return Recovered::Nothing;
         }
-        let records = || {
-            (0..count).map(|index| (memory.load(self.record(index)), memory.load(self.record(index) + 8)))
-        };
+        let records =
+            || (0..count).map(|index| (memory.load(self.record(index)), memory.load(self.record(index) + 8)));
         let is_ours = |at: u64| at.is_multiple_of(8) && at < memory.bytes();
         if checksum_of(sequence, count, records()) != checksum || !records().all(|(at, _)| is_ours(at)) {
             return Recovered::Nothing;
@@ -105,7 +104,11 @@ impl Journal {
     /// # Errors
     ///
     /// [`LogFull`].
-    pub fn commit(&mut self, memory: &impl PersistentMemory, words: &[(u64, u64)]) -> Result<(), LogFull> {
+    pub(super) fn commit(
+        &mut self,
+        memory: &impl PersistentMemory,
+        words: &[(u64, u64)],
+    ) -> Result<(), LogFull> {
         let count = words.len() as u64;
         if count > self.capacity {
             return Err(LogFull { words: count, capacity: self.capacity });
@@ -138,7 +141,7 @@ impl Journal {
 
     /// Clears the head. Must come before a word that was committed is stored without the log.
     #[inline]
-    pub fn settle(&mut self, memory: &impl PersistentMemory) {
+    pub(super) fn settle(&mut self, memory: &impl PersistentMemory) {
         if self.is_live {
             memory.store(self.at + 8, 0);
             memory.flush(self.at + 8, 8);
@@ -149,5 +152,6 @@ impl Journal {
 }
 
 fn checksum_of(sequence: u64, count: u64, records: impl Iterator<Item = (u64, u64)>) -> u64 {
-    records.fold(xxh64_of_word(count, sequence), |sum, (at, word)| xxh64_of_word(word, xxh64_of_word(at, sum)))
+    records
+        .fold(xxh64_of_word(count, sequence), |sum, (at, word)| xxh64_of_word(word, xxh64_of_word(at, sum)))
 }

@@ -11,11 +11,11 @@
 
 use super::journal::{Journal, LogFull, Recovered};
 use super::memory::PersistentMemory;
-use crate::addr::{PAGE_BYTES, Pfn, PhysAddr};
+use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
 use crate::frame::BuddyAllocator;
 use crate::hash::xxh64_of_word;
 use crate::table::cuckoo::NoChunk;
-use crate::table::{ContiguousMemory, TableMemory};
+use crate::table::{ContiguousMemory, TableMemory, TableWords};
 use rustc_hash::FxHashMap;
 
 /// "pwctfs", and the format's version.
@@ -95,6 +95,12 @@ pub enum StoreError {
     /// Beyond the address space.
     #[error("pages beyond the end of the address space")]
     Range,
+    /// Something that cannot be.
+    #[error("damaged: the partition at page {page} is not what the partitions around it say")]
+    Damaged {
+        /// Where.
+        page: Vpn,
+    },
 }
 
 impl From<NoChunk> for StoreError {
@@ -264,13 +270,13 @@ impl<M: PersistentMemory> Store<M> {
     }
 
     pub(super) fn table_root(&self) -> Pfn {
-        Pfn(self.memory.load(root_word(root::TABLE)))
+        Pfn(self.memory.load(root_place(root::TABLE)))
     }
 
     /// A word of the layer above.
     pub fn root_word(&self, index: u64) -> u64 {
         assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
-        self.memory.load(root_word(root::ABOVE + index))
+        self.memory.load(root_place(root::ABOVE + index))
     }
 
     /// Must come before a word is stored that a transaction may have written.
@@ -292,7 +298,8 @@ impl<M: PersistentMemory> Store<M> {
     }
 }
 
-fn root_word(index: u64) -> u64 {
+/// Where a word of the root frame lies.
+pub(super) fn root_place(index: u64) -> u64 {
     ROOTS.addr().0 + 8 * index
 }
 
@@ -354,6 +361,10 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         self.store.journal.capacity().saturating_sub(self.changed())
     }
 
+    pub(super) fn log_full(&self) -> LogFull {
+        LogFull { words: self.changed(), capacity: self.store.journal.capacity() }
+    }
+
     /// The word at an aligned address.
     #[inline]
     pub fn load(&self, at: u64) -> u64 {
@@ -374,21 +385,17 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     /// A word of the layer above.
     pub fn root_word(&self, index: u64) -> u64 {
         assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
-        self.load(root_word(root::ABOVE + index))
+        self.load(root_place(root::ABOVE + index))
     }
 
     /// Changes a word of the layer above.
     pub fn set_root_word(&mut self, index: u64, word: u64) {
         assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
-        self.set(root_word(root::ABOVE + index), word);
-    }
-
-    pub(super) fn root_place(index: u64) -> u64 {
-        root_word(index)
+        self.set(root_place(root::ABOVE + index), word);
     }
 
     pub(super) fn table_root(&self) -> Pfn {
-        Pfn(self.load(root_word(root::TABLE)))
+        Pfn(self.load(root_place(root::TABLE)))
     }
 
     /// Takes `1 << order` frames in one piece, with whatever they hold.
@@ -487,7 +494,7 @@ impl<M: PersistentMemory> ContiguousMemory for Transaction<'_, M> {
 /// What can be read of a store without changing it: for walks outside of transactions.
 impl<M: PersistentMemory> Store<M> {
     /// The word at an aligned address; 0 beyond the end.
-    pub(super) fn word(&self, at: u64) -> u64 {
+    pub(super) fn checked_word(&self, at: u64) -> u64 {
         if at < self.memory.bytes() { self.memory.load(at) } else { 0 }
     }
 }

@@ -40,7 +40,7 @@ pub struct Walk {
 }
 
 impl<G: Geometry> Radix<G> {
-    /// A table that somebody else keeps, by its root: to walk.
+    /// A table that somebody else keeps, by its root. How many nodes it has is not known: [`Radix::nodes`] says nothing.
     #[inline]
     pub fn of_root(root: Pfn) -> Self {
         Self { root, nodes: 0, geometry: PhantomData }
@@ -121,7 +121,7 @@ impl<G: Geometry> Radix<G> {
     fn free_node(&mut self, node: Pfn, store: &mut impl TableStore) {
         store.release_frame(node);
         store.free(node.addr(), PAGE_BYTES);
-        self.nodes -= 1;
+        self.nodes = self.nodes.wrapping_sub(1);
     }
 
     /// Frees a node and all below it.
@@ -133,6 +133,48 @@ impl<G: Geometry> Radix<G> {
             }
         }
         self.free_node(node, store);
+    }
+
+    /// Where the entry of `vpn` at `level` lies. Tables on the way to it are made, and a larger page that is in the way
+    /// becomes smaller ones, so that the entry stands for these pages alone.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for a table; those that were made stay.
+    pub fn entry(&mut self, store: &mut impl TableStore, vpn: Vpn, level: u32) -> Result<PhysAddr, NoChunk> {
+        let mut node = self.root;
+        for above in (level + 1..G::LEVELS).rev() {
+            let addr = Self::entry_addr(node, vpn, above);
+            node = match G::decode(Self::read(store, addr, above), above) {
+                Entry::Table(next) => next,
+                Entry::Leaf(leaf) => self.split_leaf(store, addr, leaf, above)?,
+                Entry::Empty => {
+                    let next = self.new_node(store)?;
+                    store.write(addr, G::table(next));
+                    next
+                }
+            };
+        }
+        Ok(Self::entry_addr(node, vpn, level))
+    }
+
+    /// Puts a table of the next smaller pages where a page was.
+    fn split_leaf(
+        &mut self,
+        store: &mut impl TableStore,
+        addr: PhysAddr,
+        leaf: Leaf,
+        level: u32,
+    ) -> Result<Pfn, NoChunk> {
+        let below = level - 1;
+        let node = self.new_node(store)?;
+        for index in 0..1 << G::index_bits(below) {
+            let piece = Leaf { frame: leaf.frame.add(index * G::leaf_pages(below)), ..leaf };
+            let at = node.addr().add(index << G::entry_shift(below));
+            Self::write(store, at, below, G::leaf(piece, below));
+        }
+        store.write(addr, G::table(node));
+        Ok(node)
     }
 
     /// Visits the entries of one node; tells whether the node is empty afterwards.
@@ -324,14 +366,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
     fn split(&mut self, store: &mut impl TableStore, vpn: Vpn) -> Result<bool, MapError> {
         let walk = self.walk_root(store, vpn);
         let WalkEnd::Leaf { leaf, level: level @ 1.. } = walk.end else { return Ok(false) };
-        let below = level - 1;
-        let node = self.new_node(store)?;
-        for index in 0..1 << G::index_bits(below) {
-            let piece = Leaf { frame: leaf.frame.add(index * G::leaf_pages(below)), ..leaf };
-            let addr = node.addr().add(index << G::entry_shift(below));
-            Self::write(store, addr, below, G::leaf(piece, below));
-        }
-        store.write(walk.references[walk.references.len() - 1].addr, G::table(node));
+        self.split_leaf(store, walk.references[walk.references.len() - 1].addr, leaf, level)?;
         Ok(true)
     }
 

@@ -1,0 +1,264 @@
+//! The persistent page table: which frame holds which page of the store's address space, and the swap of two ranges.
+//!
+//! Four levels as the hardware's have, and everything in it is relative: pages count from the beginning of the store's
+//! address space, frames from that of its memory. There is one table for everybody; what a process has mapped is a cache of
+//! it. Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation
+//! for Persistent Memory", ;login: 2022; the format of entries is ours.
+
+use super::memory::PersistentMemory;
+use super::store::{Store, StoreError, Transaction};
+use crate::addr::Pfn;
+use crate::addr::{PhysAddr, Vpn};
+use crate::table::{Entry, Geometry, Leaf, PageTable, Radix, TableWords, WalkEnd};
+
+/// The table's format.
+///
+/// ```text
+///  63                                 12 11     2  1  0
+/// +-------------------------------------+--------+--+--+
+/// |             frame number            |   0    |PG| P|
+/// +-------------------------------------+--------+--+--+
+/// ```
+///
+/// `PG` marks a page, of 4 KiB or 2 MiB by its level; an entry without it is a table's.
+#[derive(Clone, Copy, Debug)]
+pub enum Persistent {}
+
+const PRESENT: u64 = 1;
+const PAGE: u64 = 2;
+
+impl Geometry for Persistent {
+    const LEVELS: u32 = 4;
+    const MAX_LEAF_LEVEL: u32 = 1;
+
+    #[inline]
+    fn table(frame: Pfn) -> u64 {
+        frame.addr().0 | PRESENT
+    }
+
+    #[inline]
+    fn leaf(leaf: Leaf, _: u32) -> u64 {
+        leaf.frame.addr().0 | PRESENT | PAGE
+    }
+
+    #[inline]
+    fn decode(raw: u64, level: u32) -> Entry {
+        match (raw & PRESENT != 0, raw & PAGE != 0) {
+            (false, _) => Entry::Empty,
+            (true, true) if level <= Self::MAX_LEAF_LEVEL => Entry::Leaf(Leaf::data(PhysAddr(raw).frame())),
+            (true, false) if level > 0 => Entry::Table(PhysAddr(raw).frame()),
+            // Damaged: nothing that could be followed.
+            (true, _) => Entry::Empty,
+        }
+    }
+}
+
+/// The first page beyond the address space: 512 partitions of 512 GiB.
+pub const END: Vpn = Vpn(1 << 36);
+/// Words of the log that unmapping 2 MiB takes at most: an entry and a bit in another word for each page, and the tables'.
+const MOST_WORDS_OF_A_CHUNK: u64 = 1_100;
+const CHUNK_PAGES: u64 = 512;
+
+/// Entries that a swap exchanged, by level: of 4 KiB, of 2 MiB, of 1 GiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SwapCounts(pub [u64; 3]);
+
+impl SwapCounts {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// A mapped page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapped {
+    /// Its frame.
+    pub frame: Pfn,
+    /// Whether it is a part of a page of 2 MiB.
+    pub large: bool,
+}
+
+/// The highest level whose entries can take part at this place of a swap.
+fn swap_level(a: Vpn, b: Vpn, pages: u64) -> u32 {
+    let fits = |level: &u32| {
+        let reach = Persistent::leaf_pages(*level);
+        a.0.is_multiple_of(reach) && b.0.is_multiple_of(reach) && pages >= reach
+    };
+    (0..3).rev().find(fits).expect("pages are aligned to themselves")
+}
+
+fn find(table: Radix<Persistent>, words: &impl TableWords, page: Vpn) -> Result<Mapped, u64> {
+    debug_assert!(page < END, "{page}");
+    match table.walk_root(words, page).end {
+        WalkEnd::Leaf { leaf, level } => {
+            let inside = page.0 & (Persistent::leaf_pages(level) - 1);
+            Ok(Mapped { frame: leaf.frame.add(inside), large: level > 0 })
+        }
+        WalkEnd::Empty { level } => Err(Persistent::leaf_pages(level)),
+    }
+}
+
+impl<M: PersistentMemory> TableWords for Store<M> {
+    #[inline]
+    fn read(&self, addr: PhysAddr) -> u64 {
+        self.checked_word(addr.0)
+    }
+}
+
+impl<M: PersistentMemory> Store<M> {
+    fn table(&self) -> Radix<Persistent> {
+        Radix::of_root(self.table_root())
+    }
+
+    /// Where a page is.
+    #[inline]
+    pub fn find(&self, page: Vpn) -> Option<Mapped> {
+        find(self.table(), self, page).ok()
+    }
+
+    /// The same, or for how many pages from an aligned place on there is none.
+    pub fn find_or_gap(&self, page: Vpn) -> Result<Mapped, u64> {
+        find(self.table(), self, page)
+    }
+
+    /// Swaps what two ranges of pages are mapped to: for both or for neither, whatever happens. With a `flag`, the word at
+    /// that address is 1 afterwards if they were swapped and 0 if not, whatever it was.
+    ///
+    /// # Errors
+    ///
+    /// Nothing has been swapped: the ranges overlap or lie outside, or there is no memory for a table.
+    pub fn swap(&mut self, a: Vpn, b: Vpn, pages: u64, flag: Option<u64>) -> Result<SwapCounts, StoreError> {
+        if let Some(flag) = flag {
+            self.settle();
+            self.memory().store(flag, 0);
+            self.memory().flush(flag, 8);
+            self.memory().fence();
+        }
+        let mut transaction = self.begin();
+        let counts = transaction.swap(a, b, pages)?;
+        if let Some(flag) = flag {
+            transaction.set(flag, 1);
+        }
+        transaction.commit()?;
+        Ok(counts)
+    }
+}
+
+impl<M: PersistentMemory> Transaction<'_, M> {
+    fn table(&self) -> Radix<Persistent> {
+        Radix::of_root(self.table_root())
+    }
+
+    /// Where a page is.
+    pub fn find(&self, page: Vpn) -> Option<Mapped> {
+        find(self.table(), self, page).ok()
+    }
+
+    /// Maps a page that is not mapped, of 2 MiB if it is to be a large one.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for a table.
+    ///
+    /// # Panics
+    ///
+    /// Something is mapped there, or the page is not aligned.
+    pub fn map(&mut self, page: Vpn, frame: Pfn, large: bool) -> Result<(), StoreError> {
+        let mut table = self.table();
+        match table.map(self, page, Leaf::data(frame), u32::from(large)) {
+            Ok(_) => Ok(()),
+            Err(crate::table::MapError::NoMemory(missing)) => Err(missing.into()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Unmaps the pages that lie in the range whole, and gives their frames back, as far as the log has room; where it
+    /// stopped. A page of 2 MiB of which only a part lies there stays.
+    pub fn unmap(&mut self, start: Vpn, end: Vpn) -> Vpn {
+        let mut table = self.table();
+        let mut at = start;
+        while at < end && self.room() > MOST_WORDS_OF_A_CHUNK {
+            let chunk_end = Vpn((at.0 / CHUNK_PAGES + 1) * CHUNK_PAGES).min(end);
+            match find(table.clone(), self, at) {
+                // What is below such an entry is not mapped at all.
+                Err(gap) if gap >= CHUNK_PAGES => at = Vpn((at.0 / gap + 1) * gap).min(end),
+                _ => {
+                    let mut given = Vec::new();
+                    table.visit(self, at, chunk_end, |page, leaf, level| {
+                        let pages = Persistent::leaf_pages(level);
+                        if page < start || page.0 + pages > end.0 {
+                            return Some(leaf);
+                        }
+                        given.push((leaf.frame, pages));
+                        None
+                    });
+                    for (frame, pages) in given {
+                        self.give_frames(frame, pages);
+                    }
+                    at = chunk_end;
+                }
+            }
+        }
+        at
+    }
+
+    /// Swaps what two ranges of pages are mapped to, with as few entries as their alignment lets it.
+    ///
+    /// # Errors
+    ///
+    /// The ranges overlap or lie outside, or there is no memory for a table; the transaction is not to be committed then.
+    pub fn swap(&mut self, a: Vpn, b: Vpn, pages: u64) -> Result<SwapCounts, StoreError> {
+        let inside = |first: Vpn| first.0.checked_add(pages).is_some_and(|end| end <= END.0);
+        if !inside(a) || !inside(b) {
+            return Err(StoreError::Range);
+        }
+        if a.0.abs_diff(b.0) < pages {
+            return Err(StoreError::Overlap);
+        }
+        let mut counts = SwapCounts::default();
+        let mut done = 0;
+        while done < pages {
+            let (x, y) = (Vpn(a.0 + done), Vpn(b.0 + done));
+            let level = swap_level(x, y, pages - done);
+            self.swap_entries(x, y, level)?;
+            counts.0[level as usize] += 1;
+            done += Persistent::leaf_pages(level);
+        }
+        Ok(counts)
+    }
+
+    fn swap_entries(&mut self, a: Vpn, b: Vpn, level: u32) -> Result<(), StoreError> {
+        let mut table = self.table();
+        let reach = Persistent::leaf_pages(level);
+        let is_vacant = |gap: Result<Mapped, u64>| gap.is_err_and(|gap| gap >= reach);
+        if is_vacant(find(table.clone(), self, a)) && is_vacant(find(table.clone(), self, b)) {
+            return Ok(());
+        }
+        let (at_a, at_b) = (table.entry(self, a, level)?, table.entry(self, b, level)?);
+        let (of_a, of_b) = (self.load(at_a.0), self.load(at_b.0));
+        self.set(at_a.0, of_b);
+        self.set(at_b.0, of_a);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_say_what_they_are() {
+        for frame in [Pfn(1), Pfn((1 << 40) - 1)] {
+            assert_eq!(Persistent::decode(Persistent::table(frame), 1), Entry::Table(frame));
+            for level in [0, 1] {
+                let leaf = Leaf::data(frame);
+                assert_eq!(Persistent::decode(Persistent::leaf(leaf, level), level), Entry::Leaf(leaf));
+            }
+        }
+        assert_eq!(Persistent::decode(0, 0), Entry::Empty);
+        assert_eq!(Persistent::decode(PRESENT, 0), Entry::Empty, "no table at the lowest level");
+        assert_eq!(Persistent::decode(PRESENT | PAGE, 2), Entry::Empty, "no page of 1 GiB");
+        assert_eq!(Persistent::end(), END);
+    }
+}

@@ -1,0 +1,210 @@
+//! Memory that remembers what was done to it, for tests of what a crash leaves.
+
+use std::cell::{Ref, RefCell};
+
+use super::memory::PersistentMemory;
+use crate::addr::PAGE_BYTES;
+use crate::random::SplitMix64;
+
+/// The contents of a memory.
+pub type Image = Vec<u8>;
+
+/// Memory that records every store of a word, flush and fence.
+#[derive(Debug)]
+pub struct Recording {
+    bytes: RefCell<Image>,
+    events: RefCell<Vec<Event>>,
+    is_on: RefCell<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Store { at: u64, word: [u8; 8] },
+    Flush { at: u64, bytes: u64 },
+    Fence,
+}
+
+/// What persists by itself: a word of a cache line that is written back, or a page of a page cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grain {
+    /// Each word of eight bytes, any of its values since it last persisted for sure.
+    Word,
+    /// Each page of 4 KiB, whole or up to some word of it.
+    Page,
+}
+
+impl Recording {
+    /// A memory with these contents.
+    pub fn new(image: Image) -> Self {
+        assert!((image.len() as u64).is_multiple_of(PAGE_BYTES), "whole pages");
+        Self { bytes: RefCell::new(image), events: RefCell::default(), is_on: RefCell::new(false) }
+    }
+
+    /// Begins a recording from what is there now, all of which persists.
+    pub fn begin(&self) -> Image {
+        *self.is_on.borrow_mut() = true;
+        self.events.borrow_mut().clear();
+        self.bytes.borrow().clone()
+    }
+
+    /// What is there now.
+    pub fn image(&self) -> Ref<'_, Image> {
+        self.bytes.borrow()
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        let mut image = self.bytes.borrow_mut();
+        image[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        if *self.is_on.borrow() {
+            let mut events = self.events.borrow_mut();
+            let (first, end) = (at & !7, (at + bytes.len() as u64).next_multiple_of(8));
+            for at in (first..end).step_by(8) {
+                let word = image[at as usize..at as usize + 8].try_into().expect("eight bytes");
+                events.push(Event::Store { at, word });
+            }
+        }
+    }
+
+    /// What a crash may leave, for crashes at every fence and at the end: `before`, from which the recording began, with
+    /// everything that persists for sure, and any choice of what may persist. All choices are made if there are at most
+    /// 2^10; otherwise each alone, each left out, and `some` at random. Stops when `visit` says so.
+    pub fn crashes(
+        &self,
+        before: &Image,
+        grain: Grain,
+        some: u64,
+        seed: u64,
+        visit: &mut dyn FnMut(Image) -> bool,
+    ) {
+        let mut random = SplitMix64::new(seed);
+        let mut durable = before.clone();
+        // Stores that may persist, in their order, and whether each was flushed.
+        let mut pending: Vec<(u64, [u8; 8], bool)> = Vec::new();
+        let events = self.events.borrow();
+        for event in events.iter().chain([&Event::Fence]) {
+            match *event {
+                Event::Store { at, word } => pending.push((at, word, false)),
+                Event::Flush { at, bytes } => {
+                    let range = at & !63..(at + bytes).next_multiple_of(64);
+                    pending.iter_mut().filter(|(at, ..)| range.contains(at)).for_each(|store| store.2 = true);
+                }
+                Event::Fence => {
+                    let units = units_of(&pending, grain);
+                    if !choose(&units, &durable, some, &mut random, visit) {
+                        return;
+                    }
+                    for (at, word, _) in pending.extract_if(.., |store| store.2) {
+                        durable[at as usize..at as usize + 8].copy_from_slice(&word);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Stores that persist one after the other, or not: of a word, or of a page.
+fn units_of(pending: &[(u64, [u8; 8], bool)], grain: Grain) -> Vec<Vec<(u64, [u8; 8])>> {
+    let unit_bytes = match grain {
+        Grain::Word => 8,
+        Grain::Page => PAGE_BYTES,
+    };
+    let mut units: Vec<(u64, Vec<(u64, [u8; 8])>)> = Vec::new();
+    for &(at, word, _) in pending {
+        match units.iter_mut().find(|(unit, _)| *unit == at / unit_bytes) {
+            Some((_, stores)) => stores.push((at, word)),
+            None => units.push((at / unit_bytes, vec![(at, word)])),
+        }
+    }
+    units.into_iter().map(|(_, stores)| stores).collect()
+}
+
+fn choose(
+    units: &[Vec<(u64, [u8; 8])>],
+    durable: &Image,
+    some: u64,
+    random: &mut SplitMix64,
+    visit: &mut dyn FnMut(Image) -> bool,
+) -> bool {
+    // How many of each unit's stores persist.
+    let mut with = |counts: &[usize]| {
+        let mut image = durable.clone();
+        for (unit, &count) in units.iter().zip(counts) {
+            for &(at, word) in &unit[..count] {
+                image[at as usize..at as usize + 8].copy_from_slice(&word);
+            }
+        }
+        visit(image)
+    };
+    let none = vec![0; units.len()];
+    let all: Vec<usize> = units.iter().map(Vec::len).collect();
+    let choices = all.iter().try_fold(1u64, |product, &count| {
+        product.checked_mul(count as u64 + 1).filter(|&product| product <= 1 << 10)
+    });
+    if let Some(choices) = choices {
+        return (0..choices).all(|mut choice| {
+            let counts: Vec<usize> = all
+                .iter()
+                .map(|&count| {
+                    let taken = choice % (count as u64 + 1);
+                    choice /= count as u64 + 1;
+                    taken as usize
+                })
+                .collect();
+            with(&counts)
+        });
+    }
+    if !with(&none) || !with(&all) {
+        return false;
+    }
+    for at in 0..units.len() {
+        let (mut alone, mut left_out) = (none.clone(), all.clone());
+        (alone[at], left_out[at]) = (all[at], 0);
+        if !with(&alone) || !with(&left_out) {
+            return false;
+        }
+    }
+    (0..some).all(|_| {
+        let counts: Vec<usize> = all.iter().map(|&count| random.below(count as u64 + 1) as usize).collect();
+        with(&counts)
+    })
+}
+
+impl PersistentMemory for Recording {
+    fn bytes(&self) -> u64 {
+        self.bytes.borrow().len() as u64
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        let word = self.bytes.borrow()[at as usize..at as usize + 8].try_into().expect("eight bytes");
+        u64::from_le_bytes(word)
+    }
+
+    fn store(&self, at: u64, word: u64) {
+        assert!(at.is_multiple_of(8), "{at:#x}");
+        self.put(at, &word.to_le_bytes());
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) {
+        into.copy_from_slice(&self.bytes.borrow()[at as usize..at as usize + into.len()]);
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        self.put(at, bytes);
+    }
+
+    fn zero(&self, at: u64, bytes: u64) {
+        self.put(at, &vec![0; bytes as usize]);
+    }
+
+    fn flush(&self, at: u64, bytes: u64) {
+        if *self.is_on.borrow() {
+            self.events.borrow_mut().push(Event::Flush { at, bytes });
+        }
+    }
+
+    fn fence(&self) {
+        if *self.is_on.borrow() {
+            self.events.borrow_mut().push(Event::Fence);
+        }
+    }
+}

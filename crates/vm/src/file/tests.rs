@@ -1,0 +1,447 @@
+//! The laws of partitions and swaps, against naive models, and what crashes leave.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::addr::{PAGE_BYTES, Pfn, Vpn};
+use crate::random::SplitMix64;
+
+const FRAMES: u64 = 2_048;
+
+fn empty(frames: u64) -> Store<Recording> {
+    Store::format(Recording::new(vec![0; (frames * PAGE_BYTES) as usize])).unwrap()
+}
+
+fn reopened(image: Image) -> Store<Recording> {
+    Store::open(Recording::new(image)).unwrap().0
+}
+
+fn level(number: u8) -> Level {
+    Level::new(number).unwrap()
+}
+
+/// A partition of its own, which is committed.
+fn allocate(store: &mut Store<Recording>, number: u8) -> Partition {
+    let mut transaction = store.begin();
+    let partition = transaction.allocate(level(number)).unwrap();
+    transaction.commit().unwrap();
+    partition
+}
+
+/// Maps fresh frames at pages, small ones.
+fn map(store: &mut Store<Recording>, pages: impl IntoIterator<Item = u64>) -> Vec<Pfn> {
+    let mut transaction = store.begin();
+    let map_one = |page| {
+        let frame = transaction.take_frames(0).unwrap();
+        transaction.map(Vpn(page), frame, false).unwrap();
+        frame
+    };
+    let frames = pages.into_iter().map(map_one).collect();
+    transaction.commit().unwrap();
+    frames
+}
+
+#[test]
+fn the_smallest_partition_that_fits_is_used() {
+    assert_eq!(Level::of_bytes(0), Level::new(0));
+    for number in 0..=9 {
+        let bytes = 4_096 * 8u64.pow(number.into());
+        let level = level(number);
+        assert_eq!(level.bytes(), bytes);
+        assert_eq!(Level::of_bytes(bytes - 1), Some(level));
+        assert_eq!(Level::of_bytes(bytes), Some(level));
+        assert_eq!(Level::of_bytes(bytes + 1), Level::new(number + 1));
+    }
+}
+
+/// Entries of 4 KiB, 2 MiB and 1 GiB, by the published rule written down again.
+fn law(a: u64, b: u64, pages: u64) -> [u64; 3] {
+    let (mut counts, mut done) = ([0; 3], 0);
+    while done < pages {
+        let step = [262_144, 512, 1].into_iter().position(|step| {
+            (a + done).is_multiple_of(step) && (b + done).is_multiple_of(step) && step <= pages - done
+        });
+        let step = step.unwrap();
+        counts[2 - step] += 1;
+        done += [262_144, 512, 1][step];
+    }
+    counts
+}
+
+#[test]
+fn swaps_take_as_few_entries_as_published() {
+    let giga = 262_144;
+    let mut store = empty(FRAMES);
+    for (pages, expected) in [
+        (1, [1, 0, 0]),
+        (8, [8, 0, 0]),
+        (64, [64, 0, 0]),
+        (511, [511, 0, 0]),
+        (512, [0, 1, 0]),
+        (262_143, [511, 511, 0]),
+        (262_144, [0, 0, 1]),
+        (262_658, [2, 1, 1]),
+        (1_048_576, [0, 0, 4]),
+    ] {
+        let swapped = store.begin().swap(Vpn(8 * giga), Vpn(16 * giga), pages).unwrap();
+        assert_eq!(swapped, SwapCounts(expected), "{pages} pages");
+        assert_eq!(law(8 * giga, 16 * giga, pages), expected);
+    }
+    let mut random = SplitMix64::new(1);
+    for _ in 0..200 {
+        let near = |random: &mut SplitMix64| random.below(3) * giga + random.below(3) * 512 + random.below(3);
+        let (a, b) = (near(&mut random), 8 * giga + near(&mut random));
+        let pages = 1 + random.below(2) * giga + random.below(3) * 512 + random.below(700);
+        let swapped = store.begin().swap(Vpn(a), Vpn(b), pages).unwrap();
+        assert_eq!(swapped, SwapCounts(law(a, b, pages)), "{a} {b} {pages}");
+    }
+    let mut transaction = store.begin();
+    assert_eq!(transaction.swap(Vpn(0), Vpn(511), 512), Err(StoreError::Overlap));
+    assert_eq!(transaction.swap(Vpn(0), Vpn(END.0 - 1), 2), Err(StoreError::Range));
+    assert_eq!(transaction.swap(Vpn(0), Vpn(u64::MAX), 2), Err(StoreError::Range));
+}
+
+#[test]
+fn moving_a_partition_takes_eight_to_the_level_modulo_three() {
+    for number in 0..9 {
+        let mut store = empty(FRAMES);
+        let (old, new) = (allocate(&mut store, number), allocate(&mut store, number + 1));
+        let last = old.end().0 - 1;
+        let frames = map(&mut store, if number == 0 { vec![last] } else { vec![old.first.0, last] });
+        let mut transaction = store.begin();
+        let counts = transaction.swap(new.first, old.first, old.level.pages()).unwrap();
+        assert_eq!(counts.total(), 8u64.pow(u32::from(number) % 3), "level {number}");
+        assert_eq!(counts.0[usize::from(number) / 3], counts.total(), "at one level of the table");
+        transaction.free_partition(old).unwrap();
+        transaction.commit().unwrap();
+        let moved = store.find(Vpn(new.first.0 + old.level.pages() - 1)).unwrap();
+        assert_eq!(moved.frame, frames[frames.len() - 1], "the very frame");
+        assert_eq!(store.find(Vpn(last)), None);
+    }
+}
+
+#[test]
+fn swapped_pages_have_each_others_frames() {
+    let mut store = empty(1 << 13);
+    let mut random = SplitMix64::new(7);
+    let mut model: BTreeMap<u64, Pfn> = BTreeMap::new();
+    // Pages of both sizes in the first 16 MiB of two partitions.
+    let (first, second) = (allocate(&mut store, 4).first.0, allocate(&mut store, 5).first.0);
+    for base in [first, second] {
+        for chunk in 0..8 {
+            let page = base + chunk * 512;
+            let mut transaction = store.begin();
+            if random.below(2) == 0 {
+                let frame = transaction.take_frames(LARGE_ORDER).unwrap();
+                transaction.map(Vpn(page), frame, true).unwrap();
+                model.extend((0..512).map(|at| (page + at, frame.add(at))));
+            } else {
+                for _ in 0..20 {
+                    let page = page + random.below(512);
+                    if let std::collections::btree_map::Entry::Vacant(entry) = model.entry(page) {
+                        let frame = transaction.take_frames(0).unwrap();
+                        transaction.map(Vpn(page), frame, false).unwrap();
+                        entry.insert(frame);
+                    }
+                }
+            }
+            transaction.commit().unwrap();
+        }
+    }
+    for _ in 0..60 {
+        let is_aligned = random.below(2) == 0;
+        let offset = |random: &mut SplitMix64| {
+            if is_aligned { random.below(4) * 512 } else { random.below(2_048) }
+        };
+        let (a, b) = (first + offset(&mut random), second + offset(&mut random));
+        let pages = 1 + random.below(if is_aligned { 2_048 } else { 700 });
+        store.swap(Vpn(a), Vpn(b), pages, None).unwrap();
+        for at in 0..pages {
+            let (of_a, of_b) = (model.remove(&(a + at)), model.remove(&(b + at)));
+            of_a.map(|frame| model.insert(b + at, frame));
+            of_b.map(|frame| model.insert(a + at, frame));
+        }
+        for base in [first, second] {
+            for page in base..base + 4_096 {
+                assert_eq!(store.find(Vpn(page)).map(|mapped| mapped.frame), model.get(&page).copied());
+            }
+        }
+    }
+    assert_eq!(store.check(), Ok(()));
+}
+
+/// Every partition of a store, as its headers say.
+fn partitions(store: &Store<Recording>) -> (Vec<Partition>, Vec<(Partition, Part)>) {
+    let mut all = Vec::new();
+    store.visit_partitions(&mut |partition, part| all.push((partition, part))).unwrap();
+    let allocated = all.iter().filter(|(_, part)| *part == Part::Allocated).map(|&(partition, _)| partition);
+    (allocated.collect(), all)
+}
+
+#[test]
+fn partitions_are_nobodys_twice_and_come_back() {
+    for seed in 0..12 {
+        let mut store = empty(FRAMES);
+        let (_, free_before) = store.frame_counts();
+        let mut random = SplitMix64::new(seed);
+        let mut held: Vec<Partition> = Vec::new();
+        for step in 0..400 {
+            if random.below(5) < if step < 250 { 3 } else { 1 } || held.is_empty() {
+                // Small ones are more frequent.
+                let number = random.below(10).min(random.below(10)) as u8;
+                let partition = allocate(&mut store, number);
+                assert!(partition.first.0.is_multiple_of(partition.level.pages()));
+                assert!(partition.first.0 >= Level::L9.pages(), "the first 512 GiB are not for files");
+                let overlaps =
+                    |other: &&Partition| other.first < partition.end() && partition.first < other.end();
+                assert_eq!(held.iter().find(overlaps), None, "{partition:?}");
+                held.push(partition);
+            } else {
+                let partition = held.swap_remove(random.below(held.len() as u64) as usize);
+                let mut transaction = store.begin();
+                transaction.free_partition(partition).unwrap();
+                transaction.commit().unwrap();
+                assert!(store.begin().free_partition(partition).is_err(), "once");
+            }
+            if step % 20 == 0 {
+                let (mut allocated, all) = partitions(&store);
+                let mut expected = held.clone();
+                (allocated.sort(), expected.sort());
+                assert_eq!(allocated, expected);
+                assert_eq!(store.wrong_availability(), Ok(None), "seed {seed}, step {step}");
+                // Whatever is cut has its header mapped, and nothing else is.
+                for &(partition, part) in all.iter().filter(|(_, part)| *part != Part::Empty) {
+                    assert_eq!(store.find(partition.first).is_some(), part == Part::Cut, "{partition:?}");
+                }
+                assert_eq!(store.check(), Ok(()));
+            }
+        }
+        for partition in held.drain(..) {
+            let mut transaction = store.begin();
+            transaction.free_partition(partition).unwrap();
+            transaction.commit().unwrap();
+        }
+        let (_, all) = partitions(&store);
+        assert!(all.iter().all(|(partition, part)| partition.level == Level::L9 && *part == Part::Empty));
+        assert_eq!(store.frame_counts().1, free_before, "every header and table came back");
+    }
+}
+
+#[test]
+fn a_small_partitions_first_part_is_its_header() {
+    for (number, usable) in [(0, 511), (1, 63), (2, 7)] {
+        let mut store = empty(FRAMES);
+        let mut by_l3: BTreeMap<u64, u64> = BTreeMap::new();
+        for _ in 0..3 * usable {
+            let partition = allocate(&mut store, number);
+            *by_l3.entry(partition.first.0 / 512).or_default() += 1;
+        }
+        assert!(by_l3.values().all(|&count| count <= usable), "{by_l3:?}");
+        assert!(by_l3.values().filter(|&&count| count == usable).count() >= 2, "{by_l3:?}");
+    }
+}
+
+#[test]
+fn large_partitions_run_out_one_by_one() {
+    let mut store = empty(FRAMES);
+    for number in 1..512 {
+        assert_eq!(allocate(&mut store, 9).first, Vpn(number << 27));
+    }
+    for number in [9, 8, 3, 0] {
+        assert_eq!(store.begin().allocate(level(number)), Err(StoreError::NoPartition));
+    }
+    let given = Partition { level: Level::L9, first: Vpn(77 << 27) };
+    let mut transaction = store.begin();
+    transaction.free_partition(given).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(allocate(&mut store, 8).first, Vpn((77 << 27) + (1 << 24)), "behind the header's part");
+}
+
+#[test]
+fn without_frames_nothing_changes() {
+    let mut store = empty(LEAST_FRAMES);
+    let taken: Vec<Pfn> = {
+        let mut transaction = store.begin();
+        let taken = std::iter::from_fn(|| transaction.take_frames(0).ok()).collect();
+        transaction.commit().unwrap();
+        taken
+    };
+    let image = store.memory().image().clone();
+    assert_eq!(store.begin().allocate(Level::L0), Err(StoreError::NoFrames));
+    // Headers and tables on the way fail one after the other.
+    for frames in 1..8u64 {
+        let mut transaction = store.begin();
+        transaction.give_frames(taken[0], frames);
+        transaction.commit().unwrap();
+        assert_eq!(store.frame_counts().1, frames);
+        let allocated = store.begin().allocate(Level::L0);
+        assert!(allocated.is_ok() || allocated == Err(StoreError::NoFrames));
+        assert_eq!(store.frame_counts().1, frames, "what was taken came back");
+        let mut transaction = store.begin();
+        (0..frames).for_each(|_| assert!(transaction.take_frames(0).is_ok()));
+        transaction.commit().unwrap();
+    }
+    assert_eq!(store.begin().allocate(Level::L9).map(|partition| partition.level), Ok(Level::L9));
+    assert_eq!(reopened(image).frame_counts().1, 0);
+}
+
+#[test]
+fn unmapping_gives_frames_back_and_keeps_what_lies_there_in_part() {
+    let mut store = empty(1 << 13);
+    let base = allocate(&mut store, 5).first.0;
+    let free = store.frame_counts().1;
+    let mut transaction = store.begin();
+    for chunk in [0, 2, 40] {
+        let frame = transaction.take_frames(LARGE_ORDER).unwrap();
+        transaction.map(Vpn(base + chunk * 512), frame, true).unwrap();
+    }
+    transaction.commit().unwrap();
+    map(&mut store, [base + 512, base + 600, base + 1_023]);
+    let mut transaction = store.begin();
+    assert_eq!(transaction.unmap(Vpn(base + 100), Vpn(base + 512 + 88)), Vpn(base + 512 + 88));
+    transaction.commit().unwrap();
+    let is_mapped = |store: &Store<Recording>, page: u64| store.find(Vpn(base + page)).is_some();
+    assert!(is_mapped(&store, 100), "a part of a page of 2 MiB");
+    assert!(!is_mapped(&store, 512) && is_mapped(&store, 600) && is_mapped(&store, 1_024));
+    let mut transaction = store.begin();
+    let end = Vpn(base + Level::new(5).unwrap().pages());
+    assert_eq!(transaction.unmap(Vpn(base), end), end);
+    transaction.commit().unwrap();
+    assert_eq!(store.frame_counts().1, free, "tables, too");
+    assert_eq!(store.check(), Ok(()));
+}
+
+/// Runs an operation on a store that a crash may interrupt anywhere, and looks at everything that may be left; then again
+/// with crashes in the recovery. `is_right` tells whether a state is one of those that may be.
+fn crash(
+    mut store: Store<Recording>,
+    operation: impl FnOnce(&mut Store<Recording>),
+    is_right: impl Fn(&Store<Recording>) -> bool,
+) -> u64 {
+    let before = store.memory().begin();
+    operation(&mut store);
+    let memory = store.into_memory();
+    let mut seen = 0;
+    for grain in [Grain::Word, Grain::Page] {
+        memory.crashes(&before, grain, 40, 1, &mut |image| {
+            seen += 1;
+            let crashed = Recording::new(image);
+            let at_recovery = crashed.begin();
+            let (store, _) = Store::open(crashed).expect("a store");
+            assert_eq!(store.check(), Ok(()));
+            assert_eq!(store.wrong_availability(), Ok(None));
+            assert!(is_right(&store), "neither before nor after");
+            if seen % 16 == 0 {
+                let memory = store.into_memory();
+                memory.crashes(&at_recovery, grain, 4, seen, &mut |image| {
+                    let store = reopened(image);
+                    assert_eq!(store.check(), Ok(()));
+                    assert!(is_right(&store), "after a crash in recovery");
+                    true
+                });
+            }
+            true
+        });
+    }
+    seen
+}
+
+#[test]
+fn a_swap_is_whole_or_not_at_all_for_both_ranges_and_its_flag_tells() {
+    for (offset, flag_before) in [(0, 0), (5, 1), (0, 7)] {
+        let mut store = empty(FRAMES);
+        let (a, b) = (allocate(&mut store, 4).first.0, allocate(&mut store, 5).first.0 + offset);
+        let of_a = map(&mut store, [a, a + 3, a + 520]);
+        let of_b = map(&mut store, [b, b + 1, b + 519]);
+        // A word in some frame of the layer above.
+        let flag = {
+            let mut transaction = store.begin();
+            let frame = transaction.take_frames(0).unwrap();
+            let page = transaction.allocate(Level::L0).unwrap().first;
+            transaction.map(page, frame, false).unwrap();
+            transaction.commit().unwrap();
+            frame.addr().0 + 64
+        };
+        store.settle();
+        store.memory().store(flag, flag_before);
+        let frame = |store: &Store<Recording>, page: u64| store.find(Vpn(page)).map(|mapped| mapped.frame);
+        let seen = crash(
+            store,
+            |store| assert!(store.swap(Vpn(a), Vpn(b), 530, Some(flag)).is_ok()),
+            |store| {
+                let pages = [a, a + 1, a + 3, a + 519, a + 520, b, b + 1, b + 3, b + 519, b + 520];
+                let found = pages.map(|page| frame(store, page));
+                let old = [Some(of_a[0]), None, Some(of_a[1]), None, Some(of_a[2])];
+                let other = [Some(of_b[0]), Some(of_b[1]), None, Some(of_b[2]), None];
+                let is_swapped = found[..5] == other && found[5..] == old;
+                let is_old = found[..5] == old && found[5..] == other;
+                let flag = store.memory().load(flag);
+                is_swapped && flag == 1 || is_old && (flag == 0 || flag == flag_before)
+            },
+        );
+        assert!(seen > 100, "{seen}");
+    }
+}
+
+#[test]
+fn allocations_are_whole_or_not_at_all() {
+    for number in [0, 2, 3, 6, 9] {
+        let mut store = empty(FRAMES);
+        let first = allocate(&mut store, 1);
+        let seen = crash(
+            store,
+            |store| {
+                let partition = allocate(store, number);
+                map(store, [partition.first.0]);
+                let mut transaction = store.begin();
+                transaction.free_partition(first).unwrap();
+                transaction.commit().unwrap();
+            },
+            |store| partitions(store).0.len() <= 2,
+        );
+        assert!(seen > 100, "{seen}");
+    }
+}
+
+#[test]
+fn superblocks_are_made_good_from_each_other() {
+    let store = empty(FRAMES);
+    let image = store.memory().image().clone();
+    for (damaged, at) in [(0, 16), (1, 16), (0, 0), (1, 0)] {
+        let mut image = image.clone();
+        image[damaged * 4_096 + at] ^= 0x40;
+        let store = reopened(image);
+        assert_eq!(store.memory().image()[..4_096], store.memory().image()[4_096..8_192]);
+    }
+    let mut both = image.clone();
+    (both[0], both[4_096]) = (0, 0);
+    assert_eq!(Store::open(Recording::new(both)).err(), Some(OpenError::NoStore));
+    let mut newer = image.clone();
+    (newer[8], newer[4_096 + 8]) = (9, 9);
+    assert_eq!(Store::open(Recording::new(newer)).err(), Some(OpenError::Version { found: 9 }));
+    let short = image[..image.len() / 2].to_vec();
+    let truncated = OpenError::Truncated { frames: FRAMES, room: FRAMES / 2 };
+    assert_eq!(Store::open(Recording::new(short)).err(), Some(truncated));
+    let small = Store::format(Recording::new(vec![0; 8_192])).err();
+    assert_eq!(small, Some(OpenError::Size { frames: 2 }));
+}
+
+#[test]
+fn a_transaction_that_is_dropped_changes_nothing() {
+    let mut store = empty(FRAMES);
+    let image = store.memory().image().clone();
+    let free = store.frame_counts();
+    {
+        let mut transaction = store.begin();
+        let partition = transaction.allocate(Level::L3).unwrap();
+        let frame = transaction.take_frames(LARGE_ORDER).unwrap();
+        transaction.map(partition.first, frame, true).unwrap();
+        assert!(transaction.find(partition.first).is_some_and(|mapped| mapped.large));
+        transaction.set_root_word(3, 9);
+        assert_eq!(transaction.root_word(3), 9);
+    }
+    assert_eq!((store.frame_counts(), store.root_word(3), store.commits()), (free, 0, 0));
+    // Frames that were to be its tables hold something else, and nobody's they are still.
+    let used = (store.first_frame().0 + 1) as usize * 4_096;
+    assert_eq!(store.memory().image()[..used], image[..used]);
+}

@@ -1,6 +1,7 @@
 //! Memory that remembers what was done to it, for tests of what a crash leaves.
 
 use std::cell::{Ref, RefCell};
+use std::collections::BTreeMap;
 
 use super::memory::PersistentMemory;
 use crate::addr::PAGE_BYTES;
@@ -108,14 +109,11 @@ fn units_of(pending: &[(u64, [u8; 8], bool)], grain: Grain) -> Vec<Vec<(u64, [u8
         Grain::Word => 8,
         Grain::Page => PAGE_BYTES,
     };
-    let mut units: Vec<(u64, Vec<(u64, [u8; 8])>)> = Vec::new();
+    let mut units: BTreeMap<u64, Vec<(u64, [u8; 8])>> = BTreeMap::new();
     for &(at, word, _) in pending {
-        match units.iter_mut().find(|(unit, _)| *unit == at / unit_bytes) {
-            Some((_, stores)) => stores.push((at, word)),
-            None => units.push((at / unit_bytes, vec![(at, word)])),
-        }
+        units.entry(at / unit_bytes).or_default().push((at, word));
     }
-    units.into_iter().map(|(_, stores)| stores).collect()
+    units.into_values().collect()
 }
 
 fn choose(

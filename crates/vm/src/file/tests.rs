@@ -349,7 +349,7 @@ fn crash(
 #[test]
 fn a_swap_is_whole_or_not_at_all_for_both_ranges_and_its_flag_tells() {
     for (offset, flag_before) in [(0, 0), (5, 1), (0, 7)] {
-        let mut store = empty(FRAMES);
+        let mut store = empty(LEAST_FRAMES);
         let (a, b) = (allocate(&mut store, 4).first.0, allocate(&mut store, 5).first.0 + offset);
         let of_a = map(&mut store, [a, a + 3, a + 520]);
         let of_b = map(&mut store, [b, b + 1, b + 519]);
@@ -386,7 +386,7 @@ fn a_swap_is_whole_or_not_at_all_for_both_ranges_and_its_flag_tells() {
 #[test]
 fn allocations_are_whole_or_not_at_all() {
     for number in [0, 2, 3, 6, 9] {
-        let mut store = empty(FRAMES);
+        let mut store = empty(LEAST_FRAMES);
         let first = allocate(&mut store, 1);
         let seen = crash(
             store,

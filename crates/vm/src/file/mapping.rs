@@ -155,6 +155,11 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         find(self.table(), self, page).ok()
     }
 
+    /// The same, or for how many pages from an aligned place on there is none.
+    pub fn find_or_gap(&self, page: Vpn) -> Result<Mapped, u64> {
+        find(self.table(), self, page)
+    }
+
     /// Maps a page that is not mapped, of 2 MiB if it is to be a large one.
     ///
     /// # Errors

@@ -1,0 +1,359 @@
+//! Bytes of files: where they are, growth and shrinking without copying, reads and writes.
+//!
+//! What lies behind a file's end in a frame that it has is whatever was there: nobody can read it. It is made zero when the
+//! end moves over it, and what becomes readable in a fresh frame without being written is made zero first.
+
+use std::ops::Range;
+
+use pagewalk_vm::addr::{PAGE_BYTES, Pfn, Vpn};
+use pagewalk_vm::file::{LARGE_ORDER, Level, Partition, PersistentMemory, StoreError, Transaction};
+use rustix::io::Errno;
+
+use crate::error::{Result, of_store};
+use crate::inode::{Field, Ino, Inode, Inodes, place_words};
+use crate::system::FileSystem;
+
+/// What a large page holds.
+const LARGE_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
+/// A file's bytes at most: one partition of the largest size.
+pub const MOST_FILE_BYTES: u64 = 512 << 30;
+/// Words that mapping one page, large or small, changes at most: of its tables, its bits and its entry.
+const WORDS_OF_A_PAGE: u64 = 32;
+
+impl<M: PersistentMemory> FileSystem<M> {
+    /// Reads at an offset, up to the file's end; how much that was.
+    pub(crate) fn read_bytes(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> usize {
+        let end = inode.size().min(offset.saturating_add(into.len() as u64));
+        let Some(partition) = inode.partition().filter(|_| offset < end) else { return 0 };
+        let into = &mut into[..(end - offset) as usize];
+        self.runs(partition, offset..end, &mut |range, place| {
+            let part = &mut into[(range.start - offset) as usize..(range.end - offset) as usize];
+            match place {
+                Some(at) => self.store.memory().read(at, part),
+                None => part.fill(0),
+            }
+        });
+        into.len()
+    }
+
+    /// The runs of bytes that lie in one piece, and where; nowhere in holes.
+    fn runs(&self, partition: Partition, bytes: Range<u64>, visit: &mut dyn FnMut(Range<u64>, Option<u64>)) {
+        let end = bytes.end.min(partition.level.bytes());
+        let mut at = bytes.start;
+        while at < end {
+            let page = Vpn(partition.first.0 + at / PAGE_BYTES);
+            let (reach, place) = match self.store.find_or_gap(page) {
+                Ok(mapped) => {
+                    let reach = if mapped.large { LARGE_BYTES } else { PAGE_BYTES };
+                    (reach, Some(mapped.frame.addr().0 + at % PAGE_BYTES))
+                }
+                Err(pages) => (pages * PAGE_BYTES, None),
+            };
+            // Of the partition or larger: then it is all of it.
+            let to = if reach >= partition.level.bytes() { end } else { (at / reach + 1) * reach };
+            let to = to.min(end);
+            visit(at..to, place);
+            at = to;
+        }
+    }
+
+    /// Zeroes what has frames in a range.
+    fn zero(&mut self, partition: Partition, bytes: Range<u64>) {
+        let memory = self.store.memory();
+        self.runs(partition, bytes, &mut |range, place| {
+            if let Some(at) = place {
+                memory.zero(at, range.end - range.start);
+                memory.flush(at, range.end - range.start);
+            }
+        });
+    }
+
+    /// Writes at an offset; how much of it was written, if there was not room for all.
+    pub(crate) fn write_bytes(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+        let Some(end) = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES) else {
+            return Err(Errno::FBIG);
+        };
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let size = self.inode(ino)?.size();
+        let partition = self.ensure_level(ino, end)?;
+        let reached = self.map_range(partition, offset..end, size)?;
+        if reached <= offset {
+            return Err(Errno::NOSPC);
+        }
+        if offset > size {
+            self.zero(partition, size..offset);
+        }
+        let data = &data[..(reached - offset) as usize];
+        let memory = self.store.memory();
+        self.runs(partition, offset..reached, &mut |range, place| {
+            let part = &data[(range.start - offset) as usize..(range.end - offset) as usize];
+            let at = place.expect("it has just been mapped");
+            memory.write(at, part);
+            memory.flush(at, part.len() as u64);
+        });
+        self.wrote(ino, size, reached)?;
+        Ok(data.len())
+    }
+
+    /// The bytes persist before the size says that they are there.
+    fn wrote(&mut self, ino: Ino, size: u64, end: u64) -> Result<()> {
+        self.store.memory().fence();
+        let now = self.now();
+        let words = [(Field::Modified, now), (Field::Changed, now), (Field::Size, size.max(end))];
+        self.store_fields(ino, &words[..if end > size { 3 } else { 2 }])
+    }
+
+    /// Stores words of an inode without the log, each by itself.
+    pub(crate) fn store_fields(&mut self, ino: Ino, words: &[(Field, u64)]) -> Result<()> {
+        self.store.settle();
+        let at = crate::inode::address(&self.store, ino).ok_or(Errno::IO)?;
+        let memory = self.store.memory();
+        for &(field, word) in words {
+            memory.store(at + 8 * field as u64, word);
+        }
+        memory.flush(at, crate::inode::INODE_BYTES);
+        memory.fence();
+        Ok(())
+    }
+
+    /// Lets a file have a partition of at least so many bytes: its pages move into a larger one.
+    fn ensure_level(&mut self, ino: Ino, bytes: u64) -> Result<Partition> {
+        let inode = self.inode(ino)?;
+        let level = Level::of_bytes(bytes).ok_or(Errno::FBIG)?;
+        match inode.partition() {
+            Some(partition) if partition.level >= level => Ok(partition),
+            old => {
+                let mut transaction = self.store.begin();
+                let new = transaction.allocate(level).map_err(of_store)?;
+                if let Some(old) = old {
+                    let moved =
+                        transaction.swap(new.first, old.first, old.level.pages()).map_err(of_store)?;
+                    transaction.free_partition(old).map_err(of_store)?;
+                    self.counts.moves += 1;
+                    self.counts.most_entries_moved = self.counts.most_entries_moved.max(moved.total());
+                }
+                set_place(&mut transaction, ino, inode.mode(), Some(new))?;
+                transaction.commit().map_err(of_store)?;
+                Ok(new)
+            }
+        }
+    }
+
+    /// Lets a range have frames, as far as there are some; up to where. What becomes readable and will not be written is zero.
+    fn map_range(&mut self, partition: Partition, bytes: Range<u64>, size: u64) -> Result<u64> {
+        let readable = size.max(bytes.end);
+        let mut at = bytes.start;
+        while at < bytes.end {
+            // What is mapped already is passed over without a transaction.
+            let page = Vpn(partition.first.0 + at / PAGE_BYTES);
+            if let Some(mapped) = self.store.find(page) {
+                let reach = if mapped.large { LARGE_BYTES } else { PAGE_BYTES };
+                at = (at / reach + 1) * reach;
+                continue;
+            }
+            let mut transaction = self.store.begin();
+            let begin = at;
+            let mut is_full = false;
+            while at < bytes.end && transaction.room() > WORDS_OF_A_PAGE {
+                match map_next(&mut transaction, partition, at, &bytes, readable) {
+                    Ok(next) => at = next,
+                    Err(StoreError::NoFrames) => {
+                        is_full = true;
+                        break;
+                    }
+                    Err(error) => return Err(of_store(error)),
+                }
+            }
+            // What was mapped before there was no more is the file's.
+            if at > begin {
+                transaction.commit().map_err(of_store)?;
+            }
+            if is_full {
+                break;
+            }
+        }
+        Ok(at.min(bytes.end))
+    }
+
+    /// Sets a file's size.
+    pub(crate) fn set_size(&mut self, ino: Ino, bytes: u64) -> Result<()> {
+        if bytes > MOST_FILE_BYTES {
+            return Err(Errno::FBIG);
+        }
+        let inode = self.inode(ino)?;
+        let (size, now) = (inode.size(), self.now());
+        let words = [(Field::Size, bytes), (Field::Modified, now), (Field::Changed, now)];
+        if bytes > size {
+            let partition = self.ensure_level(ino, bytes)?;
+            self.zero(partition, size..bytes);
+            self.store.memory().fence();
+            return self.store_fields(ino, &words);
+        }
+        // What lies behind the end is nobody's to read from now on.
+        self.store_fields(ino, &words)?;
+        if bytes < size { self.shrink(ino) } else { Ok(()) }
+    }
+
+    /// Gives back frames behind a file's end, and lets it have the smallest partition that holds it.
+    fn shrink(&mut self, ino: Ino) -> Result<()> {
+        let inode = self.inode(ino)?;
+        let Some(old) = inode.partition() else { return Ok(()) };
+        let kept = Vpn(old.first.0 + inode.size().div_ceil(PAGE_BYTES));
+        let mut from = kept;
+        while from < old.end() {
+            let mut transaction = self.store.begin();
+            from = transaction.unmap(from, old.end());
+            if transaction.changed() > 0 {
+                transaction.commit().map_err(of_store)?;
+            }
+        }
+        let level = Level::of_bytes(inode.size()).filter(|_| inode.size() > 0);
+        if level == Some(old.level) {
+            return Ok(());
+        }
+        let mut transaction = self.store.begin();
+        let new = level.map(|level| transaction.allocate(level)).transpose();
+        // Without room for another partition it keeps the one that it has.
+        let new = match new {
+            Err(StoreError::NoFrames | StoreError::NoPartition) => return Ok(()),
+            new => new.map_err(of_store)?,
+        };
+        if let Some(new) = new {
+            match transaction.swap(new.first, old.first, new.level.pages()) {
+                Ok(_) => {}
+                Err(StoreError::NoFrames) => return Ok(()),
+                Err(error) => return Err(of_store(error)),
+            }
+            // The rest of a large page, of which a part was kept.
+            if transaction.unmap(old.first, old.end()) < old.end() {
+                return Err(Errno::IO);
+            }
+        }
+        transaction.free_partition(old).map_err(of_store)?;
+        set_place(&mut transaction, ino, inode.mode(), new)?;
+        transaction.commit().map_err(of_store)?;
+        self.counts.moves += u64::from(new.is_some());
+        Ok(())
+    }
+
+    /// An inode that has neither a name nor a user goes, with all it has.
+    pub(crate) fn reclaim(&mut self, ino: Ino) -> Result<()> {
+        let attributes = Ino(self.inode(ino)?.get(Field::Attributes));
+        for ino in [attributes, ino] {
+            if ino != Ino::NONE {
+                self.store_fields(ino, &[(Field::Size, 0)])?;
+                self.shrink(ino)?;
+            }
+        }
+        let mut transaction = self.store.begin();
+        crate::orphans::remove(&mut transaction, ino)?;
+        for ino in [attributes, ino] {
+            if ino != Ino::NONE {
+                transaction.mark_inode(ino, false)?;
+            }
+        }
+        transaction.commit().map_err(of_store)?;
+        self.directories.remove(&ino);
+        self.freed_inode(ino);
+        Ok(())
+    }
+
+    /// Bytes of frames that a file has.
+    pub(crate) fn mapped_bytes(&self, inode: &Inode) -> u64 {
+        let Some(partition) = inode.partition() else { return 0 };
+        let mut sum = 0;
+        self.runs(partition, 0..partition.level.bytes(), &mut |range, place| {
+            sum += place.map_or(0, |_| range.end - range.start);
+        });
+        sum
+    }
+}
+
+pub(crate) fn set_place<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    ino: Ino,
+    mode: u32,
+    partition: Option<Partition>,
+) -> Result<()> {
+    place_words(mode, partition)
+        .into_iter()
+        .try_for_each(|(field, word)| transaction.set_field(ino, field, word))
+}
+
+/// Maps what lies at a byte of a file, if nothing does; the byte behind it. A large page is for what is written from its
+/// beginning on, or to half of it at least: little that is written here and there takes little.
+fn map_next<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    partition: Partition,
+    at: u64,
+    written: &Range<u64>,
+    readable: u64,
+) -> std::result::Result<u64, StoreError> {
+    let page = Vpn(partition.first.0 + at / PAGE_BYTES);
+    let chunk = at / LARGE_BYTES * LARGE_BYTES;
+    match transaction.find_or_gap(page) {
+        Ok(mapped) => {
+            let reach = if mapped.large { LARGE_BYTES } else { PAGE_BYTES };
+            return Ok((at / reach + 1) * reach);
+        }
+        Err(gap) if gap >= 1 << LARGE_ORDER && partition.level >= Level::L3 => {
+            let covered = written.end.min(chunk + LARGE_BYTES) - written.start.max(chunk);
+            let from_its_beginning = written.start <= chunk && partition.level > Level::L3;
+            if from_its_beginning || covered >= LARGE_BYTES / 2 {
+                match transaction.take_frames(LARGE_ORDER) {
+                    Ok(frame) => {
+                        let first = Vpn(partition.first.0 + chunk / PAGE_BYTES);
+                        clear(transaction, frame.addr().0, chunk..chunk + LARGE_BYTES, written, readable);
+                        map_or_give(transaction, first, frame, true)?;
+                        return Ok(chunk + LARGE_BYTES);
+                    }
+                    // Frames are scattered: small pages do.
+                    Err(StoreError::NoFrames) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(_) => {}
+    }
+    let start = at / PAGE_BYTES * PAGE_BYTES;
+    let frame = transaction.take_frames(0)?;
+    clear(transaction, frame.addr().0, start..start + PAGE_BYTES, written, readable);
+    map_or_give(transaction, page, frame, false)?;
+    Ok(start + PAGE_BYTES)
+}
+
+/// A frame that cannot be mapped is nobody's again, as the rest of the transaction is good.
+fn map_or_give<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    page: Vpn,
+    frame: Pfn,
+    large: bool,
+) -> std::result::Result<(), StoreError> {
+    let mapped = transaction.map(page, frame, large);
+    if mapped.is_err() {
+        transaction.give_frames(frame, if large { 1 << LARGE_ORDER } else { 1 });
+    }
+    mapped
+}
+
+/// Zeroes what can be read of fresh frames and is not written.
+fn clear<M: PersistentMemory>(
+    transaction: &Transaction<'_, M>,
+    place: u64,
+    bytes: Range<u64>,
+    written: &Range<u64>,
+    readable: u64,
+) {
+    let end = bytes.end.min(readable);
+    let before = bytes.start..written.start.clamp(bytes.start, end.max(bytes.start));
+    let behind = written.end.clamp(bytes.start, end.max(bytes.start))..end;
+    for range in [before, behind] {
+        if range.start < range.end {
+            let at = place + (range.start - bytes.start);
+            transaction.memory().zero(at, range.end - range.start);
+            transaction.memory().flush(at, range.end - range.start);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Inodes: 128 bytes each, in a table in the store's first 512 GiB, which has frames where it is used.
+//!
+//! ```text
+//!  word 0   mode (bits 0-31), level of the partition plus one (32-39), 0 if it has none
+//!  word 1   size in bytes                      word 8   inode that holds the extended attributes
+//!  word 2   first page of the partition        word 9   next inode that has no name and is open
+//!  word 3   links                              word 10  parent, of a directory
+//!  word 4   uid (0-31), gid (32-63)            word 11  device number
+//!  word 5-7 access, modification and change    word 12  generation: how often the number was used
+//!           time, nanoseconds since 1970
+//! ```
+
+use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
+use pagewalk_vm::file::{Level, Partition, PersistentMemory, Store, Transaction};
+use rustix::io::Errno;
+
+use crate::error::{Result, of_store};
+
+/// An inode's number; 0 is none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The directory that all paths begin at.
+    pub const ROOT: Self = Self(1);
+    pub(crate) const NONE: Self = Self(0);
+}
+
+/// The bitmap of inodes that are used, and the table: where the article's code has them.
+const BITMAP: Vpn = Vpn((512 << 10) / PAGE_BYTES);
+const TABLE: Vpn = Vpn((512 << 20) / PAGE_BYTES);
+pub(crate) const INODE_BYTES: u64 = 128;
+/// As many as the bitmap has bits for before the table begins.
+pub(crate) const MOST_INODES: u64 = (TABLE.0 - BITMAP.0) * PAGE_BYTES * 8;
+
+/// Words of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub(crate) enum Field {
+    Mode = 0,
+    Size = 1,
+    First = 2,
+    Links = 3,
+    Owner = 4,
+    Accessed = 5,
+    Modified = 6,
+    Changed = 7,
+    Attributes = 8,
+    NextOrphan = 9,
+    Parent = 10,
+    Device = 11,
+    Generation = 12,
+}
+
+/// Kinds of files, as they stand in a mode.
+pub(crate) mod kind {
+    pub(crate) const MASK: u32 = 0o170_000;
+    pub(crate) const DIRECTORY: u32 = 0o040_000;
+    pub(crate) const FILE: u32 = 0o100_000;
+    pub(crate) const SYMLINK: u32 = 0o120_000;
+}
+
+/// An inode as it was when it was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Inode {
+    pub(crate) words: [u64; 13],
+}
+
+impl Inode {
+    pub(crate) fn get(&self, field: Field) -> u64 {
+        self.words[field as usize]
+    }
+
+    pub(crate) fn mode(&self) -> u32 {
+        self.get(Field::Mode) as u32
+    }
+
+    pub(crate) fn is(&self, kind: u32) -> bool {
+        self.mode() & kind::MASK == kind
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.get(Field::Size)
+    }
+
+    pub(crate) fn links(&self) -> u64 {
+        self.get(Field::Links)
+    }
+
+    pub(crate) fn partition(&self) -> Option<Partition> {
+        let number = (self.get(Field::Mode) >> 32 & 0xff).checked_sub(1)?;
+        Some(Partition { level: Level::new(number as u8)?, first: Vpn(self.get(Field::First)) })
+    }
+}
+
+/// The words that say where a file's bytes are.
+pub(crate) fn place_words(mode: u32, partition: Option<Partition>) -> [(Field, u64); 2] {
+    let (level, first) =
+        partition.map_or((0, 0), |partition| (u64::from(partition.level.number()) + 1, partition.first.0));
+    [(Field::Mode, u64::from(mode) | level << 32), (Field::First, first)]
+}
+
+/// The page of the table, and the offset in it.
+fn place(ino: Ino) -> (Vpn, u64) {
+    let at = ino.0 * INODE_BYTES;
+    (Vpn(TABLE.0 + at / PAGE_BYTES), at % PAGE_BYTES)
+}
+
+/// The page of the bitmap, and the offset of the word in it.
+fn bit_place(ino: Ino) -> (Vpn, u64) {
+    let at = ino.0 / 64 * 8;
+    (Vpn(BITMAP.0 + at / PAGE_BYTES), at % PAGE_BYTES)
+}
+
+/// Where an inode lies, if its part of the table has a frame.
+pub(crate) fn address<M: PersistentMemory>(store: &Store<M>, ino: Ino) -> Option<u64> {
+    if ino.0 >= MOST_INODES {
+        return None;
+    }
+    let (page, offset) = place(ino);
+    Some(store.find(page)?.frame.addr().0 + offset)
+}
+
+/// Whether the bitmap says that an inode is used.
+pub(crate) fn is_used<M: PersistentMemory>(store: &Store<M>, ino: Ino) -> bool {
+    let (page, offset) = bit_place(ino);
+    ino.0 < MOST_INODES
+        && store.find(page).is_some_and(|mapped| {
+            store.memory().load(mapped.frame.addr().0 + offset) >> (ino.0 % 64) & 1 != 0
+        })
+}
+
+/// An inode that is used.
+pub(crate) fn read<M: PersistentMemory>(store: &Store<M>, ino: Ino) -> Result<Inode> {
+    if !is_used(store, ino) {
+        return Err(Errno::STALE);
+    }
+    let at = address(store, ino).ok_or(Errno::IO)?;
+    Ok(Inode { words: std::array::from_fn(|word| store.memory().load(at + 8 * word as u64)) })
+}
+
+/// Changes in a transaction.
+pub(crate) trait Inodes {
+    /// Where an inode lies.
+    fn inode_address(&self, ino: Ino) -> Result<u64>;
+    /// A word of it.
+    fn field(&self, ino: Ino, field: Field) -> Result<u64>;
+    /// Changes a word of it.
+    fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<()>;
+    /// Says that it is used, or not; all its words are 0 then, but for the generation.
+    fn mark_inode(&mut self, ino: Ino, used: bool) -> Result<()>;
+}
+
+impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
+    fn inode_address(&self, ino: Ino) -> Result<u64> {
+        let (page, offset) = place(ino);
+        Ok(self.find(page).ok_or(Errno::IO)?.frame.addr().0 + offset)
+    }
+
+    fn field(&self, ino: Ino, field: Field) -> Result<u64> {
+        Ok(self.load(self.inode_address(ino)? + 8 * field as u64))
+    }
+
+    fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<()> {
+        let at = self.inode_address(ino)? + 8 * field as u64;
+        if self.load(at) != word {
+            self.set(at, word);
+        }
+        Ok(())
+    }
+
+    fn mark_inode(&mut self, ino: Ino, used: bool) -> Result<()> {
+        let (bit_page, bit_offset) = bit_place(ino);
+        for page in [bit_page, place(ino).0] {
+            if self.find(page).is_none() {
+                let frame = self.take_frames(0).map_err(of_store)?;
+                self.memory().clear_frame(frame);
+                self.map(page, frame, false).map_err(of_store)?;
+            }
+        }
+        let at = self.find(bit_page).ok_or(Errno::IO)?.frame.addr().0 + bit_offset;
+        let (word, bit) = (self.load(at), 1 << (ino.0 % 64));
+        self.set(at, if used { word | bit } else { word & !bit });
+        let at = self.inode_address(ino)?;
+        for word in 0..Field::Generation as u64 {
+            if self.load(at + 8 * word) != 0 {
+                self.set(at + 8 * word, 0);
+            }
+        }
+        let generation = at + 8 * Field::Generation as u64;
+        self.set(generation, self.load(generation) + u64::from(used));
+        Ok(())
+    }
+}
+
+/// The first inode that is free from `hint` on, and from the beginning then.
+pub(crate) fn find_free<M: PersistentMemory>(store: &Store<M>, hint: Ino) -> Option<Ino> {
+    let free_in = |from: u64, to: u64| {
+        let mut at = from;
+        while at < to {
+            let (page, offset) = bit_place(Ino(at));
+            // Where the bitmap has no frame, no inode is used.
+            let Some(mapped) = store.find(page) else { return Some(Ino(at)) };
+            let word = store.memory().load(mapped.frame.addr().0 + offset) >> (at % 64);
+            let free = u64::from(word.trailing_ones());
+            if free < 64 - at % 64 {
+                return Some(Ino(at + free)).filter(|ino| ino.0 < to);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    };
+    free_in(hint.0.max(1), MOST_INODES).or_else(|| free_in(1, hint.0))
+}
+
+/// Visits all inodes that are used.
+pub(crate) fn visit<M: PersistentMemory>(store: &Store<M>, visit: &mut dyn FnMut(Ino)) {
+    let mut page = BITMAP;
+    while page < TABLE {
+        match store.find_or_gap(page) {
+            Err(gap) => page = Vpn((page.0 / gap + 1) * gap),
+            Ok(mapped) => {
+                for word in 0..PAGE_BYTES / 8 {
+                    let mut bits = store.memory().load(mapped.frame.addr().0 + 8 * word);
+                    while bits != 0 {
+                        let bit = u64::from(bits.trailing_zeros());
+                        bits &= bits - 1;
+                        visit(Ino((page.0 - BITMAP.0) * PAGE_BYTES * 8 + word * 64 + bit));
+                    }
+                }
+                page = Vpn(page.0 + 1);
+            }
+        }
+    }
+}

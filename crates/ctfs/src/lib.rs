@@ -1,0 +1,29 @@
+//! A file system whose index is the page table: every file lies in one contiguous range of the store's address space.
+//!
+//! ```text
+//!   names, attributes      FileSystem: inodes, directories, transactions
+//!   bytes of files         partition + offset -> persistent page table -> frames
+//!   mechanisms             pagewalk_vm::file
+//! ```
+//!
+//! Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation for
+//! Persistent Memory", ;login: 2022.
+
+mod check;
+mod directory;
+mod error;
+mod file;
+mod inode;
+mod orphans;
+mod system;
+#[cfg(test)]
+mod tests;
+
+pub use check::{check, partition_counts};
+pub use directory::MOST_NAME_BYTES;
+pub use error::{Error, Result};
+pub use file::MOST_FILE_BYTES;
+pub use inode::Ino;
+pub use system::{
+    Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Owner, Replace, SetAttributes, Space,
+};

@@ -1,0 +1,287 @@
+//! The file system against a naive model of files and directories, and what crashes leave of every operation.
+
+mod crashes;
+mod model;
+
+use pagewalk_vm::file::Recording;
+
+use super::*;
+use crate::inode::kind;
+
+const FILE: u32 = kind::FILE | 0o644;
+const DIRECTORY: u32 = kind::DIRECTORY | 0o755;
+const ME: Owner = Owner { uid: 1_000, gid: 100 };
+
+/// A clock that stands still.
+fn clock() -> Clock {
+    Box::new(|| 1_700_000_000_000_000_000)
+}
+
+fn empty(frames: u64) -> FileSystem<Recording> {
+    FileSystem::format(Recording::new(vec![0; (frames * 4_096) as usize]), ME, clock()).unwrap()
+}
+
+fn remounted(system: FileSystem<Recording>) -> FileSystem<Recording> {
+    FileSystem::mount(system.into_memory(), clock()).unwrap().0
+}
+
+fn sound(system: &FileSystem<Recording>) {
+    assert_eq!(check(system), Vec::<String>::new());
+}
+
+fn make(system: &mut FileSystem<Recording>, name: &str) -> Ino {
+    system.create(Ino::ROOT, name.as_bytes(), FILE, ME, 0).unwrap()
+}
+
+fn contents(system: &FileSystem<Recording>, ino: Ino) -> Vec<u8> {
+    let mut bytes = vec![0; system.attributes(ino).unwrap().size as usize];
+    assert_eq!(system.read(ino, 0, &mut bytes), Ok(bytes.len()));
+    bytes
+}
+
+#[test]
+fn bytes_come_back_at_every_offset_and_growth_moves_few_entries() {
+    let mut system = empty(1 << 14);
+    let ino = make(&mut system, "file");
+    let mut expected = Vec::new();
+    let mut number = 0u8;
+    for size in
+        [1, 4_095, 4_096, 4_097, 32_769, 262_144, 262_145, (2 << 20) - 1, (2 << 20) + 1, (16 << 20) + 1]
+    {
+        number += 1;
+        let part = vec![number; size - expected.len()];
+        assert_eq!(system.write(ino, expected.len() as u64, &part), Ok(part.len()));
+        expected.extend(part);
+        assert!(contents(&system, ino) == expected, "{size}");
+        sound(&system);
+    }
+    assert!(system.counts().moves >= 5 && system.counts().most_entries_moved <= 64, "{:?}", system.counts());
+    let system = remounted(system);
+    assert!(contents(&system, ino) == expected);
+    let attributes = system.attributes(ino).unwrap();
+    assert_eq!((attributes.size, attributes.uid, attributes.links), (expected.len() as u64, 1_000, 1));
+    assert!(attributes.blocks * 512 >= attributes.size);
+}
+
+#[test]
+fn what_was_never_written_is_zero_whatever_was_there() {
+    let mut system = empty(1 << 13);
+    // Fill all frames with something, and give them back.
+    let ino = make(&mut system, "old");
+    let mut at = 0;
+    while let Ok(written) = system.write(ino, at, &[0xff; 65_536]) {
+        at += written as u64;
+    }
+    assert!(at > 20 << 20, "{at}");
+    system.unlink(Ino::ROOT, b"old").unwrap();
+    let ino = make(&mut system, "new");
+    for (offset, bytes) in [(10, 5), (5_000, 3), (300_000, 10), (3 << 20, 5_000), ((9 << 20) + 77, 2 << 20)] {
+        let before = contents(&system, ino);
+        system.write(ino, offset as u64, &vec![1; bytes]).unwrap();
+        let after = contents(&system, ino);
+        assert!(after[..before.len()] == before);
+        assert!(after[before.len()..offset].iter().all(|&byte| byte == 0), "before {offset}");
+        assert!(after[offset..].iter().all(|&byte| byte == 1));
+    }
+    let size = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
+    for (short, long) in
+        [((9 << 20) + 100, 12 << 20), (3 << 20, (3 << 20) + 70_000), (300_005, 400_000), (7, 5_000)]
+    {
+        system.set_attributes(ino, &size(short)).unwrap();
+        system.set_attributes(ino, &size(long)).unwrap();
+        let bytes = contents(&system, ino);
+        assert!(bytes[short as usize..].iter().all(|&byte| byte == 0), "{short} to {long}");
+        sound(&system);
+    }
+}
+
+#[test]
+fn space_comes_back() {
+    let mut system = empty(1 << 13);
+    // The inode table and the directory have their frames then.
+    make(&mut system, "first");
+    system.unlink(Ino::ROOT, b"first").unwrap();
+    let free = system.space().free;
+    for round in 0..40 {
+        let ino = make(&mut system, "file");
+        for offset in [0, 5 << 10, 300 << 10, 3 << 20] {
+            system.write(ino, offset, &[7; 9_000]).unwrap();
+        }
+        if round % 2 == 0 {
+            system.set_attributes(ino, &SetAttributes { size: Some(0), ..Default::default() }).unwrap();
+            assert_eq!(system.attributes(ino).unwrap().blocks, 0);
+        }
+        system.unlink(Ino::ROOT, b"file").unwrap();
+        let below = system.create(Ino::ROOT, b"d", DIRECTORY, ME, 0).unwrap();
+        for name in 0..200 {
+            system
+                .create(
+                    below,
+                    format!("a name that takes two slots, or even more of them: {name:040}").as_bytes(),
+                    FILE,
+                    ME,
+                    0,
+                )
+                .unwrap();
+        }
+        assert_eq!(system.remove_directory(Ino::ROOT, b"d"), Err(Error::NOTEMPTY));
+        for name in 0..200 {
+            system
+                .unlink(
+                    below,
+                    format!("a name that takes two slots, or even more of them: {name:040}").as_bytes(),
+                )
+                .unwrap();
+        }
+        system.remove_directory(Ino::ROOT, b"d").unwrap();
+    }
+    sound(&system);
+    // The table of inodes has grown by what 200 of them take.
+    assert!(free - system.space().free <= 8, "{} of {free}", system.space().free);
+}
+
+#[test]
+fn a_file_without_a_name_stays_until_nobody_uses_it() {
+    let mut system = empty(1 << 12);
+    let ino = make(&mut system, "file");
+    system.write(ino, 0, b"still there").unwrap();
+    system.open(ino).unwrap();
+    system.open(ino).unwrap();
+    system.unlink(Ino::ROOT, b"file").unwrap();
+    sound(&system);
+    assert_eq!(contents(&system, ino), b"still there");
+    system.close(ino).unwrap();
+    assert_eq!(system.attributes(ino).unwrap().links, 0);
+    system.close(ino).unwrap();
+    assert_eq!(system.attributes(ino), Err(Error::STALE));
+    assert_eq!(system.close(ino), Err(Error::BADF));
+    // Users are gone with a crash.
+    let ino = make(&mut system, "other");
+    system.open(ino).unwrap();
+    system.unlink(Ino::ROOT, b"other").unwrap();
+    let system = remounted(system);
+    assert_eq!(system.attributes(ino), Err(Error::STALE));
+    sound(&system);
+}
+
+#[test]
+fn renames_keep_one_name_and_make_no_circles() {
+    let mut system = empty(1 << 12);
+    let [a, b] = [b"a", b"b"].map(|name| system.create(Ino::ROOT, name, DIRECTORY, ME, 0).unwrap());
+    let inner = system.create(a, b"inner", DIRECTORY, ME, 0).unwrap();
+    let file = make(&mut system, "file");
+    let rename = |system: &mut FileSystem<Recording>, from: (Ino, &str), to: (Ino, &str), replace| {
+        system.rename((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()), replace)
+    };
+    assert_eq!(rename(&mut system, (Ino::ROOT, "a"), (inner, "x"), Replace::Yes), Err(Error::INVAL));
+    assert_eq!(rename(&mut system, (Ino::ROOT, "a"), (a, "x"), Replace::Yes), Err(Error::INVAL));
+    assert_eq!(rename(&mut system, (Ino::ROOT, "file"), (Ino::ROOT, "a"), Replace::Yes), Err(Error::ISDIR));
+    assert_eq!(rename(&mut system, (Ino::ROOT, "a"), (Ino::ROOT, "file"), Replace::Yes), Err(Error::NOTDIR));
+    assert_eq!(rename(&mut system, (Ino::ROOT, "b"), (Ino::ROOT, "a"), Replace::Yes), Err(Error::NOTEMPTY));
+    assert_eq!(rename(&mut system, (Ino::ROOT, "b"), (Ino::ROOT, "file"), Replace::No), Err(Error::EXIST));
+    assert_eq!(rename(&mut system, (Ino::ROOT, "b"), (Ino::ROOT, "c"), Replace::Exchange), Err(Error::NOENT));
+    assert_eq!(rename(&mut system, (Ino::ROOT, "a"), (inner, "x"), Replace::Exchange), Err(Error::INVAL));
+    rename(&mut system, (a, "inner"), (Ino::ROOT, "b"), Replace::Yes).unwrap();
+    assert_eq!(system.look_up(Ino::ROOT, b"b"), Ok(inner));
+    assert_eq!(system.look_up(inner, b".."), Ok(Ino::ROOT));
+    assert_eq!(system.attributes(b), Err(Error::STALE), "it was replaced");
+    rename(&mut system, (Ino::ROOT, "file"), (inner, "file"), Replace::Yes).unwrap();
+    rename(&mut system, (inner, "file"), (Ino::ROOT, "a"), Replace::Exchange).unwrap();
+    assert_eq!((system.look_up(Ino::ROOT, b"a"), system.look_up(inner, b"file")), (Ok(file), Ok(a)));
+    assert_eq!(system.look_up(a, b".."), Ok(inner));
+    system.link(file, a, b"second").unwrap();
+    rename(&mut system, (Ino::ROOT, "a"), (a, "second"), Replace::Yes).unwrap();
+    assert_eq!(system.attributes(file).unwrap().links, 2, "two names of one file: nothing is done");
+    assert_eq!(system.link(a, Ino::ROOT, b"dir"), Err(Error::PERM));
+    sound(&system);
+    sound(&remounted(system));
+}
+
+#[test]
+fn names_are_what_they_may_be() {
+    let mut system = empty(1 << 12);
+    let long = vec![b'x'; 255];
+    let ino = system.create(Ino::ROOT, &long, FILE, ME, 0).unwrap();
+    assert_eq!(system.look_up(Ino::ROOT, &long), Ok(ino));
+    for (name, error) in [
+        (&b""[..], Error::NOENT),
+        (b".", Error::EXIST),
+        (b"a/b", Error::INVAL),
+        (&vec![b'x'; 256], Error::NAMETOOLONG),
+        (&long, Error::EXIST),
+    ] {
+        assert_eq!(system.create(Ino::ROOT, name, FILE, ME, 0), Err(error), "{name:?}");
+    }
+    assert_eq!(system.create(ino, b"x", FILE, ME, 0), Err(Error::NOTDIR));
+    assert_eq!(system.look_up(ino, b"x"), Err(Error::NOTDIR));
+    let link = system.create_link_to(Ino::ROOT, b"link", b"to/somewhere", ME).unwrap();
+    assert_eq!(system.read_link(link).unwrap(), b"to/somewhere");
+    assert_eq!(system.read_link(ino), Err(Error::INVAL));
+    assert_eq!(system.create_link_to(Ino::ROOT, b"link2", &[b'y'; 4_096], ME), Err(Error::NAMETOOLONG));
+    sound(&system);
+}
+
+#[test]
+fn listings_go_on_where_they_were() {
+    let mut system = empty(1 << 13);
+    let names: Vec<String> =
+        (0..1_000).map(|number| format!("{number}-{}", "n".repeat(number % 250))).collect();
+    for name in &names {
+        system.create(Ino::ROOT, name.as_bytes(), FILE, ME, 0).unwrap();
+    }
+    let (mut cookie, mut listed) = (0, Vec::new());
+    loop {
+        let mut some = 0;
+        system
+            .list(Ino::ROOT, cookie, &mut |name, _, _, next| {
+                some += 1;
+                listed.push(String::from_utf8(name.to_vec()).unwrap());
+                cookie = next;
+                some < 7
+            })
+            .unwrap();
+        if some == 0 {
+            break;
+        }
+        // What goes meanwhile does not disturb the rest.
+        if let Some(last) = listed.last().filter(|name| name.len() > 100) {
+            system.unlink(Ino::ROOT, last.as_bytes()).unwrap();
+        }
+    }
+    let mut expected: Vec<String> = names.into_iter().chain([".".to_owned(), "..".to_owned()]).collect();
+    (listed.sort(), expected.sort());
+    assert_eq!(listed, expected);
+    sound(&system);
+}
+
+#[test]
+fn a_full_store_says_so_and_goes_on() {
+    let mut system = empty(700);
+    let mut made = 0;
+    let full = loop {
+        match system.create(Ino::ROOT, format!("{made}").as_bytes(), FILE, ME, 0) {
+            Ok(ino) => {
+                made += 1;
+                if let Err(error) = system.write(ino, 0, &[1; 3_000]) {
+                    break error;
+                }
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full, Error::NOSPC);
+    assert!(made > 50, "{made}");
+    sound(&system);
+    let mut system = remounted(system);
+    for name in 0..10 {
+        system.unlink(Ino::ROOT, format!("{name}").as_bytes()).unwrap();
+    }
+    let ino = system.create(Ino::ROOT, b"again", FILE, ME, 0).unwrap();
+    assert_eq!(system.write(ino, 0, &[1; 3_000]), Ok(3_000));
+    // As much of it as there is room for.
+    let some = system.write(ino, 3_000, &vec![2; 1 << 20]).unwrap();
+    assert!(some > 0 && some < 1 << 20, "{some}");
+    assert_eq!(system.attributes(ino).unwrap().size, 3_000 + some as u64);
+    assert_eq!(system.write(ino, 1 << 39, b"x"), Err(Error::FBIG));
+    sound(&system);
+}

@@ -1,0 +1,204 @@
+//! Every operation, interrupted anywhere: what is left is a file system in which it happened or did not.
+
+use std::collections::BTreeMap;
+
+use pagewalk_vm::file::Grain;
+
+use super::*;
+
+/// All that can be seen of a file system: paths, with kind, links and contents.
+type Tree = BTreeMap<Vec<u8>, (u32, u64, Vec<u8>)>;
+
+fn tree(system: &mut FileSystem<Recording>) -> Tree {
+    let mut tree = Tree::new();
+    let mut open = vec![(Vec::new(), Ino::ROOT)];
+    while let Some((path, ino)) = open.pop() {
+        let attributes = system.attributes(ino).unwrap();
+        let mut bytes = Vec::new();
+        match attributes.mode & kind::MASK {
+            kind::DIRECTORY => {
+                system
+                    .list(ino, 2, &mut |name, ino, _, _| {
+                        open.push(([&path[..], b"/", name].concat(), ino));
+                        true
+                    })
+                    .unwrap();
+            }
+            kind::SYMLINK => bytes = system.read_link(ino).unwrap(),
+            _ => bytes = contents(system, ino),
+        }
+        tree.insert(path, (attributes.mode, attributes.links, bytes));
+    }
+    tree
+}
+
+/// A small file system with something of everything.
+fn furnished() -> FileSystem<Recording> {
+    let mut system = empty(1_200);
+    let below = system.create(Ino::ROOT, b"dir", DIRECTORY, ME, 0).unwrap();
+    system.create(Ino::ROOT, b"empty", DIRECTORY, ME, 0).unwrap();
+    let file = make(&mut system, "file");
+    system.write(file, 0, &[1; 4_096]).unwrap();
+    let other = system.create(below, b"other", FILE, ME, 0).unwrap();
+    system.write(other, 0, &[2; 5_000]).unwrap();
+    system.link(other, Ino::ROOT, b"hard").unwrap();
+    system.create_link_to(Ino::ROOT, b"soft", b"dir/other", ME).unwrap();
+    system
+}
+
+fn ino(system: &mut FileSystem<Recording>, path: &[&[u8]]) -> Ino {
+    path.iter().fold(Ino::ROOT, |ino, name| system.look_up(ino, name).unwrap())
+}
+
+type Operation = (&'static str, fn(&mut FileSystem<Recording>));
+
+/// Operations that happen or do not.
+const WHOLE: [Operation; 12] = [
+    ("create", |system| {
+        make(system, "new");
+    }),
+    ("create in a directory", |system| {
+        let parent = ino(system, &[b"dir"]);
+        system.create(parent, &[b'n'; 200], FILE, ME, 0).unwrap();
+    }),
+    ("mkdir", |system| {
+        system.create(Ino::ROOT, b"newdir", DIRECTORY, ME, 0).unwrap();
+    }),
+    ("symlink", |system| {
+        system.create_link_to(Ino::ROOT, b"newlink", b"target", ME).unwrap();
+    }),
+    ("link", |system| {
+        let file = ino(system, &[b"file"]);
+        system.link(file, Ino::ROOT, b"newname").unwrap();
+    }),
+    ("unlink one of two", |system| system.unlink(Ino::ROOT, b"hard").unwrap()),
+    ("unlink the last", |system| system.unlink(Ino::ROOT, b"file").unwrap()),
+    ("rmdir", |system| system.remove_directory(Ino::ROOT, b"empty").unwrap()),
+    ("rename", |system| {
+        let to = ino(system, &[b"dir"]);
+        system.rename((Ino::ROOT, b"file"), (to, b"moved"), Replace::Yes).unwrap();
+    }),
+    ("rename over another", |system| {
+        let to = ino(system, &[b"dir"]);
+        system.rename((Ino::ROOT, b"file"), (to, b"other"), Replace::Yes).unwrap();
+    }),
+    ("rename a directory over another", |system| {
+        system.rename((Ino::ROOT, b"dir"), (Ino::ROOT, b"empty"), Replace::Yes).unwrap();
+    }),
+    ("exchange", |system| {
+        let to = ino(system, &[b"dir"]);
+        system.rename((Ino::ROOT, b"file"), (to, b"other"), Replace::Exchange).unwrap();
+    }),
+];
+
+/// Runs an operation and visits what crashes may leave, mounted.
+fn crash(
+    mut system: FileSystem<Recording>,
+    operation: impl FnOnce(&mut FileSystem<Recording>),
+    some: u64,
+    visit: &mut dyn FnMut(&mut FileSystem<Recording>),
+) -> u64 {
+    let before = system.store.memory().begin();
+    operation(&mut system);
+    let memory = system.into_memory();
+    let mut seen = 0;
+    for grain in [Grain::Word, Grain::Page] {
+        memory.crashes(&before, grain, some, 3, &mut |image| {
+            seen += 1;
+            let crashed = Recording::new(image);
+            let at_recovery = crashed.begin();
+            let (mut system, _) =
+                FileSystem::mount(crashed, clock()).unwrap_or_else(|error| panic!("{error}"));
+            sound(&system);
+            if seen % 50 == 0 {
+                let memory = system.into_memory();
+                memory.crashes(&at_recovery, grain, 2, seen, &mut |image| {
+                    let mut system = FileSystem::mount(Recording::new(image), clock()).unwrap().0;
+                    sound(&system);
+                    visit(&mut system);
+                    true
+                });
+                system = FileSystem::mount(memory, clock()).unwrap().0;
+            }
+            visit(&mut system);
+            true
+        });
+    }
+    seen
+}
+
+#[test]
+fn names_change_whole_or_not_at_all() {
+    for (name, operation) in WHOLE {
+        let (mut before, mut after) = (furnished(), furnished());
+        let old = tree(&mut before);
+        operation(&mut after);
+        let new = tree(&mut after);
+        assert_ne!(old, new);
+        let mut states = [0, 0];
+        let seen = crash(before, operation, 6, &mut |system| {
+            let left = tree(system);
+            let difference = || left.iter().find(|(path, what)| old.get(*path) != Some(*what));
+            assert!(left == old || left == new, "{name}: neither before nor after: {:?}", difference());
+            states[usize::from(left == new)] += 1;
+            // It goes on.
+            let ino = make(system, "later");
+            system.write(ino, 0, &[9; 100]).unwrap();
+            system.unlink(Ino::ROOT, b"later").unwrap();
+        });
+        assert!(seen > 30 && states.iter().all(|&count| count > 0), "{name}: {seen}, {states:?}");
+    }
+}
+
+/// What a write promises: every byte is old or new, and the size never shows what was not written.
+#[test]
+fn a_crash_shows_no_byte_that_nobody_wrote() {
+    for (offset, bytes) in
+        [(0u64, 100usize), (4_000, 200), (4_096, 4_096), (10_000, 5_000), (40_000, 3_000), (200, 60_000)]
+    {
+        let mut system = furnished();
+        // What lies in free frames must not be seen.
+        let waste = make(&mut system, "waste");
+        let _ = system.write(waste, 0, &vec![0xee; 2 << 20]);
+        system.unlink(Ino::ROOT, b"waste").unwrap();
+        let old = vec![1; 4_096];
+        let mut new = old.clone();
+        new.resize(new.len().max(offset as usize + bytes), 0);
+        new[offset as usize..offset as usize + bytes].fill(5);
+        let write = |system: &mut FileSystem<Recording>| {
+            let file = ino(system, &[b"file"]);
+            assert_eq!(system.write(file, offset, &vec![5; bytes]), Ok(bytes));
+        };
+        let seen = crash(system, write, 3, &mut |system| {
+            let file = ino(system, &[b"file"]);
+            let left = contents(system, file);
+            assert!(left.len() == old.len() || left.len() == new.len(), "{}", left.len());
+            for (at, &byte) in left.iter().enumerate() {
+                let is_old = old.get(at) == Some(&byte);
+                assert!(is_old || new[at] == byte, "{offset}: byte {at} is {byte:#x}");
+            }
+            if left.len() > old.len() {
+                assert!(left[old.len()..] == new[old.len()..], "behind the old end all is there");
+            }
+        });
+        assert!(seen > 20, "{seen}");
+    }
+}
+
+#[test]
+fn sizes_change_whole_or_not_at_all() {
+    for bytes in [0, 1, 4_095, 4_097, 40_000, 3 << 20] {
+        let mut system = furnished();
+        let file = ino(&mut system, &[b"file"]);
+        let data: Vec<u8> = (0..300_000u32).map(|at| at as u8 | 1).collect();
+        system.write(file, 0, &data).unwrap();
+        let mut resized = data.clone();
+        resized.resize(bytes, 0);
+        let set = SetAttributes { size: Some(bytes as u64), ..Default::default() };
+        let seen = crash(system, |system| system.set_attributes(file, &set).unwrap(), 3, &mut |system| {
+            let left = contents(system, file);
+            assert!(left == data || left == resized, "{bytes}: {}", left.len());
+        });
+        assert!(seen > 5, "{bytes}: {seen}");
+    }
+}

@@ -1,0 +1,224 @@
+//! Random operations, the same on the file system and on maps of names and vectors of bytes.
+
+use std::collections::BTreeMap;
+
+use pagewalk_vm::random::SplitMix64;
+
+use super::*;
+
+enum Node {
+    File(Vec<u8>),
+    Directory(BTreeMap<Vec<u8>, Ino>),
+    Link(Vec<u8>),
+}
+
+struct Model {
+    nodes: BTreeMap<Ino, Node>,
+}
+
+impl Model {
+    fn directories(&self) -> Vec<Ino> {
+        let is_directory = |(ino, node): (&Ino, &Node)| matches!(node, Node::Directory(_)).then_some(*ino);
+        self.nodes.iter().filter_map(is_directory).collect()
+    }
+
+    fn names(&mut self, ino: Ino) -> &mut BTreeMap<Vec<u8>, Ino> {
+        match self.nodes.get_mut(&ino) {
+            Some(Node::Directory(names)) => names,
+            _ => panic!("no directory"),
+        }
+    }
+
+    fn links(&self, ino: Ino) -> usize {
+        let names = self.nodes.values().filter_map(|node| match node {
+            Node::Directory(names) => Some(names),
+            _ => None,
+        });
+        names.flat_map(BTreeMap::values).filter(|&&named| named == ino).count()
+    }
+
+    fn is_within(&self, ino: Ino, other: Ino) -> bool {
+        let Some(Node::Directory(names)) = self.nodes.get(&other) else { return false };
+        ino == other || names.values().any(|&child| self.is_within(ino, child))
+    }
+
+    fn forget_unnamed(&mut self, ino: Ino) {
+        if self.links(ino) == 0 {
+            self.nodes.remove(&ino);
+        }
+    }
+}
+
+/// Sizes around every boundary of partitions that the store has room for.
+fn size(random: &mut SplitMix64) -> u64 {
+    let boundary = [0, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20][random.below(6) as usize];
+    (boundary + random.below(3)).saturating_sub(1)
+}
+
+fn compare(system: &mut FileSystem<Recording>, model: &mut Model) {
+    sound(system);
+    let inos: Vec<Ino> = model.nodes.keys().copied().collect();
+    for ino in inos {
+        let links = model.links(ino) as u64;
+        let attributes = system.attributes(ino).unwrap();
+        match &model.nodes[&ino] {
+            Node::File(bytes) => {
+                assert!(contents(system, ino) == *bytes, "{ino:?}");
+                assert_eq!(attributes.links, links);
+            }
+            Node::Link(target) => assert_eq!(system.read_link(ino).as_ref(), Ok(target)),
+            Node::Directory(names) => {
+                let mut listed = BTreeMap::new();
+                system
+                    .list(ino, 2, &mut |name, ino, _, _| listed.insert(name.to_vec(), ino).is_none())
+                    .unwrap();
+                assert_eq!(listed, *names);
+            }
+        }
+    }
+}
+
+/// One life of a file system; how many operations were done.
+fn live(seed: u64, steps: u64) -> u64 {
+    let mut random = SplitMix64::new(seed);
+    let mut system = empty(1 << 14);
+    let mut model = Model { nodes: BTreeMap::from([(Ino::ROOT, Node::Directory(BTreeMap::new()))]) };
+    let mut done = 0;
+    for step in 0..steps {
+        let directories = model.directories();
+        let parent = directories[random.below(directories.len() as u64) as usize];
+        let other = directories[random.below(directories.len() as u64) as usize];
+        let name = |random: &mut SplitMix64| {
+            let number = random.below(12);
+            format!("{number}{}", "-".repeat((number * number) as usize)).into_bytes()
+        };
+        let (name, other_name) = (name(&mut random), name(&mut random));
+        let named = model.names(parent).get(&name).copied();
+        let is_directory = |model: &Model, ino: Ino| matches!(model.nodes[&ino], Node::Directory(_));
+        match random.below(20) {
+            0..3 => {
+                let made = system.create(parent, &name, FILE, ME, 0);
+                assert_eq!(made.is_ok(), named.is_none());
+                if let Ok(ino) = made {
+                    model.names(parent).insert(name, ino);
+                    model.nodes.insert(ino, Node::File(Vec::new()));
+                }
+            }
+            3 => {
+                let made = system.create(parent, &name, DIRECTORY, ME, 0);
+                assert_eq!(made.is_ok(), named.is_none());
+                if let Ok(ino) = made {
+                    model.names(parent).insert(name, ino);
+                    model.nodes.insert(ino, Node::Directory(BTreeMap::new()));
+                }
+            }
+            4 => {
+                let made = system.create_link_to(parent, &name, &other_name, ME);
+                assert_eq!(made.is_ok(), named.is_none());
+                if let Ok(ino) = made {
+                    model.names(parent).insert(name, ino);
+                    model.nodes.insert(ino, Node::Link(other_name));
+                }
+            }
+            5..7 => {
+                let removed = system.unlink(parent, &name);
+                match named {
+                    Some(ino) if !is_directory(&model, ino) => {
+                        assert_eq!(removed, Ok(()));
+                        model.names(parent).remove(&name);
+                        model.forget_unnamed(ino);
+                    }
+                    Some(_) => assert_eq!(removed, Err(Error::ISDIR)),
+                    None => assert_eq!(removed, Err(Error::NOENT)),
+                }
+            }
+            7 => {
+                let removed = system.remove_directory(parent, &name);
+                match named {
+                    Some(ino) if is_directory(&model, ino) && model.names(ino).is_empty() => {
+                        assert_eq!(removed, Ok(()));
+                        model.names(parent).remove(&name);
+                        model.nodes.remove(&ino);
+                    }
+                    Some(ino) if is_directory(&model, ino) => assert_eq!(removed, Err(Error::NOTEMPTY)),
+                    Some(_) => assert_eq!(removed, Err(Error::NOTDIR)),
+                    None => assert_eq!(removed, Err(Error::NOENT)),
+                }
+            }
+            8 => {
+                let taken = model.names(other).contains_key(&other_name);
+                let Some(ino) = named else { continue };
+                let linked = system.link(ino, other, &other_name);
+                assert_eq!(linked.is_ok(), !taken && !is_directory(&model, ino));
+                if linked.is_ok() {
+                    model.names(other).insert(other_name, ino);
+                }
+            }
+            9..12 => {
+                let renamed = system.rename((parent, &name), (other, &other_name), Replace::Yes);
+                let Some(ino) = named else {
+                    assert_eq!(renamed, Err(Error::NOENT));
+                    continue;
+                };
+                let target = model.names(other).get(&other_name).copied();
+                let allowed = !model.is_within(other, ino)
+                    && target.is_none_or(|target| {
+                        target == ino
+                            || match (is_directory(&model, ino), is_directory(&model, target)) {
+                                (true, true) => model.names(target).is_empty(),
+                                (false, false) => true,
+                                _ => false,
+                            }
+                    });
+                assert_eq!(renamed.is_ok(), allowed, "seed {seed}, step {step}: {renamed:?}");
+                if allowed && target != Some(ino) {
+                    model.names(parent).remove(&name);
+                    model.names(other).insert(other_name, ino);
+                    target.into_iter().for_each(|target| model.forget_unnamed(target));
+                }
+            }
+            12..14 => {
+                let Some(ino) = named else { continue };
+                let bytes = size(&mut random);
+                let set =
+                    system.set_attributes(ino, &SetAttributes { size: Some(bytes), ..Default::default() });
+                match model.nodes.get_mut(&ino) {
+                    Some(Node::File(contents)) if set.is_ok() => contents.resize(bytes as usize, 0),
+                    Some(Node::File(_)) => assert_eq!(set, Err(Error::NOSPC)),
+                    _ => assert!(set.is_err()),
+                }
+            }
+            _ => {
+                let Some(ino) = named else { continue };
+                let Some(Node::File(contents)) = model.nodes.get_mut(&ino) else { continue };
+                let offset = if random.below(2) == 0 { contents.len() as u64 } else { size(&mut random) };
+                let bytes = 1 + [random.below(9_000), random.below(300_000), size(&mut random) / 4]
+                    [random.below(3) as usize];
+                let data: Vec<u8> = (0..bytes).map(|at| (at * 7 + seed + step) as u8).collect();
+                match system.write(ino, offset, &data) {
+                    Ok(written) => {
+                        let end = offset as usize + written;
+                        contents.resize(contents.len().max(end), 0);
+                        contents[offset as usize..end].copy_from_slice(&data[..written]);
+                    }
+                    Err(error) => assert_eq!(error, Error::NOSPC),
+                }
+            }
+        }
+        done += 1;
+        if step % 100 == 99 {
+            compare(&mut system, &mut model);
+        }
+        if step % 500 == 499 {
+            system = remounted(system);
+            compare(&mut system, &mut model);
+        }
+    }
+    done
+}
+
+#[test]
+fn random_operations_do_what_the_model_does() {
+    let done: u64 = (0..4).map(|seed| live(seed, 1_500)).sum();
+    assert!(done > 3_000, "{done}");
+}

@@ -256,7 +256,11 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         transaction.commit().map_err(of_store)?;
         self.directories.remove(&ino);
-        self.freed_inode(ino);
+        for ino in [attributes, ino] {
+            if ino != Ino::NONE {
+                self.freed_inode(ino);
+            }
+        }
         Ok(())
     }
 

@@ -12,8 +12,11 @@
 mod check;
 mod directory;
 mod error;
+mod extended;
 mod file;
+mod fuse;
 mod inode;
+mod mapped;
 mod orphans;
 mod system;
 #[cfg(test)]
@@ -22,8 +25,11 @@ mod tests;
 pub use check::{check, partition_counts};
 pub use directory::MOST_NAME_BYTES;
 pub use error::{Error, Result};
+pub use extended::SetExtended;
 pub use file::MOST_FILE_BYTES;
+pub use fuse::mount;
 pub use inode::Ino;
+pub use mapped::{Mapped, Survives};
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Owner, Replace, SetAttributes, Space,
 };

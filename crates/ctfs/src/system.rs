@@ -126,6 +126,8 @@ pub struct Space {
     pub free: u64,
     /// Inodes at most.
     pub inodes: u64,
+    /// Of these, used.
+    pub used_inodes: u64,
 }
 
 /// A mounted file system.
@@ -135,6 +137,7 @@ pub struct FileSystem<M> {
     /// How often each inode is open.
     users: FxHashMap<Ino, u64>,
     hint: Ino,
+    used_inodes: u64,
     clock: Clock,
     pub(crate) counts: Counts,
 }
@@ -182,9 +185,11 @@ impl<M: PersistentMemory> FileSystem<M> {
             directories: FxHashMap::default(),
             users: FxHashMap::default(),
             hint: Ino(2),
+            used_inodes: 0,
             clock,
             counts: Counts::default(),
         };
+        inode::visit(&system.store, &mut |_| system.used_inodes += 1);
         if let Some(problem) = crate::check::check(&system).into_iter().next() {
             return Err(MountError::Damaged(problem));
         }
@@ -214,7 +219,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// How much room there is.
     pub fn space(&self) -> Space {
         let (frames, free) = self.store.frame_counts();
-        Space { frames, free, inodes: inode::MOST_INODES }
+        Space { frames, free, inodes: inode::MOST_INODES, used_inodes: self.used_inodes }
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -374,6 +379,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// The lowest numbers are used first, so that the table stays small.
     pub(crate) fn freed_inode(&mut self, ino: Ino) {
         self.hint = self.hint.min(ino);
+        self.used_inodes -= 1;
     }
 
     /// A directory to which a name can be added, and the name is free.
@@ -422,6 +428,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         directory::put(&mut transaction, partition, name, entry, run)?;
         touch(&mut transaction, parent, now)?;
         transaction.commit().map_err(of_store)?;
+        self.used_inodes += 1;
         self.directory(parent)?.insert(name, entry);
         Ok(ino)
     }
@@ -454,7 +461,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// An inode that only the list of those without a name knows.
-    fn create_without_name(&mut self, mode: u32, owner: Owner) -> Result<Ino> {
+    pub(crate) fn create_without_name(&mut self, mode: u32, owner: Owner) -> Result<Ino> {
         let ino = self.free_inode()?;
         let now = self.now();
         let mut transaction = self.store.begin();
@@ -463,6 +470,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         transaction.set_field(ino, Field::Links, 0)?;
         orphans::add(&mut transaction, ino)?;
         transaction.commit().map_err(of_store)?;
+        self.used_inodes += 1;
         Ok(ino)
     }
 
@@ -721,6 +729,22 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         self.users.remove(&ino);
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
+    }
+
+    /// Nobody uses any file any more.
+    ///
+    /// # Errors
+    ///
+    /// Something is wrong with a file that goes.
+    pub fn forget_all(&mut self) -> Result<()> {
+        let mut users: Vec<Ino> = self.users.drain().map(|(ino, _)| ino).collect();
+        users.sort();
+        for ino in users {
+            if self.inode(ino)?.links() == 0 {
+                self.reclaim(ino)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads a file's bytes at an offset; how many there were.

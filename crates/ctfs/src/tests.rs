@@ -285,3 +285,32 @@ fn a_full_store_says_so_and_goes_on() {
     assert_eq!(system.write(ino, 1 << 39, b"x"), Err(Error::FBIG));
     sound(&system);
 }
+
+#[test]
+fn extended_attributes_are_replaced_as_a_whole() {
+    let mut system = empty(1 << 12);
+    let ino = make(&mut system, "file");
+    let free = |system: &FileSystem<Recording>| system.space().used_inodes;
+    let used = free(&system);
+    assert_eq!(system.extended(ino, b"user.a"), Err(Error::NODATA));
+    assert_eq!(system.set_extended(ino, b"user.a", b"1", SetExtended::Replace), Err(Error::NODATA));
+    system.set_extended(ino, b"user.a", b"1", SetExtended::Create).unwrap();
+    assert_eq!(system.set_extended(ino, b"user.a", b"2", SetExtended::Create), Err(Error::EXIST));
+    system.set_extended(ino, b"user.b", &[b'x'; 60_000], SetExtended::Any).unwrap();
+    system.set_extended(ino, b"user.a", b"", SetExtended::Any).unwrap();
+    assert_eq!(system.extended(ino, b"user.a").unwrap(), b"");
+    assert_eq!(system.extended(ino, b"user.b").unwrap().len(), 60_000);
+    assert_eq!(system.extended_names(ino).unwrap(), b"user.a\0user.b\0");
+    assert_eq!(system.set_extended(ino, &[b'n'; 256], b"", SetExtended::Any), Err(Error::RANGE));
+    assert_eq!(system.set_extended(ino, b"user.c", &[0; 70_000], SetExtended::Any), Err(Error::TOOBIG));
+    sound(&system);
+    let mut system = remounted(system);
+    system.remove_extended(ino, b"user.b").unwrap();
+    assert_eq!(system.remove_extended(ino, b"user.b"), Err(Error::NODATA));
+    system.remove_extended(ino, b"user.a").unwrap();
+    assert_eq!((system.extended_names(ino).unwrap(), free(&system)), (Vec::new(), used));
+    system.set_extended(ino, b"user.a", b"1", SetExtended::Any).unwrap();
+    system.unlink(Ino::ROOT, b"file").unwrap();
+    assert_eq!(free(&system), used - 1, "they go with their file");
+    sound(&system);
+}

@@ -1,0 +1,157 @@
+//! Extended attributes: names and values beside a file's bytes, in an inode of their own that is replaced as a whole.
+
+use pagewalk_vm::file::PersistentMemory;
+use rustix::io::Errno;
+
+use crate::error::{Result, of_store};
+use crate::inode::{Field, Ino, Inodes, kind};
+use crate::orphans;
+use crate::system::{FileSystem, Owner};
+
+/// As Linux has it.
+const MOST_NAME: usize = 255;
+/// As Linux has it.
+const MOST_VALUE: usize = 65_536;
+/// Of all of a file's together.
+const MOST_BYTES: usize = 1 << 20;
+
+/// How a value is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SetExtended {
+    /// Whether there is one or not.
+    #[default]
+    Any,
+    /// Only if there is none.
+    Create,
+    /// Only if there is one.
+    Replace,
+}
+
+/// Names and values, as they lie in the inode: the length of each in four bytes before it.
+fn decode(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        *bytes = rest;
+        Some(part)
+    }
+    let (mut all, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        all.push((part(&mut rest)?, part(&mut rest)?));
+    }
+    Some(all)
+}
+
+fn encode<'a>(all: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for part in all.into_iter().flat_map(|(name, value)| [name, value]) {
+        bytes.extend((part.len() as u32).to_le_bytes());
+        bytes.extend(part);
+    }
+    bytes
+}
+
+impl<M: PersistentMemory> FileSystem<M> {
+    fn extended_bytes(&self, ino: Ino) -> Result<Vec<u8>> {
+        let holder = Ino(self.inode(ino)?.get(Field::Attributes));
+        if holder == Ino::NONE {
+            return Ok(Vec::new());
+        }
+        let inode = self.inode(holder)?;
+        let mut bytes = vec![0; inode.size().min(MOST_BYTES as u64) as usize];
+        self.read_bytes(&inode, 0, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// An extended attribute's value.
+    ///
+    /// # Errors
+    ///
+    /// There is none of that name.
+    pub fn extended(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let bytes = self.extended_bytes(ino)?;
+        let all = decode(&bytes).ok_or(Errno::IO)?;
+        let found = all.into_iter().find(|&(known, _)| known == name);
+        found.map(|(_, value)| value.to_vec()).ok_or(Errno::NODATA)
+    }
+
+    /// The names of all extended attributes, a zero byte behind each.
+    ///
+    /// # Errors
+    ///
+    /// There is no such inode.
+    pub fn extended_names(&self, ino: Ino) -> Result<Vec<u8>> {
+        let bytes = self.extended_bytes(ino)?;
+        let all = decode(&bytes).ok_or(Errno::IO)?;
+        Ok(all.into_iter().flat_map(|(name, _)| [name, b"\0"].concat()).collect())
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    ///
+    /// There is one, or none, against what was asked; name or value are too long; there is no room.
+    pub fn set_extended(&mut self, ino: Ino, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
+        if name.is_empty() || name.len() > MOST_NAME {
+            return Err(Errno::RANGE);
+        }
+        if value.len() > MOST_VALUE {
+            return Err(Errno::TOOBIG);
+        }
+        let bytes = self.extended_bytes(ino)?;
+        let mut all = decode(&bytes).ok_or(Errno::IO)?;
+        match (all.iter_mut().find(|(known, _)| *known == name), how) {
+            (Some(_), SetExtended::Create) => return Err(Errno::EXIST),
+            (None, SetExtended::Replace) => return Err(Errno::NODATA),
+            (Some((_, old)), _) => *old = value,
+            (None, _) => all.push((name, value)),
+        }
+        self.replace_extended(ino, &encode(all))
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    ///
+    /// There is none of that name.
+    pub fn remove_extended(&mut self, ino: Ino, name: &[u8]) -> Result<()> {
+        let bytes = self.extended_bytes(ino)?;
+        let mut all = decode(&bytes).ok_or(Errno::IO)?;
+        let before = all.len();
+        all.retain(|&(known, _)| known != name);
+        if all.len() == before { Err(Errno::NODATA) } else { self.replace_extended(ino, &encode(all)) }
+    }
+
+    /// The new ones are written beside the old ones, and take their place at once.
+    fn replace_extended(&mut self, ino: Ino, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > MOST_BYTES {
+            return Err(Errno::NOSPC);
+        }
+        let old = Ino(self.inode(ino)?.get(Field::Attributes));
+        let mut new = Ino::NONE;
+        if !bytes.is_empty() {
+            new = self.create_without_name(kind::FILE | 0o600, Owner::default())?;
+            match self.write_bytes(new, 0, bytes) {
+                Ok(written) if written == bytes.len() => {}
+                other => {
+                    self.reclaim(new)?;
+                    return Err(other.err().unwrap_or(Errno::NOSPC));
+                }
+            }
+        }
+        let now = self.now();
+        let mut transaction = self.store.begin();
+        if new != Ino::NONE {
+            orphans::remove(&mut transaction, new)?;
+            transaction.set_field(new, Field::Links, 1)?;
+        }
+        if old != Ino::NONE {
+            transaction.set_field(old, Field::Links, 0)?;
+            orphans::add(&mut transaction, old)?;
+        }
+        transaction.set_field(ino, Field::Attributes, new.0)?;
+        transaction.set_field(ino, Field::Changed, now)?;
+        transaction.commit().map_err(of_store)?;
+        if old == Ino::NONE { Ok(()) } else { self.reclaim(old) }
+    }
+}

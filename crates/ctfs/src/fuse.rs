@@ -1,0 +1,417 @@
+//! The mount: every program's door to the file system, through the kernel.
+//!
+//! The kernel checks permissions and keeps locks. An inode stays as long as the kernel knows it: every answer that names one
+//! counts, and `forget` takes the counts back.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    SessionACL, TimeOrNow, WriteFlags,
+};
+use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::file::PersistentMemory;
+
+use crate::directory::MOST_NAME_BYTES;
+use crate::error::{Error, Result};
+use crate::extended::SetExtended;
+use crate::inode::{Ino, kind};
+use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
+
+/// How long the kernel may keep what it was told. Nobody else changes anything.
+const KEPT: Duration = Duration::from_secs(3_600);
+/// Bytes of a request.
+const MOST_WRITE: u32 = 1 << 20;
+
+struct Mounted<M>(RwLock<FileSystem<M>>);
+
+/// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
+///
+/// # Errors
+///
+/// It cannot be mounted there.
+pub fn mount<M: PersistentMemory + Send + Sync + 'static>(
+    system: FileSystem<M>,
+    at: &Path,
+    name: &str,
+    for_everybody: bool,
+) -> io::Result<BackgroundSession> {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(name.to_owned()),
+        MountOption::Subtype("pagewalk".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoAtime,
+        MountOption::Dev,
+        MountOption::Suid,
+    ];
+    if !rustix::process::geteuid().is_root() {
+        config.mount_options.retain(|option| !matches!(option, MountOption::Dev | MountOption::Suid));
+    }
+    config.acl = if for_everybody { SessionACL::All } else { SessionACL::Owner };
+    fuser::spawn_mount(Mounted(RwLock::new(system)), at, &config)
+}
+
+fn errno(error: Error) -> Errno {
+    Errno::from(io::Error::from(error))
+}
+
+fn ino(ino: INodeNo) -> Ino {
+    Ino(u64::from(ino))
+}
+
+fn time(nanoseconds: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
+    if nanoseconds < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
+}
+
+fn nanoseconds(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(distance) => i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX),
+        Err(error) => i64::try_from(error.duration().as_nanos()).map_or(i64::MIN, |distance| -distance),
+    }
+}
+
+fn file_type(mode: u32) -> FileType {
+    match mode & kind::MASK {
+        kind::DIRECTORY => FileType::Directory,
+        kind::SYMLINK => FileType::Symlink,
+        0o140_000 => FileType::Socket,
+        0o060_000 => FileType::BlockDevice,
+        0o020_000 => FileType::CharDevice,
+        0o010_000 => FileType::NamedPipe,
+        _ => FileType::RegularFile,
+    }
+}
+
+fn attr(attributes: &Attributes) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attributes.ino.0),
+        size: attributes.size,
+        blocks: attributes.blocks,
+        atime: time(attributes.accessed),
+        mtime: time(attributes.modified),
+        ctime: time(attributes.changed),
+        crtime: UNIX_EPOCH,
+        kind: file_type(attributes.mode),
+        perm: (attributes.mode & 0o7777) as u16,
+        nlink: attributes.links as u32,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        rdev: attributes.device as u32,
+        blksize: PAGE_BYTES as u32,
+        flags: 0,
+    }
+}
+
+fn owner(request: &Request) -> Owner {
+    Owner { uid: request.uid(), gid: request.gid() }
+}
+
+impl<M: PersistentMemory> Mounted<M> {
+    /// A request that panicked has changed nothing that counts: its transaction was not committed.
+    fn read(&self) -> RwLockReadGuard<'_, FileSystem<M>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, FileSystem<M>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the kernel is told of an inode that it will know from now on.
+    fn known(&self, find: impl FnOnce(&mut FileSystem<M>) -> Result<Ino>) -> Result<Attributes> {
+        let mut system = self.write();
+        let ino = find(&mut system)?;
+        system.open(ino)?;
+        system.attributes(ino)
+    }
+
+    fn entry(&self, reply: ReplyEntry, find: impl FnOnce(&mut FileSystem<M>) -> Result<Ino>) {
+        match self.known(find) {
+            Ok(attributes) => reply.entry(&KEPT, &attr(&attributes), Generation(attributes.generation)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn done(&self, reply: ReplyEmpty, done: impl FnOnce(&mut FileSystem<M>) -> Result<()>) {
+        match done(&mut self.write()) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+fn extended(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match value {
+        Err(error) => reply.error(errno(error)),
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+    }
+}
+
+impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // What the kernel has otherwise is right, too.
+        let _ = config.set_max_write(MOST_WRITE);
+        Ok(())
+    }
+
+    /// Whatever the kernel still knew it forgets.
+    fn destroy(&mut self) {
+        // What cannot be given back now is when it is mounted again.
+        let _ = self.write().forget_all();
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(reply, |system| system.look_up(ino(parent), name.as_bytes()));
+    }
+
+    fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
+        let mut system = self.write();
+        // The root is known without having been looked up.
+        let _ = (0..lookups).try_for_each(|_| system.close(ino(number)));
+    }
+
+    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.read().attributes(ino(number)) {
+            Ok(attributes) => reply.attr(&KEPT, &attr(&attributes)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let time = |time: TimeOrNow| match time {
+            TimeOrNow::SpecificTime(time) => nanoseconds(time),
+            TimeOrNow::Now => nanoseconds(SystemTime::now()),
+        };
+        let (accessed, modified) = (accessed.map(time), modified.map(time));
+        let set = SetAttributes { mode, uid, gid, size, accessed, modified };
+        let mut system = self.write();
+        match system.set_attributes(ino(number), &set).and_then(|()| system.attributes(ino(number))) {
+            Ok(attributes) => reply.attr(&KEPT, &attr(&attributes)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+        match self.read().read_link(ino(number)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let owner = owner(request);
+        let mode = if mode & kind::MASK == 0 { mode | kind::FILE } else { mode };
+        self.entry(reply, |system| system.create(ino(parent), name.as_bytes(), mode, owner, device.into()));
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        let (owner, mode) = (owner(request), mode & 0o7777 | kind::DIRECTORY);
+        self.entry(reply, |system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.done(reply, |system| system.unlink(ino(parent), name.as_bytes()));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.done(reply, |system| system.remove_directory(ino(parent), name.as_bytes()));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let (owner, target) = (owner(request), target.as_os_str().as_bytes());
+        self.entry(reply, |system| system.create_link_to(ino(parent), name.as_bytes(), target, owner));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let replace = match flags {
+            flags if flags.is_empty() => Replace::Yes,
+            RenameFlags::RENAME_NOREPLACE => Replace::No,
+            RenameFlags::RENAME_EXCHANGE => Replace::Exchange,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
+        self.done(reply, |system| system.rename(from, to, replace));
+    }
+
+    fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(reply, |system| {
+            system.link(ino(number), ino(parent), name.as_bytes())?;
+            Ok(ino(number))
+        });
+    }
+
+    /// The kernel keeps what it has read: nobody else changes it.
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let mut bytes = vec![0; size as usize];
+        match self.read().read(ino(number), offset, &mut bytes) {
+            Ok(read) => reply.data(&bytes[..read]),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.write().write(ino(number), offset, data) {
+            Ok(written) => reply.written(written as u32),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    /// What was written persists already.
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let listed = self.write().list(ino(number), offset, &mut |name, ino, kind, next| {
+            !reply.add(INodeNo(ino.0), next, file_type(u32::from(kind) << 12), OsStr::from_bytes(name))
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let space = self.read().space();
+        let block = PAGE_BYTES as u32;
+        reply.statfs(
+            space.frames,
+            space.free,
+            space.free,
+            space.inodes,
+            space.inodes - space.used_inodes,
+            block,
+            MOST_NAME_BYTES as u32,
+            block,
+        );
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            1 => SetExtended::Create,
+            2 => SetExtended::Replace,
+            _ => SetExtended::Any,
+        };
+        self.done(reply, |system| system.set_extended(ino(number), name.as_bytes(), value, how));
+    }
+
+    fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        extended(self.read().extended(ino(number), name.as_bytes()), size, reply);
+    }
+
+    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+        extended(self.read().extended_names(ino(number)), size, reply);
+    }
+
+    fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.done(reply, |system| system.remove_extended(ino(number), name.as_bytes()));
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        _: i32,
+        reply: ReplyCreate,
+    ) {
+        let (owner, mode) = (owner(request), mode & 0o7777 | kind::FILE);
+        match self.known(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0)) {
+            Ok(attributes) => {
+                let generation = Generation(attributes.generation);
+                let flags = FopenFlags::FOPEN_KEEP_CACHE;
+                reply.created(&KEPT, &attr(&attributes), generation, FileHandle(0), flags);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A file mapped into memory as persistent memory.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::file::PersistentMemory;
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// What a store survives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Survives {
+    /// The end of the process, however sudden: the page cache keeps what was stored. A fence costs nothing.
+    #[default]
+    ProcessCrash,
+    /// Power failures, too: a fence writes the file back.
+    PowerFailure,
+}
+
+/// A file, mapped whole, that nobody else maps.
+#[derive(Debug)]
+pub struct Mapped {
+    file: File,
+    start: NonNull<u8>,
+    bytes: u64,
+    survives: Survives,
+    /// Something was flushed since the last fence.
+    is_dirty: std::sync::atomic::AtomicBool,
+}
+
+// SAFETY: (1) the mapping belongs to this value and lives as long; (2) words are accessed atomically; (3) whoever shares the
+// memory keeps two threads from using the same bytes, as the contract of the trait says.
+#[allow(unsafe_code)]
+unsafe impl Send for Mapped {}
+// SAFETY: as for `Send`.
+#[allow(unsafe_code)]
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Makes a file of so many bytes, or overwrites one, with room for all of them; it holds zeroes.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made, somebody uses it, or there is not so much room.
+    pub fn create(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
+        let options = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        lock(&options)?;
+        options.set_len(0)?;
+        options.set_len(bytes / PAGE_BYTES * PAGE_BYTES)?;
+        // Without its blocks a full disk would end the process at some store.
+        rustix::fs::fallocate(&options, FallocateFlags::empty(), 0, bytes / PAGE_BYTES * PAGE_BYTES)?;
+        Self::map(options, survives)
+    }
+
+    /// Maps a file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened or mapped, or somebody uses it.
+    pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open(path)?;
+        lock(&file)?;
+        Self::map(file, survives)
+    }
+
+    #[allow(unsafe_code)]
+    fn map(file: File, survives: Survives) -> io::Result<Self> {
+        let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
+        if bytes == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an empty file"));
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
+        let start = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes as usize, protection, MapFlags::SHARED, &file, 0)?
+        };
+        let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
+        Ok(Self { file, start, bytes, survives, is_dirty: false.into() })
+    }
+
+    #[allow(unsafe_code)]
+    fn place(&self, at: u64, bytes: u64) -> NonNull<u8> {
+        assert!(
+            at <= self.bytes && bytes <= self.bytes - at,
+            "{bytes} bytes at {at:#x} of {:#x}",
+            self.bytes
+        );
+        // SAFETY: it lies within the mapping.
+        unsafe { self.start.add(at as usize) }
+    }
+
+    #[inline]
+    #[allow(unsafe_code)]
+    fn word(&self, at: u64) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8), "{at:#x}");
+        // SAFETY: (1) it lies within the mapping, which lives as long as `self`; (2) it is aligned.
+        unsafe { self.place(at, 8).cast::<AtomicU64>().as_ref() }
+    }
+}
+
+/// One process owns a store.
+fn lock(file: &File) -> io::Result<()> {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => {
+            io::Error::new(io::ErrorKind::ResourceBusy, "another process has the store mounted")
+        }
+        error => error.into(),
+    })
+}
+
+impl Drop for Mapped {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: nobody borrows the mapping any more.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes as usize) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+#[allow(unsafe_code)]
+impl PersistentMemory for Mapped {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> u64 {
+        u64::from_le(self.word(at).load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn store(&self, at: u64, word: u64) {
+        self.word(at).store(word.to_le(), Ordering::Relaxed);
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) {
+        let place = self.place(at, into.len() as u64);
+        // SAFETY: (1) all of it lies within the mapping; (2) nobody writes these bytes meanwhile, by the trait's contract.
+        unsafe { std::ptr::copy_nonoverlapping(place.as_ptr(), into.as_mut_ptr(), into.len()) }
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        let place = self.place(at, bytes.len() as u64);
+        // SAFETY: as for `read`; nobody reads them either.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) }
+    }
+
+    fn zero(&self, at: u64, bytes: u64) {
+        let place = self.place(at, bytes);
+        // SAFETY: as for `write`.
+        unsafe { std::ptr::write_bytes(place.as_ptr(), 0, bytes as usize) }
+    }
+
+    #[inline]
+    fn flush(&self, _: u64, _: u64) {
+        if self.survives == Survives::PowerFailure {
+            self.is_dirty.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        if self.survives == Survives::PowerFailure && self.is_dirty.swap(false, Ordering::Relaxed) {
+            // What cannot be written back cannot be promised.
+            self.file.sync_data().expect("the store's file is written back");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_memory_that_one_process_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let memory = Mapped::create(&path, 10_000, Survives::PowerFailure).unwrap();
+        assert_eq!(memory.bytes(), 8_192);
+        memory.store(8, 0x1122);
+        memory.write(4_090, b"across pages");
+        memory.flush(0, 8_192);
+        memory.fence();
+        assert_eq!(
+            Mapped::open(&path, Survives::ProcessCrash).unwrap_err().kind(),
+            io::ErrorKind::ResourceBusy
+        );
+        drop(memory);
+        let memory = Mapped::open(&path, Survives::ProcessCrash).unwrap();
+        let mut bytes = [0; 12];
+        memory.read(4_090, &mut bytes);
+        assert_eq!((memory.load(8), &bytes), (0x1122, b"across pages"));
+        memory.zero(8, 8);
+        assert_eq!(memory.load(8), 0);
+        std::fs::write(folder.path().join("short"), "x").unwrap();
+        assert!(Mapped::open(&folder.path().join("short"), Survives::ProcessCrash).is_err());
+    }
+}

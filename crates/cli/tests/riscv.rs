@@ -35,7 +35,7 @@ fn agree(output: &Output, here: &str, how: &str) {
 /// Runs each program in this process and elsewhere. Pages that were never written are zeroes: each run has its own blade.
 fn compare(elsewhere: impl Fn(&str, &str)) {
     let Some(folder) = built() else { return };
-    for program in ["selftest", "stress", "quicksort"] {
+    for program in ["selftest", "stress", "quicksort", "address"] {
         let program = folder.join(program).with_extension("elf");
         let program = program.to_str().expect("text");
         let here = pagewalk(&["riscv", program]);
@@ -67,13 +67,39 @@ fn programs_compute_the_same_over_udp_and_a_ring_with_a_key_and_without() {
 fn programs_compute_the_same_over_raw_ethernet() {
     let Some(cable) = Cable::new() else { return };
     let listen = format!("eth:{}", Cable::INTERFACE);
-    let blade_at = format!("{listen}/{}", Cable::CARDS[0]);
-    compare(|program, here| {
-        let blade = Blade::start_with(cable.command(0), &listen, &[]);
-        let output = cable.command(1).args(["riscv", "--blade", &blade_at, program]).output();
-        agree(&output.expect("the command starts"), here, &blade_at);
-        assert!(blade.end().contains("pages written"), "{program}");
-    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("key");
+    std::fs::write(&key, [7; 32]).expect("written");
+    let key = ["--key", key.to_str().expect("text")];
+    let certain = format!("{listen}/{}", Cable::CARDS[0]);
+    // Without an address it is the blade that answers, or the one that the program names.
+    for (at, key) in [(&certain, &[][..]), (&listen, &[]), (&listen, &key)] {
+        compare(|program, here| {
+            let blade = Blade::start_with(cable.command(0), &listen, key);
+            let output = cable.command(1).args(["riscv", "--blade", at, program]).args(key).output();
+            agree(&output.expect("the command starts"), here, at);
+            assert!(blade.end().contains("pages written"), "{program}");
+        });
+    }
+}
+
+#[test]
+fn a_program_that_names_its_blade_has_that_one_and_no_other() {
+    let (Some(folder), Some(cable)) = (built(), Cable::new()) else { return };
+    let program = folder.join("address.elf");
+    let listen = format!("eth:{}", Cable::INTERFACE);
+    // It names the card at the other end of the cable.
+    let blade = Blade::start_with(cable.command(1), &listen, &[]);
+    let run = |at: &str| {
+        cable.command(0).args(["riscv", "--blade", at]).arg(&program).output().expect("the command starts")
+    };
+    let output = run(&listen);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("remote memory does not answer"), "{}", text(&output.stderr));
+    // What the command says comes first.
+    let output = run(&format!("{listen}/{}", Cable::CARDS[1]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(blade.end().contains("pages written                            1\n"), "one run reached it");
 }
 
 #[test]

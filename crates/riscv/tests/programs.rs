@@ -42,7 +42,7 @@ fn run(program: &Path, depth: usize, times: DeviceTimes) -> (String, Counts) {
 #[test]
 fn programs_do_not_depend_on_how_deep_and_how_slow_the_device_is() {
     let Some(folder) = built() else { return };
-    for program in ["selftest", "stress"] {
+    for program in ["selftest", "stress", "address"] {
         let path = folder.join(program).with_extension("elf");
         let (expected, usual) = run(&path, 64, DeviceTimes::default());
         assert!(expected.contains(program), "{expected}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{AnyClient, Blade, pagewalk};
+use common::{AnyClient, Blade, pagewalk, text};
 use pagewalk_blade::codec::{PAGE_BYTES, Page, Word, WordSize};
 use pagewalk_blade::{ClientDesign, Failure, Operation, Outcome};
 use pagewalk_vm::random::SplitMix64;
@@ -75,7 +75,11 @@ fn a_ring_and_a_key_serve_as_well() {
     let ring = format!("ring:{ring}");
     let blade = Blade::start_at(&ring, &["--key", key]);
     let output = pagewalk(&["blade", "ping", "--blade", &ring, "--count", "20", "--key", key]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    for word in [&format!("20 reads of a page from {ring}"), "p50 (median)", "p99"] {
+        assert!(printed.contains(word), "{printed}");
+    }
     refused(&["blade", "ping", "--blade", &ring, "--key", other], "did not answer");
     refused(&["blade", "ping", "--blade", &ring], "did not answer");
     let text = blade.end();

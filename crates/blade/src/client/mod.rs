@@ -290,6 +290,7 @@ impl<T: Transport> Client<T> {
             self.counts.sent += 1;
             self.counts.unsent += u64::from(sent.is_err());
         }
+        self.transport.flush();
     }
 
     /// Takes one message, or sends again what is due. False if `end` has come and nothing had.

@@ -58,6 +58,7 @@ impl<T: Transport> SecureClient<T> {
             // What cannot be sent is as good as lost on the way.
             let _ = self.send(self.blade, &message);
         }
+        self.inner.flush();
     }
 }
 
@@ -83,6 +84,10 @@ impl<T: Transport> Transport for SecureClient<T> {
                 self.shake()
             }
         }
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
     }
 
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {

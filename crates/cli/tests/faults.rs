@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Blade, Cable, built, command, pagewalk, text};
+use common::{Blade, Cable, built, command, loopback, pagewalk, text};
 use pagewalk_vm::random::SplitMix64;
 
 /// No run may take longer, on however slow a machine: one that waits forever must not pass.
@@ -94,7 +94,6 @@ fn a_blade_that_is_gone_ends_the_run_with_an_error() {
     std::fs::write(&key, [7; 32]).expect("written");
     let key = ["--key", key.to_str().expect("text")];
     let ring = format!("ring:{}", ring.display());
-    let udp = "udp:127.0.0.1:0";
     // All wait at the same time.
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -102,9 +101,9 @@ fn a_blade_that_is_gone_ends_the_run_with_an_error() {
             blade.kill();
             Run::start(command(), &blade.at, &[]).ends_with_an_error("killed before");
         });
-        for (seed, listen, options) in [(1, udp, &[][..]), (2, udp, &key), (3, &ring, &[])] {
+        for (seed, listen, options) in [(1, loopback(), &[][..]), (2, loopback(), &key), (3, ring, &[])] {
             scope.spawn(move || {
-                let mut blade = Blade::start_at(listen, options);
+                let mut blade = Blade::start_at(&listen, options);
                 let mut run = Run::start(command(), &blade.at, options);
                 run.fetch(moment(&mut SplitMix64::new(seed)));
                 blade.kill();

@@ -8,6 +8,7 @@ mod programs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewalk_blade::codec::MacAddress;
 use pagewalk_blade::{Client, ClientDesign, Endpoint, Open, Transport};
@@ -40,6 +41,14 @@ pub(crate) fn signal(process: &Child, name: &str) {
     assert!(status.success());
 }
 
+/// An address on loopback that nobody else has: a port that a blade leaves is not given to another that would answer for it.
+pub(crate) fn loopback() -> String {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id();
+    let number = 1 + LAST.fetch_add(1, Ordering::Relaxed) % 254;
+    format!("udp:127.{}.{}.{number}:0", process >> 8 & 0xff, process & 0xff)
+}
+
 /// A blade that runs, and is ended with the test.
 pub(crate) struct Blade {
     process: Child,
@@ -51,7 +60,7 @@ pub(crate) struct Blade {
 
 impl Blade {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::start_at("udp:127.0.0.1:0", arguments)
+        Self::start_at(&loopback(), arguments)
     }
 
     pub(crate) fn start_at(listen: &str, arguments: &[&str]) -> Self {

@@ -29,7 +29,7 @@ papers: setup build
 
 # The tests that take minutes or much memory.
 soak: setup
-	$(CARGO) test --release --package pagewalk-vm --package pagewalk-workload -- --ignored
+	$(CARGO) test --release --package pagewalk-vm --package pagewalk-workload --package pagewalk-cli -- --ignored
 
 lint: setup
 	$(CARGO) fmt --all --check

@@ -11,7 +11,7 @@ command -v "$compiler" >/dev/null || {
    exit 3
 }
 mkdir -p "$out"
-for program in selftest stress quicksort; do
+for program in selftest stress quicksort address; do
    "$compiler" -march=rv64imac_zicsr_zifencei -mabi=lp64 -mcmodel=medany -O2 -Wall -Wextra -fno-builtin -ffreestanding \
       -fno-pic -no-pie -static -nostdlib -nostartfiles -I"$here" -T "$here/link.ld" \
       "$here/start.S" "$here/trap.S" "$here/kernel.c" "$here/$program.c" -o "$out/$program.elf"

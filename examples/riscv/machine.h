@@ -23,6 +23,11 @@
 #define PFA_NEWVADDR 40
 #define PFA_NEWSTAT 48
 #define PFA_INITMEM 56
+/* The same register in the authors' later programs: the blade's address in the network. */
+#define PFA_DSTMAC 56
+
+/* The network card's own address. The first byte of an address is the lowest. */
+#define NIC_MACADDR 0x10016018ul
 
 static inline uint64_t pfa_load(unsigned offset)
 {

@@ -1,13 +1,15 @@
 //! Round trips of a 4 KiB page read, beside a bare ping-pong of datagrams of the same sizes over the same transport: 16 bytes
 //! there, 1376, 1376 and 1368 back, out of as much memory.
 //!
-//! Both have a thread that answers, on the second processor, and run interleaved in small batches; figures are medians over all batches. The ratio is
-//! what the blade adds: parsing, reassembly, copies, bookkeeping. For the secure mode the ping-pong is over bare UDP and once
-//! more over the secure transport, so that the price of sealing shows by itself.
+//! Both have a thread that answers, on the second processor, and run interleaved in small batches; figures are medians over all
+//! batches. The ratio is what the blade adds: parsing, reassembly, copies, bookkeeping. For the secure mode the ping-pong is over
+//! bare UDP and once more over the secure transport, so that the price of sealing shows by itself. Where the threads are free the
+//! scheduler puts both ends together or apart as it likes; where it does not do the same with both pairs, the ratio shows that.
 //!
 //! `cargo bench -p pagewalk-blade -- [BATCHES]`
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
@@ -67,14 +69,14 @@ struct Bench {
 }
 
 impl Bench {
-    fn page_read(ends: Ends) -> io::Result<Self> {
+    fn page_read(ends: Ends, free: bool) -> io::Result<Self> {
         let Ends { mut blade, client, at } = ends;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let store = Store::in_memory(StoreDesign { capacity_pages: PAGES, strict: false });
         let mut server = Server::new(store.map_err(io::Error::other)?, ServerDesign::default());
         let thread = spawn(move || {
-            stay_on(1);
+            stay_on(if free { ALL } else { 1..2 });
             serve(&mut blade, &mut server, &flag)
         });
         let mut client = Client::new(client, at, ClientDesign::default())?;
@@ -91,12 +93,12 @@ impl Bench {
         Ok(Self { trip: Box::new(trip), stop, thread })
     }
 
-    fn ping_pong(ends: Ends) -> io::Result<Self> {
+    fn ping_pong(ends: Ends, free: bool) -> io::Result<Self> {
         let Ends { mut blade, mut client, at } = ends;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = spawn(move || {
-            stay_on(1);
+            stay_on(if free { ALL } else { 1..2 });
             let mut buffer = [0; RECEIVE_BYTES];
             let pages = vec![[7_u8; RESPONSE_HEADER_BYTES + PAGE_BYTES]; PAGES as usize];
             let mut page = 0;
@@ -143,10 +145,12 @@ impl Bench {
     }
 }
 
+const ALL: Range<usize> = 0..CpuSet::MAX_CPU;
+
 /// Where the scheduler puts the two ends, together or apart, makes more difference than all that is measured here.
-fn stay_on(processor: usize) {
+fn stay_on(processors: Range<usize>) {
     let mut set = CpuSet::new();
-    set.set(processor);
+    processors.for_each(|processor| set.set(processor));
     // A machine with one processor has no choice anyway.
     let _ = sched_setaffinity(None, &set);
 }
@@ -159,17 +163,18 @@ fn median(values: &mut [f64]) -> f64 {
 fn main() -> io::Result<()> {
     let batches =
         std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(25_usize).max(1);
-    stay_on(0);
     println!("{:<32}{:>12}{:>14}{:>10}", "page read over", "read, us", "ping-pong, us", "ratio");
     type Make = fn() -> io::Result<Ends>;
-    let rows: [(&str, Make, Make, Option<f64>); 4] = [
-        ("udp", udp, udp, Some(MOST)),
-        ("ring", ring, ring, Some(MOST)),
-        ("secure udp", secure, secure, Some(MOST)),
-        ("secure udp, beside bare udp", secure, udp, None),
+    let rows: [(&str, Make, Make, bool, Option<f64>); 5] = [
+        ("udp", udp, udp, false, Some(MOST)),
+        ("ring", ring, ring, false, Some(MOST)),
+        ("ring, threads free", ring, ring, true, Some(MOST)),
+        ("secure udp", secure, secure, false, Some(MOST)),
+        ("secure udp, beside bare udp", secure, udp, false, None),
     ];
-    for (name, read, bare, most) in rows {
-        let (mut read, mut bare) = (Bench::page_read(read()?)?, Bench::ping_pong(bare()?)?);
+    for (name, read, bare, free, most) in rows {
+        stay_on(if free { ALL } else { 0..1 });
+        let (mut read, mut bare) = (Bench::page_read(read()?, free)?, Bench::ping_pong(bare()?, free)?);
         // Pairs whose order alternates: what else the machine does falls on both.
         let (mut reads, mut bares, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for batch in 0..=batches {

@@ -25,6 +25,14 @@ pub(crate) enum Host {
 }
 
 impl Address {
+    /// Whoever answers: the blade of an Ethernet whose own address is not known.
+    pub const ANYONE: Self = Self::Ethernet(MacAddress::BROADCAST);
+
+    /// Whether what comes from there is from `blade`.
+    pub(crate) fn is_of(self, blade: Self) -> bool {
+        self == blade || blade == Self::ANYONE
+    }
+
     pub(crate) fn host(self) -> Host {
         match self {
             Self::Udp(socket) => Host::Ip(socket.ip().to_canonical()),

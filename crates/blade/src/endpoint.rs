@@ -16,11 +16,11 @@ use crate::transport::{Ethernet, Ring, Transport, Udp};
 pub enum Endpoint {
     /// `udp:HOST:PORT`.
     Udp(SocketAddr),
-    /// `eth:INTERFACE`, and for a client `eth:INTERFACE/BLADE`.
+    /// `eth:INTERFACE`, and for a client of a certain blade there `eth:INTERFACE/BLADE`.
     Ethernet {
         /// The interface's name.
         interface: String,
-        /// The blade's hardware address.
+        /// The blade's hardware address; none is [`Address::ANYONE`].
         blade: Option<MacAddress>,
     },
     /// `ring:FILE`.
@@ -72,12 +72,10 @@ impl Endpoint {
             Self::Udp(blade) => {
                 Udp::towards(*blade).map(|udp| Open { transport: Box::new(udp), blade: Address::Udp(*blade) })
             }
-            Self::Ethernet { interface, blade: Some(blade) } => Ethernet::client(interface)
-                .map(|card| Open { transport: Box::new(card), blade: Address::Ethernet(*blade) }),
-            Self::Ethernet { blade: None, .. } => {
-                let what = "which blade? name its hardware address as well: eth:eth0/02:00:00:00:00:01";
-                Err(io::Error::new(io::ErrorKind::InvalidInput, what))
-            }
+            Self::Ethernet { interface, blade } => Ethernet::client(interface).map(|card| {
+                let blade = blade.map_or(Address::ANYONE, Address::Ethernet);
+                Open { transport: Box::new(card), blade }
+            }),
             Self::Ring(path) => {
                 Ring::connect(path).map(|ring| Open { transport: Box::new(ring), blade: Ring::PEER })
             }
@@ -147,11 +145,5 @@ mod tests {
         for wrong in ["", "udp", "udp:", "udp:127.0.0.1", "eth:", "eth:eth0/02", "ring:", "tcp:127.0.0.1:1"] {
             assert!(wrong.parse::<Endpoint>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_client_must_say_which_blade_on_an_ethernet() {
-        let error = "eth:lo".parse::<Endpoint>().unwrap().connect(None).err().unwrap().to_string();
-        assert!(error.contains("name its hardware address"), "{error}");
     }
 }

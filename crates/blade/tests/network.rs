@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use common::{Lossy, Random, Weather, agrees_with_the_model, random_page};
 use pagewalk_blade::codec::{
-    Answer, Command, MAX_MESSAGE_BYTES, PAGE_BYTES, PagePart, Part, Request, Response, Word, WordSize,
+    Answer, Command, MAX_MESSAGE_BYTES, MacAddress, PAGE_BYTES, PagePart, Part, Request, Response, Word,
+    WordSize,
 };
 use pagewalk_blade::secure::{Key, SecureBlade, SecureClient};
 use pagewalk_blade::transport::{InProcess, Ring, Udp};
 use pagewalk_blade::{
-    Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, Server, ServerDesign,
-    Store, StoreDesign, Transport, serve,
+    Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, Replies, Server,
+    ServerDesign, Store, StoreDesign, Transport, serve,
 };
 
 const STORM: Weather = Weather { loss: 10, duplication: 10, delay: 15, damage: 0 };
@@ -339,4 +341,48 @@ fn noise_on_the_socket_does_not_disturb_a_client() {
     noise.join().expect("no panic");
     let counts = running.stop();
     assert!(counts.malformed > 0 && counts.unreadable > 0, "{counts}");
+}
+
+/// An Ethernet without wires: a client, and blades that all hear what is for anyone.
+struct Segment {
+    blades: Vec<(Address, Arc<Mutex<Server>>)>,
+    arrived: VecDeque<(Address, Vec<u8>)>,
+}
+
+impl Transport for Segment {
+    fn send(&mut self, to: Address, message: &[u8]) -> std::io::Result<()> {
+        let mut replies = Replies::default();
+        for (at, server) in &self.blades {
+            if to == *at || to == Address::ANYONE {
+                server.lock().expect("no panic").handle(Address::Local(1), message, &mut replies);
+                self.arrived.extend(replies.iter().map(|reply| (*at, reply.to_vec())));
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], _: Duration) -> std::io::Result<Option<(usize, Address)>> {
+        Ok(self.arrived.pop_front().map(|(from, message)| {
+            buffer[..message.len()].copy_from_slice(&message);
+            (message.len(), from)
+        }))
+    }
+}
+
+#[test]
+fn a_client_of_anyone_keeps_to_the_blade_that_answers_first() {
+    let card = |last| Address::Ethernet(MacAddress([2, 0, 0, 0, 0, last]));
+    let blades: Vec<_> = [7, 8].map(|last| (card(last), Arc::new(Mutex::new(server(32))))).into();
+    let counts = |at: usize| blades[at].1.lock().expect("no panic").counts();
+    let segment = Segment { blades: blades.clone(), arrived: VecDeque::new() };
+    let mut client = Client::new(segment, Address::ANYONE, ClientDesign::default()).expect("a client");
+    client.write_word(3, word(0), 1).expect("a word");
+    assert_eq!((counts(0).word_writes, counts(1).word_writes), (1, 1), "both were asked");
+    assert_eq!(client.blade(), card(7));
+    client.write_word(3, word(0), 2).expect("a word");
+    agrees_with_the_model(&mut client, 9, 4, 300);
+    assert_eq!(counts(1).received, 1, "the other was not asked again");
+    client.turn_to(card(8));
+    assert_eq!(client.read_word(3, word(0)).expect("a word"), 1, "its own");
+    assert_eq!(client.blade(), card(8));
 }

@@ -225,7 +225,8 @@ pub(crate) struct RiscvArguments {
     /// Leave out the accelerator: remote entries are page faults.
     #[arg(long)]
     pub(crate) no_pfa: bool,
-    /// Where remote pages are: inproc, udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE.
+    /// Where remote pages are: inproc, udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE. With eth:INTERFACE the program says
+    /// the address.
     #[arg(long, value_name = "WHERE", default_value = "inproc", value_parser = blade)]
     pub(crate) blade: Blade,
     /// The blade's key, if it has one.
@@ -326,7 +327,7 @@ pub(crate) struct ServeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct PingArguments {
-    /// Where the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE.
+    /// Where the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS, eth:INTERFACE for whichever answers, or ring:FILE.
     #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
     pub(crate) blade: Endpoint,
     /// The blade's key, if it has one.

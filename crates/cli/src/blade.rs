@@ -80,28 +80,37 @@ fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
     let mut trips = Vec::new();
     for number in 0..WARM_UP + arguments.count {
         let begun = Instant::now();
-        client.read_page(0).with_context(|| blade.to_string())?;
+        client.read_page(0).with_context(|| arguments.blade.to_string())?;
         if number >= WARM_UP {
             trips.push(begun.elapsed());
         }
     }
     trips.sort_unstable();
     let at = |fraction: f64| microseconds(trips[((trips.len() - 1) as f64 * fraction).round() as usize]);
-    let rows = [("least_us", at(0.0)), ("median_us", at(0.5)), ("p99_us", at(0.99)), ("most_us", at(1.0))];
+    let rows = [
+        ("least_us", "least", at(0.0)),
+        ("median_us", "p50 (median)", at(0.5)),
+        ("p99_us", "p99", at(0.99)),
+        ("most_us", "most", at(1.0)),
+    ];
     let counts = client.counts();
+    let blade = match &arguments.blade {
+        Endpoint::Ring(_) => arguments.blade.to_string(),
+        // Whose name may have been left open.
+        Endpoint::Udp(_) | Endpoint::Ethernet { .. } => client.blade().to_string(),
+    };
     match arguments.format {
         FormatArgument::Table => {
             let mut text = format!("{} reads of a page from {blade}, round trips in us\n", trips.len());
-            for (name, value) in rows {
-                text.push_str(&format!("  {:<14}{value:>10.1}\n", name.trim_end_matches("_us")));
+            for (_, name, value) in rows {
+                text.push_str(&format!("  {name:<14}{value:>10.1}\n"));
             }
             text.push_str(&format!("  {:<14}{:>10}\n", "sent again", counts.sent_again));
             print(&text)?;
         }
         FormatArgument::Json => {
             let trips: serde_json::Map<_, _> =
-                rows.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-            let blade = blade.to_string();
+                rows.into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
             let document = serde_json::json!({
                 "schema": 1, "blade": blade, "reads": arguments.count, "round_trips": trips, "counts": counts,
             });

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use pagewalk_blade::codec::{Word, WordSize};
-use pagewalk_blade::{Client, ClientError, Completion, Failure, Operation, Outcome, Transport};
+use pagewalk_blade::codec::{MacAddress, Word, WordSize};
+use pagewalk_blade::{Address, Client, ClientError, Completion, Failure, Operation, Outcome, Transport};
 use pagewalk_riscv::{Page, RemoteError, RemoteMemory, WordOperation, WordRequest};
 
 /// How long one look at the network lasts while something is waited for. The client itself knows when to give up.
@@ -13,6 +13,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// A client, and the writes that go on beside the program.
 pub(crate) struct Distant {
     client: Client<Box<dyn Transport + Send>>,
+    /// Whether the blade is where the program says, and not where the command was told.
+    follows: bool,
     /// Pages that are being written, by transaction.
     writing: HashMap<u32, u64>,
     /// Pages whose write has ended, and nobody has asked yet.
@@ -21,7 +23,8 @@ pub(crate) struct Distant {
 
 impl Distant {
     pub(crate) fn new(client: Client<Box<dyn Transport + Send>>) -> Self {
-        Self { client, writing: HashMap::new(), written: VecDeque::new() }
+        let follows = client.blade() == Address::ANYONE;
+        Self { client, follows, writing: HashMap::new(), written: VecDeque::new() }
     }
 
     /// Submits, as soon as there is room.
@@ -104,6 +107,19 @@ impl RemoteMemory for Distant {
                 None => return Ok(None),
             }
         }
+    }
+
+    fn turn_to(&mut self, address: [u8; 6]) -> Result<(), RemoteError> {
+        let blade = Address::Ethernet(MacAddress(address));
+        if self.follows && blade != self.client.blade() {
+            while self.client.under_way() > 0 {
+                if let Some(ended) = self.client.poll(PATIENCE).map_err(unreachable)? {
+                    self.note(ended)?;
+                }
+            }
+            self.client.turn_to(blade);
+        }
+        Ok(())
     }
 
     fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError> {

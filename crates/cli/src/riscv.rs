@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::io::{BufWriter, IsTerminal, LineWriter, Read, Write};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
@@ -137,7 +137,8 @@ fn place(image: &Image, addr: u64) -> String {
 /// Writes what the machine tells, a line each; `-` is standard error.
 fn listener(path: &Path) -> anyhow::Result<Listener> {
     let mut file: Box<dyn Write> = match path.as_os_str() == "-" {
-        true => Box::new(std::io::stderr()),
+        // Whole lines: a note is written in many pieces.
+        true => Box::new(LineWriter::new(std::io::stderr())),
         false => {
             let file =
                 std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;

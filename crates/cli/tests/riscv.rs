@@ -1,65 +1,10 @@
 //! `pagewalk riscv` as a process: what it refuses, and that programs compute the same wherever remote memory is.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod common;
 
-fn pagewalk(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pagewalk"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the command starts")
-}
+use std::process::Output;
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The folder of the built programs; `None`, with the reason, where there is no compiler for them.
-fn built() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("riscv");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/riscv/build.sh");
-    let output = Command::new(script).arg(&folder).output().expect("the script runs");
-    match output.status.code() {
-        Some(0) => Some(folder),
-        Some(3) => {
-            println!("skipped: {}", text(&output.stderr).trim());
-            None
-        }
-        _ => panic!("{}", text(&output.stderr)),
-    }
-}
-
-/// A blade on loopback, ended with the test.
-struct Blade {
-    process: Child,
-    at: String,
-}
-
-impl Blade {
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
-            .args(["blade", "serve", "--listen", "udp:127.0.0.1:0"])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let mut line = String::new();
-        BufReader::new(process.stderr.take().expect("piped")).read_line(&mut line).expect("a line");
-        let at = line.trim_end().split(" at ").nth(1).unwrap_or_else(|| panic!("{line}")).to_owned();
-        Self { process, at }
-    }
-}
-
-impl Drop for Blade {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use common::{Blade, Cable, built, loopback, pagewalk, text};
 
 #[test]
 fn what_is_no_program_is_refused() {
@@ -81,39 +26,80 @@ fn what_is_no_program_is_refused() {
     }
 }
 
-#[test]
-fn programs_compute_the_same_wherever_remote_memory_is() {
+/// A run elsewhere went well, and printed what the one here did.
+fn agree(output: &Output, here: &str, how: &str) {
+    assert_eq!(output.status.code(), Some(0), "{how}: {}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), here, "{how}");
+}
+
+/// Runs each program in this process and elsewhere. Pages that were never written are zeroes: each run has its own blade.
+fn compare(elsewhere: impl Fn(&str, &str)) {
     let Some(folder) = built() else { return };
-    let key = folder.join("key");
-    std::fs::write(&key, [7; 32]).expect("written");
-    let key = key.to_str().expect("text");
-    for program in ["selftest", "stress"] {
+    for program in ["selftest", "stress", "quicksort", "address"] {
         let program = folder.join(program).with_extension("elf");
         let program = program.to_str().expect("text");
         let here = pagewalk(&["riscv", program]);
         assert_eq!(here.status.code(), Some(0), "{}", text(&here.stderr));
-        // Pages that were never written are zeroes: each program needs its own.
-        let (open, secure) = (Blade::start(&[]), Blade::start(&["--key", key]));
-        for elsewhere in [&["--blade", &open.at][..], &["--blade", &secure.at, "--key", key]] {
-            let output = pagewalk(&[&["riscv"], elsewhere, &[program]].concat());
-            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-            assert_eq!(text(&output.stdout), text(&here.stdout));
-        }
+        elsewhere(program, &text(&here.stdout));
     }
 }
 
 #[test]
-fn a_blade_that_dies_ends_the_run_with_an_error() {
-    let Some(folder) = built() else { return };
-    let program = folder.join("stress.elf");
-    let blade = Blade::start(&[]);
-    let at = blade.at.clone();
-    drop(blade);
-    let begun = Instant::now();
-    let output = pagewalk(&["riscv", "--blade", &at, program.to_str().expect("text")]);
+fn programs_compute_the_same_over_udp_and_a_ring_with_a_key_and_without() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [key, ring] = ["key", "ring"].map(|name| folder.path().join(name));
+    std::fs::write(&key, [7; 32]).expect("written");
+    let key = key.to_str().expect("text");
+    let ring = format!("ring:{}", ring.to_str().expect("text"));
+    compare(|program, here| {
+        for listen in [&loopback(), &ring] {
+            for key in [&[][..], &["--key", key]] {
+                let blade = Blade::start_at(listen, key);
+                let output = pagewalk(&[&["riscv", "--blade", &blade.at], key, &[program]].concat());
+                agree(&output, here, &blade.at);
+                assert!(blade.end().contains("pages written"), "{listen} was used");
+            }
+        }
+    });
+}
+
+#[test]
+fn programs_compute_the_same_over_raw_ethernet() {
+    let Some(cable) = Cable::new() else { return };
+    let listen = format!("eth:{}", Cable::INTERFACE);
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("key");
+    std::fs::write(&key, [7; 32]).expect("written");
+    let key = ["--key", key.to_str().expect("text")];
+    let certain = format!("{listen}/{}", Cable::CARDS[0]);
+    // Without an address it is the blade that answers, or the one that the program names.
+    for (at, key) in [(&certain, &key[..]), (&listen, &[])] {
+        compare(|program, here| {
+            let blade = Blade::start_with(cable.command(0), &listen, key);
+            let output = cable.command(1).args(["riscv", "--blade", at, program]).args(key).output();
+            agree(&output.expect("the command starts"), here, at);
+            assert!(blade.end().contains("pages written"), "{program}");
+        });
+    }
+}
+
+#[test]
+fn a_program_that_names_its_blade_has_that_one_and_no_other() {
+    let (Some(folder), Some(cable)) = (built(), Cable::new()) else { return };
+    let program = folder.join("address.elf");
+    let listen = format!("eth:{}", Cable::INTERFACE);
+    // It names the card at the other end of the cable.
+    let blade = Blade::start_with(cable.command(1), &listen, &[]);
+    let run = |at: &str| {
+        cable.command(0).args(["riscv", "--blade", at]).arg(&program).output().expect("the command starts")
+    };
+    let output = run(&listen);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("remote memory does not answer"), "{}", text(&output.stderr));
-    assert!(begun.elapsed() < Duration::from_secs(60));
+    // What the command says comes first.
+    let output = run(&format!("{listen}/{}", Cable::CARDS[1]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(blade.end().contains("pages written                            1\n"), "one run reached it");
 }
 
 #[test]

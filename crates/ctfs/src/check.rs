@@ -99,7 +99,7 @@ fn check_inodes<M: PersistentMemory>(
             problems.push(format!("directory {number} has an entry that is none"));
             continue;
         };
-        for (name, entry) in directory.from_slot(0) {
+        for (name, entry) in directory.entries_from(0) {
             let name = String::from_utf8_lossy(name);
             let child = system.inode(entry.ino).ok();
             let Some(child) = child.filter(|child| child.mode() >> 12 == u32::from(entry.kind)) else {

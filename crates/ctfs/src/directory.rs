@@ -106,7 +106,7 @@ impl Directory {
     }
 
     /// Names from a slot on, in the order of their slots.
-    pub(crate) fn from_slot(&self, slot: u64) -> impl Iterator<Item = (&[u8], Entry)> {
+    pub(crate) fn entries_from(&self, slot: u64) -> impl Iterator<Item = (&[u8], Entry)> {
         self.places.range(slot..).map(|(_, name)| (&**name, self.names[name]))
     }
 

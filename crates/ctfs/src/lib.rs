@@ -32,4 +32,5 @@ pub use inode::Ino;
 pub use mapped::{Mapped, Survives};
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Owner, Replace, SetAttributes, Space,
+    Visit,
 };

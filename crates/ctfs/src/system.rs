@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::directory::{self, Directory, Entry, check_name, slots_of};
 use crate::error::{Result, of_store};
-use crate::inode::{self, Field, INODE_BYTES, Ino, Inode, Inodes, kind};
+use crate::inode::{self, Field, Ino, Inode, Inodes, kind};
 use crate::orphans;
 
 /// Words of the store's root frame.
@@ -40,6 +40,10 @@ pub enum MountError {
 
 /// When something happened, in nanoseconds since 1970.
 pub type Clock = Box<dyn Fn() -> i64 + Send + Sync>;
+
+/// Who is told of a directory's entries: name, inode, kind (the highest four bits of the mode), and where the listing goes on
+/// behind it. It ends when the answer is false.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], Ino, u8, u64) -> bool;
 
 /// Whose a new file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -333,12 +337,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// # Errors
     ///
     /// It is none.
-    pub fn list(
-        &mut self,
-        ino: Ino,
-        cookie: u64,
-        visit: &mut dyn FnMut(&[u8], Ino, u8, u64) -> bool,
-    ) -> Result<()> {
+    pub fn list(&mut self, ino: Ino, cookie: u64, visit: Visit<'_>) -> Result<()> {
         let inode = self.directory_inode(ino)?;
         let directory_kind = kind_byte(kind::DIRECTORY);
         let own = [(&b"."[..], ino), (b"..", Ino(inode.get(Field::Parent)))];
@@ -347,7 +346,7 @@ impl<M: PersistentMemory> FileSystem<M> {
                 return Ok(());
             }
         }
-        for (name, entry) in self.directory(ino)?.from_slot(cookie.saturating_sub(2)) {
+        for (name, entry) in self.directory(ino)?.entries_from(cookie.saturating_sub(2)) {
             if !visit(name, entry.ino, entry.kind, entry.slot + 3) {
                 break;
             }
@@ -796,7 +795,6 @@ fn fill<M: PersistentMemory>(
     owner: Owner,
     now: u64,
 ) -> Result<()> {
-    debug_assert!(INODE_BYTES >= 8 * 13);
     transaction.set_field(ino, Field::Mode, mode.into())?;
     transaction.set_field(ino, Field::Links, 1)?;
     transaction.set_field(ino, Field::Owner, u64::from(owner.uid) | u64::from(owner.gid) << 32)?;

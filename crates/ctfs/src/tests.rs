@@ -249,7 +249,8 @@ fn listings_go_on_where_they_were() {
         }
     }
     let mut expected: Vec<String> = names.into_iter().chain([".".to_owned(), "..".to_owned()]).collect();
-    (listed.sort(), expected.sort());
+    listed.sort();
+    expected.sort();
     assert_eq!(listed, expected);
     sound(&system);
 }

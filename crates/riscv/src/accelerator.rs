@@ -2,14 +2,14 @@
 //!
 //! The mechanism is [`Accelerator`] alone; here it gets a clock (the hart's cycles), memory and somewhere to send pages.
 
-use pagewalk_vm::addr::{Pfn, PhysAddr, VirtAddr};
+use pagewalk_vm::addr::{PAGE_BYTES, Pfn, PhysAddr, VirtAddr};
 use pagewalk_vm::fault::{
-    Accelerator, AcceleratorDesign, DesignError, Eviction, Fetch, Illegal, PageId, RemotePte,
+    Accelerator, AcceleratorDesign, DesignError, Eviction, Fetch, Illegal, PageId, Register, RemotePte,
 };
 use pagewalk_vm::table::TableMemory;
 
 use crate::memory::{Ram, Touched};
-use crate::remote::{Page, RemoteError, RemoteMemory};
+use crate::remote::{Page, RemoteError, RemoteMemory, address_of};
 
 /// How long remote memory takes beside what it takes for real, in cycles of the hart. No program's result depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,6 +98,15 @@ impl Device {
     ) -> Result<Result<(), Illegal>, RemoteError> {
         self.advance(now, ram, remote)?;
         let stored = self.accelerator.store(offset, bytes, value);
+        // The register was for a scratch page, and became that for the blade's address.
+        let is_page = ram.offset(value, PAGE_BYTES).is_some() && value.is_multiple_of(PAGE_BYTES);
+        if offset == Register::InitMem.offset()
+            && stored.is_ok()
+            && !is_page
+            && let Some(address) = address_of(value)
+        {
+            remote.turn_to(address)?;
+        }
         self.send(now, ram, remote)?;
         Ok(stored)
     }

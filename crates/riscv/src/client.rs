@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use pagewalk_vm::addr::{PAGE_BYTES, PhysAddr};
 
 use crate::machine::Machine;
-use crate::remote::{Page, RemoteError, WordOperation, WordRequest};
+use crate::remote::{Page, RemoteError, WordOperation, WordRequest, address_of};
 
 /// Where the block begins.
 pub(crate) const BLOCK: u64 = 0x1001_8000;
@@ -39,11 +39,16 @@ pub(crate) struct Client {
 
 impl Machine {
     pub(crate) fn client_store(&mut self, at: u64, bytes: u64, value: u64) -> Option<()> {
+        if (at, bytes) == (DSTMAC, 8)
+            && let Some(address) = address_of(value)
+        {
+            let turned = self.remote.turn_to(address);
+            self.or_fail(turned)?;
+        }
         let client = &mut self.client;
         match (at, bytes) {
             (SRC, 8) => client.source = value,
             (DST, 8) => client.destination = value,
-            // The blade is where the machine was told; of the address's word only the operation counts.
             (DSTMAC, 8) => client.opcode = (value >> 48) as u8,
             (OPCODE, 1) => client.opcode = value as u8,
             (PAGENO, 8) => client.page = value,

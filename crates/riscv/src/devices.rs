@@ -13,7 +13,7 @@ pub(crate) const CLINT_BYTES: u64 = 0xc_0000;
 const MSIP: u64 = 0;
 const MTIMECMP: u64 = 0x4000;
 const MTIME: u64 = 0xbff8;
-/// The network card's address: its only register that programs use.
+/// The network card's address, its first byte the lowest: the only register of the card that programs use.
 const MAC: u64 = 0x1001_6018;
 
 /// The timer and software interrupts.

@@ -211,7 +211,7 @@ impl Machine {
             remote,
             host: host.of_image(image),
             rom,
-            mac: 0x0200_0000_0001,
+            mac: u64::from_le_bytes([2, 0, 0, 0, 0, 1, 0, 0]),
             counts: Counts::default(),
             attention: true,
             leave_block: false,

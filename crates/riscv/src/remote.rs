@@ -84,12 +84,28 @@ pub trait RemoteMemory {
     /// [`RemoteError`].
     fn write_page(&mut self, page: u64, data: &Page) -> Result<(), RemoteError>;
 
+    /// The program says where in the network remote memory is, an Ethernet address. What was begun ends where it was begun.
+    /// Memory whose place is known otherwise has no use for it.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`], of any of the writes.
+    fn turn_to(&mut self, _address: [u8; 6]) -> Result<(), RemoteError> {
+        Ok(())
+    }
+
     /// Does something to a word, and waits for the answer.
     ///
     /// # Errors
     ///
     /// [`RemoteError`].
     fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError>;
+}
+
+/// The Ethernet address in a register: its first byte is the lowest; no address if all are 0.
+pub(crate) fn address_of(register: u64) -> Option<[u8; 6]> {
+    let [a, b, c, d, e, f, ..] = register.to_le_bytes();
+    Some([a, b, c, d, e, f]).filter(|address| *address != [0; 6])
 }
 
 /// Remote memory in this process: it answers at once.

@@ -19,9 +19,9 @@ use crate::{Config, Host, Image, Machine, RAM_BASE};
 const MEMORY: u64 = 8 << 20;
 const TOHOST: u64 = RAM_BASE + MEMORY - 4_096;
 
-/// Memory that tests look into.
+/// Memory that tests look into, and where the program said that it is.
 #[derive(Clone, Default)]
-struct Shared(Rc<RefCell<InProcess>>);
+struct Shared(Rc<RefCell<InProcess>>, Rc<RefCell<Vec<[u8; 6]>>>);
 
 impl RemoteMemory for Shared {
     fn read_page(&mut self, page: u64, into: &mut Page) -> Result<(), RemoteError> {
@@ -38,6 +38,11 @@ impl RemoteMemory for Shared {
 
     fn finished_write(&mut self, wait: bool) -> Result<Option<u64>, RemoteError> {
         self.0.borrow_mut().finished_write(wait)
+    }
+
+    fn turn_to(&mut self, address: [u8; 6]) -> Result<(), RemoteError> {
+        self.1.borrow_mut().push(address);
+        Ok(())
     }
 
     fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError> {

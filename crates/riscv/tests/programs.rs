@@ -1,13 +1,16 @@
 //! Bare-metal programs of `examples/riscv`, where there is a compiler for them: the same results with every device.
 
+mod common;
+
 use std::cell::RefCell;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::rc::Rc;
 
 use pagewalk_riscv::{Config, Counts, DeviceTimes, End, Host, Image, InProcess, Machine};
 use pagewalk_vm::fault::Depths;
+
+use common::built;
 
 /// What a program printed.
 #[derive(Clone, Default)]
@@ -20,21 +23,6 @@ impl Write for Printed {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
-    }
-}
-
-/// The folder of the built programs; `None` if there is no compiler.
-fn built() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("riscv");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/riscv/build.sh");
-    let output = Command::new(script).arg(&folder).output().expect("the script runs");
-    match output.status.code() {
-        Some(0) => Some(folder),
-        Some(3) => {
-            println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
-            None
-        }
-        _ => panic!("{}", String::from_utf8_lossy(&output.stderr)),
     }
 }
 
@@ -58,7 +46,7 @@ fn run_with(program: &Path, depth: usize, config: Config) -> (String, Counts) {
 #[test]
 fn programs_do_not_depend_on_how_deep_and_how_slow_the_device_is() {
     let Some(folder) = built() else { return };
-    for program in ["selftest", "stress"] {
+    for program in ["selftest", "stress", "address"] {
         let path = folder.join(program).with_extension("elf");
         let (expected, usual) = run(&path, 64, DeviceTimes::default());
         assert!(expected.contains(program), "{expected}");

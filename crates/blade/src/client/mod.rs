@@ -121,6 +121,7 @@ pub struct Completion {
 ///   serves more clients than its design says).
 /// - A page that is read is one state of the page on the blade, never a mixture.
 /// - What comes from elsewhere, late, twice or malformed is counted and has no effect.
+/// - The blade of [`Address::ANYONE`] is the one that first answers what is under way; from then on no other is asked.
 #[derive(Debug)]
 pub struct Client<T> {
     transport: T,
@@ -136,7 +137,7 @@ pub struct Client<T> {
 }
 
 impl<T: Transport> Client<T> {
-    /// A client of the blade at this address.
+    /// A client of the blade at this address; of [`Address::ANYONE`], whose transport must be an Ethernet.
     pub fn new(transport: T, blade: Address, design: ClientDesign) -> io::Result<Self> {
         let next_txid = match design.first_txid {
             Some(first) => first,
@@ -159,6 +160,17 @@ impl<T: Transport> Client<T> {
     /// How many operations are under way: submitted, and not yet ended.
     pub fn under_way(&self) -> usize {
         self.outstanding.len()
+    }
+
+    /// Where the blade is, as far as is known.
+    pub fn blade(&self) -> Address {
+        self.blade
+    }
+
+    /// From now on the blade is there. What is under way is sent there when it is sent again: for a blade with other pages let
+    /// it end first.
+    pub fn turn_to(&mut self, blade: Address) {
+        self.blade = blade;
     }
 
     /// What was sent and received so far.
@@ -278,6 +290,7 @@ impl<T: Transport> Client<T> {
             self.counts.sent += 1;
             self.counts.unsent += u64::from(sent.is_err());
         }
+        self.transport.flush();
     }
 
     /// Takes one message, or sends again what is due. False if `end` has come and nothing had.
@@ -318,7 +331,7 @@ impl<T: Transport> Client<T> {
 
     fn take(&mut self, from: Address, message: &[u8]) {
         self.counts.received += 1;
-        if from != self.blade {
+        if !from.is_of(self.blade) {
             self.counts.foreign += 1;
             return;
         }
@@ -330,7 +343,11 @@ impl<T: Transport> Client<T> {
             self.counts.late += 1;
             return;
         };
-        let result = match one.take(&answer) {
+        let progress = one.take(&answer);
+        if !matches!(progress, Progress::Unfit) {
+            self.blade = from;
+        }
+        let result = match progress {
             Progress::Waiting => return,
             Progress::Duplicate => {
                 self.counts.late += 1;

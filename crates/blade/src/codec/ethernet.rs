@@ -16,6 +16,11 @@ pub const MIN_PAYLOAD_BYTES: usize = 46;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 
+impl MacAddress {
+    /// Every card's.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+}
+
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;

@@ -144,6 +144,7 @@ impl<T: Transport> SecureBlade<T> {
     /// What cannot be sent is as good as lost on the way; the client asks again.
     fn answer(&mut self, to: Address, datagram: &[u8]) {
         let _ = self.inner.send(to, datagram);
+        self.inner.flush();
     }
 }
 
@@ -156,6 +157,10 @@ impl<T: Transport> Transport for SecureBlade<T> {
         let sealed =
             sealed.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "too long, or too many"))?;
         self.inner.send(to, sealed)
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
     }
 
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {

@@ -17,9 +17,12 @@ const HELLO_AGAIN: Duration = Duration::from_millis(10);
 
 /// A transport for a client of one blade, over another one.
 ///
-/// It shakes hands with the first message, and again when the blade says that it has lost the session.
+/// It shakes hands with the first message, again when the blade says that it has lost the session, and when a message is for
+/// another blade. The blade of [`Address::ANYONE`] is the first that has the key.
 pub struct SecureClient<T> {
     inner: T,
+    /// Where messages are to go, and where that is.
+    named: Address,
     blade: Address,
     key: Key,
     state: State,
@@ -36,7 +39,7 @@ impl<T: Transport> SecureClient<T> {
     /// For the blade at this address.
     pub fn new(inner: T, blade: Address, key: Key) -> io::Result<Self> {
         let state = State::Shaking { random: random()?, sent: None };
-        Ok(Self { inner, blade, key, state, waiting: VecDeque::new(), dropped: 0 })
+        Ok(Self { inner, named: blade, blade, key, state, waiting: VecDeque::new(), dropped: 0 })
     }
 
     fn shake(&mut self) -> io::Result<()> {
@@ -55,13 +58,16 @@ impl<T: Transport> SecureClient<T> {
             // What cannot be sent is as good as lost on the way.
             let _ = self.send(self.blade, &message);
         }
+        self.inner.flush();
     }
 }
 
 impl<T: Transport> Transport for SecureClient<T> {
     fn send(&mut self, to: Address, message: &[u8]) -> io::Result<()> {
-        if to != self.blade {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "another blade than the session's"));
+        if to != self.named && to != self.blade {
+            (self.named, self.blade) = (to, to);
+            self.state = State::Shaking { random: random()?, sent: None };
+            self.waiting.clear();
         }
         match &mut self.state {
             State::Established(session) => {
@@ -69,7 +75,7 @@ impl<T: Transport> Transport for SecureClient<T> {
                 let sealed = session.seal(message, &mut buffer);
                 let sealed =
                     sealed.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "too long, or too many"))?;
-                self.inner.send(to, sealed)
+                self.inner.send(self.blade, sealed)
             }
             State::Shaking { .. } => {
                 if self.waiting.len() < MOST_WAITING {
@@ -80,11 +86,15 @@ impl<T: Transport> Transport for SecureClient<T> {
         }
     }
 
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {
         let mut datagram = [0; RECEIVE_BYTES];
         let Some((bytes, from)) = self.inner.receive(&mut datagram, patience)? else { return Ok(None) };
         let datagram = &datagram[..bytes];
-        if from != self.blade {
+        if !from.is_of(self.blade) {
             self.dropped += 1;
             return Ok(None);
         }
@@ -104,6 +114,7 @@ impl<T: Transport> Transport for SecureClient<T> {
                 if equal(datagram, &self.key.welcome(&session, own, &theirs)) =>
             {
                 let session = Session::new(&self.key, Side::Client, session, own, &theirs);
+                self.blade = from;
                 self.welcome(session);
                 Ok(None)
             }

@@ -29,7 +29,8 @@ impl Transport for Wire {
 
     fn receive(&mut self, buffer: &mut [u8], _: Duration) -> io::Result<Option<(usize, Address)>> {
         let mut datagrams = self.datagrams.borrow_mut();
-        let Some(at) = datagrams.iter().position(|(_, to, _)| *to == self.own) else { return Ok(None) };
+        let ours = |to| to == self.own || to == Address::ANYONE && self.own != CLIENT;
+        let Some(at) = datagrams.iter().position(|&(_, to, _)| ours(to)) else { return Ok(None) };
         let (from, _, message) = datagrams.remove(at).expect("it is there");
         buffer[..message.len()].copy_from_slice(&message);
         Ok(Some((message.len(), from)))
@@ -264,4 +265,42 @@ fn a_key_is_a_file_of_32_bytes() {
         assert_eq!(Key::read(&path).is_ok(), good, "{bytes}");
     }
     assert_eq!(format!("{:?}", key(7)), "Key", "it does not print itself");
+}
+
+#[test]
+fn a_client_of_anyone_keeps_to_the_first_blade_that_has_the_key() {
+    let wire = Wire { own: CLIENT, datagrams: Rc::default() };
+    let mut client = SecureClient::new(wire.clone(), Address::ANYONE, key(1)).unwrap();
+    let mut stranger = SecureBlade::new(Wire { own: Address::Local(3), ..wire.clone() }, key(2), 4);
+    let mut blade = new_blade(&wire, key(1));
+    client.send(Address::ANYONE, b"first").unwrap();
+    let hello = wire.datagrams.borrow()[0].clone();
+    assert_eq!(hello.1, Address::ANYONE);
+    assert_eq!(receive(&mut stranger), None, "a hello that it cannot read");
+    wire.datagrams.borrow_mut().push_back((Address::Local(3), CLIENT, vec![2; 64]));
+    assert_eq!(receive(&mut client), None, "no welcome");
+    wire.datagrams.borrow_mut().push_back(hello);
+    assert_eq!((receive(&mut blade), receive(&mut client)), (None, None), "hello and welcome");
+    assert_eq!(receive(&mut blade).unwrap(), b"first");
+    // Whatever the client calls it.
+    for name in [Address::ANYONE, BLADE] {
+        client.send(name, b"again").unwrap();
+        assert_eq!(wire.datagrams.borrow()[0].1, BLADE);
+        assert_eq!(receive(&mut blade).unwrap(), b"again");
+    }
+}
+
+#[test]
+fn a_client_that_turns_to_another_blade_shakes_hands_there() {
+    const OTHER: Address = Address::Local(3);
+    let mut setup = setup();
+    setup.connect();
+    let mut other = SecureBlade::new(Wire { own: OTHER, ..setup.wire.clone() }, key(1), 4);
+    setup.client.send(OTHER, b"moved").unwrap();
+    assert_eq!((receive(&mut other), receive(&mut setup.client)), (None, None), "hello and welcome");
+    assert_eq!(receive(&mut other).unwrap(), b"moved");
+    setup.blade.send(CLIENT, b"late").unwrap();
+    assert_eq!(receive(&mut setup.client), None, "the session before is over");
+    other.send(CLIENT, b"answer").unwrap();
+    assert_eq!(receive(&mut setup.client).unwrap(), b"answer");
 }

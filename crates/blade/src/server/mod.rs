@@ -353,6 +353,7 @@ pub fn serve<T: Transport + ?Sized>(
                 server.counts.unsent += u64::from(transport.send(*source, message).is_err());
             }
         }
+        transport.flush();
     }
     Ok(())
 }

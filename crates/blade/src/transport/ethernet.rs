@@ -27,7 +27,7 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// For a blade: takes the requests that come to this interface.
+    /// For a blade: takes the requests that come to this interface, or to all.
     pub fn listen(interface: &str) -> io::Result<Self> {
         Self::open(interface, EtherType::Request, EtherType::Response)
     }
@@ -40,6 +40,11 @@ impl Ethernet {
     /// The interface's hardware address.
     pub fn address(&self) -> MacAddress {
         self.own
+    }
+
+    fn is_for_us(&self, header: &EthernetHeader) -> bool {
+        let to_all = self.receives == EtherType::Request && header.destination == MacAddress::BROADCAST;
+        header.kind == self.receives && (header.destination == self.own || to_all)
     }
 
     fn open(interface: &str, receives: EtherType, sends: EtherType) -> io::Result<Self> {
@@ -99,7 +104,7 @@ impl Transport for Ethernet {
             }
         };
         match EthernetHeader::parse(&frame[..bytes], Pad::None) {
-            Ok((header, message)) if header.destination == self.own && header.kind == self.receives => {
+            Ok((header, message)) if self.is_for_us(&header) => {
                 let bytes = message.len().min(buffer.len());
                 buffer[..bytes].copy_from_slice(&message[..bytes]);
                 Ok(Some((bytes, Address::Ethernet(header.source))))

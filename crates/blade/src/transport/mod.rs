@@ -32,10 +32,14 @@ pub const RECEIVE_BYTES: usize = 2048;
 /// `send` sends one message or none. `receive` writes one message to the front of `buffer` and answers its length and where
 /// it came from; what does not fit is cut off. It answers None when nothing came within `patience`, and may do so earlier (a
 /// signal, or noise that is not for the caller); with no patience it does not wait. Errors mean that the transport is of no
-/// use any more, except from `send`, where they mean that this message was lost.
+/// use any more, except from `send`, where they mean that this message was lost. What was sent may wait for `flush` or
+/// `receive` before the other end is told of it.
 pub trait Transport {
     /// Sends a message.
     fn send(&mut self, to: Address, message: &[u8]) -> io::Result<()>;
+
+    /// Tells the other end of what was sent, if that was not done yet.
+    fn flush(&mut self) {}
 
     /// Waits for a message.
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>>;
@@ -49,6 +53,10 @@ pub trait Transport {
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn send(&mut self, to: Address, message: &[u8]) -> io::Result<()> {
         (**self).send(to, message)
+    }
+
+    fn flush(&mut self) {
+        (**self).flush();
     }
 
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {

@@ -367,3 +367,27 @@ fn the_client_block_refuses_what_it_cannot_do() {
     assert_eq!(machine.load(CLIENT + 0x28, 4), Ok(0));
     assert!(machine.load(CLIENT + 0x20, 4).is_err(), "too many that nobody asked for");
 }
+
+#[test]
+fn remote_memory_is_where_the_program_says_unless_that_is_a_page_of_memory() {
+    let (mut machine, shared) = pager(2, DeviceTimes::default());
+    let heard = || std::mem::take(&mut *shared.1.borrow_mut());
+    let (mac, bits) = ([0x02, 0xf1, 0x22, 0x33, 0x44, 0x55], 0xbeef_5544_3322_f102);
+    assert_eq!(machine.set_register(INIT_MEM, bits), Ok(()));
+    assert_eq!(heard(), [mac], "48 bits, the lowest first");
+    for nowhere in [FRAMES, RAM_BASE, 0, 0xffff << 48] {
+        assert_eq!(machine.set_register(INIT_MEM, nowhere), Ok(()));
+        assert_eq!(heard(), [[0; 6]; 0], "{nowhere:#x}");
+    }
+    // The client block's register has the operation above the address.
+    machine.store(CLIENT + 0x10, 8, 0x0001_5544_3322_f102).unwrap();
+    assert_eq!(heard(), [mac]);
+    assert_eq!(request(&mut machine, 1, FRAMES, 0, 40), Ok(0));
+    assert_eq!(heard(), [[2, 0, 0, 0, 0, 2]]);
+    machine.store(CLIENT + 0x10, 8, 1 << 48).unwrap();
+    assert_eq!(heard(), [[0; 6]; 0], "an operation alone");
+    // Its network card is the one before, as the authors' programs count.
+    let own = machine.register(0x1001_6018).unwrap();
+    machine.set_register(INIT_MEM, own + (1 << 40)).unwrap();
+    assert_eq!(heard(), [[2, 0, 0, 0, 0, 2]]);
+}

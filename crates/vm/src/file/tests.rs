@@ -206,7 +206,8 @@ fn partitions_are_nobodys_twice_and_come_back() {
             if step % 20 == 0 {
                 let (mut allocated, all) = partitions(&store);
                 let mut expected = held.clone();
-                (allocated.sort(), expected.sort());
+                allocated.sort();
+                expected.sort();
                 assert_eq!(allocated, expected);
                 assert_eq!(store.wrong_availability(), Ok(None), "seed {seed}, step {step}");
                 // Whatever is cut has its header mapped, and nothing else is.

@@ -6,11 +6,18 @@
 //! | control  | 128 slots of requests    | 128 slots of responses    |      slot: length 8, datagram 1424, unused 40
 //! +----------+--------------------------+---------------------------+
 //!
-//!  control, in words of 4 bytes:  0 magic, 1 version;  requests: 16 written, 32 read, 48 sleeping;  responses: 64, 80, 96
+//!  control, in words of 4 bytes:  0 magic, 1 version;  requests: 16 written, 32 read, 48 sleeping, 64 processor;
+//!                                 responses: 80, 96, 112, 128
 //! ```
 //!
 //! `written` and `read` count messages modulo 2^32; each has one writer. Whoever finds nothing looks again for a while, then
-//! sets `sleeping` and waits for `written` to change (a futex).
+//! sets `sleeping` and waits for `written` to change (a futex). Whoever has written wakes the other, once for all that it has
+//! sent when it waits itself.
+//!
+//! How long to look decides how long a round trip takes. To sleep and be woken costs up to 50 us, and as much again at the other
+//! end, which sleeps meanwhile: ends that sleep too soon never stop sleeping. So whoever did not wait long the last time looks
+//! for longer than that takes. Only where both ends are on one processor the other cannot answer while this one looks: the
+//! reader of each ring leaves there, in `processor`, on which it waits (and one more, 0 is unknown).
 //!
 //! The other process may write anything anywhere at any time. Each side therefore keeps its own counts for itself and only
 //! publishes them, reads shared words once, and checks what it read. What it cannot defend against is that the file is cut
@@ -24,7 +31,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use rustix::thread::futex;
@@ -35,18 +42,19 @@ use memory::Memory;
 
 /// "PWRB".
 const MAGIC: u32 = 0x4252_5750;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const CONTROL_BYTES: usize = 4096;
 const SLOTS: u32 = 128;
 const SLOT_BYTES: usize = 1472;
 const SLOT_WORDS: usize = SLOT_BYTES / 8;
 const RING_BYTES: usize = SLOTS as usize * SLOT_BYTES;
 const FILE_BYTES: usize = CONTROL_BYTES + 2 * RING_BYTES;
-/// How often to look before sleeping, at most: some microseconds, about what sleeping and waking cost.
-const MOST_LOOKS: u32 = 500;
-/// Looking is in vain where the other end needs this processor to answer. It is given up by halves, and every so many sleeps
-/// tried again in full.
-const TRY_AGAIN: u32 = 16;
+/// How long to look before sleeping: longer than it takes that both ends are woken.
+const LONG: Duration = Duration::from_micros(200);
+/// The same, where the last wait was longer than that: then there is no hurry.
+const SHORT: Duration = Duration::from_micros(10);
+/// Looks between two at the clock.
+const LOOKS: u32 = 16;
 
 /// One end of a pair of rings.
 #[derive(Debug)]
@@ -57,9 +65,12 @@ pub struct Ring {
     /// Messages that this end has written, and read.
     written: u32,
     read: u32,
-    /// How often to look before sleeping.
-    looks: u32,
-    sleeps: u32,
+    /// Whether something was written that the other end may sleep through.
+    unheard: bool,
+    /// Where this end waited, as the other end knows.
+    processor: u32,
+    /// How long to look before sleeping: `LONG` or `SHORT`.
+    look: Duration,
     dropped: u64,
     /// Kept open for its lock, and to recognise it.
     file: File,
@@ -94,8 +105,9 @@ impl Ring {
             out: Direction::Responses,
             written: 0,
             read: 0,
-            looks: MOST_LOOKS,
-            sleeps: 0,
+            unheard: false,
+            processor: 0,
+            look: LONG,
             dropped: 0,
             file,
             path,
@@ -108,9 +120,18 @@ impl Ring {
         check(&file)?;
         file.try_lock().map_err(|_| io::Error::new(ErrorKind::AddrInUse, "another client uses this ring"))?;
         let memory = Memory::map(&file, FILE_BYTES)?;
-        let (out, looks) = (Direction::Requests, MOST_LOOKS);
-        let mut ring =
-            Self { memory, out, written: 0, read: 0, looks, sleeps: 0, dropped: 0, file, path: None };
+        let mut ring = Self {
+            memory,
+            out: Direction::Requests,
+            written: 0,
+            read: 0,
+            unheard: false,
+            processor: 0,
+            look: LONG,
+            dropped: 0,
+            file,
+            path: None,
+        };
         // An earlier client may have left requests and answers.
         ring.written = ring.word(Direction::Requests, Word::Written).load(Ordering::Acquire);
         ring.read = ring.word(Direction::Responses, Word::Written).load(Ordering::Acquire);
@@ -119,7 +140,7 @@ impl Ring {
     }
 
     fn word(&self, ring: Direction, word: Word) -> &AtomicU32 {
-        &self.memory.control()[16 + 48 * ring as usize + word as usize]
+        &self.memory.control()[16 + 64 * ring as usize + word as usize]
     }
 
     fn slot(&self, ring: Direction, number: u32) -> &[AtomicU64] {
@@ -167,6 +188,32 @@ impl Ring {
         taken
     }
 
+    /// Whether the other end may answer while this one looks.
+    fn is_apart(&mut self) -> bool {
+        let own = rustix::thread::sched_getcpu() as u32 + 1;
+        if own != self.processor {
+            self.processor = own;
+            self.word(self.incoming(), Word::Processor).store(own, Ordering::Relaxed);
+        }
+        own != self.word(self.out, Word::Processor).load(Ordering::Relaxed)
+    }
+
+    /// Looks for a message, for a while.
+    fn look(&mut self, buffer: &mut [u8], begun: Instant, patience: Duration) -> Option<usize> {
+        while self.is_apart() {
+            for _ in 0..LOOKS {
+                std::hint::spin_loop();
+                if let Some(bytes) = self.take(buffer) {
+                    return Some(bytes);
+                }
+            }
+            if begun.elapsed() >= self.look.min(patience) {
+                break;
+            }
+        }
+        None
+    }
+
     /// Sleeps until something may have been written, or the end.
     fn sleep(&self, end: Instant) {
         let left = end.saturating_duration_since(Instant::now());
@@ -188,6 +235,7 @@ enum Word {
     Written = 0,
     Read = 16,
     Sleeping = 32,
+    Processor = 48,
 }
 
 impl Transport for Ring {
@@ -207,32 +255,40 @@ impl Transport for Ring {
         }
         slot[0].store(message.len() as u64, Ordering::Relaxed);
         self.written = self.written.wrapping_add(1);
-        let written = self.word(self.out, Word::Written);
-        written.store(self.written, Ordering::SeqCst);
-        if self.word(self.out, Word::Sleeping).load(Ordering::SeqCst) != 0 {
-            futex::wake(written, futex::Flags::empty(), 1)?;
-        }
+        self.word(self.out, Word::Written).store(self.written, Ordering::Release);
+        self.unheard = true;
         Ok(())
     }
 
+    fn flush(&mut self) {
+        if !std::mem::take(&mut self.unheard) {
+            return;
+        }
+        // Either the other end sees what was written before it sleeps, or this one sees that it sleeps.
+        fence(Ordering::SeqCst);
+        let sleeping = self.word(self.out, Word::Sleeping);
+        if sleeping.load(Ordering::Relaxed) != 0 && sleeping.swap(0, Ordering::Relaxed) != 0 {
+            // It can only fail where there is no futex, and then nobody waits for one.
+            let _ = futex::wake(self.word(self.out, Word::Written), futex::Flags::empty(), 1);
+        }
+    }
+
     fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {
+        self.flush();
         if let Some(bytes) = self.take(buffer) {
             return Ok(Some((bytes, Self::PEER)));
         }
         if patience.is_zero() {
             return Ok(None);
         }
-        for _ in 0..self.looks {
-            std::hint::spin_loop();
-            if let Some(bytes) = self.take(buffer) {
-                self.looks = MOST_LOOKS;
-                return Ok(Some((bytes, Self::PEER)));
-            }
+        let begun = Instant::now();
+        let mut taken = self.look(buffer, begun, patience);
+        if taken.is_none() {
+            self.sleep(begun + patience);
+            taken = self.take(buffer);
         }
-        self.sleep(Instant::now() + patience);
-        self.sleeps = self.sleeps.wrapping_add(1);
-        self.looks = if self.sleeps.is_multiple_of(TRY_AGAIN) { MOST_LOOKS } else { self.looks / 2 };
-        Ok(self.take(buffer).map(|bytes| (bytes, Self::PEER)))
+        self.look = if taken.is_some() && begun.elapsed() < LONG { LONG } else { SHORT };
+        Ok(taken.map(|bytes| (bytes, Self::PEER)))
     }
 
     fn dropped(&self) -> u64 {
@@ -243,6 +299,7 @@ impl Transport for Ring {
 impl Drop for Ring {
     /// Removes a blade's file, unless another blade has put its own there. A failure leaves it behind, and harms nobody.
     fn drop(&mut self) {
+        self.flush();
         if let Some(path) = &self.path
             && let (Ok(own), Ok(there)) = (self.file.metadata(), std::fs::metadata(path))
             && (own.dev(), own.ino()) == (there.dev(), there.ino())

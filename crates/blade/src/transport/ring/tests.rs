@@ -61,11 +61,14 @@ fn whatever_the_other_end_writes_is_survived() {
         client.word(Direction::Requests, Word::Written).store(written, Ordering::Release);
         client.word(Direction::Responses, Word::Read).store(next() as u32, Ordering::Release);
         client.word(Direction::Requests, Word::Sleeping).store(next() as u32, Ordering::Release);
+        client.word(Direction::Responses, Word::Sleeping).store(next() as u32, Ordering::Release);
+        client.word(Direction::Responses, Word::Processor).store(next() as u32, Ordering::Release);
         client.slot(Direction::Requests, blade.read)[0].store(next() >> (next() % 64), Ordering::Relaxed);
         if let Some(message) = receive(&mut blade) {
             assert!(message.len() <= MAX_DATAGRAM_BYTES);
         }
         let _ = blade.send(Ring::PEER, &[1; 100]);
+        blade.flush();
     }
 }
 
@@ -122,4 +125,43 @@ fn sleepers_are_woken() {
         "nobody slept through a message: {:?}",
         begun.elapsed()
     );
+}
+
+#[test]
+fn a_sleeper_is_woken_by_a_flush_and_by_the_other_end_that_goes_away() {
+    let (_folder, mut blade, mut client) = pair();
+    let thread = std::thread::spawn(move || {
+        let mut buffer = [0; RECEIVE_BYTES];
+        let begun = Instant::now();
+        for _ in 0..200 {
+            while blade.receive(&mut buffer, Duration::from_secs(60)).unwrap().is_none() {}
+        }
+        begun.elapsed()
+    });
+    for number in 0..200 {
+        client.send(Ring::PEER, &[1]).unwrap();
+        if number < 199 {
+            // Now and then it sleeps already, now and then not.
+            client.flush();
+            std::thread::sleep(Duration::from_micros(10 * number));
+        }
+    }
+    drop(client);
+    let waited = thread.join().unwrap();
+    assert!(waited < Duration::from_secs(50), "it slept through a message: {waited:?}");
+}
+
+#[test]
+fn an_end_looks_only_while_the_other_is_on_another_processor() {
+    let (_folder, mut blade, mut client) = pair();
+    let here = rustix::thread::sched_getaffinity(None).unwrap();
+    let here = (0..rustix::thread::CpuSet::MAX_CPU).find(|&processor| here.is_set(processor)).unwrap();
+    let mut only = rustix::thread::CpuSet::new();
+    only.set(here);
+    rustix::thread::sched_setaffinity(None, &only).unwrap();
+    assert!(client.is_apart(), "the blade has never waited: nobody knows");
+    assert!(!blade.is_apart(), "the client has, here");
+    let own = client.processor;
+    blade.word(Direction::Requests, Word::Processor).store(own + 1, Ordering::Relaxed);
+    assert!(client.is_apart());
 }

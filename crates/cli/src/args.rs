@@ -35,6 +35,75 @@ pub(crate) enum Command {
     Riscv(RiscvArguments),
     /// Serve memory to other machines by the page, or measure a blade that does.
     Blade(BladeArguments),
+    /// Make, mount, check and show file systems whose index is the page table.
+    Fs(FsArguments),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  pagewalk fs mkfs --size 4GiB files.ctfs
+  pagewalk fs mount files.ctfs /mnt
+  pagewalk fs fsck files.ctfs
+  pagewalk fs info files.ctfs")]
+pub(crate) struct FsArguments {
+    #[command(subcommand)]
+    pub(crate) command: FsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FsCommand {
+    /// Make an empty file system in a file.
+    Mkfs(MkfsArguments),
+    /// Mount a file system for every program, until SIGINT, SIGTERM or umount.
+    Mount(MountArguments),
+    /// Say everything that is wrong with a file system, and change nothing; exit 1 if anything is.
+    Fsck {
+        /// The file that holds it.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Show what a file system holds, by partitions.
+    Info(InfoArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MkfsArguments {
+    /// The file that will hold it.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// How large it is; the disk must have room for all of it.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) size: u64,
+    /// Overwrite a file that is there.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MountArguments {
+    /// The file that holds it.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Where.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Every write survives power failures, too, and takes as long as the disk needs for that.
+    #[arg(long)]
+    pub(crate) power_failure: bool,
+    /// For all users, as permissions say; otherwise for this one only.
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoArguments {
+    /// The file that holds it.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What standard output gets.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
 }
 
 #[derive(Debug, Args)]

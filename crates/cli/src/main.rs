@@ -4,6 +4,7 @@ mod args;
 mod blade;
 mod distant;
 mod exit;
+mod fs;
 mod list;
 mod paper;
 mod record;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Paper(arguments) => paper::paper(&arguments),
         Command::Riscv(arguments) => riscv::riscv(&arguments),
         Command::Blade(arguments) => blade::blade(&arguments),
+        Command::Fs(arguments) => fs::fs(&arguments),
     };
     exit::code(done)
 }

@@ -84,8 +84,17 @@ fn check_inodes<M: PersistentMemory>(
             }
             _ => {}
         }
-        if inode.get(Field::Attributes) != 0 {
-            attributes.insert(Ino(inode.get(Field::Attributes)));
+        let holder = Ino(inode.get(Field::Attributes));
+        if holder != Ino::NONE {
+            let is_one = system.inode(holder).is_ok_and(|holder| {
+                holder.is(kind::FILE) && holder.links() == 1 && holder.get(Field::Attributes) == 0
+            });
+            if !is_one || !attributes.insert(holder) {
+                problems.push(format!(
+                    "inode {number} has its attributes in inode {}, which is not for that",
+                    holder.0
+                ));
+            }
         }
         if !inode.is(kind::DIRECTORY) {
             continue;

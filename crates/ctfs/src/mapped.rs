@@ -67,17 +67,31 @@ impl Mapped {
         Self::map(file, survives)
     }
 
-    #[allow(unsafe_code)]
+    /// Maps a file to look at it: what is stored stays in this process.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened or mapped, or somebody uses it.
+    pub fn open_copy(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        lock(&file)?;
+        Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)
+    }
+
     fn map(file: File, survives: Survives) -> io::Result<Self> {
+        Self::map_as(file, survives, MapFlags::SHARED)
+    }
+
+    #[allow(unsafe_code)]
+    fn map_as(file: File, survives: Survives, how: MapFlags) -> io::Result<Self> {
         let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an empty file"));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
-        let start = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), bytes as usize, protection, MapFlags::SHARED, &file, 0)?
-        };
+        let start =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes as usize, protection, how, &file, 0)? };
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
         Ok(Self { file, start, bytes, survives, is_dirty: false.into() })
     }

@@ -180,6 +180,24 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// [`MountError`].
     pub fn mount(memory: M, clock: Clock) -> std::result::Result<(Self, Recovered), MountError> {
+        let (mut system, recovered) = Self::mount_unchecked(memory, clock)?;
+        if let Some(problem) = crate::check::check(&system).into_iter().next() {
+            return Err(MountError::Damaged(problem));
+        }
+        while let orphan @ Ino(1..) = Ino(system.store.root_word(root::ORPHANS)) {
+            system
+                .reclaim(orphan)
+                .map_err(|error| MountError::Damaged(format!("inode {}: {error}", orphan.0)))?;
+        }
+        Ok((system, recovered))
+    }
+
+    /// The same without looking, for [`check`](crate::check()): nothing else may be done with it, as anything may be wrong.
+    ///
+    /// # Errors
+    ///
+    /// [`MountError`].
+    pub fn mount_unchecked(memory: M, clock: Clock) -> std::result::Result<(Self, Recovered), MountError> {
         let (store, recovered) = Store::open(memory)?;
         if store.root_word(root::MAGIC) != MAGIC {
             return Err(MountError::NoFileSystem);
@@ -193,14 +211,9 @@ impl<M: PersistentMemory> FileSystem<M> {
             clock,
             counts: Counts::default(),
         };
-        inode::visit(&system.store, &mut |_| system.used_inodes += 1);
-        if let Some(problem) = crate::check::check(&system).into_iter().next() {
-            return Err(MountError::Damaged(problem));
-        }
-        while let orphan @ Ino(1..) = Ino(system.store.root_word(root::ORPHANS)) {
-            system
-                .reclaim(orphan)
-                .map_err(|error| MountError::Damaged(format!("inode {}: {error}", orphan.0)))?;
+        // A page table that is damaged cannot be followed.
+        if system.store.check().is_ok() {
+            inode::visit(&system.store, &mut |_| system.used_inodes += 1);
         }
         Ok((system, recovered))
     }

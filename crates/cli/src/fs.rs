@@ -1,0 +1,176 @@
+//! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked and shown.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use pagewalk_ctfs::{Clock, FileSystem, Mapped, Owner, Survives, check, mount, partition_counts};
+use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::file::Recovered;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::args::{FormatArgument, FsArguments, FsCommand, InfoArguments, MkfsArguments, MountArguments};
+use crate::exit::Done;
+use crate::run::print;
+
+/// How often a mount looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs the command.
+pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
+    match &arguments.command {
+        FsCommand::Mkfs(arguments) => mkfs(arguments),
+        FsCommand::Mount(arguments) => mount_file(arguments),
+        FsCommand::Fsck { file } => fsck(file),
+        FsCommand::Info(arguments) => info(arguments),
+    }
+}
+
+fn clock() -> Clock {
+    Box::new(|| match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(_) => 0,
+    })
+}
+
+fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
+    let MkfsArguments { file, size, force } = arguments;
+    let is_used = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0);
+    anyhow::ensure!(!is_used || *force, "{} exists; --force overwrites it", file.display());
+    let memory = Mapped::create(file, *size, Survives::PowerFailure)
+        .with_context(|| format!("cannot make {} with {size} bytes", file.display()))?;
+    let owner = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    let system = FileSystem::format(memory, owner, clock()).with_context(|| file.display().to_string())?;
+    let space = system.space();
+    eprintln!(
+        "{}: {} of {} bytes are free",
+        file.display(),
+        space.free * PAGE_BYTES,
+        space.frames * PAGE_BYTES
+    );
+    Ok(Done::Well)
+}
+
+fn open(file: &Path, survives: Survives) -> anyhow::Result<FileSystem<Mapped>> {
+    let memory = Mapped::open(file, survives).with_context(|| format!("cannot open {}", file.display()))?;
+    let mounted = FileSystem::mount(memory, clock());
+    let (system, recovered) = mounted.with_context(|| file.display().to_string())?;
+    if let Recovered::Applied(words) = recovered {
+        eprintln!("{}: {words} words of its log were applied", file.display());
+    }
+    Ok(system)
+}
+
+fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
+    let MountArguments { file, folder, power_failure, allow_other } = arguments;
+    let survives = if *power_failure { Survives::PowerFailure } else { Survives::ProcessCrash };
+    let system = open(file, survives)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
+    }
+    let session = mount(system, folder, &file.display().to_string(), *allow_other)
+        .with_context(|| format!("cannot mount at {}", folder.display()))?;
+    eprintln!(
+        "mounted {} at {}; what was written survives {}",
+        file.display(),
+        folder.display(),
+        if *power_failure { "power failures" } else { "the end of this process, but no power failure" }
+    );
+    while !stop.load(Ordering::Relaxed) && !session.guard.is_finished() {
+        std::thread::sleep(LOOK);
+    }
+    let ended = if session.guard.is_finished() { session.join() } else { session.umount_and_join() };
+    ended.with_context(|| format!("{} failed", folder.display()))?;
+    Ok(Done::Well)
+}
+
+fn fsck(file: &Path) -> anyhow::Result<Done> {
+    let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let (system, recovered) =
+        FileSystem::mount_unchecked(memory, clock()).with_context(|| file.display().to_string())?;
+    if let Recovered::Applied(words) = recovered {
+        print(&format!("{words} words of its log are to be applied when it is mounted\n"))?;
+    }
+    let problems = check(&system);
+    for problem in &problems {
+        print(&format!("{problem}\n"))?;
+    }
+    let counts = system.space();
+    match problems.len() {
+        0 => {
+            print(&format!("sound: {} inodes, {} frames free\n", counts.used_inodes, counts.free))?;
+            Ok(Done::Well)
+        }
+        some => {
+            eprintln!("{}: {some} problems", file.display());
+            Ok(Done::GateFailed)
+        }
+    }
+}
+
+fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
+    let file = &arguments.file;
+    let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let (system, _) = FileSystem::mount(memory, clock()).with_context(|| file.display().to_string())?;
+    let (space, counts) = (system.space(), partition_counts(&system));
+    if arguments.format == FormatArgument::Json {
+        let levels: Vec<_> = counts
+            .iter()
+            .map(|(level, allocated, cut)| {
+                serde_json::json!({ "level": level.number(), "bytes": level.bytes(), "allocated": allocated, "cut": cut })
+            })
+            .collect();
+        let document = serde_json::json!({
+            "schema": 1,
+            "store": file.display().to_string(),
+            "bytes": space.frames * PAGE_BYTES,
+            "free_bytes": space.free * PAGE_BYTES,
+            "inodes": space.used_inodes,
+            "partitions": levels,
+        });
+        print(&format!("{document:#}\n"))?;
+        return Ok(Done::Well);
+    }
+    let used = space.frames - space.free;
+    let mut text = format!(
+        "{} bytes, {} free; {} inodes\n[{}]\n\nlevel       size   files     cut\n",
+        space.frames * PAGE_BYTES,
+        space.free * PAGE_BYTES,
+        space.used_inodes,
+        bar(used, space.frames)
+    );
+    let most = counts.iter().map(|&(_, allocated, _)| allocated).max().unwrap_or(0);
+    for (level, allocated, cut) in counts.iter().rev() {
+        let _ = writeln!(
+            text,
+            "L{}    {:>8} {allocated:>7} {cut:>7}  {}",
+            level.number(),
+            size(level.bytes()),
+            bar(*allocated, most).trim_end_matches('.')
+        );
+    }
+    print(&text)?;
+    Ok(Done::Well)
+}
+
+/// A part of a whole as forty characters.
+fn bar(part: u64, whole: u64) -> String {
+    let filled = (part * 40).checked_div(whole).unwrap_or(0) as usize;
+    format!(
+        "{}{}",
+        "#".repeat(filled.max(usize::from(part > 0))),
+        ".".repeat(40 - filled.max(usize::from(part > 0)))
+    )
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        ..1_048_576 => format!("{} KiB", bytes >> 10),
+        ..1_073_741_824 => format!("{} MiB", bytes >> 20),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}

@@ -1,0 +1,230 @@
+//! `pagewalk fs` as a process: what it refuses, programs on a mount, and mounts that are killed.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+fn pagewalk(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagewalk"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+/// A store in a folder that goes with the test.
+struct Store {
+    folder: tempfile::TempDir,
+}
+
+impl Store {
+    fn new(size: &str) -> Self {
+        let store = Self { folder: tempfile::tempdir().expect("a folder") };
+        std::fs::create_dir(store.mount_point()).expect("a folder");
+        let made = pagewalk(&["fs", "mkfs", "--size", size, name(&store.file())]);
+        assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
+        store
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("store.ctfs")
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.folder.path().join("mount")
+    }
+
+    fn is_sound(&self) {
+        let checked = pagewalk(&["fs", "fsck", name(&self.file())]);
+        assert_eq!(checked.status.code(), Some(0), "{}{}", text(&checked.stdout), text(&checked.stderr));
+    }
+
+    /// Mounts it; `None`, with the reason, where that is impossible.
+    fn mount(&self) -> Option<Mounted> {
+        let is_root = std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
+        if !is_root || File::options().read(true).write(true).open("/dev/fuse").is_err() {
+            println!("skipped: mounting takes root and /dev/fuse");
+            return None;
+        }
+        let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
+            .args(["fs", "mount", name(&self.file()), name(&self.mount_point())])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines();
+        let said = lines.by_ref().map_while(Result::ok).find(|line| !line.contains("of its log"));
+        let said = said.unwrap_or_default();
+        assert!(said.starts_with("mounted "), "{said}");
+        // What it says later nobody reads.
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Mounted { process, point: self.mount_point() })
+    }
+}
+
+struct Mounted {
+    process: Child,
+    point: PathBuf,
+}
+
+impl Mounted {
+    fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ended");
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", name(&self.point)]).stderr(Stdio::null()).status();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn what_is_no_store_is_refused() {
+    let store = Store::new("4MiB");
+    let (file, folder) = (store.file(), store.folder.path().to_owned());
+    let other = folder.join("other");
+    std::fs::write(&other, vec![7; 1 << 20]).expect("written");
+    for (arguments, code, word) in [
+        (&["fs", "mkfs", name(&file)][..], 2, "--force overwrites it"),
+        (&["fs", "mkfs", "--size", "8KiB", name(&folder.join("small"))], 2, "allowed: 512 to"),
+        (&["fs", "fsck", name(&other)], 2, "no store here"),
+        (&["fs", "info", name(&folder.join("nowhere"))], 2, "nowhere"),
+        (&["fs", "mount", name(&other), name(&folder)], 2, "no store here"),
+        (&["fs", "mount", name(&file), name(&folder.join("nowhere"))], 2, "nowhere"),
+    ] {
+        let output = pagewalk(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(word), "{arguments:?}: {}", text(&output.stderr));
+    }
+    store.is_sound();
+}
+
+#[test]
+fn damage_is_named() {
+    let store = Store::new("4MiB");
+    let file = File::options().read(true).write(true).open(store.file()).expect("it is there");
+    // The root of the page table: its frame is behind the log and the bitmap.
+    let table = (3 + 256 + 1) * 4_096;
+    let mut entry = [0; 8];
+    file.read_exact_at(&mut entry, table).expect("read");
+    for (bits, word) in
+        [(0xffff_ffff_f001u64, "not for that"), (0x7, "means nothing"), (0x10_4001, "used twice")]
+    {
+        file.write_all_at(&bits.to_le_bytes(), table).expect("written");
+        let checked = pagewalk(&["fs", "fsck", name(&store.file())]);
+        assert_eq!(checked.status.code(), Some(1), "{}", text(&checked.stderr));
+        assert!(text(&checked.stdout).contains(word), "{bits:#x}: {}", text(&checked.stdout));
+        let mounted = pagewalk(&["fs", "info", name(&store.file())]);
+        assert_eq!(mounted.status.code(), Some(2));
+        assert!(text(&mounted.stderr).contains("damaged"), "{}", text(&mounted.stderr));
+    }
+    file.write_all_at(&entry, table).expect("written");
+    store.is_sound();
+}
+
+#[test]
+fn programs_use_a_mount() {
+    let store = Store::new("64MiB");
+    let Some(mounted) = store.mount() else { return };
+    let at = |path: &str| mounted.point.join(path);
+    let busy = pagewalk(&["fs", "info", name(&store.file())]);
+    assert!(text(&busy.stderr).contains("another process has the store"), "{}", text(&busy.stderr));
+    std::fs::create_dir_all(at("a/b/c")).expect("made");
+    std::fs::write(at("a/b/file"), vec![3; 300_000]).expect("written");
+    std::fs::hard_link(at("a/b/file"), at("hard")).expect("linked");
+    symlink("a/b/file", at("soft")).expect("linked");
+    assert_eq!(std::fs::read(at("soft")).expect("read"), vec![3; 300_000]);
+    assert_eq!(std::fs::metadata(at("hard")).expect("there").nlink(), 2);
+    std::fs::set_permissions(at("hard"), std::fs::Permissions::from_mode(0o600)).expect("set");
+    assert_eq!(std::fs::metadata(at("a/b/file")).expect("there").mode() & 0o7777, 0o600);
+    std::fs::rename(at("hard"), at("a/moved")).expect("renamed");
+    assert_eq!(std::fs::rename(at("a"), at("a/b/c/d")).unwrap_err().raw_os_error(), Some(22), "a circle");
+    assert_eq!(std::fs::remove_dir(at("a")).unwrap_err().raw_os_error(), Some(39), "not empty");
+    // A file without a name, and one that is longer than what was written.
+    let mut open =
+        File::options().read(true).write(true).create(true).truncate(true).open(at("gone")).expect("made");
+    std::fs::remove_file(at("gone")).expect("removed");
+    open.write_all(b"still there").expect("written");
+    open.set_len(100_000).expect("set");
+    let mut bytes = [1; 20];
+    open.read_exact_at(&mut bytes, 5).expect("read");
+    assert_eq!(&bytes, b" there\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    drop(open);
+    // More than there is room for.
+    let full = std::fs::write(at("large"), vec![1; 80 << 20]).unwrap_err();
+    assert_eq!(full.raw_os_error(), Some(28), "{full}");
+    std::fs::remove_file(at("large")).expect("removed");
+    for number in 0..500 {
+        std::fs::write(at(&format!("a/b/c/{number}")), format!("{number}")).expect("written");
+    }
+    assert_eq!(std::fs::read_dir(at("a/b/c")).expect("read").count(), 500);
+    drop(mounted);
+    store.is_sound();
+    let Some(mounted) = store.mount() else { return };
+    assert_eq!(std::fs::read(mounted.point.join("a/moved")).expect("read"), vec![3; 300_000]);
+    assert_eq!(std::fs::read_to_string(mounted.point.join("a/b/c/77")).expect("read"), "77");
+}
+
+/// Kills a mount while a program makes, fills, renames and removes files; what was done before is there.
+fn killed(rounds: u64) {
+    let store = Store::new("64MiB");
+    let mut expected = 0;
+    for round in 0..rounds {
+        let Some(mounted) = store.mount() else { return };
+        // All that earlier rounds have finished, and nothing that they removed.
+        for number in expected.max(20) - 20..expected {
+            let bytes = std::fs::read(mounted.point.join(format!("done-{number}"))).expect("it was finished");
+            assert!(
+                bytes == vec![number as u8; 1_000 + 977 * (number % 40) as usize],
+                "round {round}, file {number}"
+            );
+        }
+        let (point, begin) = (mounted.point.clone(), expected);
+        let writer = std::thread::spawn(move || {
+            let mut done = begin;
+            let step = |number: u64| -> std::io::Result<()> {
+                let temporary = point.join("temporary");
+                std::fs::write(&temporary, vec![number as u8; 1_000 + 977 * (number % 40) as usize])?;
+                File::open(&temporary)?.sync_all()?;
+                std::fs::rename(&temporary, point.join(format!("done-{number}")))?;
+                match number.checked_sub(20) {
+                    Some(old) => match std::fs::remove_file(point.join(format!("done-{old}"))) {
+                        // It went before the last kill.
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                        other => other,
+                    },
+                    None => Ok(()),
+                }
+            };
+            while step(done).is_ok() {
+                done += 1;
+            }
+            done
+        });
+        std::thread::sleep(std::time::Duration::from_millis(5 + round * 37 % 90));
+        mounted.kill();
+        expected = writer.join().expect("it ended");
+        store.is_sound();
+    }
+    assert!(expected > rounds, "{expected} files in {rounds} rounds");
+}
+
+#[test]
+fn what_was_done_outlives_a_killed_mount() {
+    killed(8);
+}
+
+#[test]
+#[ignore = "takes minutes; `make soak`"]
+fn what_was_done_outlives_a_thousand_killed_mounts() {
+    killed(1_000);
+}

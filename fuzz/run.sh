@@ -10,7 +10,7 @@
 set -eu
 
 targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey machine capture_protocol accelerator tier"
-targets_all="$targets_all blade_codec blade_server blade_client blade_secure riscv"
+targets_all="$targets_all blade_codec blade_server blade_client blade_secure riscv ctfs"
 canary_seconds=120
 
 usage() {

@@ -105,6 +105,9 @@ def seeds():
     words = [0x01243023, 0x0004B283, 0x0054B023, 0x01343823, 0x00000073, 0x10500073, 0x30200073, 0x12000073, 0x00010001]
     yield "riscv", bytes([0]) + elf()
     yield "riscv", bytes([3]) + struct.pack(f"<{len(words)}I", *words)
+    # A word of a page table, an inode, a directory: its place, how it changes, and to what.
+    yield "ctfs", struct.pack("<HBQ", 40, 0, 0x7) + struct.pack("<HBQ", 300, 1, 5)
+    yield "ctfs", b""
     yield "tier", bytes([0, 0, 0, 0, 0, 1, 0, 1]) + b"".join(bytes(step) for step in tier)
 
 

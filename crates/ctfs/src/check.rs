@@ -136,8 +136,11 @@ fn check_inodes<M: PersistentMemory>(
             (false, true) => 2 + found.directories,
             (false, false) => found.names,
         };
-        let is_known =
-            found.names > 0 || ino == Ino::ROOT || orphans.contains(&ino) || attributes.contains(&ino);
+        let is_named = found.names > 0 || ino == Ino::ROOT || orphans.contains(&ino);
+        let is_known = is_named || attributes.contains(&ino);
+        if is_named && attributes.contains(&ino) {
+            problems.push(format!("inode {number} holds attributes and is a file, too"));
+        }
         if !is_known {
             problems.push(format!("inode {number} has neither a name nor a user"));
         } else if inode.links() != expected && !attributes.contains(&ino) {

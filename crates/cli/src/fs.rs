@@ -168,9 +168,7 @@ fn bar(part: u64, whole: u64) -> String {
 }
 
 fn size(bytes: u64) -> String {
-    match bytes {
-        ..1_048_576 => format!("{} KiB", bytes >> 10),
-        ..1_073_741_824 => format!("{} MiB", bytes >> 20),
-        _ => format!("{} GiB", bytes >> 30),
-    }
+    let (shift, unit) =
+        [(30, "GiB"), (20, "MiB")].into_iter().find(|(shift, _)| bytes >> shift > 0).unwrap_or((10, "KiB"));
+    format!("{} {unit}", bytes >> shift)
 }

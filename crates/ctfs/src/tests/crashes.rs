@@ -33,8 +33,8 @@ fn tree(system: &mut FileSystem<Recording>) -> Tree {
 }
 
 /// A small file system with something of everything.
-fn furnished() -> FileSystem<Recording> {
-    let mut system = empty(1_200);
+fn furnished(frames: u64) -> FileSystem<Recording> {
+    let mut system = empty(frames);
     let below = system.create(Ino::ROOT, b"dir", DIRECTORY, ME, 0).unwrap();
     system.create(Ino::ROOT, b"empty", DIRECTORY, ME, 0).unwrap();
     let file = make(&mut system, "file");
@@ -130,7 +130,7 @@ fn crash(
 #[test]
 fn names_change_whole_or_not_at_all() {
     for (name, operation) in WHOLE {
-        let (mut before, mut after) = (furnished(), furnished());
+        let (mut before, mut after) = (furnished(640), furnished(640));
         let old = tree(&mut before);
         operation(&mut after);
         let new = tree(&mut after);
@@ -156,10 +156,10 @@ fn a_crash_shows_no_byte_that_nobody_wrote() {
     for (offset, bytes) in
         [(0u64, 100usize), (4_000, 200), (4_096, 4_096), (10_000, 5_000), (40_000, 3_000), (200, 60_000)]
     {
-        let mut system = furnished();
+        let mut system = furnished(900);
         // What lies in free frames must not be seen.
         let waste = make(&mut system, "waste");
-        let _ = system.write(waste, 0, &vec![0xee; 2 << 20]);
+        let _ = system.write(waste, 0, &vec![0xee; 1 << 20]);
         system.unlink(Ino::ROOT, b"waste").unwrap();
         let old = vec![1; 4_096];
         let mut new = old.clone();
@@ -188,7 +188,7 @@ fn a_crash_shows_no_byte_that_nobody_wrote() {
 #[test]
 fn sizes_change_whole_or_not_at_all() {
     for bytes in [0, 1, 4_095, 4_097, 40_000, 3 << 20] {
-        let mut system = furnished();
+        let mut system = furnished(800);
         let file = ino(&mut system, &[b"file"]);
         let data: Vec<u8> = (0..300_000u32).map(|at| at as u8 | 1).collect();
         system.write(file, 0, &data).unwrap();

@@ -540,8 +540,13 @@ impl<M: PersistentMemory> Store<M> {
                 visit(Partition { level, first }, Part::Cut);
                 self.free_slot(first, kind)?;
                 let place = self.header_place(level, first)? + 8;
+                let is_taken = |slot: u64| self.word(place + slot / 64 * 8) >> (slot % 64) & 1 != 0;
+                // The first is the header's, and there are no more than so many.
+                if !is_taken(0) || (slots(kind)..512).any(is_taken) {
+                    return Err(StoreError::Damaged { page: first });
+                }
                 for slot in 1..slots(kind) {
-                    let taken = self.word(place + slot / 64 * 8) >> (slot % 64) & 1 != 0;
+                    let taken = is_taken(slot);
                     let part = Partition { level: kind, first: Vpn(first.0 + slot * kind.pages()) };
                     visit(part, if taken { Part::Allocated } else { Part::Empty });
                 }

@@ -10,7 +10,7 @@ use pagewalk_vm::file::{LARGE_ORDER, Level, Partition, PersistentMemory, StoreEr
 use rustix::io::Errno;
 
 use crate::error::{Result, of_store};
-use crate::inode::{Field, Ino, Inode, Inodes, place_words};
+use crate::inode::{Field, Ino, Inode, Inodes, kind, place_words};
 use crate::system::FileSystem;
 
 /// What a large page holds.
@@ -78,7 +78,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         let size = self.inode(ino)?.size();
         let partition = self.ensure_level(ino, end)?;
-        let reached = self.map_range(partition, offset..end, size)?;
+        let reached = self.map_range(partition, offset..end, &(offset..end), size.max(end))?;
         if reached <= offset {
             return Err(Errno::NOSPC);
         }
@@ -141,9 +141,15 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
     }
 
-    /// Lets a range have frames, as far as there are some; up to where. What becomes readable and will not be written is zero.
-    fn map_range(&mut self, partition: Partition, bytes: Range<u64>, size: u64) -> Result<u64> {
-        let readable = size.max(bytes.end);
+    /// Lets a range have frames, as far as there are some; up to where. What of fresh frames is `readable` and will not be
+    /// `written` is zero.
+    fn map_range(
+        &mut self,
+        partition: Partition,
+        bytes: Range<u64>,
+        written: &Range<u64>,
+        readable: u64,
+    ) -> Result<u64> {
         let mut at = bytes.start;
         while at < bytes.end {
             // What is mapped already is passed over without a transaction.
@@ -157,7 +163,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             let begin = at;
             let mut is_full = false;
             while at < bytes.end && transaction.room() > WORDS_OF_A_PAGE {
-                match map_next(&mut transaction, partition, at, &bytes, readable) {
+                match map_next(&mut transaction, partition, at, (&bytes, written), readable) {
                     Ok(next) => at = next,
                     Err(StoreError::NoFrames) => {
                         is_full = true;
@@ -194,6 +200,69 @@ impl<M: PersistentMemory> FileSystem<M> {
         // What lies behind the end is nobody's to read from now on.
         self.store_fields(ino, &words)?;
         if bytes < size { self.shrink(ino) } else { Ok(()) }
+    }
+
+    /// Lets a range of a file have frames, so that writes there find room; what was not written is zero. The file becomes so
+    /// long, unless it is to keep its size.
+    ///
+    /// # Errors
+    ///
+    /// It is no file, or there is not room for all of it; what there was room for stays.
+    pub fn allocate(&mut self, ino: Ino, bytes: Range<u64>, keeps_size: bool) -> Result<()> {
+        let inode = self.inode(ino)?;
+        if !inode.is(kind::FILE) {
+            return Err(Errno::NODEV);
+        }
+        if bytes.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        if bytes.end > MOST_FILE_BYTES {
+            return Err(Errno::FBIG);
+        }
+        let size = inode.size();
+        let new_size = if keeps_size { size } else { size.max(bytes.end) };
+        let partition = self.ensure_level(ino, bytes.end)?;
+        // Behind the end nothing can be read.
+        if self.map_range(partition, bytes.clone(), &(u64::MAX..u64::MAX), new_size)? < bytes.end {
+            return Err(Errno::NOSPC);
+        }
+        if new_size > size {
+            self.set_size(ino, new_size)?;
+        }
+        let now = self.now();
+        self.store_fields(ino, &[(Field::Changed, now)])
+    }
+
+    /// Makes a range of a file zero, and gives back the frames that lie in it whole.
+    ///
+    /// # Errors
+    ///
+    /// It is no file.
+    pub fn punch(&mut self, ino: Ino, bytes: Range<u64>) -> Result<()> {
+        let inode = self.inode(ino)?;
+        if !inode.is(kind::FILE) {
+            return Err(Errno::NODEV);
+        }
+        if bytes.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        let now = self.now();
+        let Some(partition) = inode.partition() else { return Ok(()) };
+        let end = bytes.end.min(partition.level.bytes());
+        self.zero(partition, bytes.start..end.min(inode.size()));
+        self.store.memory().fence();
+        let mut from = Vpn(partition.first.0 + bytes.start.div_ceil(PAGE_BYTES));
+        // The last page goes, too, if the file ends in it.
+        let last = if end >= inode.size() { end.div_ceil(PAGE_BYTES) } else { end / PAGE_BYTES };
+        let last = Vpn(partition.first.0 + last).min(partition.end());
+        while from < last {
+            let mut transaction = self.store.begin();
+            from = transaction.unmap(from, last);
+            if transaction.changed() > 0 {
+                transaction.commit().map_err(of_store)?;
+            }
+        }
+        self.store_fields(ino, &[(Field::Modified, now), (Field::Changed, now)])
     }
 
     /// Gives back frames behind a file's end, and lets it have the smallest partition that holds it.
@@ -292,7 +361,7 @@ fn map_next<M: PersistentMemory>(
     transaction: &mut Transaction<'_, M>,
     partition: Partition,
     at: u64,
-    written: &Range<u64>,
+    (wanted, written): (&Range<u64>, &Range<u64>),
     readable: u64,
 ) -> std::result::Result<u64, StoreError> {
     let page = Vpn(partition.first.0 + at / PAGE_BYTES);
@@ -303,8 +372,8 @@ fn map_next<M: PersistentMemory>(
             return Ok((at / reach + 1) * reach);
         }
         Err(gap) if gap >= 1 << LARGE_ORDER && partition.level >= Level::L3 => {
-            let covered = written.end.min(chunk + LARGE_BYTES) - written.start.max(chunk);
-            let from_its_beginning = written.start <= chunk && partition.level > Level::L3;
+            let covered = wanted.end.min(chunk + LARGE_BYTES) - wanted.start.max(chunk);
+            let from_its_beginning = wanted.start <= chunk && partition.level > Level::L3;
             if from_its_beginning || covered >= LARGE_BYTES / 2 {
                 match transaction.take_frames(LARGE_ORDER) {
                     Ok(frame) => {

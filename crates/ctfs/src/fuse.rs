@@ -30,6 +30,11 @@ const KEPT: Duration = Duration::from_secs(3_600);
 /// Bytes of a request.
 const MOST_WRITE: u32 = 1 << 20;
 
+/// Modes of `fallocate`, as Linux has them.
+const KEEP_SIZE: i32 = 1;
+const PUNCH_HOLE: i32 = 2;
+const ZERO_RANGE: i32 = 16;
+
 struct Mounted<M>(RwLock<FileSystem<M>>);
 
 /// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
@@ -392,6 +397,29 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.done(reply, |system| system.remove_extended(ino(number), name.as_bytes()));
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(end) = offset.checked_add(length) else { return reply.error(Errno::EFBIG) };
+        let (ino, range, keeps_size) = (ino(number), offset..end, mode & KEEP_SIZE != 0);
+        match mode & !KEEP_SIZE {
+            0 => self.done(reply, |system| system.allocate(ino, range, keeps_size)),
+            PUNCH_HOLE if keeps_size => self.done(reply, |system| system.punch(ino, range)),
+            ZERO_RANGE => self.done(reply, |system| {
+                system.punch(ino, range.clone())?;
+                system.allocate(ino, range, keeps_size)
+            }),
+            _ => reply.error(Errno::EOPNOTSUPP),
+        }
     }
 
     fn create(

@@ -177,7 +177,35 @@ fn live(seed: u64, steps: u64) -> u64 {
                     target.into_iter().for_each(|target| model.forget_unnamed(target));
                 }
             }
-            12..14 => {
+            12 => {
+                let Some(ino) = named else { continue };
+                let start = size(&mut random);
+                let range = start..start + random.below(10) * random.below(10_000);
+                let punches = random.below(2) == 0;
+                let keeps_size = random.below(2) == 0;
+                let Some(Node::File(contents)) = model.nodes.get_mut(&ino) else {
+                    assert!(
+                        system.punch(ino, range.clone()).is_err()
+                            && system.allocate(ino, range, false).is_err()
+                    );
+                    continue;
+                };
+                if range.is_empty() {
+                    assert_eq!(system.punch(ino, range.clone()), Err(Error::INVAL));
+                } else if punches {
+                    system.punch(ino, range.clone()).unwrap();
+                    let length = contents.len();
+                    let inside = (range.start as usize).min(length)..(range.end as usize).min(length);
+                    contents[inside].fill(0);
+                } else {
+                    match system.allocate(ino, range.clone(), keeps_size) {
+                        Ok(()) if !keeps_size => contents.resize(contents.len().max(range.end as usize), 0),
+                        Ok(()) => {}
+                        Err(error) => assert_eq!(error, Error::NOSPC),
+                    }
+                }
+            }
+            13 => {
                 let Some(ino) = named else { continue };
                 let bytes = size(&mut random);
                 let set =
@@ -221,4 +249,16 @@ fn live(seed: u64, steps: u64) -> u64 {
 fn random_operations_do_what_the_model_does() {
     let done: u64 = (0..4).map(|seed| live(seed, 1_500)).sum();
     assert!(done > 3_000, "{done}");
+}
+
+#[test]
+#[ignore = "takes minutes; `make soak`"]
+fn a_million_random_operations_do_what_the_model_does() {
+    let mut done = 0;
+    for seed in 100.. {
+        done += live(seed, 5_000);
+        if done >= 1_000_000 {
+            break;
+        }
+    }
 }

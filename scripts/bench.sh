@@ -22,3 +22,5 @@ echo "== memory blade: page reads beside a bare ping-pong"
 $cargo bench --quiet --package pagewalk-blade
 echo "== RISC-V machine"
 $cargo bench --quiet --package pagewalk-riscv --bench speed
+echo "== file system: beside system calls and copying"
+$cargo bench --quiet --package pagewalk-ctfs --bench table1

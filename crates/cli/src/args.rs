@@ -91,6 +91,9 @@ pub(crate) struct MountArguments {
     /// Every write survives power failures, too, and takes as long as the disk needs for that.
     #[arg(long)]
     pub(crate) power_failure: bool,
+    /// A write that is interrupted has happened or has not: overwritten bytes are all old or all new.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// For all users, as permissions say; otherwise for this one only.
     #[arg(long)]
     pub(crate) allow_other: bool,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use pagewalk_ctfs::{Clock, FileSystem, Mapped, Owner, Survives, check, mount, partition_counts};
+use pagewalk_ctfs::{Clock, FileSystem, Mapped, Overwrites, Owner, Survives, check, mount, partition_counts};
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::Recovered;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -65,9 +65,12 @@ fn open(file: &Path, survives: Survives) -> anyhow::Result<FileSystem<Mapped>> {
 }
 
 fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
-    let MountArguments { file, folder, power_failure, allow_other } = arguments;
+    let MountArguments { file, folder, power_failure, strict, allow_other } = arguments;
     let survives = if *power_failure { Survives::PowerFailure } else { Survives::ProcessCrash };
-    let system = open(file, survives)?;
+    let mut system = open(file, survives)?;
+    if *strict {
+        system.set_overwrites(Overwrites::Whole);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;

@@ -11,10 +11,10 @@ use rustix::io::Errno;
 
 use crate::error::{Result, of_store};
 use crate::inode::{Field, Ino, Inode, Inodes, kind, place_words};
-use crate::system::FileSystem;
+use crate::system::{FileSystem, Overwrites};
 
 /// What a large page holds.
-const LARGE_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
+pub(crate) const LARGE_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
 /// A file's bytes at most: one partition of the largest size.
 pub const MOST_FILE_BYTES: u64 = 512 << 30;
 /// Words that mapping one page, large or small, changes at most: of its tables, its bits and its entry.
@@ -37,7 +37,12 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// The runs of bytes that lie in one piece, and where; nowhere in holes.
-    fn runs(&self, partition: Partition, bytes: Range<u64>, visit: &mut dyn FnMut(Range<u64>, Option<u64>)) {
+    pub(crate) fn runs(
+        &self,
+        partition: Partition,
+        bytes: Range<u64>,
+        visit: &mut dyn FnMut(Range<u64>, Option<u64>),
+    ) {
         let end = bytes.end.min(partition.level.bytes());
         let mut at = bytes.start;
         while at < end {
@@ -86,15 +91,23 @@ impl<M: PersistentMemory> FileSystem<M> {
             self.zero(partition, size..offset);
         }
         let data = &data[..(reached - offset) as usize];
+        if self.overwrites == Overwrites::Whole && offset < size {
+            return crate::strict::overwrite(self, ino, offset, data);
+        }
+        self.put(partition, offset, data);
+        self.wrote(ino, size, reached)?;
+        Ok(data.len())
+    }
+
+    /// Writes where all has frames.
+    pub(crate) fn put(&self, partition: Partition, offset: u64, data: &[u8]) {
         let memory = self.store.memory();
-        self.runs(partition, offset..reached, &mut |range, place| {
+        self.runs(partition, offset..offset + data.len() as u64, &mut |range, place| {
             let part = &data[(range.start - offset) as usize..(range.end - offset) as usize];
-            let at = place.expect("it has just been mapped");
+            let at = place.expect("it has been mapped");
             memory.write(at, part);
             memory.flush(at, part.len() as u64);
         });
-        self.wrote(ino, size, reached)?;
-        Ok(data.len())
     }
 
     /// The bytes persist before the size says that they are there.

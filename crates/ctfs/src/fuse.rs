@@ -30,6 +30,9 @@ const KEPT: Duration = Duration::from_secs(3_600);
 /// Bytes of a request.
 const MOST_WRITE: u32 = 1 << 20;
 
+/// Threads that serve requests at most.
+const MOST_THREADS: usize = 8;
+
 /// Modes of `fallocate`, as Linux has them.
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
@@ -60,6 +63,8 @@ pub fn mount<M: PersistentMemory + Send + Sync + 'static>(
     if !rustix::process::geteuid().is_root() {
         config.mount_options.retain(|option| !matches!(option, MountOption::Dev | MountOption::Suid));
     }
+    // Reads go on beside each other.
+    config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
     config.acl = if for_everybody { SessionACL::All } else { SessionACL::Owner };
     fuser::spawn_mount(Mounted(RwLock::new(system)), at, &config)
 }

@@ -18,6 +18,7 @@ mod fuse;
 mod inode;
 mod mapped;
 mod orphans;
+mod strict;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,8 @@ pub use file::MOST_FILE_BYTES;
 pub use fuse::mount;
 pub use inode::Ino;
 pub use mapped::{Mapped, Survives};
+pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
-    Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Owner, Replace, SetAttributes, Space,
-    Visit,
+    Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,
+    Space, Visit,
 };

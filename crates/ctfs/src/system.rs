@@ -112,6 +112,17 @@ pub enum Replace {
     Exchange,
 }
 
+/// What becomes of a write that a crash interrupts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Overwrites {
+    /// Each byte is old or new. The article's sync mode.
+    #[default]
+    InPlace,
+    /// All bytes are old, or all are new; of a write of more than [`MOST_WHOLE_BYTES`](crate::MOST_WHOLE_BYTES) a part is done,
+    /// and its length answered. The article's strict mode.
+    Whole,
+}
+
 /// What a file system did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -143,6 +154,7 @@ pub struct FileSystem<M> {
     hint: Ino,
     used_inodes: u64,
     clock: Clock,
+    pub(crate) overwrites: Overwrites,
     pub(crate) counts: Counts,
 }
 
@@ -209,6 +221,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             hint: Ino(2),
             used_inodes: 0,
             clock,
+            overwrites: Overwrites::default(),
             counts: Counts::default(),
         };
         // A page table that is damaged cannot be followed.
@@ -216,6 +229,11 @@ impl<M: PersistentMemory> FileSystem<M> {
             inode::visit(&system.store, &mut |_| system.used_inodes += 1);
         }
         Ok((system, recovered))
+    }
+
+    /// Says what becomes of interrupted writes from now on.
+    pub fn set_overwrites(&mut self, overwrites: Overwrites) {
+        self.overwrites = overwrites;
     }
 
     /// Gives the memory back.

@@ -202,3 +202,38 @@ fn sizes_change_whole_or_not_at_all() {
         assert!(seen > 5, "{bytes}: {seen}");
     }
 }
+
+/// What the strict mode promises beyond that.
+#[test]
+fn strict_writes_are_whole_or_not_at_all() {
+    for (offset, bytes) in
+        [(100usize, 5usize), (4_000, 9_000), (0, 300_000), (5_000, 290_000), (299_000, 40_000), (0, 400_000)]
+    {
+        let mut system = furnished(1_200);
+        let file = ino(&mut system, &[b"file"]);
+        let old: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+        system.write(file, 0, &old).unwrap();
+        system.set_overwrites(Overwrites::Whole);
+        let data: Vec<u8> = (0..bytes as u32).map(|at| (at % 239) as u8 ^ 0x80).collect();
+        let mut new = old.clone();
+        new.resize(old.len().max(offset + bytes), 0);
+        new[offset..offset + bytes].copy_from_slice(&data);
+        let free = system.space().free;
+        let mut states = [0, 0];
+        let seen = crash(
+            system,
+            |system| {
+                assert_eq!(system.write(file, offset as u64, &data), Ok(bytes));
+                assert!(contents(system, file) == new);
+                assert!(free - system.space().free < 40, "what was replaced came back");
+            },
+            2,
+            &mut |system| {
+                let left = contents(system, file);
+                assert!(left == old || left == new, "{bytes} at {offset}");
+                states[usize::from(left == new)] += 1;
+            },
+        );
+        assert!(seen > 10 && states.iter().all(|&count| count > 0), "{bytes} at {offset}: {states:?}");
+    }
+}

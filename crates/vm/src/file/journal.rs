@@ -7,8 +7,8 @@
 //!  +-------------+-------------+---------------+---------------------+----
 //! ```
 //!
-//! A commit writes the records and their head, which is what makes them count: the checksum is of all of it, so that one
-//! fence is enough. Then the words are stored in their places, behind another fence the head is cleared. A crash before the
+//! A commit fences what was flushed before. It writes the records and their head, which is what makes them count: the checksum is
+//! of all of it, so that one fence is enough for both. Then the words are stored in their places, behind another fence the head is cleared. A crash before the
 //! first fence leaves everything as it was (the head may be there and its checksum is wrong), one behind it leaves a log
 //! that recovery applies again, however often.
 //!
@@ -113,10 +113,14 @@ impl Journal {
         if count > self.capacity {
             return Err(LogFull { words: count, capacity: self.capacity });
         }
-        // The records of the last commit must not count any more when they are overwritten.
-        self.settle(memory);
-        if count == 0 {
+        // What was flushed until now persists before the records do, which make it count; and the last commit's records must
+        // not count any more when they are overwritten.
+        if self.is_live {
+            self.settle(memory);
+        } else {
             memory.fence();
+        }
+        if count == 0 {
             return Ok(());
         }
         self.sequence += 1;

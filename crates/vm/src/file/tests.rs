@@ -446,3 +446,27 @@ fn a_transaction_that_is_dropped_changes_nothing() {
     let used = (store.first_frame().0 + 1) as usize * 4_096;
     assert_eq!(store.memory().image()[..used], image[..used]);
 }
+
+/// Bytes of a fresh frame that a transaction makes visible. It was once one fence with the records, which could persist before
+/// them, whenever the log had been cleared before.
+#[test]
+fn what_was_flushed_persists_before_the_transaction_that_shows_it() {
+    let mut store = empty(LEAST_FRAMES);
+    let page = allocate(&mut store, 0).first;
+    store.settle();
+    let show = |store: &mut Store<Recording>| {
+        let mut transaction = store.begin();
+        let frame = transaction.take_frames(0).unwrap();
+        transaction.memory().write(frame.addr().0, &[7; 64]);
+        transaction.memory().flush(frame.addr().0, 64);
+        transaction.map(page, frame, false).unwrap();
+        transaction.commit().unwrap();
+    };
+    crash(store, show, |store| {
+        let mut bytes = [0; 64];
+        if let Some(mapped) = store.find(page) {
+            store.memory().read(mapped.frame.addr().0, &mut bytes);
+        }
+        store.find(page).is_none() || bytes == [7; 64]
+    });
+}

@@ -83,7 +83,9 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         let size = self.inode(ino)?.size();
         let partition = self.ensure_level(ino, end)?;
-        let reached = self.map_range(partition, offset..end, &(offset..end), size.max(end))?;
+        // What can be read already is zero until it is written: a hole must not show what a frame held.
+        let unseen = offset.max(size)..end.max(size);
+        let reached = self.map_range(partition, offset..end, &unseen, size.max(end))?;
         if reached <= offset {
             return Err(Errno::NOSPC);
         }

@@ -237,3 +237,40 @@ fn strict_writes_are_whole_or_not_at_all() {
         assert!(seen > 10 && states.iter().all(|&count| count > 0), "{bytes} at {offset}: {states:?}");
     }
 }
+
+/// Into a hole: what its fresh frames held before must not be seen, whether the write ends or not.
+#[test]
+fn a_crash_shows_nothing_old_in_a_hole() {
+    for (overwrites, offset, bytes) in [
+        (Overwrites::InPlace, 50_000usize, 5_000usize),
+        (Overwrites::InPlace, 2 << 20, 5_000),
+        (Overwrites::Whole, 50_000, 5_000),
+        (Overwrites::Whole, 2 << 20, 300_000),
+    ] {
+        let mut system = furnished(1_500);
+        let waste = make(&mut system, "waste");
+        while system.write(waste, system.attributes(waste).unwrap().size, &[0xee; 65_536]).is_ok() {}
+        system.unlink(Ino::ROOT, b"waste").unwrap();
+        let file = ino(&mut system, &[b"file"]);
+        let size = (3 << 20) + 100;
+        system
+            .set_attributes(file, &SetAttributes { size: Some(size as u64), ..Default::default() })
+            .unwrap();
+        system.set_overwrites(overwrites);
+        let mut old = vec![0; size];
+        old[..4_096].fill(1);
+        let mut new = old.clone();
+        new[offset..offset + bytes].fill(5);
+        let write = |system: &mut FileSystem<Recording>| {
+            assert_eq!(system.write(file, offset as u64, &vec![5; bytes]), Ok(bytes));
+        };
+        let seen = crash(system, write, 2, &mut |system| {
+            let left = contents(system, file);
+            let is_right = |(at, &byte): (usize, &u8)| byte == old[at] || byte == new[at];
+            assert_eq!(left.len(), size);
+            assert_eq!(left.iter().enumerate().position(|byte| !is_right(byte)), None, "{bytes} at {offset}");
+            assert!(overwrites == Overwrites::InPlace || left == old || left == new);
+        });
+        assert!(seen > 10, "{seen}");
+    }
+}

@@ -61,7 +61,7 @@ fn is_done<T: std::fmt::Debug>(system: &FileSystem<Recording>, result: &Result<T
     assert!(result.is_ok() == may_be || is_full, "{result:?}, {:?}", system.space());
 }
 
-fn compare(system: &mut FileSystem<Recording>, model: &mut Model) {
+fn compare(system: &mut FileSystem<Recording>, model: &mut Model, when: &str) {
     sound(system);
     let inos: Vec<Ino> = model.nodes.keys().copied().collect();
     for ino in inos {
@@ -69,7 +69,14 @@ fn compare(system: &mut FileSystem<Recording>, model: &mut Model) {
         let attributes = system.attributes(ino).unwrap();
         match &model.nodes[&ino] {
             Node::File(bytes) => {
-                assert!(contents(system, ino) == *bytes, "{ino:?}");
+                let found = contents(system, ino);
+                let differs = found.iter().zip(bytes).position(|(found, byte)| found != byte);
+                assert!(
+                    found == *bytes,
+                    "{when}: {ino:?}, {} of {} bytes, {differs:?}",
+                    found.len(),
+                    bytes.len()
+                );
                 assert_eq!(attributes.links, links);
             }
             Node::Link(target) => assert_eq!(system.read_link(ino).as_ref(), Ok(target)),
@@ -243,12 +250,12 @@ fn live(seed: u64, steps: u64) -> u64 {
         }
         done += 1;
         if step % 100 == 99 {
-            compare(&mut system, &mut model);
+            compare(&mut system, &mut model, &format!("seed {seed}, step {step}"));
         }
         if step % 500 == 499 {
             system = remounted(system);
             system.set_overwrites(overwrites);
-            compare(&mut system, &mut model);
+            compare(&mut system, &mut model, &format!("seed {seed}, step {step}"));
         }
     }
     done

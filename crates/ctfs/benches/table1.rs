@@ -133,7 +133,7 @@ fn main() {
         "{:<26}{:>8}{:>14}{:>8}{:>14}{:>14}",
         "", "ctfs", "system calls", "copy", "ctfs / calls", "ctfs / copy"
     );
-    for row in 0..ROWS.len() {
+    for (row, (name, ..)) in ROWS.iter().enumerate() {
         let mut taken = [Vec::new(), Vec::new(), Vec::new()];
         for round in 0..ROUNDS {
             for (target, taken) in
@@ -146,7 +146,7 @@ fn main() {
             |other: &[f64]| median(taken[0].iter().zip(other).map(|(own, other)| other / own).collect());
         let (to_calls, to_copy) = (ratio(&taken[1]), ratio(&taken[2]));
         let [own, calls, copy] = taken.map(|taken| bytes as f64 / median(taken) / 1e9);
-        println!("{:<26}{own:>8.2}{calls:>14.2}{copy:>8.2}{to_calls:>14.2}{to_copy:>14.2}", ROWS[row].0);
+        println!("{name:<26}{own:>8.2}{calls:>14.2}{copy:>8.2}{to_calls:>14.2}{to_copy:>14.2}");
     }
     println!(
         "moves {}, entries at most {}",

@@ -95,7 +95,7 @@ fn compare(system: &mut FileSystem<Recording>, model: &mut Model, when: &str) {
 fn live(seed: u64, steps: u64) -> u64 {
     let mut random = SplitMix64::new(seed);
     let mut system = empty(1 << 14);
-    let overwrites = if seed % 2 == 0 { Overwrites::InPlace } else { Overwrites::Whole };
+    let overwrites = if seed.is_multiple_of(2) { Overwrites::InPlace } else { Overwrites::Whole };
     system.set_overwrites(overwrites);
     let mut model = Model { nodes: BTreeMap::from([(Ino::ROOT, Node::Directory(BTreeMap::new()))]) };
     let mut done = 0;

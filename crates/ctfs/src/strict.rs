@@ -12,7 +12,7 @@ use crate::file::LARGE_BYTES;
 use crate::inode::{Field, Ino, Inodes};
 use crate::system::FileSystem;
 
-/// From so many bytes on pages are swapped. Measured: swaps are faster from about this size on.
+/// From so many bytes on pages are swapped. Assumed: what swapping mappings took as long as copying twice at.
 const SWAPPED_FROM: u64 = 64 * PAGE_BYTES;
 /// What is overwritten at once at most: its pages' entries must fit into the log.
 pub const MOST_WHOLE_BYTES: u64 = 16 << 20;

@@ -607,7 +607,8 @@ impl<M: PersistentMemory> FileSystem<M> {
                 return Err(Errno::INVAL);
             }
         }
-        let (old_above, new_above) = (self.directory_inode(parent)?, self.directory_inode(new_parent)?);
+        self.directory_inode(parent)?;
+        let new_above = self.directory_inode(new_parent)?;
         let entry = self.directory(parent)?.get(name).ok_or(Errno::NOENT)?;
         let moved = self.inode(entry.ino)?;
         check_name(new_name)?;
@@ -653,8 +654,7 @@ impl<M: PersistentMemory> FileSystem<M> {
                 directory::redirect(&mut transaction, to, target, new_name, (entry.ino, entry.kind))?;
                 is_last = drop_link(&mut transaction, target.ino, &inode, now)?;
                 if inode.is(kind::DIRECTORY) {
-                    let links = transaction.field(new_parent, Field::Links)?;
-                    transaction.set_field(new_parent, Field::Links, links - 1)?;
+                    add_links(&mut transaction, new_parent, -1)?;
                 }
                 None
             }
@@ -667,17 +667,12 @@ impl<M: PersistentMemory> FileSystem<M> {
         };
         directory::set_free(&mut transaction, from, entry.slot, entry.slots)?;
         if is_directory {
-            transaction.set_field(entry.ino, Field::Parent, new_parent.0)?;
-            let links = transaction.field(parent, Field::Links)?;
-            transaction.set_field(parent, Field::Links, links - 1)?;
-            let links = transaction.field(new_parent, Field::Links)?;
-            transaction.set_field(new_parent, Field::Links, links + 1)?;
+            move_directory(&mut transaction, entry.ino, parent, new_parent)?;
         }
         transaction.set_field(entry.ino, Field::Changed, now)?;
         for parent in [parent, new_parent] {
             touch(&mut transaction, parent, now)?;
         }
-        debug_assert!(old_above.is(kind::DIRECTORY));
         transaction.commit().map_err(of_store)?;
         match new_entry {
             Some(new_entry) => self.directory(new_parent)?.insert(new_name, new_entry),
@@ -704,11 +699,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         directory::redirect(&mut transaction, to, other, other_name, (entry.ino, entry.kind))?;
         for (moved, from, to) in [(entry, parent, other_parent), (other, other_parent, parent)] {
             if is_directory(moved) {
-                transaction.set_field(moved.ino, Field::Parent, to.0)?;
-                let links = transaction.field(from, Field::Links)?;
-                transaction.set_field(from, Field::Links, links - 1)?;
-                let links = transaction.field(to, Field::Links)?;
-                transaction.set_field(to, Field::Links, links + 1)?;
+                move_directory(&mut transaction, moved.ino, from, to)?;
             }
             transaction.set_field(moved.ino, Field::Changed, now)?;
             touch(&mut transaction, from, now)?;
@@ -838,6 +829,24 @@ fn fill<M: PersistentMemory>(
 fn touch<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino: Ino, now: u64) -> Result<()> {
     transaction.set_field(ino, Field::Modified, now)?;
     transaction.set_field(ino, Field::Changed, now)
+}
+
+/// A directory has more links, or fewer: one for each directory in it.
+fn add_links<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino: Ino, more: i64) -> Result<()> {
+    let links = transaction.field(ino, Field::Links)?;
+    transaction.set_field(ino, Field::Links, links.wrapping_add_signed(more))
+}
+
+/// A directory lies in another one than before.
+fn move_directory<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    ino: Ino,
+    from: Ino,
+    to: Ino,
+) -> Result<()> {
+    transaction.set_field(ino, Field::Parent, to.0)?;
+    add_links(transaction, from, -1)?;
+    add_links(transaction, to, 1)
 }
 
 /// A file has a name less; whether it was its last. It is on the list of those without one then.

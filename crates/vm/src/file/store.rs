@@ -152,19 +152,14 @@ impl Layout {
     }
 }
 
-/// Frames, in the bitmap that persists and in the allocator that does not.
-#[derive(Debug)]
-struct Frames {
-    buddy: BuddyAllocator,
-}
-
 /// A store in persistent memory.
 #[derive(Debug)]
 pub struct Store<M> {
     memory: M,
     layout: Layout,
     journal: Journal,
-    frames: Frames,
+    /// What the bitmap says, to find free ones.
+    frames: BuddyAllocator,
     commits: u64,
 }
 
@@ -226,7 +221,7 @@ impl<M: PersistentMemory> Store<M> {
                 write_superblock(&memory, &layout, frame);
             }
         }
-        let frames = Frames { buddy: read_bitmap(&memory, &layout)? };
+        let frames = read_bitmap(&memory, &layout)?;
         let store = Self { memory, layout, journal, frames, commits: 0 };
         let table = store.table_root().0;
         if !(layout.first_free()..layout.frames).contains(&table) {
@@ -247,7 +242,7 @@ impl<M: PersistentMemory> Store<M> {
 
     /// Frames in all, and those that nobody uses.
     pub fn frame_counts(&self) -> (u64, u64) {
-        (self.layout.frames, self.frames.buddy.free_frames())
+        (self.layout.frames, self.frames.free_frames())
     }
 
     /// The first frame that an empty store has free.
@@ -404,9 +399,9 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// There is no such piece.
     pub fn take_frames(&mut self, order: u32) -> Result<Pfn, StoreError> {
-        let first = self.store.frames.buddy.alloc(order).map_err(|_| StoreError::NoFrames)?;
+        let first = self.store.frames.alloc(order).map_err(|_| StoreError::NoFrames)?;
         // Each is given back by itself.
-        self.store.frames.buddy.split(first, order, 0);
+        self.store.frames.split(first, order, 0);
         self.taken.push((first, order));
         self.mark(first, 1 << order, true);
         Ok(first)
@@ -442,7 +437,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         let Store { memory, journal, frames, commits, .. } = &mut *self.store;
         journal.commit(memory, &words)?;
         *commits += 1;
-        self.given.drain(..).for_each(|frame| frames.buddy.free(frame, 0));
+        self.given.drain(..).for_each(|frame| frames.free(frame, 0));
         self.is_committed = true;
         Ok(())
     }
@@ -452,7 +447,7 @@ impl<M: PersistentMemory> Drop for Transaction<'_, M> {
     fn drop(&mut self) {
         if !self.is_committed {
             for &(first, order) in &self.taken {
-                (0..1 << order).for_each(|at| self.store.frames.buddy.free(first.add(at), 0));
+                (0..1 << order).for_each(|at| self.store.frames.free(first.add(at), 0));
             }
         }
     }

@@ -98,11 +98,13 @@ impl Ring {
         temporary.as_file().set_len(FILE_BYTES as u64)?;
         temporary.as_file().write_all_at(&header(), 0)?;
         let file = temporary.persist(path)?;
-        let memory = Memory::map(&file, FILE_BYTES)?;
-        let path = Some(path.to_owned());
+        Self::new(file, Direction::Responses, Some(path.to_owned()))
+    }
+
+    fn new(file: File, out: Direction, path: Option<PathBuf>) -> io::Result<Self> {
         Ok(Self {
-            memory,
-            out: Direction::Responses,
+            memory: Memory::map(&file, FILE_BYTES)?,
+            out,
             written: 0,
             read: 0,
             unheard: false,
@@ -119,19 +121,7 @@ impl Ring {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         check(&file)?;
         file.try_lock().map_err(|_| io::Error::new(ErrorKind::AddrInUse, "another client uses this ring"))?;
-        let memory = Memory::map(&file, FILE_BYTES)?;
-        let mut ring = Self {
-            memory,
-            out: Direction::Requests,
-            written: 0,
-            read: 0,
-            unheard: false,
-            processor: 0,
-            look: LONG,
-            dropped: 0,
-            file,
-            path: None,
-        };
+        let mut ring = Self::new(file, Direction::Requests, None)?;
         // An earlier client may have left requests and answers.
         ring.written = ring.word(Direction::Requests, Word::Written).load(Ordering::Acquire);
         ring.read = ring.word(Direction::Responses, Word::Written).load(Ordering::Acquire);

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pagewalk_ctfs::{FileSystem, Ino, Mapped, Owner, Survives};
+use pagewalk_ctfs::{FileSystem, Ino, Mapped, Opened, Owner, Place, Survives, Volume};
 use pagewalk_vm::random::SplitMix64;
 
 const ROUNDS: usize = 5;
@@ -33,22 +33,26 @@ trait Target {
 }
 
 struct Store {
-    system: FileSystem<Mapped>,
-    ino: Ino,
+    volume: Volume<Mapped>,
+    file: Opened,
 }
 
 impl Target for Store {
     fn empty(&mut self) {
-        self.system.unlink(Ino::ROOT, b"file").expect("it is there");
-        self.ino = self.system.create(Ino::ROOT, b"file", FILE, Owner::default(), 0).expect("room");
+        let mut system = self.volume.exclusive();
+        system.unlink(Ino::ROOT, b"file").expect("it is there");
+        let ino = system.create(Ino::ROOT, b"file", FILE, Owner::default(), 0).expect("room");
+        drop(system);
+        self.volume.close(self.file).expect("it is open");
+        self.file = self.volume.open(ino).expect("it is there");
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) {
-        assert_eq!(self.system.write(self.ino, offset, data), Ok(data.len()));
+        assert_eq!(self.volume.write(self.file, Place::At(offset), data), Ok((offset, data.len())));
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) {
-        assert_eq!(self.system.read(self.ino, offset, into), Ok(into.len()));
+        assert_eq!(self.volume.read(self.file, offset, into), into.len());
     }
 }
 
@@ -120,7 +124,9 @@ fn main() {
         Mapped::create(&store_path, bytes + bytes / 4 + (64 << 20), Survives::ProcessCrash).expect("room");
     let mut system = FileSystem::format(memory, Owner::default(), Box::new(|| 0)).expect("room");
     let ino = system.create(Ino::ROOT, b"file", FILE, Owner::default(), 0).expect("room");
-    let mut store = Store { system, ino };
+    let volume = Volume::new(system);
+    let file = volume.open(ino).expect("it is there");
+    let mut store = Store { volume, file };
     let options = File::options().read(true).write(true).create(true).truncate(true).open(&calls_path);
     let mut calls = Calls(options.expect("made"));
     let mut limit = Limit(vec![1; bytes as usize]);
@@ -150,8 +156,8 @@ fn main() {
     }
     println!(
         "moves {}, entries at most {}",
-        store.system.counts().moves,
-        store.system.counts().most_entries_moved
+        store.volume.shared().counts().moves,
+        store.volume.shared().counts().most_entries_moved
     );
     for path in [store_path, calls_path] {
         std::fs::remove_file(path).expect("it was made here");

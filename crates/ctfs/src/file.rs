@@ -9,6 +9,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Pfn, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Level, Partition, PersistentMemory, StoreError, Transaction};
 use rustix::io::Errno;
 
+use crate::bytes::{self, Bytes};
 use crate::error::{Result, of_store};
 use crate::inode::{Field, Ino, Inode, Inodes, kind, place_words};
 use crate::system::{FileSystem, Overwrites};
@@ -25,52 +26,12 @@ impl<M: PersistentMemory> FileSystem<M> {
     pub(crate) fn read_bytes(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> usize {
         let end = inode.size().min(offset.saturating_add(into.len() as u64));
         let Some(partition) = inode.partition().filter(|_| offset < end) else { return 0 };
-        let into = &mut into[..(end - offset) as usize];
-        self.runs(partition, offset..end, &mut |range, place| {
-            let part = &mut into[(range.start - offset) as usize..(range.end - offset) as usize];
-            match place {
-                Some(at) => self.store.memory().read(at, part),
-                None => part.fill(0),
-            }
-        });
-        into.len()
+        bytes::read(self.store.memory(), partition, offset, &mut into[..(end - offset) as usize]);
+        (end - offset) as usize
     }
 
-    /// The runs of bytes that lie in one piece, and where; nowhere in holes.
-    pub(crate) fn runs(
-        &self,
-        partition: Partition,
-        bytes: Range<u64>,
-        visit: &mut dyn FnMut(Range<u64>, Option<u64>),
-    ) {
-        let end = bytes.end.min(partition.level.bytes());
-        let mut at = bytes.start;
-        while at < end {
-            let page = Vpn(partition.first.0 + at / PAGE_BYTES);
-            let (reach, place) = match self.store.find_or_gap(page) {
-                Ok(mapped) => {
-                    let reach = if mapped.large { LARGE_BYTES } else { PAGE_BYTES };
-                    (reach, Some(mapped.frame.addr().0 + at % PAGE_BYTES))
-                }
-                Err(pages) => (pages * PAGE_BYTES, None),
-            };
-            // Of the partition or larger: then it is all of it.
-            let to = if reach >= partition.level.bytes() { end } else { (at / reach + 1) * reach };
-            let to = to.min(end);
-            visit(at..to, place);
-            at = to;
-        }
-    }
-
-    /// Zeroes what has frames in a range.
-    fn zero(&mut self, partition: Partition, bytes: Range<u64>) {
-        let memory = self.store.memory();
-        self.runs(partition, bytes, &mut |range, place| {
-            if let Some(at) = place {
-                memory.zero(at, range.end - range.start);
-                memory.flush(at, range.end - range.start);
-            }
-        });
+    fn bytes(&self, ino: Ino) -> Result<Bytes<'_, M>> {
+        Ok(Bytes::new(self.store.memory(), crate::inode::address(&self.store, ino).ok_or(Errno::IO)?))
     }
 
     /// Writes at an offset; how much of it was written, if there was not room for all.
@@ -81,55 +42,38 @@ impl<M: PersistentMemory> FileSystem<M> {
         if data.is_empty() {
             return Ok(0);
         }
-        let size = self.inode(ino)?.size();
-        let partition = self.ensure_level(ino, end)?;
-        // What can be read already is zero until it is written: a hole must not show what a frame held.
-        let unseen = offset.max(size)..end.max(size);
-        let reached = self.map_range(partition, offset..end, &unseen, size.max(end))?;
-        if reached <= offset {
-            return Err(Errno::NOSPC);
-        }
-        if offset > size {
-            self.zero(partition, size..offset);
-        }
+        let reached = self.reserve(ino, offset..end)?;
         let data = &data[..(reached - offset) as usize];
-        if self.overwrites == Overwrites::Whole && offset < size {
+        if self.is_logged(ino, offset)? {
             return crate::strict::overwrite(self, ino, offset, data);
         }
-        self.put(partition, offset, data);
-        self.wrote(ino, size, reached)?;
-        Ok(data.len())
-    }
-
-    /// Writes where all has frames.
-    pub(crate) fn put(&self, partition: Partition, offset: u64, data: &[u8]) {
-        let memory = self.store.memory();
-        self.runs(partition, offset..offset + data.len() as u64, &mut |range, place| {
-            let part = &data[(range.start - offset) as usize..(range.end - offset) as usize];
-            let at = place.expect("it has been mapped");
-            memory.write(at, part);
-            memory.flush(at, part.len() as u64);
-        });
-    }
-
-    /// The bytes persist before the size says that they are there.
-    fn wrote(&mut self, ino: Ino, size: u64, end: u64) -> Result<()> {
-        self.store.memory().fence();
+        self.store.settle();
         let now = self.now();
-        let words = [(Field::Modified, now), (Field::Changed, now), (Field::Size, size.max(end))];
-        self.store_fields(ino, &words[..if end > size { 3 } else { 2 }])
+        if self.bytes(ino)?.write(offset, data, now) { Ok(data.len()) } else { Err(Errno::IO) }
+    }
+
+    /// Whether a write there needs the log: it overwrites bytes, and all or none of it is to be done.
+    pub(crate) fn is_logged(&self, ino: Ino, offset: u64) -> Result<bool> {
+        Ok(self.overwrites == Overwrites::Whole && offset < self.inode(ino)?.size())
+    }
+
+    /// Lets a range have frames to write it; up to where there are some, which is behind its beginning.
+    pub(crate) fn reserve(&mut self, ino: Ino, bytes: Range<u64>) -> Result<u64> {
+        if bytes.end > MOST_FILE_BYTES {
+            return Err(Errno::FBIG);
+        }
+        let size = self.inode(ino)?.size();
+        let partition = self.ensure_level(ino, bytes.end)?;
+        // What can be read already is zero until it is written: a hole must not show what a frame held.
+        let unseen = bytes.start.max(size)..bytes.end.max(size);
+        let reached = self.map_range(partition, bytes.clone(), &unseen, size.max(bytes.end))?;
+        if reached > bytes.start { Ok(reached) } else { Err(Errno::NOSPC) }
     }
 
     /// Stores words of an inode without the log, each by itself.
     pub(crate) fn store_fields(&mut self, ino: Ino, words: &[(Field, u64)]) -> Result<()> {
         self.store.settle();
-        let at = crate::inode::address(&self.store, ino).ok_or(Errno::IO)?;
-        let memory = self.store.memory();
-        for &(field, word) in words {
-            memory.store(at + 8 * field as u64, word);
-        }
-        memory.flush(at, crate::inode::INODE_BYTES);
-        memory.fence();
+        self.bytes(ino)?.store(words);
         Ok(())
     }
 
@@ -208,7 +152,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let words = [(Field::Size, bytes), (Field::Modified, now), (Field::Changed, now)];
         if bytes > size {
             let partition = self.ensure_level(ino, bytes)?;
-            self.zero(partition, size..bytes);
+            bytes::zero(self.store.memory(), partition, size..bytes);
             self.store.memory().fence();
             return self.store_fields(ino, &words);
         }
@@ -264,7 +208,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let now = self.now();
         let Some(partition) = inode.partition() else { return Ok(()) };
         let end = bytes.end.min(partition.level.bytes());
-        self.zero(partition, bytes.start..end.min(inode.size()));
+        bytes::zero(self.store.memory(), partition, bytes.start..end.min(inode.size()));
         self.store.memory().fence();
         let mut from = Vpn(partition.first.0 + bytes.start.div_ceil(PAGE_BYTES));
         // The last page goes, too, if the file ends in it.
@@ -352,7 +296,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     pub(crate) fn mapped_bytes(&self, inode: &Inode) -> u64 {
         let Some(partition) = inode.partition() else { return 0 };
         let mut sum = 0;
-        self.runs(partition, 0..partition.level.bytes(), &mut |range, place| {
+        bytes::runs(self.store.memory(), partition, 0..partition.level.bytes(), |range, place| {
             sum += place.map_or(0, |_| range.end - range.start);
         });
         sum

@@ -5,9 +5,9 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::extended::SetExtended;
 use crate::inode::{Ino, kind};
 use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
+use crate::volume::{Exclusive, Place, Volume};
 
 /// How long the kernel may keep what it was told. Nobody else changes anything.
 const KEPT: Duration = Duration::from_secs(3_600);
@@ -38,7 +39,7 @@ const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 
-struct Mounted<M>(RwLock<FileSystem<M>>);
+struct Mounted<M>(Volume<M>);
 
 /// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
 ///
@@ -66,7 +67,7 @@ pub fn mount<M: PersistentMemory + Send + Sync + 'static>(
     // Reads go on beside each other.
     config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
     config.acl = if for_everybody { SessionACL::All } else { SessionACL::Owner };
-    fuser::spawn_mount(Mounted(RwLock::new(system)), at, &config)
+    fuser::spawn_mount(Mounted(Volume::new(system)), at, &config)
 }
 
 fn errno(error: Error) -> Errno {
@@ -126,13 +127,12 @@ fn owner(request: &Request) -> Owner {
 }
 
 impl<M: PersistentMemory> Mounted<M> {
-    /// A request that panicked has changed nothing that counts: its transaction was not committed.
-    fn read(&self) -> RwLockReadGuard<'_, FileSystem<M>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> impl Deref<Target = FileSystem<M>> {
+        self.0.shared()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, FileSystem<M>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> Exclusive<'_, M> {
+        self.0.exclusive()
     }
 
     /// What the kernel is told of an inode that it will know from now on.
@@ -312,7 +312,7 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
         reply: ReplyData,
     ) {
         let mut bytes = vec![0; size as usize];
-        match self.read().read(ino(number), offset, &mut bytes) {
+        match self.0.find(ino(number)).map(|file| self.0.read(file, offset, &mut bytes)) {
             Ok(read) => reply.data(&bytes[..read]),
             Err(error) => reply.error(errno(error)),
         }
@@ -326,12 +326,13 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.write().write(ino(number), offset, data) {
-            Ok(written) => reply.written(written as u32),
+        let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
+        match self.0.find(ino(number)).and_then(|file| self.0.write(file, place, data)) {
+            Ok((_, written)) => reply.written(written as u32),
             Err(error) => reply.error(errno(error)),
         }
     }

@@ -88,9 +88,15 @@ impl Inode {
     }
 
     pub(crate) fn partition(&self) -> Option<Partition> {
-        let number = (self.get(Field::Mode) >> 32 & 0xff).checked_sub(1)?;
-        Some(Partition { level: Level::new(number as u8)?, first: Vpn(self.get(Field::First)) })
+        partition_of(self.get(Field::Mode), self.get(Field::First))
     }
+}
+
+/// The partition that the words for the mode and the first page name.
+#[inline]
+pub(crate) fn partition_of(mode: u64, first: u64) -> Option<Partition> {
+    let number = (mode >> 32 & 0xff).checked_sub(1)?;
+    Some(Partition { level: Level::new(number as u8)?, first: Vpn(first) })
 }
 
 /// The words that say where a file's bytes are.

@@ -9,6 +9,7 @@
 //! Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation for
 //! Persistent Memory", ;login: 2022.
 
+mod bytes;
 mod check;
 mod directory;
 mod error;
@@ -22,6 +23,7 @@ mod strict;
 mod system;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 pub use check::{check, partition_counts};
 pub use directory::MOST_NAME_BYTES;
@@ -36,3 +38,4 @@ pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,
     Space, Visit,
 };
+pub use volume::{Exclusive, Opened, Place, Volume};

@@ -7,6 +7,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Partition, PersistentMemory, Transaction};
 use rustix::io::Errno;
 
+use crate::bytes;
 use crate::error::{Result, of_store};
 use crate::file::LARGE_BYTES;
 use crate::inode::{Field, Ino, Inodes};
@@ -30,11 +31,15 @@ pub(crate) fn overwrite<M: PersistentMemory>(
     let end = offset + data.len() as u64;
     // Nobody sees what lies behind the end before the size says so.
     let old = &data[..(end.min(size) - offset) as usize];
-    system.put(partition, offset + old.len() as u64, &data[old.len()..]);
+    let memory = system.store.memory();
+    if !bytes::put(memory, partition, offset + old.len() as u64, &data[old.len()..]) {
+        return Err(Errno::IO);
+    }
     let now = system.now();
     let mut places = Vec::new();
-    system
-        .runs(partition, offset..offset + old.len() as u64, &mut |range, place| places.push((range, place)));
+    bytes::runs(memory, partition, offset..offset + old.len() as u64, |range, place| {
+        places.push((range, place))
+    });
     let mut transaction = system.store.begin();
     if (old.len() as u64) < SWAPPED_FROM {
         for (range, place) in places {

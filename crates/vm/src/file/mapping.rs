@@ -6,7 +6,7 @@
 //! for Persistent Memory", ;login: 2022; the format of entries is ours.
 
 use super::memory::PersistentMemory;
-use super::store::{Store, StoreError, Transaction};
+use super::store::{Store, StoreError, Transaction, root, root_place};
 use crate::addr::Pfn;
 use crate::addr::{PhysAddr, Vpn};
 use crate::table::{Entry, Geometry, Leaf, PageTable, Radix, TableWords, WalkEnd};
@@ -99,27 +99,60 @@ fn find(table: Radix<Persistent>, words: &impl TableWords, page: Vpn) -> Result<
     }
 }
 
-impl<M: PersistentMemory> TableWords for Store<M> {
+/// The page table of the store that lies in a memory, to read: whoever does sees to it that nobody changes the table meanwhile.
+#[derive(Debug)]
+pub struct Pages<'a, M>(pub &'a M);
+
+impl<M> Clone for Pages<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Pages<'_, M> {}
+
+impl<M: PersistentMemory> TableWords for Pages<'_, M> {
+    /// The word at an aligned address; 0 beyond the end.
     #[inline]
     fn read(&self, addr: PhysAddr) -> u64 {
-        self.checked_word(addr.0)
+        if addr.0 < self.0.bytes() { self.0.load(addr.0) } else { 0 }
+    }
+}
+
+impl<M: PersistentMemory> Pages<'_, M> {
+    pub(super) fn table(self) -> Radix<Persistent> {
+        Radix::of_root(Pfn(self.0.load(root_place(root::TABLE))))
+    }
+
+    /// Where a page is.
+    #[inline]
+    pub fn find(self, page: Vpn) -> Option<Mapped> {
+        self.find_or_gap(page).ok()
+    }
+
+    /// The same, or for how many pages from an aligned place on there is none.
+    #[inline]
+    pub fn find_or_gap(self, page: Vpn) -> Result<Mapped, u64> {
+        find(self.table(), &self, page)
     }
 }
 
 impl<M: PersistentMemory> Store<M> {
-    fn table(&self) -> Radix<Persistent> {
-        Radix::of_root(self.table_root())
+    /// The page table.
+    #[inline]
+    pub fn pages(&self) -> Pages<'_, M> {
+        Pages(self.memory())
     }
 
     /// Where a page is.
     #[inline]
     pub fn find(&self, page: Vpn) -> Option<Mapped> {
-        find(self.table(), self, page).ok()
+        self.pages().find(page)
     }
 
     /// The same, or for how many pages from an aligned place on there is none.
     pub fn find_or_gap(&self, page: Vpn) -> Result<Mapped, u64> {
-        find(self.table(), self, page)
+        self.pages().find_or_gap(page)
     }
 
     /// Swaps what two ranges of pages are mapped to: for both or for neither, whatever happens. With a `flag`, the word at

@@ -24,7 +24,8 @@
 use super::mapping::END;
 use super::memory::PersistentMemory;
 use super::store::{Store, StoreError, Transaction, root};
-use crate::addr::Vpn;
+use crate::addr::{PhysAddr, Vpn};
+use crate::table::TableWords;
 
 /// A partition's size: 8^n pages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -264,7 +265,7 @@ fn largest_place(number: u64) -> (u64, u64) {
 
 impl<M: PersistentMemory> Words for Store<M> {
     fn word(&self, at: u64) -> u64 {
-        self.checked_word(at)
+        self.pages().read(PhysAddr(at))
     }
 
     fn page(&self, page: Vpn) -> Option<u64> {

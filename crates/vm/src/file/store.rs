@@ -485,11 +485,3 @@ impl<M: PersistentMemory> ContiguousMemory for Transaction<'_, M> {
         self.give_frames(base.frame(), bytes / PAGE_BYTES);
     }
 }
-
-/// What can be read of a store without changing it: for walks outside of transactions.
-impl<M: PersistentMemory> Store<M> {
-    /// The word at an aligned address; 0 beyond the end.
-    pub(super) fn checked_word(&self, at: u64) -> u64 {
-        if at < self.memory.bytes() { self.memory.load(at) } else { 0 }
-    }
-}

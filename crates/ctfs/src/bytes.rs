@@ -1,0 +1,150 @@
+//! The bytes of files that stay where they are: what a read and a write do when all that they touch has frames.
+//!
+//! Nothing here changes the page table, takes a frame or needs the log. Whoever uses it keeps three things from happening
+//! meanwhile: a transaction, a word of the file's inode that was committed and is still in the log, and a second writer (or a
+//! reader beside a writer) of the same file.
+
+use std::ops::Range;
+
+use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
+use pagewalk_vm::file::{Pages, Partition, PersistentMemory};
+
+use crate::file::LARGE_BYTES;
+use crate::inode::{Field, INODE_BYTES, partition_of};
+
+/// A file, by where its inode lies.
+#[derive(Debug)]
+pub(crate) struct Bytes<'a, M> {
+    memory: &'a M,
+    inode: u64,
+}
+
+impl<M> Clone for Bytes<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Bytes<'_, M> {}
+
+impl<'a, M: PersistentMemory> Bytes<'a, M> {
+    pub(crate) fn new(memory: &'a M, inode: u64) -> Self {
+        Self { memory, inode }
+    }
+
+    #[inline]
+    fn word(self, field: Field) -> u64 {
+        self.memory.load(self.inode + 8 * field as u64)
+    }
+
+    #[inline]
+    pub(crate) fn size(self) -> u64 {
+        self.word(Field::Size)
+    }
+
+    #[inline]
+    fn partition(self) -> Option<Partition> {
+        partition_of(self.word(Field::Mode), self.word(Field::First))
+    }
+
+    /// Reads at an offset, up to the file's end; how much that was.
+    pub(crate) fn read(self, offset: u64, into: &mut [u8]) -> usize {
+        let end = self.size().min(offset.saturating_add(into.len() as u64));
+        let Some(partition) = self.partition().filter(|_| offset < end) else { return 0 };
+        read(self.memory, partition, offset, &mut into[..(end - offset) as usize]);
+        (end - offset) as usize
+    }
+
+    /// Writes at an offset, if all of it has frames: the bytes persist before the size says that they are there. Otherwise
+    /// nothing that can be read has changed but bytes of the range.
+    pub(crate) fn write(self, offset: u64, data: &[u8], now: u64) -> bool {
+        let size = self.size();
+        let Some(end) = offset.checked_add(data.len() as u64) else { return false };
+        let Some(partition) = self.partition().filter(|partition| end <= partition.level.bytes()) else {
+            return false;
+        };
+        if !put(self.memory, partition, offset, data) {
+            return false;
+        }
+        if offset > size {
+            zero(self.memory, partition, size..offset);
+        }
+        self.memory.fence();
+        let words = [(Field::Modified, now), (Field::Changed, now), (Field::Size, end)];
+        self.store(&words[..if end > size { 3 } else { 2 }]);
+        true
+    }
+
+    /// Stores words of the inode, each by itself.
+    pub(crate) fn store(self, words: &[(Field, u64)]) {
+        for &(field, word) in words {
+            self.memory.store(self.inode + 8 * field as u64, word);
+        }
+        self.memory.flush(self.inode, INODE_BYTES);
+        self.memory.fence();
+    }
+}
+
+/// The runs of bytes of a partition that lie in one piece, and where; nowhere in holes.
+#[inline]
+pub(crate) fn runs<M: PersistentMemory>(
+    memory: &M,
+    partition: Partition,
+    bytes: Range<u64>,
+    mut visit: impl FnMut(Range<u64>, Option<u64>),
+) {
+    let end = bytes.end.min(partition.level.bytes());
+    let mut at = bytes.start;
+    while at < end {
+        let page = Vpn(partition.first.0 + at / PAGE_BYTES);
+        let (reach, place) = match Pages(memory).find_or_gap(page) {
+            Ok(mapped) => {
+                let reach = if mapped.large { LARGE_BYTES } else { PAGE_BYTES };
+                (reach, Some(mapped.frame.addr().0 + at % PAGE_BYTES))
+            }
+            Err(pages) => (pages * PAGE_BYTES, None),
+        };
+        // Of the partition or larger: then it is all of it.
+        let to = if reach >= partition.level.bytes() { end } else { (at / reach + 1) * reach };
+        let to = to.min(end);
+        visit(at..to, place);
+        at = to;
+    }
+}
+
+/// Reads what a partition holds; holes are zero.
+pub(crate) fn read<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, into: &mut [u8]) {
+    runs(memory, partition, offset..offset + into.len() as u64, |range, place| {
+        let part = &mut into[(range.start - offset) as usize..(range.end - offset) as usize];
+        match place {
+            Some(at) => memory.read(at, part),
+            None => part.fill(0),
+        }
+    });
+}
+
+/// Writes what has frames; whether all has.
+pub(crate) fn put<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, data: &[u8]) -> bool {
+    let mut has_frames = true;
+    runs(memory, partition, offset..offset + data.len() as u64, |range, place| {
+        let part = &data[(range.start - offset) as usize..(range.end - offset) as usize];
+        match place {
+            Some(at) if has_frames => {
+                memory.write(at, part);
+                memory.flush(at, part.len() as u64);
+            }
+            _ => has_frames = false,
+        }
+    });
+    has_frames
+}
+
+/// Zeroes what has frames.
+pub(crate) fn zero<M: PersistentMemory>(memory: &M, partition: Partition, bytes: Range<u64>) {
+    runs(memory, partition, bytes, |range, place| {
+        if let Some(at) = place {
+            memory.zero(at, range.end - range.start);
+            memory.flush(at, range.end - range.start);
+        }
+    });
+}

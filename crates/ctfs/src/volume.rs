@@ -1,0 +1,183 @@
+//! A file system that threads share.
+//!
+//! Two locks, in this order: the system's, which is shared by whoever reads or writes bytes that have frames, and exclusive for
+//! whoever changes names, inodes, frames or the page table; and the file's, so that nobody reads what somebody writes. A write
+//! that finds no frames gets them with the system's lock alone, and tries again.
+
+use std::ops::{Deref, DerefMut};
+
+use pagewalk_vm::file::PersistentMemory;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rustix::io::Errno;
+
+use crate::bytes::Bytes;
+use crate::error::Result;
+use crate::file::MOST_FILE_BYTES;
+use crate::inode::{self, Ino, kind};
+use crate::system::{FileSystem, Overwrites};
+
+/// Locks of files; those with the same number modulo this share one.
+const FILE_LOCKS: usize = 256;
+
+/// Where a write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// To an offset.
+    At(u64),
+    /// Behind the last byte, wherever that is by then.
+    End,
+}
+
+/// A regular file that is in use: it is there until it is closed, with a name or without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// Its number.
+    pub ino: Ino,
+    /// Where its inode lies; inodes do not move.
+    at: u64,
+}
+
+/// A file system that threads share.
+pub struct Volume<M> {
+    system: RwLock<FileSystem<M>>,
+    files: Box<[RwLock<()>]>,
+}
+
+impl<M: PersistentMemory> Volume<M> {
+    /// Lets threads share a file system.
+    pub fn new(mut system: FileSystem<M>) -> Self {
+        system.store.settle();
+        Self {
+            system: RwLock::new(system),
+            files: std::iter::repeat_with(RwLock::default).take(FILE_LOCKS).collect(),
+        }
+    }
+
+    /// Gives the file system back.
+    pub fn into_system(self) -> FileSystem<M> {
+        self.system.into_inner()
+    }
+
+    /// The file system, to look at.
+    ///
+    /// Who panicked with it has changed nothing that counts: the transaction was not committed.
+    pub fn shared(&self) -> RwLockReadGuard<'_, FileSystem<M>> {
+        self.system.read()
+    }
+
+    /// The file system, to change it.
+    pub fn exclusive(&self) -> Exclusive<'_, M> {
+        Exclusive(self.system.write())
+    }
+
+    fn file_lock(&self, ino: Ino) -> &RwLock<()> {
+        &self.files[ino.0 as usize % FILE_LOCKS]
+    }
+
+    /// Opens a regular file for reads and writes.
+    ///
+    /// # Errors
+    ///
+    /// There is no such file.
+    pub fn open(&self, ino: Ino) -> Result<Opened> {
+        let mut system = self.exclusive();
+        let file = found(&system, ino)?;
+        system.open(ino)?;
+        Ok(file)
+    }
+
+    /// A regular file that somebody keeps open otherwise.
+    pub(crate) fn find(&self, ino: Ino) -> Result<Opened> {
+        found(&self.shared(), ino)
+    }
+
+    /// It is used no more.
+    ///
+    /// # Errors
+    ///
+    /// It goes, and something is wrong with it.
+    pub fn close(&self, file: Opened) -> Result<()> {
+        self.exclusive().close(file.ino)
+    }
+
+    /// Bytes of the file.
+    pub fn size(&self, file: Opened) -> u64 {
+        Bytes::new(self.shared().store.memory(), file.at).size()
+    }
+
+    /// Reads at an offset, up to the file's end; how much that was.
+    pub fn read(&self, file: Opened, offset: u64, into: &mut [u8]) -> usize {
+        let system = self.shared();
+        let _file = self.file_lock(file.ino).read();
+        Bytes::new(system.store.memory(), file.at).read(offset, into)
+    }
+
+    /// Writes; the bytes persist before it returns. Where that was, and how many there was room for.
+    ///
+    /// # Errors
+    ///
+    /// There is no room at all, or the file would be too large.
+    pub fn write(&self, file: Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
+        let mut data = data;
+        loop {
+            let offset_in = |bytes: Bytes<'_, M>| match place {
+                Place::At(offset) => offset,
+                Place::End => bytes.size(),
+            };
+            {
+                let system = self.shared();
+                let _file = self.file_lock(file.ino).write();
+                let bytes = Bytes::new(system.store.memory(), file.at);
+                let offset = offset_in(bytes);
+                if data.is_empty() {
+                    return Ok((offset, 0));
+                }
+                let is_logged = system.overwrites == Overwrites::Whole && offset < bytes.size();
+                if !is_logged && bytes.write(offset, data, system.now()) {
+                    return Ok((offset, data.len()));
+                }
+            }
+            let mut system = self.exclusive();
+            let offset = offset_in(Bytes::new(system.store.memory(), file.at));
+            if system.is_logged(file.ino, offset)? {
+                return Ok((offset, system.write_bytes(file.ino, offset, data)?));
+            }
+            let end = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES);
+            let reached = system.reserve(file.ino, offset..end.ok_or(Errno::FBIG)?)?;
+            data = &data[..(reached - offset) as usize];
+        }
+    }
+}
+
+fn found<M: PersistentMemory>(system: &FileSystem<M>, ino: Ino) -> Result<Opened> {
+    match system.inode(ino)?.mode() & kind::MASK {
+        kind::FILE => {}
+        kind::DIRECTORY => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
+    }
+    Ok(Opened { ino, at: inode::address(&system.store, ino).ok_or(Errno::IO)? })
+}
+
+/// The file system of a thread that has it to itself.
+pub struct Exclusive<'a, M: PersistentMemory>(RwLockWriteGuard<'a, FileSystem<M>>);
+
+impl<M: PersistentMemory> Deref for Exclusive<'_, M> {
+    type Target = FileSystem<M>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<M: PersistentMemory> DerefMut for Exclusive<'_, M> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<M: PersistentMemory> Drop for Exclusive<'_, M> {
+    /// Words of inodes are stored without the log from now on: it must not bring back what it holds.
+    fn drop(&mut self) {
+        self.0.store.settle();
+    }
+}

@@ -14,6 +14,7 @@ run: setup build
 	scripts/demo.sh $(PAGEWALK)
 
 test: setup frontends
+	$(CARGO) build --quiet --package pagewalk-ctfs-shim
 	$(CARGO) test --workspace --quiet
 	fuzz/run.sh 3
 
@@ -58,7 +59,7 @@ crosscheck: build
 	scripts/crosscheck.sh $(PAGEWALK)
 
 build: setup frontends
-	$(CARGO) build --release --package pagewalk-cli
+	$(CARGO) build --release --package pagewalk-cli --package pagewalk-ctfs-shim
 
 frontends: setup
 	$(MAKE) --no-print-directory -C crates/capture OUT=$(FRONTENDS)

@@ -44,6 +44,7 @@ pub(crate) enum Command {
 EXAMPLES:
   pagewalk fs mkfs --size 4GiB files.ctfs
   pagewalk fs mount files.ctfs /mnt
+  pagewalk fs run -- sqlite3 /mnt/data.db
   pagewalk fs fsck files.ctfs
   pagewalk fs info files.ctfs")]
 pub(crate) struct FsArguments {
@@ -57,6 +58,16 @@ pub(crate) enum FsCommand {
     Mkfs(MkfsArguments),
     /// Mount a file system for every program, until SIGINT, SIGTERM or umount.
     Mount(MountArguments),
+    /// Run a program that reads and writes files of mounted file systems in its own memory, instead of by system calls.
+    #[command(after_help = "\
+The program's files are opened, named and locked through the kernel as always; only their bytes are not. A file that others use,
+too, or that is mapped or inherited, is used through the kernel. Statically linked programs and streams of the C library are as
+without.")]
+    Run {
+        /// The program and its arguments.
+        #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
     /// Say everything that is wrong with a file system, and change nothing; exit 1 if anything is.
     Fsck {
         /// The file that holds it.

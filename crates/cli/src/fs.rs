@@ -1,13 +1,18 @@
 //! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked and shown.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context;
-use pagewalk_ctfs::{Clock, FileSystem, Mapped, Overwrites, Owner, Survives, check, mount, partition_counts};
+use pagewalk_ctfs::{
+    Clock, FileSystem, Mapped, Overwrites, Owner, Survives, check, coarse_now, mount, partition_counts,
+};
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::Recovered;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -24,16 +29,14 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
     match &arguments.command {
         FsCommand::Mkfs(arguments) => mkfs(arguments),
         FsCommand::Mount(arguments) => mount_file(arguments),
+        FsCommand::Run { command } => run_beside(command),
         FsCommand::Fsck { file } => fsck(file),
         FsCommand::Info(arguments) => info(arguments),
     }
 }
 
 fn clock() -> Clock {
-    Box::new(|| match SystemTime::now().duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(_) => 0,
-    })
+    Box::new(coarse_now)
 }
 
 fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
@@ -83,12 +86,40 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         folder.display(),
         if *power_failure { "power failures" } else { "the end of this process, but no power failure" }
     );
-    while !stop.load(Ordering::Relaxed) && !session.guard.is_finished() {
+    while !stop.load(Ordering::Relaxed) && !session.is_finished() {
         std::thread::sleep(LOOK);
     }
-    let ended = if session.guard.is_finished() { session.join() } else { session.umount_and_join() };
-    ended.with_context(|| format!("{} failed", folder.display()))?;
+    session.end().with_context(|| format!("{} failed", folder.display()))?;
     Ok(Done::Well)
+}
+
+/// What is preloaded into programs, as it is called.
+const SHIM: &str = "libpagewalk_ctfs_shim.so";
+
+/// Looks where the front-ends for capture are looked for, and beside the executable.
+fn shim() -> anyhow::Result<PathBuf> {
+    let mut folders: Vec<PathBuf> = std::env::var_os("PAGEWALK_LIB").map(PathBuf::from).into_iter().collect();
+    let executable = std::env::current_exe().context("where is the executable?")?;
+    if let Some(folder) = executable.parent() {
+        folders.extend(["", "../lib/pagewalk", "..", "../pagewalk"].map(|way| folder.join(way)));
+    }
+    let found = folders.iter().map(|folder| folder.join(SHIM)).find(|file| file.is_file());
+    let found = found.with_context(|| {
+        let looked: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        format!("no {SHIM} in {}; `make build` makes it", looked.join(", "))
+    })?;
+    found.canonicalize().with_context(|| found.display().to_string())
+}
+
+fn run_beside(command: &[OsString]) -> anyhow::Result<Done> {
+    let (program, arguments) = command.split_first().context("no program")?;
+    let mut preloaded = shim()?.into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preloaded.push(":");
+        preloaded.push(others);
+    }
+    let error = Command::new(program).args(arguments).env("LD_PRELOAD", preloaded).exec();
+    Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))
 }
 
 fn fsck(file: &Path) -> anyhow::Result<Done> {

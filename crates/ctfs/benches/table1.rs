@@ -39,7 +39,7 @@ struct Store {
 
 impl Target for Store {
     fn empty(&mut self) {
-        let mut system = self.volume.exclusive();
+        let mut system = self.volume.exclusive().expect("nobody is beside");
         system.unlink(Ino::ROOT, b"file").expect("it is there");
         let ino = system.create(Ino::ROOT, b"file", FILE, Owner::default(), 0).expect("room");
         drop(system);

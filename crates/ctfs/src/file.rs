@@ -225,7 +225,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Gives back frames behind a file's end, and lets it have the smallest partition that holds it.
-    fn shrink(&mut self, ino: Ino) -> Result<()> {
+    pub(crate) fn shrink(&mut self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
         let Some(old) = inode.partition() else { return Ok(()) };
         let kept = Vpn(old.first.0 + inode.size().div_ceil(PAGE_BYTES));

@@ -8,22 +8,28 @@ use std::io;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    SessionACL, TimeOrNow, WriteFlags,
+    INodeNo, IoctlFlags, KernelConfig, LockOwner, MountOption, Notifier, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs,
+    ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::PersistentMemory;
+use rustix::io::Errno as Number;
 
 use crate::directory::MOST_NAME_BYTES;
+use crate::doors::{self, Doors, protocol, protocol::WORDS};
 use crate::error::{Error, Result};
 use crate::extended::SetExtended;
+use crate::gate::Gate;
 use crate::inode::{Ino, kind};
-use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
+use crate::mapped::Mapped;
+use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Place, Volume};
 
 /// How long the kernel may keep what it was told. Nobody else changes anything.
@@ -39,19 +45,46 @@ const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 
-struct Mounted<M>(Volume<M>);
+struct Mounted {
+    volume: Arc<Volume<Mapped>>,
+    doors: Arc<Doors>,
+    /// To tell the kernel what it knows no more.
+    notifier: Arc<OnceLock<Notifier>>,
+}
+
+/// A mounted file system. It is unmounted when this is dropped.
+pub struct Mount {
+    session: BackgroundSession,
+    /// Ends the thread that welcomes clients.
+    stop: Arc<AtomicBool>,
+    watch: JoinHandle<io::Result<()>>,
+}
+
+impl Mount {
+    /// Whether somebody has unmounted it, or it failed.
+    pub fn is_finished(&self) -> bool {
+        self.session.guard.is_finished()
+    }
+
+    /// Unmounts it.
+    ///
+    /// # Errors
+    ///
+    /// What it failed with.
+    pub fn end(self) -> io::Result<()> {
+        let ended = if self.is_finished() { self.session.join() } else { self.session.umount_and_join() };
+        self.stop.store(true, Ordering::Relaxed);
+        let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
+        ended.and(watched)
+    }
+}
 
 /// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
 ///
 /// # Errors
 ///
 /// It cannot be mounted there.
-pub fn mount<M: PersistentMemory + Send + Sync + 'static>(
-    system: FileSystem<M>,
-    at: &Path,
-    name: &str,
-    for_everybody: bool,
-) -> io::Result<BackgroundSession> {
+pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: bool) -> io::Result<Mount> {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(name.to_owned()),
@@ -67,7 +100,22 @@ pub fn mount<M: PersistentMemory + Send + Sync + 'static>(
     // Reads go on beside each other.
     config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
     config.acl = if for_everybody { SessionACL::All } else { SessionACL::Owner };
-    fuser::spawn_mount(Mounted(Volume::new(system)), at, &config)
+    let gate = Arc::new(Gate::create()?);
+    let doors = Arc::new(Doors::new(gate.clone())?);
+    let listener = doors::listen(doors.socket())?;
+    let memory = system.store().memory();
+    let (file, survives) = (memory.file().try_clone()?, memory.survives());
+    let volume = Arc::new(Volume::with_gate(system, gate));
+    let notifier = Arc::new(OnceLock::new());
+    let mounted = Mounted { volume, doors: doors.clone(), notifier: notifier.clone() };
+    let session = fuser::spawn_mount(mounted, at, &config)?;
+    let _ = notifier.set(session.notifier());
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let watch = std::thread::Builder::new()
+        .name("clients".to_owned())
+        .spawn(move || doors::watch(&listener, &doors, (&file, survives), &stopped))?;
+    Ok(Mount { session, stop, watch })
 }
 
 fn errno(error: Error) -> Errno {
@@ -126,32 +174,98 @@ fn owner(request: &Request) -> Owner {
     Owner { uid: request.uid(), gid: request.gid() }
 }
 
-impl<M: PersistentMemory> Mounted<M> {
-    fn read(&self) -> impl Deref<Target = FileSystem<M>> {
-        self.0.shared()
+impl Mounted {
+    fn read(&self) -> impl Deref<Target = FileSystem<Mapped>> {
+        self.volume.shared()
     }
 
-    fn write(&self) -> Exclusive<'_, M> {
-        self.0.exclusive()
+    fn write(&self) -> Result<Exclusive<'_, Mapped>> {
+        self.volume.exclusive()
+    }
+
+    /// How long the kernel may keep what it is told of a file.
+    fn kept(&self, ino: Ino) -> Duration {
+        if self.doors.is_written_beside(ino) { Duration::ZERO } else { KEPT }
+    }
+
+    /// The kernel knows no more how large a file is, nor what is in it.
+    fn forget_known(&self, ino: Ino, with_pages: bool) {
+        if let Some(notifier) = self.notifier.get() {
+            // It may not know the file at all.
+            let _ = notifier.inval_inode(INodeNo(ino.0), if with_pages { 0 } else { -1 }, 0);
+        }
+    }
+
+    /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
+    fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
+        let (handle, ends_leases) = self.doors.opened(ino, flags & libc::O_ACCMODE != libc::O_RDONLY);
+        if ends_leases {
+            match self.write() {
+                Ok(_closed) => self.doors.end_leases(ino),
+                Err(error) => {
+                    self.doors.closed(handle);
+                    return Err(error);
+                }
+            }
+            self.forget_known(ino, false);
+        }
+        Ok(FileHandle(handle))
+    }
+
+    /// What a client asks for.
+    fn asked(&self, ino: Ino, handle: u64, command: u32, words: [u64; WORDS]) -> Result<[u64; WORDS]> {
+        match command {
+            protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
+            protocol::LEASE => {
+                let file = self.volume.find(ino)?;
+                let closed = self.write()?;
+                let (index, word, writes) = self.doors.lease(handle, words[0] as usize)?;
+                // Overwriting needs the log, which is the owner's.
+                if writes && closed.overwrites == Overwrites::Whole {
+                    self.doors.end_leases(ino);
+                    return Err(Number::BUSY);
+                }
+                drop(closed);
+                self.forget_known(ino, true);
+                Ok([index as u64, word, file.at, u64::from(writes)])
+            }
+            protocol::RESERVE => {
+                let [offset, bytes, ..] = words;
+                let end = offset.checked_add(bytes).ok_or(Number::FBIG)?;
+                Ok([self.write()?.reserve(ino, offset..end)?, 0, 0, 0])
+            }
+            protocol::BAR => {
+                let closed = self.write()?;
+                self.doors.bar(handle)?;
+                drop(closed);
+                self.forget_known(ino, false);
+                Ok([0; WORDS])
+            }
+            _ => Err(Number::NOTTY),
+        }
     }
 
     /// What the kernel is told of an inode that it will know from now on.
-    fn known(&self, find: impl FnOnce(&mut FileSystem<M>) -> Result<Ino>) -> Result<Attributes> {
-        let mut system = self.write();
+    fn known(&self, find: impl FnOnce(&mut FileSystem<Mapped>) -> Result<Ino>) -> Result<Attributes> {
+        let mut system = self.write()?;
         let ino = find(&mut system)?;
         system.open(ino)?;
         system.attributes(ino)
     }
 
-    fn entry(&self, reply: ReplyEntry, find: impl FnOnce(&mut FileSystem<M>) -> Result<Ino>) {
+    fn entry(&self, reply: ReplyEntry, find: impl FnOnce(&mut FileSystem<Mapped>) -> Result<Ino>) {
         match self.known(find) {
-            Ok(attributes) => reply.entry(&KEPT, &attr(&attributes), Generation(attributes.generation)),
+            Ok(attributes) => {
+                // The name is as good as ever; only the file may change.
+                let kept = self.kept(attributes.ino);
+                reply.entry(&kept, &attr(&attributes), Generation(attributes.generation));
+            }
             Err(error) => reply.error(errno(error)),
         }
     }
 
-    fn done(&self, reply: ReplyEmpty, done: impl FnOnce(&mut FileSystem<M>) -> Result<()>) {
-        match done(&mut self.write()) {
+    fn done(&self, reply: ReplyEmpty, done: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()>) {
+        match self.write().and_then(|mut system| done(&mut system)) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }
@@ -167,7 +281,7 @@ fn extended(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
     }
 }
 
-impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
+impl Filesystem for Mounted {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What the kernel has otherwise is right, too.
         let _ = config.set_max_write(MOST_WRITE);
@@ -177,7 +291,7 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
     /// Whatever the kernel still knew it forgets.
     fn destroy(&mut self) {
         // What cannot be given back now is when it is mounted again.
-        let _ = self.write().forget_all();
+        let _ = self.write().and_then(|mut system| system.forget_all());
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -185,14 +299,15 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
-        let mut system = self.write();
+        // A file that nobody knows any more and that has no name goes now or when it is mounted again.
+        let Ok(mut system) = self.write() else { return };
         // The root is known without having been looked up.
         let _ = (0..lookups).try_for_each(|_| system.close(ino(number)));
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.read().attributes(ino(number)) {
-            Ok(attributes) => reply.attr(&KEPT, &attr(&attributes)),
+            Ok(attributes) => reply.attr(&self.kept(attributes.ino), &attr(&attributes)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -221,9 +336,12 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
         };
         let (accessed, modified) = (accessed.map(time), modified.map(time));
         let set = SetAttributes { mode, uid, gid, size, accessed, modified };
-        let mut system = self.write();
-        match system.set_attributes(ino(number), &set).and_then(|()| system.attributes(ino(number))) {
-            Ok(attributes) => reply.attr(&KEPT, &attr(&attributes)),
+        let changed = self.write().and_then(|mut system| {
+            system.set_attributes(ino(number), &set)?;
+            system.attributes(ino(number))
+        });
+        match changed {
+            Ok(attributes) => reply.attr(&self.kept(attributes.ino), &attr(&attributes)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -296,8 +414,52 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
     }
 
     /// The kernel keeps what it has read: nobody else changes it.
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+    fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.opened(ino(number), flags.0) {
+            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        if !self.doors.has_lease(handle.0) {
+            self.doors.closed(handle.0);
+            return reply.ok();
+        }
+        self.done(reply, |system| {
+            let Some(ino) = self.doors.closed_leased(handle.0) else { return Ok(()) };
+            system.shrink(ino)
+        });
+        self.forget_known(ino(number), false);
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        handle: FileHandle,
+        _: IoctlFlags,
+        command: u32,
+        data: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        let Ok(data) = <&[u8; 8 * WORDS]>::try_from(data) else { return reply.error(Errno::ENOTTY) };
+        let words =
+            std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| data[8 * word + byte])));
+        match self.asked(ino(number), handle.0, command, words) {
+            Ok(words) => reply.ioctl(0, &words.map(u64::to_ne_bytes).concat()),
+            Err(error) => reply.error(errno(error)),
+        }
     }
 
     fn read(
@@ -312,7 +474,7 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
         reply: ReplyData,
     ) {
         let mut bytes = vec![0; size as usize];
-        match self.0.find(ino(number)).map(|file| self.0.read(file, offset, &mut bytes)) {
+        match self.volume.find(ino(number)).map(|file| self.volume.read(file, offset, &mut bytes)) {
             Ok(read) => reply.data(&bytes[..read]),
             Err(error) => reply.error(errno(error)),
         }
@@ -331,7 +493,7 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
         reply: ReplyWrite,
     ) {
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
-        match self.0.find(ino(number)).and_then(|file| self.0.write(file, place, data)) {
+        match self.volume.find(ino(number)).and_then(|file| self.volume.write(file, place, data)) {
             Ok((_, written)) => reply.written(written as u32),
             Err(error) => reply.error(errno(error)),
         }
@@ -351,8 +513,10 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let listed = self.write().list(ino(number), offset, &mut |name, ino, kind, next| {
-            !reply.add(INodeNo(ino.0), next, file_type(u32::from(kind) << 12), OsStr::from_bytes(name))
+        let listed = self.write().and_then(|mut system| {
+            system.list(ino(number), offset, &mut |name, ino, kind, next| {
+                !reply.add(INodeNo(ino.0), next, file_type(u32::from(kind) << 12), OsStr::from_bytes(name))
+            })
         });
         match listed {
             Ok(()) => reply.ok(),
@@ -435,15 +599,16 @@ impl<M: PersistentMemory + Send + Sync + 'static> Filesystem for Mounted<M> {
         name: &OsStr,
         mode: u32,
         _: u32,
-        _: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
         let (owner, mode) = (owner(request), mode & 0o7777 | kind::FILE);
-        match self.known(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0)) {
-            Ok(attributes) => {
+        let created = self.known(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
+        match created.and_then(|attributes| Ok((attributes, self.opened(attributes.ino, flags)?))) {
+            Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);
                 let flags = FopenFlags::FOPEN_KEEP_CACHE;
-                reply.created(&KEPT, &attr(&attributes), generation, FileHandle(0), flags);
+                reply.created(&KEPT, &attr(&attributes), generation, handle, flags);
             }
             Err(error) => reply.error(errno(error)),
         }

@@ -11,11 +11,14 @@
 
 mod bytes;
 mod check;
+mod client;
 mod directory;
+mod doors;
 mod error;
 mod extended;
 mod file;
 mod fuse;
+mod gate;
 mod inode;
 mod mapped;
 mod orphans;
@@ -26,13 +29,14 @@ mod tests;
 mod volume;
 
 pub use check::{check, partition_counts};
+pub use client::{Client, Lease, Written};
 pub use directory::MOST_NAME_BYTES;
 pub use error::{Error, Result};
 pub use extended::SetExtended;
 pub use file::MOST_FILE_BYTES;
-pub use fuse::mount;
+pub use fuse::{Mount, mount};
 pub use inode::Ino;
-pub use mapped::{Mapped, Survives};
+pub use mapped::{Mapped, Survives, coarse_now};
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,

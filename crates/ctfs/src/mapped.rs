@@ -103,6 +103,21 @@ impl Mapped {
         Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)
     }
 
+    /// Maps the file of a store that another process owns.
+    pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
+        Self::map(file, survives)
+    }
+
+    /// The file, to let another process map it.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What it survives.
+    pub(crate) fn survives(&self) -> Survives {
+        self.survives
+    }
+
     fn map(file: File, survives: Survives) -> io::Result<Self> {
         Self::map_as(file, survives, MapFlags::SHARED)
     }
@@ -224,6 +239,12 @@ fn order_stores() {
     }
     #[cfg(not(target_arch = "x86_64"))]
     std::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// The time in nanoseconds since 1970, as exact as file systems have it: asking costs next to nothing.
+pub fn coarse_now() -> i64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
 /// One process owns a store.

@@ -5,6 +5,7 @@
 //! that finds no frames gets them with the system's lock alone, and tries again.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use pagewalk_vm::file::PersistentMemory;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 use crate::bytes::Bytes;
 use crate::error::Result;
 use crate::file::MOST_FILE_BYTES;
+use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
 use crate::system::{FileSystem, Overwrites};
 
@@ -34,13 +36,15 @@ pub struct Opened {
     /// Its number.
     pub ino: Ino,
     /// Where its inode lies; inodes do not move.
-    at: u64,
+    pub(crate) at: u64,
 }
 
 /// A file system that threads share.
 pub struct Volume<M> {
     system: RwLock<FileSystem<M>>,
     files: Box<[RwLock<()>]>,
+    /// Between this process and those that use files' bytes beside it.
+    gate: Option<Arc<Gate>>,
 }
 
 impl<M: PersistentMemory> Volume<M> {
@@ -50,7 +54,13 @@ impl<M: PersistentMemory> Volume<M> {
         Self {
             system: RwLock::new(system),
             files: std::iter::repeat_with(RwLock::default).take(FILE_LOCKS).collect(),
+            gate: None,
         }
+    }
+
+    /// The same, with other processes beside.
+    pub(crate) fn with_gate(system: FileSystem<M>, gate: Arc<Gate>) -> Self {
+        Self { gate: Some(gate), ..Self::new(system) }
     }
 
     /// Gives the file system back.
@@ -66,8 +76,15 @@ impl<M: PersistentMemory> Volume<M> {
     }
 
     /// The file system, to change it.
-    pub fn exclusive(&self) -> Exclusive<'_, M> {
-        Exclusive(self.system.write())
+    ///
+    /// # Errors
+    ///
+    /// Another process is in the middle of a copy and does not go on (`EBUSY`).
+    pub fn exclusive(&self) -> Result<Exclusive<'_, M>> {
+        let system = self.system.write();
+        let gate = self.gate.as_deref();
+        gate.map_or(Ok(()), Gate::close)?;
+        Ok(Exclusive { system, gate })
     }
 
     fn file_lock(&self, ino: Ino) -> &RwLock<()> {
@@ -80,7 +97,7 @@ impl<M: PersistentMemory> Volume<M> {
     ///
     /// There is no such file.
     pub fn open(&self, ino: Ino) -> Result<Opened> {
-        let mut system = self.exclusive();
+        let mut system = self.exclusive()?;
         let file = found(&system, ino)?;
         system.open(ino)?;
         Ok(file)
@@ -97,7 +114,7 @@ impl<M: PersistentMemory> Volume<M> {
     ///
     /// It goes, and something is wrong with it.
     pub fn close(&self, file: Opened) -> Result<()> {
-        self.exclusive().close(file.ino)
+        self.exclusive()?.close(file.ino)
     }
 
     /// Bytes of the file.
@@ -137,7 +154,7 @@ impl<M: PersistentMemory> Volume<M> {
                     return Ok((offset, data.len()));
                 }
             }
-            let mut system = self.exclusive();
+            let mut system = self.exclusive()?;
             let offset = offset_in(Bytes::new(system.store.memory(), file.at));
             if system.is_logged(file.ino, offset)? {
                 return Ok((offset, system.write_bytes(file.ino, offset, data)?));
@@ -159,25 +176,31 @@ fn found<M: PersistentMemory>(system: &FileSystem<M>, ino: Ino) -> Result<Opened
 }
 
 /// The file system of a thread that has it to itself.
-pub struct Exclusive<'a, M: PersistentMemory>(RwLockWriteGuard<'a, FileSystem<M>>);
+pub struct Exclusive<'a, M: PersistentMemory> {
+    system: RwLockWriteGuard<'a, FileSystem<M>>,
+    gate: Option<&'a Gate>,
+}
 
 impl<M: PersistentMemory> Deref for Exclusive<'_, M> {
     type Target = FileSystem<M>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.system
     }
 }
 
 impl<M: PersistentMemory> DerefMut for Exclusive<'_, M> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.system
     }
 }
 
 impl<M: PersistentMemory> Drop for Exclusive<'_, M> {
     /// Words of inodes are stored without the log from now on: it must not bring back what it holds.
     fn drop(&mut self) {
-        self.0.store.settle();
+        self.system.store.settle();
+        if let Some(gate) = self.gate {
+            gate.reopen();
+        }
     }
 }

@@ -1,0 +1,565 @@
+//! Open files of mounted stores, by descriptor.
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use libc::{c_int, c_uint, off_t, ssize_t};
+use pagewalk_ctfs::{Client, Lease, Place, Written};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+
+use crate::real::real;
+
+/// Descriptors from this one on are the kernel's alone.
+pub(crate) const DESCRIPTORS: usize = 4_096;
+/// Descriptors of the program's standard streams: the C library uses them behind our back.
+const STREAMS: c_int = 2;
+/// Frames that are asked for ahead of a file's end, at least and at most.
+const LEAST_AHEAD: u64 = 64 << 10;
+const MOST_AHEAD: u64 = 16 << 20;
+/// Operations between two attempts to get a lease back, at most.
+const MOST_SKIPPED: u32 = 1_024;
+
+/// A file, however often it is open.
+struct File {
+    /// Shared by whoever reads. The lease is there as long as it is known to hold.
+    lease: RwLock<Option<Lease>>,
+    /// Attempts to get it back that are to be left out, and how many were the last time.
+    skips: AtomicU32,
+    skipped: AtomicU32,
+}
+
+/// What descriptors that are copies of each other share.
+pub(crate) struct Description {
+    file: Arc<File>,
+    client: &'static Client,
+    offset: Mutex<u64>,
+    appends: AtomicBool,
+    reads: bool,
+    writes: bool,
+    /// The kernel has the offset, and everything else, from now on.
+    is_kernels: AtomicBool,
+}
+
+type Slot = RwLock<Option<Arc<Description>>>;
+/// By device and inode.
+type Files = FxHashMap<(u64, u64), Weak<File>>;
+
+static OPEN: [Slot; DESCRIPTORS] = [const { RwLock::new(None) }; DESCRIPTORS];
+/// Whether there is anything in the slot: most descriptors are no files of ours.
+static IS_OPEN: [AtomicBool; DESCRIPTORS] = [const { AtomicBool::new(false) }; DESCRIPTORS];
+static FILES: Mutex<Option<Files>> = Mutex::new(None);
+/// The owner of one mount; a process uses one.
+static CLIENT: AtomicPtr<Client> = AtomicPtr::new(std::ptr::null_mut());
+static CONNECTING: Mutex<()> = Mutex::new(());
+/// The mount's device, and one that is known to be none.
+static OURS: AtomicU64 = AtomicU64::new(u64::MAX);
+static OTHER: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The process that the tables belong to. A child that shares the memory for a while has another number.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// Calls that come from here are the kernel's.
+    static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls from within pass by.
+struct Within;
+
+impl Within {
+    fn new() -> Option<Self> {
+        IS_WITHIN.with(|is_within| if is_within.replace(true) { None } else { Some(Self) })
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        IS_WITHIN.with(|is_within| is_within.set(false));
+    }
+}
+
+/// A call's result as C has it; the error's number is in its place.
+type Answer = Option<ssize_t>;
+
+fn failed(number: c_int) -> Answer {
+    // SAFETY: it is this thread's.
+    unsafe { *libc::__errno_location() = number };
+    Some(-1)
+}
+
+fn is_our_process() -> bool {
+    // SAFETY: it always succeeds.
+    PROCESS.load(Ordering::Relaxed) == unsafe { libc::getpid() } as u32
+}
+
+#[inline]
+fn slot(descriptor: c_int) -> Option<usize> {
+    let slot = usize::try_from(descriptor).ok()?;
+    (slot < DESCRIPTORS && IS_OPEN[slot].load(Ordering::Acquire)).then_some(slot)
+}
+
+/// A file that a call uses. Until it is dropped, other calls of the thread are the kernel's: those made from here, and those of a
+/// signal's handler, which must not wait for what it has interrupted.
+pub(crate) struct Used {
+    description: Arc<Description>,
+    _within: Within,
+}
+
+impl Deref for Used {
+    type Target = Description;
+
+    fn deref(&self) -> &Description {
+        &self.description
+    }
+}
+
+/// The open file behind a descriptor, if it is one of ours.
+#[inline]
+pub(crate) fn get(descriptor: c_int) -> Option<Used> {
+    let slot = slot(descriptor)?;
+    let within = Within::new()?;
+    let description = OPEN[slot].read().clone()?;
+    let is_ours = !description.is_kernels.load(Ordering::Acquire);
+    is_ours.then_some(Used { description, _within: within })
+}
+
+fn put(descriptor: c_int, description: Option<Arc<Description>>) {
+    let Some(slot) = usize::try_from(descriptor).ok().filter(|&slot| slot < DESCRIPTORS) else { return };
+    let is_there = description.is_some();
+    let old = std::mem::replace(&mut *OPEN[slot].write(), description);
+    IS_OPEN[slot].store(is_there, Ordering::Release);
+    drop(old);
+}
+
+fn borrowed(descriptor: &c_int) -> BorrowedFd<'_> {
+    // SAFETY: it is open: the program has just got it or is using it.
+    unsafe { BorrowedFd::borrow_raw(*descriptor) }
+}
+
+fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
+    // SAFETY: clients are never freed.
+    let known = || unsafe { CLIENT.load(Ordering::Acquire).as_ref() };
+    let ours = |client| (OURS.load(Ordering::Relaxed) == device).then_some(client);
+    if let Some(client) = known() {
+        return ours(client);
+    }
+    if OTHER.load(Ordering::Relaxed) == device {
+        return None;
+    }
+    let _connecting = CONNECTING.lock();
+    if let Some(client) = known() {
+        return ours(client);
+    }
+    let Ok(client) = Client::connect(borrowed(&descriptor)) else {
+        OTHER.store(device, Ordering::Relaxed);
+        return None;
+    };
+    // SAFETY: handlers of ours, for as long as the program runs.
+    unsafe {
+        if PROCESS.swap(libc::getpid() as u32, Ordering::Relaxed) == 0 {
+            libc::pthread_atfork(Some(before_fork), None, Some(in_child));
+        }
+    }
+    OURS.store(device, Ordering::Relaxed);
+    let client = Box::leak(Box::new(client));
+    CLIENT.store(client, Ordering::Release);
+    Some(client)
+}
+
+/// A file was opened: from now on its bytes may be used here.
+pub(crate) fn opened(descriptor: c_int, flags: c_int) {
+    let kept = [libc::O_PATH, libc::O_DIRECTORY].iter().all(|&flag| flags & flag != flag);
+    if descriptor <= STREAMS || descriptor as usize >= DESCRIPTORS || !kept {
+        return;
+    }
+    let Some(_within) = Within::new() else { return };
+    let error = std::io::Error::last_os_error();
+    track(descriptor, flags);
+    // What the call says of itself stays.
+    failed(error.raw_os_error().unwrap_or(0));
+}
+
+fn track(descriptor: c_int, flags: c_int) {
+    let file = borrowed(&descriptor);
+    let Ok(status) = rustix::fs::fstat(file) else { return };
+    if status.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return;
+    }
+    let Some(client) = client(descriptor, status.st_dev) else { return };
+    if !is_our_process() || has_size_limit() {
+        return;
+    }
+    let access = flags & libc::O_ACCMODE;
+    let file = {
+        let mut files = FILES.lock();
+        let files = files.get_or_insert_with(FxHashMap::default);
+        let known = files.get(&(status.st_dev, status.st_ino)).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            let file = Arc::new(File {
+                lease: RwLock::new(None),
+                skips: AtomicU32::new(0),
+                skipped: AtomicU32::new(0),
+            });
+            if files.len() > DESCRIPTORS {
+                files.retain(|_, file| file.strong_count() > 0);
+            }
+            files.insert((status.st_dev, status.st_ino), Arc::downgrade(&file));
+            file
+        })
+    };
+    {
+        // With each descriptor: the owner must know that it is ours.
+        let mut lease = file.lease.write();
+        *lease = client.lease(borrowed(&descriptor)).ok();
+    }
+    let description = Description {
+        file,
+        client,
+        offset: Mutex::new(0),
+        appends: AtomicBool::new(flags & libc::O_APPEND != 0),
+        reads: access != libc::O_WRONLY,
+        writes: access != libc::O_RDONLY,
+        is_kernels: AtomicBool::new(false),
+    };
+    put(descriptor, Some(Arc::new(description)));
+}
+
+/// The kernel would end a program that writes beyond its limit.
+fn has_size_limit() -> bool {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_some()
+}
+
+/// A descriptor is closed, or becomes another one.
+pub(crate) fn closed(descriptor: c_int) {
+    if slot(descriptor).is_some() && is_our_process() {
+        put(descriptor, None);
+    }
+}
+
+/// A descriptor is a copy of another one.
+pub(crate) fn copied(from: c_int, to: c_int) {
+    if from == to {
+        return;
+    }
+    let Some(description) = get(from) else { return closed(to) };
+    if to <= STREAMS || to as usize >= DESCRIPTORS || !is_our_process() {
+        description.hand_back(to);
+        closed(to);
+    } else {
+        put(to, Some(description.description.clone()));
+    }
+}
+
+/// Descriptors that this process is a client by, in order.
+pub(crate) fn own() -> Option<[c_uint; 3]> {
+    // SAFETY: clients are never freed.
+    let client = unsafe { CLIENT.load(Ordering::Acquire).as_ref() }?;
+    let mut own = client.descriptors().map(|descriptor| descriptor.as_raw_fd() as c_uint);
+    own.sort_unstable();
+    Some(own)
+}
+
+/// Whether it is one of them.
+pub(crate) fn is_own(descriptor: c_int) -> bool {
+    own().is_some_and(|own| own.contains(&(descriptor as c_uint)))
+}
+
+/// A call's result if it is not done, with the error's number in its place.
+pub(crate) fn refused(number: c_int) -> c_int {
+    failed(number);
+    -1
+}
+
+/// Hands files back before a program is started, which may inherit them: those that it can see, or all.
+pub(crate) fn before_exec(all: bool) {
+    if CLIENT.load(Ordering::Acquire).is_null() {
+        return;
+    }
+    for (descriptor, is_open) in (0..).zip(&IS_OPEN) {
+        if !is_open.load(Ordering::Acquire) {
+            continue;
+        }
+        let flags = rustix::io::fcntl_getfd(borrowed(&descriptor));
+        let is_inherited = flags.is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC));
+        if let Some(description) = get(descriptor).filter(|_| all || is_inherited) {
+            description.hand_back(descriptor);
+        }
+    }
+}
+
+/// A child has the same descriptors, and the kernel's offsets.
+extern "C" fn before_fork() {
+    before_exec(true);
+}
+
+/// A child is another process: the owner does not know it yet.
+extern "C" fn in_child() {
+    for (slot, is_open) in OPEN.iter().zip(&IS_OPEN) {
+        if is_open.swap(false, Ordering::AcqRel) {
+            // Another thread of the parent may have held it; that is not here.
+            if let Some(mut slot) = slot.try_write() {
+                std::mem::forget(slot.take());
+            }
+        }
+    }
+    let client = CLIENT.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if !client.is_null() {
+        // SAFETY: (1) clients are never freed; (2) nobody uses this one any more.
+        for descriptor in unsafe { &*client }.descriptors().map(|descriptor| descriptor.as_raw_fd()) {
+            real!(close(descriptor => c_int) -> c_int);
+        }
+    }
+    // SAFETY: it always succeeds.
+    PROCESS.store(unsafe { libc::getpid() } as u32, Ordering::Relaxed);
+}
+
+impl Description {
+    /// The kernel has the file from now on, at the offset that it has.
+    pub(crate) fn hand_back(&self, descriptor: c_int) {
+        let offset = self.offset.lock();
+        if self.is_kernels.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut lease = self.file.lease.write();
+        *lease = None;
+        self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
+        // It is open; the owner may be gone, and then there is nothing to keep apart.
+        let _ = Client::bar(borrowed(&descriptor));
+        let _ = rustix::fs::seek(borrowed(&descriptor), rustix::fs::SeekFrom::Start(*offset));
+    }
+
+    /// Somebody else has used the file: perhaps that is over.
+    fn regain(&self, descriptor: c_int) -> bool {
+        let file = &self.file;
+        if file.skips.load(Ordering::Relaxed) > 0 {
+            file.skips.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let mut lease = file.lease.write();
+        if lease.is_none() {
+            *lease = self.client.lease(borrowed(&descriptor)).ok();
+        }
+        let next = if lease.is_some() {
+            0
+        } else {
+            (file.skipped.load(Ordering::Relaxed) * 2).clamp(1, MOST_SKIPPED)
+        };
+        file.skipped.store(next, Ordering::Relaxed);
+        file.skips.store(next, Ordering::Relaxed);
+        lease.is_some()
+    }
+
+    /// Does something under the lease, if there is one.
+    fn leased<T>(&self, descriptor: c_int, mut act: impl FnMut(&Lease) -> Option<T>) -> Option<T> {
+        for _ in 0..2 {
+            {
+                let lease = self.file.lease.read();
+                if let Some(done) = lease.as_ref().and_then(&mut act) {
+                    return Some(done);
+                }
+            }
+            *self.file.lease.write() = None;
+            if !self.regain(descriptor) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Reads at an offset into all parts.
+    fn read_parts(&self, descriptor: c_int, offset: u64, parts: &mut [&mut [u8]]) -> Answer {
+        if !self.reads {
+            return failed(libc::EBADF);
+        }
+        let mut done = 0;
+        for part in parts {
+            let at = offset + done as u64;
+            let read = self.leased(descriptor, |lease| self.client.read(lease, at, part));
+            let read = match read {
+                Some(read) => read,
+                None => {
+                    let (start, length) = (part.as_mut_ptr().cast(), part.len());
+                    let read = real!(pread64(descriptor => c_int, start => *mut libc::c_void, length => usize, at as off_t => off_t) -> ssize_t);
+                    match usize::try_from(read) {
+                        Ok(read) => read,
+                        Err(_) if done > 0 => break,
+                        Err(_) => return Some(-1),
+                    }
+                }
+            };
+            done += read;
+            if read < part.len() {
+                break;
+            }
+        }
+        Some(done as ssize_t)
+    }
+
+    /// Writes all parts, at an offset or behind the end. Where that ended, if anything was written.
+    fn write_parts(&self, descriptor: c_int, place: Place, parts: &[&[u8]]) -> (Answer, Option<u64>) {
+        if !self.writes {
+            return (failed(libc::EBADF), None);
+        }
+        let mut end = None;
+        let mut done = 0;
+        if self.file.lease.read().is_none() {
+            self.regain(descriptor);
+        }
+        // One after the other, without anybody between.
+        let mut lease = self.file.lease.write();
+        let pieces = parts.iter().flat_map(|part| part.chunks(Client::most_at_once()));
+        for piece in pieces {
+            let at = match place {
+                Place::At(offset) => Place::At(offset + done as u64),
+                Place::End => end.map_or(Place::End, Place::At),
+            };
+            match self.write_piece(descriptor, &mut lease, at, piece) {
+                Ok((offset, written)) => {
+                    done += written;
+                    end = Some(offset + written as u64);
+                    if written < piece.len() {
+                        break;
+                    }
+                }
+                Err(_) if done > 0 => break,
+                Err(number) => return (failed(number), None),
+            }
+        }
+        (Some(done as ssize_t), end)
+    }
+
+    fn write_piece(
+        &self,
+        descriptor: c_int,
+        lease: &mut Option<Lease>,
+        place: Place,
+        piece: &[u8],
+    ) -> Result<(u64, usize), c_int> {
+        let mut piece = piece;
+        while let Some(held) = lease.filter(|lease| lease.writes) {
+            match self.client.write(&held, place, piece) {
+                Written::At(offset) => return Ok((offset, piece.len())),
+                Written::Ended => *lease = None,
+                Written::NoFrames(offset) => {
+                    let reached = self.reserve(descriptor, &held, offset, piece.len() as u64)?;
+                    piece = &piece[..piece.len().min(reached.saturating_sub(offset) as usize)];
+                }
+            }
+        }
+        let (start, length) = (piece.as_ptr().cast(), piece.len());
+        let written = match place {
+            // The kernel appends, whatever the offset.
+            Place::At(offset) => {
+                real!(pwrite64(descriptor => c_int, start => *const libc::c_void, length => usize, offset as off_t => off_t) -> ssize_t)
+            }
+            Place::End => {
+                real!(write(descriptor => c_int, start => *const libc::c_void, length => usize) -> ssize_t)
+            }
+        };
+        let Ok(written) = usize::try_from(written) else {
+            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+        };
+        let offset = match place {
+            Place::At(offset) => offset,
+            Place::End => {
+                let end = real!(lseek64(descriptor => c_int, 0 => off_t, libc::SEEK_CUR => c_int) -> off_t);
+                (end as u64).saturating_sub(written as u64)
+            }
+        };
+        Ok((offset, written))
+    }
+
+    /// Gets frames; for a file that grows, more than it needs now.
+    fn reserve(&self, descriptor: c_int, lease: &Lease, offset: u64, bytes: u64) -> Result<u64, c_int> {
+        let file = borrowed(&descriptor);
+        let size = self.client.size(lease).unwrap_or(0);
+        let ahead = if offset == size { size.clamp(LEAST_AHEAD, MOST_AHEAD) } else { 0 };
+        let reserved = match Client::reserve(file, offset, bytes.max(ahead)) {
+            Err(_) if ahead > bytes => Client::reserve(file, offset, bytes),
+            reserved => reserved,
+        };
+        reserved.map_err(|error| error.raw_os_error())
+    }
+
+    pub(crate) fn read(&self, descriptor: c_int, parts: &mut [&mut [u8]]) -> Answer {
+        let mut offset = self.offset.lock();
+        let read = self.read_parts(descriptor, *offset, parts)?;
+        *offset += read.max(0) as u64;
+        Some(read)
+    }
+
+    pub(crate) fn read_at(&self, descriptor: c_int, offset: off_t, parts: &mut [&mut [u8]]) -> Answer {
+        match u64::try_from(offset) {
+            Ok(offset) => self.read_parts(descriptor, offset, parts),
+            Err(_) => failed(libc::EINVAL),
+        }
+    }
+
+    pub(crate) fn write(&self, descriptor: c_int, parts: &[&[u8]]) -> Answer {
+        let mut offset = self.offset.lock();
+        let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(*offset) };
+        let (written, end) = self.write_parts(descriptor, place, parts);
+        if let Some(end) = end {
+            *offset = end;
+        }
+        written
+    }
+
+    pub(crate) fn write_at(&self, descriptor: c_int, offset: off_t, parts: &[&[u8]]) -> Answer {
+        let Ok(offset) = u64::try_from(offset) else { return failed(libc::EINVAL) };
+        // As Linux does, whatever POSIX says.
+        let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(offset) };
+        self.write_parts(descriptor, place, parts).0
+    }
+
+    /// Moves the offset.
+    pub(crate) fn seek(&self, descriptor: c_int, by: off_t, whence: c_int) -> Answer {
+        let mut offset = self.offset.lock();
+        let from = match whence {
+            libc::SEEK_SET => 0,
+            libc::SEEK_CUR => *offset as off_t,
+            libc::SEEK_END => {
+                let size = self.leased(descriptor, |lease| self.client.size(lease));
+                match size {
+                    Some(size) => size as off_t,
+                    None => match rustix::fs::fstat(borrowed(&descriptor)) {
+                        Ok(status) => status.st_size,
+                        Err(error) => return failed(error.raw_os_error()),
+                    },
+                }
+            }
+            _ => {
+                let found = real!(lseek64(descriptor => c_int, by => off_t, whence => c_int) -> off_t);
+                if let Ok(found) = u64::try_from(found) {
+                    *offset = found;
+                }
+                return Some(found as ssize_t);
+            }
+        };
+        match from.checked_add(by) {
+            Some(to) if to >= 0 => {
+                *offset = to as u64;
+                Some(to as ssize_t)
+            }
+            Some(_) => failed(libc::EINVAL),
+            None => failed(libc::EOVERFLOW),
+        }
+    }
+
+    /// What was written persists.
+    pub(crate) fn sync(&self) -> Option<c_int> {
+        if self.file.lease.read().is_none() {
+            return None;
+        }
+        self.client.fence();
+        Some(0)
+    }
+
+    /// The program has changed its flags.
+    pub(crate) fn set_flags(&self, flags: c_int) {
+        self.appends.store(flags & libc::O_APPEND != 0, Ordering::Relaxed);
+    }
+}

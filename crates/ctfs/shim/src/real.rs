@@ -1,0 +1,53 @@
+//! The C library's own functions, behind the ones that stand before them.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// One function, found when it is first called.
+pub(crate) struct Real {
+    name: &'static CStr,
+    found: AtomicPtr<c_void>,
+}
+
+impl Real {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self { name, found: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Where it is.
+    #[inline]
+    pub(crate) fn get(&self) -> *mut c_void {
+        let found = self.found.load(Ordering::Relaxed);
+        if found.is_null() { self.find() } else { found }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: the name is a string of C's.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if found.is_null() {
+            // There is nothing that could be called instead.
+            std::process::abort();
+        }
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Calls the C library's function of this name and type.
+macro_rules! real {
+    ($name:ident($($argument:expr => $type:ty),* $(,)?) -> $result:ty) => {{
+        const NAME: &std::ffi::CStr =
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name without zeroes"),
+            };
+        static REAL: $crate::real::Real = $crate::real::Real::new(NAME);
+        // SAFETY: this is the function of that name, and the caller's arguments are passed on.
+        unsafe {
+            let function: unsafe extern "C" fn($($type),*) -> $result = std::mem::transmute(REAL.get());
+            function($($argument),*)
+        }
+    }};
+}
+pub(crate) use real;

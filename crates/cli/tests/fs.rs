@@ -1,94 +1,12 @@
 //! `pagewalk fs` as a process: what it refuses, programs on a mount, and mounts that are killed.
 
+mod mounted;
+
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
 
-fn pagewalk(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pagewalk"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("the command starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn name(path: &Path) -> &str {
-    path.to_str().expect("text")
-}
-
-/// A store in a folder that goes with the test.
-struct Store {
-    folder: tempfile::TempDir,
-}
-
-impl Store {
-    fn new(size: &str) -> Self {
-        let store = Self { folder: tempfile::tempdir().expect("a folder") };
-        std::fs::create_dir(store.mount_point()).expect("a folder");
-        let made = pagewalk(&["fs", "mkfs", "--size", size, name(&store.file())]);
-        assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
-        store
-    }
-
-    fn file(&self) -> PathBuf {
-        self.folder.path().join("store.ctfs")
-    }
-
-    fn mount_point(&self) -> PathBuf {
-        self.folder.path().join("mount")
-    }
-
-    fn is_sound(&self) {
-        let checked = pagewalk(&["fs", "fsck", name(&self.file())]);
-        assert_eq!(checked.status.code(), Some(0), "{}{}", text(&checked.stdout), text(&checked.stderr));
-    }
-
-    /// Mounts it; `None`, with the reason, where that is impossible.
-    fn mount(&self) -> Option<Mounted> {
-        let is_root = std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0);
-        // Root of a container may not mount.
-        let may_mount = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
-        let may_mount = is_root && may_mount.is_ok_and(|status| status.success());
-        if !may_mount || File::options().read(true).write(true).open("/dev/fuse").is_err() {
-            println!("skipped: mounting takes the right to, and /dev/fuse");
-            return None;
-        }
-        let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
-            .args(["fs", "mount", name(&self.file()), name(&self.mount_point())])
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines();
-        let said = lines.by_ref().map_while(Result::ok).find(|line| !line.contains("of its log"));
-        let said = said.unwrap_or_default();
-        assert!(said.starts_with("mounted "), "{said}");
-        // What it says later nobody reads.
-        std::thread::spawn(move || lines.for_each(drop));
-        Some(Mounted { process, point: self.mount_point() })
-    }
-}
-
-struct Mounted {
-    process: Child,
-    point: PathBuf,
-}
-
-impl Mounted {
-    fn kill(&mut self) {
-        self.process.kill().expect("it runs");
-        self.process.wait().expect("it ended");
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").args(["-l", name(&self.point)]).stderr(Stdio::null()).status();
-        let _ = self.process.wait();
-    }
-}
+use mounted::{Store, name, pagewalk, text};
 
 #[test]
 fn what_is_no_store_is_refused() {

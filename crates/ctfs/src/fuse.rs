@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -50,7 +50,11 @@ struct Mounted {
     doors: Arc<Doors>,
     /// To tell the kernel what it knows no more.
     notifier: Arc<OnceLock<Notifier>>,
+    /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
+    later: mpsc::Sender<Later>,
 }
+
+type Later = Box<dyn FnOnce() + Send>;
 
 /// A mounted file system. It is unmounted when this is dropped.
 pub struct Mount {
@@ -107,7 +111,12 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let volume = Arc::new(Volume::with_gate(system, gate));
     let notifier = Arc::new(OnceLock::new());
-    let mounted = Mounted { volume, doors: doors.clone(), notifier: notifier.clone() };
+    let (later, waiting) = mpsc::channel::<Later>();
+    // It ends when the file system does.
+    std::thread::Builder::new()
+        .name("later".to_owned())
+        .spawn(move || waiting.iter().for_each(|act| act()))?;
+    let mounted = Mounted { volume, doors: doors.clone(), notifier: notifier.clone(), later };
     let session = fuser::spawn_mount(mounted, at, &config)?;
     let _ = notifier.set(session.notifier());
     let stop = Arc::new(AtomicBool::new(false));
@@ -116,6 +125,17 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
         .name("clients".to_owned())
         .spawn(move || doors::watch(&listener, &doors, (&file, survives), &stopped))?;
     Ok(Mount { session, stop, watch })
+}
+
+/// What the kernel is to forget of a file: from which offset on its pages, and its attributes; or these alone.
+const PAGES: i64 = 0;
+const ATTRIBUTES: i64 = -1;
+
+fn forget(notifier: &OnceLock<Notifier>, ino: Ino, from: i64) {
+    if let Some(notifier) = notifier.get() {
+        // It may not know the file at all.
+        let _ = notifier.inval_inode(INodeNo(ino.0), from, 0);
+    }
 }
 
 fn errno(error: Error) -> Errno {
@@ -188,12 +208,9 @@ impl Mounted {
         if self.doors.is_written_beside(ino) { Duration::ZERO } else { KEPT }
     }
 
-    /// The kernel knows no more how large a file is, nor what is in it.
-    fn forget_known(&self, ino: Ino, with_pages: bool) {
-        if let Some(notifier) = self.notifier.get() {
-            // It may not know the file at all.
-            let _ = notifier.inval_inode(INodeNo(ino.0), if with_pages { 0 } else { -1 }, 0);
-        }
+    /// The kernel knows no more how large a file is.
+    fn forget_size(&self, ino: Ino) {
+        forget(&self.notifier, ino, ATTRIBUTES);
     }
 
     /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
@@ -207,7 +224,7 @@ impl Mounted {
                     return Err(error);
                 }
             }
-            self.forget_known(ino, false);
+            self.forget_size(ino);
         }
         Ok(FileHandle(handle))
     }
@@ -225,8 +242,6 @@ impl Mounted {
                     self.doors.end_leases(ino);
                     return Err(Number::BUSY);
                 }
-                drop(closed);
-                self.forget_known(ino, true);
                 Ok([index as u64, word, file.at, u64::from(writes)])
             }
             protocol::RESERVE => {
@@ -238,7 +253,7 @@ impl Mounted {
                 let closed = self.write()?;
                 self.doors.bar(handle)?;
                 drop(closed);
-                self.forget_known(ino, false);
+                self.forget_size(ino);
                 Ok([0; WORDS])
             }
             _ => Err(Number::NOTTY),
@@ -439,7 +454,7 @@ impl Filesystem for Mounted {
             let Some(ino) = self.doors.closed_leased(handle.0) else { return Ok(()) };
             system.shrink(ino)
         });
-        self.forget_known(ino(number), false);
+        self.forget_size(ino(number));
     }
 
     fn ioctl(
@@ -456,8 +471,23 @@ impl Filesystem for Mounted {
         let Ok(data) = <&[u8; 8 * WORDS]>::try_from(data) else { return reply.error(Errno::ENOTTY) };
         let words =
             std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| data[8 * word + byte])));
-        match self.asked(ino(number), handle.0, command, words) {
-            Ok(words) => reply.ioctl(0, &words.map(u64::to_ne_bytes).concat()),
+        let ino = ino(number);
+        match self.asked(ino, handle.0, command, words) {
+            Ok(words) => {
+                let notifier = self.notifier.clone();
+                let answer = move || {
+                    // What the kernel has read may soon be different.
+                    if command == protocol::LEASE {
+                        forget(&notifier, ino, PAGES);
+                    }
+                    reply.ioctl(0, &words.map(u64::to_ne_bytes).concat());
+                };
+                match command {
+                    // Nobody gets an answer any more when that thread is gone.
+                    protocol::LEASE => drop(self.later.send(Box::new(answer))),
+                    _ => answer(),
+                }
+            }
             Err(error) => reply.error(errno(error)),
         }
     }

@@ -328,6 +328,8 @@ impl Description {
         self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
         // It is open; the owner may be gone, and then there is nothing to keep apart.
         let _ = Client::bar(borrowed(&descriptor));
+        // The kernel learns how long the file is: it would not let anybody see a mapping beyond what it knows.
+        let _ = rustix::fs::fstat(borrowed(&descriptor));
         let _ = rustix::fs::seek(borrowed(&descriptor), rustix::fs::SeekFrom::Start(*offset));
     }
 
@@ -352,21 +354,33 @@ impl Description {
         lease.is_some()
     }
 
-    /// Does something under the lease, if there is one.
-    fn leased<T>(&self, descriptor: c_int, mut act: impl FnMut(&Lease) -> Option<T>) -> Option<T> {
+    /// Does something under the lease, or otherwise without one: nobody of this process gets it meanwhile, so that the kernel keeps
+    /// nothing that is written beside it.
+    fn leased<T>(
+        &self,
+        descriptor: c_int,
+        mut act: impl FnMut(&Lease) -> Option<T>,
+        otherwise: impl FnOnce() -> T,
+    ) -> T {
         for _ in 0..2 {
-            {
-                let lease = self.file.lease.read();
-                if let Some(done) = lease.as_ref().and_then(&mut act) {
-                    return Some(done);
-                }
+            let lease = self.file.lease.read();
+            if let Some(done) = lease.as_ref().and_then(&mut act) {
+                return done;
             }
-            *self.file.lease.write() = None;
+            let is_over = lease.is_some();
+            drop(lease);
+            if is_over {
+                *self.file.lease.write() = None;
+            }
             if !self.regain(descriptor) {
-                return None;
+                break;
             }
         }
-        None
+        let lease = self.file.lease.read();
+        match lease.as_ref().and_then(act) {
+            Some(done) => done,
+            None => otherwise(),
+        }
     }
 
     /// Reads at an offset into all parts.
@@ -377,22 +391,21 @@ impl Description {
         let mut done = 0;
         for part in parts {
             let at = offset + done as u64;
-            let read = self.leased(descriptor, |lease| self.client.read(lease, at, part));
-            let read = match read {
-                Some(read) => read,
-                None => {
-                    let (start, length) = (part.as_mut_ptr().cast(), part.len());
-                    let read = real!(pread64(descriptor => c_int, start => *mut libc::c_void, length => usize, at as off_t => off_t) -> ssize_t);
-                    match usize::try_from(read) {
-                        Ok(read) => read,
-                        Err(_) if done > 0 => break,
-                        Err(_) => return Some(-1),
+            let (start, length) = (part.as_mut_ptr().cast(), part.len());
+            let read = self.leased(
+                descriptor,
+                |lease| self.client.read(lease, at, part).map(|read| read as ssize_t),
+                || real!(pread64(descriptor => c_int, start => *mut libc::c_void, length => usize, at as off_t => off_t) -> ssize_t),
+            );
+            match usize::try_from(read) {
+                Ok(read) => {
+                    done += read;
+                    if read < length {
+                        break;
                     }
                 }
-            };
-            done += read;
-            if read < part.len() {
-                break;
+                Err(_) if done > 0 => break,
+                Err(_) => return Some(-1),
             }
         }
         Some(done as ssize_t)
@@ -522,13 +535,14 @@ impl Description {
             libc::SEEK_SET => 0,
             libc::SEEK_CUR => *offset as off_t,
             libc::SEEK_END => {
-                let size = self.leased(descriptor, |lease| self.client.size(lease));
+                let size = self.leased(
+                    descriptor,
+                    |lease| self.client.size(lease).map(|size| Ok(size as off_t)),
+                    || rustix::fs::fstat(borrowed(&descriptor)).map(|status| status.st_size),
+                );
                 match size {
-                    Some(size) => size as off_t,
-                    None => match rustix::fs::fstat(borrowed(&descriptor)) {
-                        Ok(status) => status.st_size,
-                        Err(error) => return failed(error.raw_os_error()),
-                    },
+                    Ok(size) => size,
+                    Err(error) => return failed(error.raw_os_error()),
                 }
             }
             _ => {

@@ -1,0 +1,358 @@
+//! Programs that use files of a mount in their own memory, beside others that use them through the kernel.
+
+mod mounted;
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mounted::{Store, name, text};
+
+/// Files of records, and records in each. No record ends where a page does.
+const FILES: u64 = 4;
+const RECORDS: u64 = 48;
+const RECORD_BYTES: usize = 5_096;
+/// Records under one lock.
+const LOCKED: u64 = 6;
+/// Lines of the log that everybody appends to.
+const LINE_BYTES: usize = 48;
+
+/// Numbers without a pattern that matters.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+fn record(file: u64, record: u64, version: u64) -> Vec<u8> {
+    let mut random = Random(1 + version * 1_000_003 + file * 101 + record * 7_919);
+    if version == 0 {
+        return vec![0; RECORD_BYTES];
+    }
+    (0..RECORD_BYTES).map(|_| random.below(256) as u8).collect()
+}
+
+/// The shared library, where the tests' build puts it.
+fn shim() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_pagewalk")).with_file_name("libpagewalk_ctfs_shim.so");
+    let is_there = beside.is_file();
+    if !is_there {
+        println!("skipped: `cargo build --package pagewalk-ctfs-shim` makes what is preloaded");
+    }
+    is_there.then_some(beside)
+}
+
+/// This program as another process that does what `PAGEWALK_TEST_PART` says, with the shim or without.
+fn start(part: &str, shim: Option<&Path>, folder: &Path, number: u64, seconds: u64) -> Child {
+    let itself = std::env::current_exe().expect("a program");
+    let mut command = match shim {
+        Some(_) => {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_pagewalk"));
+            command.args(["fs", "run", "--", name(&itself)]);
+            command
+        }
+        None => Command::new(itself),
+    };
+    command
+        .args(["--exact", "part_of_a_test", "--nocapture"])
+        .env("PAGEWALK_TEST_PART", part)
+        .env("PAGEWALK_TEST_FOLDER", folder)
+        .env("PAGEWALK_TEST_NUMBER", number.to_string())
+        .env("PAGEWALK_TEST_SECONDS", seconds.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts")
+}
+
+/// Does nothing by itself.
+#[test]
+fn part_of_a_test() {
+    let Ok(part) = std::env::var("PAGEWALK_TEST_PART") else { return };
+    let variable = |name: &str| std::env::var(format!("PAGEWALK_TEST_{name}")).expect("it was given");
+    let folder = PathBuf::from(variable("FOLDER"));
+    let number: u64 = variable("NUMBER").parse().expect("a number");
+    match part.as_str() {
+        "stress" => {
+            let seconds: u64 = variable("SECONDS").parse().expect("a number");
+            let threads: Vec<_> = (0..2)
+                .map(|thread| {
+                    let folder = folder.clone();
+                    std::thread::spawn(move || stress(&folder, number * 2 + thread, seconds))
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().expect("it went well"));
+        }
+        "operations" => operations(&folder.join("mount/tree"), number),
+        part => panic!("{part}"),
+    }
+}
+
+/// One thread of the stress: it reads and writes records under locks that lie elsewhere, replaces files, and appends to the log.
+fn stress(folder: &Path, number: u64, seconds: u64) {
+    let mount = folder.join("mount");
+    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
+    let versions = open().open(folder.join("versions")).expect("open");
+    let mut random = Random(0x9e37_79b9 + number * 77);
+    let mut kept: HashMap<u64, File> = HashMap::new();
+    let log = OpenOptions::new().append(true).create(true).open(mount.join("log")).expect("open");
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut lines = 0u64;
+    let mut rounds = 0u64;
+    while Instant::now() < until || rounds < 50 {
+        rounds += 1;
+        let file = random.below(FILES);
+        let first = random.below(RECORDS / LOCKED) * LOCKED;
+        let lock = open().open(folder.join(format!("lock-{file}-{first}"))).expect("open");
+        let writes = random.below(3) == 0;
+        if writes { lock.lock() } else { lock.lock_shared() }.expect("locked");
+        if random.below(4) == 0 {
+            kept.remove(&file);
+        }
+        let records = kept
+            .entry(file)
+            .or_insert_with(|| open().open(mount.join(format!("records-{file}"))).expect("open"));
+        for at in first..first + 1 + random.below(LOCKED) {
+            let place = (file * RECORDS + at) * 8;
+            let mut version = [0; 8];
+            versions.read_exact_at(&mut version, place).expect("read");
+            let version = u64::from_le_bytes(version);
+            let offset = at * RECORD_BYTES as u64;
+            if writes {
+                let bytes = record(file, at, version + 1);
+                if random.below(2) == 0 {
+                    records.write_all_at(&bytes, offset).expect("written");
+                } else {
+                    let mut own = open().open(mount.join(format!("records-{file}"))).expect("open");
+                    own.seek(SeekFrom::Start(offset)).expect("moved");
+                    let half = random.below(RECORD_BYTES as u64) as usize;
+                    own.write_all(&bytes[..half]).expect("written");
+                    own.write_all(&bytes[half..]).expect("written");
+                }
+                versions.write_all_at(&(version + 1).to_le_bytes(), place).expect("written");
+            } else {
+                let mut bytes = vec![0; RECORD_BYTES];
+                let mut read = 0;
+                while read < RECORD_BYTES {
+                    match records.read_at(&mut bytes[read..], offset + read as u64).expect("read") {
+                        0 => break,
+                        more => read += more,
+                    }
+                }
+                assert!(
+                    version == 0 || read == RECORD_BYTES,
+                    "{file}/{at}: {read} bytes of version {version}"
+                );
+                assert!(bytes == record(file, at, version), "{file}/{at} is not version {version}");
+            }
+        }
+        lock.unlock().expect("unlocked");
+        drop(lock);
+        match random.below(16) {
+            0 | 1 => {
+                lines += 1;
+                let line = format!("{number:08} {lines:012} {:020}\n", number * lines % 1_000_007);
+                let line = format!("{line:>LINE_BYTES$}");
+                (&log).write_all(line.as_bytes()).expect("appended");
+            }
+            2 => {
+                // A file that is replaced is the old one or the new one.
+                let whole = mount.join(format!("whole-{}", random.below(3)));
+                let new = mount.join(format!("new-{number}"));
+                let bytes = vec![number as u8; 1 + random.below(100_000) as usize];
+                let mut written = File::create(&new).expect("made");
+                written.write_all(&(bytes.len() as u64).to_le_bytes()).expect("written");
+                written.write_all(&bytes).expect("written");
+                drop(written);
+                std::fs::rename(&new, &whole).expect("renamed");
+            }
+            3 => {
+                let whole = mount.join(format!("whole-{}", random.below(3)));
+                let Ok(mut file) = File::open(&whole) else { continue };
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes).expect("read");
+                let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight"));
+                assert_eq!(bytes.len() as u64, 8 + length);
+                assert!(bytes[8..].iter().all(|&byte| byte == bytes[8]));
+            }
+            4 => {
+                // Nobody else's: cut and grown.
+                let own = open().open(mount.join(format!("own-{number}"))).expect("open");
+                let (first, second) = (random.below(300_000), random.below(300_000));
+                own.set_len(0).expect("cut");
+                own.write_all_at(&vec![0xaa; first as usize], 0).expect("written");
+                own.set_len(second).expect("set");
+                own.set_len(300_000).expect("grown");
+                let mut bytes = vec![1; 300_000];
+                own.read_exact_at(&mut bytes, 0).expect("read");
+                let kept = first.min(second) as usize;
+                assert!(
+                    bytes[..kept].iter().all(|&byte| byte == 0xaa)
+                        && bytes[kept..].iter().all(|&byte| byte == 0)
+                );
+            }
+            5 if number % 4 == 0 => {
+                // A child inherits what is not marked, and everything before it is another program.
+                assert!(Command::new("true").status().expect("it runs").success());
+            }
+            _ => {}
+        }
+    }
+    println!("lines {number} {lines}");
+}
+
+/// Processes with the shim and without, and what they leave.
+fn stressed(seconds: u64) {
+    let Some(shim) = shim() else { return };
+    let store = Store::new("96MiB");
+    let Some(mounted) = store.mount() else { return };
+    let folder = store.folder.path();
+    std::fs::write(folder.join("versions"), vec![0; (FILES * RECORDS * 8) as usize]).expect("written");
+    let processes: Vec<Child> = (0..4)
+        .map(|number| start("stress", (number % 4 != 3).then_some(shim.as_path()), folder, number, seconds))
+        .collect();
+    let mut lines = HashMap::new();
+    for process in processes {
+        let output = process.wait_with_output().expect("it ended");
+        assert!(output.status.success(), "{}", text(&output.stdout));
+        for line in text(&output.stdout).lines().filter_map(|line| line.split("lines ").nth(1)) {
+            let (number, count) = line.split_once(' ').expect("two numbers");
+            lines.insert(number.parse::<u64>().expect("one"), count.parse::<u64>().expect("one"));
+        }
+    }
+    assert_eq!(lines.len(), 8);
+    let log = std::fs::read_to_string(folder.join("mount/log")).expect("read");
+    assert_eq!(log.len() as u64, lines.values().sum::<u64>() * LINE_BYTES as u64);
+    let mut last = HashMap::new();
+    for line in log.lines().map(str::trim) {
+        let words: Vec<u64> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
+        let before = last.insert(words[0], words[1]).unwrap_or(0);
+        assert_eq!(words[1], before + 1, "{line}");
+        assert_eq!(words[2], words[0] * words[1] % 1_000_007);
+    }
+    assert!(lines.iter().all(|(number, count)| last.get(number).copied().unwrap_or(0) == *count));
+    let versions = std::fs::read(folder.join("versions")).expect("read");
+    for file in 0..FILES {
+        let bytes = std::fs::read(folder.join(format!("mount/records-{file}"))).expect("read");
+        for at in 0..RECORDS {
+            let place = ((file * RECORDS + at) * 8) as usize;
+            let version = u64::from_le_bytes(versions[place..place + 8].try_into().expect("eight"));
+            let start = at as usize * RECORD_BYTES;
+            if version > 0 {
+                assert!(bytes[start..start + RECORD_BYTES] == record(file, at, version), "{file}/{at}");
+            }
+        }
+    }
+    drop(mounted);
+    store.is_sound();
+}
+
+#[test]
+fn processes_share_files_with_and_without_the_shim() {
+    stressed(4);
+}
+
+#[test]
+#[ignore = "takes half an hour; `make soak`"]
+fn processes_share_files_for_half_an_hour() {
+    stressed(1_800);
+}
+
+/// A sequence of operations on a tree, the same for the same seed.
+fn operations(tree: &Path, seed: u64) {
+    let mut random = Random(seed * 2 + 1);
+    std::fs::create_dir_all(tree).expect("made");
+    let sizes = [1u64, 4_096, 32_768, 262_144, 2 << 20];
+    for step in 0..400u64 {
+        let path = tree.join(format!("{}", random.below(12)));
+        let near = |random: &mut Random| {
+            (sizes[random.below(5) as usize] + random.below(3)).saturating_sub(1)
+                + random.below(2) * random.below(70_000)
+        };
+        match random.below(10) {
+            0..=3 => {
+                let file =
+                    OpenOptions::new().write(true).create(true).truncate(false).open(&path).expect("open");
+                let (offset, length) = (near(&mut random), random.below(50_000) as usize);
+                file.write_all_at(&vec![step as u8; length], offset).expect("written");
+            }
+            4 => {
+                let mut file =
+                    OpenOptions::new().append(true).create(true).mode(0o640).open(&path).expect("open");
+                for part in 0..random.below(20) {
+                    file.write_all(&vec![(step + part) as u8; random.below(9_000) as usize])
+                        .expect("appended");
+                }
+            }
+            5 => {
+                let file =
+                    OpenOptions::new().write(true).create(true).truncate(false).open(&path).expect("open");
+                file.set_len(near(&mut random)).expect("set");
+            }
+            6 => drop(std::fs::remove_file(&path)),
+            7 => drop(std::fs::rename(&path, tree.join(format!("{}", random.below(12))))),
+            8 => {
+                let mut file = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .open(&path)
+                    .expect("open");
+                let end = file.seek(SeekFrom::End(0)).expect("moved");
+                file.seek(SeekFrom::Start(end / 2)).expect("moved");
+                let mut bytes = vec![0; 5_000];
+                let read = file.read(&mut bytes).expect("read");
+                file.write_all(&bytes[..read]).expect("written");
+            }
+            _ => drop(std::fs::hard_link(&path, tree.join(format!("{}", random.below(12))))),
+        }
+    }
+}
+
+/// Names, attributes and bytes.
+fn listed(tree: &Path) -> Vec<(String, u64, u32, Vec<u8>)> {
+    use std::os::unix::fs::MetadataExt;
+    let mut files: Vec<_> = std::fs::read_dir(tree)
+        .expect("read")
+        .map(|entry| {
+            let entry = entry.expect("read");
+            let metadata = entry.metadata().expect("read");
+            let bytes = std::fs::read(entry.path()).expect("read");
+            assert_eq!(metadata.len(), bytes.len() as u64);
+            (entry.file_name().to_string_lossy().into_owned(), metadata.nlink(), metadata.mode(), bytes)
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_same_operations_leave_the_same_with_and_without_the_shim() {
+    let Some(shim) = shim() else { return };
+    for seed in 1..4 {
+        let expected = tempfile::tempdir().expect("a folder");
+        operations(expected.path(), seed);
+        for (with, options) in
+            [(None, &[][..]), (Some(shim.as_path()), &[]), (Some(shim.as_path()), &["--strict"])]
+        {
+            let store = Store::new("64MiB");
+            let Some(mounted) = store.mount_with(options) else { return };
+            let output = start("operations", with, store.folder.path(), seed, 0).wait_with_output();
+            assert!(output.expect("it ended").status.success());
+            let (ours, theirs) = (listed(&store.mount_point().join("tree")), listed(expected.path()));
+            assert!(ours == theirs, "seed {seed}, {with:?}, {options:?}");
+            drop(mounted);
+            store.is_sound();
+        }
+    }
+}

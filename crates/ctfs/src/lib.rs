@@ -22,6 +22,7 @@ mod gate;
 mod inode;
 mod mapped;
 mod orphans;
+mod paths;
 mod strict;
 mod system;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub use file::MOST_FILE_BYTES;
 pub use fuse::{Mount, mount};
 pub use inode::Ino;
 pub use mapped::{Mapped, Survives, coarse_now};
+pub use paths::{DirectoryEntry, File, Files, OpenOptions};
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,

@@ -39,6 +39,17 @@ pub struct Opened {
     pub(crate) at: u64,
 }
 
+impl Opened {
+    pub(crate) fn of<M: PersistentMemory>(system: &FileSystem<M>, ino: Ino) -> Result<Self> {
+        match system.inode(ino)?.mode() & kind::MASK {
+            kind::FILE => {}
+            kind::DIRECTORY => return Err(Errno::ISDIR),
+            _ => return Err(Errno::INVAL),
+        }
+        Ok(Self { ino, at: inode::address(&system.store, ino).ok_or(Errno::IO)? })
+    }
+}
+
 /// A file system that threads share.
 pub struct Volume<M> {
     system: RwLock<FileSystem<M>>,
@@ -98,14 +109,14 @@ impl<M: PersistentMemory> Volume<M> {
     /// There is no such file.
     pub fn open(&self, ino: Ino) -> Result<Opened> {
         let mut system = self.exclusive()?;
-        let file = found(&system, ino)?;
+        let file = Opened::of(&system, ino)?;
         system.open(ino)?;
         Ok(file)
     }
 
     /// A regular file that somebody keeps open otherwise.
     pub(crate) fn find(&self, ino: Ino) -> Result<Opened> {
-        found(&self.shared(), ino)
+        Opened::of(&self.shared(), ino)
     }
 
     /// It is used no more.
@@ -164,15 +175,6 @@ impl<M: PersistentMemory> Volume<M> {
             data = &data[..(reached - offset) as usize];
         }
     }
-}
-
-fn found<M: PersistentMemory>(system: &FileSystem<M>, ino: Ino) -> Result<Opened> {
-    match system.inode(ino)?.mode() & kind::MASK {
-        kind::FILE => {}
-        kind::DIRECTORY => return Err(Errno::ISDIR),
-        _ => return Err(Errno::INVAL),
-    }
-    Ok(Opened { ino, at: inode::address(&system.store, ino).ok_or(Errno::IO)? })
 }
 
 /// The file system of a thread that has it to itself.

@@ -1,0 +1,69 @@
+/* Files in one file of the host, each contiguous in a persistent page table's addresses, without a system call.
+ *
+ * Link with -lpagewalk_ctfs_c. One process has a store at a time. Everything may be called by several threads at once, but
+ * for closing what another one uses. What a function cannot do it says by a negative errno value, or by a null pointer with
+ * the value in errno. Paths begin at the store's root. Owners and permissions are kept and not looked at.
+ */
+#ifndef PAGEWALK_CTFS_H
+#define PAGEWALK_CTFS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A store that is open, and a file in one. */
+typedef struct pw_files pw_files;
+typedef struct pw_file pw_file;
+
+/* What is known of a file; times in nanoseconds since 1970. */
+typedef struct pw_attributes {
+    uint64_t ino, size, blocks, links;
+    uint32_t mode, uid, gid, reserved;
+    int64_t accessed, modified, changed;
+} pw_attributes;
+
+/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic. */
+#define PW_POWER_FAILURE 1
+#define PW_STRICT 2
+
+/* Makes a file of so many bytes, or overwrites it, and an empty store in it. */
+int pw_files_format(const char *path, uint64_t bytes);
+/* Opens a store, and brings it in order after a crash. */
+pw_files *pw_files_open(const char *path, int flags);
+/* Closes it. All its files must have been closed. */
+void pw_files_close(pw_files *files);
+
+/* Flags are those of open(2): O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_TRUNC, O_CREAT, O_EXCL. */
+pw_file *pw_open(pw_files *files, const char *path, int flags, mode_t mode);
+void pw_close(pw_file *file);
+
+/* As the calls of these names. What was written persists before they return. */
+ssize_t pw_read(pw_file *file, void *bytes, size_t length);
+ssize_t pw_write(pw_file *file, const void *bytes, size_t length);
+ssize_t pw_pread(pw_file *file, void *bytes, size_t length, off_t offset);
+ssize_t pw_pwrite(pw_file *file, const void *bytes, size_t length, off_t offset);
+off_t pw_lseek(pw_file *file, off_t offset, int whence);
+int pw_ftruncate(pw_file *file, off_t bytes);
+int pw_fstat(pw_file *file, pw_attributes *attributes);
+int pw_stat(pw_files *files, const char *path, pw_attributes *attributes);
+int pw_lstat(pw_files *files, const char *path, pw_attributes *attributes);
+int pw_mkdir(pw_files *files, const char *path, mode_t mode);
+int pw_rmdir(pw_files *files, const char *path);
+int pw_unlink(pw_files *files, const char *path);
+int pw_rename(pw_files *files, const char *from, const char *to);
+int pw_link(pw_files *files, const char *file, const char *name);
+int pw_symlink(pw_files *files, const char *target, const char *path);
+ssize_t pw_readlink(pw_files *files, const char *path, char *target, size_t length);
+/* Calls back for every name, as long as the answer is 0. */
+int pw_list(pw_files *files, const char *path,
+            int (*each)(void *data, const char *name, uint64_t ino, uint32_t mode_type), void *data);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -154,10 +154,14 @@ fn main() {
         let [own, calls, copy] = taken.map(|taken| bytes as f64 / median(taken) / 1e9);
         println!("{name:<26}{own:>8.2}{calls:>14.2}{copy:>8.2}{to_calls:>14.2}{to_copy:>14.2}");
     }
+    let system = store.volume.shared();
+    let (counts, mappings) = (system.counts(), system.store().memory().mappings());
     println!(
-        "moves {}, entries at most {}",
-        store.volume.shared().counts().moves,
-        store.volume.shared().counts().most_entries_moved
+        "moves {}, entries at most {}; mapped by the hardware {}",
+        counts.moves,
+        counts.most_entries_moved,
+        mappings
+            .map_or("nothing".to_owned(), |(chunks, limit)| format!("{chunks} of at most {limit} x 2 MiB"))
     );
     for path in [store_path, calls_path] {
         std::fs::remove_file(path).expect("it was made here");

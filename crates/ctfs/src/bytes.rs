@@ -114,6 +114,9 @@ pub(crate) fn runs<M: PersistentMemory>(
 
 /// Reads what a partition holds; holes are zero.
 pub(crate) fn read<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, into: &mut [u8]) {
+    if memory.read_mapped(partition.first, offset, into) {
+        return;
+    }
     runs(memory, partition, offset..offset + into.len() as u64, |range, place| {
         let part = &mut into[(range.start - offset) as usize..(range.end - offset) as usize];
         match place {
@@ -125,6 +128,9 @@ pub(crate) fn read<M: PersistentMemory>(memory: &M, partition: Partition, offset
 
 /// Writes what has frames; whether all has.
 pub(crate) fn put<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, data: &[u8]) -> bool {
+    if memory.write_mapped(partition.first, offset, data) {
+        return true;
+    }
     let mut has_frames = true;
     runs(memory, partition, offset..offset + data.len() as u64, |range, place| {
         let part = &data[(range.start - offset) as usize..(range.end - offset) as usize];

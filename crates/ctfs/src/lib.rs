@@ -27,6 +27,7 @@ mod strict;
 mod system;
 #[cfg(test)]
 mod tests;
+mod view;
 mod volume;
 
 pub use check::{check, partition_counts};

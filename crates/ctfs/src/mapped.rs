@@ -6,10 +6,12 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::PersistentMemory;
+use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
+use pagewalk_vm::file::{Pages, PersistentMemory, Remapped};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::view::View;
 
 /// The host's huge pages.
 const HUGE_BYTES: u64 = 2 << 20;
@@ -34,6 +36,8 @@ pub struct Mapped {
     bytes: u64,
     /// What the mapping lies in.
     _reserved: Reserved,
+    /// Files where the hardware finds them, if that is worth it.
+    view: Option<View>,
     survives: Survives,
     /// Something was flushed since the last fence.
     is_dirty: std::sync::atomic::AtomicBool,
@@ -62,7 +66,29 @@ impl Mapped {
         rustix::fs::fallocate(&options, FallocateFlags::empty(), 0, bytes / PAGE_BYTES * PAGE_BYTES)?;
         let memory = Self::map(options, survives)?;
         memory.make_huge();
-        Ok(memory)
+        memory.with_view()
+    }
+
+    /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
+    /// looked up twice, once for each way to it.
+    fn with_view(self) -> io::Result<Self> {
+        let has_huge_pages =
+            matches!(rustix::fs::fstatfs(&self.file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC);
+        Ok(Self { view: has_huge_pages.then(View::new), ..self })
+    }
+
+    /// Pieces of 2 MiB that the hardware finds by itself, and how many there may be; nothing where it does not.
+    pub fn mappings(&self) -> Option<(usize, usize)> {
+        self.view.as_ref().map(View::counts)
+    }
+
+    /// Where bytes behind a page are, if the hardware finds all of them.
+    #[inline]
+    fn viewed(&self, page: Vpn, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+        let view = self.view.as_ref()?;
+        view.at(page, offset, bytes as u64, &self.file, |page| {
+            Pages(self).find(page).filter(|mapped| mapped.large).map(|mapped| mapped.frame)
+        })
     }
 
     /// Lets the host have the file in huge pages, where its file system can (tmpfs): translations then are those that the store's
@@ -89,7 +115,7 @@ impl Mapped {
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         lock(&file)?;
-        Self::map(file, survives)
+        Self::map(file, survives)?.with_view()
     }
 
     /// Maps a file to look at it: what is stored stays in this process.
@@ -146,7 +172,7 @@ impl Mapped {
             unsafe { rustix::mm::mmap(start, bytes as usize, protection, how | MapFlags::FIXED, &file, 0) };
         let reserved = Reserved { start: reserved, bytes: room };
         let start = NonNull::new(mapped?.cast()).expect("no mapping is at address 0");
-        Ok(Self { file, start, bytes, _reserved: reserved, survives, is_dirty: false.into() })
+        Ok(Self { file, start, bytes, _reserved: reserved, view: None, survives, is_dirty: false.into() })
     }
 
     #[allow(unsafe_code)]
@@ -300,6 +326,30 @@ impl PersistentMemory for Mapped {
         let place = self.place(at, bytes.len() as u64);
         // SAFETY: as for `read`; nobody reads them either.
         unsafe { copy_past_caches(bytes.as_ptr(), place.as_ptr(), bytes.len()) }
+    }
+
+    #[inline]
+    fn read_mapped(&self, page: Vpn, offset: u64, into: &mut [u8]) -> bool {
+        let Some(place) = self.viewed(page, offset, into.len()) else { return false };
+        fetch(place.as_ptr(), into.len());
+        // SAFETY: as for `read`.
+        unsafe { std::ptr::copy_nonoverlapping(place.as_ptr(), into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    #[inline]
+    fn write_mapped(&self, page: Vpn, offset: u64, bytes: &[u8]) -> bool {
+        let Some(place) = self.viewed(page, offset, bytes.len()) else { return false };
+        // SAFETY: as for `write`.
+        unsafe { copy_past_caches(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
+        self.flush(0, 0);
+        true
+    }
+
+    fn remapped(&self, change: Remapped) {
+        if let Some(view) = &self.view {
+            view.follow(change);
+        }
     }
 
     fn zero(&self, at: u64, bytes: u64) {

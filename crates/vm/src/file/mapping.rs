@@ -5,7 +5,7 @@
 //! it. Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation
 //! for Persistent Memory", ;login: 2022; the format of entries is ours.
 
-use super::memory::PersistentMemory;
+use super::memory::{PersistentMemory, Remapped};
 use super::store::{Store, StoreError, Transaction, root, root_place};
 use crate::addr::Pfn;
 use crate::addr::{PhysAddr, Vpn};
@@ -205,7 +205,11 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     pub fn map(&mut self, page: Vpn, frame: Pfn, large: bool) -> Result<(), StoreError> {
         let mut table = self.table();
         match table.map(self, page, Leaf::data(frame), u32::from(large)) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                let pages = Persistent::leaf_pages(u32::from(large));
+                self.remapped.push(Remapped::Changed { first: page, pages });
+                Ok(())
+            }
             Err(crate::table::MapError::NoMemory(missing)) => Err(missing.into()),
             Err(error) => panic!("{error}"),
         }
@@ -231,6 +235,9 @@ impl<M: PersistentMemory> Transaction<'_, M> {
                         given.push((leaf.frame, pages));
                         None
                     });
+                    if !given.is_empty() {
+                        self.remapped.push(Remapped::Changed { first: at, pages: chunk_end.0 - at.0 });
+                    }
                     for (frame, pages) in given {
                         self.give_frames(frame, pages);
                     }
@@ -263,6 +270,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             counts.0[level as usize] += 1;
             done += Persistent::leaf_pages(level);
         }
+        self.remapped.push(Remapped::Swapped { a, b, pages });
         Ok(counts)
     }
 

@@ -1,6 +1,27 @@
 //! Memory that persists, and the order in which it does.
 
-use crate::addr::{PAGE_BYTES, Pfn};
+use crate::addr::{PAGE_BYTES, Pfn, Vpn};
+
+/// How a transaction has changed the page table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remapped {
+    /// Pages are mapped that were not, or the other way round.
+    Changed {
+        /// The first.
+        first: Vpn,
+        /// How many.
+        pages: u64,
+    },
+    /// Two ranges have swapped what they are mapped to.
+    Swapped {
+        /// The first page of one.
+        a: Vpn,
+        /// The first page of the other.
+        b: Vpn,
+        /// Pages of each.
+        pages: u64,
+    },
+}
 
 /// One piece of persistent memory, from address 0 on.
 ///
@@ -35,4 +56,17 @@ pub trait PersistentMemory {
         self.zero(frame.addr().0, PAGE_BYTES);
         self.flush(frame.addr().0, PAGE_BYTES);
     }
+
+    /// Reads bytes behind a page from where the hardware finds them by itself, if it finds all of them.
+    fn read_mapped(&self, _page: Vpn, _offset: u64, _into: &mut [u8]) -> bool {
+        false
+    }
+
+    /// Writes bytes behind a page to where the hardware finds them by itself, if it finds all of them.
+    fn write_mapped(&self, _page: Vpn, _offset: u64, _bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// The page table of the store in this memory has changed: what the hardware finds by itself is to follow.
+    fn remapped(&self, _change: Remapped) {}
 }

@@ -26,7 +26,7 @@ mod tests;
 pub use check::Damage;
 pub use journal::{LogFull, Recovered};
 pub use mapping::{END, Mapped, Pages, Persistent, SwapCounts};
-pub use memory::PersistentMemory;
+pub use memory::{PersistentMemory, Remapped};
 pub use partition::{Level, Part, Partition};
 pub use recording::{Grain, Image, Recording};
 pub use store::{

@@ -10,7 +10,7 @@
 //! ```
 
 use super::journal::{Journal, LogFull, Recovered};
-use super::memory::PersistentMemory;
+use super::memory::{PersistentMemory, Remapped};
 use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
 use crate::frame::BuddyAllocator;
 use crate::hash::xxh64_of_word;
@@ -288,6 +288,7 @@ impl<M: PersistentMemory> Store<M> {
             order: Vec::new(),
             taken: Vec::new(),
             given: Vec::new(),
+            remapped: Vec::new(),
             is_committed: false,
         }
     }
@@ -337,6 +338,7 @@ pub struct Transaction<'a, M: PersistentMemory> {
     order: Vec<u64>,
     taken: Vec<(Pfn, u32)>,
     given: Vec<Pfn>,
+    pub(super) remapped: Vec<Remapped>,
     is_committed: bool,
 }
 
@@ -437,6 +439,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         let Store { memory, journal, frames, commits, .. } = &mut *self.store;
         journal.commit(memory, &words)?;
         *commits += 1;
+        self.remapped.drain(..).for_each(|change| memory.remapped(change));
         self.given.drain(..).for_each(|frame| frames.free(frame, 0));
         self.is_committed = true;
         Ok(())

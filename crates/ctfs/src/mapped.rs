@@ -82,9 +82,15 @@ impl Mapped {
         self.view.as_ref().map(View::counts)
     }
 
+    /// Lets the hardware find no more than so many pieces.
+    #[cfg(test)]
+    pub(crate) fn limit_mappings(&mut self, limit: usize) {
+        self.view = Some(View::with_limit(limit));
+    }
+
     /// Where bytes behind a page are, if the hardware finds all of them.
     #[inline]
-    fn viewed(&self, page: Vpn, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn place_of(&self, page: Vpn, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
         let view = self.view.as_ref()?;
         view.at(page, offset, bytes as u64, &self.file, |page| {
             Pages(self).find(page).filter(|mapped| mapped.large).map(|mapped| mapped.frame)
@@ -330,7 +336,7 @@ impl PersistentMemory for Mapped {
 
     #[inline]
     fn read_mapped(&self, page: Vpn, offset: u64, into: &mut [u8]) -> bool {
-        let Some(place) = self.viewed(page, offset, into.len()) else { return false };
+        let Some(place) = self.place_of(page, offset, into.len()) else { return false };
         fetch(place.as_ptr(), into.len());
         // SAFETY: as for `read`.
         unsafe { std::ptr::copy_nonoverlapping(place.as_ptr(), into.as_mut_ptr(), into.len()) };
@@ -339,7 +345,7 @@ impl PersistentMemory for Mapped {
 
     #[inline]
     fn write_mapped(&self, page: Vpn, offset: u64, bytes: &[u8]) -> bool {
-        let Some(place) = self.viewed(page, offset, bytes.len()) else { return false };
+        let Some(place) = self.place_of(page, offset, bytes.len()) else { return false };
         // SAFETY: as for `write`.
         unsafe { copy_past_caches(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
         self.flush(0, 0);

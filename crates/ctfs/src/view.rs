@@ -304,3 +304,178 @@ impl Drop for Window {
         debug_assert!(unmapped.is_ok());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::path::PathBuf;
+
+    use pagewalk_vm::random::SplitMix64;
+    use rustix::fs::MemfdFlags;
+
+    use crate::inode::Ino;
+    use crate::mapped::{Mapped, Survives};
+    use crate::paths::{Files, OpenOptions};
+    use crate::system::{FileSystem, Overwrites, Owner};
+
+    const MIB: u64 = 1 << 20;
+
+    /// A store in memory of the kernel's, whose mappings may be so many.
+    fn files(bytes: u64, limit: usize) -> (Files<Mapped>, OwnedFd) {
+        let memory = rustix::fs::memfd_create("view", MemfdFlags::CLOEXEC).unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
+        let mut mapped = Mapped::create(&path, bytes, Survives::ProcessCrash).unwrap();
+        mapped.limit_mappings(limit);
+        let system = FileSystem::format(mapped, Owner::default(), Box::new(|| 0)).unwrap();
+        (Files::new(system), memory)
+    }
+
+    fn mappings(files: &Files<Mapped>) -> usize {
+        files.shared().store().memory().mappings().unwrap().0
+    }
+
+    fn bytes_of(number: u8, length: u64) -> Vec<u8> {
+        (0..length).map(|at| number.wrapping_add((at / 3_001) as u8)).collect()
+    }
+
+    #[test]
+    fn a_file_is_one_range_of_addresses() {
+        let (files, _memory) = files(64 * MIB, 1_000);
+        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let data = bytes_of(7, 9 * MIB + 5);
+        file.write_at(&data, 0).unwrap();
+        let mut read = vec![0; data.len()];
+        file.read_at(&mut read, 0).unwrap();
+        assert!(read == data);
+        assert_eq!(mappings(&files), 5);
+        let system = files.shared();
+        let memory = system.store().memory();
+        let partition = system.inode(Ino(file.attributes().unwrap().ino.0)).unwrap().partition().unwrap();
+        let first = memory.place_of(partition.first, 0, 1).unwrap();
+        // An address is the first one plus the offset, across pages of whatever frames.
+        for offset in [1, 4_095, 2 * MIB - 1, 2 * MIB, 5 * MIB + 77, 9 * MIB + 4] {
+            let place = memory.place_of(partition.first, offset, 1).unwrap();
+            assert_eq!(place.as_ptr() as u64 - first.as_ptr() as u64, offset);
+            // SAFETY: it is mapped, and nobody writes it.
+            #[allow(unsafe_code)]
+            let byte = unsafe { *place.as_ptr() };
+            assert_eq!(byte, data[offset as usize], "{offset}");
+        }
+        // The kernel says the same: no gap between the mappings of the store's file.
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut at = first.as_ptr() as u64;
+        for line in maps.lines().filter(|line| line.contains("memfd:view")) {
+            let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let [from, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
+            if from <= at && at < to {
+                at = to;
+            }
+        }
+        assert_eq!(at - first.as_ptr() as u64, 10 * MIB);
+    }
+
+    #[test]
+    fn mappings_move_with_a_file_and_go_with_it() {
+        let (files, _memory) = files(128 * MIB, 1_000);
+        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let mut expected = Vec::new();
+        for (step, end) in [3 * MIB, 15 * MIB, 17 * MIB, 40 * MIB].into_iter().enumerate() {
+            let part = bytes_of(step as u8, end - expected.len() as u64);
+            file.write_at(&part, expected.len() as u64).unwrap();
+            expected.extend(part);
+            let before = mappings(&files);
+            let mut read = vec![0; expected.len()];
+            file.read_at(&mut read, 0).unwrap();
+            assert!(read == expected, "{end}");
+            // What was mapped in the smaller partition still is.
+            assert!(before > 0 && mappings(&files) == end.div_ceil(2 * MIB) as usize, "{end}");
+        }
+        let other = files.open("/other", &OpenOptions::update()).unwrap();
+        let second = bytes_of(99, 20 * MIB);
+        other.write_at(&second, 0).unwrap();
+        for end in [33 * MIB, 15 * MIB + 1, 4 * MIB, MIB, 0] {
+            file.set_len(end).unwrap();
+            let mut read = vec![0; expected.len()];
+            assert_eq!(file.read_at(&mut read, 0), Ok(end as usize));
+            assert!(read[..end as usize] == expected[..end as usize], "{end}");
+        }
+        let mut read = vec![0; second.len()];
+        other.read_at(&mut read, 0).unwrap();
+        assert!(read == second);
+        assert_eq!(mappings(&files), 10);
+        drop(other);
+        files.remove_file("/other").unwrap();
+        assert_eq!(mappings(&files), 0);
+    }
+
+    #[test]
+    fn beyond_the_kernels_limit_pages_are_walked_to() {
+        let (files, _memory) = files(64 * MIB, 3);
+        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let data = bytes_of(3, 21 * MIB);
+        file.write_at(&data, 0).unwrap();
+        for _ in 0..2 {
+            for (chunk, expected) in (0..).zip(data.chunks(100_000)) {
+                let mut read = vec![0; expected.len()];
+                assert_eq!(file.read_at(&mut read, chunk * 100_000), Ok(expected.len()));
+                assert!(read == expected, "{chunk}");
+            }
+        }
+        assert_eq!(mappings(&files), 3);
+    }
+
+    /// Writes, cuts, holes and renames around the boundaries of pieces and partitions, against vectors.
+    #[test]
+    fn what_is_seen_is_what_was_written() {
+        for overwrites in [Overwrites::InPlace, Overwrites::Whole] {
+            let (files, _memory) = files(160 * MIB, 20);
+            files.exclusive().unwrap().set_overwrites(overwrites);
+            let mut random = SplitMix64::new(11);
+            let mut expected: [Vec<u8>; 3] = Default::default();
+            let open: Vec<_> =
+                (0..3).map(|file| files.open(format!("/{file}"), &OpenOptions::update()).unwrap()).collect();
+            for step in 0..250u64 {
+                let at = random.below(3) as usize;
+                let near =
+                    [4_096, 2 * MIB, 4 * MIB, 16 * MIB][random.below(4) as usize] + random.below(3) - 1;
+                match random.below(6) {
+                    0..=2 => {
+                        let offset = near.saturating_sub(random.below(3 * MIB));
+                        let part = bytes_of(step as u8, 1 + random.below(3 * MIB));
+                        let written = open[at].write_at(&part, offset).unwrap();
+                        assert_eq!(written, part.len());
+                        let end = offset as usize + written;
+                        if expected[at].len() < end {
+                            expected[at].resize(end, 0);
+                        }
+                        expected[at][offset as usize..end].copy_from_slice(&part);
+                    }
+                    3 => {
+                        open[at].set_len(near).unwrap();
+                        expected[at].resize(near as usize, 0);
+                    }
+                    4 => {
+                        let range = near..near + random.below(4 * MIB) + 1;
+                        let ino = open[at].attributes().unwrap().ino;
+                        files.exclusive().unwrap().punch(ino, range.clone()).unwrap();
+                        let end = (range.end as usize).min(expected[at].len());
+                        let begin = (range.start as usize).min(end);
+                        expected[at][begin..end].fill(0);
+                    }
+                    _ => {
+                        let mut read = vec![1; expected[at].len() + 10];
+                        assert_eq!(open[at].read_at(&mut read, 0), Ok(expected[at].len()));
+                        assert!(read[..expected[at].len()] == expected[at], "{step}");
+                    }
+                }
+                assert!(mappings(&files) <= 20);
+            }
+            for (file, expected) in open.iter().zip(&expected) {
+                let mut read = vec![0; expected.len()];
+                assert_eq!(file.read_at(&mut read, 0), Ok(expected.len()));
+                assert!(read == *expected);
+            }
+            assert_eq!(crate::check(&files.shared()), Vec::<String>::new());
+        }
+    }
+}

@@ -93,6 +93,8 @@ fn part_of_a_test() {
             threads.into_iter().for_each(|thread| thread.join().expect("it went well"));
         }
         "operations" => operations(&folder.join("mount/tree"), number),
+        "full" => full(&folder.join("mount")),
+        "cut" => cut(&folder.join("mount/mapped")),
         part => panic!("{part}"),
     }
 }
@@ -354,5 +356,81 @@ fn the_same_operations_leave_the_same_with_and_without_the_shim() {
             drop(mounted);
             store.is_sound();
         }
+    }
+}
+
+/// Writes until there is no room, in two ways, and goes on when there is some again.
+fn full(mount: &Path) {
+    let file = OpenOptions::new().append(true).create(true).open(mount.join("full")).expect("open");
+    let mut end = 0;
+    let error = loop {
+        match (&file).write(&[7; 70_001]) {
+            Ok(written) => end += written as u64,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    assert_eq!(file.metadata().expect("known").len(), end);
+    assert!(end > 4 << 20, "{end}");
+    let other = File::create(mount.join("other"));
+    let refused = other.and_then(|other| other.write_all_at(&[1; 100_000], 0));
+    assert_eq!(refused.expect_err("no room").raw_os_error(), error.raw_os_error());
+    // What was written is there, and what is given back can be used.
+    let bytes = std::fs::read(mount.join("full")).expect("read");
+    assert!(bytes.len() as u64 == end && bytes.iter().all(|&byte| byte == 7));
+    file.set_len(1 << 20).expect("cut");
+    let other =
+        OpenOptions::new().write(true).create(true).truncate(true).open(mount.join("other")).expect("open");
+    other.write_all_at(&[1; 100_000], 0).expect("written");
+}
+
+/// Uses a mapping of which the file was cut: the kernel ends such a process.
+#[allow(unsafe_code)]
+fn cut(path: &Path) {
+    use std::os::fd::AsRawFd;
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).expect("open");
+    file.write_all_at(&[5; 10_000], 0).expect("written");
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // By the C library, as programs do, so that the shim sees it.
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
+    let start: *mut u8 = unsafe {
+        libc::mmap(std::ptr::null_mut(), 8_192, protection, libc::MAP_SHARED, file.as_raw_fd(), 0).cast()
+    };
+    // SAFETY: both pages are mapped.
+    let bytes = unsafe { [start.read_volatile(), start.add(4_096).read_volatile()] };
+    assert_eq!(bytes, [5, 5]);
+    // What is written to the mapping the file has, and the other way round.
+    // SAFETY: as above.
+    unsafe { start.write_volatile(6) };
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 0).expect("read");
+    assert_eq!(byte, [6]);
+    file.write_all_at(&[8], 1).expect("written");
+    // SAFETY: as above.
+    assert_eq!(unsafe { start.add(1).read_volatile() }, 8);
+    file.set_len(4_096).expect("cut");
+    println!("before the end");
+    // SAFETY: mapped, though there is no file there any more.
+    let byte = unsafe { start.add(4_096).read_volatile() };
+    panic!("{byte} was read behind the end");
+}
+
+#[test]
+fn a_full_store_and_a_cut_mapping_are_errors_that_programs_know() {
+    use std::os::unix::process::ExitStatusExt;
+    let Some(shim) = shim() else { return };
+    for with in [None, Some(shim.as_path())] {
+        let store = Store::new("8MiB");
+        let Some(mounted) = store.mount() else { return };
+        let folder = store.folder.path();
+        let output = start("full", with, folder, 0, 0).wait_with_output().expect("it ended");
+        assert!(output.status.success(), "{with:?}: {}", text(&output.stdout));
+        std::fs::remove_file(folder.join("mount/full")).expect("removed");
+        let output = start("cut", with, folder, 0, 0).wait_with_output().expect("it ended");
+        assert!(text(&output.stdout).contains("before the end"), "{with:?}: {}", text(&output.stdout));
+        assert_eq!(output.status.signal(), Some(7), "{with:?}: {:?}", output.status);
+        drop(mounted);
+        store.is_sound();
     }
 }

@@ -102,6 +102,9 @@ pub(crate) struct MountArguments {
     /// Every write survives power failures, too, and takes as long as the disk needs for that.
     #[arg(long)]
     pub(crate) power_failure: bool,
+    /// The file lies in persistent memory (a DAX file system): every write survives power failures, and no disk is waited for.
+    #[arg(long, conflicts_with = "power_failure")]
+    pub(crate) dax: bool,
     /// A write that is interrupted has happened or has not: overwritten bytes are all old or all new.
     #[arg(long)]
     pub(crate) strict: bool,

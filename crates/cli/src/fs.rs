@@ -68,8 +68,12 @@ fn open(file: &Path, survives: Survives) -> anyhow::Result<FileSystem<Mapped>> {
 }
 
 fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
-    let MountArguments { file, folder, power_failure, strict, allow_other } = arguments;
-    let survives = if *power_failure { Survives::PowerFailure } else { Survives::ProcessCrash };
+    let MountArguments { file, folder, power_failure, dax, strict, allow_other } = arguments;
+    let survives = match (power_failure, dax) {
+        (true, _) => Survives::PowerFailure,
+        (_, true) => Survives::PowerFailureOfDax,
+        _ => Survives::ProcessCrash,
+    };
     let mut system = open(file, survives)?;
     if *strict {
         system.set_overwrites(Overwrites::Whole);
@@ -84,7 +88,10 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         "mounted {} at {}; what was written survives {}",
         file.display(),
         folder.display(),
-        if *power_failure { "power failures" } else { "the end of this process, but no power failure" }
+        match survives {
+            Survives::ProcessCrash => "the end of this process, but no power failure",
+            Survives::PowerFailure | Survives::PowerFailureOfDax => "power failures",
+        }
     );
     while !stop.load(Ordering::Relaxed) && !session.is_finished() {
         std::thread::sleep(LOOK);

@@ -105,7 +105,7 @@ impl Client {
         if received.bytes != bytes.len() || word(0) != protocol::VERSION {
             return Err(refused());
         }
-        let survives = if word(2) == 0 { Survives::ProcessCrash } else { Survives::PowerFailure };
+        let survives = Survives::of_number(word(2)).ok_or_else(refused)?;
         Ok(Self {
             memory: Mapped::beside_owner(File::from(store), survives)?,
             gate: Gate::open(File::from(gate))?,

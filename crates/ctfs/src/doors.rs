@@ -55,7 +55,7 @@ pub(crate) mod protocol {
         format!("pagewalk-ctfs-{number:016x}")
     }
 
-    /// Bytes of the first and only message on the socket: version, the client's number, whether fences wait for the disk.
+    /// Bytes of the first and only message on the socket: version, the client's number, what the store survives.
     pub(crate) const WELCOME_BYTES: usize = 24;
 }
 
@@ -318,7 +318,7 @@ fn welcome(
     survives: Survives,
     files: [BorrowedFd<'_>; 2],
 ) -> io::Result<()> {
-    let words = [protocol::VERSION, client as u64, u64::from(survives == Survives::PowerFailure)];
+    let words = [protocol::VERSION, client as u64, survives.number()];
     let message: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);

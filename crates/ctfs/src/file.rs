@@ -21,6 +21,15 @@ pub const MOST_FILE_BYTES: u64 = 512 << 30;
 /// Words that mapping one page, large or small, changes at most: of its tables, its bits and its entry.
 const WORDS_OF_A_PAGE: u64 = 32;
 
+/// What is looked for in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seek {
+    /// Bytes that have a frame.
+    Data,
+    /// Bytes that have none, and read as zero.
+    Hole,
+}
+
 impl<M: PersistentMemory> FileSystem<M> {
     /// Reads at an offset, up to the file's end; how much that was.
     pub(crate) fn read_bytes(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> usize {
@@ -222,6 +231,35 @@ impl<M: PersistentMemory> FileSystem<M> {
             }
         }
         self.store_fields(ino, &[(Field::Modified, now), (Field::Changed, now)])
+    }
+
+    /// Where data is next from an offset on, or where a hole is; its end is the last hole. What has a frame is data.
+    ///
+    /// # Errors
+    ///
+    /// It is no file, or there is no more of it there.
+    pub fn seek(&self, ino: Ino, offset: u64, to: Seek) -> Result<u64> {
+        let inode = self.inode(ino)?;
+        let size = inode.size();
+        if !inode.is(kind::FILE) {
+            return Err(Errno::INVAL);
+        }
+        if offset >= size {
+            return Err(Errno::NXIO);
+        }
+        let mut found = None;
+        if let Some(partition) = inode.partition() {
+            bytes::runs(self.store.memory(), partition, offset..size, |range, place| {
+                if place.is_some() == (to == Seek::Data) {
+                    found = found.or(Some(range.start));
+                }
+            });
+        }
+        match (found, to) {
+            (Some(at), _) => Ok(at),
+            (None, Seek::Hole) => Ok(size),
+            (None, Seek::Data) => Err(Errno::NXIO),
+        }
     }
 
     /// Gives back frames behind a file's end, and lets it have the smallest partition that holds it.

@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, IoctlFlags, KernelConfig, LockOwner, MountOption, Notifier, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno as Number;
@@ -26,6 +26,7 @@ use crate::directory::MOST_NAME_BYTES;
 use crate::doors::{self, Doors, protocol, protocol::WORDS};
 use crate::error::{Error, Result};
 use crate::extended::SetExtended;
+use crate::file::Seek;
 use crate::gate::Gate;
 use crate::inode::{Ino, kind};
 use crate::mapped::Mapped;
@@ -619,6 +620,28 @@ impl Filesystem for Mounted {
                 system.allocate(ino, range, keeps_size)
             }),
             _ => reply.error(Errno::EOPNOTSUPP),
+        }
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let to = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            // The kernel does the others.
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
+        match self.read().seek(ino(number), offset, to) {
+            Ok(at) => reply.offset(at as i64),
+            Err(error) => reply.error(errno(error)),
         }
     }
 

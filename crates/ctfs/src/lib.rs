@@ -35,7 +35,7 @@ pub use client::{Client, Lease, Written};
 pub use directory::MOST_NAME_BYTES;
 pub use error::{Error, Result};
 pub use extended::SetExtended;
-pub use file::MOST_FILE_BYTES;
+pub use file::{MOST_FILE_BYTES, Seek};
 pub use fuse::{Mount, mount};
 pub use inode::Ino;
 pub use mapped::{Mapped, Survives, coarse_now};

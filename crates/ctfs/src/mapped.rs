@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{Pages, PersistentMemory, Remapped};
+use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -26,6 +27,22 @@ pub enum Survives {
     ProcessCrash,
     /// Power failures, too: a fence writes the file back.
     PowerFailure,
+    /// Power failures, too, of a file that lies in persistent memory itself (DAX): what is flushed leaves the caches, and a fence
+    /// waits for that.
+    PowerFailureOfDax,
+}
+
+impl Survives {
+    /// As a number, for another process.
+    pub(crate) fn number(self) -> u64 {
+        self as u64
+    }
+
+    pub(crate) fn of_number(number: u64) -> Option<Self> {
+        [Self::ProcessCrash, Self::PowerFailure, Self::PowerFailureOfDax]
+            .into_iter()
+            .find(|survives| survives.number() == number)
+    }
 }
 
 /// A file, mapped whole, that nobody else maps.
@@ -39,8 +56,9 @@ pub struct Mapped {
     /// Files where the hardware finds them, if that is worth it.
     view: Option<View>,
     survives: Survives,
-    /// Something was flushed since the last fence.
-    is_dirty: std::sync::atomic::AtomicBool,
+    /// What has been flushed, and how much of that was written back, in flushes.
+    flushed: AtomicU64,
+    written_back: Mutex<u64>,
 }
 
 // SAFETY: (1) the mapping belongs to this value and lives as long; (2) words are accessed atomically; (3) whoever shares the
@@ -151,7 +169,20 @@ impl Mapped {
     }
 
     fn map(file: File, survives: Survives) -> io::Result<Self> {
-        Self::map_as(file, survives, MapFlags::SHARED)
+        if survives != Survives::PowerFailureOfDax {
+            return Self::map_as(file, survives, MapFlags::SHARED);
+        }
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        // The kernel refuses this unless what is stored is in the memory that persists.
+        let how = MapFlags::SHARED_VALIDATE | MapFlags::from_bits_retain(libc::MAP_SYNC as u32);
+        Self::map_as(file, survives, how).map_err(|error| match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP) => {
+                io::Error::new(io::ErrorKind::Unsupported, "the file does not lie in persistent memory (DAX)")
+            }
+            _ => error,
+        })
     }
 
     #[allow(unsafe_code)]
@@ -178,7 +209,16 @@ impl Mapped {
             unsafe { rustix::mm::mmap(start, bytes as usize, protection, how | MapFlags::FIXED, &file, 0) };
         let reserved = Reserved { start: reserved, bytes: room };
         let start = NonNull::new(mapped?.cast()).expect("no mapping is at address 0");
-        Ok(Self { file, start, bytes, _reserved: reserved, view: None, survives, is_dirty: false.into() })
+        Ok(Self {
+            file,
+            start,
+            bytes,
+            _reserved: reserved,
+            view: None,
+            survives,
+            flushed: AtomicU64::new(0),
+            written_back: Mutex::new(0),
+        })
     }
 
     #[allow(unsafe_code)]
@@ -348,7 +388,11 @@ impl PersistentMemory for Mapped {
         let Some(place) = self.place_of(page, offset, bytes.len()) else { return false };
         // SAFETY: as for `write`.
         unsafe { copy_past_caches(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
-        self.flush(0, 0);
+        match self.survives {
+            // Stores past the caches need no flush, but not all of them go past.
+            Survives::PowerFailureOfDax => lines::write_back(place.as_ptr(), bytes.len()),
+            _ => self.flush(0, 0),
+        }
         true
     }
 
@@ -365,19 +409,86 @@ impl PersistentMemory for Mapped {
     }
 
     #[inline]
-    fn flush(&self, _: u64, _: u64) {
-        if self.survives == Survives::PowerFailure {
-            self.is_dirty.store(true, Ordering::Relaxed);
+    fn flush(&self, at: u64, bytes: u64) {
+        match self.survives {
+            Survives::ProcessCrash => {}
+            Survives::PowerFailure => {
+                self.flushed.fetch_add(1, Ordering::SeqCst);
+            }
+            Survives::PowerFailureOfDax => lines::write_back(self.place(at, bytes).as_ptr(), bytes as usize),
         }
     }
 
     #[inline]
     fn fence(&self) {
         order_stores();
-        if self.survives == Survives::PowerFailure && self.is_dirty.swap(false, Ordering::Relaxed) {
+        if self.survives == Survives::PowerFailure {
+            self.write_back();
+        }
+    }
+}
+
+impl Mapped {
+    /// Whatever was flushed until now is on the disk when this returns, whoever writes it back.
+    #[cold]
+    fn write_back(&self) {
+        let flushed = self.flushed.load(Ordering::SeqCst);
+        // Who waits for another thread's turn may find its own done; one that had begun before does not count.
+        let mut written_back = self.written_back.lock();
+        if *written_back < flushed {
+            let flushed = self.flushed.load(Ordering::SeqCst);
             // What cannot be written back cannot be promised.
             self.file.sync_data().expect("the store's file is written back");
+            *written_back = flushed;
         }
+    }
+}
+
+/// Lines of the caches, for memory that persists behind them.
+mod lines {
+    const LINE_BYTES: usize = 64;
+
+    /// Writes lines back to memory; whether they are there says a fence.
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code)]
+    pub(super) fn write_back(start: *const u8, bytes: usize) {
+        use std::arch::asm;
+        use std::arch::x86_64::{__cpuid_count, _mm_clflush};
+        use std::sync::OnceLock;
+        // Best first: the line stays in the cache; it goes, beside others; one after the other.
+        static BEST: OnceLock<u32> = OnceLock::new();
+        let best = *BEST.get_or_init(|| {
+            let features = __cpuid_count(7, 0).ebx;
+            [24, 23].into_iter().find(|bit| features >> bit & 1 != 0).unwrap_or(0)
+        });
+        let first = start as usize / LINE_BYTES * LINE_BYTES;
+        for line in (first..start as usize + bytes).step_by(LINE_BYTES) {
+            // SAFETY: (1) the processor has the instruction; (2) none of them changes what memory holds.
+            unsafe {
+                match best {
+                    24 => asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)),
+                    23 => asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)),
+                    _ => _mm_clflush(line as *const u8),
+                }
+            }
+        }
+    }
+
+    /// Writes lines back to memory; whether they are there says a fence.
+    #[cfg(target_arch = "aarch64")]
+    #[allow(unsafe_code)]
+    pub(super) fn write_back(start: *const u8, bytes: usize) {
+        let first = start as usize / LINE_BYTES * LINE_BYTES;
+        for line in (first..start as usize + bytes).step_by(LINE_BYTES) {
+            // SAFETY: Linux lets programs clean lines, which changes nothing that memory holds.
+            unsafe { std::arch::asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) };
+        }
+    }
+
+    /// No way is known here: such a store is not opened.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub(super) fn write_back(_: *const u8, _: usize) {
+        unreachable!("a store in DAX memory was opened");
     }
 }
 
@@ -422,6 +533,10 @@ mod tests {
                     .all(|&byte| byte == 0)
             );
         }
+        lines::write_back(memory.place(3, 5_000).as_ptr(), 5_000);
+        drop(memory);
+        let refused = Mapped::open(&path, Survives::PowerFailureOfDax).unwrap_err();
+        assert!(refused.to_string().contains("DAX"), "{refused}");
         std::fs::write(folder.path().join("short"), "x").unwrap();
         assert!(Mapped::open(&folder.path().join("short"), Survives::ProcessCrash).is_err());
     }

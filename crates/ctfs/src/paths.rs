@@ -627,6 +627,27 @@ mod tests {
         assert_eq!(files.open("/f", &neither).err(), Some(Errno::INVAL));
     }
 
+    #[test]
+    fn holes_are_found() {
+        let files = files();
+        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let seek = |offset, to| files.shared().seek(file.opened.ino, offset, to);
+        assert_eq!(seek(0, crate::Seek::Hole), Err(Errno::NXIO));
+        file.write_at(&[1; 5_000], 100_000).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let begin = 100_000 / 4_096 * 4_096;
+        let end = 105_000u64.next_multiple_of(4_096);
+        assert_eq!((seek(0, crate::Seek::Hole), seek(0, crate::Seek::Data)), (Ok(0), Ok(begin)));
+        assert_eq!(
+            (seek(begin + 9, crate::Seek::Data), seek(begin, crate::Seek::Hole)),
+            (Ok(begin + 9), Ok(end))
+        );
+        assert_eq!((seek(end, crate::Seek::Data), seek(end, crate::Seek::Hole)), (Err(Errno::NXIO), Ok(end)));
+        file.set_len(105_000).unwrap();
+        assert_eq!(seek(begin, crate::Seek::Hole), Ok(105_000));
+        assert_eq!(seek(105_000, crate::Seek::Data), Err(Errno::NXIO));
+    }
+
     /// Threads write and read records of a few files beside others that make, rename and remove some.
     #[test]
     fn threads_share_files() {

@@ -408,6 +408,31 @@ mod tests {
         assert_eq!(mappings(&files), 0);
     }
 
+    /// From 4 KiB to 8 GiB in nine moves, each of 64 entries of the table at most.
+    #[test]
+    #[ignore = "takes 10 GiB of memory; `make soak`"]
+    fn a_file_grows_to_8_gib_without_being_copied() {
+        let (files, _memory) = files(9 << 30, 10_000);
+        let file = files.open("/f", &OpenOptions::append()).unwrap();
+        let mut bytes = bytes_of(1, MIB);
+        for number in 0..(8 << 10) {
+            bytes[..8].copy_from_slice(&u64::to_le_bytes(number));
+            // The first in small pieces, through all the small partitions.
+            for piece in bytes.chunks(if number < 4 { 4_096 } else { bytes.len() }) {
+                assert_eq!(file.write_at(piece, 0), Ok(piece.len()));
+            }
+        }
+        let counts = files.shared().counts();
+        assert!(counts.most_entries_moved <= 64 && counts.moves == 7, "{counts:?}");
+        let reader = files.open("/f", &OpenOptions::default()).unwrap();
+        for number in 0..(8 << 10) {
+            let mut word = [0; 8];
+            reader.read_at(&mut word, number * MIB).unwrap();
+            assert_eq!(u64::from_le_bytes(word), number);
+        }
+        assert_eq!(mappings(&files), 4 << 10);
+    }
+
     #[test]
     fn beyond_the_kernels_limit_pages_are_walked_to() {
         let (files, _memory) = files(64 * MIB, 3);

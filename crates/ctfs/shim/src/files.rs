@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use libc::{c_int, c_uint, off_t, ssize_t};
 use pagewalk_ctfs::{Client, Lease, Place, Written};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
 
 use crate::real::real;
@@ -497,8 +497,14 @@ impl Description {
         reserved.map_err(|error| error.raw_os_error())
     }
 
+    /// The offset, unless the kernel has it: another thread may have handed the file back meanwhile.
+    fn own_offset(&self) -> Option<MutexGuard<'_, u64>> {
+        let offset = self.offset.lock();
+        (!self.is_kernels.load(Ordering::Acquire)).then_some(offset)
+    }
+
     pub(crate) fn read(&self, descriptor: c_int, parts: &mut [&mut [u8]]) -> Answer {
-        let mut offset = self.offset.lock();
+        let mut offset = self.own_offset()?;
         let read = self.read_parts(descriptor, *offset, parts)?;
         *offset += read.max(0) as u64;
         Some(read)
@@ -512,7 +518,7 @@ impl Description {
     }
 
     pub(crate) fn write(&self, descriptor: c_int, parts: &[&[u8]]) -> Answer {
-        let mut offset = self.offset.lock();
+        let mut offset = self.own_offset()?;
         let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(*offset) };
         let (written, end) = self.write_parts(descriptor, place, parts);
         if let Some(end) = end {
@@ -530,7 +536,7 @@ impl Description {
 
     /// Moves the offset.
     pub(crate) fn seek(&self, descriptor: c_int, by: off_t, whence: c_int) -> Answer {
-        let mut offset = self.offset.lock();
+        let mut offset = self.own_offset()?;
         let from = match whence {
             libc::SEEK_SET => 0,
             libc::SEEK_CUR => *offset as off_t,

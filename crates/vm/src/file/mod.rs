@@ -19,6 +19,7 @@ mod mapping;
 mod memory;
 mod partition;
 mod recording;
+mod repair;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use mapping::{END, Mapped, Persistent, SwapCounts};
 pub use memory::PersistentMemory;
 pub use partition::{Level, Part, Partition};
 pub use recording::{Grain, Image, Recording};
+pub use repair::Places;
 pub use store::{
     LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, Store, StoreError,
     Transaction, VERSION,

@@ -18,6 +18,7 @@ mod fuse;
 mod inode;
 mod mapped;
 mod orphans;
+mod repair;
 mod strict;
 mod system;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use file::MOST_FILE_BYTES;
 pub use fuse::mount;
 pub use inode::Ino;
 pub use mapped::{Mapped, Survives};
+pub use repair::repair;
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod model;
+mod repair;
 
 use pagewalk_vm::file::Recording;
 

@@ -7,9 +7,9 @@ use pagewalk_vm::file::Grain;
 use super::*;
 
 /// All that can be seen of a file system: paths, with kind, links and contents.
-type Tree = BTreeMap<Vec<u8>, (u32, u64, Vec<u8>)>;
+pub(super) type Tree = BTreeMap<Vec<u8>, (u32, u64, Vec<u8>)>;
 
-fn tree(system: &mut FileSystem<Recording>) -> Tree {
+pub(super) fn tree(system: &mut FileSystem<Recording>) -> Tree {
     let mut tree = Tree::new();
     let mut open = vec![(Vec::new(), Ino::ROOT)];
     while let Some((path, ino)) = open.pop() {

@@ -57,8 +57,12 @@ pub(crate) enum FsCommand {
     Mkfs(MkfsArguments),
     /// Mount a file system for every program, until SIGINT, SIGTERM or umount.
     Mount(MountArguments),
-    /// Say everything that is wrong with a file system, and change nothing; exit 1 if anything is.
+    /// Say everything that is wrong with a file system; exit 0 if nothing is, or all was repaired, and 1 otherwise.
     Fsck {
+        /// Repair it, and say what was done, a line for each thing; without this nothing is written. What has no name goes to
+        /// /lost+found.
+        #[arg(long)]
+        repair: bool,
         /// The file that holds it.
         #[arg(value_name = "FILE")]
         file: PathBuf,

@@ -36,7 +36,7 @@ fn base() -> &'static (Image, Vec<usize>) {
         let gone = system.create(Ino::ROOT, b"gone", FILE, OWNER, 0).expect("room");
         system.open(gone).expect("it is there");
         system.unlink(Ino::ROOT, b"gone").expect("it is there");
-        let image = system.into_memory().image().clone();
+        let image = system.into_memory().image();
         let words = (0..image.len()).step_by(8).filter(|&at| image[at..at + 8] != [0; 8]).collect();
         (image, words)
     })

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn, Vpn};
-use pagewalk_vm::file::{Grain, Image, LOG_FRAMES, PersistentMemory};
+use pagewalk_vm::file::{Grain, Image, LOG_FRAMES, PersistentMemory, Snapshot};
 use pagewalk_vm::random::SplitMix64;
 
 use super::*;
@@ -59,18 +59,18 @@ fn settled(system: FileSystem<Recording>) -> FileSystem<Recording> {
     FileSystem::mount_unchecked(system.into_memory(), clock()).unwrap().0
 }
 
-fn repaired(image: Image) -> (FileSystem<Recording>, Vec<String>) {
+fn repaired(image: impl Into<Snapshot>) -> (FileSystem<Recording>, Vec<String>) {
     repair(Recording::new(image), clock()).unwrap()
 }
 
 /// Repairs, and sees to it that the result is sound, stays so when it is repaired again, and can be mounted.
-fn mended(image: Image, what: &dyn Fn() -> String) -> (FileSystem<Recording>, Vec<String>) {
+fn mended(image: impl Into<Snapshot>, what: &dyn Fn() -> String) -> (FileSystem<Recording>, Vec<String>) {
     let (system, said) = repaired(image);
     assert_eq!(check(&system), Vec::<String>::new(), "{}: {said:#?}", what());
-    let image = system.into_memory().image().clone();
+    let image = system.into_memory().image();
     let (again, nothing) = repaired(image.clone());
     assert_eq!(nothing, Vec::<String>::new(), "{}: the second time; the first {said:#?}", what());
-    assert!(*again.into_memory().image() == image, "{}: nothing to do", what());
+    assert!(again.into_memory().image() == image, "{}: nothing to do", what());
     let mounted = FileSystem::mount(Recording::new(image), clock());
     (mounted.unwrap_or_else(|error| panic!("{}: {error}", what())).0, said)
 }
@@ -94,10 +94,10 @@ fn use_some(system: &mut FileSystem<Recording>) {
 
 #[test]
 fn what_is_sound_stays_as_it_is() {
-    let image = furnished().into_memory().image().clone();
+    let image = furnished().into_memory().image();
     let (system, said) = repaired(image.clone());
     assert_eq!(said, Vec::<String>::new());
-    assert!(*system.into_memory().image() == image);
+    assert!(system.into_memory().image() == image);
 }
 
 fn word(image: &Image, at: u64) -> u64 {
@@ -223,7 +223,7 @@ fn one_wrong_word(values: u64) {
     let mut system = furnished();
     let places = places(&mut system);
     let before: Tree = tree(&mut system);
-    let image = system.into_memory().image().clone();
+    let image = system.into_memory().image();
     let mut random = SplitMix64::new(5);
     let mut tried = 0;
     for (at, touches, what) in places {
@@ -323,7 +323,7 @@ fn damage(image: &mut Image, frames: &[u64], random: &mut SplitMix64) {
 fn broken(images: u64, first_seed: u64) {
     let system = furnished();
     let frames = metadata(&system);
-    let image = system.into_memory().image().clone();
+    let image = system.into_memory().image();
     for seed in first_seed..first_seed + images {
         let mut image = image.clone();
         damage(&mut image, &frames, &mut SplitMix64::of_item(1, seed));
@@ -356,7 +356,7 @@ fn full_stores_are_repaired() {
     assert_eq!(system.space().free, 0);
     let system = settled(system);
     let frames = metadata(&system);
-    let image = system.into_memory().image().clone();
+    let image = system.into_memory().image();
     for seed in 0..300 {
         let mut image = image.clone();
         damage(&mut image, &frames, &mut SplitMix64::of_item(2, seed));
@@ -411,7 +411,7 @@ impl PersistentMemory for Failing<'_> {
 fn a_repair_that_was_interrupted_is_done_by_the_next() {
     let system = furnished();
     let frames = metadata(&system);
-    let image = system.into_memory().image().clone();
+    let image = system.into_memory().image();
     let mut interrupted = 0;
     for seed in 0..60 {
         let mut image = image.clone();
@@ -427,7 +427,7 @@ fn a_repair_that_was_interrupted_is_done_by_the_next() {
                 break;
             }
             interrupted += 1;
-            mended(memory.image().clone(), &|| format!("seed {seed}, {stores} stores"));
+            mended(memory.image(), &|| format!("seed {seed}, {stores} stores"));
             stores += 1 + stores / 3;
         }
         // And with what a power failure may leave of them.
@@ -455,7 +455,7 @@ fn a_partition_of_two_files_becomes_two() {
     let second = system.look_up(below, &second).unwrap();
     let expected = contents(&system, first);
     let [from, to] = [first, second].map(|ino| inode::address(&system.store, ino).unwrap());
-    let mut image = system.into_memory().image().clone();
+    let mut image = system.into_memory().image();
     for field in [Field::Mode, Field::Size, Field::First] {
         let at = 8 * field as u64;
         let copied = word(&image, from + at);
@@ -481,7 +481,7 @@ fn every_directory_has_one_name_and_leads_to_the_root() {
         system.store.find(Vpn(first.0)).unwrap().frame.addr().0 + 64 * slot
     };
     // b/other is a/inner, too.
-    let mut image = system.store.memory().image().clone();
+    let mut image = system.store.memory().image();
     set(&mut image, slot(&system, b, 0), inner.0);
     let (mut two, said) = mended(image.clone(), &|| "two names".to_owned());
     assert!(said.iter().any(|line| line.contains("lost the name \"other\"")), "{said:?}");
@@ -490,7 +490,7 @@ fn every_directory_has_one_name_and_leads_to_the_root() {
     let lost = two.look_up(Ino::ROOT, b"lost+found").unwrap();
     assert!(two.look_up(lost, format!("#{}", inner.0 + 2).as_bytes()).is_ok(), "what had the name b/other");
     // a/inner/loop is a, which the root does not name any more.
-    let mut image = system.store.memory().image().clone();
+    let mut image = system.store.memory().image();
     set(&mut image, slot(&system, inner, 1), a.0);
     set(&mut image, slot(&system, Ino::ROOT, 0), 0);
     let (mut circle, said) = mended(image, &|| "a circle".to_owned());

@@ -29,7 +29,7 @@ pub use journal::{LogFull, Recovered};
 pub use mapping::{END, Mapped, Persistent, SwapCounts};
 pub use memory::PersistentMemory;
 pub use partition::{Level, Part, Partition};
-pub use recording::{Grain, Image, Recording};
+pub use recording::{Grain, Image, Recording, Snapshot};
 pub use repair::Places;
 pub use store::{
     LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, Store, StoreError,

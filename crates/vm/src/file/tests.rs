@@ -12,7 +12,7 @@ fn empty(frames: u64) -> Store<Recording> {
     Store::format(Recording::new(vec![0; (frames * PAGE_BYTES) as usize])).unwrap()
 }
 
-fn reopened(image: Image) -> Store<Recording> {
+fn reopened(image: impl Into<Snapshot>) -> Store<Recording> {
     Store::open(Recording::new(image)).unwrap().0
 }
 
@@ -267,7 +267,7 @@ fn without_frames_nothing_changes() {
         transaction.commit().unwrap();
         taken
     };
-    let image = store.memory().image().clone();
+    let image = store.memory().image();
     assert_eq!(store.begin().allocate(Level::L0), Err(StoreError::NoFrames));
     // Headers and tables on the way fail one after the other.
     for frames in 1..8u64 {
@@ -407,7 +407,7 @@ fn allocations_are_whole_or_not_at_all() {
 #[test]
 fn superblocks_are_made_good_from_each_other() {
     let store = empty(FRAMES);
-    let image = store.memory().image().clone();
+    let image = store.memory().image();
     for (damaged, at) in [(0, 16), (1, 16), (0, 0), (1, 0)] {
         let mut image = image.clone();
         image[damaged * 4_096 + at] ^= 0x40;
@@ -430,7 +430,7 @@ fn superblocks_are_made_good_from_each_other() {
 #[test]
 fn a_transaction_that_is_dropped_changes_nothing() {
     let mut store = empty(FRAMES);
-    let image = store.memory().image().clone();
+    let image = store.memory().image();
     let free = store.frame_counts();
     {
         let mut transaction = store.begin();

@@ -141,7 +141,7 @@ MUTANTS = [
      [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
     ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, END)?;", "")], CTFS, "tests::repair::"),
     ("the lowest number gets the partition", REPAIR, [("let is_known = inode", "let is_known = false && inode")],
-     CTFS, "tests::repair::one_wrong"),
+     CTFS, "tests::repair::a_partition"),
     ("the first name of a directory is right", REPAIR,
      [("&& self.inode(child)?.get(Field::Parent) == parent.0", "")], CTFS, "tests::repair::every"),
 ]

@@ -466,6 +466,25 @@ fn a_partition_of_two_files_becomes_two() {
     assert!(contents(&system, first) == expected && contents(&system, second) == expected);
 }
 
+/// A file with a low number says that it has a part of another one's partition: the headers know better.
+#[test]
+fn a_partition_that_the_headers_know_is_kept() {
+    let mut system = furnished();
+    let name = format!("file 4 {}", "with a long name ".repeat(4));
+    let large = system.look_up(Ino::ROOT, name.as_bytes()).unwrap();
+    let small = system.look_up(Ino::ROOT, b"file 0 ").unwrap();
+    assert!(small < large);
+    let expected = contents(&system, large);
+    let first = system.inode(large).unwrap().partition().unwrap().first;
+    let at = inode::address(&system.store, small).unwrap();
+    let mut image = system.into_memory().image();
+    set(&mut image, at, u64::from(FILE) | 4 << 32);
+    set(&mut image, at + 16, first.0 + 512);
+    let (system, _) = mended(image, &|| "a part of another partition".to_owned());
+    assert!(contents(&system, large) == expected);
+    assert_eq!(contents(&system, small), b"");
+}
+
 /// Directories in a circle, and one with two names.
 #[test]
 fn every_directory_has_one_name_and_leads_to_the_root() {
@@ -489,6 +508,12 @@ fn every_directory_has_one_name_and_leads_to_the_root() {
     assert_eq!(two.look_up(b, b"other"), Err(Error::NOENT));
     let lost = two.look_up(Ino::ROOT, b"lost+found").unwrap();
     assert!(two.look_up(lost, format!("#{}", inner.0 + 2).as_bytes()).is_ok(), "what had the name b/other");
+    // And a/inner is b/other, which does not say that it lies in a.
+    let other = two.look_up(lost, format!("#{}", inner.0 + 2).as_bytes()).unwrap();
+    let mut image = system.store.memory().image();
+    set(&mut image, slot(&system, a, 0), other.0);
+    let (mut two, _) = mended(image, &|| "two names".to_owned());
+    assert_eq!((two.look_up(b, b"other"), two.look_up(a, b"inner")), (Ok(other), Err(Error::NOENT)));
     // a/inner/loop is a, which the root does not name any more.
     let mut image = system.store.memory().image();
     set(&mut image, slot(&system, inner, 1), a.0);

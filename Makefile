@@ -38,6 +38,10 @@ lint: setup
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
+# Known defects of file systems, planted one at a time: the tests must catch each. Long.
+mutants: setup
+	scripts/mutants.py $(TARGET)
+
 fuzz: setup
 	fuzz/run.sh $(FUZZ_SECONDS)
 
@@ -70,4 +74,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint fuzz hardware riscv crosscheck build frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck build frontends setup clean

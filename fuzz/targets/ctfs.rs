@@ -1,4 +1,5 @@
-//! A file system with any of its words changed: it is refused, or it is sound and stays so while it is used.
+//! A file system with any of its words changed: it is refused, or it is sound and stays so while it is used. Repaired, it is
+//! always sound, unless no superblock is left.
 //!
 //! Each change is eleven bytes: which of the words that are not zero, or one near it; how; and a value.
 #![no_main]
@@ -6,7 +7,7 @@
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use pagewalk_ctfs::{Clock, FileSystem, Ino, Owner, Replace, SetAttributes, SetExtended, check};
+use pagewalk_ctfs::{Clock, FileSystem, Ino, MountError, Owner, Replace, SetAttributes, SetExtended, check, repair};
 use pagewalk_vm::file::{Image, Recording};
 
 const FRAMES: usize = 640;
@@ -35,7 +36,7 @@ fn base() -> &'static (Image, Vec<usize>) {
         let gone = system.create(Ino::ROOT, b"gone", FILE, OWNER, 0).expect("room");
         system.open(gone).expect("it is there");
         system.unlink(Ino::ROOT, b"gone").expect("it is there");
-        let image = system.into_memory().image().clone();
+        let image = system.into_memory().image();
         let words = (0..image.len()).step_by(8).filter(|&at| image[at..at + 8] != [0; 8]).collect();
         (image, words)
     })
@@ -103,9 +104,22 @@ fuzz_target!(|data: &[u8]| {
     if let Ok((system, _)) = FileSystem::mount_unchecked(Recording::new(image.clone()), clock()) {
         let _ = check(&system);
     }
-    if let Ok((mut system, _)) = FileSystem::mount(Recording::new(image), clock()) {
-        use_all(&mut system);
-        let problems = check(&system);
+    let use_soundly = |system: &mut FileSystem<Recording>| {
+        use_all(system);
+        let problems = check(system);
         assert!(problems.is_empty(), "{problems:?}");
+    };
+    if let Ok((mut system, _)) = FileSystem::mount(Recording::new(image.clone()), clock()) {
+        use_soundly(&mut system);
+    }
+    match repair(Recording::new(image), clock()) {
+        Ok((system, said)) => {
+            let problems = check(&system);
+            assert!(problems.is_empty(), "{problems:?} after {said:?}");
+            let mounted = FileSystem::mount(system.into_memory(), clock());
+            use_soundly(&mut mounted.expect("it is sound").0);
+        }
+        Err(MountError::Store(_)) => {}
+        Err(error) => panic!("{error}"),
     }
 });

@@ -68,8 +68,12 @@ without.")]
         #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
-    /// Say everything that is wrong with a file system, and change nothing; exit 1 if anything is.
+    /// Say everything that is wrong with a file system; exit 0 if nothing is, or all was repaired, and 1 otherwise.
     Fsck {
+        /// Repair it, and say what was done, a line for each thing; without this nothing is written. What has no name goes to
+        /// /lost+found.
+        #[arg(long)]
+        repair: bool,
         /// The file that holds it.
         #[arg(value_name = "FILE")]
         file: PathBuf,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 use pagewalk_ctfs::{
     Clock, FileSystem, Mapped, Overwrites, Owner, Survives, check, coarse_now, mount, partition_counts,
+    repair,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::Recovered;
@@ -30,7 +31,8 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
         FsCommand::Mkfs(arguments) => mkfs(arguments),
         FsCommand::Mount(arguments) => mount_file(arguments),
         FsCommand::Run { command } => run_beside(command),
-        FsCommand::Fsck { file } => fsck(file),
+        FsCommand::Fsck { repair: false, file } => fsck(file),
+        FsCommand::Fsck { repair: true, file } => repair_file(file),
         FsCommand::Info(arguments) => info(arguments),
     }
 }
@@ -136,7 +138,22 @@ fn fsck(file: &Path) -> anyhow::Result<Done> {
     if let Recovered::Applied(words) = recovered {
         print(&format!("{words} words of its log are to be applied when it is mounted\n"))?;
     }
-    let problems = check(&system);
+    is_sound(&system, file)
+}
+
+fn repair_file(file: &Path) -> anyhow::Result<Done> {
+    let memory = Mapped::open(file, Survives::PowerFailure)
+        .with_context(|| format!("cannot open {}", file.display()))?;
+    let (system, said) = repair(memory, clock()).with_context(|| file.display().to_string())?;
+    for line in said {
+        print(&format!("{line}\n"))?;
+    }
+    is_sound(&system, file)
+}
+
+/// Says what is wrong with a file system.
+fn is_sound(system: &FileSystem<Mapped>, file: &Path) -> anyhow::Result<Done> {
+    let problems = check(system);
     for problem in &problems {
         print(&format!("{problem}\n"))?;
     }

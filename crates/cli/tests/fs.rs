@@ -18,6 +18,7 @@ fn what_is_no_store_is_refused() {
         (&["fs", "mkfs", name(&file)][..], 2, "--force overwrites it"),
         (&["fs", "mkfs", "--size", "8KiB", name(&folder.join("small"))], 2, "allowed: 512 to"),
         (&["fs", "fsck", name(&other)], 2, "no store here"),
+        (&["fs", "fsck", "--repair", name(&other)], 2, "no store here"),
         (&["fs", "info", name(&folder.join("nowhere"))], 2, "nowhere"),
         (&["fs", "mount", name(&other), name(&folder)], 2, "no store here"),
         (&["fs", "mount", name(&file), name(&folder.join("nowhere"))], 2, "nowhere"),
@@ -50,6 +51,31 @@ fn damage_is_named() {
     }
     file.write_all_at(&entry, table).expect("written");
     store.is_sound();
+}
+
+#[test]
+fn damage_is_repaired() {
+    let store = Store::new("4MiB");
+    let file = File::options().read(true).write(true).open(store.file()).expect("it is there");
+    // The list of inodes without a name, in the root frame; the page table's first entry: all inodes.
+    for (at, bits, word) in [
+        (2 * 4_096 + 8 * 65, 77u64, "inode 77 is not among those without a name any more"),
+        ((3 + 256 + 1) * 4_096, 0xffff_ffff_f001, "unmapped 134217728 pages from page 0x0 on"),
+    ] {
+        store.is_sound();
+        file.write_all_at(&bits.to_le_bytes(), at).expect("written");
+        let damaged = std::fs::read(store.file()).expect("read");
+        let checked = pagewalk(&["fs", "fsck", name(&store.file())]);
+        assert_eq!(checked.status.code(), Some(1), "{}", text(&checked.stderr));
+        assert!(std::fs::read(store.file()).expect("read") == damaged, "nothing was written");
+        let repaired = pagewalk(&["fs", "fsck", "--repair", name(&store.file())]);
+        assert_eq!(repaired.status.code(), Some(0), "{}", text(&repaired.stderr));
+        assert!(text(&repaired.stdout).contains(word), "{}", text(&repaired.stdout));
+        assert!(text(&repaired.stdout).contains("sound: 1 inodes"), "{}", text(&repaired.stdout));
+    }
+    store.is_sound();
+    let shown = pagewalk(&["fs", "info", name(&store.file())]);
+    assert_eq!(shown.status.code(), Some(0), "it can be mounted: {}", text(&shown.stderr));
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub fn check<M: PersistentMemory>(system: &FileSystem<M>) -> Vec<String> {
         )),
         Err(error) => problems.push(error.to_string()),
     }
+    if let Ok(Some(page)) = store.stray_page() {
+        problems.push(format!("page {page} is mapped, and nobody's"));
+    }
     check_inodes(system, &mut partitions, &mut problems);
     if let Some(Partition { level, first }) = partitions.first() {
         problems.push(format!("the L{} partition at page {first} is nobody's", level.number()));
@@ -95,6 +98,11 @@ fn check_inodes<M: PersistentMemory>(
                     holder.0
                 ));
             }
+        }
+        if let Ok(held) = system.inode(holder)
+            && !system.has_whole_attributes(&held)
+        {
+            problems.push(format!("inode {number} has attributes that cannot be read"));
         }
         if !inode.is(kind::DIRECTORY) {
             continue;

@@ -4,7 +4,7 @@ use pagewalk_vm::file::PersistentMemory;
 use rustix::io::Errno;
 
 use crate::error::{Result, of_store};
-use crate::inode::{Field, Ino, Inodes, kind};
+use crate::inode::{Field, Ino, Inode, Inodes, kind};
 use crate::orphans;
 use crate::system::{FileSystem, Owner};
 
@@ -13,7 +13,7 @@ const MOST_NAME: usize = 255;
 /// As Linux has it.
 const MOST_VALUE: usize = 65_536;
 /// Of all of a file's together.
-const MOST_BYTES: usize = 1 << 20;
+pub(crate) const MOST_BYTES: usize = 1 << 20;
 
 /// How a value is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,6 +42,20 @@ fn decode(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     Some(all)
 }
 
+/// How many of an inode's first bytes are names with their values.
+pub(crate) fn whole_bytes(bytes: &[u8]) -> usize {
+    let all = &bytes[..bytes.len().min(MOST_BYTES)];
+    let (mut whole, mut parts, mut at) = (0, 0, 0);
+    while let Some(length) = all[at..].first_chunk()
+        && let end = at + 4 + u32::from_le_bytes(*length) as usize
+        && end <= all.len()
+    {
+        (at, parts) = (end, parts + 1);
+        whole = if parts % 2 == 0 { at } else { whole };
+    }
+    whole
+}
+
 fn encode<'a>(all: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in all.into_iter().flat_map(|(name, value)| [name, value]) {
@@ -52,6 +66,16 @@ fn encode<'a>(all: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
 }
 
 impl<M: PersistentMemory> FileSystem<M> {
+    /// Whether all that an inode for attributes holds are names with their values.
+    pub(crate) fn has_whole_attributes(&self, holder: &Inode) -> bool {
+        if holder.size() > MOST_BYTES as u64 {
+            return false;
+        }
+        let mut bytes = vec![0; holder.size() as usize];
+        self.read_bytes(holder, 0, &mut bytes);
+        whole_bytes(&bytes) == bytes.len()
+    }
+
     fn extended_bytes(&self, ino: Ino) -> Result<Vec<u8>> {
         let holder = Ino(self.inode(ino)?.get(Field::Attributes));
         if holder == Ino::NONE {

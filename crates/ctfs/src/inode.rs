@@ -58,6 +58,15 @@ pub(crate) mod kind {
     pub(crate) const DIRECTORY: u32 = 0o040_000;
     pub(crate) const FILE: u32 = 0o100_000;
     pub(crate) const SYMLINK: u32 = 0o120_000;
+    const FIFO: u32 = 0o010_000;
+    const CHARACTERS: u32 = 0o020_000;
+    const BLOCKS: u32 = 0o060_000;
+    const SOCKET: u32 = 0o140_000;
+
+    /// Whether a mode is of one of the kinds that there are.
+    pub(crate) fn is_one(mode: u32) -> bool {
+        [DIRECTORY, FILE, SYMLINK, FIFO, CHARACTERS, BLOCKS, SOCKET].contains(&(mode & MASK))
+    }
 }
 
 /// An inode as it was when it was read.
@@ -194,8 +203,38 @@ impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
             }
         }
         let generation = at + 8 * Field::Generation as u64;
-        self.set(generation, self.load(generation) + u64::from(used));
+        self.set(generation, self.load(generation).wrapping_add(used.into()));
         Ok(())
+    }
+}
+
+/// Where the word lies that says whether an inode is used, and the bit in it, if that part of the bitmap has a frame.
+pub(crate) fn bit_address<M: PersistentMemory>(store: &Store<M>, ino: Ino) -> Option<(u64, u64)> {
+    let (page, offset) = bit_place(ino);
+    Some((store.find(page)?.frame.addr().0 + offset, 1 << (ino.0 % 64)))
+}
+
+/// The pages that an inode cannot do without: of the bitmap, and of the table.
+pub(crate) fn pages(ino: Ino) -> [Vpn; 2] {
+    [bit_place(ino).0, place(ino).0]
+}
+
+/// Visits all inodes whose part of the table has a frame, used or not, with what they hold.
+pub(crate) fn visit_table<M: PersistentMemory>(store: &Store<M>, visit: &mut dyn FnMut(Ino, Inode)) {
+    let per_page = PAGE_BYTES / INODE_BYTES;
+    let (mut page, end) = (TABLE, Vpn(TABLE.0 + MOST_INODES / per_page));
+    while page < end {
+        match store.find_or_gap(page) {
+            Err(gap) => page = Vpn((page.0 / gap + 1) * gap),
+            Ok(mapped) => {
+                for index in 0..per_page {
+                    let at = mapped.frame.addr().0 + index * INODE_BYTES;
+                    let words = std::array::from_fn(|word| store.memory().load(at + 8 * word as u64));
+                    visit(Ino((page.0 - TABLE.0) * per_page + index), Inode { words });
+                }
+                page = Vpn(page.0 + 1);
+            }
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod inode;
 mod mapped;
 mod orphans;
 mod paths;
+mod repair;
 mod strict;
 mod system;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use fuse::{Mount, mount};
 pub use inode::Ino;
 pub use mapped::{Mapped, Survives, coarse_now};
 pub use paths::{DirectoryEntry, File, Files, OpenOptions};
+pub use repair::repair;
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,

@@ -18,7 +18,7 @@ pub(crate) mod root {
     pub(crate) const ORPHANS: u64 = 1;
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"pwfiles1");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pwfiles1");
 /// Links of a file at most, as ext4 has it.
 pub const MOST_LINKS: u64 = 65_000;
 /// Names that indices hold before the least needed are forgotten.
@@ -34,7 +34,7 @@ pub enum MountError {
     #[error("the store holds no file system")]
     NoFileSystem,
     /// Something in it is not what it must be.
-    #[error("damaged: {0}; `pagewalk fs fsck` says what is wrong")]
+    #[error("damaged: {0}; `pagewalk fs fsck` says what is wrong, with --repair it repairs it")]
     Damaged(String),
 }
 

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod model;
+mod repair;
 
 use pagewalk_vm::file::Recording;
 
@@ -284,6 +285,29 @@ fn a_full_store_says_so_and_goes_on() {
     assert!(some > 0 && some < 1 << 20, "{some}");
     assert_eq!(system.attributes(ino).unwrap().size, 3_000 + some as u64);
     assert_eq!(system.write(ino, 1 << 39, b"x"), Err(Error::FBIG));
+    sound(&system);
+}
+
+/// Free frames, but no 2 MiB of them in one piece.
+#[test]
+fn scattered_frames_do() {
+    let mut system = empty(2_000);
+    let mut made = 0u32;
+    while let Ok(ino) = system.create(Ino::ROOT, made.to_string().as_bytes(), FILE, ME, 0) {
+        made += 1;
+        if system.write(ino, 0, &[1; 4_096]).is_err() {
+            break;
+        }
+    }
+    for name in (0..made).step_by(2) {
+        system.unlink(Ino::ROOT, name.to_string().as_bytes()).unwrap();
+    }
+    let free = system.space().free;
+    assert!(free > 600, "{free}");
+    let ino = make(&mut system, "large");
+    let data: Vec<u8> = (0..2 << 20).map(|at| (at / 9) as u8).collect();
+    assert_eq!(system.write(ino, 0, &data), Ok(data.len()));
+    assert!(contents(&system, ino) == data);
     sound(&system);
 }
 

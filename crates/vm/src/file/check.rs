@@ -1,8 +1,11 @@
 //! Whether a store is in itself what it must be: every frame is used once, or free.
 
+use std::collections::BTreeMap;
+
 use super::mapping::Persistent;
 use super::memory::PersistentMemory;
-use super::store::Store;
+use super::partition::{Level, Part};
+use super::store::{Store, StoreError};
 use crate::addr::{Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry};
 
@@ -51,17 +54,57 @@ impl<M: PersistentMemory> Store<M> {
     /// The first damage, in the order of pages; the bitmap's last.
     pub fn check(&self) -> Result<(), Damage> {
         let (frames, _) = self.frame_counts();
-        let mut used =
-            Used { words: vec![0; frames.div_ceil(64) as usize], first: self.first_frame().0, frames };
+        let mut used = Used::new(self.first_frame().0, frames);
         used.take(self.table_root(), 1, Vpn(0))?;
         self.check_node(self.table_root(), Persistent::LEVELS - 1, Vpn(0), &mut used)?;
         for frame in used.first..frames {
-            let is_used = used.words[(frame / 64) as usize] >> (frame % 64) & 1 != 0;
+            let is_used = used.is_met(frame);
             if is_used != self.is_used(Pfn(frame)) {
                 return Err(Damage::Bitmap { frame: Pfn(frame), used: is_used });
             }
         }
         Ok(())
+    }
+
+    /// Visits what is mapped, in the order of addresses: each first page, and how many it is.
+    pub(super) fn visit_pages(&self, visit: &mut dyn FnMut(Vpn, u64)) {
+        self.visit_node(self.table_root(), Persistent::LEVELS - 1, Vpn(0), visit);
+    }
+
+    fn visit_node(&self, node: Pfn, level: u32, first: Vpn, visit: &mut dyn FnMut(Vpn, u64)) {
+        let pages = Persistent::leaf_pages(level);
+        for index in 0..512 {
+            let page = Vpn(first.0 + index * pages);
+            match Persistent::decode(self.memory().load(node.addr().0 + 8 * index), level) {
+                Entry::Empty => {}
+                Entry::Leaf(_) => visit(page, pages),
+                Entry::Table(next) => self.visit_node(next, level - 1, page, visit),
+            }
+        }
+    }
+
+    /// The first page among those for files that is mapped and lies in no partition that is allocated, nor is a header's.
+    /// Whoever gets a partition around it would find it there. The page table must be sound.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::visit_partitions`].
+    pub fn stray_page(&self) -> Result<Option<Vpn>, StoreError> {
+        let mut known = BTreeMap::new();
+        self.visit_partitions(&mut |partition, part| match part {
+            Part::Allocated => drop(known.insert(partition.first, partition.end())),
+            Part::Cut => drop(known.insert(partition.first, Vpn(partition.first.0 + 1))),
+            Part::Empty => {}
+        })?;
+        let mut stray = None;
+        self.visit_pages(&mut |page, pages| {
+            let before = known.range(..=page).next_back();
+            let is_known = before.is_some_and(|(_, end)| page.0 + pages <= end.0);
+            if page.0 >= Level::L9.pages() && !is_known {
+                stray = stray.or(Some(page));
+            }
+        });
+        Ok(stray)
     }
 
     fn check_node(&self, node: Pfn, level: u32, first: Vpn, used: &mut Used) -> Result<(), Damage> {
@@ -85,27 +128,39 @@ impl<M: PersistentMemory> Store<M> {
 }
 
 /// Frames that were met.
-struct Used {
-    words: Vec<u64>,
+#[derive(Clone)]
+pub(super) struct Used {
+    pub(super) words: Vec<u64>,
     first: u64,
     frames: u64,
 }
 
 impl Used {
-    fn take(&mut self, frame: Pfn, count: u64, page: Vpn) -> Result<(), Damage> {
-        if frame.0 < self.first || frame.0 > self.frames || count > self.frames - frame.0 {
+    /// None so far, of so many frames; those before `first` are not to be met.
+    pub(super) fn new(first: u64, frames: u64) -> Self {
+        Self { words: vec![0; frames.div_ceil(64) as usize], first, frames }
+    }
+
+    pub(super) fn is_met(&self, frame: u64) -> bool {
+        self.words[(frame / 64) as usize] >> (frame % 64) & 1 != 0
+    }
+
+    /// Whether frames can be those of a page or a table, as far as their numbers go.
+    pub(super) fn is_inside(&self, frame: Pfn, count: u64) -> bool {
+        let last = self.frames.checked_sub(count);
+        frame.0 >= self.first && last.is_some_and(|last| frame.0 <= last) && frame.0.is_multiple_of(count)
+    }
+
+    /// Takes frames, all or none.
+    pub(super) fn take(&mut self, frame: Pfn, count: u64, page: Vpn) -> Result<(), Damage> {
+        if !self.is_inside(frame, count) {
             return Err(Damage::Outside { page, frame });
         }
-        if !frame.0.is_multiple_of(count) {
-            return Err(Damage::Outside { page, frame });
+        let frames = frame.0..frame.0 + count;
+        if let Some(met) = frames.clone().find(|&frame| self.is_met(frame)) {
+            return Err(Damage::Twice { page, frame: Pfn(met) });
         }
-        for frame in frame.0..frame.0 + count {
-            let (word, bit) = (&mut self.words[(frame / 64) as usize], 1 << (frame % 64));
-            if *word & bit != 0 {
-                return Err(Damage::Twice { page, frame: Pfn(frame) });
-            }
-            *word |= bit;
-        }
+        frames.for_each(|frame| self.words[(frame / 64) as usize] |= 1 << (frame % 64));
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ mod mapping;
 mod memory;
 mod partition;
 mod recording;
+mod repair;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -28,7 +29,8 @@ pub use journal::{LogFull, Recovered};
 pub use mapping::{END, Mapped, Pages, Persistent, SwapCounts};
 pub use memory::{PersistentMemory, Remapped};
 pub use partition::{Level, Part, Partition};
-pub use recording::{Grain, Image, Recording};
+pub use recording::{Grain, Image, Recording, Snapshot};
+pub use repair::Places;
 pub use store::{
     LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, Store, StoreError,
     Transaction, VERSION,

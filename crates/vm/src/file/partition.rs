@@ -64,7 +64,7 @@ impl Level {
         self.pages() << 12
     }
 
-    fn below(self) -> Self {
+    pub(super) fn below(self) -> Self {
         Self(self.0 - 1)
     }
 }
@@ -431,6 +431,54 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         Ok(())
     }
 
+    /// Says that no partition is allocated or cut; their headers are still mapped.
+    pub(super) fn forget_partitions(&mut self) {
+        (1..LARGEST).for_each(|number| self.set_largest(number, EMPTY));
+    }
+
+    /// Allocates a certain partition, which must be free. What an L3 is cut into that becomes the first part of a cut one is
+    /// answered by `kind_at`, if that matters.
+    pub(super) fn allocate_at(
+        &mut self,
+        partition: Partition,
+        kind_at: &dyn Fn(Vpn) -> Option<Level>,
+    ) -> Result<(), StoreError> {
+        let Partition { level: wanted, first: target } = partition;
+        let number = target.0 / Level::L9.pages();
+        if wanted == Level::L9 {
+            self.set_largest(number, ALLOCATED);
+            return Ok(());
+        }
+        let (mut level, mut first) = (Level::L9, largest_first(number));
+        if self.largest(number) == EMPTY {
+            self.set_largest(number, CUT);
+            self.cut(level, first, kind_at(first).unwrap_or(Level::L3))?;
+        }
+        loop {
+            let place = self.header_place(level, first)?;
+            let header = Header(self.load(place));
+            let part = (target.0 - first.0) / level.below().pages();
+            let (below, at) = part_of(level, first, part);
+            if below == wanted {
+                self.set(place, header.with_state(part, ALLOCATED).0);
+                break;
+            }
+            if header.state(part) == EMPTY {
+                let kind = if below == Level::L3 { wanted } else { kind_at(at).unwrap_or(Level::L3) };
+                let header = header.with_state(part, CUT);
+                let header = if below == Level::L3 { header.with_kind(part, kind) } else { header };
+                self.set(place, header.0);
+                self.cut(below, at, kind)?;
+            }
+            if below == Level::L3 {
+                self.set_slot(at, (target.0 - at.0) / wanted.pages(), true)?;
+                break;
+            }
+            (level, first) = (below, at);
+        }
+        self.refresh(target, Level::L9)
+    }
+
     /// Gives a partition back. Nothing in it may be mapped any more.
     ///
     /// # Errors
@@ -566,6 +614,30 @@ impl<M: PersistentMemory> Store<M> {
             _ => return Err(StoreError::Damaged { page: first }),
         }
         Ok(())
+    }
+
+    /// Whether the headers around a partition say that it is allocated.
+    pub fn is_allocated(&self, partition: Partition) -> bool {
+        let Partition { level: wanted, first: target } = partition;
+        let number = target.0 / Level::L9.pages();
+        if !(1..LARGEST).contains(&number) || !target.0.is_multiple_of(wanted.pages()) {
+            return false;
+        }
+        let (mut level, mut first) = (Level::L9, largest_first(number));
+        let (mut state, mut kind) = (self.largest(number), Level::L0);
+        while level > wanted && state == CUT {
+            if level == Level::L3 {
+                let slot = (target.0 - first.0) / wanted.pages();
+                let Ok(place) = self.header_place(level, first) else { return false };
+                let is_taken = self.word(place + 8 + slot / 64 * 8) >> (slot % 64) & 1 != 0;
+                return kind == wanted && self.word(place) & 3 == u64::from(kind.0) && slot > 0 && is_taken;
+            }
+            let Ok(header) = self.header(level, first) else { return false };
+            let part = (target.0 - first.0) / level.below().pages();
+            (state, kind) = (header.state(part), header.kind(part));
+            (level, first) = part_of(level, first, part);
+        }
+        level == wanted && state == ALLOCATED
     }
 
     /// Whether every header says of what is free below what its parts say; the first that does not.

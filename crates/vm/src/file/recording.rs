@@ -1,14 +1,91 @@
 //! Memory that remembers what was done to it, for tests of what a crash leaves.
 
-use std::cell::{Ref, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 use super::memory::PersistentMemory;
 use crate::addr::PAGE_BYTES;
-use crate::random::SplitMix64;
+use crate::random::{SplitMix64, mix};
 
 /// The contents of a memory.
 pub type Image = Vec<u8>;
+
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// The contents of a memory in pages, which copies of it share until one of them writes there: of thousands that a crash may
+/// leave each differs in a few words.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Vec<Arc<[u8; PAGE]>>);
+
+impl From<Image> for Snapshot {
+    fn from(image: Image) -> Self {
+        let (pages, rest) = image.as_chunks();
+        assert!(rest.is_empty(), "whole pages");
+        Self(pages.iter().map(|&page| Arc::new(page)).collect())
+    }
+}
+
+impl Snapshot {
+    fn bytes(&self) -> usize {
+        self.0.len() * PAGE
+    }
+
+    fn word(&self, at: u64) -> [u8; 8] {
+        let (page, offset) = (at as usize / PAGE, at as usize % PAGE);
+        self.0[page][offset..offset + 8].try_into().expect("eight bytes")
+    }
+
+    fn set_word(&mut self, at: u64, word: [u8; 8]) {
+        let (page, offset) = (at as usize / PAGE, at as usize % PAGE);
+        Arc::make_mut(&mut self.0[page])[offset..offset + 8].copy_from_slice(&word);
+    }
+
+    /// The parts of a range that lie in one page each: page, offset there, offset in the range, bytes.
+    fn parts(at: u64, bytes: usize) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let place = at as usize + done;
+            let part = (bytes - done).min(PAGE - place % PAGE);
+            let item = (place / PAGE, place % PAGE, done, part);
+            done += part;
+            (part > 0).then_some(item)
+        })
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) {
+        for (page, offset, from, bytes) in Self::parts(at, into.len()) {
+            into[from..from + bytes].copy_from_slice(&self.0[page][offset..offset + bytes]);
+        }
+    }
+
+    fn write(&mut self, at: u64, data: &[u8]) {
+        for (page, offset, from, bytes) in Self::parts(at, data.len()) {
+            Arc::make_mut(&mut self.0[page])[offset..offset + bytes]
+                .copy_from_slice(&data[from..from + bytes]);
+        }
+    }
+}
+
+/// Contents that are changed word by word, and a number that depends on all of them and not on the way to them.
+#[derive(Clone)]
+struct Known {
+    contents: Snapshot,
+    number: u64,
+}
+
+impl Known {
+    fn set(&mut self, at: u64, word: [u8; 8]) {
+        let old = self.contents.word(at);
+        if old != word {
+            let number = |word| mix(mix(at) ^ u64::from_le_bytes(word));
+            self.number ^= number(old) ^ number(word);
+            self.contents.set_word(at, word);
+        }
+    }
+}
 
 /// Of more stores than these some are persisted alone, or left out.
 const MOST_ALONE: usize = 128;
@@ -16,9 +93,11 @@ const MOST_ALONE: usize = 128;
 /// Memory that records every store of a word, flush and fence.
 #[derive(Debug)]
 pub struct Recording {
-    bytes: RefCell<Image>,
+    contents: RefCell<Snapshot>,
     events: RefCell<Vec<Event>>,
     is_on: RefCell<bool>,
+    /// Numbers of what was visited since the recording began.
+    visited: RefCell<FxHashSet<u64>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,51 +117,57 @@ pub enum Grain {
 }
 
 impl Recording {
-    /// A memory with these contents.
-    pub fn new(image: Image) -> Self {
-        assert!((image.len() as u64).is_multiple_of(PAGE_BYTES), "whole pages");
-        Self { bytes: RefCell::new(image), events: RefCell::default(), is_on: RefCell::new(false) }
+    /// A memory with these contents, whole pages.
+    pub fn new(contents: impl Into<Snapshot>) -> Self {
+        let contents = RefCell::new(contents.into());
+        let (events, visited) = (RefCell::default(), RefCell::default());
+        Self { contents, events, is_on: RefCell::new(false), visited }
     }
 
     /// Begins a recording from what is there now, all of which persists.
-    pub fn begin(&self) -> Image {
+    pub fn begin(&self) -> Snapshot {
         *self.is_on.borrow_mut() = true;
         self.events.borrow_mut().clear();
-        self.bytes.borrow().clone()
+        self.visited.borrow_mut().clear();
+        self.contents.borrow().clone()
     }
 
     /// What is there now.
-    pub fn image(&self) -> Ref<'_, Image> {
-        self.bytes.borrow()
+    pub fn image(&self) -> Image {
+        let contents = self.contents.borrow();
+        let mut image = vec![0; contents.bytes()];
+        contents.read(0, &mut image);
+        image
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {
-        let mut image = self.bytes.borrow_mut();
-        image[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        let mut contents = self.contents.borrow_mut();
+        contents.write(at, bytes);
         if *self.is_on.borrow() {
             let mut events = self.events.borrow_mut();
             let (first, end) = (at & !7, (at + bytes.len() as u64).next_multiple_of(8));
             for at in (first..end).step_by(8) {
-                let word = image[at as usize..at as usize + 8].try_into().expect("eight bytes");
-                events.push(Event::Store { at, word });
+                events.push(Event::Store { at, word: contents.word(at) });
             }
         }
     }
 
     /// What a crash may leave, for crashes at every fence and at the end: `before`, from which the recording began, with
     /// everything that persists for sure, and any choice of what may persist. All choices are made if there are at most
-    /// 2^10; otherwise each alone and each left out, or an even choice of 128 of them, and `some` at random. Stops when `visit`
-    /// says so.
+    /// 2^10; otherwise each alone and each left out, or an even choice of 128 of them, and `some` at random. What was visited
+    /// since the recording began is not visited again. Stops when `visit` says so.
     pub fn crashes(
         &self,
-        before: &Image,
+        before: &Snapshot,
         grain: Grain,
         some: u64,
         seed: u64,
-        visit: &mut dyn FnMut(Image) -> bool,
+        visit: &mut dyn FnMut(Snapshot) -> bool,
     ) {
         let mut random = SplitMix64::new(seed);
-        let mut durable = before.clone();
+        let mut durable = Known { contents: before.clone(), number: 0 };
+        let mut visited = self.visited.borrow_mut();
+        let mut visit_new = |known: Known| !visited.insert(known.number) || visit(known.contents);
         // Stores that may persist, in their order, and whether each was flushed.
         let mut pending: Vec<(u64, [u8; 8], bool)> = Vec::new();
         let events = self.events.borrow();
@@ -95,11 +180,11 @@ impl Recording {
                 }
                 Event::Fence => {
                     let units = units_of(&pending, grain);
-                    if !choose(&units, &durable, some, &mut random, visit) {
+                    if !choose(&units, &durable, some, &mut random, &mut visit_new) {
                         return;
                     }
                     for (at, word, _) in pending.extract_if(.., |store| store.2) {
-                        durable[at as usize..at as usize + 8].copy_from_slice(&word);
+                        durable.set(at, word);
                     }
                 }
             }
@@ -122,20 +207,20 @@ fn units_of(pending: &[(u64, [u8; 8], bool)], grain: Grain) -> Vec<Vec<(u64, [u8
 
 fn choose(
     units: &[Vec<(u64, [u8; 8])>],
-    durable: &Image,
+    durable: &Known,
     some: u64,
     random: &mut SplitMix64,
-    visit: &mut dyn FnMut(Image) -> bool,
+    visit: &mut dyn FnMut(Known) -> bool,
 ) -> bool {
     // How many of each unit's stores persist.
     let mut with = |counts: &[usize]| {
-        let mut image = durable.clone();
+        let mut left = durable.clone();
         for (unit, &count) in units.iter().zip(counts) {
             for &(at, word) in &unit[..count] {
-                image[at as usize..at as usize + 8].copy_from_slice(&word);
+                left.set(at, word);
             }
         }
-        visit(image)
+        visit(left)
     };
     let none = vec![0; units.len()];
     let all: Vec<usize> = units.iter().map(Vec::len).collect();
@@ -173,12 +258,11 @@ fn choose(
 
 impl PersistentMemory for Recording {
     fn bytes(&self) -> u64 {
-        self.bytes.borrow().len() as u64
+        self.contents.borrow().bytes() as u64
     }
 
     fn load(&self, at: u64) -> u64 {
-        let word = self.bytes.borrow()[at as usize..at as usize + 8].try_into().expect("eight bytes");
-        u64::from_le_bytes(word)
+        u64::from_le_bytes(self.contents.borrow().word(at))
     }
 
     fn store(&self, at: u64, word: u64) {
@@ -187,7 +271,7 @@ impl PersistentMemory for Recording {
     }
 
     fn read(&self, at: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.bytes.borrow()[at as usize..at as usize + into.len()]);
+        self.contents.borrow().read(at, into);
     }
 
     fn write(&self, at: u64, bytes: &[u8]) {

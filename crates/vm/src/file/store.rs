@@ -111,10 +111,10 @@ impl From<NoChunk> for StoreError {
 
 /// What is where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Layout {
-    frames: u64,
-    bitmap: u64,
-    bitmap_frames: u64,
+pub(super) struct Layout {
+    pub(super) frames: u64,
+    pub(super) bitmap: u64,
+    pub(super) bitmap_frames: u64,
 }
 
 impl Layout {
@@ -127,7 +127,7 @@ impl Layout {
     }
 
     /// The first frame that is free in an empty store.
-    fn first_free(&self) -> u64 {
+    pub(super) fn first_free(&self) -> u64 {
         self.bitmap + self.bitmap_frames
     }
 
@@ -205,29 +205,19 @@ impl<M: PersistentMemory> Store<M> {
     ///
     /// [`OpenError`].
     pub fn open(memory: M) -> Result<(Self, Recovered), OpenError> {
-        let (first, mirror) = (Layout::read(&memory, Pfn(0)), Layout::read(&memory, Pfn(1)));
-        let layout = match (&first, &mirror) {
-            (Ok(layout), _) | (Err(_), Ok(layout)) => *layout,
-            (Err(OpenError::NoStore), Err(error)) | (Err(error), Err(_)) => return Err(error.clone()),
-        };
-        let room = memory.bytes() / PAGE_BYTES;
-        if layout.frames > room {
-            return Err(OpenError::Truncated { frames: layout.frames, room });
-        }
-        let mut journal = Journal::new(LOG.addr().0, LOG_FRAMES);
-        let recovered = journal.recover(&memory);
-        for (frame, found) in [(Pfn(0), &first), (Pfn(1), &mirror)] {
-            if found.as_ref() != Ok(&layout) {
-                write_superblock(&memory, &layout, frame);
-            }
-        }
+        let (layout, journal, recovered) = recover(&memory)?;
+        Ok((Self::of_layout(memory, layout, journal)?, recovered))
+    }
+
+    /// The store that lies in a memory so, its log applied.
+    pub(super) fn of_layout(memory: M, layout: Layout, journal: Journal) -> Result<Self, OpenError> {
         let frames = read_bitmap(&memory, &layout)?;
         let store = Self { memory, layout, journal, frames, commits: 0 };
         let table = store.table_root().0;
         if !(layout.first_free()..layout.frames).contains(&table) {
             return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
         }
-        Ok((store, recovered))
+        Ok(store)
     }
 
     /// The memory.
@@ -297,6 +287,27 @@ impl<M: PersistentMemory> Store<M> {
 /// Where a word of the root frame lies.
 pub(super) fn root_place(index: u64) -> u64 {
     ROOTS.addr().0 + 8 * index
+}
+
+/// Finds out what is where, makes both superblocks good, and applies what a crash left in the log.
+pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {
+    let (first, mirror) = (Layout::read(memory, Pfn(0)), Layout::read(memory, Pfn(1)));
+    let layout = match (&first, &mirror) {
+        (Ok(layout), _) | (Err(_), Ok(layout)) => *layout,
+        (Err(OpenError::NoStore), Err(error)) | (Err(error), Err(_)) => return Err(error.clone()),
+    };
+    let room = memory.bytes() / PAGE_BYTES;
+    if layout.frames > room {
+        return Err(OpenError::Truncated { frames: layout.frames, room });
+    }
+    let mut journal = Journal::new(LOG.addr().0, LOG_FRAMES);
+    let recovered = journal.recover(memory);
+    for (frame, found) in [(Pfn(0), &first), (Pfn(1), &mirror)] {
+        if found.as_ref() != Ok(&layout) {
+            write_superblock(memory, &layout, frame);
+        }
+    }
+    Ok((layout, journal, recovered))
 }
 
 fn write_superblock(memory: &impl PersistentMemory, layout: &Layout, frame: Pfn) {

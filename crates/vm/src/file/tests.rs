@@ -12,7 +12,7 @@ fn empty(frames: u64) -> Store<Recording> {
     Store::format(Recording::new(vec![0; (frames * PAGE_BYTES) as usize])).unwrap()
 }
 
-fn reopened(image: Image) -> Store<Recording> {
+fn reopened(image: impl Into<Snapshot>) -> Store<Recording> {
     Store::open(Recording::new(image)).unwrap().0
 }
 
@@ -267,7 +267,7 @@ fn without_frames_nothing_changes() {
         transaction.commit().unwrap();
         taken
     };
-    let image = store.memory().image().clone();
+    let image = store.memory().image();
     assert_eq!(store.begin().allocate(Level::L0), Err(StoreError::NoFrames));
     // Headers and tables on the way fail one after the other.
     for frames in 1..8u64 {
@@ -407,7 +407,7 @@ fn allocations_are_whole_or_not_at_all() {
 #[test]
 fn superblocks_are_made_good_from_each_other() {
     let store = empty(FRAMES);
-    let image = store.memory().image().clone();
+    let image = store.memory().image();
     for (damaged, at) in [(0, 16), (1, 16), (0, 0), (1, 0)] {
         let mut image = image.clone();
         image[damaged * 4_096 + at] ^= 0x40;
@@ -430,7 +430,7 @@ fn superblocks_are_made_good_from_each_other() {
 #[test]
 fn a_transaction_that_is_dropped_changes_nothing() {
     let mut store = empty(FRAMES);
-    let image = store.memory().image().clone();
+    let image = store.memory().image();
     let free = store.frame_counts();
     {
         let mut transaction = store.begin();
@@ -469,4 +469,91 @@ fn what_was_flushed_persists_before_the_transaction_that_shows_it() {
         }
         store.find(page).is_none() || bytes == [7; 64]
     });
+}
+
+/// Places that files say they have, some of which cannot be, become what the headers say, over any headers before.
+#[test]
+fn headers_follow_the_places_of_files() {
+    for seed in 0..40 {
+        let mut store = empty(FRAMES);
+        let mut random = SplitMix64::new(seed);
+        for _ in 0..random.below(20) {
+            let partition = allocate(&mut store, random.below(9) as u8);
+            map(&mut store, [partition.first.0]);
+        }
+        let (mut places, mut expected) = (Places::default(), Vec::<Partition>::new());
+        for _ in 0..40 {
+            let level = level(random.below(10).min(random.below(10)) as u8);
+            let near = Level::L9.pages() * random.below(4)
+                + random.below(40) * level.pages()
+                + random.below(20) / 19;
+            let partition = Partition { level, first: Vpn(near) };
+            let is_small = level < Level::L3;
+            let around = 8u64.pow(if is_small { 3 } else { u32::from(level.number()) + 1 });
+            let is_first = level < Level::L9 && near.is_multiple_of(around);
+            let meets = expected.iter().any(|other| {
+                let is_beside = is_small && other.level < Level::L3 && other.first.0 / 512 == near / 512;
+                other.first < partition.end() && partition.first < other.end()
+                    || is_beside && other.level != level
+            });
+            let can_be =
+                near >= Level::L9.pages() && near.is_multiple_of(level.pages()) && !is_first && !meets;
+            assert_eq!(places.claim(partition), can_be, "{partition:?} beside {expected:?}");
+            expected.extend(can_be.then_some(partition));
+        }
+        expected.sort_by_key(|partition| partition.first);
+        assert_eq!(store.rebuild_partitions(&places), Ok((Vec::new(), true)));
+        assert_eq!(partitions(&store).0, expected);
+        assert_eq!((store.wrong_availability(), store.stray_page()), (Ok(None), Ok(None)));
+        assert_eq!(store.check(), Ok(()));
+        assert!(expected.iter().all(|&partition| store.is_allocated(partition)));
+        assert_eq!(store.rebuild_partitions(&places), Ok((Vec::new(), false)), "nothing to do");
+        // They are partitions like any others.
+        for partition in expected {
+            let mut transaction = store.begin();
+            assert!(transaction.unmap(partition.first, partition.end()) == partition.end());
+            transaction.free_partition(partition).unwrap();
+            transaction.commit().unwrap();
+            assert!(!store.is_allocated(partition));
+        }
+        assert_eq!(partitions(&store).0, []);
+    }
+}
+
+#[test]
+fn every_page_of_a_repaired_store_has_its_own_frame() {
+    let mut store = empty(FRAMES);
+    let first = allocate(&mut store, 5).first.0;
+    let frames = map(&mut store, (0..60).map(|page| first + 37 * page));
+    let data = |page: u64| [page as u8; 8];
+    for (page, frame) in (0..).zip(&frames) {
+        store.memory().write(frame.addr().0, &data(page));
+    }
+    let image = reopened(store.into_memory().image()).into_memory().image();
+    let tables: Vec<usize> = (0..FRAMES as usize * 512)
+        .map(|word| 8 * word)
+        .filter(|at| *at >= 260 * 4_096 && image[*at] & 1 == 1 && image[*at + 7] == 0)
+        .collect();
+    let mut copies = 0;
+    for seed in 0..300 {
+        let (mut image, mut random) = (image.clone(), SplitMix64::new(seed));
+        for _ in 0..1 + random.below(4) {
+            let [at, other] = [0; 2].map(|_| tables[random.below(tables.len() as u64) as usize]);
+            let new = random.below(FRAMES + 20) << 12 | random.below(4);
+            if random.below(2) == 0 {
+                image.copy_within(other..other + 8, at);
+            } else {
+                image[at..at + 8].copy_from_slice(&new.to_le_bytes());
+            }
+        }
+        let mut said = Vec::new();
+        let store = Store::repair(Recording::new(image), &mut |line| said.push(line)).unwrap();
+        assert_eq!(store.check(), Ok(()), "seed {seed}: {said:?}");
+        copies += said.iter().filter(|line| line.contains("has a copy now")).count();
+        let image = store.into_memory().image();
+        let mut again = Vec::new();
+        let store = Store::repair(Recording::new(image), &mut |line| again.push(line)).unwrap();
+        assert_eq!((store.check(), again), (Ok(()), Vec::new()), "seed {seed}");
+    }
+    assert!(copies > 20, "{copies}");
 }

@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Plants known defects of persistent-memory file systems, one at a time, and says which the tests catch.
+
+    mutants.py TARGET [WORD...]      only mutants in whose name one of the words is
+
+The first are the defects that reading the public code of ctFS (commit 664a8b7) shows, the others classes that crash tests
+found in similar file systems (LeBlanc et al., "Chipmunk", EuroSys 2023). Not here are those for which nothing in this code
+could go wrong in that way: addresses of a process in the log, a buffer of entries that overflows, the process page table's
+loops, locks between processes.
+
+The tree is copied to TARGET/mutants, and stays as it is. A mutant whose text is not there any more, once, does not apply:
+write it anew. Exits with 1 unless all are caught.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+VM, CTFS = "pagewalk-vm", "pagewalk-ctfs"
+STORE, JOURNAL = "crates/vm/src/file/store.rs", "crates/vm/src/file/journal.rs"
+MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partition.rs"
+VM_REPAIR = "crates/vm/src/file/repair.rs"
+SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
+BUILD_SECONDS, TEST_SECONDS = 600, 200
+
+# Name, file, texts and what replaces them, package, tests of which one must fail.
+MUTANTS = [
+    ("no recovery", STORE, [("journal.recover(memory)", "Recovered::Nothing")], CTFS, "crashes::names"),
+    ("log never written", JOURNAL, [("memory.store(self.at + offset, word);", "let _ = (offset, word);")],
+     CTFS, "crashes::names"),
+    ("flag not written", MAPPING, [("transaction.set(flag, 1);", "let _ = flag;")], VM, "file::tests::a_swap"),
+    ("no fence before the log", JOURNAL, [("} else {\n            memory.fence();\n        }", "}")],
+     VM, "file::tests::what_was_flushed"),
+    ("no fence behind the log", JOURNAL,
+     [("HEAD_BYTES + count * RECORD_BYTES);\n        memory.fence();", "HEAD_BYTES + count * RECORD_BYTES);")],
+     CTFS, "crashes::names"),
+    ("log's records not flushed", JOURNAL,
+     [("memory.flush(self.at, HEAD_BYTES + count * RECORD_BYTES);", "memory.flush(self.at, HEAD_BYTES);")],
+     CTFS, "crashes::names"),
+    ("log's end not flushed", JOURNAL, [("memory.flush(self.at + 8, 8);", "")], CTFS, "crashes::"),
+    ("applied words not flushed", JOURNAL,
+     [("memory.store(at, word);\n            memory.flush(at, 8);\n        }\n        memory.fence();\n        Ok",
+       "memory.store(at, word);\n        }\n        memory.fence();\n        Ok")], CTFS, "crashes::"),
+    ("log's checksum not looked at", JOURNAL, [("checksum_of(sequence, count, records()) != checksum || ", "")],
+     CTFS, "crashes::names"),
+    ("second range of a swap not logged", MAPPING,
+     [("self.set(at_b.0, of_a);", "self.memory().store(at_b.0, of_a);")], VM, "file::tests::a_swap"),
+    ("frames never freed", MAPPING, [("self.give_frames(frame, pages);", "let _ = (frame, pages);")],
+     CTFS, "tests::space"),
+    ("fresh frames not zeroed", FILE, [("transaction.memory().zero(at, range.end - range.start);", "")],
+     CTFS, "tests::what_was_never"),
+    ("growth over old bytes not zeroed", FILE, [("self.zero(partition, size..bytes);", "")],
+     CTFS, "tests::what_was_never"),
+    ("hole before a write not zeroed", FILE, [("self.zero(partition, size..offset);", "")],
+     CTFS, "tests::what_was_never"),
+    ("every partition at least L3", PARTITION, [("(0..=9).map(Self)", "(3..=9).map(Self)")],
+     VM, "file::tests::the_smallest"),
+    ("what is free not updated below L3", PARTITION,
+     [("self.set_slot(at, slot, true)?;\n                self.refresh(at, changed.max(level))?;",
+       "self.set_slot(at, slot, true)?;")], VM, "file::tests::"),
+    ("what is free not updated by a free", PARTITION, [("self.refresh(first, changed)\n", "Ok(())\n")],
+     VM, "file::tests::partitions"),
+    ("headers by level instead of by 9 - level", PARTITION,
+     [("{ u64::from(9 - level.0) * HEADER_BYTES }", "{ u64::from(level.0) * HEADER_BYTES }")],
+     VM, "file::tests::"),
+    ("8 bits for 512 slots", PARTITION,
+     [("Some(64 * at + u64::from(free.trailing_zeros()))", "Some((64 * at + u64::from(free.trailing_zeros())) & 0xff)")],
+     VM, "file::tests::a_small"),
+    ("header's slot handed out", PARTITION,
+     [("self.set(page + SMALL_HEADER + 8, 1);", "self.set(page + SMALL_HEADER + 8, 0);")], VM, "file::tests::a_small"),
+    ("only one L9", PARTITION,
+     [("(1..LARGEST).find(|&number| self.largest(number) == EMPTY)", "(1..2).find(|&number| self.largest(number) == EMPTY)")],
+     VM, "file::tests::large"),
+    ("no L9 for one file", PARTITION, [("if level == Level::L9 {\n            self.set_largest(number, ALLOCATED);",
+                                        "if false {\n            self.set_largest(number, ALLOCATED);")],
+     VM, "file::tests::large"),
+    ("no error without partitions", PARTITION, [(".ok_or(StoreError::NoPartition)?", '.expect("room")')],
+     VM, "file::tests::large"),
+    ("no error without frames", STORE, [(".map_err(|_| StoreError::NoFrames)?", '.expect("room")')],
+     CTFS, "tests::a_full"),
+    ("no small pages where frames are scattered", FILE,
+     [("small pages do.\n                    Err(StoreError::NoFrames) => {}",
+       "small pages do.\n                    Err(StoreError::NoFrames) => return Err(StoreError::NoFrames),")],
+     CTFS, "tests::scattered"),
+    ("rename takes the old name away first", SYSTEM,
+     [("let mut is_last = false;",
+       "directory::set_free(&mut transaction, from, entry.slot, entry.slots)?;\n"
+       "        transaction.commit().map_err(of_store)?;\n"
+       "        let mut transaction = self.store.begin();\n        let mut is_last = false;")], CTFS, "crashes::names"),
+    ("rename frees the old slot in place", SYSTEM,
+     [("directory::set_free(&mut transaction, from, entry.slot, entry.slots)?;\n        if is_directory",
+       "{ let at = transaction.find(from.first).ok_or(Errno::IO)?.frame.addr().0 + entry.slot * directory::SLOT_BYTES;\n"
+       "        transaction.memory().store(at, 0); transaction.memory().flush(at, 8); }\n        if is_directory")],
+     CTFS, "crashes::names"),
+    ("no look for circles", SYSTEM, [("if is_directory && self.is_within(new_parent", "if false && self.is_within(new_parent")],
+     CTFS, "tests::renames"),
+    ("link does nothing", SYSTEM,
+     [("self.check_new(parent, name)?;\n        self.link_new(ino, parent, name)", "self.check_new(parent, name).map(|_| ())")],
+     CTFS, "tests::renames"),
+    ("unlink frees what is open", SYSTEM,
+     [("if self.users.contains_key(&ino) { Ok(()) } else { self.reclaim(ino) }", "self.reclaim(ino)")],
+     CTFS, "tests::a_file_without"),
+    ("removal leaks the partition", FILE,
+     [("&[(Field::Size, 0)])?;\n                self.shrink(ino)?;", "&[(Field::Size, 0)])?;")], CTFS, "tests::space"),
+    ("old place of a directory that grew", SYSTEM,
+     [("let partition = self.inode(parent)?.partition().ok_or(Errno::IO)?;\n        let ino =",
+       "let now_at = self.inode(parent)?.partition();\n"
+       "        let partition = above.partition().or(now_at).ok_or(Errno::IO)?;\n        let ino =")],
+     CTFS, "tests::listings"),
+    ("size before the bytes", FILE,
+     [("self.put(partition, offset, data);\n        self.wrote(ino, size, reached)?;",
+       "self.wrote(ino, size, reached)?;\n        self.put(partition, offset, data);\n        self.store.memory().fence();")],
+     CTFS, "crashes::a_crash_shows_no_byte"),
+    ("no fence between bytes and size", FILE,
+     [("self.store.memory().fence();\n        let now = self.now();\n        let words", "let now = self.now();\n        let words")],
+     CTFS, "crashes::a_crash_shows_no_byte"),
+    ("bytes not flushed", FILE, [("memory.flush(at, part.len() as u64);", "")], CTFS, "crashes::a_crash_shows_no_byte"),
+    ("flush ends before the last bytes", FILE,
+     [("memory.flush(at, part.len() as u64);", "memory.flush(at & !63, part.len() as u64 & !63);")],
+     CTFS, "crashes::a_crash_shows_no_byte"),
+    ("swap looks at one alignment", MAPPING,
+     [("a.0.is_multiple_of(reach) && b.0.is_multiple_of(reach) &&", "let _ = b;\n        a.0.is_multiple_of(reach) &&")],
+     VM, "file::tests::swap"),
+    ("swap of 64 pages at most", MAPPING, [("while done < pages {", "while done < pages.min(64) {")], VM, "file::tests::swap"),
+    ("swap does not advance over 2 MiB", MAPPING,
+     [("done += Persistent::leaf_pages(level);", "done += if level == 1 { 1 } else { Persistent::leaf_pages(level) };")],
+     VM, "file::tests::swap"),
+    ("links changed beside the log", SYSTEM,
+     [("transaction.set_field(ino, Field::Links, inode.links() + 1)?;",
+       "{ let at = transaction.inode_address(ino)? + 8 * Field::Links as u64;\n"
+       "        transaction.memory().store(at, inode.links() + 1); transaction.memory().flush(at, 8); }")],
+     CTFS, "crashes::names"),
+    ("strict writes in place", FILE,
+     [("if self.overwrites == Overwrites::Whole && offset < size", "if false && offset < size")],
+     CTFS, "crashes::strict"),
+    ("a table is a page's before it is a table", VM_REPAIR,
+     [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
+    ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, END)?;", "")], CTFS, "tests::repair::"),
+    ("the lowest number gets the partition", REPAIR, [("let is_known = inode", "let is_known = false && inode")],
+     CTFS, "tests::repair::a_partition"),
+    ("the first name of a directory is right", REPAIR,
+     [("&& self.inode(child)?.get(Field::Parent) == parent.0", "")], CTFS, "tests::repair::every"),
+]
+
+
+def run(command, seconds, environment, folder):
+    """The command's status, or None after so many seconds; then nothing of it is left."""
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return None
+
+
+def outcome(mutant, tree, environment):
+    _, name, texts, package, tests = mutant
+    path = tree / name
+    original = path.read_text()
+    changed = original
+    for old, new in texts:
+        if changed.count(old) != 1:
+            return f"does not apply: {changed.count(old)} places"
+        changed = changed.replace(old, new)
+    test = ["cargo", "test", "--offline", "--quiet", "--package", package, "--lib"]
+    try:
+        path.write_text(changed)
+        if run([*test, "--no-run"], BUILD_SECONDS, environment, tree) != 0:
+            return "does not apply: it cannot be built"
+        status = run([*test, "--", tests], TEST_SECONDS, environment, tree)
+        return {0: "SURVIVED", None: "caught: it did not end"}.get(status, "caught")
+    finally:
+        path.write_text(original)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    scratch, words = pathlib.Path(sys.argv[1]).resolve() / "mutants", sys.argv[2:]
+    source, tree = pathlib.Path(__file__).resolve().parent.parent, scratch / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    keep_out = shutil.ignore_patterns("target", ".git", "corpus", "artifacts", "pagewalk-out")
+    # With their times, so that what did not change is not built again.
+    shutil.copytree(source, tree, ignore=keep_out, symlinks=True)
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(scratch / "target")}
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant[0] for word in words)]
+    failed = 0
+    for mutant in chosen:
+        begin = time.monotonic()
+        what = outcome(mutant, tree, environment)
+        failed += not what.startswith("caught")
+        print(f"{mutant[0]:45} {what} ({time.monotonic() - begin:.0f} s)", flush=True)
+    print(f"{len(chosen) - failed} of {len(chosen)} caught")
+    sys.exit(1 if failed else 0)
+
+
+main()

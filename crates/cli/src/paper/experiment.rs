@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::circuit::{self, CircuitSpec};
 use super::figure::FigureSpec;
+use super::files::FilesSpec;
 use super::knee::KneeSpec;
 use super::loads::LoadsSpec;
 use super::measure::MeasureSpec;
@@ -61,6 +62,8 @@ pub(super) struct Experiment {
     knee: Vec<KneeSpec>,
     /// Servers as queues.
     queueing: Option<QueueingSpec>,
+    /// Operations on files.
+    files: Option<FilesSpec>,
     /// What parameters have to be.
     #[serde(default)]
     solve: Vec<SolveSpec>,
@@ -149,6 +152,10 @@ impl Experiment {
         experiment.knee.retain(|knee| knee.has(prefix));
         experiment.loads.retain(|loads| loads.has(prefix));
         experiment.solve.retain_mut(|solve| solve.keep(prefix));
+        if let Some(files) = &mut experiment.files {
+            files.keep(prefix);
+        }
+        experiment.files = experiment.files.filter(|files| !files.is_empty());
         if let Some(queueing) = &mut experiment.queueing {
             queueing.keep(prefix);
         }
@@ -169,6 +176,7 @@ impl Experiment {
             && self.loads.is_empty()
             && self.solve.is_empty()
             && self.queueing.is_none()
+            && self.files.is_none()
     }
 
     /// Whether it takes minutes.
@@ -213,6 +221,10 @@ impl Experiment {
         }
         if let Some(queueing) = &self.queueing {
             measured.extend(queueing.run(small)?);
+        }
+        if let Some(files) = &self.files {
+            let sizes = (small, arguments.quick);
+            measured.extend(files.run(|name| self.machine(name), sizes, threads)?);
         }
         measured.extend(circuit);
         let knees: Vec<PaperRow> = self.knee.iter().filter_map(|knee| knee.judge(&measured, small)).collect();

@@ -209,7 +209,7 @@ impl ExtentTree {
         let first = self.nodes[0].first_page(0);
         let entries = std::mem::replace(&mut self.nodes[0].entries, Entries::Nodes(vec![(first, number)]));
         self.nodes.push(Node { at: frame.addr(), entries });
-        [0, number].map(|node| changed(self.nodes[node].at));
+        [0, number].into_iter().for_each(|node| changed(self.nodes[node].at));
     }
 
     fn split_below(&mut self, above: usize, node: usize, frame: Pfn, changed: &mut impl FnMut(PhysAddr)) {
@@ -220,7 +220,7 @@ impl ExtentTree {
         let Entries::Nodes(nodes) = &mut self.nodes[above].entries else { unreachable!("above a node") };
         let place = nodes.partition_point(|&(other, _)| other < first);
         nodes.insert(place, (first, number));
-        [above, node, number].map(|node| changed(self.nodes[node].at));
+        [above, node, number].into_iter().for_each(|node| changed(self.nodes[node].at));
     }
 
     /// What is above says the first page below.

@@ -17,6 +17,7 @@ mod file;
 mod fuse;
 mod inode;
 mod mapped;
+pub mod measure;
 mod orphans;
 mod strict;
 mod system;

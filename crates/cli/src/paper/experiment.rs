@@ -23,6 +23,7 @@ use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
 use super::programs::{ProgramsSpec, judged};
 use super::queueing::QueueingSpec;
 use super::solve::SolveSpec;
+use super::swap::SwapSpec;
 use super::tables::TablesSpec;
 use crate::args::PaperArguments;
 
@@ -64,6 +65,8 @@ pub(super) struct Experiment {
     queueing: Option<QueueingSpec>,
     /// Operations on files.
     files: Option<FilesSpec>,
+    /// Ranges of pages that are swapped.
+    swap: Option<SwapSpec>,
     /// What parameters have to be.
     #[serde(default)]
     solve: Vec<SolveSpec>,
@@ -156,6 +159,10 @@ impl Experiment {
             files.keep(prefix);
         }
         experiment.files = experiment.files.filter(|files| !files.is_empty());
+        if let Some(swap) = &mut experiment.swap {
+            swap.keep(prefix);
+        }
+        experiment.swap = experiment.swap.filter(|swap| !swap.is_empty());
         if let Some(queueing) = &mut experiment.queueing {
             queueing.keep(prefix);
         }
@@ -177,6 +184,7 @@ impl Experiment {
             && self.solve.is_empty()
             && self.queueing.is_none()
             && self.files.is_none()
+            && self.swap.is_none()
     }
 
     /// Whether it takes minutes.
@@ -221,6 +229,9 @@ impl Experiment {
         }
         if let Some(queueing) = &self.queueing {
             measured.extend(queueing.run(small)?);
+        }
+        if let Some(swap) = &self.swap {
+            measured.extend(swap.run(small)?);
         }
         if let Some(files) = &self.files {
             let sizes = (small, arguments.quick);

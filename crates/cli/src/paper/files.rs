@@ -84,7 +84,7 @@ impl FilesSpec {
         } else {
             self.gib
         };
-        let mut work = Vec::new();
+        let mut work: Vec<((String, String), MachineSpec, Pattern)> = Vec::new();
         for row in &self.row {
             for name in row.baseline.iter().chain([&row.machine]) {
                 for pattern in &row.of {

@@ -14,6 +14,7 @@ mod precision;
 mod programs;
 mod queueing;
 mod solve;
+mod swap;
 mod tables;
 
 use anyhow::bail;
@@ -71,7 +72,10 @@ const PAPERS: [(&str, &str, &[&str]); 5] = [
     (
         "ctfs",
         "ctFS: Converting File Index Traversals to Hardware Memory Translation (;login: 2022)",
-        &[include_str!("../../../../papers/ctfs/indexing.toml")],
+        &[
+            include_str!("../../../../papers/ctfs/swap.toml"),
+            include_str!("../../../../papers/ctfs/indexing.toml"),
+        ],
     ),
 ];
 

@@ -56,7 +56,6 @@ impl ExtentFile {
 
     /// As many frames in one run as there are from the goal on, or from wherever there are some.
     fn take(&mut self, pages: u64) -> Result<(Pfn, u64), OutOfFrames> {
-        let end = self.frames.total_frames();
         let Self { frames, goal, .. } = self;
         let takes =
             |frames: &mut BuddyAllocator, at: Pfn| at.0 < frames.total_frames() && frames.alloc_at(at, 0);

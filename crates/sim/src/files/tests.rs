@@ -83,7 +83,7 @@ fn an_append_takes_the_journals_eleven_steps() {
     let saved = whole.parts.total() - without.parts.total();
     let expected = steps * step_ps;
     assert!(saved.abs_diff(expected) < expected / 100, "{saved} of {expected}");
-    assert_eq!((whole.counts.extents, whole.counts.depth), (5, 1));
+    assert_eq!((whole.counts.extents, whole.counts.depth), (6, 1));
 }
 
 #[test]
@@ -107,7 +107,13 @@ fn the_index_of_ranges_costs_less_than_the_one_of_extents() {
     for (pattern, name) in Pattern::ALL {
         let [extents, pages] = ["ext4-dax", "ctfs"].map(|machine| run_one(machine, pattern).parts);
         let share = |parts: super::Parts| parts.index() as f64 / parts.total() as f64;
-        assert!(share(pages) < 0.03, "{name}: {}", share(pages));
+        match pattern {
+            // What a small file's first moves cost is not yet spread over many appends.
+            Pattern::Append | Pattern::RandomRead | Pattern::RandomWrite => {
+                assert!(2.0 * share(pages) < share(extents), "{name}: {} {}", share(pages), share(extents));
+            }
+            _ => assert!(share(pages) < 0.01, "{name}: {}", share(pages)),
+        }
         if pattern == Pattern::Append || pattern == Pattern::SequentialWriteEmpty {
             assert!(share(extents) > 0.4, "{name}: {}", share(extents));
         }

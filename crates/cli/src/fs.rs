@@ -1,4 +1,7 @@
-//! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked and shown.
+//! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked, shown and measured.
+
+mod bench;
+mod target;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,6 +29,7 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
         FsCommand::Mount(arguments) => mount_file(arguments),
         FsCommand::Fsck { file } => fsck(file),
         FsCommand::Info(arguments) => info(arguments),
+        FsCommand::Bench(arguments) => bench::bench(arguments),
     }
 }
 

@@ -32,19 +32,19 @@ const TABLE_BYTES: u64 = 1 << 30;
 /// What translation and growth did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IndexCounts {
-    /// Pages that were looked up in the TLBs, and those that no TLB had.
+    /// Pages that were looked up in the TLBs.
     pub translations: u64,
-    /// Of these, walks.
+    /// Walks for those that no TLB had.
     pub walks: u64,
-    /// Of these, faults.
+    /// Of these, that ended in a fault; it is followed by another walk.
     pub faults: u64,
     /// Moves into a larger partition.
     pub moves: u64,
-    /// Entries that these swapped, and the most that one did.
+    /// Entries that these swapped.
     pub entries: u64,
-    /// The most of one move.
+    /// The most that one of them did.
     pub most_entries: u64,
-    /// Extents of a file that has some, and levels of their tree below its root.
+    /// Extents, of a file that has some.
     pub extents: u64,
     /// Levels of the tree of extents below its root.
     pub depth: u64,

@@ -163,7 +163,7 @@ impl Media {
     }
 
     fn module(&mut self, line: u64) -> &mut Module {
-        let number = (line * LINE_BYTES >> self.of.interleave_shift) % u64::from(self.of.modules);
+        let number = ((line * LINE_BYTES) >> self.of.interleave_shift) % u64::from(self.of.modules);
         &mut self.modules[number as usize]
     }
 

@@ -225,7 +225,7 @@ impl ExtentTree {
 
     /// What is above says the first page below.
     fn lower_first_pages(&mut self, path: &[usize], page: u64, mut changed: impl FnMut(PhysAddr)) {
-        for &[above, node] in path.array_windows().collect::<Vec<_>>() {
+        for &[above, node] in path.array_windows() {
             let Entries::Nodes(nodes) = &mut self.nodes[above].entries else { continue };
             let entry = nodes.iter_mut().find(|(first, number)| *number == node && page < *first);
             if let Some((first, _)) = entry {

@@ -27,6 +27,7 @@ papers: setup build
 	$(PAGEWALK) paper me-hpt --out pagewalk-out/me-hpt
 	$(PAGEWALK) paper pfa --out pagewalk-out/pfa
 	$(PAGEWALK) paper astriflash --out pagewalk-out/astriflash
+	$(PAGEWALK) paper ctfs --out pagewalk-out/ctfs
 
 # The tests that take minutes or much memory.
 soak: setup

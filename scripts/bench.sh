@@ -23,4 +23,4 @@ $cargo bench --quiet --package pagewalk-blade
 echo "== RISC-V machine"
 $cargo bench --quiet --package pagewalk-riscv --bench speed
 echo "== file system: beside system calls and copying"
-$cargo bench --quiet --package pagewalk-ctfs --bench table1
+$cargo run --quiet --release --package pagewalk-cli -- fs bench /dev/shm --size 512MiB

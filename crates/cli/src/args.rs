@@ -46,7 +46,8 @@ EXAMPLES:
   pagewalk fs mount files.ctfs /mnt
   pagewalk fs run -- sqlite3 /mnt/data.db
   pagewalk fs fsck files.ctfs
-  pagewalk fs info files.ctfs")]
+  pagewalk fs info files.ctfs
+  pagewalk fs bench /dev/shm /home")]
 pub(crate) struct FsArguments {
     #[command(subcommand)]
     pub(crate) command: FsCommand,
@@ -80,6 +81,48 @@ without.")]
     },
     /// Show what a file system holds, by partitions.
     Info(InfoArguments),
+    /// Measure six patterns of reads and writes in folders: the file system, system calls, a mapped file, copies.
+    Bench(BenchArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// Where the store and the files go that it is compared with; they are removed afterwards.
+    #[arg(value_name = "FOLDER", default_value = "/dev/shm")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// How large each file is, a power of two; a folder needs room for three of them and a quarter.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) size: u64,
+    /// How often each pattern runs; the median counts.
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    pub(crate) rounds: usize,
+    /// Which patterns: 4 KiB at a time to the end of an empty file, or anywhere; 64 MiB at a time to an empty file, or in order.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = BenchItem::ALL)]
+    pub(crate) items: Vec<BenchItem>,
+    /// What standard output gets.
+    #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
+    pub(crate) format: FormatArgument,
+}
+
+/// A pattern of `fs bench`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum BenchItem {
+    /// 4 KiB at a time to an empty file.
+    Append,
+    /// 64 MiB at a time to an empty file.
+    Swe,
+    /// Random reads of 4 KiB.
+    Rr,
+    /// Random writes of 4 KiB.
+    Rw,
+    /// Reads of 64 MiB in order.
+    Sr,
+    /// Writes of 64 MiB in order, over what is there.
+    Sw,
+}
+
+impl BenchItem {
+    const ALL: [Self; 6] = [Self::Append, Self::Swe, Self::Rr, Self::Rw, Self::Sr, Self::Sw];
 }
 
 #[derive(Debug, Args)]

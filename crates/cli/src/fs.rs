@@ -1,4 +1,7 @@
-//! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked and shown.
+//! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked, shown and measured.
+
+mod bench;
+mod target;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -7,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pagewalk_ctfs::{
@@ -22,6 +25,8 @@ use crate::args::{FormatArgument, FsArguments, FsCommand, InfoArguments, MkfsArg
 use crate::exit::Done;
 use crate::run::print;
 
+/// How often work that takes long says how far it is.
+const SAY: Duration = Duration::from_secs(5);
 /// How often a mount looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -34,6 +39,7 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
         FsCommand::Fsck { repair: false, file } => fsck(file),
         FsCommand::Fsck { repair: true, file } => repair_file(file),
         FsCommand::Info(arguments) => info(arguments),
+        FsCommand::Bench(arguments) => bench::bench(arguments),
     }
 }
 
@@ -47,6 +53,13 @@ fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
     anyhow::ensure!(!is_used || *force, "{} exists; --force overwrites it", file.display());
     let memory = Mapped::create(file, *size, Survives::PowerFailure)
         .with_context(|| format!("cannot make {} with {size} bytes", file.display()))?;
+    let mut said = Instant::now();
+    memory.make_huge_pages(|done| {
+        if said.elapsed() >= SAY {
+            said = Instant::now();
+            eprintln!("huge pages for {} of {}", self::size(done), self::size(*size));
+        }
+    });
     let owner = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
     let system = FileSystem::format(memory, owner, clock()).with_context(|| file.display().to_string())?;
     let space = system.space();

@@ -205,7 +205,7 @@ fn stress(folder: &Path, number: u64, seconds: u64) {
                         && bytes[kept..].iter().all(|&byte| byte == 0)
                 );
             }
-            5 | 6 if number % 4 == 0 => {
+            5 | 6 if number.is_multiple_of(4) => {
                 // A child inherits what is not marked, and everything before it is another program.
                 assert!(Command::new("true").status().expect("it runs").success());
             }

@@ -311,6 +311,8 @@ fn the_papers_run_on_small_inputs() {
         ("pfa", "figure-16/", 12),
         ("astriflash", "figure-10", 20),
         ("astriflash", "skew/array-swap", 1),
+        ("ctfs", "figure-1/rw", 2),
+        ("ctfs", "figure-6/table", 14),
     ] {
         let output = pagewalk(&["paper", paper, items, "--small", "--format", "json"]);
         let document = document(&output);
@@ -333,6 +335,16 @@ fn hashed_page_tables_come_out_as_published() {
     assert!(missed.is_empty(), "{missed:?}");
     assert!(rows.iter().filter(|row| row["verdict"] == "pass").count() >= 120);
     assert!(document["figures"].as_array().expect("figures").len() >= 6);
+}
+
+/// What is counted, not timed.
+#[test]
+fn swaps_take_as_many_entries_as_the_law_says() {
+    let output = pagewalk(&["paper", "ctfs", "figure-6/entries", "--format", "json"]);
+    let document = document(&output);
+    let rows = document["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 9);
+    assert!(rows.iter().all(|row| row["verdict"] == "pass"), "{rows:?}");
 }
 
 /// At full size, too.

@@ -9,6 +9,42 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use mounted::{Store, name, pagewalk, text};
 
 #[test]
+fn a_benchmark_measures_every_target_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments =
+        ["fs", "bench", name(folder.path()), "--size", "1MiB", "--rounds", "2", "--items", "append,sr"];
+    let output = pagewalk(&[&arguments[..], &["--format", "json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let rows = document["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 2 * 5);
+    for row in rows {
+        for number in ["gigabytes_per_second", "microseconds", "over_calls", "over_copy"] {
+            assert!(row[number].as_f64().is_some_and(|number| number > 0.0), "{row}");
+        }
+        let is_library = row["target"] == "ctfs";
+        let share = row["data_share"].as_f64();
+        assert_eq!(share.is_some(), is_library, "{row}");
+        assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{row}");
+        if row["target"] == "system calls" {
+            assert_eq!(row["over_calls"], 1.0);
+        }
+    }
+    let table = pagewalk(&arguments);
+    assert!(text(&table.stdout).contains("of the calls"), "{}", text(&table.stdout));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "nothing is left");
+    for (arguments, word) in [
+        (["--size", "3MiB"], "powers of two"),
+        (["--rounds", "0"], "0 rounds"),
+        (["--items", "append,none"], "none"),
+    ] {
+        let refused = pagewalk(&[&["fs", "bench", name(folder.path())][..], &arguments].concat());
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&refused.stderr).contains(word), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
 fn what_is_no_store_is_refused() {
     let store = Store::new("4MiB");
     let (file, folder) = (store.file(), store.folder.path().to_owned());

@@ -262,18 +262,20 @@ impl Mounted {
     }
 
     /// What the kernel is told of an inode that it will know from now on.
-    fn known(&self, find: impl FnOnce(&mut FileSystem<Mapped>) -> Result<Ino>) -> Result<Attributes> {
+    fn known(
+        &self,
+        find: impl FnOnce(&mut FileSystem<Mapped>) -> Result<Ino>,
+    ) -> Result<(Attributes, Duration)> {
         let mut system = self.write()?;
         let ino = find(&mut system)?;
         system.open(ino)?;
-        system.attributes(ino)
+        // Leases do not change meanwhile.
+        Ok((system.attributes(ino)?, self.kept(ino)))
     }
 
     fn entry(&self, reply: ReplyEntry, find: impl FnOnce(&mut FileSystem<Mapped>) -> Result<Ino>) {
         match self.known(find) {
-            Ok(attributes) => {
-                // The name is as good as ever; only the file may change.
-                let kept = self.kept(attributes.ino);
+            Ok((attributes, kept)) => {
                 reply.entry(&kept, &attr(&attributes), Generation(attributes.generation));
             }
             Err(error) => reply.error(errno(error)),
@@ -322,8 +324,11 @@ impl Filesystem for Mounted {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        // Before: a lease that begins behind this lets the kernel forget what it is told now, and one that ended has changed what is
+        // read now.
+        let kept = self.kept(ino(number));
         match self.read().attributes(ino(number)) {
-            Ok(attributes) => reply.attr(&self.kept(attributes.ino), &attr(&attributes)),
+            Ok(attributes) => reply.attr(&kept, &attr(&attributes)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -354,10 +359,10 @@ impl Filesystem for Mounted {
         let set = SetAttributes { mode, uid, gid, size, accessed, modified };
         let changed = self.write().and_then(|mut system| {
             system.set_attributes(ino(number), &set)?;
-            system.attributes(ino(number))
+            Ok((system.attributes(ino(number))?, self.kept(ino(number))))
         });
         match changed {
-            Ok(attributes) => reply.attr(&self.kept(attributes.ino), &attr(&attributes)),
+            Ok((attributes, kept)) => reply.attr(&kept, &attr(&attributes)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -530,17 +535,19 @@ impl Filesystem for Mounted {
         }
     }
 
+    /// What was written persists already: the kernel need not ask again.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+        reply.error(Errno::ENOSYS);
     }
 
-    /// What was written persists already.
+    /// As `flush`: programs are told that it was done.
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+        reply.error(Errno::ENOSYS);
     }
 
+    /// As `flush`.
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+        reply.error(Errno::ENOSYS);
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -657,7 +664,7 @@ impl Filesystem for Mounted {
     ) {
         let (owner, mode) = (owner(request), mode & 0o7777 | kind::FILE);
         let created = self.known(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
-        match created.and_then(|attributes| Ok((attributes, self.opened(attributes.ino, flags)?))) {
+        match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);
                 let flags = FopenFlags::FOPEN_KEEP_CACHE;

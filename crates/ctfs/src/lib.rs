@@ -21,6 +21,7 @@ mod fuse;
 mod gate;
 mod inode;
 mod mapped;
+pub mod measure;
 mod orphans;
 mod paths;
 mod repair;

@@ -82,9 +82,7 @@ impl Mapped {
         options.set_len(bytes / PAGE_BYTES * PAGE_BYTES)?;
         // Without its blocks a full disk would end the process at some store.
         rustix::fs::fallocate(&options, FallocateFlags::empty(), 0, bytes / PAGE_BYTES * PAGE_BYTES)?;
-        let memory = Self::map(options, survives)?;
-        memory.make_huge();
-        memory.with_view()
+        Self::map(options, survives)?.with_view()
     }
 
     /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
@@ -115,19 +113,21 @@ impl Mapped {
         })
     }
 
-    /// Lets the host have the file in huge pages, where its file system can (tmpfs): translations then are those that the store's
-    /// own table describes. Without, everything is the same and slower.
+    /// Lets the host have the file in huge pages, where its file system can (tmpfs): then the hardware's translations are those that
+    /// the store's own table describes. Without, everything is the same and slower. It takes some seconds per GiB; says how many bytes are
+    /// done.
     #[allow(unsafe_code)]
-    fn make_huge(&self) {
+    pub fn make_huge_pages(&self, mut done: impl FnMut(u64)) {
         for at in (0..self.bytes / HUGE_BYTES).map(|chunk| chunk * HUGE_BYTES) {
             let start = self.place(at, HUGE_BYTES);
             // SAFETY: the range lies in the mapping; what it holds stays the same.
-            let done = unsafe { libc::madvise(start.as_ptr().cast(), HUGE_BYTES as usize, MADV_COLLAPSE) };
+            let made = unsafe { libc::madvise(start.as_ptr().cast(), HUGE_BYTES as usize, MADV_COLLAPSE) };
             // A page that somebody else holds for a moment is left as it is.
             let error = io::Error::last_os_error().raw_os_error();
-            if done != 0 && !matches!(error, Some(libc::EAGAIN | libc::EBUSY)) {
+            if made != 0 && !matches!(error, Some(libc::EAGAIN | libc::EBUSY)) {
                 break;
             }
+            done(at + HUGE_BYTES);
         }
     }
 

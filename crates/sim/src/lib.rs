@@ -1,6 +1,7 @@
 //! The simulator: machine files become machines, events become counts and time.
 
 mod begin;
+pub mod files;
 pub mod machine;
 pub mod metrics;
 pub mod queueing;

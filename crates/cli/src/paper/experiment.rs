@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::circuit::{self, CircuitSpec};
 use super::figure::FigureSpec;
+use super::files::FilesSpec;
 use super::knee::KneeSpec;
 use super::loads::LoadsSpec;
 use super::measure::MeasureSpec;
@@ -22,6 +23,7 @@ use super::precision::{self, Ages, AgesSpec, PrecisionSpec};
 use super::programs::{ProgramsSpec, judged};
 use super::queueing::QueueingSpec;
 use super::solve::SolveSpec;
+use super::swap::SwapSpec;
 use super::tables::TablesSpec;
 use crate::args::PaperArguments;
 
@@ -61,6 +63,10 @@ pub(super) struct Experiment {
     knee: Vec<KneeSpec>,
     /// Servers as queues.
     queueing: Option<QueueingSpec>,
+    /// Operations on files.
+    files: Option<FilesSpec>,
+    /// Ranges of pages that are swapped.
+    swap: Option<SwapSpec>,
     /// What parameters have to be.
     #[serde(default)]
     solve: Vec<SolveSpec>,
@@ -149,6 +155,14 @@ impl Experiment {
         experiment.knee.retain(|knee| knee.has(prefix));
         experiment.loads.retain(|loads| loads.has(prefix));
         experiment.solve.retain_mut(|solve| solve.keep(prefix));
+        if let Some(files) = &mut experiment.files {
+            files.keep(prefix);
+        }
+        experiment.files = experiment.files.filter(|files| !files.is_empty());
+        if let Some(swap) = &mut experiment.swap {
+            swap.keep(prefix);
+        }
+        experiment.swap = experiment.swap.filter(|swap| !swap.is_empty());
         if let Some(queueing) = &mut experiment.queueing {
             queueing.keep(prefix);
         }
@@ -169,6 +183,8 @@ impl Experiment {
             && self.loads.is_empty()
             && self.solve.is_empty()
             && self.queueing.is_none()
+            && self.files.is_none()
+            && self.swap.is_none()
     }
 
     /// Whether it takes minutes.
@@ -213,6 +229,13 @@ impl Experiment {
         }
         if let Some(queueing) = &self.queueing {
             measured.extend(queueing.run(small)?);
+        }
+        if let Some(swap) = &self.swap {
+            measured.extend(swap.run(small)?);
+        }
+        if let Some(files) = &self.files {
+            let sizes = (small, arguments.quick);
+            measured.extend(files.run(|name| self.machine(name), sizes, threads)?);
         }
         measured.extend(circuit);
         let knees: Vec<PaperRow> = self.knee.iter().filter_map(|knee| knee.judge(&measured, small)).collect();

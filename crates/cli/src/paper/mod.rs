@@ -6,6 +6,7 @@
 mod circuit;
 mod experiment;
 mod figure;
+mod files;
 mod knee;
 mod loads;
 mod measure;
@@ -13,6 +14,7 @@ mod precision;
 mod programs;
 mod queueing;
 mod solve;
+mod swap;
 mod tables;
 
 use anyhow::bail;
@@ -24,7 +26,7 @@ use crate::run::{prepare_folder, print, style, write_folder};
 use experiment::Experiment;
 
 /// The papers, by the name that the command takes.
-const PAPERS: [(&str, &str, &[&str]); 4] = [
+const PAPERS: [(&str, &str, &[&str]); 5] = [
     (
         "mosaic",
         "Mosaic Pages: Big TLB Reach With Small Pages (IEEE Micro 2024)",
@@ -65,6 +67,14 @@ const PAPERS: [(&str, &str, &[&str]); 4] = [
             include_str!("../../../../papers/astriflash/capacity.toml"),
             include_str!("../../../../papers/astriflash/flash.toml"),
             include_str!("../../../../papers/astriflash/skew.toml"),
+        ],
+    ),
+    (
+        "ctfs",
+        "ctFS: Converting File Index Traversals to Hardware Memory Translation (;login: 2022)",
+        &[
+            include_str!("../../../../papers/ctfs/swap.toml"),
+            include_str!("../../../../papers/ctfs/indexing.toml"),
         ],
     ),
 ];

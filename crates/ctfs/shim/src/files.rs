@@ -320,7 +320,7 @@ impl Description {
     /// The kernel has the file from now on, at the offset that it has.
     pub(crate) fn hand_back(&self, descriptor: c_int) {
         let offset = self.offset.lock();
-        if self.is_kernels.swap(true, Ordering::AcqRel) {
+        if self.is_kernels.load(Ordering::Acquire) {
             return;
         }
         let mut lease = self.file.lease.write();
@@ -331,6 +331,8 @@ impl Description {
         // The kernel learns how long the file is: it would not let anybody see a mapping beyond what it knows.
         let _ = rustix::fs::fstat(borrowed(&descriptor));
         let _ = rustix::fs::seek(borrowed(&descriptor), rustix::fs::SeekFrom::Start(*offset));
+        // Only now: who sees this goes on at the kernel's offset.
+        self.is_kernels.store(true, Ordering::Release);
     }
 
     /// Somebody else has used the file: perhaps that is over.

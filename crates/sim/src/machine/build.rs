@@ -229,7 +229,7 @@ fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
 }
 
 fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> {
-    let tlbs = Tlbs::new(spec.tlb.iter().map(|level| tlb(level, seed)).collect());
+    let tlbs = tlbs(spec, seed);
     let walk_cache = spec.walk_cache.as_ref().map(T::caches);
     let classes = match uses {
         Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
@@ -238,6 +238,11 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
         Uses::Every => 0,
     };
     Core::new(tlbs, walk_cache, classes)
+}
+
+/// A core's TLBs.
+pub(crate) fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
+    Tlbs::new(spec.tlb.iter().map(|level| tlb(level, seed)).collect())
 }
 
 fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {

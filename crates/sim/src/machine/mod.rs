@@ -38,6 +38,7 @@ use crate::metrics::RunResult;
 use crate::spec::settings::MachineSpec;
 use crate::time::Clock;
 
+pub(crate) use build::tlbs;
 pub use build::{Detail, build};
 
 /// A machine that consumes events: any geometry, with or without time.

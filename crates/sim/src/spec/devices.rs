@@ -115,3 +115,52 @@ pub struct MeshSpec {
     /// Tiles of the memory controllers; none means the corners.
     pub controllers: Vec<u32>,
 }
+
+/// Persistent memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersistentSpec {
+    /// How much there is.
+    pub bytes: u64,
+    /// A line whose neighbour was not read before it.
+    pub read_random_ps: u64,
+    /// The line behind the one before.
+    pub read_sequential_ps: u64,
+    /// A line, until it persists.
+    pub write_ps: u64,
+    /// Modules that it is spread over.
+    pub modules: u32,
+    /// log2 of the bytes of one module before the next one's.
+    pub interleave_shift: u32,
+    /// A line by a module's bandwidth.
+    pub module_read_ps: u64,
+    /// The same for writes.
+    pub module_write_ps: u64,
+    /// Written lines that a module takes in ahead of its bandwidth.
+    pub buffer_lines: u64,
+}
+
+/// A file system in persistent memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilesSpec {
+    /// From the program into it and back.
+    pub call_ps: u64,
+    /// How it finds bytes.
+    pub index: FileIndex,
+}
+
+/// How a file system finds bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileIndex {
+    /// An extent tree and a journal, in the kernel.
+    ExtentTree {
+        /// From a range of a file to an address, without the index itself.
+        map_ps: u64,
+        /// A step of the journal: a handle, or a block of metadata that joins its transaction.
+        journal_ps: u64,
+    },
+    /// The page table.
+    PageTable {
+        /// Whether a process maps pages of 2 MiB where the persistent table has them.
+        large: bool,
+    },
+}

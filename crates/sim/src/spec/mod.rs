@@ -16,6 +16,7 @@ mod load;
 mod merge;
 mod options;
 mod paging;
+mod persistent;
 pub mod quantity;
 mod reference;
 mod resolve;

@@ -16,7 +16,7 @@ use super::settings::{
     CacheSpec, ClassicKind, ClassicSpec, CoreSpec, FrameSpec, HashKind, HashedSpec, HugePagePolicy,
     MachineSpec, MemorySpec, ReclaimSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec, WalkerSpec,
 };
-use super::{paging, tiers, tlb, value};
+use super::{paging, persistent, tiers, tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 use pagewalk_vm::frame::{BackRanges, IcebergShape};
 use pagewalk_vm::table::classic::ClassicDesign;
@@ -61,6 +61,8 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
     let threads = tiers::threads(tree, &resolver);
     let dram = memory.as_ref().and_then(|memory| memory.dram.as_ref());
     let tier = tiers::tier(tree, dram, frames.as_ref(), &mut resolver);
+    let memory_kept = persistent::memory(tree, &mut resolver);
+    let files = persistent::files(tree, table.as_ref(), frames.as_ref(), &mut resolver);
     Some(MachineSpec {
         name: text(tree, "name")?,
         description: text(tree, "description")?,
@@ -81,6 +83,8 @@ pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnos
         mesh: mesh?,
         tier: tier?,
         threads: threads?,
+        persistent: memory_kept?,
+        files: files?,
     })
 }
 

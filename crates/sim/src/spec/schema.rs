@@ -3,8 +3,11 @@
 //! The reader, the merge of `extends`, the defaults, `show` and the reference in `machines/README.md` all walk
 //! these rows; a new key is a row here and its use in `resolve`.
 
+mod persistent;
 mod server;
 
+pub(super) use persistent::FILE_PAGES;
+use persistent::{FILES, FILES_COMMON, PERSISTENT};
 pub(super) use server::{
     COLLECTIONS, DISTRIBUTIONS, NOTICES, ON_MISS, SCHEDULES, TABLE_PLACES, TIER_REPLACEMENTS, WEAR,
 };
@@ -211,6 +214,13 @@ pub(super) static FILE: &[Key] = &[
         "threads that serve jobs, scheduled in user mode on every core: what a workload marks as jobs arrives and is \
          served, and what comes before takes no time (timed runs)",
     ),
+    Key::table("persistent", PERSISTENT, Optional, "persistent memory, beside DRAM (operations on files)"),
+    Key {
+        name: "files",
+        shape: Shape::Variants { common: FILES_COMMON, variants: FILES, default: None },
+        presence: Optional,
+        meaning: "a file system in persistent memory; needs [persistent] and [frames.buddy] (operations on files)",
+    },
 ];
 
 static CORE: &[Key] = &[

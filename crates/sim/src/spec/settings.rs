@@ -10,7 +10,10 @@ use pagewalk_vm::table::classic::ClassicDesign;
 use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::tier::TierDesign;
 
-pub use super::devices::{CollectionHolds, Distribution, DramSpec, FlashSpec, GarbageSpec, MeshSpec};
+pub use super::devices::{
+    CollectionHolds, Distribution, DramSpec, FileIndex, FilesSpec, FlashSpec, GarbageSpec, MeshSpec,
+    PersistentSpec,
+};
 
 /// A memory system, ready to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +56,10 @@ pub struct MachineSpec {
     pub tier: Option<TierSpec>,
     /// Threads that serve jobs (timed runs).
     pub threads: Option<ThreadsSpec>,
+    /// Persistent memory (operations on files).
+    pub persistent: Option<PersistentSpec>,
+    /// A file system in it.
+    pub files: Option<FilesSpec>,
 }
 
 /// The core model (timed runs; the count also shapes counts runs).

@@ -14,10 +14,10 @@ use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::sched::{Notification, Policy, Response, SchedulerDesign};
 use pagewalk_vm::tier::{MissStatusShape, Partition, Replacement, TierDesign};
 
-const SECOND_PS: u64 = 1_000_000_000_000;
+pub(super) const SECOND_PS: u64 = 1_000_000_000_000;
 
 /// A section that may be absent. The outer option: whether it could be read.
-fn section<'t>(tree: &'t Table, name: &str) -> Option<Option<&'t Table>> {
+pub(super) fn section<'t>(tree: &'t Table, name: &str) -> Option<Option<&'t Table>> {
     match tree.get(name) {
         None => Some(None),
         Some(Node::Table(table)) => Some(Some(table)),
@@ -26,7 +26,12 @@ fn section<'t>(tree: &'t Table, name: &str) -> Option<Option<&'t Table>> {
 }
 
 /// Reports what is wrong with a section as a whole.
-fn refuse<T>(section: &Table, resolver: &mut Resolver<'_>, message: &str, help: &str) -> Option<T> {
+pub(super) fn refuse<T>(
+    section: &Table,
+    resolver: &mut Resolver<'_>,
+    message: &str,
+    help: &str,
+) -> Option<T> {
     resolver.errors.report(Diagnostic::new(&section.origin, message.to_owned()).help(help.to_owned()))
 }
 

@@ -14,6 +14,7 @@
 //! Persistent Memory", ;login: 2022.
 
 mod check;
+mod extent;
 mod journal;
 mod mapping;
 mod memory;
@@ -25,6 +26,7 @@ mod store;
 mod tests;
 
 pub use check::Damage;
+pub use extent::{Extent, ExtentTree, MOST_EXTENT_PAGES};
 pub use journal::{LogFull, Recovered};
 pub use mapping::{END, Mapped, Pages, Persistent, SwapCounts};
 pub use memory::{PersistentMemory, Remapped};

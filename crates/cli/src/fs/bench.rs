@@ -1,0 +1,260 @@
+//! `pagewalk fs bench`: the six micro-benchmarks of Li et al., ";login: 2022", Table 1, on this machine.
+//!
+//! The library's store lies in a folder; beside it, in the same minutes, system calls on a file of the same folder, the same file
+//! mapped, and what bounds all: copying to memory. All take turns in each round; medians of times, and of each round's ratios.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use pagewalk_vm::random::SplitMix64;
+use serde::Serialize;
+
+use super::target::{Calls, Copies, LIMIT_BYTES, Library, Mapping, Stores, Target};
+use crate::args::{BenchArguments, BenchItem, FormatArgument};
+use crate::exit::Done;
+use crate::run::print;
+
+const SMALL: u64 = 4_096;
+/// Bytes of a large operation at most; the article's 1 GiB of a file of 10.
+const LARGE: u64 = 64 << 20;
+/// How often the clock is asked for its own cost.
+const CLOCK_CALLS: u32 = 100_000;
+/// In this order everywhere; ratios are to the second and to the last two.
+const TARGETS: [&str; 5] = ["ctfs", "system calls", "mapped", "memcpy", "stores"];
+
+#[derive(Serialize)]
+struct Document {
+    schema: u32,
+    bytes: u64,
+    rounds: usize,
+    /// Of what times the bytes, for each time that it does.
+    clock_nanoseconds: f64,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    folder: String,
+    item: &'static str,
+    target: &'static str,
+    gigabytes_per_second: f64,
+    microseconds: f64,
+    /// How many times as fast as the system calls, by rounds.
+    over_calls: f64,
+    /// The same as the faster of both limits.
+    over_copy: f64,
+    /// The share of time that goes to reading and writing bytes; the clocks' own share is in what is left.
+    data_share: Option<f64>,
+}
+
+impl BenchItem {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Append => "append",
+            Self::Swe => "swe",
+            Self::Rr => "rr",
+            Self::Rw => "rw",
+            Self::Sr => "sr",
+            Self::Sw => "sw",
+        }
+    }
+
+    fn writes(self) -> bool {
+        !matches!(self, Self::Rr | Self::Sr)
+    }
+
+    fn is_random(self) -> bool {
+        matches!(self, Self::Rr | Self::Rw)
+    }
+
+    fn begins_empty(self) -> bool {
+        matches!(self, Self::Append | Self::Swe)
+    }
+
+    fn operation_bytes(self, bytes: u64) -> u64 {
+        if self == Self::Append || self.is_random() { SMALL } else { LARGE.min(bytes) }
+    }
+}
+
+/// Runs the command.
+pub(super) fn bench(arguments: &BenchArguments) -> anyhow::Result<Done> {
+    let BenchArguments { folders, size, rounds, items, format } = arguments;
+    anyhow::ensure!(
+        *size >= 1 << 20 && size.is_power_of_two(),
+        "{size} bytes; allowed: powers of two from 1MiB on"
+    );
+    anyhow::ensure!(*rounds > 0, "0 rounds; allowed: 1 and more");
+    let mut rows = Vec::new();
+    for folder in folders {
+        let of = measure(folder, *size, *rounds, items);
+        rows.extend(of.with_context(|| folder.display().to_string())?);
+    }
+    let document =
+        Document { schema: 1, bytes: *size, rounds: *rounds, clock_nanoseconds: clock_nanoseconds(), rows };
+    match format {
+        FormatArgument::Json => print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?,
+        FormatArgument::Table => print(&table(&document))?,
+    }
+    Ok(Done::Well)
+}
+
+fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> anyhow::Result<Vec<Row>> {
+    let mut targets: [Box<dyn Target>; 5] = [
+        Box::new(Library::new(folder, bytes)?),
+        Box::new(Calls::new(folder)?),
+        Box::new(Mapping::new(folder, bytes)?),
+        Box::new(Copies::new(bytes)),
+        Box::new(Stores::new(folder, bytes)?),
+    ];
+    // What memory the host has to find for the guest, and a disk for a file, it finds now.
+    for (number, target) in targets.iter_mut().enumerate() {
+        eprint!("\r{}: {} of {} made ready ", folder.display(), number + 1, TARGETS.len());
+        seconds(&mut **target, BenchItem::Swe, bytes, 0)?;
+    }
+    let mut rows = Vec::new();
+    for item in items {
+        let mut taken: [Vec<f64>; 5] = Default::default();
+        for round in 0..rounds {
+            eprint!("\r{}: {}, round {} of {rounds}      ", folder.display(), item.name(), round + 1);
+            for (target, taken) in targets.iter_mut().zip(&mut taken) {
+                taken.push(seconds(&mut **target, *item, bytes, round as u64)?);
+            }
+        }
+        // Timing the bytes takes time itself, so it is done by itself.
+        targets[0].time_data(true);
+        let whole = seconds(&mut *targets[0], *item, bytes, rounds as u64)?;
+        let share = targets[0].time_data(false).map(|(data, _)| data.as_secs_f64() / whole);
+        let limit: Vec<f64> = taken[3].iter().zip(&taken[4]).map(|(copy, store)| copy.min(*store)).collect();
+        let operations = (bytes / item.operation_bytes(bytes)) as f64;
+        for (number, (own, target)) in taken.iter().zip(TARGETS).enumerate() {
+            let over =
+                |other: &[f64]| median(own.iter().zip(other).map(|(own, other)| other / own).collect());
+            let time = median(own.clone());
+            rows.push(Row {
+                folder: folder.display().to_string(),
+                item: item.name(),
+                target,
+                gigabytes_per_second: bytes as f64 / time / 1e9,
+                microseconds: time * 1e6 / operations,
+                over_calls: over(&taken[1]),
+                over_copy: over(&limit),
+                data_share: share.filter(|_| number == 0),
+            });
+        }
+    }
+    eprintln!();
+    Ok(rows)
+}
+
+/// One benchmark, once.
+fn seconds(target: &mut dyn Target, item: BenchItem, bytes: u64, round: u64) -> anyhow::Result<f64> {
+    if item.begins_empty() {
+        target.empty()?;
+    }
+    let size = item.operation_bytes(bytes);
+    let count = bytes / size;
+    let mut data = vec![round as u8; size as usize];
+    let mut random = SplitMix64::new(round);
+    let begun = Instant::now();
+    for number in 0..count {
+        let offset = size * if item.is_random() { random.below(count) } else { number };
+        match item.writes() {
+            true => target.write(offset, &data)?,
+            false => target.read(offset, &mut data)?,
+        }
+    }
+    let taken = begun.elapsed().as_secs_f64();
+    std::hint::black_box(&data);
+    Ok(taken)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// What asking the clock twice takes.
+fn clock_nanoseconds() -> f64 {
+    let begun = Instant::now();
+    for _ in 0..CLOCK_CALLS {
+        std::hint::black_box(Instant::now().elapsed());
+    }
+    begun.elapsed().as_nanos() as f64 / f64::from(CLOCK_CALLS)
+}
+
+fn table(document: &Document) -> String {
+    let mut text = format!(
+        "{} MiB, median of {}; memcpy and stores go through {} MiB of memory again and again\n",
+        document.bytes >> 20,
+        document.rounds,
+        document.bytes.min(LIMIT_BYTES) >> 20
+    );
+    let mut folder = "";
+    for row in &document.rows {
+        if row.folder != folder {
+            folder = &row.folder;
+            let _ = writeln!(
+                text,
+                "\n{folder}\n{:<8}{:<14}{:>9}{:>13}{:>14}{:>12}{:>11}",
+                "", "", "GB/s", "us each", "of the calls", "of a copy", "on bytes"
+            );
+        }
+        let share = row.data_share.map_or(String::new(), |share| format!("{:.0} %", 100.0 * share));
+        let _ = writeln!(
+            text,
+            "{:<8}{:<14}{:>9.2}{:>13.2}{:>14.2}{:>12.2}{share:>11}",
+            row.item, row.target, row.gigabytes_per_second, row.microseconds, row.over_calls, row.over_copy
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nOn bytes: timed in a run by itself; the clock takes {:.0} ns of each operation there.",
+        document.clock_nanoseconds
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_item_uses_the_whole_file() {
+        #[derive(Default)]
+        struct Counting {
+            written: u64,
+            read: u64,
+            emptied: u64,
+            beyond: u64,
+        }
+        impl Target for Counting {
+            fn empty(&mut self) -> anyhow::Result<()> {
+                self.emptied += 1;
+                Ok(())
+            }
+            fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()> {
+                self.written += data.len() as u64;
+                self.beyond = self.beyond.max(offset + data.len() as u64);
+                Ok(())
+            }
+            fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
+                self.read += into.len() as u64;
+                self.beyond = self.beyond.max(offset + into.len() as u64);
+                Ok(())
+            }
+        }
+        let bytes = 4 << 20;
+        for item in
+            [BenchItem::Append, BenchItem::Swe, BenchItem::Rr, BenchItem::Rw, BenchItem::Sr, BenchItem::Sw]
+        {
+            let mut target = Counting::default();
+            seconds(&mut target, item, bytes, 1).expect("nothing fails");
+            let (expected_written, expected_read) = if item.writes() { (bytes, 0) } else { (0, bytes) };
+            assert_eq!((target.written, target.read), (expected_written, expected_read), "{}", item.name());
+            assert_eq!(target.emptied, u64::from(item.begins_empty()));
+            assert!(target.beyond <= bytes, "{}", item.name());
+        }
+    }
+}

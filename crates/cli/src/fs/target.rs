@@ -1,0 +1,345 @@
+//! Places that bytes are written to and read from, all used alike.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use pagewalk_ctfs::{FileSystem, Files, Mapped, OpenOptions, Owner, Survives, coarse_now};
+use pagewalk_vm::addr::Vpn;
+use pagewalk_vm::file::{PersistentMemory, Remapped};
+
+const NAME: &[u8] = b"file";
+
+/// Somewhere with one file.
+pub(super) trait Target {
+    /// The file has nothing in it.
+    fn empty(&mut self) -> anyhow::Result<()>;
+    fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()>;
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()>;
+    /// Begins to time what is done to bytes alone, where that can be told apart; or ends, and answers for how long and how often
+    /// that was.
+    fn time_data(&mut self, _begins: bool) -> Option<(Duration, u64)> {
+        None
+    }
+}
+
+/// A memory that can time the reads and writes of bytes: loads and stores of words are the file system's own.
+pub(super) struct Timed<M> {
+    memory: M,
+    is_timing: AtomicBool,
+    nanoseconds: AtomicU64,
+    calls: AtomicU64,
+}
+
+impl<M> Timed<M> {
+    fn new(memory: M) -> Self {
+        let [nanoseconds, calls] = [0, 0].map(AtomicU64::new);
+        Self { memory, is_timing: false.into(), nanoseconds, calls }
+    }
+
+    /// Times what was done to bytes, if it was.
+    fn timed(&self, act: impl FnOnce(&M) -> bool) -> bool {
+        if !self.is_timing.load(Ordering::Relaxed) {
+            return act(&self.memory);
+        }
+        let begun = Instant::now();
+        let is_done = act(&self.memory);
+        if is_done {
+            self.nanoseconds.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            self.calls.fetch_add(1, Ordering::Relaxed);
+        }
+        is_done
+    }
+}
+
+impl<M: PersistentMemory> PersistentMemory for Timed<M> {
+    fn bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.memory.load(at)
+    }
+
+    fn store(&self, at: u64, word: u64) {
+        self.memory.store(at, word);
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) {
+        self.timed(|memory| {
+            memory.read(at, into);
+            true
+        });
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        self.timed(|memory| {
+            memory.write(at, bytes);
+            true
+        });
+    }
+
+    fn read_mapped(&self, page: Vpn, offset: u64, into: &mut [u8]) -> bool {
+        self.timed(|memory| memory.read_mapped(page, offset, into))
+    }
+
+    fn write_mapped(&self, page: Vpn, offset: u64, bytes: &[u8]) -> bool {
+        self.timed(|memory| memory.write_mapped(page, offset, bytes))
+    }
+
+    fn remapped(&self, change: Remapped) {
+        self.memory.remapped(change);
+    }
+
+    fn zero(&self, at: u64, bytes: u64) {
+        self.memory.zero(at, bytes);
+    }
+
+    fn flush(&self, at: u64, bytes: u64) {
+        self.memory.flush(at, bytes);
+    }
+
+    fn fence(&self) {
+        self.memory.fence();
+    }
+}
+
+/// The library, on a store in the folder.
+pub(super) struct Library {
+    files: Files<Timed<Mapped>>,
+    file: pagewalk_ctfs::File<Timed<Mapped>>,
+    _store: Removed,
+}
+
+impl Library {
+    pub(super) fn new(folder: &Path, bytes: u64) -> anyhow::Result<Self> {
+        let store = Removed::new(folder, "store");
+        // Room for the file, its tables and inodes.
+        let memory = Mapped::create(&store.0, bytes + bytes / 4 + (64 << 20), Survives::ProcessCrash)
+            .with_context(|| format!("cannot make a store in {}", folder.display()))?;
+        memory.make_huge_pages(|_| {});
+        let system = FileSystem::format(Timed::new(memory), Owner::default(), Box::new(coarse_now))?;
+        let files = Files::new(system);
+        let file = files.open(NAME, &OpenOptions::update())?;
+        Ok(Self { files, file, _store: store })
+    }
+}
+
+impl Target for Library {
+    fn empty(&mut self) -> anyhow::Result<()> {
+        self.files.remove_file(NAME)?;
+        self.file = self.files.open(NAME, &OpenOptions::update())?;
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()> {
+        let written = self.file.write_at(data, offset)?;
+        anyhow::ensure!(written == data.len(), "the store is full");
+        Ok(())
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
+        let read = self.file.read_at(into, offset)?;
+        anyhow::ensure!(read == into.len(), "the file ends at {}", offset + read as u64);
+        Ok(())
+    }
+
+    fn time_data(&mut self, begins: bool) -> Option<(Duration, u64)> {
+        let system = self.files.shared();
+        let memory = system.store().memory();
+        memory.is_timing.store(begins, Ordering::Relaxed);
+        let nanoseconds = memory.nanoseconds.swap(0, Ordering::Relaxed);
+        Some((Duration::from_nanos(nanoseconds), memory.calls.swap(0, Ordering::Relaxed)))
+    }
+}
+
+/// System calls on a file of the folder.
+pub(super) struct Calls {
+    file: File,
+    _path: Removed,
+}
+
+impl Calls {
+    pub(super) fn new(folder: &Path) -> anyhow::Result<Self> {
+        let path = Removed::new(folder, "calls");
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&path.0).with_context(|| format!("cannot make {}", path.0.display()))?;
+        Ok(Self { file, _path: path })
+    }
+}
+
+impl Target for Calls {
+    fn empty(&mut self) -> anyhow::Result<()> {
+        Ok(self.file.set_len(0)?)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()> {
+        Ok(self.file.write_all_at(data, offset)?)
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
+        Ok(self.file.read_exact_at(into, offset)?)
+    }
+}
+
+/// A file of the folder, mapped. An empty one is as long already, has its blocks, and none of its pages is mapped.
+pub(super) struct Mapping {
+    memory: Option<Mapped>,
+    bytes: u64,
+    path: Removed,
+}
+
+impl Mapping {
+    pub(super) fn new(folder: &Path, bytes: u64) -> anyhow::Result<Self> {
+        let mut own = Self { memory: None, bytes, path: Removed::new(folder, "mapped") };
+        own.empty()?;
+        Ok(own)
+    }
+
+    fn memory(&self) -> &Mapped {
+        self.memory.as_ref().expect("it has been mapped")
+    }
+}
+
+impl Target for Mapping {
+    fn empty(&mut self) -> anyhow::Result<()> {
+        // Whoever has it mapped keeps it locked.
+        self.memory = None;
+        let memory = Mapped::create(&self.path.0, self.bytes, Survives::ProcessCrash)
+            .with_context(|| format!("cannot map {}", self.path.0.display()))?;
+        self.memory = Some(memory);
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()> {
+        self.memory().write(offset, data);
+        Ok(())
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
+        self.memory().read(offset, into);
+        Ok(())
+    }
+}
+
+/// The limit: copying to memory whose pages are all there. No more of it is used than this, again and again.
+pub(super) const LIMIT_BYTES: u64 = 256 << 20;
+
+/// By `memcpy`.
+pub(super) struct Copies(Vec<u8>);
+
+impl Copies {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self(vec![1; bytes.min(LIMIT_BYTES) as usize])
+    }
+
+    fn place(&self, offset: u64, bytes: usize) -> std::ops::Range<usize> {
+        let begin = (offset % self.0.len() as u64) as usize;
+        begin..begin + bytes
+    }
+}
+
+impl Target for Copies {
+    fn empty(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()> {
+        let place = self.place(offset, data.len());
+        self.0[place].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
+        let place = self.place(offset, into.len());
+        into.copy_from_slice(&self.0[place]);
+        Ok(())
+    }
+}
+
+/// By stores that go past the caches, as the library writes; in memory if there is a folder for that.
+pub(super) struct Stores(Mapping);
+
+impl Stores {
+    pub(super) fn new(folder: &Path, bytes: u64) -> anyhow::Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory } else { folder };
+        Ok(Self(Mapping::new(folder, bytes.min(LIMIT_BYTES))?))
+    }
+}
+
+impl Target for Stores {
+    fn empty(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()> {
+        self.0.write(offset % self.0.bytes, data)
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
+        self.0.read(offset % self.0.bytes, into)
+    }
+}
+
+/// A file of this process that goes with it.
+struct Removed(PathBuf);
+
+impl Removed {
+    fn new(folder: &Path, what: &str) -> Self {
+        Self(folder.join(format!("pagewalk-bench-{}-{what}", std::process::id())))
+    }
+}
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_targets_keep_what_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let bytes = 1 << 20;
+        let targets: [Box<dyn Target>; 5] = [
+            Box::new(Library::new(folder.path(), bytes).expect("room")),
+            Box::new(Calls::new(folder.path()).expect("room")),
+            Box::new(Mapping::new(folder.path(), bytes).expect("room")),
+            Box::new(Copies::new(bytes)),
+            Box::new(Stores::new(folder.path(), bytes).expect("room")),
+        ];
+        for mut target in targets {
+            target.empty().expect("emptied");
+            for at in 0..16u8 {
+                target.write(u64::from(at) << 16, &[at + 1; 1 << 16]).expect("written");
+            }
+            let mut read = vec![0; 1 << 16];
+            target.read(5 << 16, &mut read).expect("read");
+            assert!(read.iter().all(|&byte| byte == 6));
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "nothing is left");
+    }
+
+    #[test]
+    fn only_bytes_are_timed_and_only_when_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut library = Library::new(folder.path(), 1 << 20).expect("room");
+        library.write(0, &[7; 4_096]).expect("written");
+        assert_eq!(library.time_data(true), Some((Duration::ZERO, 0)), "not yet");
+        library.write(4_096, &[7; 4_096]).expect("written");
+        library.read(0, &mut [0; 100]).expect("read");
+        let (time, calls) = library.time_data(false).expect("it can tell");
+        assert_eq!(calls, 2);
+        assert!(time > Duration::ZERO);
+        library.write(0, &[7; 4_096]).expect("written");
+        assert_eq!(library.time_data(false), Some((Duration::ZERO, 0)), "no more");
+    }
+}

@@ -1,0 +1,174 @@
+//! Operations on files in persistent memory, simulated.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use anyhow::{Context, ensure};
+use pagewalk_report::PaperRow;
+use pagewalk_sim::files::{Part, Pattern, PatternRun, run};
+use pagewalk_sim::spec::MachineSpec;
+use serde::Deserialize;
+
+use super::programs::judged;
+
+/// Patterns of operations on machines with file systems.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FilesSpec {
+    /// How large the file is.
+    gib: u64,
+    /// With `--quick`.
+    quick_gib: u64,
+    #[serde(default)]
+    seed: u64,
+    row: Vec<FilesRow>,
+}
+
+/// A number.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilesRow {
+    item: String,
+    machine: String,
+    /// What `machine` is compared with.
+    baseline: Option<String>,
+    /// Patterns; of several, the mean.
+    of: Vec<String>,
+    value: Value,
+    published: Option<f64>,
+    gate: Option<[f64; 2]>,
+    #[serde(default)]
+    note: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Value {
+    /// The share of time that goes to the index.
+    Index,
+    /// The share that goes to zeroes, a part of that.
+    Zero,
+    /// The share that goes to the bytes.
+    Data,
+    /// The time of the baseline over that of the machine.
+    Speedup,
+    /// An operation, in microseconds.
+    Operation,
+    /// Walks for each operation.
+    Walks,
+    /// The most entries that a growing file swapped.
+    MostEntries,
+}
+
+type Runs = BTreeMap<(String, String), PatternRun>;
+
+impl FilesSpec {
+    pub(super) fn keep(&mut self, prefix: &str) {
+        self.row.retain(|row| row.item.starts_with(prefix));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.row.is_empty()
+    }
+
+    pub(super) fn run(
+        &self,
+        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
+        (small, quick): (bool, bool),
+        threads: usize,
+    ) -> anyhow::Result<Vec<PaperRow>> {
+        let gib = if small {
+            1
+        } else if quick {
+            self.quick_gib
+        } else {
+            self.gib
+        };
+        let mut work: Vec<((String, String), MachineSpec, Pattern)> = Vec::new();
+        for row in &self.row {
+            for name in row.baseline.iter().chain([&row.machine]) {
+                for pattern in &row.of {
+                    let known = Pattern::ALL.iter().find(|(_, known)| known == pattern);
+                    let (known, _) = known.with_context(|| format!("there is no pattern `{pattern}`"))?;
+                    let key = (name.clone(), pattern.clone());
+                    if !work.iter().any(|(other, ..)| *other == key) {
+                        work.push((key, machine(name)?, *known));
+                    }
+                }
+            }
+        }
+        let runs = self.simulate(work, gib, threads)?;
+        let rows = self.row.iter().map(|row| {
+            let ours = row.number(&runs).with_context(|| format!("item {}", row.item))?;
+            let (gate, note) = judged(small, row.gate, &row.note);
+            Ok(PaperRow::judged(&*row.item, row.published, Some(ours), row.value.unit(), gate, note))
+        });
+        rows.collect()
+    }
+
+    /// Every machine with every pattern that rows want, each by itself.
+    fn simulate(
+        &self,
+        work: Vec<((String, String), MachineSpec, Pattern)>,
+        gib: u64,
+        threads: usize,
+    ) -> anyhow::Result<Runs> {
+        let count = work.len();
+        let (work, runs) = (Mutex::new(work), Mutex::new(BTreeMap::new()));
+        let worker = || -> anyhow::Result<()> {
+            loop {
+                let Some((key, machine, pattern)) = work.lock().expect("nobody panics").pop() else {
+                    return Ok(());
+                };
+                let result = run(&machine, pattern, gib << 30, self.seed)
+                    .with_context(|| format!("machine {}, pattern {}", key.0, key.1))?;
+                let mut runs = runs.lock().expect("nobody panics");
+                runs.insert(key, result);
+                eprint!("\rfiles of {gib} GiB: {} of {count} simulated", runs.len());
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads.clamp(1, count.max(1))).map(|_| scope.spawn(worker)).collect();
+            workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+        })?;
+        eprintln!();
+        Ok(runs.into_inner().expect("nobody panics"))
+    }
+}
+
+impl FilesRow {
+    fn number(&self, runs: &Runs) -> anyhow::Result<f64> {
+        ensure!(!self.of.is_empty(), "of no pattern");
+        let run = |machine: &str, pattern: &str| &runs[&(machine.to_owned(), pattern.to_owned())];
+        let value = |pattern: &String| {
+            let own = run(&self.machine, pattern);
+            let (total, operations) = (own.parts.total() as f64, own.operations as f64);
+            Ok(match self.value {
+                Value::Index => own.parts.index() as f64 / total,
+                Value::Zero => own.parts.of(Part::Zero) as f64 / total,
+                Value::Data => own.parts.of(Part::Data) as f64 / total,
+                Value::Operation => total / operations / 1e6,
+                Value::Walks => own.counts.walks as f64 / operations,
+                Value::MostEntries => own.counts.most_entries as f64,
+                Value::Speedup => {
+                    let baseline = self.baseline.as_deref().context("compared with nothing")?;
+                    run(baseline, pattern).parts.total() as f64 / total
+                }
+            })
+        };
+        let values = self.of.iter().map(value).collect::<anyhow::Result<Vec<f64>>>()?;
+        Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+impl Value {
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Index | Self::Zero | Self::Data => "of run time",
+            Self::Speedup => "times",
+            Self::Operation => "us",
+            Self::Walks => "each operation",
+            Self::MostEntries => "entries",
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Persistent memory, DRAM and the caches over both, as one core uses them, and where its time goes.
+//!
+//! Loads of metadata wait, one after the other. Copies run ahead: as many lines are under way as the core has line fill buffers,
+//! and stores of data go past the caches through as many buffers that combine them. A module of persistent memory takes in
+//! so many written lines at once; beyond, its bandwidth counts. Physical addresses begin with persistent memory, DRAM follows.
+
+use pagewalk_vm::addr::PhysAddr;
+
+use crate::spec::settings::{FrameSpec, MachineSpec, PersistentSpec};
+use crate::time::{MemoryHierarchy, MemoryReference};
+
+/// Bytes of a line.
+pub(super) const LINE_BYTES: u64 = 64;
+
+/// What time goes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Into the file system and back.
+    Call,
+    /// Finding where bytes lie.
+    Find,
+    /// Frames for new bytes, and entering them into the index.
+    Build,
+    /// Zeroes in frames before they are entered.
+    Zero,
+    /// The inode and what else is written beside the bytes.
+    Upkeep,
+    /// The bytes.
+    Data,
+}
+
+/// All of them, with the names that rows use.
+pub const PARTS: [(Part, &str); 6] = [
+    (Part::Call, "call"),
+    (Part::Find, "find"),
+    (Part::Build, "build"),
+    (Part::Zero, "zero"),
+    (Part::Upkeep, "upkeep"),
+    (Part::Data, "data"),
+];
+
+/// Time by what it went to, in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Parts([u64; PARTS.len()]);
+
+impl Parts {
+    /// What went to one.
+    pub fn of(&self, part: Part) -> u64 {
+        self.0[part as usize]
+    }
+
+    /// All.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// What went to the index: to find, to build and, where a kernel does that while it builds, to zero.
+    pub fn index(&self) -> u64 {
+        [Part::Find, Part::Build, Part::Zero].into_iter().map(|part| self.of(part)).sum()
+    }
+}
+
+/// When a module is free again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Module {
+    read_ps: u64,
+    write_ps: u64,
+}
+
+/// The times at which what is under way is done, one for each buffer.
+#[derive(Clone, Debug)]
+struct Buffers(Vec<u64>);
+
+impl Buffers {
+    fn new(count: u32) -> Self {
+        Self(vec![0; count as usize])
+    }
+
+    /// The one that is free first, and when.
+    fn first_free(&self) -> (usize, u64) {
+        let (at, &free_ps) =
+            self.0.iter().enumerate().min_by_key(|&(_, done_ps)| done_ps).expect("one at least");
+        (at, free_ps)
+    }
+
+    fn all_done_ps(&self) -> u64 {
+        self.0.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// One core's memory.
+#[derive(Debug)]
+pub(super) struct Media {
+    caches: MemoryHierarchy,
+    of: PersistentSpec,
+    dram_ps: u64,
+    cycle_ps: u64,
+    loads: Buffers,
+    stores: Buffers,
+    modules: Vec<Module>,
+    /// The line that was read last from persistent memory.
+    last_line: u64,
+    now_ps: u64,
+    part: Part,
+    parts: Parts,
+    /// What is done takes no time: a file is made ready.
+    is_free: bool,
+}
+
+impl Media {
+    pub(super) fn new(spec: &MachineSpec, of: &PersistentSpec) -> Self {
+        // The caches see both memories.
+        let memory_bytes = of.bytes + spec.frames.memory_bytes();
+        let both =
+            MachineSpec { frames: FrameSpec::Buddy { memory_bytes, fragmentation: 0 }, ..spec.clone() };
+        Self {
+            caches: MemoryHierarchy::new(&both),
+            of: of.clone(),
+            dram_ps: spec.memory.latency_ps,
+            cycle_ps: spec.core.cycle_ps,
+            loads: Buffers::new(spec.core.outstanding),
+            stores: Buffers::new(spec.core.outstanding),
+            modules: vec![Module::default(); of.modules as usize],
+            last_line: u64::MAX - 1,
+            now_ps: 0,
+            part: Part::Call,
+            parts: Parts::default(),
+            is_free: false,
+        }
+    }
+
+    /// Where DRAM begins.
+    pub(super) fn dram(&self) -> PhysAddr {
+        PhysAddr(self.of.bytes)
+    }
+
+    /// What the time goes to from now on.
+    pub(super) fn part(&mut self, part: Part) {
+        self.part = part;
+    }
+
+    /// From now on nothing takes time, or everything does and counts.
+    pub(super) fn set_free(&mut self, is_free: bool) {
+        self.is_free = is_free;
+        self.parts = Parts::default();
+    }
+
+    pub(super) fn parts(&self) -> Parts {
+        self.parts
+    }
+
+    fn until(&mut self, then_ps: u64) {
+        let taken = then_ps.saturating_sub(self.now_ps);
+        self.now_ps += taken;
+        self.parts.0[self.part as usize] += taken;
+    }
+
+    /// Time that no memory is part of.
+    pub(super) fn spend(&mut self, ps: u64) {
+        if !self.is_free {
+            self.until(self.now_ps + ps);
+        }
+    }
+
+    fn module(&mut self, line: u64) -> &mut Module {
+        let number = ((line * LINE_BYTES) >> self.of.interleave_shift) % u64::from(self.of.modules);
+        &mut self.modules[number as usize]
+    }
+
+    /// When a line is there that is asked for at this time, and whether it comes from a memory.
+    fn line_ps(&mut self, addr: PhysAddr, kind: MemoryReference, at_ps: u64) -> (u64, bool) {
+        let (level, latency_ps) =
+            self.caches.access(0, addr, kind, at_ps).expect("there is no flash behind this memory");
+        if level < self.caches.levels() {
+            return (at_ps + latency_ps, false);
+        }
+        if addr >= self.dram() {
+            return (at_ps + self.dram_ps, true);
+        }
+        let line = addr.0 / LINE_BYTES;
+        let latency_ps = match line == self.last_line + 1 {
+            true => self.of.read_sequential_ps,
+            false => self.of.read_random_ps,
+        };
+        self.last_line = line;
+        let line_ps = self.of.module_read_ps;
+        let module = self.module(line);
+        module.read_ps = module.read_ps.max(at_ps) + line_ps;
+        (module.read_ps.max(at_ps + latency_ps), true)
+    }
+
+    /// Reads a word and waits for it.
+    pub(super) fn load(&mut self, addr: PhysAddr) {
+        self.reference(addr, MemoryReference::Load);
+    }
+
+    /// The same by a page walker.
+    pub(super) fn walk(&mut self, addr: PhysAddr) {
+        self.reference(addr, MemoryReference::Walk);
+    }
+
+    fn reference(&mut self, addr: PhysAddr, kind: MemoryReference) {
+        if !self.is_free {
+            let (done_ps, _) = self.line_ps(addr, kind, self.now_ps);
+            self.until(done_ps);
+        }
+    }
+
+    /// Changes a word in the caches; nobody waits for its line.
+    pub(super) fn store(&mut self, addr: PhysAddr) {
+        if !self.is_free {
+            self.line_ps(addr, MemoryReference::Store, self.now_ps);
+            self.until(self.now_ps + self.cycle_ps);
+        }
+    }
+
+    /// Lets the lines of a range persist by the next fence.
+    pub(super) fn flush(&mut self, at: u64, bytes: u64) {
+        if !self.is_free {
+            for line in at / LINE_BYTES..(at + bytes).div_ceil(LINE_BYTES) {
+                self.write_line(line, self.now_ps);
+            }
+        }
+    }
+
+    /// Waits until all that was written or flushed persists.
+    pub(super) fn fence(&mut self) {
+        if !self.is_free {
+            self.until(self.stores.all_done_ps());
+        }
+    }
+
+    /// A line goes out, not before `from_ps`.
+    fn write_line(&mut self, line: u64, from_ps: u64) {
+        let (buffer, free_ps) = self.stores.first_free();
+        let issue_ps = self.now_ps.max(from_ps).max(free_ps);
+        let PersistentSpec { module_write_ps, buffer_lines, write_ps, .. } = self.of;
+        let module = self.module(line);
+        let taken_in_ps = issue_ps.max(module.write_ps.saturating_sub(buffer_lines * module_write_ps));
+        module.write_ps = module.write_ps.max(taken_in_ps) + module_write_ps;
+        self.stores.0[buffer] = taken_in_ps + write_ps;
+        self.until(issue_ps + self.cycle_ps);
+    }
+
+    /// Asks for a line ahead of its use, as soon as a buffer is free; when it is there.
+    fn fetch(&mut self, addr: PhysAddr, kind: MemoryReference, from_ps: u64) -> u64 {
+        let (buffer, free_ps) = self.loads.first_free();
+        let (there_ps, takes_buffer) = self.line_ps(addr, kind, from_ps.max(free_ps));
+        if takes_buffer {
+            self.loads.0[buffer] = there_ps;
+        }
+        there_ps
+    }
+
+    /// Writes data past the caches: from a buffer in DRAM, or zeroes.
+    pub(super) fn write_data(&mut self, at: PhysAddr, bytes: u64, from: Option<PhysAddr>) {
+        if self.is_free {
+            return;
+        }
+        let begin_ps = self.now_ps;
+        for (offset, line) in (0..bytes).step_by(LINE_BYTES as usize).zip(at.0 / LINE_BYTES..) {
+            let there_ps = match from {
+                Some(from) => self.fetch(from.add(offset), MemoryReference::Load, begin_ps),
+                None => begin_ps,
+            };
+            self.write_line(line, there_ps);
+        }
+    }
+
+    /// Reads data into a buffer in DRAM.
+    pub(super) fn read_data(&mut self, at: PhysAddr, bytes: u64, into: PhysAddr) {
+        if self.is_free {
+            return;
+        }
+        let begin_ps = self.now_ps;
+        for offset in (0..bytes).step_by(LINE_BYTES as usize) {
+            let there_ps = self.fetch(at.add(offset), MemoryReference::Load, begin_ps);
+            // The core goes on when the data is there; the line that it is stored into may come later.
+            self.fetch(into.add(offset), MemoryReference::Store, begin_ps);
+            self.until(there_ps.max(self.now_ps + self.cycle_ps));
+        }
+    }
+}

@@ -619,8 +619,11 @@ int main(int count, char **arguments)
    open_database();
    for (size_t i = 0; i < asked_count; i++)
       run(asked[i]);
-   if (options.verify)
-      fprintf(stderr, "verified: %" PRIu64 " keys\n", verify());
+   if (options.verify) {
+      uint64_t keys = verify();
+      if (!options.json)
+         printf("verified: %" PRIu64 " keys\n", keys);
+   }
    leveldb_close(database);
    return 0;
 }

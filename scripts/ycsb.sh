@@ -90,11 +90,24 @@ gone() {
     mounts=$left
 }
 
+# unmount PID: in good order
+unmount() {
+    ended=0
+    kill -TERM "$1" 2>/dev/null || true
+    wait "$1" || ended=$?
+    gone "$1"
+    if [ $ended != 0 ]; then
+        cat "$work/mount.log" >&2
+        echo "error: a mount ended with $ended" >&2
+        exit 1
+    fi
+}
+
 # drive DOOR ARGUMENT...: the driver, by the door
 drive() {
-    door=$1
+    by=$1
     shift
-    case $door in
+    case $by in
     shim) "$pagewalk" fs run -- "$ycsb" "$@" ;;
     *) "$ycsb" "$@" ;;
     esac
@@ -109,11 +122,11 @@ moment() {
 
 # begin DOOR: the driver inserts, updates and reads in the background, as $program
 begin() {
-    door=$1
+    by=$1
     set -- --threads 2 --state "$state" --folder "$database" --records 5000 --operations 20000 --seed "$round" \
         --loads load-a,run-a,run-f,run-d,load-e,run-a,run-f,run-d,load-e,run-a,run-f,run-d,run-a,run-f,run-d
     # Not `drive`: the process is to be the driver's own.
-    case $door in
+    case $by in
     shim) "$pagewalk" fs run -- "$ycsb" "$@" >/dev/null 2>"$work/begin.log" & ;;
     *) "$ycsb" "$@" >/dev/null 2>"$work/begin.log" & ;;
     esac
@@ -191,9 +204,7 @@ if [ "$kills" -gt 0 ]; then
                 echo "$folder: $victim killed $kills times ($middle in the middle), program through $door: $keys keys, nothing acknowledged is lost$note"
             done
         done
-        kill -TERM "$mount"
-        wait "$mount"
-        gone "$mount"
+        unmount "$mount"
         "$pagewalk" fs fsck "$store" | sed "s|^|$folder: |"
     done
     exit 0
@@ -288,9 +299,7 @@ for round in $(seq "$rounds"); do
     fi
 done
 for pid in $mounts; do
-    kill -TERM "$pid"
-    wait "$pid"
-    gone "$pid"
+    unmount "$pid"
 done
 
 python3 - "$work" <<'PYTHON'

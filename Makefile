@@ -63,6 +63,11 @@ crosscheck: build
 	@scripts/setup.sh programs
 	scripts/crosscheck.sh $(PAGEWALK)
 
+# LevelDB under YCSB's loads on the file system, beside the host's.
+ycsb: build
+	@scripts/setup.sh leveldb
+	scripts/ycsb.sh $(PAGEWALK)
+
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli --package pagewalk-ctfs-shim
 
@@ -75,4 +80,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck build frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb build frontends setup clean

@@ -6,6 +6,7 @@
 #   setup.sh hardware    what the circuit in hardware/ needs
 #   setup.sh riscv       what the RISC-V machine's programs and their comparison need
 #   setup.sh programs    real programs that built-in workloads stand for
+#   setup.sh leveldb     what the loads of YCSB run on
 set -eu
 
 if ! command -v cargo >/dev/null; then
@@ -47,8 +48,13 @@ programs)
     need sysbench sysbench
     need python3 python3
     ;;
+leveldb)
+    need gcc gcc
+    need /usr/include/leveldb/c.h libleveldb-dev
+    need python3 python3
+    ;;
 *)
-    echo "usage: setup.sh [hardware|riscv|programs]" >&2
+    echo "usage: setup.sh [hardware|riscv|programs|leveldb]" >&2
     exit 2
     ;;
 esac

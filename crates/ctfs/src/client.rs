@@ -12,8 +12,10 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::sync::atomic::Ordering;
 
 use pagewalk_vm::file::PersistentMemory;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::time::Timespec;
 
 use crate::bytes::Bytes;
 use crate::doors::protocol;
@@ -147,10 +149,18 @@ impl Client {
         message(file, protocol::RESERVE, [offset, bytes, 0, 0]).map(|words| words[0])
     }
 
+    /// The owner says nothing more: all that can come from it is its end.
+    #[cold]
+    fn is_owner_gone(&self) -> bool {
+        let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+            .is_ok_and(|ready| ready > 0)
+    }
+
     /// Does something with the file's bytes while nothing moves, unless the lease is over.
     #[inline]
     fn within<T>(&self, lease: &Lease, act: impl FnOnce(Bytes<'_, Mapped>) -> T) -> Option<T> {
-        let _inside = self.gate.enter(self.number);
+        let _inside = self.gate.enter(self.number, || self.is_owner_gone())?;
         let holds = self.gate.lease(lease.index).load(Ordering::SeqCst) == lease.word;
         holds.then(|| act(Bytes::new(&self.memory, lease.inode)))
     }

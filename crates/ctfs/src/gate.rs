@@ -119,37 +119,47 @@ impl Gate {
         unsafe { self.words.as_ref() }
     }
 
-    /// Lets a client's thread in, when it is open.
+    /// Lets a client's thread in, when it is open; nobody, if its owner is gone and has left it closed.
     #[inline]
-    pub(crate) fn enter(&self, client: usize) -> Inside<'_> {
+    pub(crate) fn enter(&self, client: usize, is_owner_gone: impl Fn() -> bool) -> Option<Inside<'_>> {
         let words = self.words();
         loop {
             words.clients[client].inside.fetch_add(1, Ordering::SeqCst);
             // Either the owner sees who is inside, or who is inside sees that it is closed.
             if words.closed.load(Ordering::SeqCst) == 0 {
-                return Inside { words, client };
+                return Some(Inside { words, client });
             }
             words.clients[client].inside.fetch_sub(1, Ordering::SeqCst);
-            self.wait_until_open();
+            if !self.wait_until_open(&is_owner_gone) {
+                return None;
+            }
         }
     }
 
+    /// Whether it is open again, or never will be.
     #[cold]
-    fn wait_until_open(&self) {
+    fn wait_until_open(&self, is_owner_gone: &dyn Fn() -> bool) -> bool {
         let words = self.words();
         for _ in 0..SPINS {
             if words.closed.load(Ordering::SeqCst) == 0 {
-                return;
+                return true;
             }
             std::hint::spin_loop();
         }
+        let mut is_open = true;
         words.waiting.fetch_add(1, Ordering::SeqCst);
         while words.closed.load(Ordering::SeqCst) != 0 {
+            // Pages and inodes stay as they were in the middle of a change: it is for the next mount to end it.
+            if is_owner_gone() {
+                is_open = false;
+                break;
+            }
             let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
             // Woken, too late or too early: it looks again.
             let _ = futex::wait(&words.closed, futex::Flags::empty(), 1, Some(&time));
         }
         words.waiting.fetch_sub(1, Ordering::SeqCst);
+        is_open
     }
 
     /// Closes the gate and waits until nobody is inside. Only the owner does, one thread at a time.
@@ -243,7 +253,7 @@ mod tests {
                 std::thread::spawn(move || {
                     let (mut seen, mut entered) = (0, 0u64);
                     while ended.load(Ordering::Relaxed) == 0 {
-                        let _inside = gate.enter(client);
+                        let _inside = gate.enter(client, || false).unwrap();
                         let (first, second) =
                             (words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed));
                         assert_eq!(first, second);
@@ -252,7 +262,7 @@ mod tests {
                         entered += 1;
                     }
                     // It ends inside: without being forgotten the owner would wait for it.
-                    std::mem::forget(gate.enter(client));
+                    std::mem::forget(gate.enter(client, || false));
                     entered
                 })
             })
@@ -276,6 +286,17 @@ mod tests {
         }
         gate.close().unwrap();
         gate.reopen();
+    }
+
+    /// A client found the gate closed by an owner that was killed, and waited for ever.
+    #[test]
+    fn nobody_waits_for_an_owner_that_is_gone() {
+        let gate = Gate::create().unwrap();
+        gate.close().unwrap();
+        assert!(gate.enter(0, || true).is_none());
+        gate.close().expect("nobody is inside");
+        gate.reopen();
+        assert!(gate.enter(0, || true).is_some(), "what is whole may be read and written");
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod repair;
 
 use pagewalk_vm::file::Recording;
 
+use rustix::io::Errno;
+
 use super::*;
 use crate::inode::kind;
 
@@ -337,5 +339,27 @@ fn extended_attributes_are_replaced_as_a_whole() {
     system.set_extended(ino, b"user.a", b"1", SetExtended::Any).unwrap();
     system.unlink(Ino::ROOT, b"file").unwrap();
     assert_eq!(free(&system), used - 1, "they go with their file");
+    sound(&system);
+}
+
+#[test]
+fn a_full_store_can_be_overwritten_whole() {
+    let mut system = empty(1 << 10);
+    system.set_overwrites(Overwrites::Whole);
+    let ino = make(&mut system, "file");
+    let mut end = 0;
+    while let Ok(written) = system.write(ino, end, &[1; 10_000]) {
+        end += written as u64;
+    }
+    assert_eq!(system.space().free, 0);
+    let mut expected = vec![1; end as usize];
+    for (number, (offset, length)) in [(5, 10), (4_096, 4_096), (9_000, 200_000)].into_iter().enumerate() {
+        let part = vec![number as u8 + 2; length];
+        assert_eq!(system.write(ino, offset as u64, &part), Ok(length));
+        expected[offset..offset + length].copy_from_slice(&part);
+    }
+    // More than the log takes at once.
+    assert_eq!(system.write(ino, 0, &vec![9; 600_000]), Err(Errno::NOSPC));
+    assert!(contents(&system, ino) == expected);
     sound(&system);
 }

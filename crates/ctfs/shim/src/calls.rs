@@ -397,6 +397,16 @@ pub unsafe extern "C" fn writev(descriptor: c_int, vectors: *const iovec, count:
     or_real!(answer, real!(writev(descriptor => c_int, vectors => *const iovec, count => c_int) -> ssize_t))
 }
 
+/// The open file, if the call is one that is handled here; otherwise the kernel has it from now on.
+fn get_if(descriptor: c_int, is_handled: bool) -> Option<files::Used> {
+    let file = get(descriptor)?;
+    if is_handled {
+        return Some(file);
+    }
+    file.hand_back(descriptor);
+    None
+}
+
 /// `preadv` and `pwritev` under both their names, and with flags.
 macro_rules! vectors_at_offsets {
     ($($read:ident $write:ident $($flags:ident)?;)*) => {$(
@@ -414,11 +424,7 @@ macro_rules! vectors_at_offsets {
             $($flags: c_int)?
         ) -> ssize_t {
             let is_plain = true $(&& $flags == 0 && offset != -1)?;
-            let answer = get(descriptor).and_then(|file| {
-                if !is_plain {
-                    file.hand_back(descriptor);
-                    return None;
-                }
+            let answer = get_if(descriptor, is_plain).and_then(|file| {
                 // SAFETY: the caller's.
                 unsafe { scatter(vectors, count, |parts| file.read_at(descriptor, offset, parts)) }
             });
@@ -439,11 +445,7 @@ macro_rules! vectors_at_offsets {
             $($flags: c_int)?
         ) -> ssize_t {
             let is_plain = true $(&& $flags == 0 && offset != -1)?;
-            let answer = get(descriptor).and_then(|file| {
-                if !is_plain {
-                    file.hand_back(descriptor);
-                    return None;
-                }
+            let answer = get_if(descriptor, is_plain).and_then(|file| {
                 // SAFETY: the caller's.
                 unsafe { gather(vectors, count, |parts| file.write_at(descriptor, offset, parts)) }
             });

@@ -117,7 +117,7 @@ MUTANTS = [
      CTFS, "crashes::a_crash_shows_no_byte"),
     ("no fence between bytes and size", FILE,
      [("self.store.memory().fence();\n        let now = self.now();\n        let words", "let now = self.now();\n        let words")],
-     CTFS, "crashes::a_crash_shows_no_byte"),
+     CTFS, "crashes::an_append"),
     ("bytes not flushed", FILE, [("memory.flush(at, part.len() as u64);", "")], CTFS, "crashes::a_crash_shows_no_byte"),
     ("flush ends before the last bytes", FILE,
      [("memory.flush(at, part.len() as u64);", "memory.flush(at & !63, part.len() as u64 & !63);")],

@@ -96,6 +96,15 @@ fn what_was_never_written_is_zero_whatever_was_there() {
         assert!(bytes[short as usize..].iter().all(|&byte| byte == 0), "{short} to {long}");
         sound(&system);
     }
+    // Into holes, of which fresh frames are a part now.
+    for offset in [10_000, 300_000, 5 << 20] {
+        system.set_attributes(ino, &size(0)).unwrap();
+        system.set_attributes(ino, &size(8 << 20)).unwrap();
+        system.write(ino, offset, &[1; 10]).unwrap();
+        let written = offset as usize..offset as usize + 10;
+        let is_right = |(at, &byte): (usize, &u8)| byte == u8::from(written.contains(&at));
+        assert!(contents(&system, ino).iter().enumerate().all(is_right), "{offset}");
+    }
 }
 
 #[test]

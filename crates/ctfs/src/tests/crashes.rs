@@ -188,6 +188,26 @@ fn a_crash_shows_no_byte_that_nobody_wrote() {
     }
 }
 
+/// Where nothing but the bytes and the size changes, and so nothing else is waited for.
+#[test]
+fn an_append_within_a_page_shows_its_bytes_with_its_size() {
+    let mut system = furnished(700);
+    let file = make(&mut system, "log");
+    for offset in [0, 100] {
+        system.write(file, offset, &[1; 100]).unwrap();
+    }
+    let append = |system: &mut FileSystem<Recording>| {
+        assert_eq!(system.write(file, 200, &[5; 300]), Ok(300));
+    };
+    let mut lengths = std::collections::BTreeSet::new();
+    crash(system, append, 20, &mut |system| {
+        let left = contents(system, file);
+        assert!(left[..200] == [1; 200] && left[200..].iter().all(|&byte| byte == 5), "{left:?}");
+        lengths.insert(left.len());
+    });
+    assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [200, 500]);
+}
+
 #[test]
 fn sizes_change_whole_or_not_at_all() {
     for bytes in [0, 1, 4_095, 4_097, 40_000, 3 << 20] {

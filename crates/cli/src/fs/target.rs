@@ -195,7 +195,11 @@ pub(super) struct Mapping {
 
 impl Mapping {
     pub(super) fn new(folder: &Path, bytes: u64) -> anyhow::Result<Self> {
-        let mut own = Self { memory: None, bytes, path: Removed::new(folder, "mapped") };
+        Self::named(folder, "mapped", bytes)
+    }
+
+    fn named(folder: &Path, what: &str, bytes: u64) -> anyhow::Result<Self> {
+        let mut own = Self { memory: None, bytes, path: Removed::new(folder, what) };
         own.empty()?;
         Ok(own)
     }
@@ -268,7 +272,7 @@ impl Stores {
     pub(super) fn new(folder: &Path, bytes: u64) -> anyhow::Result<Self> {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { memory } else { folder };
-        Ok(Self(Mapping::new(folder, bytes.min(LIMIT_BYTES))?))
+        Ok(Self(Mapping::named(folder, "limit", bytes.min(LIMIT_BYTES))?))
     }
 }
 
@@ -326,6 +330,23 @@ mod tests {
             assert!(read.iter().all(|&byte| byte == 6));
         }
         assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 0, "nothing is left");
+    }
+
+    /// Both lie in /dev/shm if that is the folder; they once had one name, and the second found the first's lock.
+    #[test]
+    fn the_limit_stands_beside_a_mapped_file_of_its_folder() {
+        let folder = Path::new("/dev/shm");
+        if !folder.is_dir() {
+            eprintln!("skipped: there is no /dev/shm");
+            return;
+        }
+        let (mut mapping, mut limit) =
+            (Mapping::new(folder, 4_096).unwrap(), Stores::new(folder, 4_096).unwrap());
+        mapping.write(0, &[1; 64]).expect("written");
+        limit.write(0, &[2; 64]).expect("written");
+        let mut read = [0; 64];
+        mapping.read(0, &mut read).expect("read");
+        assert_eq!(read, [1; 64]);
     }
 
     #[test]

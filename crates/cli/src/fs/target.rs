@@ -295,7 +295,9 @@ struct Removed(PathBuf);
 
 impl Removed {
     fn new(folder: &Path, what: &str) -> Self {
-        Self(folder.join(format!("pagewalk-bench-{}-{what}", std::process::id())))
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self(folder.join(format!("pagewalk-bench-{}-{number}-{what}", std::process::id())))
     }
 }
 

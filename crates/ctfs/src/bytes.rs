@@ -75,6 +75,20 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
         true
     }
 
+    /// Where whole pages lie, as few pieces as there can be; nothing if some are not there or lie behind the end's.
+    pub(crate) fn pieces(self, bytes: Range<u64>) -> Option<Vec<Range<u64>>> {
+        let is_there = bytes.start < bytes.end && bytes.end <= self.size().next_multiple_of(PAGE_BYTES);
+        let partition = self.partition().filter(|_| is_there)?;
+        let mut pieces: Vec<Range<u64>> = Vec::new();
+        let mut has_holes = false;
+        runs(self.memory, partition, bytes, |range, place| match (place, pieces.last_mut()) {
+            (None, _) => has_holes = true,
+            (Some(at), Some(last)) if last.end == at => last.end += range.end - range.start,
+            (Some(at), _) => pieces.push(at..at + (range.end - range.start)),
+        });
+        (!has_holes).then_some(pieces)
+    }
+
     /// Stores words of the inode, each by itself.
     pub(crate) fn store(self, words: &[(Field, u64)]) {
         for &(field, word) in words {

@@ -6,7 +6,8 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::sync::atomic::Ordering;
@@ -59,7 +60,7 @@ pub enum Written {
 }
 
 #[allow(unsafe_code)]
-fn message(
+pub(crate) fn message(
     file: BorrowedFd<'_>,
     command: u32,
     words: [u64; protocol::WORDS],
@@ -74,13 +75,17 @@ fn message(
     }
 }
 
-impl Client {
-    /// Connects to the owner of the store that an open file lies in.
-    ///
-    /// # Errors
-    ///
-    /// The file lies somewhere else (`ENOTTY`), the owner lets nobody in, or it is another version's.
-    pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
+/// What the owner gives to whoever connects.
+pub(crate) struct Welcomed {
+    pub(crate) number: usize,
+    survives: Survives,
+    pub(crate) stream: UnixStream,
+    gate: OwnedFd,
+    pub(crate) store: OwnedFd,
+}
+
+impl Welcomed {
+    pub(crate) fn by_owner_of(file: BorrowedFd<'_>) -> io::Result<Self> {
         let [version, number, ..] = message(file, protocol::HELLO, [0; protocol::WORDS])?;
         if version != protocol::VERSION {
             return Err(io::ErrorKind::Unsupported.into());
@@ -108,12 +113,20 @@ impl Client {
             return Err(refused());
         }
         let survives = Survives::of_number(word(2)).ok_or_else(refused)?;
-        Ok(Self {
-            memory: Mapped::beside_owner(File::from(store), survives)?,
-            gate: Gate::open(File::from(gate))?,
-            number: word(1) as usize,
-            stream,
-        })
+        Ok(Self { number: word(1) as usize, survives, stream, gate, store })
+    }
+}
+
+impl Client {
+    /// Connects to the owner of the store that an open file lies in.
+    ///
+    /// # Errors
+    ///
+    /// The file lies somewhere else (`ENOTTY`), the owner lets nobody in, or it is another version's.
+    pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let Welcomed { number, survives, stream, gate, store } = Welcomed::by_owner_of(file)?;
+        let memory = Mapped::beside_owner(File::from(store), survives)?;
+        Ok(Self { memory, gate: Gate::open(File::from(gate))?, number, stream })
     }
 
     /// The descriptors that must stay open as long as this process is a client: their end tells the owner that it is gone.
@@ -163,6 +176,12 @@ impl Client {
         let _inside = self.gate.enter(self.number, || self.is_owner_gone())?;
         let holds = self.gate.lease(lease.index).load(Ordering::SeqCst) == lease.word;
         holds.then(|| act(Bytes::new(&self.memory, lease.inode)))
+    }
+
+    /// Where whole pages of a pinned file lie in the store, if all of them are there.
+    pub(crate) fn pieces(&self, inode: u64, bytes: Range<u64>) -> Option<Vec<Range<u64>>> {
+        let _inside = self.gate.enter(self.number, || self.is_owner_gone())?;
+        Bytes::new(&self.memory, inode).pieces(bytes)
     }
 
     /// Bytes of the file, as long as the lease holds.

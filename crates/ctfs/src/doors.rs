@@ -2,7 +2,12 @@
 //!
 //! A process that the kernel lets open a file may ask for a *lease* of it. It gets one as long as nobody can see the difference:
 //! others have the file open only if all of them, and it, read. Whoever opens it otherwise ends the lease, and so does the client
-//! itself before it uses the file through the kernel. A process of the same user (or root's) gets the store's memory; the others
+//! itself before it uses the file through the kernel.
+//!
+//! Who may have a lease may also *pin* a file: its frames stay where they are, so that a program can map them. Pins belong to a
+//! connection, not to a process: a child that has inherited mappings has inherited that, too, and the pins end with the last.
+//!
+//! A process of the same user (or root's) gets the store's memory; the others
 //! have the mount only.
 
 use std::fs::File;
@@ -26,13 +31,15 @@ use crate::gate::{CLIENTS, Gate, LEASES};
 use crate::inode::Ino;
 use crate::mapped::Survives;
 
+/// Pins at once.
+const PINS: usize = 1 << 16;
 /// How often the watch looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// What the protocol's messages look like.
 pub(crate) mod protocol {
     /// Of the messages below.
-    pub(crate) const VERSION: u64 = 1;
+    pub(crate) const VERSION: u64 = 2;
 
     /// `_IOWR('p', number, words * 8)`.
     const fn command(number: u32, words: u32) -> u32 {
@@ -49,6 +56,9 @@ pub(crate) mod protocol {
     pub(crate) const RESERVE: u32 = command(3, WORDS as u32);
     /// The file is used through the kernel until it is closed.
     pub(crate) const BAR: u32 = command(4, WORDS as u32);
+
+    /// In: the client's number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
+    pub(crate) const PIN: u32 = command(5, WORDS as u32);
 
     /// The owner's socket, in the abstract name space.
     pub(crate) fn socket_name(number: u64) -> String {
@@ -74,6 +84,12 @@ struct Lease {
     writes: bool,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    ino: Ino,
+    client: usize,
+}
+
 /// A file that somebody has open.
 #[derive(Debug, Default)]
 struct Door {
@@ -86,10 +102,11 @@ struct Door {
 
 #[derive(Debug)]
 struct State {
-    /// Of opens and leases; never used twice.
+    /// Of opens, leases and pins; never used twice.
     serial: u64,
     opens: FxHashMap<u64, Open>,
     doors: FxHashMap<Ino, Door>,
+    pins: FxHashMap<u64, Pin>,
     free: Vec<usize>,
     clients: [bool; CLIENTS],
 }
@@ -110,6 +127,7 @@ impl Doors {
             serial: 0,
             opens: FxHashMap::default(),
             doors: FxHashMap::default(),
+            pins: FxHashMap::default(),
             free: (0..LEASES).rev().collect(),
             clients: [false; CLIENTS],
         };
@@ -150,19 +168,9 @@ impl Doors {
     pub(crate) fn lease(&self, handle: u64, client: usize) -> Result<(usize, u64, bool)> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        if !state.clients.get(client).is_some_and(|&is_there| is_there) {
-            return Err(Errno::INVAL);
-        }
-        let open = state.opens.get_mut(&handle).ok_or(Errno::BADF)?;
-        open.client = Some(client);
-        let ino = open.ino;
-        let door = state.doors.get_mut(&ino).ok_or(Errno::BADF)?;
-        let of_file = || door.opens.iter().filter_map(|handle| state.opens.get(handle));
-        let writes = of_file().any(|open| open.writes);
-        let only_one = of_file().all(|open| open.client == Some(client));
-        if door.is_barred || writes && !only_one {
-            return Err(Errno::BUSY);
-        }
+        state.expect_client(client)?;
+        state.opens.get_mut(&handle).ok_or(Errno::BADF)?.client = Some(client);
+        let (ino, writes) = state.may_use_beside(handle)?;
         state.end_leases(&self.gate, ino, |lease| lease.client == client);
         let index = state.free.pop().ok_or(Errno::NFILE)?;
         state.serial += 1;
@@ -171,6 +179,27 @@ impl Doors {
         let lease = Lease { index, client, writes };
         state.doors.entry(ino).or_default().leases.push(lease);
         Ok((index, word, writes))
+    }
+
+    /// Lets a client keep the frames of a handle's file where they are: the pin's number.
+    pub(crate) fn pin(&self, handle: u64, client: usize) -> Result<u64> {
+        let mut state = self.state.lock();
+        state.expect_client(client)?;
+        let (ino, _) = state.may_use_beside(handle)?;
+        if state.pins.len() >= PINS {
+            return Err(Errno::NFILE);
+        }
+        state.serial += 1;
+        let number = state.serial;
+        state.pins.insert(number, Pin { ino, client });
+        Ok(number)
+    }
+
+    /// A client needs a pin no more: its file, unless that was no pin of it.
+    pub(crate) fn unpin(&self, number: u64, client: usize) -> Option<Ino> {
+        let mut state = self.state.lock();
+        state.pins.get(&number).filter(|pin| pin.client == client)?;
+        state.pins.remove(&number).map(|pin| pin.ino)
     }
 
     /// Whether a client may write a file now: what the kernel knows of it then soon is not so.
@@ -215,8 +244,8 @@ impl Doors {
     }
 
     /// A client is gone, and nobody looks at the words of its leases any more. What it had open the kernel closes, unless a child
-    /// of it still has it.
-    fn remove_client(&self, client: usize) {
+    /// of it still has it. The files that it had pinned.
+    fn remove_client(&self, client: usize) -> Vec<Ino> {
         // Whoever waits for it can go on now.
         self.gate.forget(client);
         let mut state = self.state.lock();
@@ -228,10 +257,26 @@ impl Doors {
             open.client = None;
         }
         state.clients[client] = false;
+        let ends = |_: &u64, pin: &mut Pin| pin.client == client;
+        state.pins.extract_if(ends).map(|(_, pin)| pin.ino).collect()
     }
 }
 
 impl State {
+    fn expect_client(&self, client: usize) -> Result<()> {
+        if self.clients.get(client).is_some_and(|&is_there| is_there) { Ok(()) } else { Err(Errno::INVAL) }
+    }
+
+    /// The file of a handle, and whether anybody writes it, if whoever uses it beside the owner cannot see a difference.
+    fn may_use_beside(&self, handle: u64) -> Result<(Ino, bool)> {
+        let open = self.opens.get(&handle).ok_or(Errno::BADF)?;
+        let door = self.doors.get(&open.ino).ok_or(Errno::BADF)?;
+        let of_file = || door.opens.iter().filter_map(|handle| self.opens.get(handle));
+        let writes = of_file().any(|other| other.writes);
+        let only_one = of_file().all(|other| other.client.is_some() && other.client == open.client);
+        if door.is_barred || writes && !only_one { Err(Errno::BUSY) } else { Ok((open.ino, writes)) }
+    }
+
     fn end_leases(&mut self, gate: &Gate, ino: Ino, ends: impl Fn(&Lease) -> bool) {
         let Some(door) = self.doors.get_mut(&ino) else { return };
         let free = &mut self.free;
@@ -256,18 +301,39 @@ impl State {
     }
 }
 
-/// Welcomes clients and sees them go, until it is told to stop.
+/// What a client has said and has not been acted on.
+struct Heard {
+    client: usize,
+    stream: UnixStream,
+    bytes: Vec<u8>,
+}
+
+impl Heard {
+    /// Hears more, which are numbers of pins that it needs no more; the files of these, unless it is gone.
+    fn hear(&mut self, doors: &Doors) -> Option<Vec<Ino>> {
+        let mut more = [0; 512];
+        let bytes = self.stream.read(&mut more).ok().filter(|&bytes| bytes > 0)?;
+        self.bytes.extend_from_slice(&more[..bytes]);
+        let (words, rest) = self.bytes.as_chunks::<8>();
+        let files = words.iter().filter_map(|word| doors.unpin(u64::from_le_bytes(*word), self.client)).collect();
+        self.bytes = rest.to_vec();
+        Some(files)
+    }
+}
+
+/// Welcomes clients, hears what they pin no more, and sees them go, until it is told to stop.
 pub(crate) fn watch(
     listener: &UnixListener,
     doors: &Doors,
+    unpin: impl Fn(Vec<Ino>),
     (store, survives): (&File, Survives),
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    let mut clients: Vec<(usize, UnixStream)> = Vec::new();
+    let mut clients: Vec<Heard> = Vec::new();
     let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
     while !stop.load(Ordering::Relaxed) {
         let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
-        polled.extend(clients.iter().map(|(_, stream)| PollFd::new(stream, PollFlags::IN)));
+        polled.extend(clients.iter().map(|heard| PollFd::new(&heard.stream, PollFlags::IN)));
         match rustix::event::poll(&mut polled, Some(&time)) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
@@ -275,17 +341,19 @@ pub(crate) fn watch(
         }
         let has_news: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         let mut news = has_news[1..].iter();
-        clients.retain_mut(|(client, stream)| {
+        let mut unpinned = Vec::new();
+        clients.retain_mut(|heard| {
             if !news.next().is_some_and(|&is_new| is_new) {
                 return true;
             }
-            // It has nothing to say: this is its end.
-            let is_there = stream.read(&mut [0; 16]).is_ok_and(|bytes| bytes > 0);
-            if !is_there {
-                doors.remove_client(*client);
-            }
+            let said = heard.hear(doors);
+            let is_there = said.is_some();
+            unpinned.extend(said.unwrap_or_else(|| doors.remove_client(heard.client)));
             is_there
         });
+        if !unpinned.is_empty() {
+            unpin(unpinned);
+        }
         if has_news[0] {
             let Ok((stream, _)) = listener.accept() else { continue };
             if !may_have_store(&stream) {
@@ -293,7 +361,7 @@ pub(crate) fn watch(
             }
             let Some(client) = doors.add_client() else { continue };
             if welcome(&stream, client, survives, [doors.gate.file().as_fd(), store.as_fd()]).is_ok() {
-                clients.push((client, stream));
+                clients.push(Heard { client, stream, bytes: Vec::new() });
             } else {
                 doors.remove_client(client);
             }

@@ -18,8 +18,10 @@ use crate::system::{FileSystem, Overwrites};
 pub(crate) const LARGE_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
 /// A file's bytes at most: one partition of the largest size.
 pub const MOST_FILE_BYTES: u64 = 512 << 30;
-/// Words that mapping one page, large or small, changes at most: of its tables, its bits and its entry.
-const WORDS_OF_A_PAGE: u64 = 32;
+/// Small pages that get their frames at once, so that these lie together: 256 KiB.
+const MOST_RUN_ORDER: u32 = 6;
+/// Words that mapping a large page or a run of small ones changes at most: of tables, bits and entries.
+const WORDS_OF_A_RUN: u64 = 64 + (1 << MOST_RUN_ORDER);
 
 /// What is looked for in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +132,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             let mut transaction = self.store.begin();
             let begin = at;
             let mut is_full = false;
-            while at < bytes.end && transaction.room() > WORDS_OF_A_PAGE {
+            while at < bytes.end && transaction.room() > WORDS_OF_A_RUN {
                 match map_next(&mut transaction, partition, at, (&bytes, written), readable) {
                     Ok(next) => at = next,
                     Err(StoreError::NoFrames) => {
@@ -167,6 +169,13 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         // What lies behind the end is nobody's to read from now on.
         self.store_fields(ino, &words)?;
+        if bytes < size && self.is_pinned(ino) {
+            // Whoever maps what was there sees zeroes from now on.
+            if let Some(partition) = inode.partition() {
+                bytes::zero(self.store.memory(), partition, bytes..size);
+                self.store.memory().fence();
+            }
+        }
         if bytes < size { self.shrink(ino) } else { Ok(()) }
     }
 
@@ -220,8 +229,14 @@ impl<M: PersistentMemory> FileSystem<M> {
         bytes::zero(self.store.memory(), partition, bytes.start..end.min(inode.size()));
         self.store.memory().fence();
         let mut from = Vpn(partition.first.0 + bytes.start.div_ceil(PAGE_BYTES));
-        // The last page goes, too, if the file ends in it.
-        let last = if end >= inode.size() { end.div_ceil(PAGE_BYTES) } else { end / PAGE_BYTES };
+        // The last page goes, too, if the file ends in it. Frames that somebody maps stay.
+        let last = if self.is_pinned(ino) {
+            0
+        } else if end >= inode.size() {
+            end.div_ceil(PAGE_BYTES)
+        } else {
+            end / PAGE_BYTES
+        };
         let last = Vpn(partition.first.0 + last).min(partition.end());
         while from < last {
             let mut transaction = self.store.begin();
@@ -262,9 +277,13 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
     }
 
-    /// Gives back frames behind a file's end, and lets it have the smallest partition that holds it.
+    /// Gives back frames behind a file's end, and lets it have the smallest partition that holds it; later, if somebody maps
+    /// the file now.
     pub(crate) fn shrink(&mut self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
+        if self.is_pinned(ino) {
+            return Ok(());
+        }
         let Some(old) = inode.partition() else { return Ok(()) };
         let kept = Vpn(old.first.0 + inode.size().div_ceil(PAGE_BYTES));
         let mut from = kept;
@@ -388,10 +407,40 @@ fn map_next<M: PersistentMemory>(
         Err(_) => {}
     }
     let start = at / PAGE_BYTES * PAGE_BYTES;
-    let frame = transaction.take_frames(0)?;
-    clear(transaction, frame.addr().0, start..start + PAGE_BYTES, written, readable);
-    map_or_give(transaction, page, frame, false)?;
-    Ok(start + PAGE_BYTES)
+    let most = (wanted.end - start).div_ceil(PAGE_BYTES).min(1 << MOST_RUN_ORDER);
+    let is_free = |&number: &u64| transaction.find(Vpn(page.0 + number)).is_none();
+    let pages = 1 + (1..most).take_while(is_free).count() as u64;
+    let before = Vpn(page.0.wrapping_sub(1));
+    let next = transaction.find(before).filter(|_| page > partition.first).map(|mapped| mapped.frame.add(1));
+    let (frame, order) = take_run(transaction, next, pages.ilog2().min(MOST_RUN_ORDER))?;
+    let run = start..start + (PAGE_BYTES << order);
+    clear(transaction, frame.addr().0, run.clone(), written, readable);
+    for number in 0..1 << order {
+        if let Err(error) = map_or_give(transaction, Vpn(page.0 + number), frame.add(number), false) {
+            // The rest of the run.
+            transaction.give_frames(frame.add(number + 1), (1 << order) - number - 1);
+            return if number == 0 { Err(error) } else { Ok(start + number * PAGE_BYTES) };
+        }
+    }
+    Ok(run.end)
+}
+
+/// Takes frames in one piece, no more than so many and at least one, where the file's last ones end if that can be.
+fn take_run<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    next: Option<Pfn>,
+    most: u32,
+) -> std::result::Result<(Pfn, u32), StoreError> {
+    for order in (0..=most).rev() {
+        if let Some(next) = next.filter(|&next| transaction.take_frames_at(next, order)) {
+            return Ok((next, order));
+        }
+        match transaction.take_frames(order) {
+            Err(StoreError::NoFrames) if order > 0 => {}
+            taken => return taken.map(|frame| (frame, order)),
+        }
+    }
+    Err(StoreError::NoFrames)
 }
 
 /// A frame that cannot be mapped is nobody's again, as the rest of the transaction is good.

@@ -117,6 +117,12 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     std::thread::Builder::new()
         .name("later".to_owned())
         .spawn(move || waiting.iter().for_each(|act| act()))?;
+    // Not by the thread that sees clients go: this one may wait for a client that is gone.
+    let (unpinned, unpinner) = (volume.clone(), later.clone());
+    let unpin = move |files: Vec<Ino>| {
+        let volume = unpinned.clone();
+        let _ = unpinner.send(Box::new(move || unpin(&volume, files)));
+    };
     let mounted = Mounted { volume, doors: doors.clone(), notifier: notifier.clone(), later };
     let session = fuser::spawn_mount(mounted, at, &config)?;
     let _ = notifier.set(session.notifier());
@@ -124,8 +130,16 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let stopped = stop.clone();
     let watch = std::thread::Builder::new()
         .name("clients".to_owned())
-        .spawn(move || doors::watch(&listener, &doors, (&file, survives), &stopped))?;
+        .spawn(move || doors::watch(&listener, &doors, unpin, (&file, survives), &stopped))?;
     Ok(Mount { session, stop, watch })
+}
+
+/// Files are pinned no more. What cannot be given back now is when the store is mounted again.
+fn unpin(volume: &Volume<Mapped>, files: Vec<Ino>) {
+    let Ok(mut system) = volume.exclusive() else { return };
+    for ino in files {
+        let _ = system.unpin(ino);
+    }
 }
 
 /// What the kernel is to forget of a file: from which offset on its pages, and its attributes; or these alone.
@@ -249,6 +263,15 @@ impl Mounted {
                 let [offset, bytes, ..] = words;
                 let end = offset.checked_add(bytes).ok_or(Number::FBIG)?;
                 Ok([self.write()?.reserve(ino, offset..end)?, 0, 0, 0])
+            }
+            protocol::PIN => {
+                let file = self.volume.find(ino)?;
+                let mut system = self.write()?;
+                system.pin(ino)?;
+                match self.doors.pin(handle, words[0] as usize) {
+                    Ok(number) => Ok([number, file.at, 0, 0]),
+                    Err(error) => system.unpin(ino).and(Err(error)),
+                }
             }
             protocol::BAR => {
                 let closed = self.write()?;

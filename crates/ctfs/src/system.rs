@@ -5,6 +5,7 @@ use pagewalk_vm::file::{OpenError, PersistentMemory, Recovered, Store, Transacti
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
+use crate::bytes;
 use crate::directory::{self, Directory, Entry, check_name, slots_of};
 use crate::error::{Result, of_store};
 use crate::inode::{self, Field, Ino, Inode, Inodes, kind};
@@ -151,6 +152,8 @@ pub struct FileSystem<M> {
     pub(crate) directories: FxHashMap<Ino, Directory>,
     /// How often each inode is open.
     users: FxHashMap<Ino, u64>,
+    /// How often each file's frames are kept where they are.
+    pins: FxHashMap<Ino, u64>,
     hint: Ino,
     used_inodes: u64,
     clock: Clock,
@@ -218,6 +221,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             store,
             directories: FxHashMap::default(),
             users: FxHashMap::default(),
+            pins: FxHashMap::default(),
             hint: Ino(2),
             used_inodes: 0,
             clock,
@@ -752,12 +756,53 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
     }
 
+    /// Uses a file, and lets it keep every frame that it has, in its place: somebody maps them. What lies behind the file's end in
+    /// its last page is zero, as everybody sees that.
+    ///
+    /// # Errors
+    ///
+    /// It is no file, or its overwrites are whole: these take other frames.
+    pub(crate) fn pin(&mut self, ino: Ino) -> Result<()> {
+        let inode = self.inode(ino)?;
+        if !inode.is(kind::FILE) || self.overwrites == Overwrites::Whole {
+            return Err(Errno::NODEV);
+        }
+        if let Some(partition) = inode.partition() {
+            let size = inode.size();
+            bytes::zero(self.store.memory(), partition, size..size.next_multiple_of(PAGE_BYTES));
+        }
+        self.open(ino)?;
+        *self.pins.entry(ino).or_default() += 1;
+        Ok(())
+    }
+
+    /// Undoes one [`FileSystem::pin`].
+    ///
+    /// # Errors
+    ///
+    /// The file goes, and something is wrong with it.
+    pub(crate) fn unpin(&mut self, ino: Ino) -> Result<()> {
+        // After all were forgotten there may be nothing to undo.
+        let Some(pins) = self.pins.get_mut(&ino) else { return Ok(()) };
+        *pins -= 1;
+        if *pins == 0 {
+            self.pins.remove(&ino);
+            self.shrink(ino)?;
+        }
+        self.close(ino)
+    }
+
+    pub(crate) fn is_pinned(&self, ino: Ino) -> bool {
+        self.pins.contains_key(&ino)
+    }
+
     /// Nobody uses any file any more.
     ///
     /// # Errors
     ///
     /// Something is wrong with a file that goes.
     pub fn forget_all(&mut self) -> Result<()> {
+        self.pins.clear();
         let mut users: Vec<Ino> = self.users.drain().map(|(ino, _)| ino).collect();
         users.sort();
         for ino in users {

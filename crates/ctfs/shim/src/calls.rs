@@ -6,6 +6,7 @@
 use libc::{c_char, c_int, c_uint, c_void, iovec, mode_t, off_t, pid_t, size_t, ssize_t};
 
 use crate::files::{self, before_exec, closed, copied, get, is_own, opened};
+use crate::mappings;
 use crate::real::real;
 
 /// Parts of one call at most, as the kernel has it.
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
     }
     let mut from = first;
     let mut done = 0;
-    for own in files::own().unwrap_or_default().into_iter().filter(|own| (first..=last).contains(own)) {
+    while let Some(own) = files::next_own(from).filter(|&own| own <= last) {
         if from < own {
             done |= real!(close_range(from => c_uint, own - 1 => c_uint, flags => c_int) -> c_int);
         }
@@ -496,6 +497,80 @@ macro_rules! syncs {
 
 syncs! { fsync fdatasync }
 
+/// `mmap` under both its names.
+macro_rules! maps {
+    ($($name:ident)*) => {$(
+        /// As the C library's.
+        ///
+        /// # Safety
+        ///
+        /// The same.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            at: *mut c_void,
+            length: size_t,
+            protection: c_int,
+            flags: c_int,
+            file: c_int,
+            offset: off_t,
+        ) -> *mut c_void {
+            if let Some(open) = get(file) {
+                if let Some(start) = open.map(file, (offset, length), protection, flags) {
+                    return start;
+                }
+                open.hand_back(file);
+            }
+            let map = || real!($name(at => *mut c_void, length => size_t, protection => c_int, flags => c_int, file => c_int, offset => off_t) -> *mut c_void);
+            if flags & libc::MAP_FIXED == 0 {
+                return map();
+            }
+            mappings::replacing((at, length), map, |&mapped| mapped != libc::MAP_FAILED)
+        }
+    )*};
+}
+
+maps! { mmap mmap64 }
+
+/// As the C library's.
+///
+/// # Safety
+///
+/// The same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(start: *mut c_void, length: size_t) -> c_int {
+    let unmap = || real!(munmap(start => *mut c_void, length => size_t) -> c_int);
+    mappings::replacing((start, length), unmap, |&done| done == 0)
+}
+
+/// As the C library's.
+///
+/// # Safety
+///
+/// The same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    start: *mut c_void,
+    old: size_t,
+    new: size_t,
+    flags: c_int,
+    to: *mut c_void,
+) -> *mut c_void {
+    let is_plain = flags & !libc::MREMAP_MAYMOVE == 0;
+    match mappings::resized(start, old, new, is_plain) {
+        Some(Ok(start)) => return start,
+        Some(Err(number)) => {
+            files::refused(number);
+            return libc::MAP_FAILED;
+        }
+        None => {}
+    }
+    let remap = || real!(mremap(start => *mut c_void, old => size_t, new => size_t, flags => c_int, to => *mut c_void) -> *mut c_void);
+    if flags & libc::MREMAP_FIXED == 0 {
+        return remap();
+    }
+    mappings::replacing((to, new), remap, |&moved| moved != libc::MAP_FAILED)
+}
+
 /// What uses a file in ways that are not seen from here.
 macro_rules! hands_back {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $($descriptor:ident)*;)*) => {$(
@@ -517,8 +592,6 @@ macro_rules! hands_back {
 }
 
 hands_back! {
-    mmap(at: *mut c_void, length: size_t, protection: c_int, flags: c_int, file: c_int, offset: off_t) -> *mut c_void, file;
-    mmap64(at: *mut c_void, length: size_t, protection: c_int, flags: c_int, file: c_int, offset: off_t) -> *mut c_void, file;
     fdopen(file: c_int, mode: *const c_char) -> *mut c_void, file;
     sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t, from to;
     sendfile64(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t, from to;

@@ -11,6 +11,7 @@ use pagewalk_ctfs::{Client, Lease, Place, Written};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustc_hash::FxHashMap;
 
+use crate::mappings;
 use crate::real::real;
 
 /// Descriptors from this one on are the kernel's alone.
@@ -160,7 +161,7 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
     // SAFETY: handlers of ours, for as long as the program runs.
     unsafe {
         if PROCESS.swap(libc::getpid() as u32, Ordering::Relaxed) == 0 {
-            libc::pthread_atfork(Some(before_fork), None, Some(in_child));
+            libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
         }
     }
     OURS.store(device, Ordering::Relaxed);
@@ -253,18 +254,22 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     }
 }
 
-/// Descriptors that this process is a client by, in order.
-pub(crate) fn own() -> Option<[c_uint; 3]> {
+/// Descriptors that this process is a client by.
+fn own() -> impl Iterator<Item = c_int> {
     // SAFETY: clients are never freed.
-    let client = unsafe { CLIENT.load(Ordering::Acquire).as_ref() }?;
-    let mut own = client.descriptors().map(|descriptor| descriptor.as_raw_fd() as c_uint);
-    own.sort_unstable();
-    Some(own)
+    let client = unsafe { CLIENT.load(Ordering::Acquire).as_ref() };
+    let descriptors = client.map(|client| client.descriptors().map(|descriptor| descriptor.as_raw_fd()));
+    descriptors.into_iter().flatten().chain(mappings::kept())
 }
 
 /// Whether it is one of them.
 pub(crate) fn is_own(descriptor: c_int) -> bool {
-    own().is_some_and(|own| own.contains(&(descriptor as c_uint)))
+    descriptor >= 0 && own().any(|own| own == descriptor)
+}
+
+/// The first one from a descriptor on.
+pub(crate) fn next_own(from: c_uint) -> Option<c_uint> {
+    own().filter_map(|own| c_uint::try_from(own).ok()).filter(|&own| own >= from).min()
 }
 
 /// A call's result if it is not done, with the error's number in its place.
@@ -293,10 +298,16 @@ pub(crate) fn before_exec(all: bool) {
 /// A child has the same descriptors, and the kernel's offsets.
 extern "C" fn before_fork() {
     before_exec(true);
+    mappings::before_fork();
+}
+
+extern "C" fn in_parent() {
+    mappings::after_fork(false);
 }
 
 /// A child is another process: the owner does not know it yet.
 extern "C" fn in_child() {
+    mappings::after_fork(true);
     for (slot, is_open) in OPEN.iter().zip(&IS_OPEN) {
         if is_open.swap(false, Ordering::AcqRel) {
             // Another thread of the parent may have held it; that is not here.
@@ -333,6 +344,20 @@ impl Description {
         let _ = rustix::fs::seek(borrowed(&descriptor), rustix::fs::SeekFrom::Start(*offset));
         // Only now: who sees this goes on at the kernel's offset.
         self.is_kernels.store(true, Ordering::Release);
+    }
+
+    /// Maps bytes of the file, if that can be done here.
+    pub(crate) fn map(
+        &self,
+        descriptor: c_int,
+        bytes: (off_t, usize),
+        protection: c_int,
+        flags: c_int,
+    ) -> Option<*mut libc::c_void> {
+        if !self.reads || !is_our_process() {
+            return None;
+        }
+        mappings::map(self.client, borrowed(&descriptor), bytes, protection, flags, self.writes)
     }
 
     /// Somebody else has used the file: perhaps that is over.

@@ -3,14 +3,16 @@
 //! ```text
 //!   program -> open, close, stat, rename, ...            -> kernel -> the mount's owner
 //!           -> read, write, pread, lseek, fsync, ...     -> the store's memory, as long as the file is leased
+//!           -> mmap to read                              -> the store's memory, as long as it is mapped
 //! ```
 //!
 //! Every descriptor is one that the kernel gave: what is not handled here works all the same, through the kernel. A file is handed
-//! back to the kernel for good before it is used in a way that cannot be seen from here: mapped, inherited, sent, or made a stream
-//! of the C library. How leases are kept apart from what others do says `pagewalk_ctfs`.
+//! back to the kernel for good before it is used in a way that cannot be seen from here: mapped to write it, inherited, sent, or made
+//! a stream of the C library. How leases are kept apart from what others do says `pagewalk_ctfs`.
 
 #![allow(unsafe_code)]
 
 pub mod calls;
 mod files;
+mod mappings;
 mod real;

@@ -1,0 +1,124 @@
+//! Files' bytes in a program's own memory, beside the owner: the frames themselves, where the kernel finds them.
+//!
+//! The owner keeps a mapped file's frames in their places, as long as the program does not say that it needs them no more and
+//! somebody has the connection that they were asked for by.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::SendFlags;
+
+use crate::client::{Client, Welcomed, message};
+use crate::doors::protocol;
+use crate::error::Result;
+
+/// Pieces of memory that one mapping consists of at most: a process has some ten thousand.
+const MOST_PIECES: usize = 512;
+
+/// A connection that keeps the frames of mapped files.
+#[derive(Debug)]
+pub struct Keeper {
+    number: usize,
+    stream: UnixStream,
+    /// Whatever is mapped of it nobody can make writable.
+    store: File,
+}
+
+/// A mapped file, and where.
+#[derive(Debug)]
+pub struct MappedFile {
+    /// Its pin's number.
+    pub pin: u64,
+    /// Its first byte's address.
+    pub start: *mut c_void,
+    /// Pieces that it consists of.
+    pub pieces: usize,
+}
+
+impl Keeper {
+    /// Connects to the owner of the store that an open file lies in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::connect`]; and there is no way to open the store's file once more.
+    pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let Welcomed { number, stream, store, .. } = Welcomed::by_owner_of(file)?;
+        let store = File::open(format!("/proc/self/fd/{}", store.as_raw_fd()))?;
+        Ok(Self { number, stream, store })
+    }
+
+    /// The descriptor that must stay open as long as anything is mapped: in this process, and in children.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// The descriptor that is needed to map more.
+    pub fn store(&self) -> BorrowedFd<'_> {
+        self.store.as_fd()
+    }
+
+    /// Maps whole pages of a file that the kernel lets this process read, to read them or, not shared, to change a copy.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else may change it in ways that would not be seen, not all of the pages are there, they lie in too many pieces, or
+    /// there is no address for them.
+    pub fn map(
+        &self,
+        client: &Client,
+        file: BorrowedFd<'_>,
+        bytes: Range<u64>,
+        (protection, how): (ProtFlags, MapFlags),
+    ) -> Result<MappedFile> {
+        let [pin, inode, ..] = message(file, protocol::PIN, [self.number as u64, 0, 0, 0])?;
+        let mapped = client
+            .pieces(inode, bytes)
+            .filter(|pieces| (1..=MOST_PIECES).contains(&pieces.len()))
+            .ok_or(Errno::NODEV)
+            .and_then(|pieces| Ok((self.map_pieces(&pieces, protection, how)?, pieces.len())));
+        match mapped {
+            Ok((start, pieces)) => Ok(MappedFile { pin, start, pieces }),
+            Err(error) => {
+                self.unpin(pin);
+                Err(error)
+            }
+        }
+    }
+
+    #[allow(unsafe_code)]
+    fn map_pieces(&self, pieces: &[Range<u64>], protection: ProtFlags, how: MapFlags) -> Result<*mut c_void> {
+        let length = |piece: &Range<u64>| (piece.end - piece.start) as usize;
+        let room = pieces.iter().map(length).sum();
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
+        let start = unsafe {
+            let kept = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), room, ProtFlags::empty(), kept)?
+        };
+        let mut at = start;
+        for piece in pieces {
+            // SAFETY: this replaces a part of what was just mapped, which nobody else knows of.
+            let mapped = unsafe {
+                rustix::mm::mmap(at, length(piece), protection, how | MapFlags::FIXED, &self.store, piece.start)
+            };
+            if let Err(error) = mapped {
+                // SAFETY: as above.
+                let _ = unsafe { rustix::mm::munmap(start, room) };
+                return Err(error);
+            }
+            at = at.wrapping_byte_add(length(piece));
+        }
+        Ok(start)
+    }
+
+    /// Nobody has mapped any more what was pinned.
+    pub fn unpin(&self, pin: u64) {
+        // An owner that is gone keeps nothing.
+        let _ = rustix::net::send(&self.stream, &pin.to_le_bytes(), SendFlags::NOSIGNAL);
+    }
+}

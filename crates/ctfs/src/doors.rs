@@ -315,7 +315,8 @@ impl Heard {
         let bytes = self.stream.read(&mut more).ok().filter(|&bytes| bytes > 0)?;
         self.bytes.extend_from_slice(&more[..bytes]);
         let (words, rest) = self.bytes.as_chunks::<8>();
-        let files = words.iter().filter_map(|word| doors.unpin(u64::from_le_bytes(*word), self.client)).collect();
+        let files =
+            words.iter().filter_map(|word| doors.unpin(u64::from_le_bytes(*word), self.client)).collect();
         self.bytes = rest.to_vec();
         Some(files)
     }

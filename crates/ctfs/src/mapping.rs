@@ -104,7 +104,14 @@ impl Keeper {
         for piece in pieces {
             // SAFETY: this replaces a part of what was just mapped, which nobody else knows of.
             let mapped = unsafe {
-                rustix::mm::mmap(at, length(piece), protection, how | MapFlags::FIXED, &self.store, piece.start)
+                rustix::mm::mmap(
+                    at,
+                    length(piece),
+                    protection,
+                    how | MapFlags::FIXED,
+                    &self.store,
+                    piece.start,
+                )
             };
             if let Err(error) = mapped {
                 // SAFETY: as above.

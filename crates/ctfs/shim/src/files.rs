@@ -21,6 +21,8 @@ const STREAMS: c_int = 2;
 /// Frames that are asked for ahead of a file's end, at least and at most.
 const LEAST_AHEAD: u64 = 64 << 10;
 const MOST_AHEAD: u64 = 16 << 20;
+/// Attempts to write where there are frames now.
+const MOST_ATTEMPTS: u32 = 100;
 /// Operations between two attempts to get a lease back, at most.
 const MOST_SKIPPED: u32 = 1_024;
 
@@ -479,11 +481,17 @@ impl Description {
         piece: &[u8],
     ) -> Result<(u64, usize), c_int> {
         let mut piece = piece;
+        let mut attempts = 0;
         while let Some(held) = lease.filter(|lease| lease.writes) {
             match self.client.write(&held, place, piece) {
                 Written::At(offset) => return Ok((offset, piece.len())),
                 Written::Ended => *lease = None,
                 Written::NoFrames(offset) => {
+                    attempts += 1;
+                    // Others may have given frames back meanwhile, but not for ever: somebody has written to our memory.
+                    if attempts > MOST_ATTEMPTS {
+                        return Err(libc::EIO);
+                    }
                     let reached = self.reserve(descriptor, &held, offset, piece.len() as u64)?;
                     piece = &piece[..piece.len().min(reached.saturating_sub(offset) as usize)];
                 }

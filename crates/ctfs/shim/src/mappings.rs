@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use libc::{c_int, c_void, off_t, size_t};
-use parking_lot::{Mutex, MutexGuard};
 use pagewalk_ctfs::{Client, Keeper};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::real::real;
@@ -223,7 +223,9 @@ pub(crate) fn after_fork(is_child: bool) {
     PIECES.store(0, Ordering::Relaxed);
     if let Some(connection) = state.connection.take() {
         // Nothing was mapped by it: it is the parent's.
-        for descriptor in [connection.keeper.descriptor(), connection.keeper.store()].map(|file| file.as_raw_fd()) {
+        for descriptor in
+            [connection.keeper.descriptor(), connection.keeper.store()].map(|file| file.as_raw_fd())
+        {
             replace_kept(descriptor, -1);
             real!(close(descriptor => c_int) -> c_int);
         }

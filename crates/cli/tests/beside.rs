@@ -108,6 +108,8 @@ fn stress(folder: &Path, number: u64, seconds: u64) {
     let versions = open().open(folder.join("versions")).expect("open");
     let mut random = Random(0x9e37_79b9 + number * 77);
     let mut kept: HashMap<u64, File> = HashMap::new();
+    let mut mapped: HashMap<u64, Bytes> = HashMap::new();
+    let mut whole_mapped: HashMap<u64, Bytes> = HashMap::new();
     let log = OpenOptions::new().append(true).create(true).open(mount.join("log")).expect("open");
     let until = Instant::now() + Duration::from_secs(seconds);
     let mut lines = 0u64;
@@ -123,6 +125,13 @@ fn stress(folder: &Path, number: u64, seconds: u64) {
             0..=3 => drop(kept.remove(&file)),
             // Files that nobody else has open are this process's alone for a while.
             4 => kept.clear(),
+            5 => mapped.clear(),
+            6 => {
+                let file = random.below(FILES);
+                if let Ok(records) = File::open(mount.join(format!("records-{file}"))) {
+                    mapped.insert(file, Bytes::shared_of(&records));
+                }
+            }
             _ => {}
         }
         let records = kept
@@ -159,7 +168,11 @@ fn stress(folder: &Path, number: u64, seconds: u64) {
                     version == 0 || read == RECORD_BYTES,
                     "{file}/{at}: {read} bytes of version {version}"
                 );
-                assert!(bytes == record(file, at, version), "{file}/{at} is not version {version}");
+                let expected = record(file, at, version);
+                assert!(bytes == expected, "{file}/{at} is not version {version}");
+                // What was mapped some time ago is what the file is now.
+                let mapped = mapped.get(&file).and_then(|mapped| mapped.get(offset as usize, RECORD_BYTES));
+                assert!(mapped.is_none_or(|mapped| mapped == expected), "{file}/{at}, mapped");
             }
         }
         lock.unlock().expect("unlocked");
@@ -190,6 +203,17 @@ fn stress(folder: &Path, number: u64, seconds: u64) {
                 let length = u64::from_le_bytes(bytes[..8].try_into().expect("eight"));
                 assert_eq!(bytes.len() as u64, 8 + length);
                 assert!(bytes[8..].iter().all(|&byte| byte == bytes[8]));
+                // The same through a mapping, which outlives the name.
+                let slot = random.below(8);
+                if let Some(old) = whole_mapped.remove(&slot) {
+                    let header = old.get(0, 8).expect("it was there");
+                    let length = u64::from_le_bytes(header.try_into().expect("eight")) as usize;
+                    let bytes = old.get(8, length).expect("it was there");
+                    assert!(bytes.iter().all(|&byte| byte == bytes[0]), "a mapped file has changed");
+                }
+                if let Ok(file) = File::open(&whole) {
+                    whole_mapped.insert(slot, Bytes::shared_of(&file));
+                }
             }
             4 => {
                 // Nobody else's: cut and grown.
@@ -446,6 +470,12 @@ struct Bytes {
     length: usize,
 }
 
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.unmap(0, self.length);
+    }
+}
+
 #[allow(unsafe_code)]
 impl Bytes {
     fn of(file: &File, offset: i64, length: usize, protection: i32, flags: i32) -> Self {
@@ -459,9 +489,23 @@ impl Bytes {
 
     /// All of a file, to read it.
     fn shared(path: &Path) -> Self {
-        let file = File::open(path).expect("open");
+        Self::shared_of(&File::open(path).expect("open"))
+    }
+
+    fn shared_of(file: &File) -> Self {
         let length = file.metadata().expect("known").len() as usize;
-        Self::of(&file, 0, length, libc::PROT_READ, libc::MAP_SHARED)
+        if length == 0 {
+            return Self { start: std::ptr::null_mut(), length };
+        }
+        Self::of(file, 0, length, libc::PROT_READ, libc::MAP_SHARED)
+    }
+
+    /// Bytes from an offset on, if so many are mapped.
+    fn get(&self, offset: usize, length: usize) -> Option<Vec<u8>> {
+        let is_there = offset + length <= self.length;
+        // SAFETY: it is mapped, and others change it between two looks at most.
+        let byte = |at| unsafe { self.start.add(at).read_volatile() };
+        is_there.then(|| (offset..offset + length).map(byte).collect())
     }
 
     fn is_all(&self, range: std::ops::Range<usize>, byte: u8) -> bool {
@@ -471,7 +515,7 @@ impl Bytes {
 
     fn unmap(&self, from: usize, to: usize) {
         // SAFETY: nobody looks there any more.
-        assert_eq!(unsafe { libc::munmap(self.start.add(from).cast(), to - from) }, 0);
+        assert!(to == 0 || unsafe { libc::munmap(self.start.add(from).cast(), to - from) } == 0);
     }
 
     fn resize(&self, to: usize) -> *mut u8 {
@@ -555,7 +599,7 @@ fn mapped(mount: &Path) {
     // SAFETY: it is mapped to be written.
     unsafe { private.start.write_volatile(9) };
     assert!(private.is_all(0..1, 9) && bytes.is_all(8_192..8_193, 2));
-    private.unmap(0, PAGE);
+    drop(private);
     // Neither the name nor an open file is needed.
     drop(file);
     std::fs::remove_file(&path).expect("removed");
@@ -580,6 +624,7 @@ fn mapped(mount: &Path) {
     assert_eq!(replaced.cast(), bytes.start.wrapping_add(500 * PAGE));
     assert!(bytes.is_all(5_000..10_000, 2));
     bytes.unmap(PAGE, 100 * PAGE);
+    std::mem::forget(bytes);
     frames_come_back(mount, free);
     // A child sees what its parent saw, whatever becomes of that.
     write(0, &[4; 300_000]);
@@ -594,7 +639,7 @@ fn mapped(mount: &Path) {
         // SAFETY: it ends at once.
         unsafe { libc::_exit(if bytes.is_all(0..300_000, 4) { 0 } else { 1 }) };
     }
-    bytes.unmap(0, 300_000);
+    drop(bytes);
     use_all_frames(mount);
     drop(say);
     let mut status = 0;
@@ -604,7 +649,7 @@ fn mapped(mount: &Path) {
     // What was mapped since does not wait for anybody.
     let free = free_frames(mount);
     write(0, &[5; 300_000]);
-    Bytes::shared(&path).unmap(0, 300_000);
+    drop(Bytes::shared(&path));
     std::fs::remove_file(&path).expect("removed");
     frames_come_back(mount, free);
 }
@@ -616,9 +661,9 @@ fn leaves_mapped(mount: &Path) {
     std::fs::write(&path, vec![6; 2_000_000]).expect("written");
     let bytes = Bytes::shared(&path);
     std::fs::remove_file(&path).expect("removed");
+    let parent = std::process::id();
     // SAFETY: the child does nothing but look at its memory and wait.
     if unsafe { libc::fork() } == 0 {
-        let parent = std::os::unix::process::parent_id();
         while std::os::unix::process::parent_id() == parent {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -229,9 +229,15 @@ fn sizes_change_whole_or_not_at_all() {
 /// What the strict mode promises beyond that.
 #[test]
 fn strict_writes_are_whole_or_not_at_all() {
-    for (offset, bytes) in
-        [(100usize, 5usize), (4_000, 9_000), (0, 300_000), (5_000, 290_000), (299_000, 40_000), (0, 400_000)]
-    {
+    for (offset, bytes) in [
+        (100usize, 5usize),
+        (4_000, 9_000),
+        (77, 90_000),
+        (0, 300_000),
+        (5_000, 290_000),
+        (299_000, 40_000),
+        (0, 400_000),
+    ] {
         let mut system = furnished(1_200);
         let file = ino(&mut system, &[b"file"]);
         let old: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();

@@ -1,19 +1,26 @@
-//! The redo log: any number of words change together, or none does.
+//! The redo log: any number of runs of bytes change together, or none does.
 //!
 //! ```text
 //!   word 0        word 1        word 2          from byte 64 on
-//!  +-------------+-------------+---------------+---------------------+----
-//!  | sequence    | count       | checksum      | address, new value  | ...
-//!  +-------------+-------------+---------------+---------------------+----
+//!  +-------------+-------------+---------------+-----------------------------+----
+//!  | sequence    | bytes       | checksum      | place and length, new bytes | ...
+//!  +-------------+-------------+---------------+-----------------------------+----
 //! ```
 //!
-//! A commit fences what was flushed before. It writes the records and their head, which is what makes them count: the checksum is
-//! of all of it, so that one fence is enough for both. Then the words are stored in their places, behind another fence the head is cleared. A crash before the
-//! first fence leaves everything as it was (the head may be there and its checksum is wrong), one behind it leaves a log
-//! that recovery applies again, however often.
+//! A run is a word with its address in the lower 44 bits and its length in bytes in the upper 20, both multiples of eight, and the
+//! bytes behind it; a word that changes alone is a run of eight. The head's second word says how many bytes all of that takes.
+//!
+//! A commit fences what was flushed before. It writes the runs and their head, which is what makes them count: the checksum is
+//! of all of it, so that one fence is enough for both. Then the bytes are written to their places, behind another fence the head
+//! is cleared. A crash before the first fence leaves everything as it was (the head may be there and its checksum is wrong), one
+//! behind it leaves a log that recovery applies again, however often.
 //!
 //! The article keeps the old values of a swap and a flag; the new values of everything that an operation changes are more
 //! general: the flag of a swap is one of the words. The format is ours.
+
+use std::ops::Range;
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::memory::PersistentMemory;
 use crate::addr::PAGE_BYTES;
@@ -21,17 +28,100 @@ use crate::hash::xxh64_of_word;
 
 /// Bytes of the head, a cache line.
 const HEAD_BYTES: u64 = 64;
-/// An address and a value.
-const RECORD_BYTES: u64 = 16;
+/// A word of a run before its bytes.
+const RUN_HEAD_BYTES: u64 = 8;
+/// Bits of an address there: more than the largest store has.
+const ADDRESS_BITS: u32 = 44;
+/// What the log takes for a word that changes alone.
+pub(super) const WORD_BYTES: u64 = RUN_HEAD_BYTES + 8;
+/// So many bytes and more are copied at once; fewer, as of inodes and tables, are stored word by word.
+const COPIED_FROM: usize = 512;
 
-/// More words than the log holds; nothing has changed.
+/// More than the log holds; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{words} words change at once, and the log holds {capacity}")]
+#[error("what changes at once takes {bytes} bytes in the log, which holds {capacity}")]
 pub struct LogFull {
-    /// How many.
-    pub words: u64,
-    /// How many may.
+    /// How much, with eight bytes for each run.
+    pub bytes: u64,
+    /// How much may be.
     pub capacity: u64,
+}
+
+/// Runs of bytes as the log has them, one behind the other. No two of them meet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
+    bytes: Vec<u8>,
+    /// Where the last one begins, and the address behind it.
+    last: usize,
+    end: u64,
+}
+
+impl Runs {
+    /// What they take in the log.
+    pub(super) fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Adds a run at an aligned address, of parts that are whole words together; where among [`Runs::bytes`] it lies.
+    pub(super) fn push(&mut self, at: u64, parts: [&[u8]; 3]) -> Range<usize> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        debug_assert!(at.is_multiple_of(8) && length.is_multiple_of(8), "{at:#x}, {length}");
+        (self.last, self.end) = (self.bytes.len(), at + length as u64);
+        self.bytes.extend_from_slice(&(at | (length as u64) << ADDRESS_BITS).to_le_bytes());
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        self.last + RUN_HEAD_BYTES as usize..self.bytes.len()
+    }
+
+    /// Adds a word, to the last run if it lies behind that.
+    pub(super) fn push_word(&mut self, at: u64, word: u64) {
+        if self.bytes.is_empty() || self.end != at {
+            self.push(at, [&word.to_le_bytes(), &[], &[]]);
+            return;
+        }
+        // A run that is longer than the head can say is not committed: the log does not hold it either.
+        let head = self.word(self.last).wrapping_add(8 << ADDRESS_BITS);
+        self.set_word(self.last, head);
+        self.bytes.extend_from_slice(&word.to_le_bytes());
+        self.end += 8;
+    }
+
+    /// A word among them.
+    pub(super) fn word(&self, place: usize) -> u64 {
+        word_of(&self.bytes[place..])
+    }
+
+    /// Changes a word among them.
+    pub(super) fn set_word(&mut self, place: usize, word: u64) {
+        self.bytes[place..place + 8].copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// The runs that the log has in these bytes, whole words; one that cannot be is `None`.
+fn runs(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u64, &[u8])>> {
+    std::iter::from_fn(move || {
+        let (head, rest) = bytes.split_first_chunk()?;
+        let head = u64::from_le_bytes(*head);
+        let (at, length) = (head & ((1 << ADDRESS_BITS) - 1), (head >> ADDRESS_BITS) as usize);
+        let is_run = at.is_multiple_of(8) && length.is_multiple_of(8) && length > 0;
+        let run = rest.split_at_checked(length).filter(|_| is_run);
+        bytes = run.map_or(&[], |(_, rest)| rest);
+        Some(run.map(|(run, _)| (at, run)))
+    })
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(*bytes.first_chunk().expect("whole words"))
+}
+
+/// Writes whole words to an aligned address.
+fn put(memory: &impl PersistentMemory, at: u64, bytes: &[u8]) {
+    if bytes.len() >= COPIED_FROM {
+        memory.write(at, bytes);
+        return;
+    }
+    for (at, word) in (at..).step_by(8).zip(bytes.chunks_exact(8)) {
+        memory.store(at, word_of(word));
+    }
 }
 
 /// The log, in its place.
@@ -40,7 +130,7 @@ pub(super) struct Journal {
     at: u64,
     capacity: u64,
     sequence: u64,
-    /// The head has not been cleared yet: words that were committed would be applied again.
+    /// The head has not been cleared yet: what was committed would be applied again.
     is_live: bool,
 }
 
@@ -56,11 +146,10 @@ pub enum Recovered {
 impl Journal {
     /// The log that lies in so many frames from an address on; [`Journal::recover`] must come before anything else.
     pub(super) fn new(at: u64, frames: u64) -> Self {
-        let capacity = (frames * PAGE_BYTES - HEAD_BYTES) / RECORD_BYTES;
-        Self { at, capacity, sequence: 0, is_live: false }
+        Self { at, capacity: frames * PAGE_BYTES - HEAD_BYTES, sequence: 0, is_live: false }
     }
 
-    /// Words that may change at once.
+    /// Bytes that it holds: of runs, and eight for each.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -72,74 +161,70 @@ impl Journal {
         memory.fence();
     }
 
-    fn record(&self, index: u64) -> u64 {
-        self.at + HEAD_BYTES + index * RECORD_BYTES
-    }
-
-    /// Applies what was committed before a crash. Addresses beyond the memory are no log of ours and change nothing.
+    /// Applies what was committed before a crash. Runs that lie beyond the memory or in the log, or meet, are no log of ours and
+    /// change nothing.
     pub(super) fn recover(&mut self, memory: &impl PersistentMemory) -> Recovered {
-        let [sequence, count, checksum] = [0, 8, 16].map(|offset| memory.load(self.at + offset));
+        let [sequence, bytes, checksum] = [0, 8, 16].map(|offset| memory.load(self.at + offset));
         self.sequence = sequence;
-        if sequence == 0 || count == 0 || count > self.capacity {
+        if sequence == 0 || bytes == 0 || bytes > self.capacity || !bytes.is_multiple_of(8) {
             return Recovered::Nothing;
         }
-        let records =
-            || (0..count).map(|index| (memory.load(self.record(index)), memory.load(self.record(index) + 8)));
-        let is_ours = |at: u64| at.is_multiple_of(8) && at < memory.bytes();
-        if checksum_of(sequence, count, records()) != checksum || !records().all(|(at, _)| is_ours(at)) {
+        let mut changes = vec![0; bytes as usize];
+        memory.read(self.at + HEAD_BYTES, &mut changes);
+        if checksum_of(sequence, &changes) != checksum {
             return Recovered::Nothing;
         }
-        for (at, word) in records() {
-            memory.store(at, word);
-            memory.flush(at, 8);
-        }
-        memory.fence();
+        let Some(runs) = runs(&changes).collect::<Option<Vec<_>>>().filter(|runs| self.is_ours(memory, runs))
+        else {
+            return Recovered::Nothing;
+        };
+        apply(memory, runs.iter().copied());
         self.is_live = true;
         self.settle(memory);
-        Recovered::Applied(count)
+        Recovered::Applied(runs.iter().map(|(_, bytes)| bytes.len() as u64 / 8).sum())
     }
 
-    /// Makes all words persist together and stores them. What was flushed before persists before they do.
+    /// Whether each of these bytes may change, once.
+    fn is_ours(&self, memory: &impl PersistentMemory, runs: &[(u64, &[u8])]) -> bool {
+        let end_of_log = self.at + HEAD_BYTES + self.capacity;
+        let mut places: Vec<(u64, u64)> = vec![(self.at, end_of_log)];
+        places.extend(runs.iter().map(|(at, bytes)| (*at, at + bytes.len() as u64)));
+        places.sort_unstable();
+        places.is_sorted_by(|before, behind| before.1 <= behind.0)
+            && places.last().is_some_and(|last| last.1 <= memory.bytes())
+    }
+
+    /// Makes all runs persist together and writes them. What was flushed before persists before they do.
     ///
     /// # Errors
     ///
     /// [`LogFull`].
-    pub(super) fn commit(
-        &mut self,
-        memory: &impl PersistentMemory,
-        words: &[(u64, u64)],
-    ) -> Result<(), LogFull> {
-        let count = words.len() as u64;
-        if count > self.capacity {
-            return Err(LogFull { words: count, capacity: self.capacity });
+    pub(super) fn commit(&mut self, memory: &impl PersistentMemory, changes: &Runs) -> Result<(), LogFull> {
+        let bytes = changes.len();
+        if bytes > self.capacity {
+            return Err(LogFull { bytes, capacity: self.capacity });
         }
-        // What was flushed until now persists before the records do, which make it count; and the last commit's records must
+        // What was flushed until now persists before the runs do, which make it count; and the last commit's runs must
         // not count any more when they are overwritten.
         if self.is_live {
             self.settle(memory);
         } else {
             memory.fence();
         }
-        if count == 0 {
+        if bytes == 0 {
             return Ok(());
         }
-        self.sequence += 1;
-        for (index, &(at, word)) in (0..).zip(words) {
-            memory.store(self.record(index), at);
-            memory.store(self.record(index) + 8, word);
-        }
-        let checksum = checksum_of(self.sequence, count, words.iter().copied());
-        for (offset, word) in [(0, self.sequence), (8, count), (16, checksum)] {
+        // Whatever a damaged head said: 0 is no commit's.
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        put(memory, self.at + HEAD_BYTES, &changes.bytes);
+        let checksum = checksum_of(self.sequence, &changes.bytes);
+        for (offset, word) in [(0, self.sequence), (8, bytes), (16, checksum)] {
             memory.store(self.at + offset, word);
         }
-        memory.flush(self.at, HEAD_BYTES + count * RECORD_BYTES);
+        memory.flush(self.at, HEAD_BYTES + bytes);
         memory.fence();
         self.is_live = true;
-        for &(at, word) in words {
-            memory.store(at, word);
-            memory.flush(at, 8);
-        }
-        memory.fence();
+        apply(memory, runs(&changes.bytes).flatten());
         Ok(())
     }
 
@@ -155,7 +240,138 @@ impl Journal {
     }
 }
 
-fn checksum_of(sequence: u64, count: u64, records: impl Iterator<Item = (u64, u64)>) -> u64 {
-    records
-        .fold(xxh64_of_word(count, sequence), |sum, (at, word)| xxh64_of_word(word, xxh64_of_word(at, sum)))
+/// Writes runs to their places, and waits until they persist there.
+fn apply<'a>(memory: &impl PersistentMemory, runs: impl Iterator<Item = (u64, &'a [u8])>) {
+    for (at, bytes) in runs {
+        put(memory, at, bytes);
+        memory.flush(at, bytes.len() as u64);
+    }
+    memory.fence();
+}
+
+fn checksum_of(sequence: u64, changes: &[u8]) -> u64 {
+    xxh64_of_word(xxh3_64(changes), xxh64_of_word(changes.len() as u64, sequence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Recording;
+    use super::*;
+
+    const MEMORY: u64 = 16 * PAGE_BYTES;
+    const LOG: u64 = 3 * PAGE_BYTES;
+    const LOG_FRAMES: u64 = 2;
+    const LOG_END: u64 = LOG + LOG_FRAMES * PAGE_BYTES;
+
+    /// A memory whose log has these words behind its head, which fits them.
+    fn forged(words: &[u64]) -> Recording {
+        let memory = Recording::new(vec![0; MEMORY as usize]);
+        let changes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        memory.write(LOG + HEAD_BYTES, &changes);
+        for (offset, word) in [(0, 7), (8, changes.len() as u64), (16, checksum_of(7, &changes))] {
+            memory.store(LOG + offset, word);
+        }
+        memory
+    }
+
+    fn recover(memory: &Recording) -> Recovered {
+        Journal::new(LOG, LOG_FRAMES).recover(memory)
+    }
+
+    fn head(at: u64, bytes: u64) -> u64 {
+        at | bytes << ADDRESS_BITS
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_ours_changes_nothing() {
+        for (words, is_ours) in [
+            (vec![head(8, 8), 1], true),
+            (vec![head(0, 24), 1, 2, 3, head(24, 8), 4], true),
+            (vec![head(MEMORY - 16, 16), 1, 2, head(LOG - 8, 8), 3, head(LOG_END, 8), 4], true),
+            // Beyond the memory, or half so.
+            (vec![head(MEMORY, 8), 1], false),
+            (vec![head(MEMORY - 8, 16), 1, 2], false),
+            (vec![head((1 << ADDRESS_BITS) - 8, 8), 1], false),
+            // Between words, and with a length that is none.
+            (vec![head(12, 8), 1], false),
+            (vec![head(8, 12), 1, 2], false),
+            (vec![head(8, 0), 1], false),
+            (vec![head(8, 8), 1, head(16, 0)], false),
+            // Cut off.
+            (vec![head(8, 24), 1, 2], false),
+            (vec![head(8, 8), 1, head(16, 8)], false),
+            // Twice, in part, and in another order.
+            (vec![head(8, 8), 1, head(8, 8), 1], false),
+            (vec![head(8, 24), 1, 2, 3, head(24, 8), 3], false),
+            (vec![head(64, 8), 1, head(0, 16), 1, 2, head(48, 24), 1, 2, 3], false),
+            // The log itself.
+            (vec![head(LOG, 8), 1], false),
+            (vec![head(LOG - 8, 16), 1, 2], false),
+            (vec![head(LOG_END - 8, 8), 1], false),
+        ] {
+            let memory = forged(&words);
+            let before = memory.image();
+            let recovered = recover(&memory);
+            assert_eq!(matches!(recovered, Recovered::Applied(_)), is_ours, "{words:x?}");
+            assert_eq!(memory.image() == before, !is_ours, "{words:x?}");
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_log_is_looked_at() {
+        let words: Vec<u64> = std::iter::once(head(64, 800)).chain(100..200).collect();
+        let image = forged(&words).image();
+        let end = HEAD_BYTES as usize + 8 * words.len();
+        for byte in (0..24).chain(HEAD_BYTES as usize..end) {
+            for bit in 0..8 {
+                let mut image = image.clone();
+                image[LOG as usize + byte] ^= 1 << bit;
+                assert_eq!(recover(&Recording::new(image)), Recovered::Nothing, "byte {byte}, bit {bit}");
+            }
+        }
+        assert_eq!(recover(&Recording::new(image)), Recovered::Applied(100));
+    }
+
+    #[test]
+    fn words_behind_one_another_are_one_run() {
+        let mut changes = Runs::default();
+        for (at, word) in [(64, 1), (72, 2), (80, 3), (96, 4), (0, 5), (8, 6)] {
+            changes.push_word(at, word);
+        }
+        let place = changes.push(16, [&[7; 3], &[7; 12], &[7]]);
+        changes.push_word(32, 8);
+        changes.set_word(place.end - 8, 9);
+        let found: Vec<(u64, Vec<u64>)> = runs(&changes.bytes)
+            .map(|run| run.map(|(at, bytes)| (at, bytes.chunks(8).map(word_of).collect())).unwrap())
+            .collect();
+        let sevens = u64::from_le_bytes([7; 8]);
+        assert_eq!(
+            found,
+            [(64, vec![1, 2, 3]), (96, vec![4]), (0, vec![5, 6]), (16, vec![sevens, 9, 8])],
+            "in their order"
+        );
+    }
+
+    #[test]
+    fn a_log_holds_as_much_as_it_says_and_counts_on_from_any_sequence() {
+        let memory = Recording::new(vec![0; MEMORY as usize]);
+        memory.store(LOG, u64::MAX);
+        let mut journal = Journal::new(LOG, LOG_FRAMES);
+        assert_eq!(journal.recover(&memory), Recovered::Nothing);
+        let capacity = LOG_FRAMES * PAGE_BYTES - HEAD_BYTES;
+        assert_eq!(journal.capacity(), capacity);
+        let mut most = Runs::default();
+        most.push(LOG_END, [&[], &vec![5; (capacity - RUN_HEAD_BYTES) as usize], &[]]);
+        assert_eq!(journal.commit(&memory, &most), Ok(()));
+        assert_eq!(memory.load(LOG_END + capacity - 16), u64::from_le_bytes([5; 8]));
+        // As after a crash.
+        memory.zero(LOG_END, capacity);
+        assert_eq!(recover(&memory), Recovered::Applied((capacity - RUN_HEAD_BYTES) / 8));
+        assert_eq!(memory.load(LOG_END), u64::from_le_bytes([5; 8]));
+        most.push_word(0, 1);
+        let full = LogFull { bytes: capacity + WORD_BYTES, capacity };
+        let before = memory.image();
+        assert_eq!(journal.commit(&memory, &most), Err(full));
+        assert!(memory.image() == before);
+    }
 }

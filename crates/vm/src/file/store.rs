@@ -9,22 +9,27 @@
 //!  then         frames: tables of pages, and whatever is mapped
 //! ```
 
-use super::journal::{Journal, LogFull, Recovered};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::journal::{Journal, LogFull, Recovered, Runs, WORD_BYTES};
 use super::memory::{PersistentMemory, Remapped};
 use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
 use crate::frame::BuddyAllocator;
 use crate::hash::xxh64_of_word;
 use crate::table::cuckoo::NoChunk;
 use crate::table::{ContiguousMemory, TableMemory, TableWords};
-use rustc_hash::FxHashMap;
 
 /// "pwctfs", and the format's version.
 const MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
-/// The only format so far.
-pub const VERSION: u64 = 1;
+/// The only format that is read. Before it the log had words instead of runs of bytes.
+pub const VERSION: u64 = 2;
 const ROOTS: Pfn = Pfn(2);
 const LOG: Pfn = Pfn(3);
-/// Frames of the redo log: 65,532 words. A swap of any two ranges takes at most 4,088 and two for each GiB.
+/// Frames of the redo log: 65,532 words that lie apart, or one run of 1,048,504 bytes. A swap of any two ranges takes at most 4,088
+/// words and two for each GiB.
 pub const LOG_FRAMES: u64 = 256;
 /// Frames of the smallest store: it holds a few small files.
 pub const LEAST_FRAMES: u64 = 512;
@@ -276,6 +281,8 @@ impl<M: PersistentMemory> Store<M> {
             store: self,
             words: FxHashMap::default(),
             order: Vec::new(),
+            runs: Runs::default(),
+            places: BTreeMap::new(),
             taken: Vec::new(),
             given: Vec::new(),
             remapped: Vec::new(),
@@ -347,6 +354,9 @@ pub struct Transaction<'a, M: PersistentMemory> {
     words: FxHashMap<u64, u64>,
     /// Addresses in the order of their first change, so that a run can be repeated.
     order: Vec<u64>,
+    /// Bytes that are not among the words, as the log has them, and where there from which address on.
+    runs: Runs,
+    places: BTreeMap<u64, Range<usize>>,
     taken: Vec<(Pfn, u32)>,
     given: Vec<Pfn>,
     pub(super) remapped: Vec<Remapped>,
@@ -361,23 +371,32 @@ impl<M: PersistentMemory> Transaction<'_, M> {
 
     /// Words that it changes so far.
     pub fn changed(&self) -> u64 {
-        self.order.len() as u64
+        let in_runs: usize = self.places.values().map(|place| place.len() / 8).sum();
+        (self.order.len() + in_runs) as u64
     }
 
-    /// Words that it may still change.
+    /// Words that it may still change, wherever they lie.
     pub fn room(&self) -> u64 {
-        self.store.journal.capacity().saturating_sub(self.changed())
+        self.store.journal.capacity().saturating_sub(self.logged()) / WORD_BYTES
+    }
+
+    /// Bytes of the log that its changes take at most.
+    fn logged(&self) -> u64 {
+        self.runs.len() + WORD_BYTES * self.order.len() as u64
     }
 
     pub(super) fn log_full(&self) -> LogFull {
-        LogFull { words: self.changed(), capacity: self.store.journal.capacity() }
+        LogFull { bytes: self.logged(), capacity: self.store.journal.capacity() }
     }
 
     /// The word at an aligned address.
     #[inline]
     pub fn load(&self, at: u64) -> u64 {
-        match self.words.get(&at) {
-            Some(&word) => word,
+        if let Some(&word) = self.words.get(&at) {
+            return word;
+        }
+        match self.place_in_runs(at) {
+            Some(place) => self.runs.word(place),
             None => self.store.memory.load(at),
         }
     }
@@ -385,9 +404,48 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     /// Changes the word at an aligned address.
     #[inline]
     pub fn set(&mut self, at: u64, word: u64) {
-        if self.words.insert(at, word).is_none() {
+        if let Some(place) = self.place_in_runs(at) {
+            self.runs.set_word(place, word);
+        } else if self.words.insert(at, word).is_none() {
             self.order.push(at);
         }
+    }
+
+    /// Where among the runs a word lies.
+    #[inline]
+    fn place_in_runs(&self, at: u64) -> Option<usize> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let (first, place) = self.places.range(..=at).next_back()?;
+        Some(place.start + (at - first) as usize).filter(|start| *start < place.end)
+    }
+
+    /// Changes bytes, wherever they begin and end.
+    pub fn set_bytes(&mut self, at: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let end = at + bytes.len() as u64;
+        let (first, last) = (at & !7, end.next_multiple_of(8));
+        // What lies beside them in the first and last word.
+        let [before, behind] = [first, last - 8].map(|at| self.load(at).to_le_bytes());
+        let parts = [&before[..(at - first) as usize], bytes, &behind[8 - (last - end) as usize..]];
+        if self.changes_any(first..last) {
+            for (at, word) in (first..).step_by(8).zip(parts.concat().as_chunks().0) {
+                self.set(at, u64::from_le_bytes(*word));
+            }
+        } else {
+            let place = self.runs.push(first, parts);
+            self.places.insert(first, place);
+        }
+    }
+
+    /// Whether a word of a range is one that it changes.
+    fn changes_any(&self, range: Range<u64>) -> bool {
+        let before = self.places.range(..range.end).next_back();
+        before.is_some_and(|(first, place)| first + place.len() as u64 > range.start)
+            || self.order.iter().any(|at| range.contains(at))
     }
 
     /// A word of the layer above.
@@ -459,9 +517,9 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// [`StoreError::LogFull`]; nothing has changed then.
     pub fn commit(mut self) -> Result<(), StoreError> {
-        let words: Vec<(u64, u64)> = self.order.iter().map(|&at| (at, self.words[&at])).collect();
+        self.order.iter().for_each(|at| self.runs.push_word(*at, self.words[at]));
         let Store { memory, journal, frames, commits, .. } = &mut *self.store;
-        journal.commit(memory, &words)?;
+        journal.commit(memory, &self.runs)?;
         *commits += 1;
         self.remapped.drain(..).for_each(|change| memory.remapped(change));
         self.given.drain(..).for_each(|frame| frames.free(frame, 0));

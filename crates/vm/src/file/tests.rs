@@ -417,9 +417,12 @@ fn superblocks_are_made_good_from_each_other() {
     let mut both = image.clone();
     (both[0], both[4_096]) = (0, 0);
     assert_eq!(Store::open(Recording::new(both)).err(), Some(OpenError::NoStore));
-    let mut newer = image.clone();
-    (newer[8], newer[4_096 + 8]) = (9, 9);
-    assert_eq!(Store::open(Recording::new(newer)).err(), Some(OpenError::Version { found: 9 }));
+    for found in [1, 9] {
+        let mut other = image.clone();
+        (other[8], other[4_096 + 8]) = (found, found);
+        let refused = OpenError::Version { found: found.into() };
+        assert_eq!(Store::open(Recording::new(other)).err(), Some(refused));
+    }
     let short = image[..image.len() / 2].to_vec();
     let truncated = OpenError::Truncated { frames: FRAMES, room: FRAMES / 2 };
     assert_eq!(Store::open(Recording::new(short)).err(), Some(truncated));
@@ -445,6 +448,98 @@ fn a_transaction_that_is_dropped_changes_nothing() {
     // Frames that were to be its tables hold something else, and nobody's they are still.
     let used = (store.first_frame().0 + 1) as usize * 4_096;
     assert_eq!(store.memory().image()[..used], image[..used]);
+}
+
+/// Takes frames for the layer above, which are nobody's pages.
+fn take(store: &mut Store<Recording>, order: u32) -> u64 {
+    let page = allocate(store, 4).first;
+    let mut transaction = store.begin();
+    let frame = transaction.take_frames(order).unwrap();
+    for at in 0..1 << order {
+        transaction.map(Vpn(page.0 + at), frame.add(at), false).unwrap();
+    }
+    transaction.commit().unwrap();
+    frame.addr().0
+}
+
+#[test]
+fn bytes_and_words_of_a_transaction_may_lie_over_each_other() {
+    const BYTES: u64 = 3 * PAGE_BYTES;
+    let mut store = empty(LEAST_FRAMES);
+    let base = take(&mut store, 2);
+    let mut expected = vec![0; BYTES as usize];
+    let mut random = SplitMix64::new(5);
+    for round in 0..400u64 {
+        let before = store.memory().image();
+        let mut transaction = store.begin();
+        for _ in 0..random.below(12) {
+            // Dense in some rounds.
+            let reach = if round % 2 == 0 { 200 } else { BYTES };
+            let at = random.below(reach / 8) * 8;
+            if random.below(3) == 0 {
+                let word = random.next();
+                transaction.set(base + at, word);
+                expected[at as usize..at as usize + 8].copy_from_slice(&word.to_le_bytes());
+            } else {
+                let at = at + random.below(2) * random.below(8);
+                let most = if random.below(4) == 0 { BYTES } else { 40 };
+                let length = random.below(most).min(BYTES - at);
+                let bytes: Vec<u8> = (0..length).map(|byte| (byte + random.below(2)) as u8).collect();
+                transaction.set_bytes(base + at, &bytes);
+                expected[at as usize..(at + length) as usize].copy_from_slice(&bytes);
+            }
+            let at = random.below(BYTES / 8) * 8;
+            for at in [at, at.min(reach - 8)] {
+                let word = expected[at as usize..].first_chunk().unwrap();
+                assert_eq!(transaction.load(base + at), u64::from_le_bytes(*word), "{round}");
+            }
+        }
+        assert!(transaction.room() <= 65_532 - transaction.changed() / 2);
+        if random.below(4) == 0 {
+            drop(transaction);
+            assert!(store.memory().image() == before);
+            store.memory().read(base, &mut expected);
+            continue;
+        }
+        transaction.commit().unwrap();
+        let image = store.memory().image();
+        let range = base as usize..(base + BYTES) as usize;
+        assert!(image[range.clone()] == expected, "{round}");
+        // What lies around has not changed, and the log says the same again.
+        assert!(image[range.end..] == before[range.end..]);
+        if round % 16 == 0 {
+            let again = reopened(image).into_memory().image();
+            assert!(again[range] == expected);
+        }
+    }
+}
+
+#[test]
+fn bytes_change_with_words_whole_or_not_at_all() {
+    for (at, length) in [(0, 8), (5, 90), (64, 4_096), (4_090, 300), (100, 9_000)] {
+        let mut store = empty(LEAST_FRAMES);
+        let base = take(&mut store, 2);
+        store.memory().write(base, &[1; 12_000]);
+        let write = |store: &mut Store<Recording>| {
+            let mut transaction = store.begin();
+            transaction.set_bytes(base + at, &vec![2; length]);
+            transaction.set_root_word(3, 9);
+            transaction.commit().unwrap();
+        };
+        let mut states = [0, 0].map(std::cell::Cell::new);
+        let seen = crash(store, write, |store| {
+            let mut bytes = vec![0; 12_000];
+            store.memory().read(base, &mut bytes);
+            let is_new = store.root_word(3) == 9;
+            let state = &states[usize::from(is_new)];
+            state.set(state.get() + 1);
+            let inside = at as usize..at as usize + length;
+            let is_right =
+                |(place, byte): (usize, &u8)| *byte == 1 + u8::from(is_new && inside.contains(&place));
+            bytes.iter().enumerate().all(is_right)
+        });
+        assert!(seen > 30 && states.iter_mut().all(|count| *count.get_mut() > 0), "{seen}, {states:?}");
+    }
 }
 
 /// Bytes of a fresh frame that a transaction makes visible. It was once one fence with the records, which could persist before

@@ -231,6 +231,7 @@ measure() {
     before=$(used)
     line=$(drive "$door" --json --threads "$threads" --state "$work/$(basename "$scratch")-$group-$door" --folder "$database" \
         --loads "$load" --seed "$round" "$@")
+    [ "$round" -gt 0 ] || return 0
     echo "{\"round\":$round,\"folder\":\"$folder\",\"group\":\"$group\",\"door\":\"$door\",\"mount_seconds\":[$before,$(used)],\"run\":$line}" \
         >>"$work/results"
 }
@@ -260,7 +261,8 @@ for folder in "$@"; do
         >>"$work/folders"
 done
 begun=$(date +%s)
-for round in $(seq "$rounds"); do
+# Round 0 counts for nothing: pages of a store on a disk that nobody has used yet are made and cleared at their first use.
+for round in $(seq 0 "$rounds"); do
     round_begun=$(date +%s)
     number=0
     for folder in "$@"; do
@@ -294,7 +296,7 @@ for round in $(seq "$rounds"); do
         forget
     done
     now=$(date +%s)
-    if [ $((now - begun + now - round_begun)) -gt "$seconds" ]; then
+    if [ "$round" -gt 0 ] && [ $((now - begun + now - round_begun)) -gt "$seconds" ]; then
         break
     fi
 done
@@ -333,6 +335,10 @@ def processor(result):
     return (result["run"]["cpu_seconds"] + after - before) / result["run"]["operations"] * 1e6
 
 
+def without_kernel(result):
+    return result["run"]["cpu_seconds"] / result["run"]["user_seconds"]
+
+
 def ratio(ours, theirs):
     return statistics.median(ours[r] / theirs[r] for r in ours)
 
@@ -348,11 +354,12 @@ for described in folders:
     print("1,000 operations a second; what was acknowledged survives the end of processes, on both sides")
     print(
         f"{'':8}{'shim':>9}{'FUSE':>9}{kind:>9}   {'shim/' + kind:>11}{'FUSE/' + kind:>11}   ctFS-sync/ext4-DAX"
-        f"   processor, us each: shim, FUSE, {kind}"
+        f"   processor, us each: shim, FUSE, {kind}   {kind} without the kernel"
     )
     writes = {"shim": [], "FUSE": []}
     for load in loads:
         doors = {door: series(where, "process", door, load, throughput) for door in ("shim", "FUSE", "plain")}
+        limit = statistics.median(series(where, "process", "plain", load, without_kernel).values())
         times = {door: series(where, "process", door, load, processor) for door in doors}
         ratios = {door: ratio(doors[door], doors["plain"]) for door in ("shim", "FUSE")}
         if load in WRITES:
@@ -364,14 +371,14 @@ for described in folders:
             + "".join(f"{statistics.median(doors[door].values()):9.1f}" for door in doors)
             + f"   {ratios['shim']:11.2f}{ratios['FUSE']:11.2f}   {ARTICLE.get(load, ''):18}  "
             + "".join(f"{statistics.median(times[door].values()):8.1f}" for door in times)
-            + f"   {missed}"
+            + f"{limit:17.2f}   {missed}"
         )
     print(
         f"{'write-heavy, on average':35}   {statistics.mean(writes['shim']):11.2f}"
         f"{statistics.mean(writes['FUSE']):11.2f}   2.88"
     )
     if kind == "ext4":
-        print("wanted: 1.3 for load-a and run-a, shim/ext4")
+        print("wanted: 1.3 for load-a and run-a, shim/ext4; the last column is what no time at all in the kernel would give ext4's program")
     if kind == "tmpfs":
         continue
     power = {load: {door: series(where, "power", door, load, throughput) for door in ("shim", "plain")} for load in ("load-a", "run-a")}

@@ -474,21 +474,27 @@ static void *work(void *argument)
    return NULL;
 }
 
-static double cpu_seconds(void)
+/* Of processors, by this process: outside of the kernel, and in all. */
+struct used {
+   double user, all;
+};
+
+static struct used used(void)
 {
-   struct rusage used;
-   getrusage(RUSAGE_SELF, &used);
-   return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+   struct rusage usage;
+   getrusage(RUSAGE_SELF, &usage);
+   double user = (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6;
+   return (struct used){user, user + (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6};
 }
 
 static const double percents[] = {50, 95, 99, 99.9};
 
-static void report(const struct load *load, uint64_t operations, double seconds, double cpu, const struct histogram *times)
+static void report(const struct load *load, uint64_t operations, double seconds, struct used cpu, const struct histogram *times)
 {
    printf(options.json ? "{\"load\":\"%s\",\"operations\":%" PRIu64 ",\"seconds\":%.6f,\"cpu_seconds\":%.6f,"
-                         "\"operations_per_second\":%.1f,\"latency_us\":{"
-                       : "%s: %" PRIu64 " operations in %.3f s (%.3f s of processor time): %.0f/s\n",
-          load->name, operations, seconds, cpu, (double)operations / seconds);
+                         "\"user_seconds\":%.6f,\"operations_per_second\":%.1f,\"latency_us\":{"
+                       : "%s: %" PRIu64 " operations in %.3f s (%.3f s of processor time, %.3f s of it outside of the kernel): %.0f/s\n",
+          load->name, operations, seconds, cpu.all, cpu.user, (double)operations / seconds);
    bool is_first = true;
    for (enum kind kind = 0; kind < KINDS; kind++) {
       if (!times[kind].count)
@@ -518,7 +524,7 @@ static void run(const struct load *load)
    if (load->chosen != NEXT && state->limit == 0)
       give_up(2, "%s has nothing to read; load-a or load-e comes first", load->name);
    remaining = operations;
-   double cpu = cpu_seconds();
+   struct used before = used();
    uint64_t begun = now();
    for (uint64_t i = 0; i < options.threads; i++) {
       workers[i] = (struct worker){.load = load, .random = {mix(options.seed) + (uint64_t)(load - loads) * 1000 + i}, .zipf = zipf};
@@ -531,7 +537,9 @@ static void run(const struct load *load)
       for (enum kind kind = 0; kind < KINDS; kind++)
          add(&times[kind], &workers[i].times[kind]);
    }
-   report(load, operations, (double)(now() - begun) / 1e9, cpu_seconds() - cpu, times);
+   double seconds = (double)(now() - begun) / 1e9;
+   struct used after = used();
+   report(load, operations, seconds, (struct used){after.user - before.user, after.all - before.all}, times);
 }
 
 /* ---- The command. */

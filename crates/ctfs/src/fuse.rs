@@ -504,17 +504,16 @@ impl Filesystem for Mounted {
         match self.asked(ino, handle.0, command, words) {
             Ok(words) => {
                 let notifier = self.notifier.clone();
-                let answer = move || {
-                    // What the kernel has read may soon be different.
-                    if command == protocol::LEASE {
-                        forget(&notifier, ino, PAGES);
-                    }
-                    reply.ioctl(0, &words.map(u64::to_ne_bytes).concat());
-                };
-                match command {
+                let answer = move || reply.ioctl(0, &words.map(u64::to_ne_bytes).concat());
+                // What the kernel has read may soon be different, if the client writes.
+                if command == protocol::LEASE && words[3] != 0 {
                     // Nobody gets an answer any more when that thread is gone.
-                    protocol::LEASE => drop(self.later.send(Box::new(answer))),
-                    _ => answer(),
+                    drop(self.later.send(Box::new(move || {
+                        forget(&notifier, ino, PAGES);
+                        answer();
+                    })));
+                } else {
+                    answer();
                 }
             }
             Err(error) => reply.error(errno(error)),

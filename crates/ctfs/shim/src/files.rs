@@ -18,8 +18,10 @@ use crate::real::real;
 pub(crate) const DESCRIPTORS: usize = 4_096;
 /// Descriptors of the program's standard streams: the C library uses them behind our back.
 const STREAMS: c_int = 2;
-/// Frames that are asked for ahead of a file's end, at least and at most.
-const LEAST_AHEAD: u64 = 64 << 10;
+/// Bytes that get frames ahead of a file's end: so many times its size, at least and at most. Closing it gives back what it did not
+/// need.
+const AHEAD: u64 = 4;
+const LEAST_AHEAD: u64 = 128 << 10;
 const MOST_AHEAD: u64 = 16 << 20;
 /// Attempts to write where there are frames now.
 const MOST_ATTEMPTS: u32 = 100;
@@ -524,7 +526,8 @@ impl Description {
     fn reserve(&self, descriptor: c_int, lease: &Lease, offset: u64, bytes: u64) -> Result<u64, c_int> {
         let file = borrowed(&descriptor);
         let size = self.client.size(lease).unwrap_or(0);
-        let ahead = if offset == size { size.clamp(LEAST_AHEAD, MOST_AHEAD) } else { 0 };
+        let ahead =
+            if offset == size { size.saturating_mul(AHEAD).clamp(LEAST_AHEAD, MOST_AHEAD) } else { 0 };
         let reserved = match Client::reserve(file, offset, bytes.max(ahead)) {
             Err(_) if ahead > bytes => Client::reserve(file, offset, bytes),
             reserved => reserved,

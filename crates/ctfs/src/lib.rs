@@ -26,6 +26,7 @@ pub mod measure;
 mod orphans;
 mod paths;
 mod repair;
+mod reserved;
 mod strict;
 mod system;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::reserved::Reserved;
 use crate::view::View;
 
 /// The host's huge pages.
@@ -192,23 +193,12 @@ impl Mapped {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an empty file"));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let room = (bytes + HUGE_BYTES) as usize;
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
-        let reserved = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                room,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
         // Aligned as the file is: huge pages can be mapped as such.
-        let start = (reserved as usize).next_multiple_of(HUGE_BYTES as usize) as *mut std::ffi::c_void;
-        // SAFETY: this replaces a part of what was just mapped.
-        let mapped =
-            unsafe { rustix::mm::mmap(start, bytes as usize, protection, how | MapFlags::FIXED, &file, 0) };
-        let reserved = Reserved { start: reserved, bytes: room };
-        let start = NonNull::new(mapped?.cast()).expect("no mapping is at address 0");
+        let reserved = Reserved::new(bytes, HUGE_BYTES)?;
+        let start = reserved.start();
+        let how = how | MapFlags::FIXED;
+        // SAFETY: this replaces what was just reserved.
+        unsafe { rustix::mm::mmap(start.as_ptr().cast(), bytes as usize, protection, how, &file, 0)? };
         Ok(Self {
             file,
             start,
@@ -327,22 +317,6 @@ fn lock(file: &File) -> io::Result<()> {
         }
         error => error.into(),
     })
-}
-
-/// A range of addresses that is ours.
-#[derive(Debug)]
-struct Reserved {
-    start: *mut std::ffi::c_void,
-    bytes: usize,
-}
-
-impl Drop for Reserved {
-    #[allow(unsafe_code)]
-    fn drop(&mut self) {
-        // SAFETY: nobody borrows what is mapped there any more.
-        let unmapped = unsafe { rustix::mm::munmap(self.start, self.bytes) };
-        debug_assert!(unmapped.is_ok());
-    }
 }
 
 #[allow(unsafe_code)]

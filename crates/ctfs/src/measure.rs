@@ -10,13 +10,14 @@
 
 use std::fs::File;
 use std::io;
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, PersistentMemory, Store, StoreError, SwapCounts};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
+
+use crate::reserved::Reserved;
 
 /// Alignment of both ranges: what an entry of the third level covers.
 const ALIGNED_BYTES: u64 = 1 << 30;
@@ -84,8 +85,7 @@ impl<M: PersistentMemory> TableSwap<M> {
 #[derive(Debug)]
 pub struct ViewSwap {
     /// A, B and room to move through.
-    window: NonNull<u8>,
-    window_bytes: usize,
+    window: Reserved,
     range_bytes: usize,
 }
 
@@ -100,18 +100,8 @@ impl ViewSwap {
         let range_bytes = (most_pages * PAGE_BYTES).next_multiple_of(ALIGNED_BYTES);
         let file = File::from(rustix::fs::memfd_create("pagewalk-swap", MemfdFlags::CLOEXEC)?);
         file.set_len(2 * range_bytes)?;
-        let reserved_bytes = (3 * range_bytes + ALIGNED_BYTES) as usize;
-        // SAFETY: a fresh reservation at an address of the kernel's choice touches nothing else.
-        let reserved = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                reserved_bytes,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
-        let reserved = NonNull::new(reserved.cast::<u8>()).expect("no mapping is at address 0");
-        let own = Self { window: reserved, window_bytes: reserved_bytes, range_bytes: range_bytes as usize };
+        let window = Reserved::new(3 * range_bytes, ALIGNED_BYTES)?;
+        let own = Self { window, range_bytes: range_bytes as usize };
         for (number, from) in [(0, 0), (1, range_bytes)] {
             let (protection, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
             // SAFETY: (1) it replaces a part of the reservation above, of which nobody else knows; (2) the file has these bytes.
@@ -124,8 +114,7 @@ impl ViewSwap {
 
     /// Where a range begins: A, B, or the room.
     fn range(&self, number: usize) -> *mut u8 {
-        let align = self.window.as_ptr().align_offset(ALIGNED_BYTES as usize);
-        self.window.as_ptr().wrapping_add(align + number * self.range_bytes)
+        self.window.start().as_ptr().wrapping_add(number * self.range_bytes)
     }
 
     #[allow(unsafe_code)]
@@ -208,14 +197,6 @@ impl ViewSwap {
         // SAFETY: the room lies in the window, and what was there has moved away.
         unsafe { rustix::mm::mmap_anonymous(self.range(2).cast(), bytes, ProtFlags::empty(), how)? };
         Ok(())
-    }
-}
-
-impl Drop for ViewSwap {
-    #[allow(unsafe_code)]
-    fn drop(&mut self) {
-        // SAFETY: the window is this value's, and nothing points into it any more.
-        let _ = unsafe { rustix::mm::munmap(self.window.as_ptr().cast(), self.window_bytes) };
     }
 }
 

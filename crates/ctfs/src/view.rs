@@ -22,6 +22,8 @@ use pagewalk_vm::file::{LARGE_ORDER, Remapped};
 use parking_lot::Mutex;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
+use crate::reserved::Reserved;
+
 /// A chunk is what one entry of the table maps.
 const CHUNK_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
 const CHUNK_PAGES: u64 = 1 << LARGE_ORDER;
@@ -42,8 +44,7 @@ const MAPPED: u8 = 1;
 const IN_PIECES: u8 = 2;
 
 struct Window {
-    reserved: NonNull<c_void>,
-    start: NonNull<u8>,
+    reserved: Reserved,
     chunks: Box<[AtomicU8]>,
 }
 
@@ -54,13 +55,6 @@ pub(crate) struct View {
     mapped: AtomicUsize,
     limit: usize,
 }
-
-// SAFETY: (1) the windows are this value's for as long as it lives; (2) their states are atomic, and one thread maps at a time.
-#[allow(unsafe_code)]
-unsafe impl Send for View {}
-// SAFETY: as for `Send`.
-#[allow(unsafe_code)]
-unsafe impl Sync for View {}
 
 impl std::fmt::Debug for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -123,7 +117,7 @@ impl View {
         }
         // SAFETY: it lies within the window.
         #[allow(unsafe_code)]
-        Some(unsafe { window.start.add(inside as usize) })
+        Some(unsafe { window.reserved.start().add(inside as usize) })
     }
 
     #[cold]
@@ -151,7 +145,7 @@ impl View {
         // SAFETY: (1) the chunk is the window's, where nothing is mapped that anybody uses; (2) the frames are the file's.
         let mapped = unsafe {
             rustix::mm::mmap(
-                window.start.add((chunk * CHUNK_BYTES) as usize).as_ptr().cast(),
+                window.reserved.start().add((chunk * CHUNK_BYTES) as usize).as_ptr().cast(),
                 CHUNK_BYTES as usize,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::FIXED,
@@ -251,21 +245,9 @@ impl View {
 }
 
 impl Window {
-    #[allow(unsafe_code)]
     fn reserve() -> io::Result<Self> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
-        let reserved = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                (WINDOW_BYTES + ALIGNMENT) as usize,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
-        let start = (reserved as usize).next_multiple_of(ALIGNMENT as usize) as *mut u8;
         Ok(Self {
-            reserved: NonNull::new(reserved).expect("no mapping is at address 0"),
-            start: NonNull::new(start).expect("no mapping is at address 0"),
+            reserved: Reserved::new(WINDOW_BYTES, ALIGNMENT)?,
             chunks: (0..WINDOW_CHUNKS).map(|_| AtomicU8::new(UNKNOWN)).collect(),
         })
     }
@@ -275,7 +257,7 @@ impl Window {
     }
 
     fn place(&self, chunk: u64) -> *mut c_void {
-        self.start.as_ptr().wrapping_add((chunk * CHUNK_BYTES) as usize).cast()
+        self.reserved.start().as_ptr().wrapping_add((chunk * CHUNK_BYTES) as usize).cast()
     }
 
     /// Nothing is mapped there any more.
@@ -292,16 +274,6 @@ impl Window {
         };
         // What is mapped there would be another file's bytes.
         cleared.expect("a mapping is replaced by none");
-    }
-}
-
-impl Drop for Window {
-    #[allow(unsafe_code)]
-    fn drop(&mut self) {
-        // SAFETY: nobody borrows what is mapped there any more.
-        let unmapped =
-            unsafe { rustix::mm::munmap(self.reserved.as_ptr(), (WINDOW_BYTES + ALIGNMENT) as usize) };
-        debug_assert!(unmapped.is_ok());
     }
 }
 

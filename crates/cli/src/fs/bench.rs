@@ -45,7 +45,7 @@ struct Row {
     over_calls: f64,
     /// The same as the faster of both limits.
     over_copy: f64,
-    /// The share of time that goes to reading and writing bytes; the clocks' own share is in what is left.
+    /// The share of time that goes to reading and writing bytes, without what asking the clock takes.
     data_share: Option<f64>,
 }
 
@@ -113,6 +113,7 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
         eprint!("\r{}: {} of {} made ready ", folder.display(), number + 1, TARGETS.len());
         seconds(&mut **target, BenchItem::Swe, bytes, 0)?;
     }
+    let clock = clock_nanoseconds();
     let mut rows = Vec::new();
     for item in items {
         let mut taken: [Vec<f64>; 5] = Default::default();
@@ -125,7 +126,11 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
         // Timing the bytes takes time itself, so it is done by itself.
         targets[0].time_data(true);
         let whole = seconds(&mut *targets[0], *item, bytes, rounds as u64)?;
-        let share = targets[0].time_data(false).map(|(data, _)| data.as_secs_f64() / whole);
+        let share = targets[0].time_data(false).map(|(data, calls)| {
+            // Half of what two clocks take is between them.
+            let clocks = calls as f64 * clock * 1e-9;
+            (data.as_secs_f64() - clocks / 2.0) / (whole - clocks)
+        });
         let limit: Vec<f64> = taken[3].iter().zip(&taken[4]).map(|(copy, store)| copy.min(*store)).collect();
         let operations = (bytes / item.operation_bytes(bytes)) as f64;
         for (number, (own, target)) in taken.iter().zip(TARGETS).enumerate() {

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Plants known defects of persistent-memory file systems, one at a time, and says which the tests catch.
 
-    mutants.py TARGET [WORD...]      only mutants in whose name one of the words is
-
 The first are the defects that reading the public code of ctFS (commit 664a8b7) shows, the others classes that crash tests
-found in similar file systems (LeBlanc et al., "Chipmunk", EuroSys 2023). Not here are those for which nothing in this code
-could go wrong in that way: addresses of a process in the log, a buffer of entries that overflows, the process page table's
-loops, locks between processes.
+found in similar file systems (LeBlanc et al., "Chipmunk", EuroSys 2023), and what could be wrong in this log alone. Not here are
+those for which nothing in this code could go wrong in that way: addresses of a process in the log, a buffer of entries that
+overflows, the process page table's loops, locks between processes, and a lock of another file that truncating by a path unlocks
+(what locked here unlocks, at the end of its scope). Nor is an openat() that answers 0: only the preloaded library answers
+descriptors, and its tests need a mount; here the library's door stands for it.
 
 The tree is copied to TARGET/mutants, and stays as it is. A mutant whose text is not there any more, once, does not apply:
 write it anew. Exits with 1 unless all are caught.
 """
 
+import argparse
 import os
 import pathlib
 import shutil
@@ -25,6 +26,7 @@ STORE, JOURNAL = "crates/vm/src/file/store.rs", "crates/vm/src/file/journal.rs"
 MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partition.rs"
 VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
+PATHS, BYTES = "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
 # Name, file, texts and what replaces them, package, tests of which one must fail.
@@ -36,26 +38,37 @@ MUTANTS = [
     ("no fence before the log", JOURNAL, [("} else {\n            memory.fence();\n        }", "}")],
      VM, "file::tests::what_was_flushed"),
     ("no fence behind the log", JOURNAL,
-     [("HEAD_BYTES + count * RECORD_BYTES);\n        memory.fence();", "HEAD_BYTES + count * RECORD_BYTES);")],
-     CTFS, "crashes::names"),
-    ("log's records not flushed", JOURNAL,
-     [("memory.flush(self.at, HEAD_BYTES + count * RECORD_BYTES);", "memory.flush(self.at, HEAD_BYTES);")],
-     CTFS, "crashes::names"),
+     [("HEAD_BYTES + bytes);\n        memory.fence();", "HEAD_BYTES + bytes);")], CTFS, "crashes::names"),
+    ("log's runs not flushed", JOURNAL,
+     [("memory.flush(self.at, HEAD_BYTES + bytes);", "memory.flush(self.at, HEAD_BYTES);")], CTFS, "crashes::names"),
     ("log's end not flushed", JOURNAL, [("memory.flush(self.at + 8, 8);", "")], CTFS, "crashes::"),
-    ("applied words not flushed", JOURNAL,
-     [("memory.store(at, word);\n            memory.flush(at, 8);\n        }\n        memory.fence();\n        Ok",
-       "memory.store(at, word);\n        }\n        memory.fence();\n        Ok")], CTFS, "crashes::"),
-    ("log's checksum not looked at", JOURNAL, [("checksum_of(sequence, count, records()) != checksum || ", "")],
+    ("applied runs not flushed", JOURNAL, [("memory.flush(at, bytes.len() as u64);", "")], CTFS, "crashes::"),
+    ("last line of an applied run not flushed", JOURNAL,
+     [("memory.flush(at, bytes.len() as u64);", "memory.flush(at & !63, bytes.len() as u64 & !63);")], CTFS, "crashes::"),
+    ("log's checksum not looked at", JOURNAL, [("checksum_of(sequence, &changes) != checksum", "false")],
      CTFS, "crashes::names"),
+    ("log's checksum without the bytes", JOURNAL, [("xxh3_64(changes)", "xxh3_64(&changes[..8])")],
+     VM, "file::tests::bytes_change"),
+    ("log's checksum without the sequence", JOURNAL,
+     [("xxh64_of_word(changes.len() as u64, sequence)", "xxh64_of_word(changes.len() as u64, sequence & 0)")],
+     VM, "file::journal::tests::every_bit"),
+    ("runs beyond the memory applied", JOURNAL,
+     [("\n            && places.last().is_some_and(|last| last.1 <= memory.bytes())", "")],
+     VM, "file::journal::tests::a_log_that"),
+    ("runs that meet applied", JOURNAL, [("places.is_sorted_by(|before, behind| before.1 <= behind.0)", "true")],
+     VM, "file::journal::tests::a_log_that"),
+    ("words over bytes of the same transaction", STORE,
+     [("if let Some(place) = self.place_in_runs(at) {\n            self.runs.set_word(place, word);\n        } else if",
+       "if")], VM, "file::tests::bytes_and_words"),
     ("second range of a swap not logged", MAPPING,
      [("self.set(at_b.0, of_a);", "self.memory().store(at_b.0, of_a);")], VM, "file::tests::a_swap"),
     ("frames never freed", MAPPING, [("self.give_frames(frame, pages);", "let _ = (frame, pages);")],
      CTFS, "tests::space"),
     ("fresh frames not zeroed", FILE, [("transaction.memory().zero(at, range.end - range.start);", "")],
      CTFS, "tests::what_was_never"),
-    ("growth over old bytes not zeroed", FILE, [("self.zero(partition, size..bytes);", "")],
+    ("growth over old bytes not zeroed", FILE, [("bytes::zero(self.store.memory(), partition, size..bytes);", "")],
      CTFS, "tests::what_was_never"),
-    ("hole before a write not zeroed", FILE, [("self.zero(partition, size..offset);", "")],
+    ("hole before a write not zeroed", BYTES, [("zero(self.memory, partition, size..offset);", "")],
      CTFS, "tests::what_was_never"),
     ("every partition at least L3", PARTITION, [("(0..=9).map(Self)", "(3..=9).map(Self)")],
      VM, "file::tests::the_smallest"),
@@ -111,15 +124,14 @@ MUTANTS = [
        "let now_at = self.inode(parent)?.partition();\n"
        "        let partition = above.partition().or(now_at).ok_or(Errno::IO)?;\n        let ino =")],
      CTFS, "tests::listings"),
-    ("size before the bytes", FILE,
-     [("self.put(partition, offset, data);\n        self.wrote(ino, size, reached)?;",
-       "self.wrote(ino, size, reached)?;\n        self.put(partition, offset, data);\n        self.store.memory().fence();")],
+    ("size before the bytes", BYTES,
+     [("if !put(self.memory, partition, offset, data) {",
+       "self.store(&[(Field::Size, end.max(size))]);\n        if !put(self.memory, partition, offset, data) {")],
      CTFS, "crashes::a_crash_shows_no_byte"),
-    ("no fence between bytes and size", FILE,
-     [("self.store.memory().fence();\n        let now = self.now();\n        let words", "let now = self.now();\n        let words")],
+    ("no fence between bytes and size", BYTES, [("self.memory.fence();\n        let words", "let words")],
      CTFS, "crashes::an_append"),
-    ("bytes not flushed", FILE, [("memory.flush(at, part.len() as u64);", "")], CTFS, "crashes::a_crash_shows_no_byte"),
-    ("flush ends before the last bytes", FILE,
+    ("bytes not flushed", BYTES, [("memory.flush(at, part.len() as u64);", "")], CTFS, "crashes::a_crash_shows_no_byte"),
+    ("flush ends before the last bytes", BYTES,
      [("memory.flush(at, part.len() as u64);", "memory.flush(at & !63, part.len() as u64 & !63);")],
      CTFS, "crashes::a_crash_shows_no_byte"),
     ("swap looks at one alignment", MAPPING,
@@ -135,8 +147,39 @@ MUTANTS = [
        "        transaction.memory().store(at, inode.links() + 1); transaction.memory().flush(at, 8); }")],
      CTFS, "crashes::names"),
     ("strict writes in place", FILE,
-     [("if self.overwrites == Overwrites::Whole && offset < size", "if false && offset < size")],
+     [("Ok(self.overwrites == Overwrites::Whole && offset", "Ok(false && offset")],
      CTFS, "crashes::strict"),
+    ("files without a name go before the scan", SYSTEM,
+     [("if let Some(problem) = crate::check::check(&system)",
+       "while let orphan @ Ino(1..) = Ino(system.store.root_word(root::ORPHANS)) {\n"
+       "            let _ = system.reclaim(orphan);\n        }\n"
+       "        if let Some(problem) = crate::check::check(&system)")], CTFS, "tests::repair::a_damaged"),
+    ("symlink keeps no target", SYSTEM, [("self.write_bytes(ino, 0, target);", "Ok::<_, Errno>(target.len());")],
+     CTFS, "tests::names"),
+    ("chmod does nothing", SYSTEM, [("transaction.set_field(ino, Field::Mode, word)?;", "let _ = word;")],
+     CTFS, "paths::tests::what_is_known"),
+    ("chown does nothing", SYSTEM, [("(set.uid.unwrap_or(owner as u32), set.gid.unwrap_or((owner >> 32) as u32))",
+                                     "(owner as u32, (owner >> 32) as u32)")], CTFS, "paths::tests::what_is_known"),
+    ("utimes does nothing", SYSTEM, [("transaction.set_field(ino, field, time as u64)?;", "let _ = (field, time);")],
+     CTFS, "paths::tests::what_is_known"),
+    ("open finds what is not there", PATHS, [("None => return Err(Errno::NOENT),", "None => Ino::ROOT,")],
+     CTFS, "paths::tests::paths_lead"),
+    ("seek answers 0", PATHS, [("Ok(*offset)\n", "Ok(0)\n")], CTFS, "paths::tests::what_a_file"),
+    ("seek of 32 bits", PATHS, [("(from, by) = match to {\n            SeekFrom::Start(at) => (at, 0)",
+                                 "(from, by) = match to {\n            SeekFrom::Start(at) => (at as i32 as u64, 0)")],
+     CTFS, "paths::tests::what_is_known"),
+    ("open to truncate does not", PATHS, [("if options.truncate && self.inode", "if false && self.inode")],
+     CTFS, "paths::tests::what_a_file"),
+    ("writes to append go where they like", PATHS, [("(true, _) => self.volume.write(self.opened, Place::End, data)",
+                                                     "(true, _) => self.volume.write(self.opened, place, data)")],
+     CTFS, "paths::tests::what_a_file"),
+    ("what must be new may be there", PATHS, [("Some(_) if options.create_new => return Err(Errno::EXIST),", "")],
+     CTFS, "paths::tests::paths_lead"),
+    ("permissions of a new file ignored", PATHS, [("options.mode & 0o7777", "0o644")], CTFS, "paths::tests::what_is_known"),
+    ("no attributes of what is open to write", PATHS,
+     [("self.volume.shared().attributes(self.opened.ino)",
+       "if !self.options.read {\n            return Err(Errno::BADF);\n        }\n"
+       "        self.volume.shared().attributes(self.opened.ino)")], CTFS, "paths::tests::what_is_known"),
     ("a table is a page's before it is a table", VM_REPAIR,
      [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
     ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, END)?;", "")], CTFS, "tests::repair::"),
@@ -180,9 +223,18 @@ def outcome(mutant, tree, environment):
 
 
 def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    scratch, words = pathlib.Path(sys.argv[1]).resolve() / "mutants", sys.argv[2:]
+    what, more = __doc__.split("\n\n", 1)
+    parser = argparse.ArgumentParser(description=what, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="names of the mutants; nothing is run")
+    parser.add_argument("target", metavar="TARGET", nargs="?", type=pathlib.Path, help="a folder for the copy and the builds")
+    parser.add_argument("words", metavar="WORD", nargs="*", help="only mutants in whose name one of the words is")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print(*(mutant[0] for mutant in MUTANTS), sep="\n")
+        return
+    if arguments.target is None:
+        parser.error("TARGET is missing")
+    scratch, words = arguments.target.resolve() / "mutants", arguments.words
     source, tree = pathlib.Path(__file__).resolve().parent.parent, scratch / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     keep_out = shutil.ignore_patterns("target", ".git", "corpus", "artifacts", "pagewalk-out")

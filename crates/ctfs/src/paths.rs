@@ -628,6 +628,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_a_file_is_what_was_said() {
+        let files = files();
+        let owner = Owner { uid: 7, gid: 8 };
+        let options = OpenOptions { read: false, mode: 0o4_610, owner, ..OpenOptions::update() };
+        let file = files.open("/f", &options).unwrap();
+        let known = file.attributes().unwrap();
+        assert_eq!((known.mode, known.uid, known.gid), (kind::FILE | 0o4_610, 7, 8));
+        let set = SetAttributes {
+            mode: Some(0o1_751),
+            uid: Some(9),
+            accessed: Some(-5),
+            modified: Some(1 << 40),
+            ..SetAttributes::default()
+        };
+        files.set_attributes("/f", &set).unwrap();
+        files.set_attributes("/f", &SetAttributes { gid: Some(10), ..SetAttributes::default() }).unwrap();
+        let known = file.attributes().unwrap();
+        assert_eq!((known.mode, known.uid, known.gid), (kind::FILE | 0o1_751, 9, 10));
+        assert_eq!((known.accessed, known.modified), (-5, 1 << 40));
+        // Beyond 32 bits.
+        let far = (5 << 30) + 3;
+        assert_eq!((&file).seek(SeekFrom::Start(far)).unwrap(), far);
+        (&file).write_all(b"far").unwrap();
+        assert_eq!((file.size(), (&file).stream_position().unwrap()), (far + 3, far + 3));
+        let reader = files.open("/f", &OpenOptions::default()).unwrap();
+        let mut bytes = [0; 4];
+        assert_eq!((reader.read_at(&mut bytes, far), &bytes), (Ok(3), b"far\0"));
+    }
+
+    #[test]
     fn holes_are_found() {
         let files = files();
         let file = files.open("/f", &OpenOptions::update()).unwrap();

@@ -267,6 +267,29 @@ fn strict_writes_are_whole_or_not_at_all() {
     }
 }
 
+/// A log that was applied must not be applied again over what was stored since without it.
+#[test]
+fn what_was_written_behind_a_logged_write_stays() {
+    let mut system = furnished(700);
+    let [one, two] = ["one", "two"].map(|name| make(&mut system, name));
+    system.set_overwrites(Overwrites::Whole);
+    for file in [two, one] {
+        system.write(file, 0, &[1; 60]).unwrap();
+        // Over its end: the log has the new size.
+        system.write(file, 50, &[2; 50]).unwrap();
+    }
+    let append = |system: &mut FileSystem<Recording>| {
+        for file in [one, two] {
+            assert_eq!(system.write(file, 100, &[3; 100]), Ok(100));
+        }
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    crash(system, append, 20, &mut |system| {
+        seen.insert([one, two].map(|file| contents(system, file).len()));
+    });
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [[100, 100], [200, 100], [200, 200]]);
+}
+
 /// Into a hole: what its fresh frames held before must not be seen, whether the write ends or not.
 #[test]
 fn a_crash_shows_nothing_old_in_a_hole() {

@@ -407,6 +407,25 @@ impl PersistentMemory for Failing<'_> {
     }
 }
 
+/// What a mount gives back would be lost to a repair.
+#[test]
+fn a_damaged_store_is_refused_and_stays_as_it_was() {
+    let mut system = furnished();
+    let open = make(&mut system, "open");
+    system.write(open, 0, &[1; 50_000]).unwrap();
+    system.open(open).unwrap();
+    system.unlink(Ino::ROOT, b"open").unwrap();
+    let file = make(&mut system, "file without links");
+    let links = inode::address(&system.store, file).unwrap() + 8 * Field::Links as u64;
+    system.store.settle();
+    let memory = system.into_memory();
+    memory.store(links, 7);
+    let image = memory.image();
+    let refused = FileSystem::mount(Failing(&memory, Cell::new(u64::MAX)), clock()).err();
+    assert!(matches!(refused, Some(crate::MountError::Damaged(_))), "{refused:?}");
+    assert!(memory.image() == image);
+}
+
 #[test]
 fn a_repair_that_was_interrupted_is_done_by_the_next() {
     let system = furnished();

@@ -505,11 +505,12 @@ fn bytes_and_words_of_a_transaction_may_lie_over_each_other() {
         let image = store.memory().image();
         let range = base as usize..(base + BYTES) as usize;
         assert!(image[range.clone()] == expected, "{round}");
-        // What lies around has not changed, and the log says the same again.
+        // What lies around has not changed, and the log alone says the same.
         assert!(image[range.end..] == before[range.end..]);
-        if round % 16 == 0 {
-            let again = reopened(image).into_memory().image();
-            assert!(again[range] == expected);
+        if round % 4 == 0 {
+            let mut crashed = image;
+            crashed[range.clone()].copy_from_slice(&before[range.clone()]);
+            assert!(reopened(crashed).into_memory().image()[range] == expected, "{round}");
         }
     }
 }

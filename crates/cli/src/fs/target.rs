@@ -111,6 +111,9 @@ impl<M: PersistentMemory> PersistentMemory for Timed<M> {
         if self.is_timing.load(Ordering::Relaxed) && self.has_written.swap(false, Ordering::Relaxed) {
             self.timed(|memory| {
                 memory.fence();
+                // A fence of stores lets instructions behind it go on. What waits in the end is the next one that needs all stores
+                // done, which is a lock's soon: it is made to wait here.
+                std::sync::atomic::fence(Ordering::SeqCst);
                 true
             });
         } else {

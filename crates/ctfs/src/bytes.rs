@@ -89,10 +89,18 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
         (!has_holes).then_some(pieces)
     }
 
-    /// Stores words of the inode, each by itself.
+    /// Stores words of the inode, each by itself. Those that are so already need not persist again: the clock ticks less often than
+    /// programs write.
     pub(crate) fn store(self, words: &[(Field, u64)]) {
+        let mut has_changed = false;
         for &(field, word) in words {
-            self.memory.store(self.inode + 8 * field as u64, word);
+            if self.word(field) != word {
+                self.memory.store(self.inode + 8 * field as u64, word);
+                has_changed = true;
+            }
+        }
+        if !has_changed {
+            return;
         }
         self.memory.flush(self.inode, INODE_BYTES);
         self.memory.fence();

@@ -42,7 +42,7 @@ impl<M> Timed<M> {
         Self { memory, is_timing: false.into(), has_written: false.into(), nanoseconds, calls }
     }
 
-    /// Times what was done to bytes, if it was.
+    /// Times what was done to bytes, if it was. Not more than one thread is timed.
     fn timed(&self, act: impl FnOnce(&M) -> bool) -> bool {
         if !self.is_timing.load(Ordering::Relaxed) {
             return act(&self.memory);
@@ -50,8 +50,10 @@ impl<M> Timed<M> {
         let begun = Instant::now();
         let is_done = act(&self.memory);
         if is_done {
-            self.nanoseconds.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            self.calls.fetch_add(1, Ordering::Relaxed);
+            let taken = begun.elapsed().as_nanos() as u64;
+            for (sum, more) in [(&self.nanoseconds, taken), (&self.calls, 1)] {
+                sum.store(sum.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+            }
         }
         is_done
     }
@@ -91,7 +93,10 @@ impl<M: PersistentMemory> PersistentMemory for Timed<M> {
 
     fn write_mapped(&self, page: Vpn, offset: u64, bytes: &[u8]) -> bool {
         let is_done = self.timed(|memory| memory.write_mapped(page, offset, bytes));
-        self.has_written.fetch_or(is_done, Ordering::Relaxed);
+        // A plain store: one that reads, too, would wait for the bytes.
+        if is_done {
+            self.has_written.store(true, Ordering::Relaxed);
+        }
         is_done
     }
 
@@ -108,7 +113,8 @@ impl<M: PersistentMemory> PersistentMemory for Timed<M> {
     }
 
     fn fence(&self) {
-        if self.is_timing.load(Ordering::Relaxed) && self.has_written.swap(false, Ordering::Relaxed) {
+        if self.is_timing.load(Ordering::Relaxed) && self.has_written.load(Ordering::Relaxed) {
+            self.has_written.store(false, Ordering::Relaxed);
             self.timed(|memory| {
                 memory.fence();
                 // A fence of stores lets instructions behind it go on. What waits in the end is the next one that needs all stores

@@ -96,6 +96,10 @@ pub(crate) struct BenchArguments {
     /// How often each pattern runs; the median counts.
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     pub(crate) rounds: usize,
+    /// System calls alone. In a folder of a mounted store these take the way through the kernel, and under `pagewalk fs run` the
+    /// other one.
+    #[arg(long)]
+    pub(crate) calls_alone: bool,
     /// Which patterns: 4 KiB at a time to the end of an empty file, or anywhere; 64 MiB at a time to an empty file, or in order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = BenchItem::ALL)]
     pub(crate) items: Vec<BenchItem>,

@@ -41,10 +41,12 @@ struct Row {
     target: &'static str,
     gigabytes_per_second: f64,
     microseconds: f64,
-    /// How many times as fast as the system calls, by rounds.
-    over_calls: f64,
+    /// How many times as fast as the system calls, by rounds; of system calls alone there is nothing to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_calls: Option<f64>,
     /// The same as the faster of both limits.
-    over_copy: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_copy: Option<f64>,
     /// The share of time that goes to reading and writing bytes, without what asking the clock takes.
     data_share: Option<f64>,
 }
@@ -80,7 +82,7 @@ impl BenchItem {
 
 /// Runs the command.
 pub(super) fn bench(arguments: &BenchArguments) -> anyhow::Result<Done> {
-    let BenchArguments { folders, size, rounds, items, format } = arguments;
+    let BenchArguments { folders, size, rounds, items, calls_alone, format } = arguments;
     anyhow::ensure!(
         *size >= 1 << 20 && size.is_power_of_two(),
         "{size} bytes; allowed: powers of two from 1MiB on"
@@ -88,7 +90,10 @@ pub(super) fn bench(arguments: &BenchArguments) -> anyhow::Result<Done> {
     anyhow::ensure!(*rounds > 0, "0 rounds; allowed: 1 and more");
     let mut rows = Vec::new();
     for folder in folders {
-        let of = measure(folder, *size, *rounds, items);
+        let of = match calls_alone {
+            true => measure_calls(folder, *size, *rounds, items),
+            false => measure(folder, *size, *rounds, items),
+        };
         rows.extend(of.with_context(|| folder.display().to_string())?);
     }
     let document =
@@ -143,14 +148,39 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
                 target,
                 gigabytes_per_second: bytes as f64 / time / 1e9,
                 microseconds: time * 1e6 / operations,
-                over_calls: over(&taken[1]),
-                over_copy: over(&limit),
+                over_calls: Some(over(&taken[1])),
+                over_copy: Some(over(&limit)),
                 data_share: share.filter(|_| number == 0),
             });
         }
     }
     eprintln!();
     Ok(rows)
+}
+
+/// What programs see that make system calls, whoever answers them.
+fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> anyhow::Result<Vec<Row>> {
+    let mut target = Calls::new(folder)?;
+    seconds(&mut target, BenchItem::Swe, bytes, 0)?;
+    let row = |item: &BenchItem| {
+        eprint!("\r{}: {}      ", folder.display(), item.name());
+        let taken = (0..rounds).map(|round| seconds(&mut target, *item, bytes, round as u64));
+        let time = median(taken.collect::<anyhow::Result<_>>()?);
+        let operations = (bytes / item.operation_bytes(bytes)) as f64;
+        Ok(Row {
+            folder: folder.display().to_string(),
+            item: item.name(),
+            target: TARGETS[1],
+            gigabytes_per_second: bytes as f64 / time / 1e9,
+            microseconds: time * 1e6 / operations,
+            over_calls: None,
+            over_copy: None,
+            data_share: None,
+        })
+    };
+    let rows = items.iter().map(row).collect();
+    eprintln!();
+    rows
 }
 
 /// One benchmark, once.
@@ -207,15 +237,17 @@ fn table(document: &Document) -> String {
             );
         }
         let share = row.data_share.map_or(String::new(), |share| format!("{:.0} %", 100.0 * share));
+        let [over_calls, over_copy] = [row.over_calls, row.over_copy]
+            .map(|ratio| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")));
         let _ = writeln!(
             text,
-            "{:<8}{:<14}{:>9.2}{:>13.2}{:>14.2}{:>12.2}{share:>11}",
-            row.item, row.target, row.gigabytes_per_second, row.microseconds, row.over_calls, row.over_copy
+            "{:<8}{:<14}{:>9.2}{:>13.2}{over_calls:>14}{over_copy:>12}{share:>11}",
+            row.item, row.target, row.gigabytes_per_second, row.microseconds
         );
     }
     let _ = writeln!(
         text,
-        "\nOn bytes: timed in a run by itself; the clock takes {:.0} ns of each operation there.",
+        "\nOn bytes: timed in a run by itself, without the {:.0} ns that asking the clock takes.",
         document.clock_nanoseconds
     );
     text

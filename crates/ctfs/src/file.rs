@@ -407,7 +407,8 @@ fn map_next<M: PersistentMemory>(
         Err(_) => {}
     }
     let start = at / PAGE_BYTES * PAGE_BYTES;
-    let most = (wanted.end - start).div_ceil(PAGE_BYTES).min(1 << MOST_RUN_ORDER);
+    // The next large page begins with nothing before it.
+    let most = (wanted.end.min(chunk + LARGE_BYTES) - start).div_ceil(PAGE_BYTES).min(1 << MOST_RUN_ORDER);
     let is_free = |&number: &u64| transaction.find(Vpn(page.0 + number)).is_none();
     let pages = 1 + (1..most).take_while(is_free).count() as u64;
     let before = Vpn(page.0.wrapping_sub(1));

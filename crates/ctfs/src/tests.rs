@@ -4,12 +4,13 @@ mod crashes;
 mod model;
 mod repair;
 
-use pagewalk_vm::file::Recording;
+use pagewalk_vm::file::{LARGE_ORDER, Recording};
 
 use rustix::io::Errno;
 
 use super::*;
-use crate::inode::kind;
+use crate::file::LARGE_BYTES;
+use crate::inode::{Field, kind};
 
 const FILE: u32 = kind::FILE | 0o644;
 const DIRECTORY: u32 = kind::DIRECTORY | 0o755;
@@ -371,4 +372,23 @@ fn a_full_store_can_be_overwritten_whole() {
     assert_eq!(system.write(ino, 0, &vec![9; 600_000]), Err(Errno::NOSPC));
     assert!(contents(&system, ino) == expected);
     sound(&system);
+}
+
+/// Runs of small pages once crossed into the place of the next large one, and there was none from then on.
+#[test]
+fn what_grows_piece_by_piece_gets_large_pages() {
+    let mut system = empty(1 << 14);
+    let ino = make(&mut system, "file");
+    let (mut end, step, whole) = (0, 300 << 10, 32 << 20);
+    while end < whole {
+        end = system.reserve(ino, end..end + step).unwrap();
+        system.store_fields(ino, &[(Field::Size, end)]).unwrap();
+    }
+    let partition = system.inode(ino).unwrap().partition().unwrap();
+    let mut small = 0;
+    bytes::runs(system.store.memory(), partition, 0..whole, |range, place| {
+        assert!(place.is_some(), "{range:?}");
+        small += u64::from(range.end - range.start < LARGE_BYTES);
+    });
+    assert!(small <= 1 << LARGE_ORDER, "{small} small pages");
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use libc::{c_int, c_uint, off_t, ssize_t};
 use pagewalk_ctfs::{Client, Lease, Place, Written};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use rustc_hash::FxHashMap;
 
 use crate::mappings;
@@ -106,10 +106,10 @@ fn slot(descriptor: c_int) -> Option<usize> {
     (slot < DESCRIPTORS && IS_OPEN[slot].load(Ordering::Acquire)).then_some(slot)
 }
 
-/// A file that a call uses. Until it is dropped, other calls of the thread are the kernel's: those made from here, and those of a
-/// signal's handler, which must not wait for what it has interrupted.
+/// A file that a call uses; who closes its descriptor waits. Until it is dropped, other calls of the thread are the kernel's: those
+/// made from here, and those of a signal's handler, which must not wait for what it has interrupted.
 pub(crate) struct Used {
-    description: Arc<Description>,
+    slot: RwLockReadGuard<'static, Option<Arc<Description>>>,
     _within: Within,
 }
 
@@ -117,7 +117,7 @@ impl Deref for Used {
     type Target = Description;
 
     fn deref(&self) -> &Description {
-        &self.description
+        self.slot.as_ref().expect("it was there")
     }
 }
 
@@ -126,9 +126,9 @@ impl Deref for Used {
 pub(crate) fn get(descriptor: c_int) -> Option<Used> {
     let slot = slot(descriptor)?;
     let within = Within::new()?;
-    let description = OPEN[slot].read().clone()?;
-    let is_ours = !description.is_kernels.load(Ordering::Acquire);
-    is_ours.then_some(Used { description, _within: within })
+    let slot = OPEN[slot].read();
+    let is_ours = slot.as_ref().is_some_and(|description| !description.is_kernels.load(Ordering::Acquire));
+    is_ours.then_some(Used { slot, _within: within })
 }
 
 fn put(descriptor: c_int, description: Option<Arc<Description>>) {
@@ -249,12 +249,13 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     if from == to {
         return;
     }
-    let Some(description) = get(from) else { return closed(to) };
+    // Not both slots at once: another thread may copy the other way round.
+    let Some(description) = get(from).and_then(|used| used.slot.clone()) else { return closed(to) };
     if to <= STREAMS || to as usize >= DESCRIPTORS || !is_our_process() {
         description.hand_back(to);
         closed(to);
     } else {
-        put(to, Some(description.description.clone()));
+        put(to, Some(description));
     }
 }
 

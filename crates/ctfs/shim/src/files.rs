@@ -450,11 +450,13 @@ impl Description {
         }
         let mut end = None;
         let mut done = 0;
-        if self.file.lease.read().is_none() {
-            self.regain(descriptor);
-        }
         // One after the other, without anybody between.
         let mut lease = self.file.lease.write();
+        if lease.is_none() {
+            drop(lease);
+            self.regain(descriptor);
+            lease = self.file.lease.write();
+        }
         let pieces = parts.iter().flat_map(|part| part.chunks(Client::most_at_once()));
         for piece in pieces {
             let at = match place {

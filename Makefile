@@ -19,7 +19,8 @@ test: setup frontends
 	fuzz/run.sh 3
 
 bench: setup build
-	scripts/bench.sh
+	@[ "$$(id -u)" != 0 ] || scripts/setup.sh images
+	PAGEWALK=$(PAGEWALK) scripts/bench.sh
 
 # Every experiment of every paper at its published size: long.
 papers: setup build

@@ -2,6 +2,7 @@
 # All benchmarks, one after the other; each interleaves what it compares and prints medians beside its targets.
 set -eu
 cargo=${CARGO:-cargo}
+pagewalk=${PAGEWALK:-${CARGO_TARGET_DIR:-target}/release/pagewalk}
 echo "== traces: encoding, decoding, filtering"
 $cargo bench --quiet --package pagewalk-trace
 echo "== workloads: emission"
@@ -23,4 +24,9 @@ $cargo bench --quiet --package pagewalk-blade
 echo "== RISC-V machine"
 $cargo bench --quiet --package pagewalk-riscv --bench speed
 echo "== file system: beside system calls and copying"
-$cargo run --quiet --release --package pagewalk-cli -- fs bench /dev/shm --size 512MiB
+$pagewalk fs bench --size 512MiB /dev/shm
+echo "== file system: the same on ext4 and xfs in memory"
+scripts/on-images.sh "$pagewalk" fs bench --size 256MiB
+echo "== file system: programs without system calls, beside the same with them"
+scripts/shim.sh "$pagewalk" /dev/shm
+scripts/on-images.sh scripts/shim.sh "$pagewalk"

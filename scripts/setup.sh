@@ -7,6 +7,7 @@
 #   setup.sh riscv       what the RISC-V machine's programs and their comparison need
 #   setup.sh programs    real programs that built-in workloads stand for
 #   setup.sh leveldb     what the loads of YCSB run on
+#   setup.sh images      file systems to compare with
 set -eu
 
 if ! command -v cargo >/dev/null; then
@@ -53,8 +54,13 @@ leveldb)
     need /usr/include/leveldb/c.h libleveldb-dev
     need python3 python3
     ;;
+images)
+    need mkfs.ext4 e2fsprogs
+    need mkfs.xfs xfsprogs
+    need losetup mount
+    ;;
 *)
-    echo "usage: setup.sh [hardware|riscv|programs|leveldb]" >&2
+    echo "usage: setup.sh [hardware|riscv|programs|leveldb|images]" >&2
     exit 2
     ;;
 esac

@@ -31,6 +31,15 @@ BUILD_SECONDS, TEST_SECONDS = 600, 200
 
 # Name, file, texts and what replaces them, package, tests of which one must fail.
 MUTANTS = [
+    ("frames of a mapped file go", FILE,
+     [("        if self.is_pinned(ino) {\n            return Ok(());\n        }\n", "")], CTFS, "frames_of_a_mapped"),
+    ("bytes cut off a mapped file stay", FILE,
+     [("if bytes < size && self.is_pinned(ino) {", "if false {")], CTFS, "frames_of_a_mapped"),
+    ("a mapping shows what lies behind the end", SYSTEM,
+     [("bytes::zero(self.store.memory(), partition, size..size.next_multiple_of(PAGE_BYTES));", "let _ = size;")],
+     CTFS, "frames_of_a_mapped"),
+    ("a hole in a mapped file takes its frames", FILE,
+     [("let last = if self.is_pinned(ino) {", "let last = if false {")], CTFS, "frames_of_a_mapped"),
     ("no recovery", STORE, [("journal.recover(memory)", "Recovered::Nothing")], CTFS, "crashes::names"),
     ("log never written", JOURNAL, [("memory.store(self.at + offset, word);", "let _ = (offset, word);")],
      CTFS, "crashes::names"),

@@ -4,7 +4,7 @@ mod crashes;
 mod model;
 mod repair;
 
-use pagewalk_vm::file::{LARGE_ORDER, Recording};
+use pagewalk_vm::file::{LARGE_ORDER, PersistentMemory, Recording};
 
 use rustix::io::Errno;
 
@@ -391,4 +391,62 @@ fn what_grows_piece_by_piece_gets_large_pages() {
         small += u64::from(range.end - range.start < LARGE_BYTES);
     });
     assert!(small <= 1 << LARGE_ORDER, "{small} small pages");
+}
+
+#[test]
+fn frames_of_a_mapped_file_stay_where_they_are() {
+    let mut system = empty(1 << 10);
+    let fill = |system: &mut FileSystem<Recording>| {
+        let filler = make(system, "filler");
+        while system.write(filler, system.attributes(filler).unwrap().size, &[9; 30_000]).is_ok() {}
+    };
+    // Frames hold something.
+    fill(&mut system);
+    system.unlink(Ino::ROOT, b"filler").unwrap();
+    let free = system.space().free;
+    let ino = make(&mut system, "mapped");
+    system.write(ino, 0, &[7; 100_000]).unwrap();
+    let pieces = |system: &FileSystem<Recording>, bytes: u64| {
+        let at = crate::inode::address(&system.store, ino).unwrap();
+        bytes::Bytes::new(system.store.memory(), at).pieces(0..bytes.next_multiple_of(4_096)).unwrap()
+    };
+    let mapped = |system: &FileSystem<Recording>, pieces: &[std::ops::Range<u64>]| {
+        let mut seen = Vec::new();
+        for piece in pieces {
+            let mut part = vec![0; (piece.end - piece.start) as usize];
+            system.store.memory().read(piece.start, &mut part);
+            seen.extend(part);
+        }
+        seen
+    };
+    let is_all = |bytes: &[u8], byte| bytes.iter().all(|&other| other == byte);
+    system.pin(ino).unwrap();
+    system.pin(ino).unwrap();
+    let places = pieces(&system, 100_000);
+    assert!(is_all(&mapped(&system, &places)[100_000..], 0), "behind the end");
+    let size = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
+    system.set_attributes(ino, &size(10_000)).unwrap();
+    let seen = mapped(&system, &places);
+    assert!(is_all(&seen[..10_000], 7) && is_all(&seen[10_000..], 0));
+    system.punch(ino, 0..8_192).unwrap();
+    system.write(ino, 50_000, &[8; 50_000]).unwrap();
+    assert_eq!(pieces(&system, 100_000), places);
+    let seen = mapped(&system, &places);
+    assert!(is_all(&seen[..8_192], 0) && is_all(&seen[8_192..10_000], 7) && is_all(&seen[10_000..50_000], 0));
+    assert!(is_all(&seen[50_000..100_000], 8));
+    sound(&system);
+    // Neither a name nor room that others need takes them away.
+    system.unlink(Ino::ROOT, b"mapped").unwrap();
+    system.unpin(ino).unwrap();
+    fill(&mut system);
+    assert!(mapped(&system, &places) == seen);
+    system.unpin(ino).unwrap();
+    assert_eq!(system.attributes(ino), Err(Error::STALE));
+    system.unlink(Ino::ROOT, b"filler").unwrap();
+    assert_eq!(system.space().free, free);
+    sound(&system);
+    // Whole overwrites take other frames.
+    let ino = make(&mut system, "strict");
+    system.set_overwrites(Overwrites::Whole);
+    assert_eq!(system.pin(ino), Err(Errno::NODEV));
 }

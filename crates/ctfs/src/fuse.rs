@@ -121,7 +121,9 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let (unpinned, unpinner) = (volume.clone(), later.clone());
     let unpin = move |files: Vec<Ino>| {
         let volume = unpinned.clone();
-        let _ = unpinner.send(Box::new(move || unpin(&volume, files)));
+        let unpin =
+            move |system: &mut FileSystem<Mapped>| files.iter().try_for_each(|ino| system.unpin(*ino));
+        let _ = unpinner.send(Box::new(move || sooner_or_later(&volume, unpin)));
     };
     let mounted = Mounted { volume, doors: doors.clone(), notifier: notifier.clone(), later };
     let session = fuser::spawn_mount(mounted, at, &config)?;
@@ -134,11 +136,18 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     Ok(Mount { session, stop, watch })
 }
 
-/// Files are pinned no more. What cannot be given back now is when the store is mounted again.
-fn unpin(volume: &Volume<Mapped>, files: Vec<Ino>) {
-    let Ok(mut system) = volume.exclusive() else { return };
-    for ino in files {
-        let _ = system.unpin(ino);
+/// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
+/// when the store is mounted again.
+fn sooner_or_later(volume: &Volume<Mapped>, act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()>) {
+    loop {
+        match volume.exclusive() {
+            Ok(mut system) => {
+                let _ = act(&mut system);
+                return;
+            }
+            Err(Number::BUSY) => {}
+            Err(_) => return,
+        }
     }
 }
 
@@ -305,6 +314,20 @@ impl Mounted {
         }
     }
 
+    /// Does what nobody waits for: now, or later if a client is stopped in the middle of a copy.
+    fn sooner_or_later(&self, act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()> + Send + 'static) {
+        match self.write() {
+            Ok(mut system) => {
+                // What fails is given back when the store is mounted again.
+                let _ = act(&mut system);
+            }
+            Err(_) => {
+                let volume = self.volume.clone();
+                let _ = self.later.send(Box::new(move || sooner_or_later(&volume, act)));
+            }
+        }
+    }
+
     fn done(&self, reply: ReplyEmpty, done: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()>) {
         match self.write().and_then(|mut system| done(&mut system)) {
             Ok(()) => reply.ok(),
@@ -340,10 +363,8 @@ impl Filesystem for Mounted {
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
-        // A file that nobody knows any more and that has no name goes now or when it is mounted again.
-        let Ok(mut system) = self.write() else { return };
         // The root is known without having been looked up.
-        let _ = (0..lookups).try_for_each(|_| system.close(ino(number)));
+        self.sooner_or_later(move |system| (0..lookups).try_for_each(|_| system.close(ino(number))));
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -479,10 +500,12 @@ impl Filesystem for Mounted {
             self.doors.closed(handle.0);
             return reply.ok();
         }
-        self.done(reply, |system| {
-            let Some(ino) = self.doors.closed_leased(handle.0) else { return Ok(()) };
+        let doors = self.doors.clone();
+        self.sooner_or_later(move |system| {
+            let Some(ino) = doors.closed_leased(handle.0) else { return Ok(()) };
             system.shrink(ino)
         });
+        reply.ok();
         self.forget_size(ino(number));
     }
 

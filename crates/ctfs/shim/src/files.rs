@@ -342,8 +342,9 @@ impl Description {
         let mut lease = self.file.lease.write();
         *lease = None;
         self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
-        // It is open; the owner may be gone, and then there is nothing to keep apart.
-        let _ = Client::bar(borrowed(&descriptor));
+        // The kernel must not keep bytes of a file that is written beside it. While a program is stopped in the middle of a copy the
+        // owner cannot end leases; if the owner is gone there is nothing to keep apart.
+        while Client::bar(borrowed(&descriptor)) == Err(rustix::io::Errno::BUSY) {}
         // The kernel learns how long the file is: it would not let anybody see a mapping beyond what it knows.
         let _ = rustix::fs::fstat(borrowed(&descriptor));
         let _ = rustix::fs::seek(borrowed(&descriptor), rustix::fs::SeekFrom::Start(*offset));

@@ -1,6 +1,6 @@
 //! Extended attributes: names and values beside a file's bytes, in an inode of their own that is replaced as a whole.
 
-use pagewalk_vm::file::PersistentMemory;
+use pagewalk_vm::file::{END, Partition, PersistentMemory};
 use rustix::io::Errno;
 
 use crate::error::{Result, of_store};
@@ -68,7 +68,9 @@ fn encode<'a>(all: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
 impl<M: PersistentMemory> FileSystem<M> {
     /// Whether all that an inode for attributes holds are names with their values.
     pub(crate) fn has_whole_attributes(&self, holder: &Inode) -> bool {
-        if holder.size() > MOST_BYTES as u64 {
+        // Of a damaged store it may be that nobody has looked at this inode yet.
+        let lies_somewhere = |partition: Partition| partition.first < END && partition.end() <= END;
+        if holder.size() > MOST_BYTES as u64 || !holder.partition().is_none_or(lies_somewhere) {
             return false;
         }
         let mut bytes = vec![0; holder.size() as usize];

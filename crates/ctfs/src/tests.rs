@@ -450,3 +450,16 @@ fn frames_of_a_mapped_file_stay_where_they_are() {
     system.set_overwrites(Overwrites::Whole);
     assert_eq!(system.pin(ino), Err(Errno::NODEV));
 }
+
+#[test]
+fn attributes_that_lie_nowhere_are_a_problem_and_no_end() {
+    let mut system = empty(1 << 10);
+    let ino = make(&mut system, "file");
+    system.set_extended(ino, b"user.a", b"1", SetExtended::Any).unwrap();
+    let holder = Ino(system.inode(ino).unwrap().get(Field::Attributes));
+    let at = crate::inode::address(&system.store, holder).unwrap() + 8 * Field::First as u64;
+    for word in [0xaa00_0000_00ca_2640, u64::MAX, 1 << 36, (1 << 36) - 1] {
+        system.store.memory().store(at, word);
+        assert_ne!(check(&system), Vec::<String>::new(), "{word:#x}");
+    }
+}

@@ -131,10 +131,7 @@ pub(crate) fn map(
     }
     let mut state = STATE.lock();
     let connection = state.connection(file)?;
-    let how = (
-        ProtFlags::from_bits_retain(protection as u32),
-        MapFlags::from_bits_retain((flags & (KNOWN)) as u32),
-    );
+    let how = (ProtFlags::from_bits_retain(protection as u32), MapFlags::from_bits_retain(flags as u32));
     let bytes = start..start.checked_add(length as u64)?;
     let mapped = connection.keeper.map(client, file, bytes, how).ok()?;
     PIECES.fetch_add(mapped.pieces, Ordering::Relaxed);

@@ -16,7 +16,7 @@ const DIRECTORY: u32 = 0o040_755;
 const OWNER: Owner = Owner { uid: 0, gid: 0 };
 
 fn clock() -> Clock {
-    Box::new(|| 1_700_000_000_000_000_000)
+    || 1_700_000_000_000_000_000
 }
 
 /// A store with something of everything, and where its words are.

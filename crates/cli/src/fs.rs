@@ -44,7 +44,7 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
 }
 
 fn clock() -> Clock {
-    Box::new(coarse_now)
+    coarse_now
 }
 
 fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {

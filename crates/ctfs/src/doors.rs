@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What the protocol's messages look like.
 pub(crate) mod protocol {
     /// Of the messages below.
-    pub(crate) const VERSION: u64 = 2;
+    pub(crate) const VERSION: u64 = 3;
 
     /// `_IOWR('p', number, words * 8)`.
     const fn command(number: u32, words: u32) -> u32 {
@@ -240,6 +240,7 @@ impl Doors {
         let mut state = self.state.lock();
         let client = state.clients.iter().position(|is_there| !is_there)?;
         state.clients[client] = true;
+        self.gate.expect_one_more();
         Some(client)
     }
 

@@ -6,11 +6,15 @@
 //!
 //! A file may be read and written beside the owner while its *lease* holds: the word that the client was given still stands in its
 //! place. The owner changes leases while the gate is closed only, so that a client that is inside and finds the word may go on.
+//!
+//! Who goes in stores a word and then looks whether the gate is closed; who closes it stores that and then looks who is inside. One of
+//! them must see the other. A client with one thread goes in and out without a locked instruction: the owner, who closes the gate some
+//! hundred thousand times less often, has its processor pass a barrier ([`barrier`]).
 
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -18,8 +22,10 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 
-/// "pwgate01".
-const MAGIC: u64 = u64::from_le_bytes(*b"pwgate01");
+use crate::alone::{barrier, is_alone};
+
+/// "pwgate02".
+const MAGIC: u64 = u64::from_le_bytes(*b"pwgate02");
 /// Clients at once.
 pub(crate) const CLIENTS: usize = 64;
 /// Files at once that clients may read and write.
@@ -44,6 +50,8 @@ struct Words {
     closed: AtomicU32,
     /// Threads that wait for it to open.
     waiting: AtomicU32,
+    /// Whether the owner lets clients pass barriers, so that they need none.
+    has_barriers: AtomicU32,
     clients: [Client; CLIENTS],
     leases: [AtomicU64; LEASES],
 }
@@ -52,6 +60,10 @@ struct Words {
 pub(crate) struct Gate {
     words: NonNull<Words>,
     file: File,
+    /// Clients need no barriers of their own: the owner's reach them.
+    has_barriers: bool,
+    /// The owner's: how many there are.
+    clients: AtomicU32,
 }
 
 // SAFETY: the memory is this value's for as long as it lives, and consists of atomic words.
@@ -75,7 +87,9 @@ impl Gate {
         rustix::fs::ftruncate(&file, size_of::<Words>() as u64)?;
         // Nobody can take the memory away from whoever maps it.
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let gate = Self::map(file.into())?;
+        let mut gate = Self::map(file.into())?;
+        gate.has_barriers = barrier::is_there();
+        gate.words().has_barriers.store(u32::from(gate.has_barriers), Ordering::Release);
         gate.words().magic.store(MAGIC, Ordering::Release);
         Ok(gate)
     }
@@ -86,8 +100,12 @@ impl Gate {
         if file.metadata()?.len() != size_of::<Words>() as u64 {
             return Err(error());
         }
-        let gate = Self::map(file)?;
-        if gate.words().magic.load(Ordering::Acquire) == MAGIC { Ok(gate) } else { Err(error()) }
+        let mut gate = Self::map(file)?;
+        if gate.words().magic.load(Ordering::Acquire) != MAGIC {
+            return Err(error());
+        }
+        gate.has_barriers = gate.words().has_barriers.load(Ordering::Acquire) != 0 && barrier::register();
+        Ok(gate)
     }
 
     #[allow(unsafe_code)]
@@ -104,7 +122,8 @@ impl Gate {
                 0,
             )?
         };
-        Ok(Self { words: NonNull::new(start.cast()).expect("no mapping is at address 0"), file })
+        let words = NonNull::new(start.cast()).expect("no mapping is at address 0");
+        Ok(Self { words, file, has_barriers: false, clients: AtomicU32::new(0) })
     }
 
     /// The memory, to hand it to a client.
@@ -119,17 +138,28 @@ impl Gate {
         unsafe { self.words.as_ref() }
     }
 
-    /// Lets a client's thread in, when it is open; nobody, if its owner is gone and has left it closed.
+    /// Lets a client's thread in, when it is open; nobody, if its owner is gone and has left it closed. The client starts no thread
+    /// until it is out.
     #[inline]
     pub(crate) fn enter(&self, client: usize, is_owner_gone: impl Fn() -> bool) -> Option<Inside<'_>> {
+        self.enter_as(client, self.has_barriers && is_alone(), is_owner_gone)
+    }
+
+    #[inline]
+    fn enter_as(
+        &self,
+        client: usize,
+        is_alone: bool,
+        is_owner_gone: impl Fn() -> bool,
+    ) -> Option<Inside<'_>> {
         let words = self.words();
         loop {
-            words.clients[client].inside.fetch_add(1, Ordering::SeqCst);
+            let inside = Inside::step_in(&words.clients[client].inside, is_alone);
             // Either the owner sees who is inside, or who is inside sees that it is closed.
             if words.closed.load(Ordering::SeqCst) == 0 {
-                return Some(Inside { words, client });
+                return Some(inside);
             }
-            words.clients[client].inside.fetch_sub(1, Ordering::SeqCst);
+            drop(inside);
             if !self.wait_until_open(&is_owner_gone) {
                 return None;
             }
@@ -170,6 +200,11 @@ impl Gate {
     pub(crate) fn close(&self) -> Result<(), Errno> {
         let words = self.words();
         words.closed.store(1, Ordering::SeqCst);
+        // A client that comes only now sees that it is closed.
+        if self.has_barriers && self.clients.load(Ordering::SeqCst) > 0 && !barrier::pass() {
+            self.reopen();
+            return Err(Errno::BUSY);
+        }
         let mut begun = None;
         for client in &words.clients {
             let mut looks = 0u32;
@@ -199,8 +234,14 @@ impl Gate {
         }
     }
 
+    /// There will be another client.
+    pub(crate) fn expect_one_more(&self) {
+        self.clients.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// A client is gone, wherever it was.
     pub(crate) fn forget(&self, client: usize) {
+        self.clients.fetch_sub(1, Ordering::SeqCst);
         self.words().clients[client].inside.store(0, Ordering::SeqCst);
     }
 
@@ -222,14 +263,33 @@ impl Drop for Gate {
 
 /// A thread that is inside: nothing moves until it is out.
 pub(crate) struct Inside<'a> {
-    words: &'a Words,
-    client: usize,
+    inside: &'a AtomicU32,
+    /// The client has no other thread, and passes the owner's barriers.
+    is_alone: bool,
+}
+
+impl<'a> Inside<'a> {
+    #[inline]
+    fn step_in(inside: &'a AtomicU32, is_alone: bool) -> Self {
+        if is_alone {
+            inside.store(inside.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            // The owner's barrier makes it one for the processor, too.
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            inside.fetch_add(1, Ordering::SeqCst);
+        }
+        Self { inside, is_alone }
+    }
 }
 
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.words.clients[self.client].inside.fetch_sub(1, Ordering::Release);
+        if self.is_alone {
+            self.inside.store(self.inside.load(Ordering::Relaxed) - 1, Ordering::Release);
+        } else {
+            self.inside.fetch_sub(1, Ordering::Release);
+        }
     }
 }
 
@@ -239,30 +299,50 @@ mod tests {
 
     use super::*;
 
-    /// Clients look at two words that the owner changes while the gate is closed; some of them go away while they are inside.
     #[test]
     fn nobody_is_inside_while_it_is_closed() {
+        change_what_clients_see(false);
+    }
+
+    /// Each client is one thread, as far as the gate is concerned.
+    #[test]
+    fn nobody_is_inside_without_a_barrier_of_its_own_either() {
+        // There is nothing to test where the kernel has none.
+        if barrier::is_there() {
+            change_what_clients_see(true);
+        }
+    }
+
+    /// Clients look at two words that the owner changes while the gate is closed; some of them go away while they are inside.
+    fn change_what_clients_see(are_alone: bool) {
         const ROUNDS: u64 = 20_000;
         let gate = Gate::create().unwrap();
         let words: Arc<[AtomicU64; 2]> = Arc::default();
         let ended = Arc::new(AtomicU32::new(0));
         let clients: Vec<_> = (0..3)
             .map(|client| {
+                gate.expect_one_more();
                 let gate = Gate::open(gate.file().try_clone().unwrap()).unwrap();
+                assert!(gate.has_barriers || !are_alone);
                 let (words, ended) = (words.clone(), ended.clone());
                 std::thread::spawn(move || {
                     let (mut seen, mut entered) = (0, 0u64);
+                    // Stores that take long to be seen, so that those behind them do, too.
+                    let slow: Vec<AtomicU64> = std::iter::repeat_with(AtomicU64::default).take(4 << 20).collect();
                     while ended.load(Ordering::Relaxed) == 0 {
-                        let _inside = gate.enter(client, || false).unwrap();
-                        let (first, second) =
-                            (words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed));
-                        assert_eq!(first, second);
+                        for line in 0..32 {
+                            slow[(entered * 32 + line) as usize * 521 % slow.len()].store(1, Ordering::Relaxed);
+                        }
+                        let _inside = gate.enter_as(client, are_alone, || false).unwrap();
+                        let first = words[0].load(Ordering::Relaxed);
+                        (0..entered % 64).for_each(|_| std::hint::spin_loop());
+                        assert_eq!(first, words[1].load(Ordering::Relaxed));
                         assert!(first >= seen);
                         seen = first;
                         entered += 1;
                     }
                     // It ends inside: without being forgotten the owner would wait for it.
-                    std::mem::forget(gate.enter(client, || false));
+                    std::mem::forget(gate.enter_as(client, are_alone, || false));
                     entered
                 })
             })

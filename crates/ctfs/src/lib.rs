@@ -9,6 +9,7 @@
 //! Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation for
 //! Persistent Memory", ;login: 2022.
 
+pub mod alone;
 mod bytes;
 mod check;
 mod client;

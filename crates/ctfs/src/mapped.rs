@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(target_arch = "x86_64"))]
+use std::sync::atomic::fence;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{Pages, PersistentMemory, Remapped};
@@ -231,19 +233,17 @@ impl Mapped {
     }
 }
 
-/// Pieces whose lines are asked for before they are read.
+/// Pieces that are read at random, which no prefetcher foresees.
 #[cfg(target_arch = "x86_64")]
-const FETCHED_FROM: usize = 512;
-#[cfg(target_arch = "x86_64")]
-const FETCHED_TO: usize = 8_192;
+const UNFORESEEN: std::ops::RangeInclusive<usize> = 512..=8_192;
 
 /// Copies of this many bytes and more go past the caches: what is written is not read soon, and a cache would first read the
 /// lines that are written over.
 #[cfg(target_arch = "x86_64")]
 const PAST_CACHES: usize = 1_024;
 
-/// Copies bytes that are read at random, which no prefetcher foresees. The processor's own copy of a string asks for many lines at
-/// once; where it is slow, prefetches do, as a plain copy waits for its first lines.
+/// Copies bytes that may lie in memory alone. What counts is how many lines are asked for at once. A load of a whole line takes the
+/// least room among the instructions that wait; next is the processor's own copy of a string; a plain copy waits for its first lines.
 ///
 /// # Safety
 ///
@@ -252,7 +252,11 @@ const PAST_CACHES: usize = 1_024;
 #[allow(unsafe_code)]
 unsafe fn copy_out(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    if (FETCHED_FROM..=FETCHED_TO).contains(&bytes) {
+    if UNFORESEEN.contains(&bytes) {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            // SAFETY: (1) as the caller's; (2) the processor has the instructions; (3) it is a line and more.
+            return unsafe { copy_lines(from, to, bytes) };
+        }
         if std::arch::is_x86_feature_detected!("ermsb") {
             // SAFETY: (1) as the caller's; (2) the direction flag is clear, as everywhere.
             unsafe {
@@ -266,21 +270,35 @@ unsafe fn copy_out(from: *const u8, to: *mut u8, bytes: usize) {
             }
             return;
         }
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for at in (0..bytes).step_by(64) {
-            // SAFETY: a prefetch reads nothing that the program sees.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(at).cast()) };
-        }
     }
     // SAFETY: as the caller's.
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
+}
+
+/// Copies a line and more, a line at a time.
+///
+/// # Safety
+///
+/// As [`std::ptr::copy_nonoverlapping`]; at least 64 bytes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[allow(unsafe_code)]
+unsafe fn copy_lines(from: *const u8, to: *mut u8, bytes: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512};
+    const LINE: usize = 64;
+    // The last one overlaps the one before, if there is not a whole number of them.
+    for at in (0..bytes - LINE).step_by(LINE).chain([bytes - LINE]) {
+        // SAFETY: all of the line lies in what the caller vouches for.
+        unsafe { _mm512_storeu_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
+    }
 }
 
 /// Copies bytes to where they are to persist.
 ///
 /// # Safety
 ///
-/// As [`std::ptr::copy_nonoverlapping`]. Other threads see it behind a fence only.
+/// As [`std::ptr::copy_nonoverlapping`]. Other threads see it behind a fence or a locked instruction, as every lock has it; an ordinary
+/// store that they see does not say that they see this.
 #[allow(unsafe_code)]
 unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -308,8 +326,7 @@ unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
-/// Stores past the caches are not ordered with those behind them otherwise; all others are, to other processors and to what is
-/// left of this process.
+/// Waits for stores past the caches: others are in order anyway.
 #[inline]
 #[allow(unsafe_code)]
 fn order_stores() {
@@ -319,7 +336,7 @@ fn order_stores() {
         std::arch::x86_64::_mm_sfence();
     }
     #[cfg(not(target_arch = "x86_64"))]
-    std::sync::atomic::fence(Ordering::SeqCst);
+    fence(Ordering::SeqCst);
 }
 
 /// The time in nanoseconds since 1970, as exact as file systems have it: asking costs next to nothing.
@@ -412,9 +429,15 @@ impl PersistentMemory for Mapped {
 
     #[inline]
     fn fence(&self) {
-        order_stores();
-        if self.survives == Survives::PowerFailure {
-            self.write_back();
+        match self.survives {
+            // Whenever the process ends, what it has stored before that is stored, and nothing behind: the processor takes an
+            // interrupt between two instructions, whatever order memory sees their stores in.
+            Survives::ProcessCrash => compiler_fence(Ordering::SeqCst),
+            Survives::PowerFailure => {
+                order_stores();
+                self.write_back();
+            }
+            Survives::PowerFailureOfDax => order_stores(),
         }
     }
 }

@@ -182,7 +182,7 @@ impl<M: PersistentMemory> FileSystem<M> {
 /// use pagewalk_ctfs::{FileSystem, Files, OpenOptions, Owner, coarse_now};
 /// # use pagewalk_vm::file::Recording;
 /// # let memory = Recording::new(vec![0; 4 << 20]);
-/// let system = FileSystem::format(memory, Owner::default(), Box::new(coarse_now))?;
+/// let system = FileSystem::format(memory, Owner::default(), coarse_now)?;
 /// let files = Files::new(system);
 /// files.create_directory("/notes", 0o755, Owner::default())?;
 /// let file = files.open("/notes/first", &OpenOptions::create())?;
@@ -515,7 +515,7 @@ mod tests {
     fn files() -> Files<Mapped> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let memory = Mapped::create(file.path(), 16 << 20, Survives::ProcessCrash).unwrap();
-        Files::new(FileSystem::format(memory, Owner::default(), Box::new(|| 0)).unwrap())
+        Files::new(FileSystem::format(memory, Owner::default(), || 0).unwrap())
     }
 
     fn put(files: &Files<Mapped>, path: &str, bytes: &[u8]) {

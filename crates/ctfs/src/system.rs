@@ -40,7 +40,7 @@ pub enum MountError {
 }
 
 /// When something happened, in nanoseconds since 1970.
-pub type Clock = Box<dyn Fn() -> i64 + Send + Sync>;
+pub type Clock = fn() -> i64;
 
 /// Who is told of a directory's entries: name, inode, kind (the highest four bits of the mode), and where the listing goes on
 /// behind it. It ends when the answer is false.
@@ -259,6 +259,10 @@ impl<M: PersistentMemory> FileSystem<M> {
     pub fn space(&self) -> Space {
         let (frames, free) = self.store.frame_counts();
         Space { frames, free, inodes: inode::MOST_INODES, used_inodes: self.used_inodes }
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     pub(crate) fn now(&self) -> u64 {

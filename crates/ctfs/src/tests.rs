@@ -18,7 +18,7 @@ const ME: Owner = Owner { uid: 1_000, gid: 100 };
 
 /// A clock that stands still.
 fn clock() -> Clock {
-    Box::new(|| 1_700_000_000_000_000_000)
+    || 1_700_000_000_000_000_000
 }
 
 fn empty(frames: u64) -> FileSystem<Recording> {

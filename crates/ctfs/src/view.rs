@@ -298,7 +298,7 @@ mod tests {
         let path = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
         let mut mapped = Mapped::create(&path, bytes, Survives::ProcessCrash).unwrap();
         mapped.limit_mappings(limit);
-        let system = FileSystem::format(mapped, Owner::default(), Box::new(|| 0)).unwrap();
+        let system = FileSystem::format(mapped, Owner::default(), || 0).unwrap();
         (Files::new(system), memory)
     }
 

@@ -11,12 +11,13 @@ use pagewalk_vm::file::PersistentMemory;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustix::io::Errno;
 
+use crate::alone;
 use crate::bytes::Bytes;
 use crate::error::Result;
 use crate::file::MOST_FILE_BYTES;
 use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
-use crate::system::{FileSystem, Overwrites};
+use crate::system::{Clock, FileSystem, Overwrites};
 
 /// Locks of files; those with the same number modulo this share one.
 const FILE_LOCKS: usize = 256;
@@ -53,6 +54,7 @@ impl Opened {
 /// A file system that threads share.
 pub struct Volume<M> {
     system: RwLock<FileSystem<M>>,
+    clock: Clock,
     files: Box<[RwLock<()>]>,
     /// Between this process and those that use files' bytes beside it.
     gate: Option<Arc<Gate>>,
@@ -63,6 +65,7 @@ impl<M: PersistentMemory> Volume<M> {
     pub fn new(mut system: FileSystem<M>) -> Self {
         system.store.settle();
         Self {
+            clock: system.clock(),
             system: RwLock::new(system),
             files: std::iter::repeat_with(RwLock::default).take(FILE_LOCKS).collect(),
             gate: None,
@@ -135,8 +138,9 @@ impl<M: PersistentMemory> Volume<M> {
 
     /// Reads at an offset, up to the file's end; how much that was.
     pub fn read(&self, file: Opened, offset: u64, into: &mut [u8]) -> usize {
-        let system = self.shared();
-        let _file = self.file_lock(file.ino).read();
+        // SAFETY: until both are dropped nothing is called but what follows, and the memory, which starts no thread.
+        #[allow(unsafe_code)]
+        let (system, _file) = unsafe { (alone::read(&self.system), alone::read(self.file_lock(file.ino))) };
         Bytes::new(system.store.memory(), file.at).read(offset, into)
     }
 
@@ -152,16 +156,19 @@ impl<M: PersistentMemory> Volume<M> {
                 Place::At(offset) => offset,
                 Place::End => bytes.size(),
             };
+            let now = (self.clock)();
             {
-                let system = self.shared();
-                let _file = self.file_lock(file.ino).write();
+                // SAFETY: as in `read`.
+                #[allow(unsafe_code)]
+                let (system, _file) =
+                    unsafe { (alone::read(&self.system), alone::write(self.file_lock(file.ino))) };
                 let bytes = Bytes::new(system.store.memory(), file.at);
                 let offset = offset_in(bytes);
                 if data.is_empty() {
                     return Ok((offset, 0));
                 }
                 let is_logged = system.overwrites == Overwrites::Whole && offset < bytes.size();
-                if !is_logged && bytes.write(offset, data, system.now()) {
+                if !is_logged && bytes.write(offset, data, now as u64) {
                     return Ok((offset, data.len()));
                 }
             }

@@ -142,7 +142,7 @@ impl Library {
         let memory = Mapped::create(&store.0, bytes + bytes / 4 + (64 << 20), Survives::ProcessCrash)
             .with_context(|| format!("cannot make a store in {}", folder.display()))?;
         memory.make_huge_pages(|_| {});
-        let system = FileSystem::format(Timed::new(memory), Owner::default(), Box::new(coarse_now))?;
+        let system = FileSystem::format(Timed::new(memory), Owner::default(), coarse_now)?;
         let files = Files::new(system);
         let file = files.open(NAME, &OpenOptions::update())?;
         Ok(Self { files, file, _store: store })

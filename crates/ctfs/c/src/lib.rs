@@ -129,7 +129,7 @@ pub unsafe extern "C" fn pw_files_format(path: *const c_char, size: u64) -> c_in
     // SAFETY: the caller's.
     let path = Path::new(OsStr::from_bytes(unsafe { bytes(path) }));
     match Mapped::create(path, size, Survives::PowerFailure) {
-        Ok(memory) => match FileSystem::format(memory, owner(), Box::new(coarse_now)) {
+        Ok(memory) => match FileSystem::format(memory, owner(), coarse_now) {
             Ok(_) => 0,
             Err(error) => of_mount(&error),
         },
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn pw_files_open(path: *const c_char, flags: c_int) -> *mu
     let open = || {
         let memory = Mapped::open(path, survives).map_err(|error| of_io(&error))?;
         let (mut system, _) =
-            FileSystem::mount(memory, Box::new(coarse_now)).map_err(|error| of_mount(&error))?;
+            FileSystem::mount(memory, coarse_now).map_err(|error| of_mount(&error))?;
         if flags & STRICT != 0 {
             system.set_overwrites(Overwrites::Whole);
         }

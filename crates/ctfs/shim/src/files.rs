@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use libc::{c_int, c_uint, off_t, ssize_t};
+use pagewalk_ctfs::alone::{self, Reading, Writing};
 use pagewalk_ctfs::{Client, Lease, Place, Written};
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
 use crate::mappings;
@@ -41,7 +42,7 @@ struct File {
 pub(crate) struct Description {
     file: Arc<File>,
     client: &'static Client,
-    offset: Mutex<u64>,
+    offset: RwLock<u64>,
     appends: AtomicBool,
     reads: bool,
     writes: bool,
@@ -71,19 +72,35 @@ thread_local! {
     static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls from within pass by.
-struct Within;
+/// Calls from within pass by: those made from here, and those of a signal's handler, which must not wait for what it has
+/// interrupted. Nothing that is done within starts a thread.
+struct Within(*const Cell<bool>);
 
 impl Within {
+    #[inline]
     fn new() -> Option<Self> {
-        IS_WITHIN.with(|is_within| if is_within.replace(true) { None } else { Some(Self) })
+        IS_WITHIN.with(|is_within| if is_within.replace(true) { None } else { Some(Self(is_within)) })
     }
 }
 
 impl Drop for Within {
+    #[inline]
     fn drop(&mut self) {
-        IS_WITHIN.with(|is_within| is_within.set(false));
+        // SAFETY: it is this thread's: the value was never another one's.
+        unsafe { &*self.0 }.set(false);
     }
+}
+
+#[inline]
+fn reading<T>(lock: &RwLock<T>) -> Reading<'_, T> {
+    // SAFETY: it is dropped within, and no lock is taken twice there.
+    unsafe { alone::read(lock) }
+}
+
+#[inline]
+fn writing<T>(lock: &RwLock<T>) -> Writing<'_, T> {
+    // SAFETY: as for `reading`.
+    unsafe { alone::write(lock) }
 }
 
 /// A call's result as C has it; the error's number is in its place.
@@ -106,10 +123,9 @@ fn slot(descriptor: c_int) -> Option<usize> {
     (slot < DESCRIPTORS && IS_OPEN[slot].load(Ordering::Acquire)).then_some(slot)
 }
 
-/// A file that a call uses; who closes its descriptor waits. Until it is dropped, other calls of the thread are the kernel's: those
-/// made from here, and those of a signal's handler, which must not wait for what it has interrupted.
+/// A file that a call uses; who closes its descriptor waits. Until it is dropped, other calls of the thread are the kernel's.
 pub(crate) struct Used {
-    slot: RwLockReadGuard<'static, Option<Arc<Description>>>,
+    slot: Reading<'static, Option<Arc<Description>>>,
     _within: Within,
 }
 
@@ -126,15 +142,16 @@ impl Deref for Used {
 pub(crate) fn get(descriptor: c_int) -> Option<Used> {
     let slot = slot(descriptor)?;
     let within = Within::new()?;
-    let slot = OPEN[slot].read();
+    let slot = reading(&OPEN[slot]);
     let is_ours = slot.as_ref().is_some_and(|description| !description.is_kernels.load(Ordering::Acquire));
     is_ours.then_some(Used { slot, _within: within })
 }
 
-fn put(descriptor: c_int, description: Option<Arc<Description>>) {
+/// From now on this is behind a descriptor.
+fn put(descriptor: c_int, description: Option<Arc<Description>>, _: &Within) {
     let Some(slot) = usize::try_from(descriptor).ok().filter(|&slot| slot < DESCRIPTORS) else { return };
     let is_there = description.is_some();
-    let old = std::mem::replace(&mut *OPEN[slot].write(), description);
+    let old = std::mem::replace(&mut *writing(&OPEN[slot]), description);
     IS_OPEN[slot].store(is_there, Ordering::Release);
     drop(old);
 }
@@ -180,14 +197,14 @@ pub(crate) fn opened(descriptor: c_int, flags: c_int) {
     if descriptor <= STREAMS || descriptor as usize >= DESCRIPTORS || !kept {
         return;
     }
-    let Some(_within) = Within::new() else { return };
+    let Some(within) = Within::new() else { return };
     let error = std::io::Error::last_os_error();
-    track(descriptor, flags);
+    track(descriptor, flags, &within);
     // What the call says of itself stays.
     failed(error.raw_os_error().unwrap_or(0));
 }
 
-fn track(descriptor: c_int, flags: c_int) {
+fn track(descriptor: c_int, flags: c_int, within: &Within) {
     let file = borrowed(&descriptor);
     let Ok(status) = rustix::fs::fstat(file) else { return };
     if status.st_mode & libc::S_IFMT != libc::S_IFREG {
@@ -217,19 +234,19 @@ fn track(descriptor: c_int, flags: c_int) {
     };
     {
         // With each descriptor: the owner must know that it is ours.
-        let mut lease = file.lease.write();
+        let mut lease = writing(&file.lease);
         *lease = client.lease(borrowed(&descriptor)).ok();
     }
     let description = Description {
         file,
         client,
-        offset: Mutex::new(0),
+        offset: RwLock::new(0),
         appends: AtomicBool::new(flags & libc::O_APPEND != 0),
         reads: access != libc::O_WRONLY,
         writes: access != libc::O_RDONLY,
         is_kernels: AtomicBool::new(false),
     };
-    put(descriptor, Some(Arc::new(description)));
+    put(descriptor, Some(Arc::new(description)), within);
 }
 
 /// The kernel would end a program that writes beyond its limit.
@@ -239,8 +256,11 @@ fn has_size_limit() -> bool {
 
 /// A descriptor is closed, or becomes another one.
 pub(crate) fn closed(descriptor: c_int) {
-    if slot(descriptor).is_some() && is_our_process() {
-        put(descriptor, None);
+    let Some(slot) = slot(descriptor).filter(|_| is_our_process()) else { return };
+    match Within::new() {
+        Some(within) => put(descriptor, None, &within),
+        // What a signal's handler has interrupted may use it still.
+        None => IS_OPEN[slot].store(false, Ordering::Release),
     }
 }
 
@@ -254,8 +274,8 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     if to <= STREAMS || to as usize >= DESCRIPTORS || !is_our_process() {
         description.hand_back(to);
         closed(to);
-    } else {
-        put(to, Some(description));
+    } else if let Some(within) = Within::new() {
+        put(to, Some(description), &within);
     }
 }
 
@@ -313,13 +333,17 @@ extern "C" fn in_parent() {
 /// A child is another process: the owner does not know it yet.
 extern "C" fn in_child() {
     mappings::after_fork(true);
+    // Other threads of the parent may have held any of these, and are not here. What they guard is not freed: they were using it.
     for (slot, is_open) in OPEN.iter().zip(&IS_OPEN) {
         if is_open.swap(false, Ordering::AcqRel) {
-            // Another thread of the parent may have held it; that is not here.
-            if let Some(mut slot) = slot.try_write() {
-                std::mem::forget(slot.take());
-            }
+            // SAFETY: (1) no other thread is here, and this one holds none; (2) all of it may be written through a shared reference.
+            unsafe { std::ptr::from_ref(slot).cast_mut().write(RwLock::new(None)) };
         }
+    }
+    // SAFETY: as above.
+    unsafe {
+        std::ptr::from_ref(&FILES).cast_mut().write(Mutex::new(None));
+        std::ptr::from_ref(&CONNECTING).cast_mut().write(Mutex::new(()));
     }
     let client = CLIENT.swap(std::ptr::null_mut(), Ordering::AcqRel);
     if !client.is_null() {
@@ -335,11 +359,11 @@ extern "C" fn in_child() {
 impl Description {
     /// The kernel has the file from now on, at the offset that it has.
     pub(crate) fn hand_back(&self, descriptor: c_int) {
-        let offset = self.offset.lock();
+        let offset = writing(&self.offset);
         if self.is_kernels.load(Ordering::Acquire) {
             return;
         }
-        let mut lease = self.file.lease.write();
+        let mut lease = writing(&self.file.lease);
         *lease = None;
         self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
         // The kernel must not keep bytes of a file that is written beside it. While a program is stopped in the middle of a copy the
@@ -373,7 +397,7 @@ impl Description {
             file.skips.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
-        let mut lease = file.lease.write();
+        let mut lease = writing(&file.lease);
         if lease.is_none() {
             *lease = self.client.lease(borrowed(&descriptor)).ok();
         }
@@ -396,20 +420,20 @@ impl Description {
         otherwise: impl FnOnce() -> T,
     ) -> T {
         for _ in 0..2 {
-            let lease = self.file.lease.read();
+            let lease = reading(&self.file.lease);
             if let Some(done) = lease.as_ref().and_then(&mut act) {
                 return done;
             }
             let is_over = lease.is_some();
             drop(lease);
             if is_over {
-                *self.file.lease.write() = None;
+                *writing(&self.file.lease) = None;
             }
             if !self.regain(descriptor) {
                 break;
             }
         }
-        let lease = self.file.lease.read();
+        let lease = reading(&self.file.lease);
         match lease.as_ref().and_then(act) {
             Some(done) => done,
             None => otherwise(),
@@ -452,11 +476,11 @@ impl Description {
         let mut end = None;
         let mut done = 0;
         // One after the other, without anybody between.
-        let mut lease = self.file.lease.write();
+        let mut lease = writing(&self.file.lease);
         if lease.is_none() {
             drop(lease);
             self.regain(descriptor);
-            lease = self.file.lease.write();
+            lease = writing(&self.file.lease);
         }
         let pieces = parts.iter().flat_map(|part| part.chunks(Client::most_at_once()));
         for piece in pieces {
@@ -540,8 +564,8 @@ impl Description {
     }
 
     /// The offset, unless the kernel has it: another thread may have handed the file back meanwhile.
-    fn own_offset(&self) -> Option<MutexGuard<'_, u64>> {
-        let offset = self.offset.lock();
+    fn own_offset(&self) -> Option<Writing<'_, u64>> {
+        let offset = writing(&self.offset);
         (!self.is_kernels.load(Ordering::Acquire)).then_some(offset)
     }
 
@@ -613,7 +637,7 @@ impl Description {
 
     /// What was written persists.
     pub(crate) fn sync(&self) -> Option<c_int> {
-        if self.file.lease.read().is_none() {
+        if reading(&self.file.lease).is_none() {
             return None;
         }
         self.client.fence();

@@ -32,7 +32,7 @@ pub enum Remapped {
 /// before a fence persists before anything that is stored behind it.
 ///
 /// Everything takes `&self`: whoever shares the memory between threads sees to it that no two of them use the same bytes, or
-/// uses words only.
+/// uses words only. It starts no thread itself.
 pub trait PersistentMemory {
     /// How much there is; a multiple of 4 KiB.
     fn bytes(&self) -> u64;

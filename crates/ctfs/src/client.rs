@@ -174,6 +174,7 @@ impl Client {
     #[inline]
     fn within<T>(&self, lease: &Lease, act: impl FnOnce(Bytes<'_, Mapped>) -> T) -> Option<T> {
         let _inside = self.gate.enter(self.number, || self.is_owner_gone())?;
+        self.memory.keep_translations_since(self.gate.closings());
         let holds = self.gate.lease(lease.index).load(Ordering::SeqCst) == lease.word;
         holds.then(|| act(Bytes::new(&self.memory, lease.inode)))
     }
@@ -191,7 +192,11 @@ impl Client {
 
     /// Reads at an offset, up to the file's end; how much that was, as long as the lease holds. Nobody of this process may write
     /// the file meanwhile.
+    #[inline]
     pub fn read(&self, lease: &Lease, offset: u64, into: &mut [u8]) -> Option<usize> {
+        if into.len() <= MOST_AT_ONCE {
+            return self.within(lease, |bytes| bytes.read(offset, into));
+        }
         let mut done = 0;
         for part in into.chunks_mut(MOST_AT_ONCE) {
             let read = self.within(lease, |bytes| bytes.read(offset + done as u64, part))?;

@@ -52,6 +52,8 @@ struct Words {
     waiting: AtomicU32,
     /// Whether the owner lets clients pass barriers, so that they need none.
     has_barriers: AtomicU32,
+    /// How often it was closed.
+    closings: AtomicU64,
     clients: [Client; CLIENTS],
     leases: [AtomicU64; LEASES],
 }
@@ -221,6 +223,7 @@ impl Gate {
                 std::thread::sleep(LOOK / 20);
             }
         }
+        words.closings.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -243,6 +246,12 @@ impl Gate {
     pub(crate) fn forget(&self, client: usize) {
         self.clients.fetch_sub(1, Ordering::SeqCst);
         self.words().clients[client].inside.store(0, Ordering::SeqCst);
+    }
+
+    /// How often the owner has had the store to itself: the same as long as somebody is inside.
+    #[inline]
+    pub(crate) fn closings(&self) -> u64 {
+        self.words().closings.load(Ordering::Relaxed)
     }
 
     /// The word of a lease.

@@ -32,6 +32,7 @@ mod strict;
 mod system;
 #[cfg(test)]
 mod tests;
+mod translations;
 mod view;
 mod volume;
 

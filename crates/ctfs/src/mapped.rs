@@ -14,7 +14,9 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::alone::is_alone;
 use crate::reserved::Reserved;
+use crate::translations::Translations;
 use crate::view::View;
 
 /// The host's huge pages.
@@ -58,6 +60,8 @@ pub struct Mapped {
     _reserved: Reserved,
     /// Files where the hardware finds them, if that is worth it.
     view: Option<View>,
+    /// Beside the owner.
+    translations: Option<Translations>,
     survives: Survives,
     /// What has been flushed, and how much of that was written back, in flushes.
     flushed: AtomicU64,
@@ -107,13 +111,26 @@ impl Mapped {
         self.view = Some(View::with_limit(limit));
     }
 
-    /// Where bytes behind a page are, if the hardware finds all of them.
+    /// Where bytes behind a page are in one piece, if the hardware finds all of them, or it was found before.
     #[inline]
     pub(crate) fn place_of(&self, page: Vpn, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        let view = self.view.as_ref()?;
-        view.at(page, offset, bytes as u64, &self.file, |page| {
-            Pages(self).find(page).filter(|mapped| mapped.large).map(|mapped| mapped.frame)
-        })
+        let bytes = bytes as u64;
+        let find = |page| Pages(self).find(page).filter(|mapped| mapped.large).map(|mapped| mapped.frame);
+        match (&self.view, &self.translations) {
+            (Some(view), _) => view.at(page, offset, bytes, &self.file, find),
+            (None, Some(translations)) if is_alone() => {
+                translations.at(page, offset, bytes, find).map(|at| self.place(at, bytes))
+            }
+            _ => None,
+        }
+    }
+
+    /// Beside the owner: how often it has had the store to itself.
+    #[inline]
+    pub(crate) fn keep_translations_since(&self, number: u64) {
+        if let Some(translations) = &self.translations {
+            translations.keep_since(number);
+        }
     }
 
     /// Lets the host have the file in huge pages, where its file system can (tmpfs): then the hardware's translations are those that
@@ -158,7 +175,7 @@ impl Mapped {
 
     /// Maps the file of a store that another process owns.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
-        Self::map(file, survives)
+        Ok(Self { translations: Some(Translations::new()), ..Self::map(file, survives)? })
     }
 
     /// The file, to let another process map it.
@@ -207,19 +224,19 @@ impl Mapped {
             bytes,
             _reserved: reserved,
             view: None,
+            translations: None,
             survives,
             flushed: AtomicU64::new(0),
             written_back: Mutex::new(0),
         })
     }
 
+    #[inline]
     #[allow(unsafe_code)]
     fn place(&self, at: u64, bytes: u64) -> NonNull<u8> {
-        assert!(
-            at <= self.bytes && bytes <= self.bytes - at,
-            "{bytes} bytes at {at:#x} of {:#x}",
-            self.bytes
-        );
+        if at > self.bytes || bytes > self.bytes - at {
+            self.is_outside(at, bytes);
+        }
         // SAFETY: it lies within the mapping.
         unsafe { self.start.add(at as usize) }
     }
@@ -227,9 +244,19 @@ impl Mapped {
     #[inline]
     #[allow(unsafe_code)]
     fn word(&self, at: u64) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8), "{at:#x}");
+        // There is a whole number of words.
+        if at >= self.bytes || !at.is_multiple_of(8) {
+            self.is_outside(at, 8);
+        }
         // SAFETY: (1) it lies within the mapping, which lives as long as `self`; (2) it is aligned.
-        unsafe { self.place(at, 8).cast::<AtomicU64>().as_ref() }
+        unsafe { self.start.add(at as usize).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// Kept apart: what a message needs is not to be made ready for each word.
+    #[cold]
+    #[inline(never)]
+    fn is_outside(&self, at: u64, bytes: u64) -> ! {
+        panic!("{bytes} bytes at {at:#x} of {:#x}", self.bytes);
     }
 }
 
@@ -254,7 +281,7 @@ unsafe fn copy_out(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     if UNFORESEEN.contains(&bytes) {
         if std::arch::is_x86_feature_detected!("avx512f") {
-            // SAFETY: (1) as the caller's; (2) the processor has the instructions; (3) it is a line and more.
+            // SAFETY: (1) as the caller's; (2) the processor has the instructions; (3) it is a step and more.
             return unsafe { copy_lines(from, to, bytes) };
         }
         if std::arch::is_x86_feature_detected!("ermsb") {
@@ -275,21 +302,32 @@ unsafe fn copy_out(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
-/// Copies a line and more, a line at a time.
+/// Copies lines, many with each step: any other instruction among them takes the place of one that waits.
 ///
 /// # Safety
 ///
-/// As [`std::ptr::copy_nonoverlapping`]; at least 64 bytes.
+/// As [`std::ptr::copy_nonoverlapping`]; at least as many bytes as a step copies.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 #[allow(unsafe_code)]
 unsafe fn copy_lines(from: *const u8, to: *mut u8, bytes: usize) {
     use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512};
     const LINE: usize = 64;
-    // The last one overlaps the one before, if there is not a whole number of them.
-    for at in (0..bytes - LINE).step_by(LINE).chain([bytes - LINE]) {
-        // SAFETY: all of the line lies in what the caller vouches for.
-        unsafe { _mm512_storeu_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
+    const STEP: usize = 8 * LINE;
+    let step = |at: usize| {
+        for at in (at..at + STEP).step_by(LINE) {
+            // SAFETY: all of the line lies in what the caller vouches for.
+            unsafe { _mm512_storeu_si512(to.add(at).cast(), _mm512_loadu_si512(from.add(at).cast())) };
+        }
+    };
+    let mut at = 0;
+    while at + STEP <= bytes {
+        step(at);
+        at += STEP;
+    }
+    if at < bytes {
+        // It overlaps the one before.
+        step(bytes - STEP);
     }
 }
 
@@ -371,12 +409,14 @@ impl PersistentMemory for Mapped {
         self.word(at).store(word.to_le(), Ordering::Relaxed);
     }
 
+    #[inline]
     fn read(&self, at: u64, into: &mut [u8]) {
         let place = self.place(at, into.len() as u64);
         // SAFETY: (1) all of it lies within the mapping; (2) nobody writes these bytes meanwhile, by the trait's contract.
         unsafe { copy_out(place.as_ptr(), into.as_mut_ptr(), into.len()) }
     }
 
+    #[inline]
     fn write(&self, at: u64, bytes: &[u8]) {
         let place = self.place(at, bytes.len() as u64);
         // SAFETY: as for `read`; nobody reads them either.

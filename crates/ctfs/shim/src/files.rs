@@ -72,6 +72,14 @@ thread_local! {
     static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The same of the only thread: finding what is a thread's own takes as long as everything else.
+struct OnlyThreads(Cell<bool>);
+
+// SAFETY: there is only one.
+unsafe impl Sync for OnlyThreads {}
+
+static IS_ONLY_WITHIN: OnlyThreads = OnlyThreads(Cell::new(false));
+
 /// Calls from within pass by: those made from here, and those of a signal's handler, which must not wait for what it has
 /// interrupted. Nothing that is done within starts a thread.
 struct Within(*const Cell<bool>);
@@ -79,14 +87,15 @@ struct Within(*const Cell<bool>);
 impl Within {
     #[inline]
     fn new() -> Option<Self> {
-        IS_WITHIN.with(|is_within| if is_within.replace(true) { None } else { Some(Self(is_within)) })
+        let enter = |is_within: &Cell<bool>| (!is_within.replace(true)).then_some(Self(is_within));
+        if alone::is_alone() { enter(&IS_ONLY_WITHIN.0) } else { IS_WITHIN.with(enter) }
     }
 }
 
 impl Drop for Within {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it is this thread's: the value was never another one's.
+        // SAFETY: it is this thread's, which alone has the value.
         unsafe { &*self.0 }.set(false);
     }
 }
@@ -413,15 +422,30 @@ impl Description {
 
     /// Does something under the lease, or otherwise without one: nobody of this process gets it meanwhile, so that the kernel keeps
     /// nothing that is written beside it.
+    #[inline]
     fn leased<T>(
         &self,
         descriptor: c_int,
         mut act: impl FnMut(&Lease) -> Option<T>,
         otherwise: impl FnOnce() -> T,
     ) -> T {
+        let done = reading(&self.file.lease).as_ref().and_then(&mut act);
+        match done {
+            Some(done) => done,
+            None => self.leased_again(descriptor, &mut act, otherwise),
+        }
+    }
+
+    #[cold]
+    fn leased_again<T>(
+        &self,
+        descriptor: c_int,
+        act: &mut dyn FnMut(&Lease) -> Option<T>,
+        otherwise: impl FnOnce() -> T,
+    ) -> T {
         for _ in 0..2 {
             let lease = reading(&self.file.lease);
-            if let Some(done) = lease.as_ref().and_then(&mut act) {
+            if let Some(done) = lease.as_ref().and_then(&mut *act) {
                 return done;
             }
             let is_over = lease.is_some();
@@ -440,24 +464,32 @@ impl Description {
         }
     }
 
+    /// Reads at an offset into one part.
+    #[inline]
+    fn read_part(&self, descriptor: c_int, at: u64, part: &mut [u8]) -> ssize_t {
+        let (start, length) = (part.as_mut_ptr().cast(), part.len());
+        self.leased(
+            descriptor,
+            |lease| self.client.read(lease, at, part).map(|read| read as ssize_t),
+            || real!(pread64(descriptor => c_int, start => *mut libc::c_void, length => usize, at as off_t => off_t) -> ssize_t),
+        )
+    }
+
     /// Reads at an offset into all parts.
+    #[inline]
     fn read_parts(&self, descriptor: c_int, offset: u64, parts: &mut [&mut [u8]]) -> Answer {
         if !self.reads {
             return failed(libc::EBADF);
         }
+        if let [part] = parts {
+            return Some(self.read_part(descriptor, offset, part));
+        }
         let mut done = 0;
         for part in parts {
-            let at = offset + done as u64;
-            let (start, length) = (part.as_mut_ptr().cast(), part.len());
-            let read = self.leased(
-                descriptor,
-                |lease| self.client.read(lease, at, part).map(|read| read as ssize_t),
-                || real!(pread64(descriptor => c_int, start => *mut libc::c_void, length => usize, at as off_t => off_t) -> ssize_t),
-            );
-            match usize::try_from(read) {
+            match usize::try_from(self.read_part(descriptor, offset + done as u64, part)) {
                 Ok(read) => {
                     done += read;
-                    if read < length {
+                    if read < part.len() {
                         break;
                     }
                 }
@@ -576,6 +608,7 @@ impl Description {
         Some(read)
     }
 
+    #[inline]
     pub(crate) fn read_at(&self, descriptor: c_int, offset: off_t, parts: &mut [&mut [u8]]) -> Answer {
         match u64::try_from(offset) {
             Ok(offset) => self.read_parts(descriptor, offset, parts),

@@ -18,6 +18,9 @@ const RECORDS: u64 = 12;
 const RECORD_BYTES: usize = 5_096;
 /// Records under one lock.
 const LOCKED: u64 = 6;
+/// Processes of the stress: some with two threads, some with one.
+const PROCESSES_OF_TWO: u64 = 4;
+const PROCESSES: u64 = 6;
 /// Lines of the log that everybody appends to.
 const LINE_BYTES: usize = 48;
 
@@ -63,7 +66,6 @@ fn start(part: &str, shim: Option<&Path>, folder: &Path, number: u64, seconds: u
         None => Command::new(itself),
     };
     command
-        .args(["--exact", "part_of_a_test", "--nocapture"])
         .env("PAGEWALK_TEST_PART", part)
         .env("PAGEWALK_TEST_FOLDER", folder)
         .env("PAGEWALK_TEST_NUMBER", number.to_string())
@@ -74,25 +76,46 @@ fn start(part: &str, shim: Option<&Path>, folder: &Path, number: u64, seconds: u
         .expect("it starts")
 }
 
-/// Does nothing by itself.
-#[test]
-fn part_of_a_test() {
-    let Ok(part) = std::env::var("PAGEWALK_TEST_PART") else { return };
+/// Parts run before the tests' own `main`, which has threads: a program with one takes other ways.
+#[used]
+#[unsafe(link_section = ".init_array")]
+#[allow(unsafe_code)]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    if let Ok(part) = std::env::var("PAGEWALK_TEST_PART") {
+        part_of_a_test(&part);
+        std::process::exit(0);
+    }
+}
+
+fn part_of_a_test(part: &str) {
     let variable = |name: &str| std::env::var(format!("PAGEWALK_TEST_{name}")).expect("it was given");
     let folder = PathBuf::from(variable("FOLDER"));
     let number: u64 = variable("NUMBER").parse().expect("a number");
-    match part.as_str() {
+    match part {
         "stress" => {
             let seconds: u64 = variable("SECONDS").parse().expect("a number");
-            let threads: Vec<_> = (0..2)
-                .map(|thread| {
-                    let folder = folder.clone();
-                    std::thread::spawn(move || stress(&folder, number * 2 + thread, seconds))
-                })
-                .collect();
-            threads.into_iter().for_each(|thread| thread.join().expect("it went well"));
+            if number >= PROCESSES_OF_TWO {
+                return stress(&folder, number * 2, seconds);
+            }
+            std::thread::scope(|scope| {
+                for thread in 0..2 {
+                    let folder = &folder;
+                    scope.spawn(move || stress(folder, number * 2 + thread, seconds));
+                }
+            });
         }
-        "operations" => operations(&folder.join("mount/tree"), number),
+        "operations" => {
+            // With one thread and with another.
+            let act = || operations(&folder.join("mount/tree"), number);
+            if number.is_multiple_of(2) {
+                act();
+            } else {
+                std::thread::scope(|scope| scope.spawn(act).join().expect("it went well"));
+            }
+        }
+        "large" => large(&folder.join("mount"), number),
         "full" => full(&folder.join("mount")),
         "cut" => cut(&folder.join("mount/mapped")),
         "mapped" => mapped(&folder.join("mount")),
@@ -248,7 +271,7 @@ fn stressed(seconds: u64) {
     let Some(mounted) = store.mount() else { return };
     let folder = store.folder.path();
     std::fs::write(folder.join("versions"), vec![0; (FILES * RECORDS * 8) as usize]).expect("written");
-    let processes: Vec<Child> = (0..4)
+    let processes: Vec<Child> = (0..PROCESSES)
         .map(|number| start("stress", (number % 4 != 3).then_some(shim.as_path()), folder, number, seconds))
         .collect();
     let mut lines = HashMap::new();
@@ -260,7 +283,7 @@ fn stressed(seconds: u64) {
             lines.insert(number.parse::<u64>().expect("one"), count.parse::<u64>().expect("one"));
         }
     }
-    assert_eq!(lines.len(), 8);
+    assert_eq!(lines.len() as u64, PROCESSES + PROCESSES_OF_TWO);
     let log = std::fs::read_to_string(folder.join("mount/log")).expect("read");
     assert_eq!(log.len() as u64, lines.values().sum::<u64>() * LINE_BYTES as u64);
     let mut last = HashMap::new();
@@ -385,6 +408,60 @@ fn the_same_operations_leave_the_same_with_and_without_the_shim() {
             drop(mounted);
             store.is_sound();
         }
+    }
+}
+
+/// Files of large pages that come, go, and get each other's: what this process remembers of where they lie must not outlive that.
+fn large(mount: &Path, seed: u64) {
+    const BYTES: u64 = 6 << 20;
+    let mut random = Random(seed);
+    let open = |file| {
+        let path = mount.join(format!("large-{file}"));
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).expect("open")
+    };
+    let mut files: Vec<(File, Vec<u8>)> = (0..4).map(|file| (open(file), Vec::new())).collect();
+    for step in 0..200u64 {
+        let (file, expected) = &mut files[random.below(4) as usize];
+        match random.below(4) {
+            0 => {
+                let length = random.below(2) * random.below(BYTES);
+                file.set_len(length).expect("cut");
+                expected.resize(length as usize, 0);
+            }
+            1 | 2 => {
+                let offset = random.below(2) * random.below(BYTES / 2);
+                let bytes = vec![step as u8; random.below(BYTES / 2) as usize + 1];
+                file.write_all_at(&bytes, offset).expect("written");
+                let end = offset as usize + bytes.len();
+                expected.resize(expected.len().max(end), 0);
+                expected[offset as usize..end].copy_from_slice(&bytes);
+            }
+            _ => {
+                let mut bytes = vec![1; 5_000];
+                let offset = random.below(BYTES);
+                let read = file.read_at(&mut bytes, offset).expect("read");
+                let from = (offset as usize).min(expected.len());
+                assert!(bytes[..read] == expected[from..(from + 5_000).min(expected.len())], "{step}");
+            }
+        }
+    }
+    for (file, expected) in files {
+        let mut bytes = vec![1; expected.len() + 1];
+        assert_eq!(file.read_at(&mut bytes, 0).expect("read"), expected.len());
+        assert!(bytes[..expected.len()] == expected);
+    }
+}
+
+#[test]
+fn what_a_process_remembers_of_large_pages_ends_with_them() {
+    let Some(shim) = shim() else { return };
+    for seed in 1..4 {
+        let store = Store::new("48MiB");
+        let Some(mounted) = store.mount() else { return };
+        let process = start("large", Some(&shim), store.folder.path(), seed, 0);
+        assert!(process.wait_with_output().expect("it ended").status.success());
+        drop(mounted);
+        store.is_sound();
     }
 }
 

@@ -207,6 +207,13 @@ impl Doors {
         self.state.lock().doors.get(&ino).is_some_and(|door| door.leases.iter().any(|lease| lease.writes))
     }
 
+    /// The files that clients may write now.
+    pub(crate) fn written_beside(&self) -> Vec<Ino> {
+        let state = self.state.lock();
+        let written = |door: &Door| door.leases.iter().any(|lease| lease.writes);
+        state.doors.iter().filter(|(_, door)| written(door)).map(|(&ino, _)| ino).collect()
+    }
+
     /// Whether closing a handle ends a lease, so that the gate must be closed.
     pub(crate) fn has_lease(&self, handle: u64) -> bool {
         let state = self.state.lock();

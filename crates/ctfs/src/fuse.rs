@@ -227,6 +227,22 @@ impl Mounted {
         self.volume.exclusive()
     }
 
+    /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
+    fn change<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
+        let mut system = self.write()?;
+        match change(&mut system) {
+            Err(Number::NOSPC) if self.reclaim(&mut system)? => change(&mut system),
+            done => done,
+        }
+    }
+
+    /// Gives back the frames behind the ends of files that clients write; whether there were any.
+    fn reclaim(&self, system: &mut FileSystem<Mapped>) -> Result<bool> {
+        let free = system.space().free;
+        self.doors.written_beside().into_iter().try_for_each(|ino| system.shrink(ino))?;
+        Ok(system.space().free > free)
+    }
+
     /// How long the kernel may keep what it is told of a file.
     fn kept(&self, ino: Ino) -> Duration {
         if self.doors.is_written_beside(ino) { Duration::ZERO } else { KEPT }
@@ -271,7 +287,7 @@ impl Mounted {
             protocol::RESERVE => {
                 let [offset, bytes, ..] = words;
                 let end = offset.checked_add(bytes).ok_or(Number::FBIG)?;
-                Ok([self.write()?.reserve(ino, offset..end)?, 0, 0, 0])
+                Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
             }
             protocol::PIN => {
                 let file = self.volume.find(ino)?;
@@ -296,16 +312,17 @@ impl Mounted {
     /// What the kernel is told of an inode that it will know from now on.
     fn known(
         &self,
-        find: impl FnOnce(&mut FileSystem<Mapped>) -> Result<Ino>,
+        mut find: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>,
     ) -> Result<(Attributes, Duration)> {
-        let mut system = self.write()?;
-        let ino = find(&mut system)?;
-        system.open(ino)?;
-        // Leases do not change meanwhile.
-        Ok((system.attributes(ino)?, self.kept(ino)))
+        self.change(|system| {
+            let ino = find(system)?;
+            system.open(ino)?;
+            // Leases do not change meanwhile.
+            Ok((system.attributes(ino)?, self.kept(ino)))
+        })
     }
 
-    fn entry(&self, reply: ReplyEntry, find: impl FnOnce(&mut FileSystem<Mapped>) -> Result<Ino>) {
+    fn entry(&self, reply: ReplyEntry, find: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>) {
         match self.known(find) {
             Ok((attributes, kept)) => {
                 reply.entry(&kept, &attr(&attributes), Generation(attributes.generation));
@@ -328,8 +345,8 @@ impl Mounted {
         }
     }
 
-    fn done(&self, reply: ReplyEmpty, done: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()>) {
-        match self.write().and_then(|mut system| done(&mut system)) {
+    fn done(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
+        match self.change(change) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }
@@ -574,7 +591,14 @@ impl Filesystem for Mounted {
         reply: ReplyWrite,
     ) {
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
-        match self.volume.find(ino(number)).and_then(|file| self.volume.write(file, place, data)) {
+        let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(file, place, data));
+        let written = match write() {
+            Err(Number::NOSPC) if self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true) => {
+                write()
+            }
+            written => written,
+        };
+        match written {
             Ok((_, written)) => reply.written(written as u32),
             Err(error) => reply.error(errno(error)),
         }
@@ -665,11 +689,11 @@ impl Filesystem for Mounted {
         let Some(end) = offset.checked_add(length) else { return reply.error(Errno::EFBIG) };
         let (ino, range, keeps_size) = (ino(number), offset..end, mode & KEEP_SIZE != 0);
         match mode & !KEEP_SIZE {
-            0 => self.done(reply, |system| system.allocate(ino, range, keeps_size)),
-            PUNCH_HOLE if keeps_size => self.done(reply, |system| system.punch(ino, range)),
+            0 => self.done(reply, |system| system.allocate(ino, range.clone(), keeps_size)),
+            PUNCH_HOLE if keeps_size => self.done(reply, |system| system.punch(ino, range.clone())),
             ZERO_RANGE => self.done(reply, |system| {
                 system.punch(ino, range.clone())?;
-                system.allocate(ino, range, keeps_size)
+                system.allocate(ino, range.clone(), keeps_size)
             }),
             _ => reply.error(Errno::EOPNOTSUPP),
         }

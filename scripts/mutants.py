@@ -27,6 +27,7 @@ MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partit
 VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
 PATHS, BYTES = "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
+GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
 # Name, file, texts and what replaces them, package, tests of which one must fail.
@@ -40,6 +41,13 @@ MUTANTS = [
      CTFS, "frames_of_a_mapped"),
     ("a hole in a mapped file takes its frames", FILE,
      [("let last = if self.is_pinned(ino) {", "let last = if false {")], CTFS, "frames_of_a_mapped"),
+    ("the owner lets nobody pass a barrier", GATE, [("&& !barrier::pass() {", "&& false {")],
+     CTFS, "gate::tests::nobody_is_inside_without"),
+    ("closings are not counted", GATE, [("words.closings.fetch_add(1, Ordering::Relaxed);", "")],
+     CTFS, "gate::tests::nobody_is_inside_while"),
+    ("translations outlive what they say", TRANSLATIONS,
+     [("entry.since.load(Ordering::Relaxed) == self.now.load(Ordering::Relaxed)", "true")],
+     CTFS, "translations::tests"),
     ("no recovery", STORE, [("journal.recover(memory)", "Recovered::Nothing")], CTFS, "crashes::names"),
     ("log never written", JOURNAL, [("memory.store(self.at + offset, word);", "let _ = (offset, word);")],
      CTFS, "crashes::names"),

@@ -250,12 +250,39 @@ fn table(document: &Document) -> String {
         "\nOn bytes: timed in a run by itself, without the {:.0} ns that asking the clock takes.",
         document.clock_nanoseconds
     );
+    if let Some(share) = share_of_all(&document.rows) {
+        let _ = writeln!(text, "Of all patterns' time together, {:.1} % goes to bytes.", 100.0 * share);
+    }
     text
+}
+
+/// The share of all patterns' time, once each, that goes to reading and writing bytes.
+fn share_of_all(rows: &[Row]) -> Option<f64> {
+    let timed = rows.iter().filter_map(|row| Some((row.data_share?, 1.0 / row.gigabytes_per_second)));
+    let (data, all) = timed.fold((0.0, 0.0), |(data, all), (share, time)| (data + share * time, all + time));
+    (all > 0.0).then(|| data / all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_share_of_all_is_weighed_by_time() {
+        let row = |gigabytes_per_second, data_share| Row {
+            folder: String::new(),
+            item: "rr",
+            target: "ctfs",
+            gigabytes_per_second,
+            microseconds: 0.0,
+            over_calls: None,
+            over_copy: None,
+            data_share,
+        };
+        let share = share_of_all(&[row(1.0, Some(1.0)), row(3.0, Some(0.6)), row(9.0, None)]);
+        assert!((share.expect("there are times") - 0.9).abs() < 1e-9);
+        assert!(share_of_all(&[row(1.0, None)]).is_none());
+    }
 
     #[test]
     fn each_item_uses_the_whole_file() {

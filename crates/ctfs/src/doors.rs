@@ -150,7 +150,7 @@ impl Doors {
         (handle, door.leases.iter().any(|lease| writes || lease.writes))
     }
 
-    /// Ends all leases of a file. The gate is closed, here and whenever a lease begins or ends.
+    /// Ends all leases of a file. The gate is closed, here and whenever a lease ends that somebody may be using.
     pub(crate) fn end_leases(&self, ino: Ino) {
         self.state.lock().end_leases(&self.gate, ino, |_| true);
     }
@@ -164,13 +164,24 @@ impl Doors {
         Ok(())
     }
 
-    /// Leases the file of a handle to a client: the lease's number, its word, and whether it may be written.
-    pub(crate) fn lease(&self, handle: u64, client: usize) -> Result<(usize, u64, bool)> {
+    /// Whether a lease of the file of a handle ends when a client gets another one.
+    pub(crate) fn has_lease_of(&self, handle: u64, client: usize) -> bool {
+        let state = self.state.lock();
+        let door = state.opens.get(&handle).and_then(|open| state.doors.get(&open.ino));
+        door.is_some_and(|door| door.leases.iter().any(|lease| lease.client == client))
+    }
+
+    /// Leases the file of a handle to a client: the lease's number, its word, and whether it may be written. The gate need not be
+    /// closed for a lease that begins: nobody knows its number yet.
+    pub(crate) fn lease(&self, handle: u64, client: usize, may_write: bool) -> Result<(usize, u64, bool)> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.expect_client(client)?;
         state.opens.get_mut(&handle).ok_or(Errno::BADF)?.client = Some(client);
         let (ino, writes) = state.may_use_beside(handle)?;
+        if writes && !may_write {
+            return Err(Errno::BUSY);
+        }
         state.end_leases(&self.gate, ino, |lease| lease.client == client);
         let index = state.free.pop().ok_or(Errno::NFILE)?;
         state.serial += 1;
@@ -214,7 +225,12 @@ impl Doors {
         state.doors.iter().filter(|(_, door)| written(door)).map(|(&ino, _)| ino).collect()
     }
 
-    /// Whether closing a handle ends a lease, so that the gate must be closed.
+    /// Whether a file was opened to write it.
+    pub(crate) fn writes(&self, handle: u64) -> bool {
+        self.state.lock().opens.get(&handle).is_some_and(|open| open.writes)
+    }
+
+    /// Whether closing a handle ends a lease.
     pub(crate) fn has_lease(&self, handle: u64) -> bool {
         let state = self.state.lock();
         let open = state.opens.get(&handle);

@@ -274,15 +274,21 @@ impl Mounted {
         match command {
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
             protocol::LEASE => {
+                let client = words[0] as usize;
                 let file = self.volume.find(ino)?;
-                let closed = self.write()?;
-                let (index, word, writes) = self.doors.lease(handle, words[0] as usize)?;
-                // Overwriting needs the log, which is the owner's.
-                if writes && closed.overwrites == Overwrites::Whole {
-                    self.doors.end_leases(ino);
-                    return Err(Number::BUSY);
+                let system = self.volume.unnoticed();
+                // Overwriting as a whole needs the log, which is the owner's.
+                let may_write = system.overwrites != Overwrites::Whole;
+                let lease = || {
+                    let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
+                    Ok([index as u64, word, file.at, u64::from(writes)])
+                };
+                if self.doors.has_lease_of(handle, client) {
+                    let _closed = system.noticed()?;
+                    lease()
+                } else {
+                    lease()
                 }
-                Ok([index as u64, word, file.at, u64::from(writes)])
             }
             protocol::RESERVE => {
                 let [offset, bytes, ..] = words;
@@ -290,13 +296,19 @@ impl Mounted {
                 Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
             }
             protocol::PIN => {
-                let file = self.volume.find(ino)?;
-                let mut system = self.write()?;
-                system.pin(ino)?;
-                match self.doors.pin(handle, words[0] as usize) {
-                    Ok(number) => Ok([number, file.at, 0, 0]),
-                    Err(error) => system.unpin(ino).and(Err(error)),
+                let (client, file) = (words[0] as usize, self.volume.find(ino)?);
+                let mut system = self.volume.unnoticed();
+                let number = self.doors.pin(handle, client)?;
+                let pinned = match self.doors.is_written_beside(ino) {
+                    // What lies behind its end does not become bytes of it meanwhile.
+                    true => system.noticed().and_then(|mut system| system.pin(ino)),
+                    false => system.pin(ino),
+                };
+                if let Err(error) = pinned {
+                    self.doors.unpin(number, client);
+                    return Err(error);
                 }
+                Ok([number, file.at, 0, 0])
             }
             protocol::BAR => {
                 let closed = self.write()?;
@@ -310,20 +322,25 @@ impl Mounted {
     }
 
     /// What the kernel is told of an inode that it will know from now on.
-    fn known(
+    fn known(&self, system: &mut FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
+        system.open(ino)?;
+        // Leases do not change meanwhile.
+        Ok((system.attributes(ino)?, self.kept(ino)))
+    }
+
+    /// The same of an inode, or a name of it, that is made.
+    fn made(
         &self,
-        mut find: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>,
+        mut make: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>,
     ) -> Result<(Attributes, Duration)> {
         self.change(|system| {
-            let ino = find(system)?;
-            system.open(ino)?;
-            // Leases do not change meanwhile.
-            Ok((system.attributes(ino)?, self.kept(ino)))
+            let ino = make(system)?;
+            self.known(system, ino)
         })
     }
 
-    fn entry(&self, reply: ReplyEntry, find: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>) {
-        match self.known(find) {
+    fn entry(reply: ReplyEntry, known: Result<(Attributes, Duration)>) {
+        match known {
             Ok((attributes, kept)) => {
                 reply.entry(&kept, &attr(&attributes), Generation(attributes.generation));
             }
@@ -376,12 +393,24 @@ impl Filesystem for Mounted {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, |system| system.look_up(ino(parent), name.as_bytes()));
+        let mut system = self.volume.unnoticed();
+        let found = system.look_up(ino(parent), name.as_bytes());
+        let known = found.and_then(|ino| self.known(&mut system, ino));
+        drop(system);
+        Self::entry(reply, known);
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
+        let (ino, mut left) = (ino(number), lookups);
+        let mut system = self.volume.unnoticed();
         // The root is known without having been looked up.
-        self.sooner_or_later(move |system| (0..lookups).try_for_each(|_| system.close(ino(number))));
+        while left > 0 && !system.goes_when_closed(ino) && system.close(ino).is_ok() {
+            left -= 1;
+        }
+        drop(system);
+        if left > 0 {
+            self.sooner_or_later(move |system| (0..left).try_for_each(|_| system.close(ino)));
+        }
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -447,12 +476,15 @@ impl Filesystem for Mounted {
     ) {
         let owner = owner(request);
         let mode = if mode & kind::MASK == 0 { mode | kind::FILE } else { mode };
-        self.entry(reply, |system| system.create(ino(parent), name.as_bytes(), mode, owner, device.into()));
+        Self::entry(
+            reply,
+            self.made(|system| system.create(ino(parent), name.as_bytes(), mode, owner, device.into())),
+        );
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
         let (owner, mode) = (owner(request), mode & 0o7777 | kind::DIRECTORY);
-        self.entry(reply, |system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
+        Self::entry(reply, self.made(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0)));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -465,7 +497,10 @@ impl Filesystem for Mounted {
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let (owner, target) = (owner(request), target.as_os_str().as_bytes());
-        self.entry(reply, |system| system.create_link_to(ino(parent), name.as_bytes(), target, owner));
+        Self::entry(
+            reply,
+            self.made(|system| system.create_link_to(ino(parent), name.as_bytes(), target, owner)),
+        );
     }
 
     fn rename(
@@ -489,10 +524,11 @@ impl Filesystem for Mounted {
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, |system| {
+        let made = self.made(|system| {
             system.link(ino(number), ino(parent), name.as_bytes())?;
             Ok(ino(number))
         });
+        Self::entry(reply, made);
     }
 
     /// The kernel keeps what it has read: nobody else changes it.
@@ -517,11 +553,17 @@ impl Filesystem for Mounted {
             self.doors.closed(handle.0);
             return reply.ok();
         }
-        let doors = self.doors.clone();
-        self.sooner_or_later(move |system| {
-            let Some(ino) = doors.closed_leased(handle.0) else { return Ok(()) };
-            system.shrink(ino)
-        });
+        if self.doors.writes(handle.0) {
+            let doors = self.doors.clone();
+            self.sooner_or_later(move |system| {
+                let Some(ino) = doors.closed_leased(handle.0) else { return Ok(()) };
+                system.shrink(ino)
+            });
+        } else {
+            // Who closed it has waited for its own reads.
+            let _unnoticed = self.volume.unnoticed();
+            self.doors.closed_leased(handle.0);
+        }
         reply.ok();
         self.forget_size(ino(number));
     }
@@ -593,7 +635,9 @@ impl Filesystem for Mounted {
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
         let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(file, place, data));
         let written = match write() {
-            Err(Number::NOSPC) if self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true) => {
+            Err(Number::NOSPC)
+                if self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true) =>
+            {
                 write()
             }
             written => written,
@@ -732,7 +776,7 @@ impl Filesystem for Mounted {
         reply: ReplyCreate,
     ) {
         let (owner, mode) = (owner(request), mode & 0o7777 | kind::FILE);
-        let created = self.known(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
+        let created = self.made(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
         match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);

@@ -32,7 +32,9 @@ pub(crate) const CLIENTS: usize = 64;
 pub(crate) const LEASES: usize = 4_096;
 /// How often whoever waits looks again, at least.
 const LOOK: Duration = Duration::from_millis(1);
-/// Looks without letting anybody else run.
+/// How long a client that waits looks without letting anybody else run: most changes take less, and being woken takes longer.
+const SHORTLY: Duration = Duration::from_micros(50);
+/// The same for the owner, in looks: most copies take less.
 const SPINS: u32 = 200;
 /// How long a client may be inside. Copies take a thousandth of it; one that was stopped there takes for ever.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -172,7 +174,8 @@ impl Gate {
     #[cold]
     fn wait_until_open(&self, is_owner_gone: &dyn Fn() -> bool) -> bool {
         let words = self.words();
-        for _ in 0..SPINS {
+        let begun = Instant::now();
+        while begun.elapsed() < SHORTLY {
             if words.closed.load(Ordering::SeqCst) == 0 {
                 return true;
             }
@@ -337,10 +340,12 @@ mod tests {
                 std::thread::spawn(move || {
                     let (mut seen, mut entered) = (0, 0u64);
                     // Stores that take long to be seen, so that those behind them do, too.
-                    let slow: Vec<AtomicU64> = std::iter::repeat_with(AtomicU64::default).take(4 << 20).collect();
+                    let slow: Vec<AtomicU64> =
+                        std::iter::repeat_with(AtomicU64::default).take(4 << 20).collect();
                     while ended.load(Ordering::Relaxed) == 0 {
                         for line in 0..32 {
-                            slow[(entered * 32 + line) as usize * 521 % slow.len()].store(1, Ordering::Relaxed);
+                            slow[(entered * 32 + line) as usize * 521 % slow.len()]
+                                .store(1, Ordering::Relaxed);
                         }
                         let _inside = gate.enter_as(client, are_alone, || false).unwrap();
                         let first = words[0].load(Ordering::Relaxed);

@@ -760,6 +760,11 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
     }
 
+    /// Whether a file goes when one fewer uses it.
+    pub(crate) fn goes_when_closed(&self, ino: Ino) -> bool {
+        self.users.get(&ino) == Some(&1) && self.inode(ino).is_ok_and(|inode| inode.links() == 0)
+    }
+
     /// Uses a file, and lets it keep every frame that it has, in its place: somebody maps them. What lies behind the file's end in
     /// its last page is zero, as everybody sees that.
     ///

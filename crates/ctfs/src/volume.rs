@@ -95,10 +95,12 @@ impl<M: PersistentMemory> Volume<M> {
     ///
     /// Another process is in the middle of a copy and does not go on (`EBUSY`).
     pub fn exclusive(&self) -> Result<Exclusive<'_, M>> {
-        let system = self.system.write();
-        let gate = self.gate.as_deref();
-        gate.map_or(Ok(()), Gate::close)?;
-        Ok(Exclusive { system, gate })
+        self.unnoticed().noticed()
+    }
+
+    /// The file system, to change what those beside do not see: they go on meanwhile.
+    pub(crate) fn unnoticed(&self) -> Unnoticed<'_, M> {
+        Unnoticed { system: self.system.write(), gate: self.gate.as_deref() }
     }
 
     fn file_lock(&self, ino: Ino) -> &RwLock<()> {
@@ -181,6 +183,34 @@ impl<M: PersistentMemory> Volume<M> {
             let reached = system.reserve(file.ino, offset..end.ok_or(Errno::FBIG)?)?;
             data = &data[..(reached - offset) as usize];
         }
+    }
+}
+
+/// The file system of a thread that has it to itself but for other processes, which use bytes of files where these are.
+pub(crate) struct Unnoticed<'a, M: PersistentMemory> {
+    system: RwLockWriteGuard<'a, FileSystem<M>>,
+    gate: Option<&'a Gate>,
+}
+
+impl<'a, M: PersistentMemory> Unnoticed<'a, M> {
+    /// Keeps the other processes out, too.
+    pub(crate) fn noticed(self) -> Result<Exclusive<'a, M>> {
+        self.gate.map_or(Ok(()), Gate::close)?;
+        Ok(Exclusive { system: self.system, gate: self.gate })
+    }
+}
+
+impl<M: PersistentMemory> Deref for Unnoticed<'_, M> {
+    type Target = FileSystem<M>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.system
+    }
+}
+
+impl<M: PersistentMemory> DerefMut for Unnoticed<'_, M> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.system
     }
 }
 

@@ -147,8 +147,7 @@ pub unsafe extern "C" fn pw_files_open(path: *const c_char, flags: c_int) -> *mu
     let survives = if flags & POWER_FAILURE != 0 { Survives::PowerFailure } else { Survives::ProcessCrash };
     let open = || {
         let memory = Mapped::open(path, survives).map_err(|error| of_io(&error))?;
-        let (mut system, _) =
-            FileSystem::mount(memory, coarse_now).map_err(|error| of_mount(&error))?;
+        let (mut system, _) = FileSystem::mount(memory, coarse_now).map_err(|error| of_mount(&error))?;
         if flags & STRICT != 0 {
             system.set_overwrites(Overwrites::Whole);
         }

@@ -20,8 +20,9 @@ fi
 pagewalk=$1
 shift
 [ $# -gt 0 ] || set -- /dev/shm "${TMPDIR:-/var/tmp}"
-records=${YCSB_RECORDS:-30000}
-operations=${YCSB_OPERATIONS:-30000}
+# With fewer LevelDB has merged next to nothing when a load ends.
+records=${YCSB_RECORDS:-100000}
+operations=${YCSB_OPERATIONS:-100000}
 threads=${YCSB_THREADS:-1}
 rounds=${YCSB_ROUNDS:-5}
 seconds=${YCSB_SECONDS:-240}
@@ -277,6 +278,8 @@ for round in $(seq 0 "$rounds"); do
                 verify=""
                 [ "$load" = "${loads##* }" ] && verify=--verify
                 for door in $(turn shim FUSE plain); do
+                    # Slow, and no target.
+                    [ "$door" != FUSE ] || [ "$round" = 1 ] || continue
                     at=$scratch/mount/$door
                     [ "$door" != plain ] || at=$scratch/plain/$door
                     measure "$folder" process "$door" "$at" "$load" --records "$records" --operations "$asked" $verify

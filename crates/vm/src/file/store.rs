@@ -480,15 +480,13 @@ impl<M: PersistentMemory> Transaction<'_, M> {
 
     /// Takes the same number of frames at an aligned one, if all of them are free; whether they were.
     pub fn take_frames_at(&mut self, first: Pfn, order: u32) -> bool {
-        let is_there = first.0.is_multiple_of(1 << order)
-            && first.0 + (1 << order) <= self.store.frames.total_frames()
-            && self.store.frames.alloc_at(first, order);
-        if is_there {
+        let is_taken = first.0.is_multiple_of(1 << order) && self.store.frames.alloc_at(first, order);
+        if is_taken {
             self.store.frames.split(first, order, 0);
             self.taken.push((first, order));
             self.mark(first, 1 << order, true);
         }
-        is_there
+        is_taken
     }
 
     /// Gives frames back. Nobody gets them before the transaction is committed: what they hold is needed if it is not.

@@ -108,7 +108,7 @@ impl BuddyAllocator {
         Ok(Pfn((block as u64) << order))
     }
 
-    /// Takes the block of `2^order` frames at `first`, if all of it is free; answers whether it was.
+    /// Takes the block of `2^order` frames at `first`, if all of it is there and free; answers whether it was.
     ///
     /// # Panics
     ///
@@ -119,8 +119,10 @@ impl BuddyAllocator {
             "no block {first} of order {order}"
         );
         let block_at = |order: u32| (first.0 >> order) as usize;
-        let is_free = |&at: &u32| self.orders[at as usize].free.contains(block_at(at));
-        let Some(from) = (order..=MAX_ORDER).find(is_free) else { return false };
+        // Behind the last whole block of an order there may be smaller ones.
+        let is_there = |at: &u32| (block_at(*at) as u64 + 1) << at <= self.frames;
+        let is_free = |at: &u32| self.orders[*at as usize].free.contains(block_at(*at));
+        let Some(from) = (order..=MAX_ORDER).take_while(is_there).find(is_free) else { return false };
         self.remove_free(block_at(from), from);
         // Of each half, the one that is not wanted is free again.
         for smaller in (order..from).rev() {

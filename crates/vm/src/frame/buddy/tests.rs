@@ -67,11 +67,17 @@ fn free_blocks(allocator: &BuddyAllocator) -> [u64; ORDERS] {
 #[derive(Clone, Debug)]
 enum Step {
     Alloc(u32),
+    /// Block by block, a few behind the last one too.
+    AllocAt(u64, u32),
     Free(prop::sample::Index),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![(0u32..8).prop_map(Step::Alloc), any::<prop::sample::Index>().prop_map(Step::Free)]
+    prop_oneof![
+        (0u32..8).prop_map(Step::Alloc),
+        (0u64..310, 0u32..6).prop_map(|(frame, order)| Step::AllocAt(frame >> order << order, order)),
+        any::<prop::sample::Index>().prop_map(Step::Free)
+    ]
 }
 
 proptest! {
@@ -89,6 +95,13 @@ proptest! {
                         prop_assert_eq!(error.order, order);
                         prop_assert_eq!(error.free_frames, model.free.len() as u64);
                         prop_assert_eq!(error.largest_free_order, (0..order).rev().find(|&o| model.can_alloc(o)));
+                    }
+                },
+                Step::AllocAt(first, order) => {
+                    let is_free = (first..first + (1 << order)).all(|frame| model.free.contains(&frame));
+                    prop_assert_eq!(allocator.alloc_at(Pfn(first), order), is_free, "{} of order {}", first, order);
+                    if is_free {
+                        model.take(first, order);
                     }
                 },
                 Step::Free(which) => if !model.taken.is_empty() {
@@ -148,6 +161,23 @@ fn a_million_random_steps_never_give_a_frame_two_owners() {
         allocator.free(first, order);
     }
     assert_eq!(free_blocks(&allocator), fresh);
+}
+
+/// Blocks of an order that are a whole number of words, and smaller ones behind them: whoever asked for these met the end of the
+/// larger order's words.
+#[test]
+fn every_frame_can_be_asked_for_whatever_the_size() {
+    for frames in 2..1_100 {
+        let mut allocator = BuddyAllocator::new(frames * PAGE_BYTES).unwrap();
+        for frame in (0..frames + 70).rev() {
+            assert_eq!(
+                allocator.alloc_at(Pfn(frame), 0),
+                (1..frames).contains(&frame),
+                "{frame} of {frames}"
+            );
+        }
+        assert_eq!(allocator.free_frames(), 0);
+    }
 }
 
 #[test]

@@ -421,6 +421,10 @@ fn large(mount: &Path, seed: u64) {
     };
     let mut files: Vec<(File, Vec<u8>)> = (0..4).map(|file| (open(file), Vec::new())).collect();
     for step in 0..200u64 {
+        if step == 100 {
+            // A child that shares this process's memory, and ends with it.
+            Command::new(mount.join("no such program")).spawn().expect_err("it is not there");
+        }
         let (file, expected) = &mut files[random.below(4) as usize];
         match random.below(4) {
             0 => {

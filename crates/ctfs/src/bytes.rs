@@ -56,7 +56,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     }
 
     /// Writes at an offset, if all of it has frames: the bytes persist before the size says that they are there. Otherwise
-    /// nothing that can be read has changed but bytes of the range.
+    /// nothing has changed.
     pub(crate) fn write(self, offset: u64, data: &[u8], now: u64) -> bool {
         let size = self.size();
         let Some(end) = offset.checked_add(data.len() as u64) else { return false };
@@ -148,23 +148,33 @@ pub(crate) fn read<M: PersistentMemory>(memory: &M, partition: Partition, offset
     });
 }
 
-/// Writes what has frames; whether all has.
+/// Writes, if all has frames: whoever reads before somebody has got the others sees nothing of it.
 pub(crate) fn put<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, data: &[u8]) -> bool {
     if memory.write_mapped(partition.first, offset, data) {
         return true;
     }
-    let mut has_frames = true;
-    runs(memory, partition, offset..offset + data.len() as u64, |range, place| {
-        let part = &data[(range.start - offset) as usize..(range.end - offset) as usize];
-        match place {
-            Some(at) if has_frames => {
-                memory.write(at, part);
-                memory.flush(at, part.len() as u64);
-            }
-            _ => has_frames = false,
-        }
+    let bytes = offset..offset + data.len() as u64;
+    let (mut has_frames, mut pieces, mut last) = (true, 0, 0);
+    runs(memory, partition, bytes.clone(), |_, place| match place {
+        Some(at) => (pieces, last) = (pieces + 1, at),
+        None => has_frames = false,
     });
-    has_frames
+    if !has_frames {
+        return false;
+    }
+    let write = |at: u64, part: &[u8]| {
+        memory.write(at, part);
+        memory.flush(at, part.len() as u64);
+    };
+    if pieces == 1 {
+        write(last, data);
+        return true;
+    }
+    runs(memory, partition, bytes, |range, place| {
+        let at = place.expect("it was there");
+        write(at, &data[(range.start - offset) as usize..(range.end - offset) as usize]);
+    });
+    true
 }
 
 /// Zeroes what has frames.

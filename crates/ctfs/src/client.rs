@@ -126,7 +126,15 @@ impl Client {
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
         let Welcomed { number, survives, stream, gate, store } = Welcomed::by_owner_of(file)?;
         let memory = Mapped::beside_owner(File::from(store), survives)?;
-        Ok(Self { memory, gate: Gate::open(File::from(gate))?, number, stream })
+        let gate = Gate::open(File::from(gate))?;
+        gate.begin_alone(number);
+        Ok(Self { memory, gate, number, stream })
+    }
+
+    /// Something else that shares this process's memory has ended, or is about to: see the gate. Not while anything is read or
+    /// written.
+    pub fn end_alone(&self) {
+        self.gate.end_alone(self.number);
     }
 
     /// The descriptors that must stay open as long as this process is a client: their end tells the owner that it is gone.

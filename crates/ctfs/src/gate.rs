@@ -10,11 +10,15 @@
 //! Who goes in stores a word and then looks whether the gate is closed; who closes it stores that and then looks who is inside. One of
 //! them must see the other. A client with one thread goes in and out without a locked instruction: the owner, who closes the gate some
 //! hundred thousand times less often, has its processor pass a barrier ([`barrier`]).
+//!
+//! Linux 6.18 and before may leave out a processor on which the last task of the same memory has ended just before: a thread, or a child
+//! of `vfork` that started no program. So a client that has had either makes its own barriers ([`Gate::end_alone`]), and as nobody can
+//! see all that a kernel does with a process's memory, the owner also waits for longer than any store takes to be seen.
 
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -36,6 +40,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const SHORTLY: Duration = Duration::from_micros(50);
 /// The same for the owner, in looks: most copies take less.
 const SPINS: u32 = 200;
+/// How long the owner waits for stores of clients that make no barriers.
+const SETTLING: Duration = Duration::from_micros(5);
 /// How long a client may be inside. Copies take a thousandth of it; one that was stopped there takes for ever.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -44,6 +50,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct Client {
     /// Threads of it that are inside.
     inside: AtomicU32,
+    /// Whether it makes no barriers.
+    is_alone: AtomicU32,
 }
 
 #[repr(C)]
@@ -66,8 +74,10 @@ pub(crate) struct Gate {
     file: File,
     /// Clients need no barriers of their own: the owner's reach them.
     has_barriers: bool,
-    /// The owner's: how many there are.
-    clients: AtomicU32,
+    /// The owner's: how long it waits behind one.
+    settling: Duration,
+    /// A client's: it makes no barriers.
+    is_alone: AtomicBool,
 }
 
 // SAFETY: the memory is this value's for as long as it lives, and consists of atomic words.
@@ -127,7 +137,7 @@ impl Gate {
             )?
         };
         let words = NonNull::new(start.cast()).expect("no mapping is at address 0");
-        Ok(Self { words, file, has_barriers: false, clients: AtomicU32::new(0) })
+        Ok(Self { words, file, has_barriers: false, settling: SETTLING, is_alone: AtomicBool::new(false) })
     }
 
     /// The memory, to hand it to a client.
@@ -146,7 +156,27 @@ impl Gate {
     /// until it is out.
     #[inline]
     pub(crate) fn enter(&self, client: usize, is_owner_gone: impl Fn() -> bool) -> Option<Inside<'_>> {
-        self.enter_as(client, self.has_barriers && is_alone(), is_owner_gone)
+        let was_alone = self.is_alone.load(Ordering::Relaxed);
+        if was_alone && !is_alone() {
+            self.end_alone(client);
+        }
+        self.enter_as(client, was_alone && is_alone(), is_owner_gone)
+    }
+
+    /// A client makes no barriers from now on, if it has one thread and the owner's reach it.
+    pub(crate) fn begin_alone(&self, client: usize) {
+        if self.has_barriers && is_alone() {
+            // The owner sees that, or this client sees that it has closed the gate.
+            self.words().clients[client].is_alone.store(1, Ordering::SeqCst);
+            self.is_alone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// It makes its own from now on. Nobody is inside without.
+    #[cold]
+    pub(crate) fn end_alone(&self, client: usize) {
+        self.is_alone.store(false, Ordering::Relaxed);
+        self.words().clients[client].is_alone.store(0, Ordering::SeqCst);
     }
 
     #[inline]
@@ -205,10 +235,17 @@ impl Gate {
     pub(crate) fn close(&self) -> Result<(), Errno> {
         let words = self.words();
         words.closed.store(1, Ordering::SeqCst);
-        // A client that comes only now sees that it is closed.
-        if self.has_barriers && self.clients.load(Ordering::SeqCst) > 0 && !barrier::pass() {
-            self.reopen();
-            return Err(Errno::BUSY);
+        // A client that begins only now sees that it is closed.
+        let is_alone = |client: &Client| client.is_alone.load(Ordering::SeqCst) != 0;
+        if self.has_barriers && words.clients.iter().any(is_alone) {
+            if !barrier::pass() {
+                self.reopen();
+                return Err(Errno::BUSY);
+            }
+            let begun = Instant::now();
+            while begun.elapsed() < self.settling {
+                std::hint::spin_loop();
+            }
         }
         let mut begun = None;
         for client in &words.clients {
@@ -240,15 +277,11 @@ impl Gate {
         }
     }
 
-    /// There will be another client.
-    pub(crate) fn expect_one_more(&self) {
-        self.clients.fetch_add(1, Ordering::SeqCst);
-    }
-
     /// A client is gone, wherever it was.
     pub(crate) fn forget(&self, client: usize) {
-        self.clients.fetch_sub(1, Ordering::SeqCst);
-        self.words().clients[client].inside.store(0, Ordering::SeqCst);
+        let words = &self.words().clients[client];
+        words.is_alone.store(0, Ordering::SeqCst);
+        words.inside.store(0, Ordering::SeqCst);
     }
 
     /// How often the owner has had the store to itself: the same as long as somebody is inside.
@@ -307,76 +340,119 @@ impl Drop for Inside<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
-    #[test]
-    fn nobody_is_inside_while_it_is_closed() {
-        change_what_clients_see(false);
+    /// What the owner changes while the gate is closed.
+    #[derive(Default)]
+    struct Changed {
+        words: [AtomicU64; 2],
+        is_over: AtomicBool,
     }
 
-    /// Each client is one thread, as far as the gate is concerned.
-    #[test]
-    fn nobody_is_inside_without_a_barrier_of_its_own_either() {
-        // There is nothing to test where the kernel has none.
-        if barrier::is_there() {
-            change_what_clients_see(true);
+    /// Looks at what is changed, again and again; whether it never changed while nothing may. It ends inside.
+    fn look(gate: &Gate, client: usize, is_alone: bool, changed: &Changed, slow: &[AtomicU64]) -> bool {
+        let (mut seen, mut entered) = (0, 0u64);
+        let mut is_right = true;
+        while !changed.is_over.load(Ordering::Relaxed) {
+            // Stores that take long to be seen, so that those behind them do, too.
+            for line in 0..32 {
+                slow[(entered * 32 + line) as usize * 521 % slow.len()].store(1, Ordering::Relaxed);
+            }
+            let _inside = gate.enter_as(client, is_alone, || false).expect("the owner is there");
+            let first = changed.words[0].load(Ordering::Relaxed);
+            is_right &= gate.closings() == first;
+            (0..entered % 64).for_each(|_| std::hint::spin_loop());
+            is_right &= first == changed.words[1].load(Ordering::Relaxed) && first >= seen;
+            seen = first;
+            entered += 1;
         }
+        // Without being forgotten the owner would wait for it.
+        std::mem::forget(gate.enter_as(client, is_alone, || false));
+        is_right && entered > 0
     }
 
-    /// Clients look at two words that the owner changes while the gate is closed; some of them go away while they are inside.
-    fn change_what_clients_see(are_alone: bool) {
-        const ROUNDS: u64 = 8_000;
-        let gate = Gate::create().unwrap();
-        let words: Arc<[AtomicU64; 2]> = Arc::default();
-        let ended = Arc::new(AtomicU32::new(0));
-        let clients: Vec<_> = (0..3)
-            .map(|client| {
-                gate.expect_one_more();
-                let gate = Gate::open(gate.file().try_clone().unwrap()).unwrap();
-                assert!(gate.has_barriers || !are_alone);
-                let (words, ended) = (words.clone(), ended.clone());
-                std::thread::spawn(move || {
-                    let (mut seen, mut entered) = (0, 0u64);
-                    // Stores that take long to be seen, so that those behind them do, too.
-                    let slow: Vec<AtomicU64> =
-                        std::iter::repeat_with(AtomicU64::default).take(4 << 20).collect();
-                    while ended.load(Ordering::Relaxed) == 0 {
-                        for line in 0..32 {
-                            slow[(entered * 32 + line) as usize * 521 % slow.len()]
-                                .store(1, Ordering::Relaxed);
-                        }
-                        let _inside = gate.enter_as(client, are_alone, || false).unwrap();
-                        let first = words[0].load(Ordering::Relaxed);
-                        assert_eq!(gate.closings(), first);
-                        (0..entered % 64).for_each(|_| std::hint::spin_loop());
-                        assert_eq!(first, words[1].load(Ordering::Relaxed));
-                        assert!(first >= seen);
-                        seen = first;
-                        entered += 1;
-                    }
-                    // It ends inside: without being forgotten the owner would wait for it.
-                    std::mem::forget(gate.enter_as(client, are_alone, || false));
-                    entered
-                })
-            })
-            .collect();
-        for round in 1..=ROUNDS {
+    fn change(gate: &Gate, changed: &Changed) {
+        for round in 1..=8_000 {
             gate.close().unwrap();
-            words[0].store(round, Ordering::Relaxed);
+            changed.words[0].store(round, Ordering::Relaxed);
             if round % 64 == 0 {
                 std::thread::yield_now();
             }
-            words[1].store(round, Ordering::Relaxed);
+            changed.words[1].store(round, Ordering::Relaxed);
             gate.reopen();
             if round % 16 == 0 {
                 std::thread::yield_now();
             }
         }
-        ended.store(1, Ordering::Relaxed);
-        for (client, thread) in clients.into_iter().enumerate() {
-            assert!(thread.join().unwrap() > 0);
+        changed.is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn slow() -> Vec<AtomicU64> {
+        std::iter::repeat_with(AtomicU64::default).take(4 << 20).collect()
+    }
+
+    #[test]
+    fn nobody_is_inside_while_it_is_closed() {
+        let gate = Gate::create().unwrap();
+        let (changed, slow) = (Changed::default(), slow());
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..3)
+                .map(|client| {
+                    let gate = Gate::open(gate.file().try_clone().unwrap()).unwrap();
+                    let (changed, slow) = (&changed, &slow);
+                    scope.spawn(move || look(&gate, client, false, changed, slow))
+                })
+                .collect();
+            change(&gate, &changed);
+            for (client, thread) in clients.into_iter().enumerate() {
+                assert!(thread.join().unwrap());
+                gate.forget(client);
+            }
+        });
+        gate.close().unwrap();
+        gate.reopen();
+    }
+
+    /// Processes with one thread each.
+    #[test]
+    #[allow(unsafe_code)]
+    fn nobody_is_inside_without_a_barrier_of_its_own_either() {
+        let mut gate = Gate::create().unwrap();
+        if !gate.has_barriers {
+            return println!("skipped: this kernel has no barriers to pass");
+        }
+        // The barrier is to be enough.
+        gate.settling = Duration::ZERO;
+        let slow = slow();
+        let memory = rustix::fs::memfd_create("changed", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&memory, size_of::<Changed>() as u64).unwrap();
+        let (protection, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: (1) a fresh mapping, which is never unmapped; (2) zeroes are such a value, which is changed by atomic words only.
+        let changed: &Changed = unsafe {
+            let start =
+                rustix::mm::mmap(std::ptr::null_mut(), size_of::<Changed>(), protection, how, &memory, 0);
+            &*start.unwrap().cast()
+        };
+        let clients: Vec<_> = (0..3)
+            .map(|client| {
+                gate.words().clients[client].is_alone.store(1, Ordering::SeqCst);
+                // SAFETY: the child takes no lock and no memory: it looks, and ends.
+                match unsafe { libc::fork() } {
+                    0 => {
+                        let is_right = barrier::register() && look(&gate, client, true, changed, &slow);
+                        // SAFETY: it ends here.
+                        unsafe { libc::_exit(i32::from(!is_right)) }
+                    }
+                    child => child,
+                }
+            })
+            .collect();
+        change(&gate, changed);
+        for (client, child) in clients.into_iter().enumerate() {
+            let mut status = -1;
+            // SAFETY: the child is this process's.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0, "client {client} saw something change");
             gate.forget(client);
         }
         gate.close().unwrap();

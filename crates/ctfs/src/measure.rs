@@ -185,9 +185,11 @@ impl ViewSwap {
     #[allow(unsafe_code)]
     fn move_range(&mut self, from: usize, to: usize, bytes: usize) -> io::Result<()> {
         let (from, to) = (self.range(from).cast(), self.range(to).cast());
+        // What is left behind stays mapped until something else is mapped there: in a gap another thread could get memory of its own.
+        let how = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
         // SAFETY: (1) both lie in the window, of which nobody else knows; (2) no reference into it exists: it is only used through
         // `word`; (3) what was at `to` has moved away or is the reservation.
-        unsafe { rustix::mm::mremap_fixed(from, bytes, bytes, MremapFlags::MAYMOVE, to)? };
+        unsafe { rustix::mm::mremap_fixed(from, bytes, bytes, how, to)? };
         Ok(())
     }
 

@@ -220,18 +220,20 @@ impl View {
             return false;
         }
         let length = (pages * PAGE_BYTES) as usize;
+        // What is left behind stays mapped until something else is mapped there: in a gap another thread could get memory of its own.
         // SAFETY: (1) both ranges are the windows'; (2) nothing is used at the target, and nobody uses the source meanwhile.
         let moved = unsafe {
             rustix::mm::mremap_fixed(
                 from.0.place(from.1.start),
                 length,
                 length,
-                MremapFlags::MAYMOVE,
+                MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP,
                 to.0.place(to.1.start),
             )
         };
         if moved.is_err() {
-            // Kernels before 6.17 move one mapping at a time; others may have moved some.
+            // Kernels before 5.13 leave no mapping of a file behind, those before 6.17 move one mapping at a time; others may have
+            // moved some.
             to.0.clear(to.1);
             return false;
         }

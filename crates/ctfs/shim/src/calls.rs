@@ -600,9 +600,38 @@ hands_back! {
     vdprintf(file: c_int, format: *const c_char, arguments: *mut c_void) -> c_int, file;
 }
 
-/// What starts another program, which inherits what is not marked.
+/// What becomes another program, which inherits what is not marked.
+macro_rules! becomes {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        /// As the C library's.
+        ///
+        /// # Safety
+        ///
+        /// The same.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            before_exec(false);
+            let failed = real!($name($($argument => $type),*) -> c_int);
+            // All that is left to a child of `vfork`.
+            files::ends();
+            failed
+        }
+    )*};
+}
+
+type Strings = *const *const c_char;
+
+becomes! {
+    execve(path: *const c_char, arguments: Strings, environment: Strings);
+    execv(path: *const c_char, arguments: Strings);
+    execvp(path: *const c_char, arguments: Strings);
+    execvpe(path: *const c_char, arguments: Strings, environment: Strings);
+    fexecve(file: c_int, arguments: Strings, environment: Strings);
+}
+
+/// What starts another program, and whether that may have failed behind our back.
 macro_rules! starts {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $all:expr;)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $all:expr, $failed:expr;)*) => {$(
         /// As the C library's.
         ///
         /// # Safety
@@ -611,21 +640,39 @@ macro_rules! starts {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
             before_exec($all);
-            real!($name($($argument => $type),*) -> $result)
+            let done = real!($name($($argument => $type),*) -> $result);
+            let failed: fn($result) -> bool = $failed;
+            if failed(done) {
+                files::ends_with_our_memory();
+            }
+            done
         }
     )*};
 }
 
-type Strings = *const *const c_char;
-
 starts! {
-    execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int, false;
-    execv(path: *const c_char, arguments: Strings) -> c_int, false;
-    execvp(path: *const c_char, arguments: Strings) -> c_int, false;
-    execvpe(path: *const c_char, arguments: Strings, environment: Strings) -> c_int, false;
-    fexecve(file: c_int, arguments: Strings, environment: Strings) -> c_int, false;
-    posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int, !actions.is_null();
-    posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int, !actions.is_null();
-    system(command: *const c_char) -> c_int, false;
-    popen(command: *const c_char, mode: *const c_char) -> *mut c_void, false;
+    posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int, !actions.is_null(), |error| error != 0;
+    posix_spawnp(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int, !actions.is_null(), |error| error != 0;
+    system(command: *const c_char) -> c_int, false, |status| status == -1 || libc::WEXITSTATUS(status) == 127;
+    popen(command: *const c_char, mode: *const c_char) -> *mut c_void, false, |stream| stream.is_null();
 }
+
+/// What ends a process at once, under its names.
+macro_rules! ends {
+    ($($name:ident)*) => {$(
+        /// As the C library's.
+        ///
+        /// # Safety
+        ///
+        /// The same.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(status: c_int) -> ! {
+            files::ends();
+            real!($name(status => c_int) -> ());
+            // It does not come back.
+            std::process::abort()
+        }
+    )*};
+}
+
+ends! { _exit _Exit }

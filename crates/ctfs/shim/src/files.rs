@@ -312,6 +312,21 @@ pub(crate) fn refused(number: c_int) -> c_int {
     -1
 }
 
+/// A child that shares this process's memory ends without having become another program.
+pub(crate) fn ends_with_our_memory() {
+    // SAFETY: clients are never freed.
+    if let Some(client) = unsafe { CLIENT.load(Ordering::Acquire).as_ref() } {
+        client.end_alone();
+    }
+}
+
+/// The same if it is this one that ends.
+pub(crate) fn ends() {
+    if !is_our_process() {
+        ends_with_our_memory();
+    }
+}
+
 /// Hands files back before a program is started, which may inherit them: those that it can see, or all.
 pub(crate) fn before_exec(all: bool) {
     if CLIENT.load(Ordering::Acquire).is_null() {

@@ -192,7 +192,22 @@ fn stress(folder: &Path, number: u64, seconds: u64) {
                     "{file}/{at}: {read} bytes of version {version}"
                 );
                 let expected = record(file, at, version);
-                assert!(bytes == expected, "{file}/{at} is not version {version}");
+                if bytes != expected {
+                    // Old bytes, others, or some of them.
+                    let differ: Vec<usize> =
+                        (0..RECORD_BYTES).filter(|&byte| bytes[byte] != expected[byte]).collect();
+                    let older = (0..version).rev().take(100).find(|&old| bytes == record(file, at, old));
+                    let now = std::fs::read(mount.join(format!("records-{file}"))).expect("read");
+                    let is_right_now =
+                        now.get(offset as usize..).is_some_and(|now| now.starts_with(&expected));
+                    panic!(
+                        "{file}/{at} is not version {version}: {} bytes from {} to {} differ; it is version {older:?}; \
+                         opened again it is right: {is_right_now}; {number}",
+                        differ.len(),
+                        differ[0],
+                        differ[differ.len() - 1]
+                    );
+                }
                 // What was mapped some time ago is what the file is now.
                 let mapped = mapped.get(&file).and_then(|mapped| mapped.get(offset as usize, RECORD_BYTES));
                 assert!(mapped.is_none_or(|mapped| mapped == expected), "{file}/{at}, mapped");

@@ -27,6 +27,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 
 use crate::alone::{barrier, is_alone};
+use crate::mapped::order_stores;
 
 /// "pwgate02".
 const MAGIC: u64 = u64::from_le_bytes(*b"pwgate02");
@@ -188,7 +189,7 @@ impl Gate {
     ) -> Option<Inside<'_>> {
         let words = self.words();
         loop {
-            let inside = Inside::step_in(&words.clients[client].inside, is_alone);
+            let inside = Inside::step_in(words, client, is_alone);
             // Either the owner sees who is inside, or who is inside sees that it is closed.
             if words.closed.load(Ordering::SeqCst) == 0 {
                 return Some(inside);
@@ -308,14 +309,16 @@ impl Drop for Gate {
 
 /// A thread that is inside: nothing moves until it is out.
 pub(crate) struct Inside<'a> {
-    inside: &'a AtomicU32,
+    words: &'a Words,
+    client: usize,
     /// The client has no other thread, and passes the owner's barriers.
     is_alone: bool,
 }
 
 impl<'a> Inside<'a> {
     #[inline]
-    fn step_in(inside: &'a AtomicU32, is_alone: bool) -> Self {
+    fn step_in(words: &'a Words, client: usize, is_alone: bool) -> Self {
+        let inside = &words.clients[client].inside;
         if is_alone {
             inside.store(inside.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             // The owner's barrier makes it one for the processor, too.
@@ -323,17 +326,22 @@ impl<'a> Inside<'a> {
         } else {
             inside.fetch_add(1, Ordering::SeqCst);
         }
-        Self { inside, is_alone }
+        Self { words, client, is_alone }
     }
 }
 
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
+        let inside = &self.words.clients[self.client].inside;
         if self.is_alone {
-            self.inside.store(self.inside.load(Ordering::Relaxed) - 1, Ordering::Release);
+            // Behind the owner's barrier nothing else makes stores past the caches seen before the one that says that this is out.
+            if self.words.closed.load(Ordering::Relaxed) != 0 {
+                order_stores();
+            }
+            inside.store(inside.load(Ordering::Relaxed) - 1, Ordering::Release);
         } else {
-            self.inside.fetch_sub(1, Ordering::Release);
+            inside.fetch_sub(1, Ordering::Release);
         }
     }
 }

@@ -367,7 +367,7 @@ unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
 /// Waits for stores past the caches: others are in order anyway.
 #[inline]
 #[allow(unsafe_code)]
-fn order_stores() {
+pub(crate) fn order_stores() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has this instruction.
     unsafe {

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -107,8 +107,6 @@ struct State {
     opens: FxHashMap<u64, Open>,
     doors: FxHashMap<Ino, Door>,
     pins: FxHashMap<u64, Pin>,
-    /// Files that clients may have written since somebody has opened them.
-    written: FxHashSet<Ino>,
     free: Vec<usize>,
     clients: [bool; CLIENTS],
 }
@@ -130,7 +128,6 @@ impl Doors {
             opens: FxHashMap::default(),
             doors: FxHashMap::default(),
             pins: FxHashMap::default(),
-            written: FxHashSet::default(),
             free: (0..LEASES).rev().collect(),
             clients: [false; CLIENTS],
         };
@@ -151,11 +148,6 @@ impl Doors {
         let door = state.doors.entry(ino).or_default();
         door.opens.push(handle);
         (handle, door.leases.iter().any(|lease| writes || lease.writes))
-    }
-
-    /// Whether clients may have written a file since this was asked, so that nothing is to be kept of it that was read meanwhile.
-    pub(crate) fn was_written(&self, ino: Ino) -> bool {
-        self.state.lock().written.remove(&ino)
     }
 
     /// Ends all leases of a file. The gate is closed, here and whenever a lease ends that somebody may be using.
@@ -195,9 +187,6 @@ impl Doors {
         state.serial += 1;
         let word = state.serial;
         self.gate.lease(index).store(word, Ordering::SeqCst);
-        if writes {
-            state.written.insert(ino);
-        }
         let lease = Lease { index, client, writes };
         state.doors.entry(ino).or_default().leases.push(lease);
         Ok((index, word, writes))

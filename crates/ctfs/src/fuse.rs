@@ -254,7 +254,7 @@ impl Mounted {
     }
 
     /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
-    fn opened(&self, ino: Ino, flags: i32) -> Result<(FileHandle, FopenFlags)> {
+    fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
         let (handle, ends_leases) = self.doors.opened(ino, flags & libc::O_ACCMODE != libc::O_RDONLY);
         if ends_leases {
             match self.write() {
@@ -266,10 +266,7 @@ impl Mounted {
             }
             self.forget_size(ino);
         }
-        // The kernel forgot what it had read when a lease began that lets a client write. What has come to it since it forgets now.
-        let kept =
-            if self.doors.was_written(ino) { FopenFlags::empty() } else { FopenFlags::FOPEN_KEEP_CACHE };
-        Ok((FileHandle(handle), kept))
+        Ok(FileHandle(handle))
     }
 
     /// What a client asks for.
@@ -534,10 +531,10 @@ impl Filesystem for Mounted {
         Self::entry(reply, made);
     }
 
-    /// The kernel keeps what it has read, unless somebody else may have changed it.
+    /// The kernel keeps what it has read: nobody else changes it.
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.opened(ino(number), flags.0) {
-            Ok((handle, kept)) => reply.opened(handle, kept),
+            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -590,8 +587,8 @@ impl Filesystem for Mounted {
             Ok(words) => {
                 let notifier = self.notifier.clone();
                 let answer = move || reply.ioctl(0, &words.map(u64::to_ne_bytes).concat());
-                // What the kernel has read may soon be different, if the client writes, or was before this.
-                if command == protocol::LEASE && words[3] != 0 || command == protocol::BAR {
+                // What the kernel has read may soon be different, if the client writes.
+                if command == protocol::LEASE && words[3] != 0 {
                     // Nobody gets an answer any more when that thread is gone.
                     drop(self.later.send(Box::new(move || {
                         forget(&notifier, ino, PAGES);
@@ -781,9 +778,10 @@ impl Filesystem for Mounted {
         let (owner, mode) = (owner(request), mode & 0o7777 | kind::FILE);
         let created = self.made(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
         match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
-            Ok((attributes, (handle, kept))) => {
+            Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);
-                reply.created(&KEPT, &attr(&attributes), generation, handle, kept);
+                let flags = FopenFlags::FOPEN_KEEP_CACHE;
+                reply.created(&KEPT, &attr(&attributes), generation, handle, flags);
             }
             Err(error) => reply.error(errno(error)),
         }

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -53,9 +53,27 @@ struct Mounted {
     notifier: Arc<OnceLock<Notifier>>,
     /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
     later: mpsc::Sender<Later>,
+    /// Files whose pages the kernel is about to forget, as a client got a lease.
+    forgetting: Arc<AtomicUsize>,
 }
 
 type Later = Box<dyn FnOnce() + Send>;
+
+/// One of those that are counted, until it is dropped.
+struct Forgetting(Arc<AtomicUsize>);
+
+impl Forgetting {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Forgetting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// A mounted file system. It is unmounted when this is dropped.
 pub struct Mount {
@@ -125,7 +143,13 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
             move |system: &mut FileSystem<Mapped>| files.iter().try_for_each(|ino| system.unpin(*ino));
         let _ = unpinner.send(Box::new(move || sooner_or_later(&volume, unpin)));
     };
-    let mounted = Mounted { volume, doors: doors.clone(), notifier: notifier.clone(), later };
+    let mounted = Mounted {
+        volume,
+        doors: doors.clone(),
+        notifier: notifier.clone(),
+        later,
+        forgetting: Arc::default(),
+    };
     let session = fuser::spawn_mount(mounted, at, &config)?;
     let _ = notifier.set(session.notifier());
     let stop = Arc::new(AtomicBool::new(false));
@@ -267,6 +291,15 @@ impl Mounted {
             self.forget_size(ino);
         }
         Ok(FileHandle(handle))
+    }
+
+    /// Answers whoever opens a file when the kernel has forgotten what it is to forget. It lets others have a page that is written
+    /// before the write has come here: if it forgot the page meanwhile, it would read it again as it was, and keep that.
+    fn behind_forgetting(&self, answer: impl FnOnce() + Send + 'static) {
+        if self.forgetting.load(Ordering::SeqCst) == 0 {
+            return answer();
+        }
+        drop(self.later.send(Box::new(answer)));
     }
 
     /// What a client asks for.
@@ -534,7 +567,7 @@ impl Filesystem for Mounted {
     /// The kernel keeps what it has read: nobody else changes it.
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.opened(ino(number), flags.0) {
-            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(handle) => self.behind_forgetting(move || reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -583,6 +616,8 @@ impl Filesystem for Mounted {
         let words =
             std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| data[8 * word + byte])));
         let ino = ino(number);
+        // Before the lease, which whoever opens the file ends.
+        let forgetting = (command == protocol::LEASE).then(|| Forgetting::begin(&self.forgetting));
         match self.asked(ino, handle.0, command, words) {
             Ok(words) => {
                 let notifier = self.notifier.clone();
@@ -592,6 +627,7 @@ impl Filesystem for Mounted {
                     // Nobody gets an answer any more when that thread is gone.
                     drop(self.later.send(Box::new(move || {
                         forget(&notifier, ino, PAGES);
+                        drop(forgetting);
                         answer();
                     })));
                 } else {
@@ -781,7 +817,9 @@ impl Filesystem for Mounted {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);
                 let flags = FopenFlags::FOPEN_KEEP_CACHE;
-                reply.created(&KEPT, &attr(&attributes), generation, handle, flags);
+                self.behind_forgetting(move || {
+                    reply.created(&KEPT, &attr(&attributes), generation, handle, flags);
+                });
             }
             Err(error) => reply.error(errno(error)),
         }

@@ -5,7 +5,8 @@
 #
 #   ycsb.sh [--kill ROUNDS] PAGEWALK [FOLDER...]
 #
-# Folders are one in memory and one on a disk unless they are said. With --kill nothing is measured: the program or the mount is
+# Folders are one in memory and one on a disk unless they are said. STORE=PLAIN lets the store lie in one folder and the plain files
+# in another: the same memory below both is /dev/shm beside an ext4 whose image lies there (scripts/on-images.sh). With --kill nothing is measured: the program or the mount is
 # killed in the middle of loads, and everything that was acknowledged must be there afterwards.
 #
 # Throughput wants an idle machine: beside other work, whoever sleeps often gets processors sooner. Processor time says more there.
@@ -58,11 +59,18 @@ trap 'exit 130' INT TERM
 ycsb=$work/ycsb
 cc -std=gnu11 -O2 -o "$ycsb" "$(dirname "$0")/../examples/ctfs/ycsb.c" -lleveldb -lpthread -lm
 
-# make_scratch FOLDER: an empty folder in it, as $scratch
+# make_scratch FOLDER: an empty folder in it, as $scratch; in it is plain, or a link to that
 make_scratch() {
-    scratch=$(mktemp -d "$1/pagewalk-ycsb.XXXXXX")
+    scratch=$(mktemp -d "${1%%=*}/pagewalk-ycsb.XXXXXX")
     scratches="$scratches $scratch"
-    mkdir "$scratch/plain"
+    case $1 in
+    *=*)
+        plain=$(mktemp -d "${1#*=}/pagewalk-ycsb.XXXXXX")
+        scratches="$scratches $plain"
+        ln -s "$plain" "$scratch/plain"
+        ;;
+    *) mkdir "$scratch/plain" ;;
+    esac
 }
 
 # mount_store STORE MIB MOUNT [OPTION...]: its process is $mount
@@ -254,9 +262,9 @@ for folder in "$@"; do
     number=$((number + 1))
     eval "scratch_$number=\$scratch"
     mount_store "$scratch/files.ctfs" "$store_mib" "$scratch/mount"
-    type=$(findmnt -n -o FSTYPE --target "$scratch" | tail -n 1)
+    type=$(findmnt -n -o FSTYPE --target "$scratch/plain/" | tail -n 1)
     # Nothing in memory survives a power failure.
-    [ "$type" = tmpfs ] ||
+    [ "$(findmnt -n -o FSTYPE --target "$scratch" | tail -n 1)" = tmpfs ] ||
         mount_store "$scratch/power-failure.ctfs" 256 "$scratch/mount-power-failure" --power-failure
     echo "{\"folder\":\"$folder\",\"type\":\"$type\",\"records\":$records,\"operations\":$operations,\"threads\":$threads}" \
         >>"$work/folders"
@@ -382,9 +390,9 @@ for described in folders:
     )
     if kind == "ext4":
         print("wanted: 1.3 for load-a and run-a, shim/ext4; the last column is what no time at all in the kernel would give ext4's program")
-    if kind == "tmpfs":
-        continue
     power = {load: {door: series(where, "power", door, load, throughput) for door in ("shim", "plain")} for load in ("load-a", "run-a")}
+    if not power["load-a"]["shim"]:
+        continue
     print(f"LevelDB's synchronous writes; they survive power failures: store with --power-failure, {kind} with fdatasync")
     for load, doors in power.items():
         print(

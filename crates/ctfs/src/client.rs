@@ -142,13 +142,20 @@ impl Client {
         [self.stream.as_fd(), self.memory.file().as_fd(), self.gate.file().as_fd()]
     }
 
-    /// Asks for the lease of an open file.
+    /// Asks for the lease of an open file; whoever is about to write behind its end may ask for so many bytes' frames there, and gets
+    /// them if there are some.
     ///
     /// # Errors
     ///
     /// Somebody else uses it.
-    pub fn lease(&self, file: BorrowedFd<'_>) -> Result<Lease> {
-        let [index, word, inode, writes] = message(file, protocol::LEASE, [self.number as u64, 0, 0, 0])?;
+    pub fn lease(&self, file: BorrowedFd<'_>, written: Option<(Place, u64)>) -> Result<Lease> {
+        let (at, bytes) = match written {
+            None => (0, 0),
+            Some((Place::At(offset), bytes)) => (offset, bytes),
+            Some((Place::End, bytes)) => (protocol::END, bytes),
+        };
+        let words = [self.number as u64, at, bytes, 0];
+        let [index, word, inode, writes] = message(file, protocol::LEASE, words)?;
         Ok(Lease { index: index as usize, word, inode, writes: writes != 0 })
     }
 

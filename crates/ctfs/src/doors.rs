@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What the protocol's messages look like.
 pub(crate) mod protocol {
     /// Of the messages below.
-    pub(crate) const VERSION: u64 = 3;
+    pub(crate) const VERSION: u64 = 4;
 
     /// `_IOWR('p', number, words * 8)`.
     const fn command(number: u32, words: u32) -> u32 {
@@ -50,8 +50,11 @@ pub(crate) mod protocol {
     pub(crate) const WORDS: usize = 4;
     /// Out: version, the number in the socket's name.
     pub(crate) const HELLO: u32 = command(1, WORDS as u32);
-    /// In: the client's number. Out: the lease's number and word, where the inode lies, whether it may be written.
+    /// In: the client's number; where it is about to write, or [`END`], and how many bytes are to have frames if that is the end.
+    /// Out: the lease's number and word, where the inode lies, whether it may be written.
     pub(crate) const LEASE: u32 = command(2, WORDS as u32);
+    /// Behind the last byte.
+    pub(crate) const END: u64 = u64::MAX;
     /// In: offset and length that are to have frames. Out: up to where they have.
     pub(crate) const RESERVE: u32 = command(3, WORDS as u32);
     /// The file is used through the kernel until it is closed.
@@ -176,8 +179,7 @@ impl Doors {
     pub(crate) fn lease(&self, handle: u64, client: usize, may_write: bool) -> Result<(usize, u64, bool)> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        state.expect_client(client)?;
-        state.opens.get_mut(&handle).ok_or(Errno::BADF)?.client = Some(client);
+        state.has_client(handle, client)?;
         let (ino, writes) = state.may_use_beside(handle)?;
         if writes && !may_write {
             return Err(Errno::BUSY);
@@ -195,7 +197,7 @@ impl Doors {
     /// Lets a client keep the frames of a handle's file where they are: the pin's number.
     pub(crate) fn pin(&self, handle: u64, client: usize) -> Result<u64> {
         let mut state = self.state.lock();
-        state.expect_client(client)?;
+        state.has_client(handle, client)?;
         let (ino, _) = state.may_use_beside(handle)?;
         if state.pins.len() >= PINS {
             return Err(Errno::NFILE);
@@ -286,8 +288,13 @@ impl Doors {
 }
 
 impl State {
-    fn expect_client(&self, client: usize) -> Result<()> {
-        if self.clients.get(client).is_some_and(|&is_there| is_there) { Ok(()) } else { Err(Errno::INVAL) }
+    /// A client says that a handle is its own.
+    fn has_client(&mut self, handle: u64, client: usize) -> Result<()> {
+        if !self.clients.get(client).is_some_and(|&is_there| is_there) {
+            return Err(Errno::INVAL);
+        }
+        self.opens.get_mut(&handle).ok_or(Errno::BADF)?.client = Some(client);
+        Ok(())
     }
 
     /// The file of a handle, and whether anybody writes it, if whoever uses it beside the owner cannot see a difference.

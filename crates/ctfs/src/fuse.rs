@@ -20,6 +20,8 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
+use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use rustix::io::Errno as Number;
 
 use crate::directory::MOST_NAME_BYTES;
@@ -53,6 +55,8 @@ struct Mounted {
     notifier: Arc<OnceLock<Notifier>>,
     /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
     later: mpsc::Sender<Later>,
+    /// Files of which the kernel may have pages: it has read or written there since it last forgot them.
+    paged: Mutex<FxHashSet<Ino>>,
     /// Files whose pages the kernel is about to forget, as a client got a lease.
     forgetting: Arc<AtomicUsize>,
 }
@@ -148,6 +152,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
         doors: doors.clone(),
         notifier: notifier.clone(),
         later,
+        paged: Mutex::default(),
         forgetting: Arc::default(),
     };
     let session = fuser::spawn_mount(mounted, at, &config)?;
@@ -307,7 +312,8 @@ impl Mounted {
         match command {
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
             protocol::LEASE => {
-                let client = words[0] as usize;
+                let [client, at, bytes, _] = words;
+                let client = client as usize;
                 let file = self.volume.find(ino)?;
                 let system = self.volume.unnoticed();
                 // Overwriting as a whole needs the log, which is the owner's.
@@ -316,12 +322,17 @@ impl Mounted {
                     let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
                     Ok([index as u64, word, file.at, u64::from(writes)])
                 };
-                if self.doors.has_lease_of(handle, client) {
-                    let _closed = system.noticed()?;
-                    lease()
-                } else {
-                    lease()
+                if bytes == 0 && !self.doors.has_lease_of(handle, client) {
+                    return lease();
                 }
+                let mut system = system.noticed()?;
+                let leased = lease()?;
+                let size = system.inode(ino)?.size();
+                if leased[3] != 0 && bytes > 0 && [size, protocol::END].contains(&at) {
+                    // What there is no room for the client asks for when it writes.
+                    let _ = system.reserve(ino, size..size.saturating_add(bytes));
+                }
+                Ok(leased)
             }
             protocol::RESERVE => {
                 let [offset, bytes, ..] = words;
@@ -439,6 +450,9 @@ impl Filesystem for Mounted {
         // The root is known without having been looked up.
         while left > 0 && !system.goes_when_closed(ino) && system.close(ino).is_ok() {
             left -= 1;
+        }
+        if !system.is_used(ino) {
+            self.paged.lock().remove(&ino);
         }
         drop(system);
         if left > 0 {
@@ -623,16 +637,21 @@ impl Filesystem for Mounted {
                 let notifier = self.notifier.clone();
                 let answer = move || reply.ioctl(0, &words.map(u64::to_ne_bytes).concat());
                 // What the kernel has read may soon be different, if the client writes.
-                if command == protocol::LEASE && words[3] != 0 {
+                let is_written = command == protocol::LEASE && words[3] != 0;
+                if is_written && self.paged.lock().remove(&ino) {
                     // Nobody gets an answer any more when that thread is gone.
                     drop(self.later.send(Box::new(move || {
                         forget(&notifier, ino, PAGES);
                         drop(forgetting);
                         answer();
                     })));
-                } else {
-                    answer();
+                    return;
                 }
+                drop(forgetting);
+                if is_written {
+                    self.forget_size(ino);
+                }
+                answer();
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -649,6 +668,7 @@ impl Filesystem for Mounted {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        self.paged.lock().insert(ino(number));
         let mut bytes = vec![0; size as usize];
         match self.volume.find(ino(number)).map(|file| self.volume.read(file, offset, &mut bytes)) {
             Ok(read) => reply.data(&bytes[..read]),
@@ -668,6 +688,7 @@ impl Filesystem for Mounted {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        self.paged.lock().insert(ino(number));
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
         let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(file, place, data));
         let written = match write() {
@@ -696,6 +717,11 @@ impl Filesystem for Mounted {
 
     /// As `flush`.
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// Nothing has to be done for that: the kernel need not ask again.
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
 

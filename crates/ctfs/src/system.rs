@@ -760,6 +760,11 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
     }
 
+    /// Whether anybody uses a file.
+    pub(crate) fn is_used(&self, ino: Ino) -> bool {
+        self.users.contains_key(&ino)
+    }
+
     /// Whether a file goes when one fewer uses it.
     pub(crate) fn goes_when_closed(&self, ino: Ino) -> bool {
         self.users.get(&ino) == Some(&1) && self.inode(ino).is_ok_and(|inode| inode.links() == 0)

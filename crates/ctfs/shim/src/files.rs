@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use libc::{c_int, c_uint, off_t, ssize_t};
@@ -21,7 +21,7 @@ pub(crate) const DESCRIPTORS: usize = 4_096;
 const STREAMS: c_int = 2;
 /// Bytes that get frames ahead of a file's end: so many times its size, at least and at most. Closing it gives back what it did not
 /// need.
-const AHEAD: u64 = 4;
+const AHEAD: u64 = 16;
 const LEAST_AHEAD: u64 = 128 << 10;
 const MOST_AHEAD: u64 = 16 << 20;
 /// Attempts to write where there are frames now.
@@ -29,10 +29,16 @@ const MOST_ATTEMPTS: u32 = 100;
 /// Operations between two attempts to get a lease back, at most.
 const MOST_SKIPPED: u32 = 1_024;
 
+/// No descriptor.
+const NONE: c_int = -1;
+
 /// A file, however often it is open.
 struct File {
     /// Shared by whoever reads. The lease is there as long as it is known to hold.
     lease: RwLock<Option<Lease>>,
+    /// The only descriptor, as long as the owner does not know that it is ours: many files are opened to be mapped, inherited or
+    /// looked at.
+    unknown: AtomicI32,
     /// Attempts to get it back that are to be left out, and how many were the last time.
     skips: AtomicU32,
     skipped: AtomicU32,
@@ -224,13 +230,14 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
         return;
     }
     let access = flags & libc::O_ACCMODE;
-    let file = {
+    let known = {
         let mut files = FILES.lock();
         let files = files.get_or_insert_with(FxHashMap::default);
         let known = files.get(&(status.st_dev, status.st_ino)).and_then(Weak::upgrade);
-        known.unwrap_or_else(|| {
+        known.ok_or_else(|| {
             let file = Arc::new(File {
                 lease: RwLock::new(None),
+                unknown: AtomicI32::new(descriptor),
                 skips: AtomicU32::new(0),
                 skipped: AtomicU32::new(0),
             });
@@ -241,11 +248,15 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
             file
         })
     };
-    {
-        // With each descriptor: the owner must know that it is ours.
-        let mut lease = writing(&file.lease);
-        *lease = client.lease(borrowed(&descriptor)).ok();
-    }
+    let file = match known {
+        Ok(file) => {
+            // The owner must know that all of them are ours.
+            file.tell_of_first(client);
+            *writing(&file.lease) = client.lease(borrowed(&descriptor), None).ok();
+            file
+        }
+        Err(file) => file,
+    };
     let description = Description {
         file,
         client,
@@ -280,6 +291,8 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     }
     // Not both slots at once: another thread may copy the other way round.
     let Some(description) = get(from).and_then(|used| used.slot.clone()) else { return closed(to) };
+    // One of the two may be closed.
+    description.file.tell_of_first(description.client);
     if to <= STREAMS || to as usize >= DESCRIPTORS || !is_our_process() {
         description.hand_back(to);
         closed(to);
@@ -380,6 +393,19 @@ extern "C" fn in_child() {
     PROCESS.store(unsafe { libc::getpid() } as u32, Ordering::Relaxed);
 }
 
+impl File {
+    /// The owner learns that its only descriptor is ours.
+    fn tell_of_first(&self, client: &Client) {
+        let Ok(first) = usize::try_from(self.unknown.swap(NONE, Ordering::AcqRel)) else { return };
+        // It stays open as long as this is held.
+        let slot = reading(&OPEN[first]);
+        if slot.as_ref().is_some_and(|description| std::ptr::eq(&*description.file, self)) {
+            // What it is refused it asks for again.
+            *writing(&self.lease) = client.lease(borrowed(&(first as c_int)), None).ok();
+        }
+    }
+}
+
 impl Description {
     /// The kernel has the file from now on, at the offset that it has.
     pub(crate) fn hand_back(&self, descriptor: c_int) {
@@ -388,13 +414,16 @@ impl Description {
             return;
         }
         let mut lease = writing(&self.file.lease);
-        *lease = None;
-        self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
-        // The kernel must not keep bytes of a file that is written beside it. While a program is stopped in the middle of a copy the
-        // owner cannot end leases; if the owner is gone there is nothing to keep apart.
-        while Client::bar(borrowed(&descriptor)) == Err(rustix::io::Errno::BUSY) {}
-        // The kernel learns how long the file is: it would not let anybody see a mapping beyond what it knows.
-        let _ = rustix::fs::fstat(borrowed(&descriptor));
+        // Otherwise nothing was done with it here, and as long as the owner does not hear of it nobody else will.
+        if self.file.unknown.swap(NONE, Ordering::AcqRel) == NONE {
+            *lease = None;
+            self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
+            // The kernel must not keep bytes of a file that is written beside it. While a program is stopped in the middle of a copy
+            // the owner cannot end leases; if the owner is gone there is nothing to keep apart.
+            while Client::bar(borrowed(&descriptor)) == Err(rustix::io::Errno::BUSY) {}
+            // The kernel learns how long the file is: it would not let anybody see a mapping beyond what it knows.
+            let _ = rustix::fs::fstat(borrowed(&descriptor));
+        }
         let _ = rustix::fs::seek(borrowed(&descriptor), rustix::fs::SeekFrom::Start(*offset));
         // Only now: who sees this goes on at the kernel's offset.
         self.is_kernels.store(true, Ordering::Release);
@@ -411,19 +440,30 @@ impl Description {
         if !self.reads || !is_our_process() {
             return None;
         }
+        // Nobody hands it back meanwhile.
+        let _lease = reading(&self.file.lease);
+        if self.is_kernels.load(Ordering::Acquire) {
+            return None;
+        }
+        self.file.unknown.store(NONE, Ordering::Release);
         mappings::map(self.client, borrowed(&descriptor), bytes, protection, flags, self.writes)
     }
 
-    /// Somebody else has used the file: perhaps that is over.
-    fn regain(&self, descriptor: c_int) -> bool {
+    /// Nobody has asked for a lease yet, or somebody else has used the file: perhaps that is over. Who is about to write says where and
+    /// how much.
+    fn gain(&self, descriptor: c_int, written: Option<(Place, u64)>) -> bool {
         let file = &self.file;
         if file.skips.load(Ordering::Relaxed) > 0 {
             file.skips.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
         let mut lease = writing(&file.lease);
+        if self.is_kernels.load(Ordering::Acquire) {
+            return false;
+        }
+        file.unknown.store(NONE, Ordering::Release);
         if lease.is_none() {
-            *lease = self.client.lease(borrowed(&descriptor)).ok();
+            *lease = self.client.lease(borrowed(&descriptor), written).ok();
         }
         let next = if lease.is_some() {
             0
@@ -468,7 +508,7 @@ impl Description {
             if is_over {
                 *writing(&self.file.lease) = None;
             }
-            if !self.regain(descriptor) {
+            if !self.gain(descriptor, None) {
                 break;
             }
         }
@@ -526,7 +566,8 @@ impl Description {
         let mut lease = writing(&self.file.lease);
         if lease.is_none() {
             drop(lease);
-            self.regain(descriptor);
+            let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+            self.gain(descriptor, Some((place, bytes.clamp(LEAST_AHEAD, MOST_AHEAD))));
             lease = writing(&self.file.lease);
         }
         let pieces = parts.iter().flat_map(|part| part.chunks(Client::most_at_once()));

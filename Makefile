@@ -64,9 +64,11 @@ crosscheck: build
 	@scripts/setup.sh programs
 	scripts/crosscheck.sh $(PAGEWALK)
 
-# LevelDB under YCSB's loads on the file system, beside the host's.
+# LevelDB under YCSB's loads on the file system, beside the host's and beside ext4 in the same memory.
 ycsb: build
 	@scripts/setup.sh leveldb
+	@scripts/setup.sh images
+	IMAGE_MIB=4096 scripts/on-images.sh sh -c 'scripts/ycsb.sh $(PAGEWALK) "/dev/shm=$$0"'
 	scripts/ycsb.sh $(PAGEWALK)
 
 build: setup frontends

@@ -115,6 +115,7 @@ fn part_of_a_test(part: &str) {
                 std::thread::scope(|scope| scope.spawn(act).join().expect("it went well"));
             }
         }
+        "descriptors" => descriptors(&folder.join("mount"), number),
         "large" => large(&folder.join("mount"), number),
         "full" => full(&folder.join("mount")),
         "cut" => cut(&folder.join("mount/mapped")),
@@ -423,6 +424,69 @@ fn the_same_operations_leave_the_same_with_and_without_the_shim() {
             drop(mounted);
             store.is_sound();
         }
+    }
+}
+
+/// Descriptors that are opened and not used, copied, closed, and inherited by programs that write: whoever looks sees every byte.
+fn descriptors(mount: &Path, seed: u64) {
+    const FILES: u64 = 3;
+    const MOST_OPEN: u64 = 12;
+    let mut random = Random(seed);
+    let mut expected = [const { Vec::new() }; FILES as usize];
+    let mut open: Vec<(usize, bool, File)> = Vec::new();
+    for step in 0..600u64 {
+        let number = random.below(FILES) as usize;
+        let path = mount.join(format!("file-{number}"));
+        let chosen = random.below(MOST_OPEN) as usize;
+        match (random.below(8), open.get(chosen)) {
+            (0 | 1, _) if open.len() < MOST_OPEN as usize => {
+                let writes = !path.exists() || random.below(2) == 0;
+                let mut options = OpenOptions::new();
+                options.read(true).append(writes).create(writes);
+                open.push((number, writes, options.open(path).expect("open")));
+            }
+            (2, Some((number, writes, file))) if open.len() < MOST_OPEN as usize => {
+                let copy = file.try_clone().expect("a copy");
+                open.push((*number, *writes, copy));
+            }
+            (3, Some(_)) => drop(open.swap_remove(chosen)),
+            (4, Some((number, true, file))) => {
+                let bytes = vec![step as u8; random.below(9_000) as usize];
+                let mut file = file;
+                file.write_all(&bytes).expect("written");
+                expected[*number].extend(bytes);
+            }
+            (5, Some((number, true, file))) => {
+                let text = format!("program {step}");
+                let output = Stdio::from(file.try_clone().expect("a copy"));
+                let program = Command::new("printf").arg(&text).stdout(output).status();
+                assert!(program.expect("it starts").success());
+                expected[*number].extend(text.bytes());
+            }
+            (6, Some((number, _, file))) => {
+                let copy = Bytes::shared_of(file);
+                assert!(copy.get(0, expected[*number].len()) == Some(expected[*number].clone()), "{step}");
+            }
+            (_, Some((number, _, file))) => {
+                let mut bytes = vec![1; expected[*number].len() + 1];
+                assert_eq!(file.read_at(&mut bytes, 0).expect("read"), expected[*number].len(), "{step}");
+                assert!(bytes[..expected[*number].len()] == expected[*number], "{step}");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn descriptors_that_are_not_used_yet_hide_nothing() {
+    let Some(shim) = shim() else { return };
+    for seed in 1..6 {
+        let store = Store::new("48MiB");
+        let Some(mounted) = store.mount() else { return };
+        let process = start("descriptors", Some(&shim), store.folder.path(), seed, 0);
+        assert!(process.wait_with_output().expect("it ended").status.success());
+        drop(mounted);
+        store.is_sound();
     }
 }
 

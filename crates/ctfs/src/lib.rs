@@ -24,6 +24,7 @@ mod inode;
 mod mapped;
 mod mapping;
 pub mod measure;
+mod names;
 mod orphans;
 mod paths;
 mod repair;

@@ -440,35 +440,35 @@ fn read_by_kernel(file: &File, bytes: &mut [u8]) -> usize {
 
 /// Descriptors that are opened and not used, copied, closed, and inherited by programs that write: whoever looks sees every byte.
 fn descriptors(mount: &Path, seed: u64) {
-    const FILES: u64 = 3;
+    const FILES: u64 = 2;
     const MOST_OPEN: u64 = 12;
     let mut random = Random(seed);
     let mut expected = [const { Vec::new() }; FILES as usize];
     // File, whether it may be written, descriptor, and whether a program may have inherited it.
     let mut open: Vec<(usize, bool, File, bool)> = Vec::new();
-    for step in 0..600u64 {
+    for step in 0..1_500u64 {
         let number = random.below(FILES) as usize;
         let path = mount.join(format!("file-{number}"));
         let chosen = random.below(MOST_OPEN) as usize;
-        match (random.below(9), open.get(chosen)) {
-            (0 | 1, _) if open.len() < MOST_OPEN as usize => {
+        match (random.below(30), open.get(chosen)) {
+            (0..5, _) if open.len() < MOST_OPEN as usize => {
                 let writes = !path.exists() || random.below(2) == 0;
                 let mut options = OpenOptions::new();
                 options.read(true).append(writes).create(writes);
                 open.push((number, writes, options.open(path).expect("open"), false));
             }
-            (2, Some((number, writes, file, was_inherited))) if open.len() < MOST_OPEN as usize => {
+            (5..7, Some((number, writes, file, was_inherited))) if open.len() < MOST_OPEN as usize => {
                 let copy = file.try_clone().expect("a copy");
                 open.push((*number, *writes, copy, *was_inherited));
             }
-            (3, Some(_)) => drop(open.swap_remove(chosen)),
-            (4, Some((number, true, file, _))) => {
-                let bytes = vec![step as u8; random.below(9_000) as usize];
+            (7..11, Some(_)) => drop(open.swap_remove(chosen)),
+            (11..17, Some((number, true, file, _))) => {
+                let bytes = vec![step as u8; random.below(5_000) as usize];
                 let mut file = file;
                 file.write_all(&bytes).expect("written");
                 expected[*number].extend(bytes);
             }
-            (5, Some((number, true, file, _))) => {
+            (17, Some((number, true, file, _))) => {
                 let text = format!("program {step}");
                 let output = Stdio::from(file.try_clone().expect("a copy"));
                 let program = Command::new("printf").arg(&text).stdout(output).status();
@@ -476,14 +476,14 @@ fn descriptors(mount: &Path, seed: u64) {
                 expected[*number].extend(text.bytes());
                 open.iter_mut().for_each(|(.., was_inherited)| *was_inherited = true);
             }
-            (6, Some((number, _, file, _))) => {
+            (18, Some((number, _, file, _))) => {
                 let copy = Bytes::shared_of(file);
                 assert!(copy.get(0, expected[*number].len()) == Some(expected[*number].clone()), "{step}");
             }
             (by, Some((number, _, file, was_inherited))) => {
                 let mut bytes = vec![1; expected[*number].len() + 1];
                 let read = match by {
-                    8 if *was_inherited => read_by_kernel(file, &mut bytes),
+                    24.. if *was_inherited => read_by_kernel(file, &mut bytes),
                     _ => file.read_at(&mut bytes, 0).expect("read"),
                 };
                 assert_eq!(read, expected[*number].len(), "{step}");

@@ -438,58 +438,87 @@ fn read_by_kernel(file: &File, bytes: &mut [u8]) -> usize {
     usize::try_from(read).expect("read")
 }
 
+/// What a descriptor is opened for.
+#[derive(Clone, Copy, PartialEq)]
+enum Purpose {
+    Read,
+    Append,
+    Overwrite,
+}
+
 /// Descriptors that are opened and not used, copied, closed, and inherited by programs that write: whoever looks sees every byte.
 fn descriptors(mount: &Path, seed: u64) {
     const FILES: u64 = 2;
-    const MOST_OPEN: u64 = 12;
+    const MOST_OPEN: u64 = 4;
+    struct Descriptor {
+        number: usize,
+        purpose: Purpose,
+        file: File,
+        /// By a program: it is the kernel's since then.
+        was_inherited: bool,
+    }
     let mut random = Random(seed);
-    let mut expected = [const { Vec::new() }; FILES as usize];
-    // File, whether it may be written, descriptor, and whether a program may have inherited it.
-    let mut open: Vec<(usize, bool, File, bool)> = Vec::new();
-    for step in 0..1_500u64 {
-        let number = random.below(FILES) as usize;
-        let path = mount.join(format!("file-{number}"));
+    let mut files = [const { Vec::new() }; FILES as usize];
+    let mut open: Vec<Descriptor> = Vec::new();
+    for step in 0..3_000u64 {
+        let act = random.below(30);
+        if act < 5 && open.len() < MOST_OPEN as usize {
+            let number = random.below(FILES) as usize;
+            let purpose = [Purpose::Read, Purpose::Append, Purpose::Overwrite][random.below(3) as usize];
+            let mut options = OpenOptions::new();
+            options.read(true).append(purpose == Purpose::Append).write(purpose != Purpose::Read);
+            options.create(purpose != Purpose::Read).truncate(false);
+            if let Ok(file) = options.open(mount.join(format!("file-{number}"))) {
+                open.push(Descriptor { number, purpose, file, was_inherited: false });
+            }
+            continue;
+        }
         let chosen = random.below(MOST_OPEN) as usize;
-        match (random.below(30), open.get(chosen)) {
-            (0..5, _) if open.len() < MOST_OPEN as usize => {
-                let writes = !path.exists() || random.below(2) == 0;
-                let mut options = OpenOptions::new();
-                options.read(true).append(writes).create(writes);
-                open.push((number, writes, options.open(path).expect("open"), false));
+        let is_room = open.len() < MOST_OPEN as usize;
+        let Some(Descriptor { number, purpose, file, was_inherited }) = open.get_mut(chosen) else {
+            continue;
+        };
+        let bytes = &mut files[*number];
+        let copy = || file.try_clone().expect("a copy");
+        match act {
+            0..7 => {
+                let copied = Descriptor { file: copy(), ..*open.get(chosen).expect("it is there") };
+                if is_room {
+                    open.push(copied);
+                }
             }
-            (5..7, Some((number, writes, file, was_inherited))) if open.len() < MOST_OPEN as usize => {
-                let copy = file.try_clone().expect("a copy");
-                open.push((*number, *writes, copy, *was_inherited));
+            7..11 => drop(open.swap_remove(chosen)),
+            11..17 if *purpose != Purpose::Read => {
+                let written = vec![step as u8; random.below(5_000) as usize];
+                let at = random.below(bytes.len() as u64 + 1) as usize;
+                file.write_all_at(&written, at as u64).expect("written");
+                // As Linux does, whatever POSIX says.
+                let at = if *purpose == Purpose::Append { bytes.len() } else { at };
+                bytes.resize(bytes.len().max(at + written.len()), 0);
+                bytes[at..at + written.len()].copy_from_slice(&written);
             }
-            (7..11, Some(_)) => drop(open.swap_remove(chosen)),
-            (11..17, Some((number, true, file, _))) => {
-                let bytes = vec![step as u8; random.below(5_000) as usize];
-                let mut file = file;
-                file.write_all(&bytes).expect("written");
-                expected[*number].extend(bytes);
-            }
-            (17, Some((number, true, file, _))) => {
+            17 if *purpose == Purpose::Append => {
                 let text = format!("program {step}");
-                let output = Stdio::from(file.try_clone().expect("a copy"));
-                let program = Command::new("printf").arg(&text).stdout(output).status();
+                let program = Command::new("printf").arg(&text).stdout(copy()).status();
                 assert!(program.expect("it starts").success());
-                expected[*number].extend(text.bytes());
-                open.iter_mut().for_each(|(.., was_inherited)| *was_inherited = true);
+                bytes.extend(text.bytes());
+                open.iter_mut().for_each(|descriptor| descriptor.was_inherited = true);
             }
-            (18, Some((number, _, file, _))) => {
-                let copy = Bytes::shared_of(file);
-                assert!(copy.get(0, expected[*number].len()) == Some(expected[*number].clone()), "{step}");
+            18 => {
+                let mapped = Bytes::shared_of(file);
+                assert!(mapped.get(0, bytes.len()).as_ref() == Some(bytes), "{step}");
             }
-            (by, Some((number, _, file, was_inherited))) => {
-                let mut bytes = vec![1; expected[*number].len() + 1];
-                let read = match by {
-                    24.. if *was_inherited => read_by_kernel(file, &mut bytes),
-                    _ => file.read_at(&mut bytes, 0).expect("read"),
-                };
-                assert_eq!(read, expected[*number].len(), "{step}");
-                assert!(bytes[..expected[*number].len()] == expected[*number], "{step}");
+            // Not behind the end: the kernel would ask how much there is.
+            19..26 if *was_inherited => {
+                let mut read = vec![1; bytes.len()];
+                assert_eq!(read_by_kernel(file, &mut read), bytes.len(), "{step}");
+                assert!(read == *bytes, "{step}");
             }
-            _ => {}
+            _ => {
+                let mut read = vec![1; bytes.len() + 1];
+                assert_eq!(file.read_at(&mut read, 0).expect("read"), bytes.len(), "{step}");
+                assert!(read[..bytes.len()] == *bytes, "{step}");
+            }
         }
     }
 }

@@ -142,6 +142,24 @@ fn programs_use_a_mount() {
     open.read_exact_at(&mut bytes, 5).expect("read");
     assert_eq!(&bytes, b" there\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
     drop(open);
+    // Who runs a program that others have changed does not become its owner.
+    let mode = || std::fs::metadata(at("run")).expect("there").mode() & 0o7777;
+    let set_mode =
+        || std::fs::set_permissions(at("run"), std::fs::Permissions::from_mode(0o6755)).expect("set");
+    std::fs::write(at("run"), "a program").expect("written");
+    let kept = if rustix::process::geteuid().is_root() { 0o6755 } else { 0o755 };
+    type Change = fn(&File) -> std::io::Result<()>;
+    let changes: [(Change, u32); 3] = [
+        (|run| run.write_all_at(b"another", 0), kept),
+        (|run| run.set_len(5), kept),
+        (|run| std::os::unix::fs::fchown(run, Some(run.metadata()?.uid()), None), 0o755),
+    ];
+    for (change, expected) in changes {
+        set_mode();
+        assert_eq!(mode(), 0o6755);
+        change(&File::options().write(true).open(at("run")).expect("open")).expect("changed");
+        assert_eq!(mode(), expected);
+    }
     // More than there is room for.
     let full = std::fs::write(at("large"), vec![1; 80 << 20]).unwrap_err();
     assert_eq!(full.raw_os_error(), Some(28), "{full}");

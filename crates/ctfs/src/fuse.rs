@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, IoctlFlags, KernelConfig, LockOwner, MountOption, Notifier, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, MountOption, Notifier, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use parking_lot::Mutex;
@@ -406,12 +406,27 @@ impl Mounted {
         }
     }
 
+    /// Somebody else than root changes a file's bytes: who runs it gets its owner's rights no more.
+    fn drop_privileges(&self, ino: Ino) {
+        let mode = self.read().inode(ino).ok().and_then(|inode| inode.without_privileges());
+        if let Some(mode) = mode {
+            let set = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+            // What cannot be done now fails for the bytes, too.
+            let _ = self.write().and_then(|mut system| system.set_attributes(ino, &set));
+        }
+    }
+
     fn done(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
         match self.change(change) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         }
     }
+}
+
+/// Whether who changes a file's bytes may leave it the rights that it gives. The kernel looks at a capability, and does not say.
+fn may_keep_privileges(request: &Request) -> bool {
+    request.uid() == 0
 }
 
 fn extended(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
@@ -427,6 +442,8 @@ impl Filesystem for Mounted {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What the kernel has otherwise is right, too.
         let _ = config.set_max_write(MOST_WRITE);
+        // Otherwise it asks for a file's capabilities before every write.
+        let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         Ok(())
     }
 
@@ -472,7 +489,7 @@ impl Filesystem for Mounted {
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -493,8 +510,12 @@ impl Filesystem for Mounted {
             TimeOrNow::Now => nanoseconds(SystemTime::now()),
         };
         let (accessed, modified) = (accessed.map(time), modified.map(time));
-        let set = SetAttributes { mode, uid, gid, size, accessed, modified };
+        let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
+        let changes_owner = uid.is_some() || gid.is_some();
         let changed = self.write().and_then(|mut system| {
+            if mode.is_none() && (changes_owner || size.is_some() && !may_keep_privileges(request)) {
+                set.mode = system.inode(ino(number))?.without_privileges();
+            }
             system.set_attributes(ino(number), &set)?;
             Ok((system.attributes(ino(number))?, self.kept(ino(number))))
         });
@@ -683,13 +704,16 @@ impl Filesystem for Mounted {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        kind: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         self.paged.lock().insert(ino(number));
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
+        if kind.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.drop_privileges(ino(number));
+        }
         let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(file, place, data));
         let written = match write() {
             Err(Number::NOSPC)
@@ -784,7 +808,7 @@ impl Filesystem for Mounted {
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -794,6 +818,9 @@ impl Filesystem for Mounted {
     ) {
         let Some(end) = offset.checked_add(length) else { return reply.error(Errno::EFBIG) };
         let (ino, range, keeps_size) = (ino(number), offset..end, mode & KEEP_SIZE != 0);
+        if !may_keep_privileges(request) {
+            self.drop_privileges(ino);
+        }
         match mode & !KEEP_SIZE {
             0 => self.done(reply, |system| system.allocate(ino, range.clone(), keeps_size)),
             PUNCH_HOLE if keeps_size => self.done(reply, |system| system.punch(ino, range.clone())),

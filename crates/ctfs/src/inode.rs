@@ -84,6 +84,18 @@ impl Inode {
         self.get(Field::Mode) as u32
     }
 
+    /// Its permissions without those that let whoever runs it act as its owner or group, if it has any. A group that may not run it is
+    /// none of those.
+    pub(crate) fn without_privileges(&self) -> Option<u32> {
+        const AS_OWNER: u32 = 0o4000;
+        const AS_GROUP: u32 = 0o2000;
+        const GROUP_RUNS: u32 = 0o0010;
+        let mode = self.mode() & 0o7777;
+        let as_group = if mode & GROUP_RUNS != 0 { AS_GROUP } else { 0 };
+        let kept = mode & !(AS_OWNER | as_group);
+        (!self.is(kind::DIRECTORY) && kept != mode).then_some(kept)
+    }
+
     pub(crate) fn is(&self, kind: u32) -> bool {
         self.mode() & kind::MASK == kind
     }

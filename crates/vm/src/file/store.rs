@@ -28,6 +28,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
 pub const VERSION: u64 = 2;
 const ROOTS: Pfn = Pfn(2);
 const LOG: Pfn = Pfn(3);
+/// Words of a transaction whose room the next one gets, at most.
+const MOST_SPARE: usize = 1_024;
 /// Frames of the redo log: 65,532 words that lie apart, or one run of 1,048,504 bytes. A swap of any two ranges takes at most 4,088
 /// words and two for each GiB.
 pub const LOG_FRAMES: u64 = 256;
@@ -166,6 +168,8 @@ pub struct Store<M> {
     /// What the bitmap says, to find free ones.
     frames: BuddyAllocator,
     commits: u64,
+    /// Room that the last transaction had for its words: making some takes longer than most changes.
+    spare: (FxHashMap<u64, u64>, Vec<u64>),
 }
 
 impl<M: PersistentMemory> Store<M> {
@@ -217,7 +221,7 @@ impl<M: PersistentMemory> Store<M> {
     /// The store that lies in a memory so, its log applied.
     pub(super) fn of_layout(memory: M, layout: Layout, journal: Journal) -> Result<Self, OpenError> {
         let frames = read_bitmap(&memory, &layout)?;
-        let store = Self { memory, layout, journal, frames, commits: 0 };
+        let store = Self { memory, layout, journal, frames, commits: 0, spare: Default::default() };
         let table = store.table_root().0;
         if !(layout.first_free()..layout.frames).contains(&table) {
             return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
@@ -277,10 +281,11 @@ impl<M: PersistentMemory> Store<M> {
 
     /// Begins a transaction. One that is not committed changes nothing.
     pub fn begin(&mut self) -> Transaction<'_, M> {
+        let (words, order) = std::mem::take(&mut self.spare);
         Transaction {
             store: self,
-            words: FxHashMap::default(),
-            order: Vec::new(),
+            words,
+            order,
             runs: Runs::default(),
             places: BTreeMap::new(),
             taken: Vec::new(),
@@ -532,6 +537,11 @@ impl<M: PersistentMemory> Drop for Transaction<'_, M> {
             for &(first, order) in &self.taken {
                 (0..1 << order).for_each(|at| self.store.frames.free(first.add(at), 0));
             }
+        }
+        if self.order.len() <= MOST_SPARE {
+            self.words.clear();
+            self.order.clear();
+            self.store.spare = (std::mem::take(&mut self.words), std::mem::take(&mut self.order));
         }
     }
 }

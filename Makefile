@@ -19,7 +19,7 @@ test: setup frontends
 	fuzz/run.sh 3
 
 bench: setup build
-	@[ "$$(id -u)" != 0 ] || scripts/setup.sh images
+	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb; }
 	PAGEWALK=$(PAGEWALK) scripts/bench.sh
 
 # Every experiment of every paper at its published size: long.
@@ -68,7 +68,7 @@ crosscheck: build
 ycsb: build
 	@scripts/setup.sh leveldb
 	@scripts/setup.sh images
-	IMAGE_MIB=4096 scripts/on-images.sh sh -c 'scripts/ycsb.sh $(PAGEWALK) "/dev/shm=$$0"'
+	scripts/ycsb.sh --in-memory $(PAGEWALK)
 	scripts/ycsb.sh $(PAGEWALK)
 
 build: setup frontends

@@ -4,15 +4,20 @@
 # turn, load by load; medians of the rounds, and of their ratios, stand beside Figure 7 of the ctFS article (Li et al., ;login: 2022).
 #
 #   ycsb.sh [--kill ROUNDS] PAGEWALK [FOLDER...]
+#   ycsb.sh --in-memory PAGEWALK
 #
 # Folders are one in memory and one on a disk unless they are said. STORE=PLAIN lets the store lie in one folder and the plain files
-# in another: the same memory below both is /dev/shm beside an ext4 whose image lies there (scripts/on-images.sh). With --kill nothing is measured: the program or the mount is
+# in another. With --in-memory the store lies in /dev/shm, beside an ext4 whose image lies there: the same memory below. With --kill nothing is measured: the program or the mount is
 # killed in the middle of loads, and everything that was acknowledged must be there afterwards.
 #
 # Throughput wants an idle machine: beside other work, whoever sleeps often gets processors sooner. Processor time says more there.
 #
 # YCSB_RECORDS, YCSB_OPERATIONS, YCSB_THREADS, YCSB_ROUNDS; no round is begun that would not end within YCSB_SECONDS.
 set -eu
+if [ "${1:-}" = --in-memory ]; then
+    export IMAGE_MIB="${IMAGE_MIB:-4096}"
+    exec "$(dirname "$0")/on-images.sh" sh -c 'exec "$0" "$1" "/dev/shm=$2"' "$0" "$2"
+fi
 kills=0
 if [ "${1:-}" = --kill ]; then
     kills=${2:?rounds}

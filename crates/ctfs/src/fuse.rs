@@ -750,10 +750,8 @@ impl Filesystem for Mounted {
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let listed = self.write().and_then(|mut system| {
-            system.list(ino(number), offset, &mut |name, ino, kind, next| {
-                !reply.add(INodeNo(ino.0), next, file_type(u32::from(kind) << 12), OsStr::from_bytes(name))
-            })
+        let listed = self.volume.unnoticed().list(ino(number), offset, &mut |name, ino, kind, next| {
+            !reply.add(INodeNo(ino.0), next, file_type(u32::from(kind) << 12), OsStr::from_bytes(name))
         });
         match listed {
             Ok(()) => reply.ok(),

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::ptr::NonNull;
 #[cfg(not(target_arch = "x86_64"))]
@@ -95,8 +96,7 @@ impl Mapped {
     /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
     /// looked up twice, once for each way to it.
     fn with_view(self) -> io::Result<Self> {
-        let has_huge_pages =
-            matches!(rustix::fs::fstatfs(&self.file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC);
+        let has_huge_pages = is_in_memory(self.file.as_fd())?;
         Ok(Self { view: has_huge_pages.then(View::new), ..self })
     }
 
@@ -381,6 +381,11 @@ pub(crate) fn order_stores() {
 pub fn coarse_now() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+}
+
+/// Whether a file is nowhere but in memory.
+pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
 }
 
 /// One process owns a store.

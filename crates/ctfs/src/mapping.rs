@@ -17,9 +17,13 @@ use rustix::net::SendFlags;
 use crate::client::{Client, Welcomed, message};
 use crate::doors::protocol;
 use crate::error::Result;
+use crate::mapped::is_in_memory;
 
 /// Pieces of memory that one mapping consists of at most: a process has some ten thousand.
 const MOST_PIECES: usize = 512;
+
+/// Mappings up to this many bytes of memory are there at once: that takes less time than the faults of whoever reads most of them.
+const MOST_AT_ONCE: usize = 4 << 20;
 
 /// A connection that keeps the frames of mapped files.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub struct Keeper {
     stream: UnixStream,
     /// Whatever is mapped of it nobody can make writable.
     store: File,
+    /// Its pages need not be read from a disk.
+    is_in_memory: bool,
 }
 
 /// A mapped file, and where.
@@ -50,7 +56,8 @@ impl Keeper {
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
         let Welcomed { number, stream, store, .. } = Welcomed::by_owner_of(file)?;
         let store = File::open(format!("/proc/self/fd/{}", store.as_raw_fd()))?;
-        Ok(Self { number, stream, store })
+        let is_in_memory = is_in_memory(store.as_fd())?;
+        Ok(Self { number, stream, store, is_in_memory })
     }
 
     /// The descriptor that must stay open as long as anything is mapped: in this process, and in children.
@@ -99,6 +106,11 @@ impl Keeper {
         let start = unsafe {
             let kept = MapFlags::PRIVATE | MapFlags::NORESERVE;
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), room, ProtFlags::empty(), kept)?
+        };
+        // Copies that are to be changed are made when they are.
+        let how = match self.is_in_memory && room <= MOST_AT_ONCE && !protection.contains(ProtFlags::WRITE) {
+            true => how | MapFlags::POPULATE,
+            false => how,
         };
         let mut at = start;
         for piece in pieces {

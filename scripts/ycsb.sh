@@ -7,8 +7,9 @@
 #   ycsb.sh --in-memory PAGEWALK
 #
 # Folders are one in memory and one on a disk unless they are said. STORE=PLAIN lets the store lie in one folder and the plain files
-# in another. With --in-memory the store lies in /dev/shm, beside an ext4 whose image lies there: the same memory below. With --kill nothing is measured: the program or the mount is
-# killed in the middle of loads, and everything that was acknowledged must be there afterwards.
+# in another. With --in-memory the store lies in /dev/shm, beside an ext4 whose image lies there: the same memory below. With --kill
+# nothing is measured: the program or the mount is killed in the middle of loads, and everything that was acknowledged must be there
+# afterwards.
 #
 # Throughput wants an idle machine: beside other work, whoever sleeps often gets processors sooner. Processor time says more there.
 #

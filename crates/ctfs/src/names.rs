@@ -14,6 +14,7 @@ use crate::system::{FileSystem, MOST_LINKS, Owner, Replace, Visit};
 fn kind_byte(mode: u32) -> u8 {
     (mode >> 12) as u8
 }
+
 impl<M: PersistentMemory> FileSystem<M> {
     /// The file of a name in a directory; "." and ".." are names, too.
     ///

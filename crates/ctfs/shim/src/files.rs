@@ -251,7 +251,7 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
     let file = match known {
         Ok(file) => {
             // The owner must know that all of them are ours.
-            file.tell_of_first(client);
+            file.tell_of_first(client, within);
             *writing(&file.lease) = client.lease(borrowed(&descriptor), None).ok();
             file
         }
@@ -291,12 +291,12 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     }
     // Not both slots at once: another thread may copy the other way round.
     let Some(description) = get(from).and_then(|used| used.slot.clone()) else { return closed(to) };
-    // One of the two may be closed.
-    description.file.tell_of_first(description.client);
     if to <= STREAMS || to as usize >= DESCRIPTORS || !is_our_process() {
         description.hand_back(to);
         closed(to);
     } else if let Some(within) = Within::new() {
+        // One of the two may be closed.
+        description.file.tell_of_first(description.client, &within);
         put(to, Some(description), &within);
     }
 }
@@ -395,7 +395,7 @@ extern "C" fn in_child() {
 
 impl File {
     /// The owner learns that its only descriptor is ours.
-    fn tell_of_first(&self, client: &Client) {
+    fn tell_of_first(&self, client: &Client, _: &Within) {
         let Ok(first) = usize::try_from(self.unknown.swap(NONE, Ordering::AcqRel)) else { return };
         // It stays open as long as this is held.
         let slot = reading(&OPEN[first]);

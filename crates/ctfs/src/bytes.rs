@@ -63,7 +63,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
         let Some(partition) = self.partition().filter(|partition| end <= partition.level.bytes()) else {
             return false;
         };
-        if !put(self.memory, partition, offset, data) {
+        if !put(self.memory, partition, offset, data, offset == size) {
             return false;
         }
         if offset > size {
@@ -148,8 +148,15 @@ pub(crate) fn read<M: PersistentMemory>(memory: &M, partition: Partition, offset
     });
 }
 
-/// Writes, if all has frames: whoever reads before somebody has got the others sees nothing of it.
-pub(crate) fn put<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, data: &[u8]) -> bool {
+/// Writes, if all has frames: whoever reads before somebody has got the others sees nothing of it. Who `appends` will write behind it
+/// soon.
+pub(crate) fn put<M: PersistentMemory>(
+    memory: &M,
+    partition: Partition,
+    offset: u64,
+    data: &[u8],
+    appends: bool,
+) -> bool {
     if memory.write_mapped(partition.first, offset, data) {
         return true;
     }
@@ -163,7 +170,11 @@ pub(crate) fn put<M: PersistentMemory>(memory: &M, partition: Partition, offset:
         return false;
     }
     let write = |at: u64, part: &[u8]| {
-        memory.write(at, part);
+        if appends {
+            memory.append(at, part);
+        } else {
+            memory.write(at, part);
+        }
         memory.flush(at, part.len() as u64);
     };
     if pieces == 1 {

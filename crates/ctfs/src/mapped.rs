@@ -266,8 +266,10 @@ const UNFORESEEN: std::ops::RangeInclusive<usize> = 512..=8_192;
 
 /// Copies of this many bytes and more go past the caches: what is written is not read soon, and a cache would first read the
 /// lines that are written over.
-#[cfg(target_arch = "x86_64")]
 const PAST_CACHES: usize = 1_024;
+
+/// Bytes of an append at most behind which lines are asked for: the processor waits for no more of them at once.
+const MOST_FORESEEN: usize = 4_096;
 
 /// Copies bytes that may lie in memory alone. What counts is how many lines are asked for at once. A load of a whole line takes the
 /// least room among the instructions that wait; next is the processor's own copy of a string; a plain copy waits for its first lines.
@@ -364,6 +366,24 @@ unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
+/// Copies bytes behind which more will be written soon: the lines for as many are asked for, so that they are there then.
+///
+/// # Safety
+///
+/// As [`std::ptr::copy_nonoverlapping`].
+#[inline]
+#[allow(unsafe_code)]
+unsafe fn copy_and_ask_for_more(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: as the caller's.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
+    #[cfg(target_arch = "x86_64")]
+    for at in (bytes..2 * bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: asking for a line touches nothing, wherever it is.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(to.wrapping_add(at).cast()) }
+    }
+}
+
 /// Waits for stores past the caches: others are in order anyway.
 #[inline]
 #[allow(unsafe_code)]
@@ -426,6 +446,19 @@ impl PersistentMemory for Mapped {
         let place = self.place(at, bytes.len() as u64);
         // SAFETY: as for `read`; nobody reads them either.
         unsafe { copy_past_caches(bytes.as_ptr(), place.as_ptr(), bytes.len()) }
+    }
+
+    /// Past the caches if nobody waits for that: the only thread goes on meanwhile, others wait at the next lock. What has to leave the
+    /// caches at once had better pass them, too.
+    #[inline]
+    fn append(&self, at: u64, bytes: &[u8]) {
+        let waits = !is_alone() || bytes.len() < PAST_CACHES;
+        if !waits || bytes.len() > MOST_FORESEEN || self.survives == Survives::PowerFailureOfDax {
+            return self.write(at, bytes);
+        }
+        let place = self.place(at, bytes.len() as u64);
+        // SAFETY: as for `write`.
+        unsafe { copy_and_ask_for_more(bytes.as_ptr(), place.as_ptr(), bytes.len()) }
     }
 
     #[inline]

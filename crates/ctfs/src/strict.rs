@@ -36,7 +36,7 @@ pub(crate) fn overwrite<M: PersistentMemory>(
     // Nobody sees what lies behind the end before the size says so.
     let old = &data[..(end.min(size) - offset) as usize];
     let memory = system.store.memory();
-    if !bytes::put(memory, partition, offset + old.len() as u64, &data[old.len()..]) {
+    if !bytes::put(memory, partition, offset + old.len() as u64, &data[old.len()..], true) {
         return Err(Errno::IO);
     }
     let now = system.now();

@@ -44,6 +44,10 @@ pub trait PersistentMemory {
     fn read(&self, at: u64, into: &mut [u8]);
     /// Copies bytes in.
     fn write(&self, at: u64, bytes: &[u8]);
+    /// Copies bytes in, behind which more will be written soon.
+    fn append(&self, at: u64, bytes: &[u8]) {
+        self.write(at, bytes);
+    }
     /// Stores zeroes.
     fn zero(&self, at: u64, bytes: u64);
     /// What lies in this range is to persist at the next fence.

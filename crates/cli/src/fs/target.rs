@@ -87,6 +87,14 @@ impl<M: PersistentMemory> PersistentMemory for Timed<M> {
         self.has_written.store(true, Ordering::Relaxed);
     }
 
+    fn append(&self, at: u64, bytes: &[u8]) {
+        self.timed(|memory| {
+            memory.append(at, bytes);
+            true
+        });
+        self.has_written.store(true, Ordering::Relaxed);
+    }
+
     fn read_mapped(&self, page: Vpn, offset: u64, into: &mut [u8]) -> bool {
         self.timed(|memory| memory.read_mapped(page, offset, into))
     }

@@ -292,7 +292,9 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     // Not both slots at once: another thread may copy the other way round.
     let Some(description) = get(from).and_then(|used| used.slot.clone()) else { return closed(to) };
     if to <= STREAMS || to as usize >= DESCRIPTORS || !is_our_process() {
-        description.hand_back(to);
+        if let Some(_within) = Within::new() {
+            description.hand_back(to);
+        }
         closed(to);
     } else if let Some(within) = Within::new() {
         // One of the two may be closed.

@@ -1,0 +1,107 @@
+//! Programs that use files of a mount in their own memory, beside others that use them through the kernel.
+
+mod mapped;
+#[path = "../mounted/mod.rs"]
+mod mounted;
+mod programs;
+mod stress;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use mounted::name;
+
+/// Numbers without a pattern that matters.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// The shared library, where the tests' build puts it.
+fn shim() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_pagewalk")).with_file_name("libpagewalk_ctfs_shim.so");
+    let is_there = beside.is_file();
+    if !is_there {
+        println!("skipped: `cargo build --package pagewalk-ctfs-shim` makes what is preloaded");
+    }
+    is_there.then_some(beside)
+}
+
+/// This program as another process that does what `PAGEWALK_TEST_PART` says, with the shim or without.
+fn start(part: &str, shim: Option<&Path>, folder: &Path, number: u64, seconds: u64) -> Child {
+    let itself = std::env::current_exe().expect("a program");
+    let mut command = match shim {
+        Some(_) => {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_pagewalk"));
+            command.args(["fs", "run", "--", name(&itself)]);
+            command
+        }
+        None => Command::new(itself),
+    };
+    command
+        .env("PAGEWALK_TEST_PART", part)
+        .env("PAGEWALK_TEST_FOLDER", folder)
+        .env("PAGEWALK_TEST_NUMBER", number.to_string())
+        .env("PAGEWALK_TEST_SECONDS", seconds.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts")
+}
+
+/// Parts run before the tests' own `main`, which has threads: a program with one takes other ways.
+#[used]
+#[unsafe(link_section = ".init_array")]
+#[allow(unsafe_code)]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    if let Ok(part) = std::env::var("PAGEWALK_TEST_PART") {
+        part_of_a_test(&part);
+        std::process::exit(0);
+    }
+}
+
+/// With one thread, or with another one.
+fn alone_or_not(number: u64, act: impl FnOnce() + Send) {
+    if number.is_multiple_of(2) {
+        act();
+    } else {
+        std::thread::scope(|scope| scope.spawn(act).join().expect("it went well"));
+    }
+}
+
+fn part_of_a_test(part: &str) {
+    let variable = |name: &str| std::env::var(format!("PAGEWALK_TEST_{name}")).expect("it was given");
+    let folder = PathBuf::from(variable("FOLDER"));
+    let number: u64 = variable("NUMBER").parse().expect("a number");
+    match part {
+        "stress" => {
+            let seconds: u64 = variable("SECONDS").parse().expect("a number");
+            if number >= stress::PROCESSES_OF_TWO {
+                return stress::thread(&folder, number * 2, seconds);
+            }
+            std::thread::scope(|scope| {
+                for thread in 0..2 {
+                    let folder = &folder;
+                    scope.spawn(move || stress::thread(folder, number * 2 + thread, seconds));
+                }
+            });
+        }
+        "operations" => alone_or_not(number, || programs::operations(&folder.join("mount/tree"), number)),
+        "stopped" => alone_or_not(number, || programs::stopped(&folder.join("mount"))),
+        "descriptors" => programs::descriptors(&folder.join("mount"), number),
+        "large" => programs::large(&folder.join("mount"), number),
+        "full" => programs::full(&folder.join("mount")),
+        "cut" => programs::cut(&folder.join("mount/mapped")),
+        "mapped" => mapped::mapped(&folder.join("mount")),
+        "leaves mapped" => mapped::leaves_mapped(&folder.join("mount")),
+        part => panic!("{part}"),
+    }
+}

@@ -39,6 +39,7 @@ lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	scripts/mutants.py --check
 
 # Known defects of file systems, planted one at a time: the tests must catch each. Long.
 mutants: setup

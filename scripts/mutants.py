@@ -142,8 +142,8 @@ MUTANTS = [
        "        let partition = above.partition().or(now_at).ok_or(Errno::IO)?;\n        let ino =")],
      CTFS, "tests::listings"),
     ("size before the bytes", BYTES,
-     [("if !put(self.memory, partition, offset, data) {",
-       "self.store(&[(Field::Size, end.max(size))]);\n        if !put(self.memory, partition, offset, data) {")],
+     [("if !put(self.memory, partition, offset, data, offset == size) {",
+       "self.store(&[(Field::Size, end.max(size))]);\n        if !put(self.memory, partition, offset, data, offset == size) {")],
      CTFS, "crashes::a_crash_shows_no_byte"),
     ("no fence between bytes and size", BYTES, [("self.memory.fence();\n        let words", "let words")],
      CTFS, "crashes::an_append"),
@@ -219,16 +219,29 @@ def run(command, seconds, environment, folder):
         return None
 
 
-def outcome(mutant, tree, environment):
-    _, name, texts, package, tests = mutant
-    path = tree / name
-    original = path.read_text()
-    changed = original
+def planted(mutant, tree):
+    """The file's text with the mutant in it."""
+    _, name, texts, _, _ = mutant
+    text = (tree / name).read_text()
     for old, new in texts:
-        if changed.count(old) != 1:
-            return f"does not apply: {changed.count(old)} places"
-        changed = changed.replace(old, new)
-    test = ["cargo", "test", "--offline", "--quiet", "--package", package, "--lib"]
+        if text.count(old) != 1:
+            raise ValueError(f"does not apply: {text.count(old)} places")
+        text = text.replace(old, new)
+    return text
+
+
+def test_of(package):
+    return ["cargo", "test", "--offline", "--quiet", "--package", package, "--lib"]
+
+
+def outcome(mutant, tree, environment):
+    _, name, _, package, tests = mutant
+    path, test = tree / name, test_of(package)
+    try:
+        changed = planted(mutant, tree)
+    except ValueError as error:
+        return str(error)
+    original = path.read_text()
     try:
         path.write_text(changed)
         if run([*test, "--no-run"], BUILD_SECONDS, environment, tree) != 0:
@@ -243,22 +256,34 @@ def main():
     what, more = __doc__.split("\n\n", 1)
     parser = argparse.ArgumentParser(description=what, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="names of the mutants; nothing is run")
+    parser.add_argument("--check", action="store_true", help="whether every mutant has its place; nothing is run")
     parser.add_argument("target", metavar="TARGET", nargs="?", type=pathlib.Path, help="a folder for the copy and the builds")
     parser.add_argument("words", metavar="WORD", nargs="*", help="only mutants in whose name one of the words is")
     arguments = parser.parse_args()
     if arguments.list:
         print(*(mutant[0] for mutant in MUTANTS), sep="\n")
         return
+    source = pathlib.Path(__file__).resolve().parent.parent
+    if arguments.check:
+        for mutant in MUTANTS:
+            try:
+                planted(mutant, source)
+            except ValueError as error:
+                sys.exit(f"{mutant[0]}: {error}")
+        return
     if arguments.target is None:
         parser.error("TARGET is missing")
     scratch, words = arguments.target.resolve() / "mutants", arguments.words
-    source, tree = pathlib.Path(__file__).resolve().parent.parent, scratch / "tree"
+    tree = scratch / "tree"
     shutil.rmtree(tree, ignore_errors=True)
     keep_out = shutil.ignore_patterns("target", ".git", "corpus", "artifacts", "pagewalk-out")
     # With their times, so that what did not change is not built again.
     shutil.copytree(source, tree, ignore=keep_out, symlinks=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(scratch / "target")}
     chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant[0] for word in words)]
+    # What they share, for as long as it takes: a mutant that cannot be built is told from one that is built slowly.
+    for package in sorted({mutant[3] for mutant in chosen}):
+        subprocess.run([*test_of(package), "--no-run"], cwd=tree, env=environment, check=True)
     failed = 0
     for mutant in chosen:
         begin = time.monotonic()

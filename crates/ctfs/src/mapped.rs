@@ -452,8 +452,8 @@ impl PersistentMemory for Mapped {
     /// caches at once had better pass them, too.
     #[inline]
     fn append(&self, at: u64, bytes: &[u8]) {
-        let waits = !is_alone() || bytes.len() < PAST_CACHES;
-        if !waits || bytes.len() > MOST_FORESEEN || self.survives == Survives::PowerFailureOfDax {
+        let least = if is_alone() { PAST_CACHES } else { MOST_FORESEEN + 1 };
+        if bytes.len() >= least || self.survives == Survives::PowerFailureOfDax {
             return self.write(at, bytes);
         }
         let place = self.place(at, bytes.len() as u64);

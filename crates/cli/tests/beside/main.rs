@@ -11,18 +11,6 @@ use std::process::{Child, Command, Stdio};
 
 use mounted::name;
 
-/// Numbers without a pattern that matters.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 /// The shared library, where the tests' build puts it.
 fn shim() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_BIN_EXE_pagewalk")).with_file_name("libpagewalk_ctfs_shim.so");

@@ -6,18 +6,20 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 
+use pagewalk_vm::random::SplitMix64;
+
 use super::mapped::Bytes;
 use super::mounted::{Store, text};
-use super::{Random, shim, start};
+use super::{shim, start};
 
 /// A sequence of operations on a tree, the same for the same seed.
 pub(super) fn operations(tree: &Path, seed: u64) {
-    let mut random = Random(seed * 2 + 1);
+    let mut random = SplitMix64::new(seed * 2 + 1);
     std::fs::create_dir_all(tree).expect("made");
     let sizes = [1u64, 4_096, 32_768, 262_144, 2 << 20];
     for step in 0..400u64 {
         let path = tree.join(format!("{}", random.below(12)));
-        let near = |random: &mut Random| {
+        let near = |random: &mut SplitMix64| {
             (sizes[random.below(5) as usize] + random.below(3)).saturating_sub(1)
                 + random.below(2) * random.below(70_000)
         };
@@ -130,7 +132,7 @@ pub(super) fn descriptors(mount: &Path, seed: u64) {
         /// By a program: it is the kernel's since then.
         was_inherited: bool,
     }
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let mut files = [const { Vec::new() }; FILES as usize];
     let mut open: Vec<Descriptor> = Vec::new();
     for step in 0..10_000u64 {
@@ -196,23 +198,28 @@ pub(super) fn descriptors(mount: &Path, seed: u64) {
     }
 }
 
-#[test]
-fn descriptors_that_are_not_used_yet_hide_nothing() {
+/// A part of a test with the shim, on a store of its own for each seed.
+fn ends_well(part: &str) {
     let Some(shim) = shim() else { return };
     for seed in 1..4 {
         let store = Store::new("48MiB");
         let Some(mounted) = store.mount() else { return };
-        let process = start("descriptors", Some(&shim), store.folder.path(), seed, 0);
+        let process = start(part, Some(&shim), store.folder.path(), seed, 0);
         assert!(process.wait_with_output().expect("it ended").status.success());
         drop(mounted);
         store.is_sound();
     }
 }
 
+#[test]
+fn descriptors_that_are_not_used_yet_hide_nothing() {
+    ends_well("descriptors");
+}
+
 /// Files of large pages that come, go, and get each other's: what this process remembers of where they lie must not outlive that.
 pub(super) fn large(mount: &Path, seed: u64) {
     const BYTES: u64 = 6 << 20;
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let open = |file| {
         let path = mount.join(format!("large-{file}"));
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).expect("open")
@@ -256,15 +263,7 @@ pub(super) fn large(mount: &Path, seed: u64) {
 
 #[test]
 fn what_a_process_remembers_of_large_pages_ends_with_them() {
-    let Some(shim) = shim() else { return };
-    for seed in 1..4 {
-        let store = Store::new("48MiB");
-        let Some(mounted) = store.mount() else { return };
-        let process = start("large", Some(&shim), store.folder.path(), seed, 0);
-        assert!(process.wait_with_output().expect("it ended").status.success());
-        drop(mounted);
-        store.is_sound();
-    }
+    ends_well("large");
 }
 
 /// Writes until there is no room, in two ways, and goes on when there is some again.

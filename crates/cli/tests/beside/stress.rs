@@ -8,9 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use pagewalk_vm::random::SplitMix64;
+
 use super::mapped::Bytes;
 use super::mounted::{Store, text};
-use super::{Random, shim, start};
+use super::{shim, start};
 
 /// Files of records, and records in each. No record ends where a page does.
 const FILES: u64 = 16;
@@ -25,7 +27,7 @@ const PROCESSES: u64 = 6;
 const LINE_BYTES: usize = 48;
 
 fn record(file: u64, record: u64, version: u64) -> Vec<u8> {
-    let mut random = Random(1 + version * 1_000_003 + file * 101 + record * 7_919);
+    let mut random = SplitMix64::new(1 + version * 1_000_003 + file * 101 + record * 7_919);
     if version == 0 {
         return vec![0; RECORD_BYTES];
     }
@@ -37,7 +39,7 @@ pub(super) fn thread(folder: &Path, number: u64, seconds: u64) {
     let mount = folder.join("mount");
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
     let versions = open().open(folder.join("versions")).expect("open");
-    let mut random = Random(0x9e37_79b9 + number * 77);
+    let mut random = SplitMix64::new(0x9e37_79b9 + number * 77);
     let mut kept: HashMap<u64, File> = HashMap::new();
     let mut mapped: HashMap<u64, Bytes> = HashMap::new();
     let mut whole_mapped: HashMap<u64, Bytes> = HashMap::new();

@@ -8,8 +8,8 @@
 #define LOAD(bytes) pw_record(address, pw_record_tag(bytes, 0))
 #define STORE(bytes) pw_record(address, pw_record_tag(bytes, 1))
 #define ENTRY(name, action)                                                                                            \
-   EXPORT void name(void *address);                                                                                    \
-   EXPORT void name(void *address)                                                                                     \
+   ENTRY_POINT void name(void *address);                                                                               \
+   ENTRY_POINT void name(void *address)                                                                                \
    {                                                                                                                   \
       action;                                                                                                          \
    }
@@ -35,36 +35,36 @@ ENTRIES(8)
 ENTRIES(16)
 
 /* Virtual-table pointers. */
-EXPORT void __tsan_vptr_read(void **address);
-EXPORT void __tsan_vptr_read(void **address)
+ENTRY_POINT void __tsan_vptr_read(void **address);
+ENTRY_POINT void __tsan_vptr_read(void **address)
 {
    LOAD(8);
 }
 
-EXPORT void __tsan_vptr_update(void **address, void *value);
-EXPORT void __tsan_vptr_update(void **address, void *value)
+ENTRY_POINT void __tsan_vptr_update(void **address, void *value);
+ENTRY_POINT void __tsan_vptr_update(void **address, void *value)
 {
    (void)value;
    STORE(8);
 }
 
 /* Aggregates. */
-EXPORT void __tsan_read_range(void *address, size_t bytes);
-EXPORT void __tsan_read_range(void *address, size_t bytes)
+ENTRY_POINT void __tsan_read_range(void *address, size_t bytes);
+ENTRY_POINT void __tsan_read_range(void *address, size_t bytes)
 {
    pw_record_range(address, bytes, 0);
 }
 
-EXPORT void __tsan_write_range(void *address, size_t bytes);
-EXPORT void __tsan_write_range(void *address, size_t bytes)
+ENTRY_POINT void __tsan_write_range(void *address, size_t bytes);
+ENTRY_POINT void __tsan_write_range(void *address, size_t bytes)
 {
    pw_record_range(address, bytes, 1);
 }
 
 /* Called, of no interest. */
 #define IGNORED(name, ...)                                                                                             \
-   EXPORT void name(__VA_ARGS__);                                                                                      \
-   EXPORT void name(__VA_ARGS__)                                                                                       \
+   ENTRY_POINT void name(__VA_ARGS__);                                                                                 \
+   ENTRY_POINT void name(__VA_ARGS__)                                                                                  \
    {                                                                                                                   \
    }
 

@@ -29,7 +29,7 @@ struct thread {
    struct thread *next, *previous;
 };
 
-HIDDEN __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
+EXPORT __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
 static __thread struct thread self __attribute__((tls_model("initial-exec")));
 static __thread uint64_t fork_ticket __attribute__((tls_model("initial-exec")));
 
@@ -186,7 +186,7 @@ static uint64_t *make_room(uint64_t *cursor)
    return self.base;
 }
 
-HIDDEN void pw_record_slowly(uint64_t *cursor, uint64_t record)
+EXPORT void pw_record_slowly(uint64_t *cursor, uint64_t record)
 {
    cursor = make_room(cursor);
    *cursor = record;

@@ -47,6 +47,7 @@ enum pw_kind {
 /* A record, as in crates/trace/src/event.rs: address, log2(size) from bit 48, write flag in bit 51; 0 = none. */
 #define PW_RECORD_SIZE_SHIFT 48
 #define PW_RECORD_WRITE (1ull << 51)
+#define PW_RECORD_TAG_BYTE 6 /* has all of the tag, and nothing of the address */
 #define PW_RECORDS_PER_MESSAGE 8192u
 #define PW_RECORD_BYTES_MAX 64u
 

@@ -3,6 +3,8 @@
 //! The tables are those of machines. Here they are filled in a random order, as programs on a large heap touch it, and
 //! asked what they took: memory, pieces of it, moves.
 
+use std::num::NonZeroU64;
+
 use pagewalk_vm::addr::{PageSize, PhysAddr};
 use pagewalk_vm::random::{SplitMix64, mix};
 use pagewalk_vm::table::cuckoo::{Cuckoo, LineHash, Moves, NoChunk, Policy};
@@ -90,7 +92,7 @@ impl ContiguousMemory for Ledger {
 /// A table of one page size, by its keys alone: eight bytes of the host's for 64 of the simulated machine's.
 struct Table {
     size: PageSize,
-    cuckoo: Cuckoo<u64, LineHash>,
+    cuckoo: Cuckoo<NonZeroU64, LineHash>,
 }
 
 impl TableDesign {
@@ -123,7 +125,10 @@ impl TableDesign {
         let first_cycles = memory.cycles;
         let (mut way_ratio, mut rows_peak, mut contiguous_small) = (1.0f64, 0, 0);
         for (table, count) in &mut tables {
+            let ahead = Cuckoo::<NonZeroU64, LineHash>::AHEAD as u64;
+            (0..ahead).for_each(|number| table.cuckoo.foresee(line(seed, number).get()));
             for number in 0..*count {
+                table.cuckoo.foresee(line(seed, number + ahead).get());
                 table.insert(line(seed, number), &mut l2p, &mut memory);
                 way_ratio = way_ratio.max(table.way_ratio());
                 rows_peak = rows_peak.max(l2p.rows());
@@ -154,9 +159,9 @@ impl TableDesign {
 }
 
 /// Line `number` in a random order; all differ.
-fn line(seed: u64, number: u64) -> u64 {
+fn line(seed: u64, number: u64) -> NonZeroU64 {
     let start = SplitMix64::new(seed).next() >> 1;
-    mix(start + number)
+    NonZeroU64::new(mix(1 + start + number)).expect("only 0 is mixed to 0")
 }
 
 impl Table {
@@ -167,7 +172,7 @@ impl Table {
         }
     }
 
-    fn insert(&mut self, line: u64, l2p: &mut L2p, memory: &mut Ledger) {
+    fn insert(&mut self, line: NonZeroU64, l2p: &mut L2p, memory: &mut Ledger) {
         let inserted = self.cuckoo.insert(line, &mut l2p.source(self.size, memory));
         let inserted = inserted.expect("a ledger has all memory");
         assert!(inserted.stalled.is_none(), "a ledger has all memory");

@@ -3,6 +3,7 @@
 use std::num::NonZeroU8;
 
 use crate::addr::PhysAddr;
+use crate::simd::prefetch;
 
 /// Gives and takes the memory of a table's ways.
 ///
@@ -111,6 +112,16 @@ impl<T> Chunks<T> {
     pub(super) fn item_mut(&mut self, slot: usize) -> &mut Option<T> {
         let (chunk, within) = self.split(slot);
         &mut self.chunks[chunk].items[within]
+    }
+
+    #[inline(always)]
+    pub(super) fn ask_for_tag(&self, slot: usize) {
+        prefetch(&self.tags[slot]);
+    }
+
+    #[inline(always)]
+    pub(super) fn ask_for_item(&self, slot: usize) {
+        prefetch(self.item(slot));
     }
 
     /// Puts an item into a slot; gives back what was there.

@@ -10,6 +10,7 @@
 //! begins to grow, and it is tried anew; a table that was shrinking keeps its size. If it cannot grow, the item is given
 //! back, and the table is as it was.
 
+mod ahead;
 mod chunks;
 mod counts;
 mod hashes;
@@ -17,6 +18,8 @@ mod policy;
 #[cfg(test)]
 mod tests;
 mod way;
+
+use std::num::NonZeroU64;
 
 use arrayvec::ArrayVec;
 
@@ -27,6 +30,7 @@ pub use policy::{FirstWay, MAX_WAYS, Policy, PolicyError, Scope};
 
 use crate::addr::PhysAddr;
 use crate::random::SplitMix64;
+use ahead::Ahead;
 use way::{Place, Visit, Way};
 
 /// What a table holds.
@@ -39,6 +43,14 @@ impl Keyed for u64 {
     #[inline(always)]
     fn key(&self) -> u64 {
         *self
+    }
+}
+
+/// In half the memory: no room for "none".
+impl Keyed for NonZeroU64 {
+    #[inline(always)]
+    fn key(&self) -> u64 {
+        self.get()
     }
 }
 
@@ -115,6 +127,12 @@ pub struct Cuckoo<T, H> {
     policy: Policy,
     hashes: H,
     ways: ArrayVec<Way<T>, MAX_WAYS>,
+    /// Of the random numbers of insertions.
+    seed: u64,
+    /// How many there have been, those included that found no place.
+    insertions: u64,
+    ahead: Ahead,
+    /// For what is no insertion.
     random: SplitMix64,
     counts: CuckooCounts,
     used: usize,
@@ -154,6 +172,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             policy,
             hashes,
             ways,
+            seed,
+            insertions: 0,
+            ahead: Ahead::new(),
             random: SplitMix64::new(seed),
             counts: CuckooCounts::default(),
             used: 0,
@@ -224,19 +245,34 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     pub fn find(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
         // All probes before the first decision: which way has the item is random, and the processor would be wrong on it
         // while the others' lines could already be on their way.
+        let word = self.hashes.word(key);
         match self.ways.len() {
             // As published, and then the loops below have none.
-            3 => self.find_in::<3>(key, wanted),
-            2 => self.find_in::<2>(key, wanted),
-            4 => self.find_in::<4>(key, wanted),
-            _ => self.find_in::<MAX_WAYS>(key, wanted),
+            3 => self.find_in::<3>(key, word, wanted),
+            2 => self.find_in::<2>(key, word, wanted),
+            4 => self.find_in::<4>(key, word, wanted),
+            _ => self.find_in::<MAX_WAYS>(key, word, wanted),
         }
     }
 
     /// `N` ways, or fewer.
     #[inline(always)]
-    fn find_in<const N: usize>(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
-        let word = self.hashes.word(key);
+    fn find_in<const N: usize>(&self, key: u64, word: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
+        let (places, mut likely) = self.likely::<N>(word);
+        while likely != 0 {
+            let way = likely.trailing_zeros() as usize % N;
+            likely &= likely - 1;
+            let at = SlotRef { way, place: places[way] };
+            if self.get(at).is_some_and(|item| item.key() == key && wanted(item)) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// Where a key's item may stand, and in which ways an item of the same tag does.
+    #[inline(always)]
+    fn likely<const N: usize>(&self, word: u64) -> ([Place; N], u32) {
         let mut places = [Place::NONE; N];
         let mut likely = 0u32;
         for (number, place) in places.iter_mut().enumerate() {
@@ -247,15 +283,35 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             *place = way.place(number, word);
             likely |= u32::from(way.is_likely(*place)) << number;
         }
-        while likely != 0 {
-            let way = likely.trailing_zeros() as usize % N;
-            likely &= likely - 1;
-            let at = SlotRef { way, place: places[way] };
-            if self.get(at).is_some_and(|item| item.key() == key && wanted(item)) {
-                return Some(at);
-            }
+        (places, likely)
+    }
+
+    /// As [`find`](Self::find), of several keys: each step is taken for all of them before the next, so that the host's
+    /// memory is asked for many at a time. One look-up after the other is more instructions than a processor has in
+    /// flight, and each waits for itself.
+    #[inline]
+    pub fn find_all<const KEYS: usize>(&self, keys: &[u64; KEYS]) -> [Option<SlotRef>; KEYS] {
+        match self.ways.len() {
+            3 => self.find_all_in::<3, KEYS>(keys),
+            2 => self.find_all_in::<2, KEYS>(keys),
+            4 => self.find_all_in::<4, KEYS>(keys),
+            _ => self.find_all_in::<MAX_WAYS, KEYS>(keys),
         }
-        None
+    }
+
+    #[inline(always)]
+    fn find_all_in<const N: usize, const KEYS: usize>(&self, keys: &[u64; KEYS]) -> [Option<SlotRef>; KEYS] {
+        let words = keys.map(|key| {
+            let word = self.hashes.word(key);
+            self.ways.iter().enumerate().for_each(|(way, slots)| slots.ask_for_tag(slots.place(way, word)));
+            word
+        });
+        for word in words {
+            let (places, likely) = self.likely::<N>(word);
+            let way = likely.trailing_zeros() as usize % N;
+            self.ways[way].ask_for(places[way]);
+        }
+        std::array::from_fn(|at| self.find_in::<N>(keys[at], words[at], |_| true))
     }
 
     /// The slots where a key's item may stand, one in each way.
@@ -288,7 +344,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     ///
     /// There is no place, and no memory to grow; nothing has been lost.
     pub fn insert(&mut self, item: T, source: &mut impl ChunkSource) -> Result<Inserted, Rejected<T>> {
-        let moves = match self.settle(item, None) {
+        let random = self.next_random();
+        let moves = match self.settle(item, None, random) {
             Ok(moves) => moves,
             Err(item) => self.insert_by_force(item, source)?,
         };
@@ -302,13 +359,33 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     ///
     /// The item, for which there was no place; nothing has been lost.
     pub fn try_insert(&mut self, item: T, source: &mut impl ChunkSource) -> Result<Inserted, T> {
-        match self.settle(item, None) {
+        let random = self.next_random();
+        match self.settle(item, None, random) {
             Ok(moves) => Ok(self.inserted(moves, source)),
             Err(item) => {
                 self.advance(source);
                 Err(item)
             }
         }
+    }
+
+    /// The random numbers of an insertion.
+    #[inline(always)]
+    fn random_of(&self, number: u64) -> SplitMix64 {
+        SplitMix64::of_item(self.seed, number)
+    }
+
+    #[inline(always)]
+    fn next_random(&mut self) -> SplitMix64 {
+        let random = self.random_of(self.insertions);
+        self.insertions += 1;
+        random
+    }
+
+    /// The random numbers of another attempt, or of an item that a change of size has moved.
+    #[inline(always)]
+    fn other_random(&mut self) -> SplitMix64 {
+        SplitMix64::new(self.random.next())
     }
 
     /// What follows when an item has found its place.
@@ -340,8 +417,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// Puts an item into a slot, and what it finds there into another, until one was free. Otherwise all is as before.
     /// `first` is the way to begin with.
     #[inline]
-    fn settle(&mut self, mut item: T, first: Option<usize>) -> Result<u32, T> {
-        let mut way = first.unwrap_or_else(|| self.first_way());
+    fn settle(&mut self, mut item: T, first: Option<usize>, mut random: SplitMix64) -> Result<u32, T> {
+        let mut way = first.unwrap_or_else(|| self.first_way(&mut random));
         let looks = self.policy.first_way == FirstWay::Free;
         self.path.clear();
         loop {
@@ -359,7 +436,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             if self.path.len() > self.patience as usize {
                 return Err(self.undo(item));
             }
-            way = self.other_way(way);
+            way = self.other_way(way, &mut random);
         }
     }
 
@@ -389,7 +466,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             {
                 break Err(Rejected { item, reason: error.into() });
             }
-            match self.settle(item, None) {
+            let random = self.other_random();
+            match self.settle(item, None, random) {
                 Ok(moves) => break Ok(moves),
                 Err(again) => item = again,
             }
@@ -413,14 +491,14 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     }
 
     #[inline]
-    fn first_way(&mut self) -> usize {
+    fn first_way(&self, random: &mut SplitMix64) -> usize {
         match self.policy.first_way {
-            FirstWay::Uniform | FirstWay::Free => self.random.below(self.ways.len() as u64) as usize,
-            FirstWay::ByFreeSlots => self.first_way_by_free_slots(),
+            FirstWay::Uniform | FirstWay::Free => random.below(self.ways.len() as u64) as usize,
+            FirstWay::ByFreeSlots => self.first_way_by_free_slots(random),
         }
     }
 
-    fn first_way_by_free_slots(&mut self) -> usize {
+    fn first_way_by_free_slots(&self, random: &mut SplitMix64) -> usize {
         let least = self.way_slots().min().expect("a table has ways");
         let up = u64::from(self.policy.upsize_above);
         let weights: ArrayVec<u64, MAX_WAYS> = self
@@ -434,9 +512,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             .collect();
         let sum = weights.iter().sum();
         if sum == 0 {
-            return self.random.below(self.ways.len() as u64) as usize;
+            return random.below(self.ways.len() as u64) as usize;
         }
-        let mut drawn = self.random.below(sum);
+        let mut drawn = random.below(sum);
         weights
             .iter()
             .position(|&weight| {
@@ -462,8 +540,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     }
 
     #[inline]
-    fn other_way(&mut self, way: usize) -> usize {
-        let drawn = self.random.below(self.ways.len() as u64 - 1) as usize;
+    fn other_way(&self, way: usize, random: &mut SplitMix64) -> usize {
+        let drawn = random.below(self.ways.len() as u64 - 1) as usize;
         drawn + usize::from(drawn >= way)
     }
 
@@ -500,7 +578,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         }
         let patience = std::mem::replace(&mut self.patience, MOST_PATIENCE);
         for (way, item) in homeless {
-            let moves = self.settle(item, Some(way));
+            let random = self.other_random();
+            let moves = self.settle(item, Some(way), random);
             self.counts
                 .rehashed
                 .add(moves.ok().expect("the larger arrays are emptier than the smaller were"));
@@ -645,6 +724,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
 
     fn visit(&mut self, number: usize) -> bool {
         let (hashes, way) = (&self.hashes, &mut self.ways[number]);
+        way.foresee_visit(|item| hashes.word(item.key()));
         let item = match way.visit(|item| hashes.word(item.key())) {
             Visit::Stays(is_item) => {
                 self.counts.visited += 1;
@@ -654,7 +734,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             Visit::Leaves(item) => item,
         };
         let (may_conflict, in_place) = (way.may_conflict(), way.is_in_place());
-        match self.settle(item, Some(number)) {
+        let random = self.other_random();
+        match self.settle(item, Some(number), random) {
             Ok(moves) => {
                 assert!(may_conflict || moves == 0, "an item in the way of an upsize with one more bit");
                 self.counts.visited += 1;

@@ -176,6 +176,47 @@ fn a_look_up_makes_one_probe_in_each_way_while_ways_change_too() {
 
 /// 0.6 of the slots, and one: as the public implementation of elastic cuckoo hashing does.
 #[test]
+fn many_look_ups_at_a_time_find_what_one_by_one_do() {
+    for (name, policy, chunks) in policies().into_iter().chain([
+        ("five ways", Policy { ways: 5, ..Policy::MEMORY_EFFICIENT }, true),
+        ("eight ways", Policy { ways: MAX_WAYS, ..Policy::ELASTIC }, false),
+    ]) {
+        let mut memory = memory(chunks);
+        let mut table = table(policy, 7, &mut memory);
+        for key in 0..3_000 {
+            insert(&mut table, 2 * key, &mut memory).unwrap();
+            // Present ones and absent ones, the newest and the oldest.
+            let keys: [u64; 10] = std::array::from_fn(|at| (2 * key + 3).saturating_sub(at as u64 * key / 3));
+            assert_eq!(table.find_all(&keys), keys.map(|key| find(&table, key)), "{name}, {keys:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_foreseen_rightly_or_wrongly_changes_nothing() {
+    for (name, policy, chunks) in policies() {
+        let (mut memory, mut other_memory) = (memory(chunks), memory(chunks));
+        let mut one = table(policy, 5, &mut memory);
+        let mut other = table(policy, 5, &mut other_memory);
+        let mut random = SplitMix64::new(9);
+        for key in 0..10_000u64 {
+            if random.below(8) > 0 {
+                other.foresee(key + Numbers::AHEAD as u64);
+            }
+            let inserted = insert(&mut one, key, &mut memory).unwrap();
+            assert_eq!(inserted, insert(&mut other, key, &mut other_memory).unwrap(), "{name}");
+            if random.below(3) == 0
+                && let Some(at) = find(&one, random.below(key + 1))
+            {
+                assert_eq!(one.remove(at, &mut memory), other.remove(at, &mut other_memory), "{name}");
+            }
+        }
+        assert_eq!(one.counts(), other.counts(), "{name}");
+        assert!((0..10_000).all(|key| find(&one, key) == find(&other, key)), "{name}");
+    }
+}
+
+#[test]
 fn a_doubling_table_grows_at_exactly_the_published_numbers_of_insertions() {
     let mut memory = Memory::contiguous();
     let mut table = table(Policy { steps: 4, ..Policy::ELASTIC }, 5, &mut memory);

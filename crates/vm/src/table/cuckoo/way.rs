@@ -14,6 +14,9 @@ use super::chunks::{ChunkSource, Chunks, NoChunk};
 use super::policy::Policy;
 use crate::random::mix;
 
+/// Between asking for memory and using it: the time of a few insertions.
+const VISITS_AHEAD: usize = 16;
+
 /// A way's hash of a key: of the key's word, the bits that no other way begins with. The low ones are the index.
 ///
 /// The `generation` is zero, and one more for every array that was hashed anew.
@@ -155,6 +158,19 @@ impl<T> Way<T> {
         self.array_of(place).item(place.slot)
     }
 
+    /// Asks the host's memory for a slot's tag, without waiting for it.
+    #[inline(always)]
+    pub(super) fn ask_for_tag(&self, place: Place) {
+        self.array_of(place).ask_for_tag(place.slot);
+    }
+
+    /// Asks the host's memory for a slot's tag and what is there, without waiting for them.
+    #[inline(always)]
+    pub(super) fn ask_for(&self, place: Place) {
+        self.array_of(place).ask_for_tag(place.slot);
+        self.array_of(place).ask_for_item(place.slot);
+    }
+
     pub(super) fn addr(&self, place: Place) -> crate::addr::PhysAddr {
         self.array_of(place).addr(place.slot)
     }
@@ -246,6 +262,20 @@ impl<T> Way<T> {
     /// Whether every slot has been visited.
     pub(super) fn is_done(&self) -> bool {
         self.is_changing() && self.pointer == 1 << self.bits
+    }
+
+    /// Asks the host's memory for where a visit to come will send its item, if it will be to another array.
+    #[inline(always)]
+    pub(super) fn foresee_visit(&self, word: impl Fn(&T) -> u64) {
+        let Some(Resize { next: Some(next), bits, generation }) = &self.resize else { return };
+        let slot = self.pointer + VISITS_AHEAD;
+        if slot < 1 << self.bits
+            && let Some(item) = self.chunks.item(slot)
+        {
+            let place = Place::new(way_hash(word(item), self.number, *generation), *bits, true);
+            next.ask_for_tag(place.slot);
+            next.ask_for_item(place.slot);
+        }
     }
 
     /// Visits the next slot.

@@ -81,7 +81,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         match stage {
             Stage::Chooses => {
                 let way = self.free_way(word).unwrap_or(way);
-                self.ways[way].ask_for(self.ways[way].place(way, word));
+                // Its tag has come.
+                self.ways[way].ask_for_item(self.ways[way].place(way, word));
                 Scout { way: way as u32, stage: Stage::Looks, ..scout }
             }
             Stage::Looks => match self.ways[way].item(self.ways[way].place(way, word)) {
@@ -105,7 +106,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                 Stage::Chooses
             }
             FirstWay::Uniform | FirstWay::ByFreeSlots => {
-                self.ways[way].ask_for(self.ways[way].place(way, word));
+                let place = self.ways[way].place(way, word);
+                self.ways[way].ask_for_tag(place);
+                self.ways[way].ask_for_item(place);
                 Stage::Looks
             }
         };

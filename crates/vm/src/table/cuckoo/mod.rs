@@ -258,7 +258,44 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// `N` ways, or fewer.
     #[inline(always)]
     fn find_in<const N: usize>(&self, key: u64, word: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
-        let (places, mut likely) = self.likely::<N>(word);
+        let places = self.places::<N>(word);
+        self.find_among(key, &places, self.likely(&places), wanted)
+    }
+
+    /// Where an item of these hashes may stand, by way.
+    #[inline(always)]
+    fn places<const N: usize>(&self, word: u64) -> [Place; N] {
+        let mut places = [Place::NONE; N];
+        for (number, place) in places.iter_mut().enumerate() {
+            if N == MAX_WAYS && number >= self.ways.len() {
+                break;
+            }
+            *place = self.ways[number].place(number, word);
+        }
+        places
+    }
+
+    /// In which ways an item of the same tag stands, a bit for each.
+    #[inline(always)]
+    fn likely<const N: usize>(&self, places: &[Place; N]) -> u32 {
+        let mut likely = 0;
+        for (number, &place) in places.iter().enumerate() {
+            if N == MAX_WAYS && number >= self.ways.len() {
+                break;
+            }
+            likely |= u32::from(self.ways[number].is_likely(place)) << number;
+        }
+        likely
+    }
+
+    #[inline(always)]
+    fn find_among<const N: usize>(
+        &self,
+        key: u64,
+        places: &[Place; N],
+        mut likely: u32,
+        wanted: impl Fn(&T) -> bool,
+    ) -> Option<SlotRef> {
         while likely != 0 {
             let way = likely.trailing_zeros() as usize % N;
             likely &= likely - 1;
@@ -268,22 +305,6 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             }
         }
         None
-    }
-
-    /// Where a key's item may stand, and in which ways an item of the same tag does.
-    #[inline(always)]
-    fn likely<const N: usize>(&self, word: u64) -> ([Place; N], u32) {
-        let mut places = [Place::NONE; N];
-        let mut likely = 0u32;
-        for (number, place) in places.iter_mut().enumerate() {
-            if N == MAX_WAYS && number >= self.ways.len() {
-                break;
-            }
-            let way = &self.ways[number];
-            *place = way.place(number, word);
-            likely |= u32::from(way.is_likely(*place)) << number;
-        }
-        (places, likely)
     }
 
     /// As [`find`](Self::find), of several keys: each step is taken for all of them before the next, so that the host's
@@ -301,17 +322,18 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
 
     #[inline(always)]
     fn find_all_in<const N: usize, const KEYS: usize>(&self, keys: &[u64; KEYS]) -> [Option<SlotRef>; KEYS] {
-        let words = keys.map(|key| {
-            let word = self.hashes.word(key);
-            self.ways.iter().enumerate().for_each(|(way, slots)| slots.ask_for_tag(slots.place(way, word)));
-            word
+        let places = keys.map(|key| {
+            let places = self.places::<N>(self.hashes.word(key));
+            self.ways.iter().zip(&places).for_each(|(way, &place)| way.ask_for_tag(place));
+            places
         });
-        for word in words {
-            let (places, likely) = self.likely::<N>(word);
+        let likely: [u32; KEYS] = std::array::from_fn(|at| {
+            let likely = self.likely(&places[at]);
             let way = likely.trailing_zeros() as usize % N;
-            self.ways[way].ask_for(places[way]);
-        }
-        std::array::from_fn(|at| self.find_in::<N>(keys[at], words[at], |_| true))
+            self.ways[way % self.ways.len()].ask_for_item(places[at][way]);
+            likely
+        });
+        std::array::from_fn(|at| self.find_among(keys[at], &places[at], likely[at], |_| true))
     }
 
     /// The slots where a key's item may stand, one in each way.
@@ -501,28 +523,21 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     fn first_way_by_free_slots(&self, random: &mut SplitMix64) -> usize {
         let least = self.way_slots().min().expect("a table has ways");
         let up = u64::from(self.policy.upsize_above);
-        let weights: ArrayVec<u64, MAX_WAYS> = self
-            .ways
-            .iter()
-            .map(|way| {
-                let (slots, used) = (way.slots(), way.used);
-                let held_back = slots > least && is_above(used, slots, up);
-                if held_back { 0 } else { slots.saturating_sub(used) as u64 }
-            })
-            .collect();
-        let sum = weights.iter().sum();
+        // The sums of the weights up to each way.
+        let mut sums = [0; MAX_WAYS];
+        let mut sum = 0;
+        for (up_to, way) in sums.iter_mut().zip(&self.ways) {
+            let (slots, used) = (way.slots(), way.used);
+            let held_back = slots > least && is_above(used, slots, up);
+            sum += if held_back { 0 } else { slots.saturating_sub(used) as u64 };
+            *up_to = sum;
+        }
         if sum == 0 {
             return random.below(self.ways.len() as u64) as usize;
         }
-        let mut drawn = random.below(sum);
-        weights
-            .iter()
-            .position(|&weight| {
-                let is_it = drawn < weight;
-                drawn = drawn.wrapping_sub(weight);
-                is_it
-            })
-            .expect("what was drawn is below the sum")
+        let drawn = random.below(sum);
+        // Counted, not searched: which way it is, no branch predictor knows.
+        sums[..self.ways.len()].iter().map(|&up_to| usize::from(up_to <= drawn)).sum()
     }
 
     /// The emptiest of the ways that have a free slot for an item.
@@ -704,13 +719,13 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// Visits a slot of one of the ways that change; false if there is none, or nothing could be done.
     #[inline]
     fn step(&mut self, source: &mut impl ChunkSource) -> bool {
-        let mut changing: ArrayVec<usize, MAX_WAYS> = ArrayVec::new();
-        changing.extend((0..self.ways.len()).filter(|&way| self.ways[way].is_changing()));
-        let number = match changing.len() {
+        let which = match self.ways.iter().filter(|way| way.is_changing()).count() {
             0 => return false,
-            1 => changing[0],
-            several => changing[self.random.below(several as u64) as usize],
+            1 => 0,
+            several => self.random.below(several as u64) as usize,
         };
+        let mut changing = (0..self.ways.len()).filter(|&way| self.ways[way].is_changing());
+        let number = changing.nth(which).expect("one of so many");
         if self.policy.gradual && self.ways[number].prepare(source).is_err() {
             return false;
         }

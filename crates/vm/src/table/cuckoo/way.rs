@@ -164,10 +164,9 @@ impl<T> Way<T> {
         self.array_of(place).ask_for_tag(place.slot);
     }
 
-    /// Asks the host's memory for a slot's tag and what is there, without waiting for them.
+    /// Asks for what is in a slot.
     #[inline(always)]
-    pub(super) fn ask_for(&self, place: Place) {
-        self.array_of(place).ask_for_tag(place.slot);
+    pub(super) fn ask_for_item(&self, place: Place) {
         self.array_of(place).ask_for_item(place.slot);
     }
 

@@ -9,6 +9,9 @@
 //! **Nothing is ever lost.** If no place is found, every item that was moved on the way goes back, the table finishes or
 //! begins to grow, and it is tried anew; a table that was shrinking keeps its size. If it cannot grow, the item is given
 //! back, and the table is as it was.
+//!
+//! A large table waits for the host's memory. Who knows what comes does not: insertions can be
+//! [foreseen](Cuckoo::foresee), and [many look-ups](Cuckoo::find_all) made at a time.
 
 mod ahead;
 mod chunks;

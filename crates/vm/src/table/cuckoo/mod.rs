@@ -332,8 +332,10 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         });
         let likely: [u32; KEYS] = std::array::from_fn(|at| {
             let likely = self.likely(&places[at]);
-            let way = likely.trailing_zeros() as usize % N;
-            self.ways[way % self.ways.len()].ask_for_item(places[at][way]);
+            if likely != 0 {
+                let way = likely.trailing_zeros() as usize % N;
+                self.ways[way].ask_for_item(places[at][way]);
+            }
             likely
         });
         std::array::from_fn(|at| self.find_among(keys[at], &places[at], likely[at], |_| true))

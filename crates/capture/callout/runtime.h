@@ -28,7 +28,8 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 /* A thread's records. The buffer is as large as its alignment, so "the low bits of the cursor are zero" means full
- * (or not there yet), and the fast path needs no second variable. */
+ * (or not there yet), and the fast path needs no second variable. Programs that are linked already have this number in
+ * them: who changes it gives pw_record_slowly another name, so that they end with an error and not beyond the buffer. */
 #define BUFFER_BYTES (8ull * PW_RECORDS_PER_MESSAGE)
 
 extern EXPORT __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));

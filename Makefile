@@ -19,7 +19,7 @@ test: setup frontends
 	fuzz/run.sh 3
 
 bench: setup build
-	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb; }
+	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb && scripts/setup.sh server; }
 	PAGEWALK=$(PAGEWALK) scripts/bench.sh
 
 # Every experiment of every paper at its published size: long.

@@ -8,6 +8,7 @@
 #   setup.sh programs    real programs that built-in workloads stand for
 #   setup.sh leveldb     what the loads of YCSB run on
 #   setup.sh images      file systems to compare with
+#   setup.sh server      a server to observe
 set -eu
 
 if ! command -v cargo >/dev/null; then
@@ -59,8 +60,11 @@ images)
     need mkfs.xfs xfsprogs
     need losetup mount
     ;;
+server)
+    need redis-check-rdb redis-tools            # holds the server as well, and starts none
+    ;;
 *)
-    echo "usage: setup.sh [hardware|riscv|programs|leveldb|images]" >&2
+    echo "usage: setup.sh [hardware|riscv|programs|leveldb|images|server]" >&2
     exit 2
     ;;
 esac

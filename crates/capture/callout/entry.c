@@ -2,14 +2,23 @@
  *
  * The entry points of loads and stores: those of -fsanitize=thread (gcc and clang) and those of
  * -fsanitize-coverage=trace-loads,trace-stores (clang, rustc).
+ * Compiled into a program at its linking (-flto), they are inlined where they are called.
  */
 #include "runtime.h"
+
+/* The pass that calls these functions runs before the linker brings them in: only then can they be inlined, and only by
+ * force, since what it works on carries an attribute that they must not have. */
+#ifdef PW_INLINED
+#define ENTRY_FUNCTION __attribute__((always_inline)) ENTRY_POINT
+#else
+#define ENTRY_FUNCTION ENTRY_POINT
+#endif
 
 #define LOAD(bytes) pw_record(address, pw_record_tag(bytes, 0))
 #define STORE(bytes) pw_record(address, pw_record_tag(bytes, 1))
 #define ENTRY(name, action)                                                                                            \
    ENTRY_POINT void name(void *address);                                                                               \
-   ENTRY_POINT void name(void *address)                                                                                \
+   ENTRY_FUNCTION void name(void *address)                                                                             \
    {                                                                                                                   \
       action;                                                                                                          \
    }
@@ -64,7 +73,7 @@ ENTRY_POINT void __tsan_write_range(void *address, size_t bytes)
 /* Called, of no interest. */
 #define IGNORED(name, ...)                                                                                             \
    ENTRY_POINT void name(__VA_ARGS__);                                                                                 \
-   ENTRY_POINT void name(__VA_ARGS__)                                                                                  \
+   ENTRY_FUNCTION void name(__VA_ARGS__)                                                                               \
    {                                                                                                                   \
    }
 

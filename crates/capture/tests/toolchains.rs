@@ -58,6 +58,18 @@ fn clang_by_tsan() {
 }
 
 #[test]
+fn clang_inlined() {
+    let Some(name) = clang() else { return println!("skipped: clang is not installed") };
+    let path = build(&recipe("clang, inlined").replace("clang-19", name), "tests/c/sizes.c").expect("clang");
+    let (stream, _) = record(program(&path, &[], Frontend::Callout));
+    assert_eq!(stream.counts(0x8_0000_0000, 65_536)[&(8, true)], 20_002);
+    let text = Command::new("objdump").arg("-d").arg(&path).output().expect("objdump").stdout;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("<pw_record_slowly"), "recording in the program");
+    assert!(!text.contains("<__tsan_write8"), "a call where the access should record itself");
+}
+
+#[test]
 fn clang_by_coverage() {
     let Some(name) = clang() else { return println!("skipped: clang is not installed") };
     let recipe = recipe("clang, coverage call-outs").replace("clang-19", name);

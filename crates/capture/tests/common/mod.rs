@@ -1,12 +1,12 @@
 //! What the tests of this crate share: the built front-ends, compiled test programs, and a sink that keeps count.
 #![allow(dead_code, unreachable_pub)] // each test file uses its part
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use pagewalk_capture::{Frontend, Install, Outcome, Program};
 use pagewalk_trace::{Access, Batch, Event, ProcessId, Source, ThreadId};
@@ -57,13 +57,15 @@ pub enum Build {
     GccCallout,
     /// clang with the call-out runtime.
     ClangCallout,
+    /// The same, inlined at linking.
+    ClangInlined,
 }
 
 impl Build {
     pub fn frontend(self) -> Frontend {
         match self {
             Self::Plain | Self::Static => Frontend::Valgrind,
-            Self::GccCallout | Self::ClangCallout => Frontend::Callout,
+            Self::GccCallout | Self::ClangCallout | Self::ClangInlined => Frontend::Callout,
         }
     }
 }
@@ -82,24 +84,28 @@ pub fn clang() -> Option<&'static str> {
 pub fn builds() -> Vec<Build> {
     let mut builds = vec![Build::Plain, Build::GccCallout];
     if clang().is_some() {
-        builds.push(Build::ClangCallout);
+        builds.extend([Build::ClangCallout, Build::ClangInlined]);
     } else {
         println!("clang left out: it is not installed");
     }
     builds
 }
 
-/// Compiles `tests/c/NAME.c` or `programs/NAME.c`.
+/// Compiles `tests/c/NAME.c` or `programs/NAME.c`, once: another test may be running it.
 pub fn compile(name: &str, build: Build) -> PathBuf {
-    static LOCK: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = LOCK.lock();
+    static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let program = Path::new(TMP).join(format!("{name}-{build:?}-{}", env!("CARGO_CRATE_NAME")));
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if compiled.contains(&program) {
+        return program;
+    }
     let source = ["tests/c", "programs"]
         .map(|folder| Path::new(CRATE).join(folder).join(name).with_extension("c"))
         .into_iter()
         .find(|path| path.is_file())
         .unwrap_or_else(|| panic!("no test program {name}"));
-    let program = Path::new(TMP).join(format!("{name}-{build:?}"));
-    let compiler = if build == Build::ClangCallout { clang().expect("clang") } else { "gcc" };
+    let by_clang = matches!(build, Build::ClangCallout | Build::ClangInlined);
+    let compiler = if by_clang { clang().expect("clang") } else { "gcc" };
     let mut command = Command::new(compiler);
     command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
     match build {
@@ -110,7 +116,7 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
         Build::GccCallout => {
             command.args(["-fsanitize=thread", "-DCALLOUT"]).args(link_flags());
         }
-        Build::ClangCallout => {
+        Build::ClangCallout | Build::ClangInlined => {
             command.args([
                 "-fsanitize=thread",
                 "-DCALLOUT",
@@ -118,10 +124,13 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
                 "-tsan-instrument-read-before-write=1",
             ]);
             command.args(["-mllvm", "-tsan-instrument-func-entry-exit=0"]);
-            command.args(["-fno-sanitize-link-runtime", "-ltsan"]).args(link_flags());
+            let inlined = build == Build::ClangInlined;
+            command.args(if inlined { &["-flto", "-ltsan-inlined"][..] } else { &["-ltsan"] });
+            command.arg("-fno-sanitize-link-runtime").args(link_flags());
         }
     }
     must(&mut command);
+    compiled.insert(program.clone());
     program
 }
 

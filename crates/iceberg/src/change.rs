@@ -82,13 +82,13 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         };
         if let Some(slot) = yard.free_near(hash.home()) {
             yard.put(slot, hash.tag(), item);
-            first.change_rest(|rest| rest.filter.add(hash.spill()));
+            first.filter_mut().add(hash.spill());
             return Ok(());
         }
         if !self.growth.grows() && self.chained.load(Ordering::Relaxed) >= self.chained_most() {
             return Err((Unplaced::Full, item));
         }
-        first.change_rest(|rest| rest.chain.push(item));
+        first.change_chain(|chain| chain.push(item));
         self.chained.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -106,12 +106,12 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         let item = match spot {
             Spot::First(slot) => first.take(slot),
             Spot::Second(_, mut yard, slot) => {
-                first.change_rest(|rest| rest.filter.remove(hash.spill()));
+                first.filter_mut().remove(hash.spill());
                 yard.take(slot)
             }
             Spot::Third(number) => {
                 self.chained.fetch_sub(1, Ordering::Relaxed);
-                first.change_rest(|rest| rest.chain.take(number))
+                first.change_chain(|chain| chain.take(number))
             }
             Spot::Nowhere => None,
         };

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash as KeyHash};
 
+use crate::guess;
 use crate::map::IcebergMap;
 use crate::place::{At, Hash};
 use crate::store::{FirstYard, SecondYard};
@@ -50,7 +51,7 @@ impl<K, V> Found<'_, K, V> {
         match &self.spot {
             Spot::First(slot) => self.first.get(*slot),
             Spot::Second(_, yard, slot) => yard.get(*slot),
-            Spot::Third(number) => self.first.rest().chain.get(*number),
+            Spot::Third(number) => self.first.chain().get(*number),
             Spot::Nowhere => None,
         }
     }
@@ -76,17 +77,15 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     {
         let hash = self.hash(key);
         let wanted = |item: &(K, V)| item.0.borrow() == key;
-        let (doublings, first) = self.lock_settled(hash);
+        let (doublings, first, behind) = self.lock_settled(hash, guess::is_worth_it());
         // Only what nearly all look-ups need is compiled into the caller: the fewer instructions there are, the more
         // look-ups the processor has under way at once while it waits for memory.
         if let Some((_, item)) = first.find(hash.tag(), wanted) {
+            guess::note(true);
             return Some(act(item));
         }
-        if first.is_all(hash.spill()) {
-            None
-        } else {
-            self.find_behind(hash, &wanted, first, doublings).item().map(act)
-        }
+        guess::note(false);
+        if behind { self.find_behind(hash, &wanted, first, doublings).item().map(act) } else { None }
     }
 
     /// A key's item.
@@ -97,11 +96,11 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         Q: Eq + ?Sized,
     {
         let wanted = |item: &(K, V)| item.0.borrow() == key;
-        let (doublings, first) = self.lock_settled(hash);
+        let (doublings, first, behind) = self.lock_settled(hash, true);
         if let Some((slot, _)) = first.find(hash.tag(), wanted) {
             return Found { first, doublings, spot: Spot::First(slot) };
         }
-        if first.is_all(hash.spill()) {
+        if !behind {
             return Found { first, doublings, spot: Spot::Nowhere };
         }
         self.find_behind(hash, &wanted, first, doublings)
@@ -117,7 +116,9 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         mut doublings: u32,
     ) -> Found<'a, K, V> {
         loop {
-            if let Some((number, _)) = first.rest().chain.find(wanted) {
+            if first.is_chained()
+                && let Some((number, _)) = first.chain().find(wanted)
+            {
                 return Found { first, doublings, spot: Spot::Third(number) };
             }
             let behind = 'search: {
@@ -135,7 +136,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             drop(first);
             self.settle_second(behind, doublings);
             // Meanwhile the item may have come into the first level.
-            (doublings, first) = self.lock_settled(hash);
+            (doublings, first, _) = self.lock_settled(hash, true);
             if let Some((slot, _)) = first.find(hash.tag(), wanted) {
                 return Found { first, doublings, spot: Spot::First(slot) };
             }
@@ -150,19 +151,19 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     }
 
     /// The first level's block of a key, locked, and the number of doublings that it has gone through, as all of the
-    /// table has or is about to.
+    /// table has or is about to; and whether the key may be behind it.
     #[inline(always)]
-    fn lock_settled(&self, hash: Hash) -> (u32, FirstYard<'_, (K, V)>) {
+    fn lock_settled(&self, hash: Hash, guess: bool) -> (u32, FirstYard<'_, (K, V)>, bool) {
         loop {
             let doublings = self.growth.doublings();
             let at = self.shape.first(hash, doublings);
-            self.prefetch_slot(at, hash.home());
-            let first = self.lock_first(at);
+            let first = self.lock_first(at, guess.then(|| hash.home()));
             if u32::from(first.head().doublings) == doublings {
-                if first.may_spill(hash.spill()) {
-                    self.prefetch_behind(hash, at, doublings);
+                let behind = first.may_spill(hash.spill());
+                if behind {
+                    self.prefetch_behind(hash, doublings);
                 }
-                return (doublings, first);
+                return (doublings, first, behind);
             }
             drop(first);
             self.settle_first(at, doublings);
@@ -173,8 +174,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// first level needs.
     #[cold]
     #[inline(never)]
-    fn prefetch_behind(&self, hash: Hash, first: At, doublings: u32) {
-        self.prefetch_rest(first);
+    fn prefetch_behind(&self, hash: Hash, doublings: u32) {
         for at in self.shape.second(hash, doublings) {
             self.prefetch_second(at, hash.home());
         }

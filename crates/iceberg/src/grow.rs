@@ -128,17 +128,17 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             return;
         }
         let (old_at, new_at) = at.pair(doublings);
-        let mut old = self.lock_first(old_at);
+        let mut old = self.lock_first(old_at, None);
         if u32::from(old.head().doublings) >= doublings {
             return;
         }
-        let mut new = self.lock_first(new_at);
+        let mut new = self.lock_first(new_at, None);
         // Everything that may panic comes before the first change.
         let mut hashes = [None; FIRST_SLOTS];
         for slot in old.used() {
             hashes[slot] = old.get(slot).map(|(key, _)| self.hash(key));
         }
-        let chained: Vec<Hash> = old.rest().chain.iter().map(|(_, (key, _))| self.hash(key)).collect();
+        let chained: Vec<Hash> = old.chain().iter().map(|(_, (key, _))| self.hash(key)).collect();
         for (slot, hash) in hashes.into_iter().enumerate() {
             let Some(hash) = hash else { continue };
             if self.shape.first(hash, doublings) == new_at
@@ -148,7 +148,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             }
         }
         // Which half each item of the second level belongs to is not known; both filters admit it.
-        new.change_rest(|rest| rest.filter = old.rest().filter.clone());
+        new.filter_mut().clone_from(old.filter());
         self.unchain(&mut old, &mut new, new_at, doublings, &chained);
         old.head_mut().doublings = doublings as u8;
         new.head_mut().doublings = doublings as u8;
@@ -164,8 +164,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         doublings: u32,
         hashes: &[Hash],
     ) {
-        let mut chain =
-            old.change_rest(|rest| std::mem::replace(&mut rest.chain, crate::chain::Chain::EMPTY));
+        let mut chain = old.change_chain(|chain| std::mem::replace(chain, crate::chain::Chain::EMPTY));
         for &hash in hashes {
             let Some(item) = chain.pop() else { break };
             let yard = if self.shape.first(hash, doublings) == new_at { &mut *new } else { &mut *old };
@@ -175,7 +174,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
                     self.chained.fetch_sub(1, Ordering::Relaxed);
                 }
                 None => {
-                    yard.change_rest(|rest| rest.chain.push(item));
+                    yard.change_chain(|chain| chain.push(item));
                 }
             }
         }
@@ -234,8 +233,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             return None;
         }
         let free = if at == old_at { &old } else { &new }.free_near(hash.home())?;
-        old.change_rest(|rest| rest.filter.remove(hash.spill()));
-        new.change_rest(|rest| rest.filter.remove(hash.spill()));
+        old.filter_mut().remove(hash.spill());
+        new.filter_mut().remove(hash.spill());
         Some((if at == old_at { old } else { new }, free))
     }
 }

@@ -90,10 +90,10 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
                 self.count.add(-1);
             }
         }
-        let chained: Vec<u32> = yard.rest().chain.iter().map(|(number, _)| number).collect();
+        let chained: Vec<u32> = yard.chain().iter().map(|(number, _)| number).collect();
         for number in chained {
             if yard.chained_mut(number).is_some_and(|(key, value)| !keep(key, value)) {
-                removed.extend(yard.change_rest(|rest| rest.chain.take(number)));
+                removed.extend(yard.change_chain(|chain| chain.take(number)));
                 self.chained.fetch_sub(1, Ordering::Relaxed);
                 self.count.add(-1);
             }
@@ -124,7 +124,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         if let Some(mut first) = self.try_lock_first(self.shape.first(hash, doublings))
             && u32::from(first.head().doublings) == doublings
         {
-            first.change_rest(|rest| rest.filter.remove(hash.spill()));
+            first.filter_mut().remove(hash.spill());
         }
     }
 
@@ -141,7 +141,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             match block {
                 walk::Level::First(yard) => {
                     levels.first += yard.used().count();
-                    levels.third += yard.rest().chain.iter().count();
+                    levels.third += yard.chain().iter().count();
                 }
                 walk::Level::Second(yard) => levels.second += yard.used().count(),
             }
@@ -199,9 +199,9 @@ impl<K, V, S> Iterator for IntoIter<K, V, S> {
             // Settled or not: nobody is looking for anything any more.
             let at = self.map.shape.block(self.next);
             self.next += 1;
-            let mut first = self.map.lock_first(at);
+            let mut first = self.map.lock_first(at, None);
             self.block.extend(first.used().filter_map(|slot| first.take(slot)));
-            self.block.extend(std::iter::from_fn(|| first.change_rest(|rest| rest.chain.pop())));
+            self.block.extend(std::iter::from_fn(|| first.change_chain(|chain| chain.pop())));
             let mut second = self.map.lock_second(at);
             self.block.extend(second.used().filter_map(|slot| second.take(slot)));
         }

@@ -34,9 +34,9 @@
 //!                 key: hash -> one block -´        hash mixed again -> two blocks --------------´
 //! ```
 //!
-//! A tag is eight bits of the hash. The 64 tags of a block are compared at once; only items whose tag is equal are
-//! looked at. Tags, locks and the rest of what is known about a block are 114 bytes; the slots hold the bare items. So
-//! 16-byte items take 18.5 bytes each at load 0.95.
+//! A tag is twelve bits of the hash. The 64 tags of a block are compared at once; only items whose tag is equal are
+//! looked at. Tags, locks and the rest of what is known about a block are 152 bytes; the slots hold the bare items. So
+//! 16-byte items take 19.1 bytes each at load 0.95.
 //!
 //! # What it promises
 //!
@@ -65,17 +65,17 @@
 //! `cargo bench -p pagewalk-iceberg` prints throughput, bytes and pauses beside those of hashbrown behind a lock,
 //! dashmap and scc. On a busy machine with two cores, with 16-byte items and at load 0.95:
 //!
-//! - it takes 18.5 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
+//! - it takes 19.1 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
 //! - its longest insertion while growing to 4 million items is less than half of any of the others';
-//! - insertions run at 0.9 to 1.2 of the better of dashmap and scc, removals at 0.8 to 1.1;
-//! - look-ups of keys that are there run at 0.8 to 1.15 of the better of the two; look-ups of absent keys, the weak point,
-//!   at 0.45 to 0.8.
+//! - insertions run at 0.7 to 1.2 of the better of dashmap and scc, removals at 0.8 to 1.1;
+//! - look-ups of keys that are there run at 0.65 to 1.15 of the better of the two; look-ups of absent keys, the weak point,
+//!   at 0.5 to 0.85.
 //!
-//! What a look-up costs is lines of memory: one with the tags and one with the item, and for one key in eleven two more in
-//! the second level; locks are so small that caches hold them. The item's line is guessed from the hash and fetched
-//! with the tags, which is right more often than not; lines of the second level are fetched as soon as the lock's line has
-//! said that they may be needed, together with the tags. A fifth of the look-ups for absent keys meet an equal tag, and so
-//! an item that is not theirs; dashmap, half empty, seldom does.
+//! What a look-up costs is lines of memory: two side by side with what is known about its block, one with the item, and
+//! for one key in eleven two more in the second level; locks are so small that caches hold them. The item's line is
+//! guessed from the hash and fetched with the tags, which is right more often than not, as long as the thread finds what
+//! it looks for; lines of the second level are fetched as soon as the filter has said that they may be needed. Of 100
+//! look-ups for absent keys, three look into the second level and one or two at an item that is not theirs.
 //!
 //! # Sources
 //!
@@ -85,7 +85,8 @@
 //! - M. A. Bender, A. Conway, M. Farach-Colton, W. Kuszmaul, G. Tagliavini, "Iceberg Hashing: Optimizing Many
 //!   Hash-Table Criteria at Once" (2021): why the second level stays small.
 //!
-//! DEVIATION, each explained where it is: look-ups lock; a filter that tells which keys cannot be in the second level;
+//! DEVIATION, each explained where it is: look-ups lock; tags have four bits more; a filter that tells which keys cannot
+//! be in the second level;
 //! slots chosen near a place that the hash names; items of the second level go up when the table grows; a table's first
 //! part has any number of blocks, not a power of two.
 
@@ -97,6 +98,7 @@ mod error;
 mod filter;
 mod find;
 mod grow;
+mod guess;
 mod iterate;
 #[allow(unsafe_code)] // A lock, and nothing else.
 mod lock;

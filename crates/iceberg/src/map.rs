@@ -150,27 +150,19 @@ impl<K, V, S> IcebergMap<K, V, S> {
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_rest(&self, at: At) {
-        let (part, offset) = self.part(at);
-        part.prefetch_rest(offset);
-    }
-
-    #[inline(always)]
     pub(crate) fn prefetch_second(&self, at: At, home: usize) {
         let (part, offset) = self.part(at);
         part.prefetch_second(offset, home);
     }
 
+    /// Lets the processor fetch a slot's line while it waits for what is known about the block.
     #[inline(always)]
-    pub(crate) fn lock_first(&self, at: At) -> FirstYard<'_, (K, V)> {
+    pub(crate) fn lock_first(&self, at: At, guessed: Option<usize>) -> FirstYard<'_, (K, V)> {
         let (part, offset) = self.part(at);
+        if let Some(slot) = guessed {
+            part.prefetch_slot(offset, slot);
+        }
         part.lock_first(offset)
-    }
-
-    #[inline(always)]
-    pub(crate) fn prefetch_slot(&self, at: At, slot: usize) {
-        let (part, offset) = self.part(at);
-        part.prefetch_slot(offset, slot);
     }
 
     pub(crate) fn try_lock_first(&self, at: At) -> Option<FirstYard<'_, (K, V)>> {

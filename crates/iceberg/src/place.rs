@@ -1,7 +1,7 @@
 //! Where a key may stand: from its hash to its tag and its blocks.
 //!
 //! ```text
-//!  hash, 64 bits     | row: 32 bits | ... | home: 6 bits | spill byte: 8 bits | tag: 8 bits |
+//!  hash, 64 bits     | row: 32 bits | ... | tag, finer: 4 bits | home: 6 bits | spill byte: 8 bits | tag: 8 bits |
 //!  mixed once more   | row of the first choice: 32 | row of the second choice: 32 |
 //! ```
 //!
@@ -12,6 +12,7 @@
 use std::num::NonZeroU8;
 
 use crate::store::FIRST_SLOTS;
+use crate::tags::Tag;
 
 /// Bijective and mixing all bits into all: the finaliser of Austin Appleby's MurmurHash3 (2011, public domain). It
 /// makes up for hashers whose bits are not equally good.
@@ -35,10 +36,10 @@ impl Hash {
         Self(mix(hashed))
     }
 
-    /// The fingerprint. Zero stands for a free slot.
+    /// The fingerprint.
     #[inline(always)]
-    pub(crate) fn tag(self) -> NonZeroU8 {
-        not_zero(self.0 as u8)
+    pub(crate) fn tag(self) -> Tag {
+        Tag { byte: not_zero(self.0 as u8), finer: (self.0 >> 22) as u8 & 15 }
     }
 
     /// The first-level slot in whose cache line the key's item is likeliest to be.

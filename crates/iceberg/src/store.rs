@@ -1,24 +1,25 @@
 //! The memory of the first two levels, and the vector comparison: with the [lock](crate::lock), the unsafe code of this
 //! crate.
 //!
-//! A [`Part`] is an array of blocks, or rather seven arrays, by what is needed together: locks and what has to be known
-//! first, which caches hold; tags, a cache line for the first level of a block; slots, uninitialised until an item
-//! comes; and the rest, which is seldom needed. Safe code would need an `Option` per slot, which makes 24 bytes of 16, and
-//! would have to write all of a part's memory when it is added: that would be the long pause which a resize must not
-//! have.
+//! A [`Part`] is an array of blocks, or rather seven arrays, by what is needed together: for each level the locks, which
+//! are so small that caches hold them, what is known about its items, and the items' slots, uninitialised until an item
+//! comes; and chains, which are seldom needed. Safe code would need an `Option` per slot, which makes 24 bytes of 16, and
+//! would have to write all of a part's memory when it is added: that would be the long pause which a resize must not have.
 //!
 //! ```text
-//!           locks                                   tags      slots
-//!  first    | lock 1 | doublings 1 | summary 6 |    | 64 |    | item 0 | item 1 | ... | item 63 |
-//!  second   | lock 1 | doublings 1 |                |  8 |    | item 0 | ... | item 7 |
-//!  rest     | chain 8 | filter 23 | 1 |
+//!           locks                      known: a cache line                       another      slots
+//!  first    | lock 1 | doublings 1 |  | spill 32 | tags, the finer bits 32 |    | bytes 64 |    | item 0 | ... | item 63 |
+//!  second   | lock 1 | doublings 1 |  | tags, the finer bits 4 | bytes 8 |                      | item 0 | ... | item 7 |
+//!  third    | chain 8 |
 //! ```
+//!
+//! Looking something up writes to the lock alone, so that what is known about a block need not go back to memory.
 //!
 //! Everything here rests on one invariant, which only [`Yard::put`] and [`Yard::take`] touch:
 //!
-//! **(I)** Slot `n` of a yard holds an item if and only if tag `n` is not zero.
+//! **(I)** Slot `n` of a yard holds an item if and only if byte `n` of the tags is not zero.
 //!
-//! and on one fact: **(L)** the only way to a yard's tags, rest and slots is a [`Yard`], which is made here alone, holds
+//! and on one fact: **(L)** the only way to what is known in a yard, its chain and its slots is a [`Yard`], which is made here alone, holds
 //! the guard of that yard's lock, and knows the slots of that very yard. Whoever has a `Yard` has all that alone.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
@@ -27,10 +28,10 @@ use std::mem::needs_drop;
 use std::num::NonZeroU8;
 
 use crate::chain::Chain;
-use crate::filter::{Filter, Summary};
+use crate::filter::Filter;
 use crate::lock::{Guard, Lock};
 use crate::sync::NEW_IS_ZERO;
-use crate::tags::{Slots, equal};
+use crate::tags::{Slots, Tag, Tags};
 
 /// Slots of a block's first level.
 pub(crate) const FIRST_SLOTS: usize = 64;
@@ -39,34 +40,37 @@ pub(crate) const SECOND_SLOTS: usize = 8;
 /// Slots of a block.
 pub(crate) const BLOCK_SLOTS: usize = FIRST_SLOTS + SECOND_SLOTS;
 
-/// What is known about a block's first level beside its tags and its lock.
-pub(crate) struct Rest<T> {
-    /// The third level.
-    pub(crate) chain: Chain<T>,
-    pub(crate) filter: Filter,
-}
-
-/// What the lock of a first level holds.
-pub(crate) struct FirstHead {
+/// What the lock of a level holds.
+pub(crate) struct Head {
     /// The number of doublings whose items are here. A block of a new part has zero until it gets its items.
     pub(crate) doublings: u8,
-    /// What the rest says, in short.
-    summary: Summary,
 }
 
-/// What the lock of a second level holds.
-pub(crate) struct SecondHead {
-    /// As in [`FirstHead`].
-    pub(crate) doublings: u8,
+/// What is known about the items of a level. All zeros say that there are none.
+#[repr(C)]
+struct Known<const N: usize, const HALF: usize, S> {
+    spill: S,
+    tags: Tags<N, HALF>,
+}
+
+/// What is known of a block beyond its first level.
+#[repr(C)]
+pub(crate) struct Spill {
+    /// Whether there is anything in the third level.
+    chained: bool,
+    /// What there is in the second.
+    filter: Filter,
+    /// Then the tags' bytes are a cache line.
+    _spare: [u8; 2],
 }
 
 /// One level of a block, locked.
-pub(crate) struct Yard<'a, T, const N: usize, X> {
-    head: Guard<'a, X>,
-    tags: *mut [u8; N],
+pub(crate) struct Yard<'a, T, const N: usize, const HALF: usize, S> {
+    head: Guard<'a, Head>,
+    known: *mut Known<N, HALF, S>,
     slots: *mut T,
     /// Of a first level; of a second, null.
-    rest: *mut Rest<T>,
+    chain: *mut Chain<T>,
     /// Neither longer nor shorter lifetimes in `T`: items come in and go out.
     part: PhantomData<&'a Part<Invariant<T>>>,
 }
@@ -74,50 +78,57 @@ pub(crate) struct Yard<'a, T, const N: usize, X> {
 /// Takes and gives `T`s.
 type Invariant<T> = fn(T) -> T;
 
-pub(crate) type FirstYard<'a, T> = Yard<'a, T, FIRST_SLOTS, FirstHead>;
-pub(crate) type SecondYard<'a, T> = Yard<'a, T, SECOND_SLOTS, SecondHead>;
+pub(crate) type FirstYard<'a, T> = Yard<'a, T, FIRST_SLOTS, { FIRST_SLOTS / 2 }, Spill>;
+pub(crate) type SecondYard<'a, T> = Yard<'a, T, SECOND_SLOTS, { SECOND_SLOTS / 2 }, ()>;
 
 impl<T> FirstYard<'_, T> {
-    /// False if a key that is not in the first level is nowhere, for what is known as soon as the lock is there.
+    /// False if a key that is not in the first level is nowhere.
     #[inline(always)]
     pub(crate) fn may_spill(&self, spill: NonZeroU8) -> bool {
-        self.head.summary.may_hold(spill)
+        self.filter().may_hold(spill) | self.is_chained()
     }
 
-    /// Whether a key that is not in the first level is nowhere.
+    /// Whether there is anything in the third level.
     #[inline(always)]
-    pub(crate) fn is_all(&self, spill: NonZeroU8) -> bool {
-        // Nearly always the summary decides, which has come with the lock.
-        !self.may_spill(spill) || {
-            let rest = self.rest();
-            rest.chain.is_empty() && !rest.filter.may_hold(spill)
-        }
+    pub(crate) fn is_chained(&self) -> bool {
+        self.known().spill.chained
+    }
+
+    /// Which items there may be in the second level.
+    #[inline(always)]
+    pub(crate) fn filter(&self) -> &Filter {
+        &self.known().spill.filter
     }
 
     #[inline(always)]
-    pub(crate) fn rest(&self) -> &Rest<T> {
-        // SAFETY: (1) the pointer of a first level is to a live rest; (2) by (L) nobody writes to it while `self` is
+    pub(crate) fn filter_mut(&mut self) -> &mut Filter {
+        &mut self.known_mut().spill.filter
+    }
+
+    #[inline(always)]
+    pub(crate) fn chain(&self) -> &Chain<T> {
+        // SAFETY: (1) the pointer of a first level is to a live chain; (2) by (L) nobody writes to it while `self` is
         // borrowed.
-        unsafe { &*self.rest }
+        unsafe { &*self.chain }
     }
 
-    /// Changes which items the rest knows of.
-    pub(crate) fn change_rest<R>(&mut self, change: impl FnOnce(&mut Rest<T>) -> R) -> R {
-        // SAFETY: (1) as in `rest`; (2) by (L) nobody else reads or writes it, and `self` is borrowed for as long.
-        let rest = unsafe { &mut *self.rest };
-        let result = change(rest);
-        self.head.summary = if rest.chain.is_empty() { rest.filter.summary() } else { Summary::ANY };
+    /// Changes which items are in the third level.
+    pub(crate) fn change_chain<R>(&mut self, change: impl FnOnce(&mut Chain<T>) -> R) -> R {
+        // SAFETY: (1) as in `chain`; (2) by (L) nobody else reads or writes it, and `self` is borrowed for as long.
+        let chain = unsafe { &mut *self.chain };
+        let result = change(chain);
+        self.known_mut().spill.chained = !chain.is_empty();
         result
     }
 
     /// An item of the third level.
     pub(crate) fn chained_mut(&mut self, number: u32) -> Option<&mut T> {
-        // SAFETY: as in `change_rest`. Which items there are does not change.
-        unsafe { &mut *self.rest }.chain.get_mut(number)
+        // SAFETY: as in `change_chain`. Which items there are does not change.
+        unsafe { &mut *self.chain }.get_mut(number)
     }
 }
 
-impl<T, const N: usize, X> Yard<'_, T, N, X> {
+impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
     /// A free slot, near `home` if possible.
     #[inline(always)]
     pub(crate) fn free_near(&self, home: usize) -> Option<usize> {
@@ -125,26 +136,26 @@ impl<T, const N: usize, X> Yard<'_, T, N, X> {
     }
 
     #[inline(always)]
-    pub(crate) fn head(&self) -> &X {
+    pub(crate) fn head(&self) -> &Head {
         &self.head
     }
 
     #[inline(always)]
-    fn tags(&self) -> &[u8; N] {
-        // SAFETY: (1) the pointer is to live tags; (2) by (L) nobody writes to them while `self` is borrowed.
-        unsafe { &*self.tags }
+    fn known(&self) -> &Known<N, HALF, S> {
+        // SAFETY: (1) the pointer is to what is known, alive; (2) by (L) nobody writes to it while `self` is borrowed.
+        unsafe { &*self.known }
     }
 
     #[inline(always)]
-    fn tags_mut(&mut self) -> &mut [u8; N] {
-        // SAFETY: (1) as in `tags`; (2) by (L) nobody else reads or writes them, and `self` is borrowed for as long.
-        unsafe { &mut *self.tags }
+    fn known_mut(&mut self) -> &mut Known<N, HALF, S> {
+        // SAFETY: (1) as in `known`; (2) by (L) nobody else reads or writes it, and `self` is borrowed for as long.
+        unsafe { &mut *self.known }
     }
 
     /// Whether a slot is one of the yard's and holds an item.
     #[inline(always)]
     fn is_used(&self, slot: usize) -> bool {
-        self.tags().get(slot).is_some_and(|&tag| tag != 0)
+        self.known().tags.is_used(slot)
     }
 
     /// Slots with items.
@@ -155,7 +166,7 @@ impl<T, const N: usize, X> Yard<'_, T, N, X> {
     /// Slots without.
     #[inline(always)]
     pub(crate) fn free(&self) -> Slots {
-        equal(self.tags(), 0)
+        self.known().tags.free()
     }
 
     /// The item in a slot.
@@ -168,8 +179,8 @@ impl<T, const N: usize, X> Yard<'_, T, N, X> {
 
     /// The first item with that tag that `wanted` is true of, and its slot.
     #[inline(always)]
-    pub(crate) fn find(&self, tag: NonZeroU8, mut wanted: impl FnMut(&T) -> bool) -> Option<(usize, &T)> {
-        equal(self.tags(), tag.get()).find_map(|slot| {
+    pub(crate) fn find(&self, tag: Tag, mut wanted: impl FnMut(&T) -> bool) -> Option<(usize, &T)> {
+        self.known().tags.equal(tag).find_map(|slot| {
             // SAFETY: as in `get`: (1) and (2) `equal` names used slots alone; (3) by (L). (`get` itself would look
             // at the slot's tag again, in the hottest of loops.)
             let item = unsafe { &*self.slots.add(slot) };
@@ -178,7 +189,7 @@ impl<T, const N: usize, X> Yard<'_, T, N, X> {
     }
 
     #[inline(always)]
-    pub(crate) fn head_mut(&mut self) -> &mut X {
+    pub(crate) fn head_mut(&mut self) -> &mut Head {
         &mut self.head
     }
 
@@ -196,55 +207,66 @@ impl<T, const N: usize, X> Yard<'_, T, N, X> {
     ///
     /// If the yard has no such slot, or it is not free.
     #[inline(always)]
-    pub(crate) fn put(&mut self, slot: usize, tag: NonZeroU8, item: T) {
+    pub(crate) fn put(&mut self, slot: usize, tag: Tag, item: T) {
         assert!(slot < N && !self.is_used(slot), "slot {slot} is taken");
         // SAFETY: (1) the yard has so many slots; (2) by (I) there is no item that would be overwritten; (3) by (L)
         // nobody else reads or writes it. The tag makes (I) true again.
         unsafe { self.slots.add(slot).write(item) };
-        self.tags_mut()[slot] = tag.get();
+        self.known_mut().tags.set(slot, tag);
     }
 
     /// Takes the item out of a slot.
     #[inline(always)]
     pub(crate) fn take(&mut self, slot: usize) -> Option<T> {
-        let tag = self.tags_mut().get_mut(slot)?;
         // SAFETY: (1) a slot that was used is one of the yard's; (2) there was an item, by (I), and as the slot is not
         // used any more, it is read only once; (3) by (L) nobody else reads or writes it.
-        (std::mem::take(tag) != 0).then(|| unsafe { self.slots.add(slot).read() })
+        self.known_mut().tags.clear(slot).then(|| unsafe { self.slots.add(slot).read() })
+    }
+}
+
+#[cfg(test)]
+impl<T> FirstYard<'_, T> {
+    /// Of their bytes.
+    pub(crate) fn address_of_tags(&self) -> usize {
+        self.known().tags.address()
     }
 }
 
 /// One level of all blocks of a part.
-struct Level<T, const N: usize, X> {
-    heads: *mut Lock<X>,
-    tags: *mut [u8; N],
+struct Level<T, const N: usize, const HALF: usize, S> {
+    heads: *mut Lock<Head>,
+    known: *mut Known<N, HALF, S>,
     slots: *mut T,
     /// Where all that is.
     _areas: [Area; 3],
 }
 
-impl<T, const N: usize, X> Level<T, N, X> {
-    /// Of the locks, the tags and the slots.
+type FirstLevel<T> = Level<T, FIRST_SLOTS, { FIRST_SLOTS / 2 }, Spill>;
+type SecondLevel<T> = Level<T, SECOND_SLOTS, { SECOND_SLOTS / 2 }, ()>;
+
+impl<T, const N: usize, const HALF: usize, S> Level<T, N, HALF, S> {
+    /// Of the locks, of what is known, and of the slots.
     fn layouts(count: usize) -> [Layout; 3] {
-        // Tags and slots on cache line boundaries: then no block's tags and no item that fits in a line are in two.
+        // On cache line boundaries: then no first level's tags and no item that fits in a line are in two.
         [
-            Layout::array::<Lock<X>>(count),
-            Layout::array::<[u8; N]>(count).and_then(|layout| layout.align_to(64)),
+            Layout::array::<Lock<Head>>(count),
+            Layout::array::<Known<N, HALF, S>>(count).and_then(|layout| layout.align_to(64)),
             Layout::array::<T>(count * N).and_then(|layout| layout.align_to(64)),
         ]
         .map(|layout| layout.expect("a table of fewer bytes than the address space has"))
     }
 
-    fn new(count: usize, head: fn() -> X) -> Self {
-        let [heads, tags, slots] = Self::layouts(count);
-        let areas = [Area::filled(heads, count, || Lock::new(head())), Area::zeroed(tags), Area::new(slots)];
-        let [heads, tags, slots] = areas.each_ref().map(|area| area.start);
-        Self { heads: heads.cast(), tags: tags.cast(), slots: slots.cast(), _areas: areas }
+    fn new(count: usize) -> Self {
+        let [heads, known, slots] = Self::layouts(count);
+        let heads = Area::filled(heads, count, || Lock::new(Head { doublings: 0 }));
+        let areas = [heads, Area::zeroed(known), Area::new(slots)];
+        let [heads, known, slots] = areas.each_ref().map(|area| area.start);
+        Self { heads: heads.cast(), known: known.cast(), slots: slots.cast(), _areas: areas }
     }
 
     #[inline(always)]
-    fn tags(&self, at: usize) -> *mut [u8; N] {
-        self.tags.wrapping_add(at)
+    fn known(&self, at: usize) -> *mut Known<N, HALF, S> {
+        self.known.wrapping_add(at)
     }
 
     #[inline(always)]
@@ -256,7 +278,7 @@ impl<T, const N: usize, X> Level<T, N, X> {
     ///
     /// There are more than `at` blocks.
     #[inline(always)]
-    unsafe fn head(&self, at: usize) -> &Lock<X> {
+    unsafe fn head(&self, at: usize) -> &Lock<Head> {
         // SAFETY: (1) the caller's promise; (2) all are initialised by `new` (where they are only zeroed, by what
         // `Area::filled` says of zeros), and are changed only behind their locks, until `drop` has them alone.
         unsafe { &*self.heads.add(at) }
@@ -265,11 +287,11 @@ impl<T, const N: usize, X> Level<T, N, X> {
 
 /// Blocks that were added together.
 pub(crate) struct Part<T> {
-    first: Level<T, FIRST_SLOTS, FirstHead>,
-    second: Level<T, SECOND_SLOTS, SecondHead>,
-    rests: *mut Rest<T>,
+    first: FirstLevel<T>,
+    second: SecondLevel<T>,
+    chains: *mut Chain<T>,
     count: usize,
-    /// Where the rests are.
+    /// Where the chains are.
     _area: Area,
 }
 
@@ -282,26 +304,26 @@ unsafe impl<T: Send> Sync for Part<T> {}
 impl<T> Part<T> {
     /// So many empty blocks. On the usual systems this takes the same time for any number: memory comes zeroed.
     pub(crate) fn new(count: usize) -> Self {
-        let area = Area::zeroed(Self::rests(count));
+        let area = Area::zeroed(Self::chains(count));
         Self {
-            first: Level::new(count, || FirstHead { doublings: 0, summary: Summary::NOTHING }),
-            second: Level::new(count, || SecondHead { doublings: 0 }),
-            rests: area.start.cast(),
+            first: Level::new(count),
+            second: Level::new(count),
+            chains: area.start.cast(),
             count,
             _area: area,
         }
     }
 
-    /// An empty chain is a null pointer, an empty filter is all zeros, too.
-    fn rests(count: usize) -> Layout {
-        Layout::array::<Rest<T>>(count).expect("a table of fewer bytes than the address space has")
+    /// An empty chain is a null pointer.
+    fn chains(count: usize) -> Layout {
+        Layout::array::<Chain<T>>(count).expect("a table of fewer bytes than the address space has")
     }
 
     /// The memory that a part of so many blocks takes.
     pub(crate) fn bytes(count: usize) -> usize {
-        let first = Level::<T, FIRST_SLOTS, FirstHead>::layouts(count);
-        let second = Level::<T, SECOND_SLOTS, SecondHead>::layouts(count);
-        first.iter().chain(&second).chain([&Self::rests(count)]).map(Layout::size).sum()
+        let first = FirstLevel::<T>::layouts(count);
+        let second = SecondLevel::<T>::layouts(count);
+        first.iter().chain(&second).chain([&Self::chains(count)]).map(Layout::size).sum()
     }
 
     /// The first level of a block once `lock` has its lock.
@@ -309,20 +331,21 @@ impl<T> Part<T> {
     fn first<'a>(
         &'a self,
         at: usize,
-        lock: impl FnOnce(&'a Lock<FirstHead>) -> Option<Guard<'a, FirstHead>>,
+        lock: impl FnOnce(&'a Lock<Head>) -> Option<Guard<'a, Head>>,
     ) -> Option<FirstYard<'a, T>> {
         assert!(at < self.count, "block {at} of {}", self.count);
-        let tags = self.first.tags(at);
-        // Whoever has the lock looks at the tags next. The atomic operation that takes the lock would let that wait until
+        let known = self.first.known(at);
+        // Whoever has the lock looks at both lines next. The atomic operation that takes the lock would let that wait until
         // the lock is there.
-        prefetch(tags.cast());
+        prefetch(known.cast());
+        prefetch(known.cast::<u8>().wrapping_add(64));
         // SAFETY: (1) checked above.
         let head = lock(unsafe { self.first.head(at) })?;
         Some(Yard {
             head,
-            tags,
+            known,
             slots: self.first.slots(at),
-            rest: self.rests.wrapping_add(at),
+            chain: self.chains.wrapping_add(at),
             part: PhantomData,
         })
     }
@@ -346,22 +369,17 @@ impl<T> Part<T> {
     #[inline(always)]
     pub(crate) fn lock_second(&self, at: usize) -> SecondYard<'_, T> {
         assert!(at < self.count, "block {at} of {}", self.count);
-        let (tags, slots) = (self.second.tags(at), self.second.slots(at));
         // SAFETY: (1) checked above.
         let head = unsafe { self.second.head(at) }.lock();
-        Yard { head, tags, slots, rest: std::ptr::null_mut(), part: PhantomData }
-    }
-
-    /// Lets the processor fetch what is seldom needed of a block's first level.
-    pub(crate) fn prefetch_rest(&self, at: usize) {
-        prefetch(self.rests.wrapping_add(at).cast());
+        let (known, slots) = (self.second.known(at), self.second.slots(at));
+        Yard { head, known, slots, chain: std::ptr::null_mut(), part: PhantomData }
     }
 
     /// Lets the processor fetch a block's second level, of its slots those near `home`.
     #[inline(always)]
     pub(crate) fn prefetch_second(&self, at: usize, home: usize) {
         prefetch(self.second.heads.wrapping_add(at).cast());
-        prefetch(self.second.tags(at).cast());
+        prefetch(self.second.known(at).cast());
         prefetch(self.second.slots(at).wrapping_add(home % SECOND_SLOTS).cast());
     }
 }
@@ -387,16 +405,49 @@ fn prefetch(line: *const u8) {
     let _ = line;
 }
 
-/// Bit `n` tells whether `lanes[n]` equals `wanted`. The compiler turns the portable loop into many times as many
-/// instructions.
+/// Sixteen bytes, each all ones or all zeros in what compares: what SSE2 does at once. The compiler turns portable loops
+/// into many times as many instructions.
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn equal_16(lanes: &[u8; 16], wanted: u8) -> u16 {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
-    // SAFETY: (1) SSE2 is part of x86-64; (2) `lanes` is 16 live bytes, read by one unaligned load.
-    unsafe {
-        let lanes = _mm_loadu_si128(std::ptr::from_ref(lanes).cast());
-        _mm_movemask_epi8(_mm_cmpeq_epi8(lanes, _mm_set1_epi8(wanted as i8))) as u16
+pub(crate) mod lanes {
+    use std::arch::x86_64::{
+        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+    };
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct Lanes(__m128i);
+
+    // SAFETY of all: (1) SSE2 is part of x86-64.
+    impl Lanes {
+        #[inline(always)]
+        pub(crate) fn load(bytes: &[u8; 16]) -> Self {
+            // SAFETY: (2) 16 live bytes, read by one unaligned load.
+            Self(unsafe { _mm_loadu_si128(std::ptr::from_ref(bytes).cast()) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn all(byte: u8) -> Self {
+            // SAFETY: (1).
+            Self(unsafe { _mm_set1_epi8(byte as i8) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn equal(self, other: Self) -> Self {
+            // SAFETY: (1).
+            Self(unsafe { _mm_cmpeq_epi8(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn and(self, other: Self) -> Self {
+            // SAFETY: (1).
+            Self(unsafe { _mm_and_si128(self.0, other.0) })
+        }
+
+        /// The top bit of each.
+        #[inline(always)]
+        pub(crate) fn mask(self) -> u64 {
+            // SAFETY: (1).
+            u64::from(unsafe { _mm_movemask_epi8(self.0) } as u16)
+        }
     }
 }
 
@@ -414,7 +465,7 @@ impl Area {
 
     /// `count` values, each as `new` makes it.
     fn filled<B>(layout: Layout, count: usize, new: impl Fn() -> B) -> Self {
-        // Then all of a new lock and its head is zero: not taken, no doublings, a summary of nothing. Nothing needs to
+        // Then all of a new lock and its head is zero: not taken, no doublings. Nothing needs to
         // be written.
         if NEW_IS_ZERO {
             return Self::zeroed(layout);
@@ -474,7 +525,7 @@ impl<T> Drop for Part<T> {
             unsafe {
                 self.first.heads.add(at).drop_in_place();
                 self.second.heads.add(at).drop_in_place();
-                self.rests.add(at).drop_in_place();
+                self.chains.add(at).drop_in_place();
             }
         }
     }

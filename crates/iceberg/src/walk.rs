@@ -80,7 +80,7 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Walk<'a, K, V, S> {
                 let yard = map.lock_second(visit.at);
                 (yard.head().doublings, Level::Second(yard))
             } else {
-                let yard = map.lock_first(visit.at);
+                let yard = map.lock_first(visit.at, None);
                 (yard.head().doublings, Level::First(yard))
             };
             let doublings = u32::from(doublings);
@@ -109,7 +109,7 @@ impl<K, V> Level<'_, K, V> {
         match self {
             Self::First(yard) => {
                 yard.used().filter_map(|slot| yard.get(slot)).for_each(&mut act);
-                yard.rest().chain.iter().for_each(|(_, item)| act(item));
+                yard.chain().iter().for_each(|(_, item)| act(item));
             }
             Self::Second(yard) => yard.used().filter_map(|slot| yard.get(slot)).for_each(act),
         }

@@ -21,6 +21,8 @@ mod filter;
 mod find;
 #[path = "../../src/grow.rs"]
 mod grow;
+#[path = "../../src/guess.rs"]
+mod guess;
 #[path = "../../src/iterate.rs"]
 mod iterate;
 #[path = "../../src/lock.rs"]

@@ -67,9 +67,9 @@
 //!
 //! - it takes 19.1 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
 //! - its longest insertion while growing to 4 million items is less than half of any of the others';
-//! - insertions run at 0.7 to 1.2 of the better of dashmap and scc, removals at 0.8 to 1.1;
-//! - look-ups of keys that are there run at 0.65 to 1.15 of the better of the two; look-ups of absent keys, the weak point,
-//!   at 0.5 to 0.85.
+//! - insertions run at 0.6 to 1.2 of the better of dashmap and scc, removals at 0.7 to 1.2;
+//! - look-ups of keys that are there run at 0.55 to 1.15 of the better of the two; look-ups of absent keys at 0.6 to 1.5.
+//!   The more threads, the better: one alone does not make up for the lines of memory that a full table has it read.
 //!
 //! What a look-up costs is lines of memory: two side by side with what is known about its block, one with the item, and
 //! for one key in eleven two more in the second level; locks are so small that caches hold them. The item's line is

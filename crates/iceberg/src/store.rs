@@ -19,8 +19,9 @@
 //!
 //! **(I)** Slot `n` of a yard holds an item if and only if byte `n` of the tags is not zero.
 //!
-//! and on one fact: **(L)** the only way to what is known in a yard, its chain and its slots is a [`Yard`], which is made here alone, holds
-//! the guard of that yard's lock, and knows the slots of that very yard. Whoever has a `Yard` has all that alone.
+//! and on one fact: **(L)** the only way to what is known in a yard, its chain and its slots is a [`Yard`], which is made
+//! here alone, holds the guard of that yard's lock, and knows the slots of that very yard. Whoever has a `Yard` has all
+//! that alone.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::marker::PhantomData;

@@ -63,7 +63,7 @@ impl Case {
     }
 }
 
-/// Live runs take the first so many rounds only: they need both processors, and are reported without a target.
+/// Live runs take the first so many rounds only: they take both processors, and three times as long.
 const LIVE_ROUNDS: usize = 3;
 
 /// User and system seconds of this process and of the children that it has waited for.

@@ -129,13 +129,17 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
             }
         }
         // Timing the bytes takes time itself, so it is done by itself.
-        targets[0].time_data(true);
-        let whole = seconds(&mut *targets[0], *item, bytes, rounds as u64)?;
-        let share = targets[0].time_data(false).map(|(data, calls)| {
-            // Half of what two clocks take is between them.
-            let clocks = calls as f64 * clock * 1e-9;
-            (data.as_secs_f64() - clocks / 2.0) / (whole - clocks)
-        });
+        let mut shares = Vec::new();
+        for round in 0..rounds {
+            targets[0].time_data(true);
+            let whole = seconds(&mut *targets[0], *item, bytes, (rounds + round) as u64)?;
+            shares.extend(targets[0].time_data(false).map(|(data, calls)| {
+                // Half of what two clocks take is between them.
+                let clocks = calls as f64 * clock * 1e-9;
+                (data.as_secs_f64() - clocks / 2.0) / (whole - clocks)
+            }));
+        }
+        let share = (!shares.is_empty()).then(|| median(shares));
         let limit: Vec<f64> = taken[3].iter().zip(&taken[4]).map(|(copy, store)| copy.min(*store)).collect();
         let operations = (bytes / item.operation_bytes(bytes)) as f64;
         for (number, (own, target)) in taken.iter().zip(TARGETS).enumerate() {
@@ -192,9 +196,11 @@ fn seconds(target: &mut dyn Target, item: BenchItem, bytes: u64, round: u64) -> 
     let count = bytes / size;
     let mut data = vec![round as u8; size as usize];
     let mut random = SplitMix64::new(round);
+    // Drawn beforehand: that is no part of what is measured.
+    let place = |number| if item.is_random() { random.below(count) } else { number };
+    let offsets: Vec<u64> = (0..count).map(place).map(|place| size * place).collect();
     let begun = Instant::now();
-    for number in 0..count {
-        let offset = size * if item.is_random() { random.below(count) } else { number };
+    for offset in offsets {
         match item.writes() {
             true => target.write(offset, &data)?,
             false => target.read(offset, &mut data)?,
@@ -247,7 +253,7 @@ fn table(document: &Document) -> String {
     }
     let _ = writeln!(
         text,
-        "\nOn bytes: timed in a run by itself, without the {:.0} ns that asking the clock takes.",
+        "\nOn bytes: timed in runs by themselves, without the {:.0} ns that asking the clock takes.",
         document.clock_nanoseconds
     );
     if let Some(share) = share_of_all(&document.rows) {

@@ -32,6 +32,8 @@ case "${1:-}" in
     need strace strace                          # tests compare the observed system calls with it
     need clang-19 clang-19                      # tests of the compile-time front-end
     need /usr/lib/llvm-19/lib/clang/19/lib/linux libclang-rt-19-dev
+    need qemu-x86_64 qemu-user                  # the front-end for other instruction sets
+    need ld.lld-19 lld-19                       # tests of it link programs for them
     need python3 python3                        # seeds of the fuzz targets
     ;;
 hardware)

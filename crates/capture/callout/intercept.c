@@ -232,3 +232,21 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 EXEC_LIST(execl, (void)0, execv(path, argv))
 EXEC_LIST(execlp, (void)0, execvp(path, argv))
 EXEC_LIST(execle, char *const *envp = va_arg(list, char *const *), execve(path, argv, envp))
+
+/* ---- the beginning and the end ---- */
+
+/* PAGEWALK_CHANNEL=descriptor:inode, set by the pagewalk command. */
+HIDDEN const char *pw_channel_text(void)
+{
+   return getenv("PAGEWALK_CHANNEL");
+}
+
+__attribute__((constructor)) static void library_begin(void)
+{
+   pw_initialise();
+}
+
+__attribute__((destructor)) static void library_end(void)
+{
+   pw_end_process();
+}

@@ -1,6 +1,6 @@
 //! Is this file a program that can be observed? Asked before anything is started, for an answer in plain words.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -12,6 +12,8 @@ use rustix::fs::{Access, access};
 use crate::error::CaptureError;
 
 const HEADER_BYTES: usize = 64;
+/// What is read of a file: a header, or the line of a script as far as the system looks.
+const HEAD_BYTES: usize = 256;
 
 /// The file that running `program` would start: itself if it has a slash, else the first match in `path`.
 ///
@@ -49,21 +51,80 @@ fn runnable(file: &Path) -> Result<(), CaptureError> {
     Ok(())
 }
 
-/// Whether the file's content can be observed: a 64-bit x86-64 ELF program, or a script.
+/// The instruction set of a program that some front-end can observe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Machine {
+    X86_64,
+    AArch64,
+    RiscV64,
+    LoongArch64,
+}
+
+impl Machine {
+    const ALL: [Self; 4] = [Self::X86_64, Self::AArch64, Self::RiscV64, Self::LoongArch64];
+
+    /// As ELF headers number it.
+    pub(crate) fn number(self) -> u16 {
+        match self {
+            Self::X86_64 => 62,
+            Self::AArch64 => 183,
+            Self::RiscV64 => 243,
+            Self::LoongArch64 => 258,
+        }
+    }
+
+    /// QEMU's program that emulates it.
+    pub(crate) fn emulator(self) -> &'static str {
+        match self {
+            Self::X86_64 => "qemu-x86_64",
+            Self::AArch64 => "qemu-aarch64",
+            Self::RiscV64 => "qemu-riscv64",
+            Self::LoongArch64 => "qemu-loongarch64",
+        }
+    }
+}
+
+/// What a file that can be observed is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A 64-bit ELF program.
+    Program(Machine),
+    /// A script: what its first line names, and perhaps one argument.
+    Script { interpreter: OsString, argument: Option<OsString> },
+}
+
+/// What the file's content is.
+///
+/// # Errors
+///
+/// An architecture that no front-end knows, or no program at all.
+pub(crate) fn kind(file: &Path) -> Result<Kind, CaptureError> {
+    let io = |e| CaptureError::io(format!("reading `{}`", file.display()), e);
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let opened = File::open(file).map_err(io)?;
+    let file_bytes = opened.metadata().map_err(io)?.len();
+    opened.take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(io)?;
+    check_head(&head, file_bytes).map_err(|refusal| match refusal {
+        Refusal::Architecture(found) => {
+            CaptureError::Architecture { path: file.to_owned(), found, emulated: false }
+        }
+        Refusal::NoProgram(why) => CaptureError::NotExecutable { path: file.to_owned(), why },
+    })
+}
+
+/// Whether the processor itself can run the file: a 64-bit x86-64 ELF program, or a script.
 ///
 /// # Errors
 ///
 /// Another architecture, or no program at all.
-pub(crate) fn check(file: &Path) -> Result<(), CaptureError> {
-    let io = |e| CaptureError::io(format!("reading `{}`", file.display()), e);
-    let mut head = Vec::with_capacity(HEADER_BYTES);
-    let opened = File::open(file).map_err(io)?;
-    let file_bytes = opened.metadata().map_err(io)?.len();
-    opened.take(HEADER_BYTES as u64).read_to_end(&mut head).map_err(io)?;
-    check_head(&head, file_bytes).map_err(|refusal| match refusal {
-        Refusal::Architecture(found) => CaptureError::Architecture { path: file.to_owned(), found },
-        Refusal::NoProgram(why) => CaptureError::NotExecutable { path: file.to_owned(), why },
-    })
+pub(crate) fn check_native(file: &Path) -> Result<(), CaptureError> {
+    match kind(file)? {
+        Kind::Program(Machine::X86_64) | Kind::Script { .. } => Ok(()),
+        Kind::Program(other) => {
+            let found = format!("a program for {}", machine_name(other.number()));
+            Err(CaptureError::Architecture { path: file.to_owned(), found, emulated: true })
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -72,13 +133,13 @@ enum Refusal {
     NoProgram(String),
 }
 
-/// The decision on a file's first 64 bytes and its length (ELF header: class at 4, byte order at 5, type at 16,
+/// The decision on a file's first bytes and its length (ELF header: class at 4, byte order at 5, type at 16,
 /// machine at 18; in 64-bit files the program headers' offset at 32, their size at 54 and their number at 56).
-fn check_head(head: &[u8], file_bytes: u64) -> Result<(), Refusal> {
+fn check_head(head: &[u8], file_bytes: u64) -> Result<Kind, Refusal> {
     const X86_64: u16 = 62;
     let no_program = |why: &str| Err(Refusal::NoProgram(why.to_owned()));
-    if head.starts_with(b"#!") {
-        return Ok(());
+    if let Some(line) = head.strip_prefix(b"#!") {
+        return Ok(script(line));
     }
     if !head.starts_with(b"\x7fELF") {
         return no_program("it is neither an ELF program nor a script that begins with #!");
@@ -90,18 +151,32 @@ fn check_head(head: &[u8], file_bytes: u64) -> Result<(), Refusal> {
         2 => u16::from_be_bytes([head[i], head[i + 1]]),
         _ => u16::from_le_bytes([head[i], head[i + 1]]),
     };
-    let (kind, machine) = (half(16), half(18));
-    match (head[4], machine) {
-        (2, X86_64) => {}
-        (1, X86_64) => return Err(Refusal::Architecture("an x32 program (32-bit pointers)".to_owned())),
-        (1, _) => return Err(Refusal::Architecture(format!("a 32-bit program ({})", machine_name(machine)))),
-        (2, _) => return Err(Refusal::Architecture(format!("a program for {}", machine_name(machine)))),
+    let (object, number) = (half(16), half(18));
+    let known = Machine::ALL.into_iter().find(|machine| machine.number() == number && head[5] != 2);
+    let machine = match (head[4], known) {
+        (2, Some(machine)) => machine,
+        (1, _) if number == X86_64 => {
+            return Err(Refusal::Architecture("an x32 program (32-bit pointers)".to_owned()));
+        }
+        (1, _) => return Err(Refusal::Architecture(format!("a 32-bit program ({})", machine_name(number)))),
+        (2, None) => return Err(Refusal::Architecture(format!("a program for {}", machine_name(number)))),
         (class, _) => return Err(Refusal::NoProgram(format!("its ELF class is {class}, not 1 or 2"))),
-    }
-    match kind {
-        2 | 3 => check_program_headers(head, file_bytes),
+    };
+    match object {
+        2 | 3 => check_program_headers(head, file_bytes).map(|()| Kind::Program(machine)),
         1 => no_program("it is an object file that was not linked"),
         _ => no_program("it is an ELF file but no program"),
+    }
+}
+
+/// What follows `#!`: the interpreter, then the rest of the line as one argument.
+fn script(line: &[u8]) -> Kind {
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
+    let (interpreter, argument) = (&line[..end], line[end..].trim_ascii());
+    Kind::Script {
+        interpreter: OsStr::from_bytes(interpreter).to_owned(),
+        argument: (!argument.is_empty()).then(|| OsStr::from_bytes(argument).to_owned()),
     }
 }
 
@@ -156,14 +231,14 @@ mod tests {
         head
     }
 
-    fn check_head(head: &[u8]) -> Result<(), Refusal> {
+    fn check_head(head: &[u8]) -> Result<Kind, Refusal> {
         super::check_head(head, 64 + 2 * 56)
     }
 
     #[test]
     fn a_file_that_ends_before_its_program_headers_is_refused() {
         let head = header(2, 1, 2, 62);
-        assert_eq!(super::check_head(&head, 64 + 2 * 56), Ok(()));
+        assert_eq!(super::check_head(&head, 64 + 2 * 56), Ok(Kind::Program(Machine::X86_64)));
         assert!(matches!(super::check_head(&head, 64 + 2 * 56 - 1), Err(Refusal::NoProgram(_))));
         let mut none = head;
         none[56] = 0;
@@ -172,13 +247,15 @@ mod tests {
 
     #[test]
     fn programs_scripts_and_strangers_are_told_apart() {
-        assert_eq!(check_head(&header(2, 1, 2, 62)), Ok(()));
-        assert_eq!(check_head(&header(2, 1, 3, 62)), Ok(()));
-        assert_eq!(check_head(b"#!/bin/sh\n"), Ok(()));
+        for machine in Machine::ALL {
+            for object in [2, 3] {
+                assert_eq!(check_head(&header(2, 1, object, machine.number())), Ok(Kind::Program(machine)));
+            }
+        }
         for (head, word) in [
             (header(1, 1, 2, 3), "32-bit"),
             (header(1, 1, 3, 62), "x32"),
-            (header(2, 1, 3, 183), "AArch64"),
+            (header(2, 2, 3, 183), "AArch64"),
             (header(2, 2, 2, 22), "S/390"),
         ] {
             match check_head(&head) {
@@ -190,6 +267,30 @@ mod tests {
             [header(2, 1, 1, 62), header(2, 1, 4, 62), b"\x7fELF\x02\x01".to_vec(), b"hello".to_vec(), vec![]]
         {
             assert!(matches!(check_head(&head), Err(Refusal::NoProgram(_))), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn scripts_name_an_interpreter_and_one_argument() {
+        for (text, interpreter, argument) in [
+            (&b"#!/bin/sh\nexit 1\n"[..], "/bin/sh", None),
+            (b"#! /usr/bin/env  python3 -u \nx", "/usr/bin/env", Some("python3 -u")),
+            (b"#!\t/bin/awk\t-f", "/bin/awk", Some("-f")),
+            (b"#!\n", "", None),
+        ] {
+            let expected =
+                Kind::Script { interpreter: interpreter.into(), argument: argument.map(OsString::from) };
+            assert_eq!(check_head(text), Ok(expected), "{text:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_file_is_judged(mut head: Vec<u8>, begin in 0..4usize, file_bytes: u64) {
+            let known: [&[u8]; 4] = [b"", b"#!", b"\x7fELF\x02\x01\x01", b"\x7fELF\x01\x02\x01"];
+            head.splice(0..0, known[begin].iter().copied());
+            head.truncate(HEAD_BYTES);
+            let _ = super::check_head(&head, file_bytes);
         }
     }
 

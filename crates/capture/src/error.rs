@@ -27,18 +27,25 @@ pub enum CaptureError {
         why: String,
     },
     /// Another architecture.
-    #[error("`{}` is {found}; only 64-bit x86-64 programs can be observed", .path.display())]
+    #[error("`{}` is {found}; {}", .path.display(), if *.emulated {
+        "`--frontend qemu` observes it, the others take 64-bit x86-64 programs only"
+    } else {
+        "only 64-bit programs can be observed: x86-64 by any front-end, AArch64, RISC-V and LoongArch by \
+         `--frontend qemu`"
+    })]
     Architecture {
         /// The file.
         path: PathBuf,
         /// What it was built for.
         found: String,
+        /// Whether the QEMU plugin takes it.
+        emulated: bool,
     },
     /// The front-end's files are missing.
     #[error("the {what} is not built: `{file}` is in none of {}; run `make` in the Pagewalk folder, or set \
              PAGEWALK_LIB to the folder that holds it", .searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
     NotBuilt {
-        /// `Valgrind tool` or `call-out runtime`.
+        /// `Valgrind tool`, `call-out runtime` or `QEMU plugin`.
         what: &'static str,
         /// The file that is looked for.
         file: &'static str,
@@ -70,6 +77,17 @@ pub enum CaptureError {
         /// What it said.
         log: String,
     },
+    /// QEMU itself is missing.
+    #[error("{0} is not installed; install the package `qemu-user`")]
+    NoQemu(&'static str),
+    /// QEMU gave up.
+    #[error("QEMU could not start `{program}` ({status}); its own message is above")]
+    Qemu {
+        /// The program.
+        program: String,
+        /// How it ended.
+        status: String,
+    },
     /// The call-out runtime never spoke.
     #[error(
         "`{program}` made no access records: it was not built with the call-out runtime, or nothing in it was \
@@ -80,7 +98,7 @@ pub enum CaptureError {
         program: String,
     },
     /// The channel ended before the program.
-    #[error("`{program}` cut its records off: it closed descriptor {fd}, which PAGEWALK_CHANNEL names")]
+    #[error("`{program}` cut its records off: it closed descriptor {fd}, on which they are sent")]
     ChannelClosed {
         /// The program.
         program: String,

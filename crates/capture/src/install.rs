@@ -7,11 +7,12 @@ use crate::error::CaptureError;
 
 const TOOL: &str = "valgrind/pagewalk-amd64-linux";
 const RUNTIME: &str = "callout/libtsan.so";
+const PLUGIN: &str = "qemu/pagewalk.so";
 /// The part of Valgrind that starts the tool again after an exec.
 const LAUNCHERS: [&str; 3] = ["/usr/bin/valgrind.bin", "/usr/bin/valgrind", "/usr/local/bin/valgrind"];
 
 /// The folder that holds the built front-ends, as the Makefile of this crate fills it:
-/// `valgrind/` (the tool) and `callout/` (the runtime for `-fsanitize=thread`).
+/// `valgrind/` (the tool), `callout/` (the runtime for `-fsanitize=thread`) and `qemu/` (the plugin).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Install {
     candidates: Vec<PathBuf>,
@@ -65,6 +66,11 @@ impl Install {
             return Err(CaptureError::ValgrindVersion { built, installed });
         }
         Ok((folder, launcher))
+    }
+
+    /// The plugin for QEMU.
+    pub(crate) fn qemu(&self) -> Result<PathBuf, CaptureError> {
+        Ok(self.folder_with(PLUGIN, "QEMU plugin")?.join(PLUGIN))
     }
 
     /// The folder with the call-out runtime, for linker flags.

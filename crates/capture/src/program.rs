@@ -1,6 +1,6 @@
 //! Running a program under a front-end.
 
-use std::ffi::{OsString, c_int, c_ulong};
+use std::ffi::{OsStr, OsString, c_int, c_ulong};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -23,6 +23,8 @@ use crate::protocol::{self, ProtocolError};
 const GRACE: Duration = Duration::from_secs(1);
 /// The most of Valgrind's own messages that is kept.
 const LOG_BYTES_MAX: usize = 4_096;
+/// Scripts that are interpreted by scripts: as far as the system follows them, two words each.
+const SCRIPT_WORDS_MAX: usize = 8;
 
 /// How accesses are observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,6 +34,18 @@ pub enum Frontend {
     Valgrind,
     /// The call-out runtime: a program compiled with `-fsanitize=thread` and linked with the runtime.
     Callout,
+    /// The plugin of QEMU's user-mode emulation: any program for x86-64, AArch64, RISC-V or LoongArch of 64 bits,
+    /// unmodified, its threads in parallel.
+    Qemu,
+}
+
+impl Frontend {
+    fn counts_instructions(self) -> bool {
+        match self {
+            Self::Valgrind | Self::Qemu => true,
+            Self::Callout => false,
+        }
+    }
 }
 
 /// How a run of the program ended.
@@ -47,7 +61,7 @@ pub struct Outcome {
     pub instructions: u64,
     /// Processes observed.
     pub processes: u32,
-    /// What Valgrind had to say, as a rule nothing.
+    /// What Valgrind had to say, as a rule nothing; empty under other front-ends.
     pub log: String,
 }
 
@@ -117,10 +131,11 @@ impl Program {
     ///
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), CaptureError> {
-        self.resolve()?;
+        let path = self.resolve()?;
         match self.frontend {
             Frontend::Valgrind => self.install.valgrind().map(drop),
             Frontend::Callout => Ok(()),
+            Frontend::Qemu => self.qemu(path, "").map(drop),
         }
     }
 
@@ -135,6 +150,7 @@ impl Program {
         let mut command = match self.frontend {
             Frontend::Valgrind => self.valgrind(&["--discard=yes".into()])?,
             Frontend::Callout => Command::new(path),
+            Frontend::Qemu => self.qemu(path, "")?,
         };
         command.args(&self.args);
         Ok(command)
@@ -146,7 +162,10 @@ impl Program {
 
     fn resolve(&self) -> Result<PathBuf, CaptureError> {
         let path = elf::resolve(&self.program, std::env::var_os("PATH").as_deref())?;
-        elf::check(&path)?;
+        match self.frontend {
+            Frontend::Valgrind | Frontend::Callout => elf::check_native(&path)?,
+            Frontend::Qemu => drop(elf::kind(&path)?),
+        }
         Ok(path)
     }
 
@@ -164,6 +183,39 @@ impl Program {
             "--trace-children=yes",
         ]);
         command.args(options).arg("--").arg(&self.program);
+        Ok(command)
+    }
+
+    /// QEMU with the plugin, to which `channel` is given as well, and what the program's arguments follow: its file, or
+    /// the interpreter of its script. The plugin expects the options in this order.
+    fn qemu(&self, path: PathBuf, channel: &str) -> Result<Command, CaptureError> {
+        let plugin = self.install.qemu()?;
+        let mut before = vec![path.into_os_string()];
+        let mut name = self.program.clone();
+        let machine = loop {
+            let path = Path::new(before.last().expect("one to begin with"));
+            match elf::kind(path)? {
+                elf::Kind::Program(machine) => break machine,
+                _ if before.len() > SCRIPT_WORDS_MAX => {
+                    let why = "scripts name each other as interpreters".to_owned();
+                    return Err(CaptureError::NotExecutable { path: path.to_owned(), why });
+                }
+                elf::Kind::Script { interpreter, argument } => {
+                    elf::resolve(&interpreter, None)?;
+                    name.clone_from(&interpreter);
+                    before.extend(argument);
+                    before.push(interpreter);
+                }
+            }
+        };
+        let emulator = machine.emulator();
+        let found = elf::resolve(OsStr::new(emulator), std::env::var_os("PATH").as_deref());
+        let mut command = Command::new(found.map_err(|_| CaptureError::NoQemu(emulator))?);
+        let mut option = OsString::from("file=");
+        option.push(plugin.to_string_lossy().replace(',', ",,"));
+        option.push(format!(",machine={}{channel}", machine.number()));
+        command.arg("-0").arg(name).arg("-plugin").arg(option).args(before.iter().rev());
+        fix_layout(&mut command);
         Ok(command)
     }
 
@@ -185,6 +237,7 @@ impl Program {
                 fix_layout(&mut command);
                 command
             }
+            Frontend::Qemu => self.qemu(path, &format!(",channel={}:{}", end.number(), end.inode))?,
         };
         command.args(&self.args);
         if self.stdout_to_stderr {
@@ -209,7 +262,7 @@ impl Program {
         let (descriptor, inode) = (end.number(), end.inode);
         drop(end);
         let mut running = Running { child, channel, inode, reaped: false };
-        let mut assembler = Assembler::new(self.frontend == Frontend::Valgrind);
+        let mut assembler = Assembler::new(self.frontend.counts_instructions());
         let flow = running.forward(&mut assembler, sink, &self.name())?;
         let stopped = flow.is_break() || assembler.finish(sink).is_break();
         let status = running.wait()?;
@@ -239,8 +292,11 @@ impl Program {
                 status: outcome.status.to_string(),
                 log: outcome.log.clone(),
             }),
+            Frontend::Qemu if outcome.accesses == 0 && !outcome.status.success() => {
+                Err(CaptureError::Qemu { program, status: outcome.status.to_string() })
+            }
             _ if outcome.accesses == 0 => Err(CaptureError::NoRecords { program }),
-            Frontend::Callout if silent => Err(CaptureError::ChannelClosed { program, fd }),
+            Frontend::Callout | Frontend::Qemu if silent => Err(CaptureError::ChannelClosed { program, fd }),
             _ => Ok(()),
         }
     }
@@ -253,12 +309,11 @@ impl Source for Program {
             name.push(' ');
             name.push_str(&arg.to_string_lossy());
         }
-        let is_valgrind = self.frontend == Frontend::Valgrind;
         SourceInfo {
             name,
             expected_accesses: None,
-            announces_mappings: is_valgrind,
-            counts_instructions: is_valgrind,
+            announces_mappings: self.frontend == Frontend::Valgrind,
+            counts_instructions: self.frontend.counts_instructions(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Build, builds, compile, is_installed, program};
+use common::{Build, builds, compile, is_installed, program, unmodified};
 use pagewalk_trace::container::PwtSource;
 use pagewalk_trace::record::record;
 use pagewalk_trace::{Access, Batch, Source};
@@ -168,9 +168,11 @@ fn instructions_agree_with_callgrind_with_several_threads_too() {
         let collected =
             text.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, n)| n.trim().parse());
         let theirs: u64 = collected.and_then(Result::ok).unwrap_or_else(|| panic!("no count in {text}"));
-        let ours = observe(name, args, Build::Plain).instructions;
-        println!("{name}: {ours} instructions, callgrind {theirs}");
-        assert!(distance(ours, theirs) <= 0.01, "{name}: {ours} instructions, callgrind {theirs}");
+        for build in unmodified() {
+            let ours = observe(name, args, build).instructions;
+            println!("{name}, {build:?}: {ours} instructions, callgrind {theirs}");
+            assert!(distance(ours, theirs) <= 0.01, "{name}, {build:?}: {ours}, callgrind {theirs}");
+        }
     }
 }
 

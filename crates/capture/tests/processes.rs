@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Build, Stream, builds, compile, install, program, record, refuse};
+use common::{Build, Stream, builds, compile, install, program, record, refuse, unmodified};
 use pagewalk_capture::{Outcome, Program};
 use pagewalk_trace::{Batch, Event, ProcessId, Source};
 
@@ -94,13 +94,11 @@ fn the_program_cannot_close_valgrinds_channel() {
 }
 
 #[test]
-fn a_program_that_closes_the_callout_channel_is_told_so() {
-    let message = refuse(program(
-        &compile("processes", Build::GccCallout),
-        &["close-all"],
-        Build::GccCallout.frontend(),
-    ));
-    assert!(message.contains("closed descriptor"), "{message}");
+fn a_program_that_closes_the_channel_in_its_own_process_is_told_so() {
+    for build in builds().into_iter().filter(|&build| build != Build::Plain) {
+        let message = refuse(program(&compile("processes", build), &["close-all"], build.frontend()));
+        assert!(message.contains("closed descriptor"), "{build:?}: {message}");
+    }
 }
 
 #[test]
@@ -147,15 +145,15 @@ fn input_output_arguments_and_exit_code_pass_through() {
         folder.display(),
         echo.display()
     );
-    let (_, outcome) = record(Program::new("sh", ["-c", &script]).install(install()));
-    assert_eq!(outcome.status.code(), Some(42));
-    assert_eq!(std::fs::read(folder.join("out")).expect("output"), bytes, "byte for byte");
-    assert_eq!(
-        std::fs::read_to_string(folder.join("err")).expect("error"),
-        "a b\n\n--tool=x\n",
-        "and nothing else"
-    );
-    assert_eq!(outcome.log, "");
+    for build in unmodified() {
+        let shell = Program::new("sh", ["-c", &script]).frontend(build.frontend()).install(install());
+        let (_, outcome) = record(shell);
+        assert_eq!(outcome.status.code(), Some(42), "{build:?}");
+        assert_eq!(std::fs::read(folder.join("out")).expect("output"), bytes, "{build:?}: byte for byte");
+        let said = std::fs::read_to_string(folder.join("err")).expect("error");
+        assert_eq!(said, "a b\n\n--tool=x\n", "{build:?}: and nothing else");
+        assert_eq!(outcome.log, "");
+    }
 }
 
 #[test]
@@ -174,10 +172,12 @@ fn scripts_and_what_they_run_are_observed() {
         .expect("script");
     let status = Command::new("chmod").arg("+x").arg(&script).status().expect("chmod");
     assert!(status.success());
-    let (stream, outcome) = record(program(&script, &[], Build::Plain.frontend()));
-    assert_eq!((outcome.status.code(), outcome.processes), (Some(6), 2));
-    assert_eq!(stores(&stream), BTreeMap::from([((1, ProcessId(1)), 401)]));
-    assert_eq!(events_like(&stream, |e| *e == Event::Exec), [(ProcessId(1), Event::Exec)]);
+    for build in unmodified() {
+        let (stream, outcome) = record(program(&script, &[], build.frontend()));
+        assert_eq!((outcome.status.code(), outcome.processes), (Some(6), 2), "{build:?}");
+        assert_eq!(stores(&stream), BTreeMap::from([((1, ProcessId(1)), 401)]), "{build:?}");
+        assert_eq!(events_like(&stream, |e| *e == Event::Exec), [(ProcessId(1), Event::Exec)], "{build:?}");
+    }
 }
 
 /// Whether a process with this in its command line is there; a zombie has none.

@@ -44,10 +44,19 @@ fn programs_of_other_machines() {
     header[18] = 3;
     let message = refusal(file("i386", &header, true));
     assert!(message.contains("32-bit") && message.contains("x86-64"), "{message}");
-    header[4] = 2;
-    header[18] = 183;
-    let message = refusal(file("aarch64", &header, true));
-    assert!(message.contains("AArch64"), "{message}");
+    (header[4], header[18]) = (2, 21);
+    let message = refusal(file("powerpc", &header, true));
+    assert!(message.contains("PowerPC") && message.contains("--frontend qemu"), "{message}");
+    // One that QEMU could take, and finds empty.
+    (header[18], header[32], header[54], header[56]) = (183, 64, 56, 1);
+    let whole: Vec<u8> = header.into_iter().chain([0; 56]).collect();
+    let path = file("aarch64", &whole, true);
+    let message = refusal(&path);
+    assert!(message.contains("AArch64") && message.contains("--frontend qemu"), "{message}");
+    if is_installed("qemu-aarch64") {
+        let message = refuse(program(&path, &[], Frontend::Qemu));
+        assert!(message.contains("QEMU could not start"), "{message}");
+    }
 }
 
 #[test]
@@ -62,8 +71,11 @@ fn a_program_cut_short_and_one_that_only_the_loader_refuses() {
 #[test]
 fn a_front_end_that_is_not_built() {
     let nowhere = Install::at("/nonexistent/pagewalk");
-    let message = refuse(Program::new("true", [] as [&str; 0]).install(nowhere));
-    assert!(message.contains("/nonexistent/pagewalk") && message.contains("make"), "{message}");
+    for frontend in [Frontend::Valgrind, Frontend::Qemu] {
+        let message =
+            refuse(Program::new("true", [] as [&str; 0]).frontend(frontend).install(nowhere.clone()));
+        assert!(message.contains("/nonexistent/pagewalk") && message.contains("make"), "{message}");
+    }
 }
 
 #[test]

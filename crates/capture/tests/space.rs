@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Build, Stream, compile, is_installed, program, record};
+use common::{Build, Stream, compile, is_installed, program, record, unmodified};
 use pagewalk_trace::{Advice, Backing, Event, Mapping, Protection};
 use pagewalk_vm::addr::{VirtAddr, VirtRange};
 
@@ -19,8 +19,8 @@ fn range(mib: u64, bytes: u64) -> VirtRange {
     VirtRange::sized(VirtAddr(BASE + mib * MIB), bytes)
 }
 
-fn stream() -> Stream {
-    record(program(&compile("space", Build::Plain), &[], Build::Plain.frontend())).0
+fn stream(build: Build) -> Stream {
+    record(program(&compile("space", build), &[], build.frontend())).0
 }
 
 /// The events that the program makes on purpose, with how many stores to the tick page came since the one before.
@@ -55,7 +55,11 @@ fn events_with_ticks(stream: &Stream) -> Vec<(u64, Event)> {
 
 #[test]
 fn every_call_is_an_event_between_the_right_accesses() {
-    let events = events_with_ticks(&stream());
+    unmodified().into_iter().for_each(check_calls);
+}
+
+fn check_calls(build: Build) {
+    let events = events_with_ticks(&stream(build));
     let anonymous = |range, protection, shared| {
         Event::Map(Mapping { range, protection, backing: Backing::Anonymous, shared, huge: None })
     };
@@ -91,15 +95,15 @@ fn every_call_is_an_event_between_the_right_accesses() {
         .collect();
     let others: Vec<&(u64, Event)> = events.iter().filter(|(_, e)| !matches!(e, Event::Break(_))).collect();
     let seen: Vec<Event> = others.iter().map(|(_, event)| event.clone()).collect();
-    assert_eq!(seen, expected);
+    assert_eq!(seen, expected, "{build:?}");
     for (n, (ticks, event)) in others.iter().enumerate() {
-        assert_eq!(*ticks, n as u64, "stores between {event:?} and the event before it");
+        assert_eq!(*ticks, n as u64, "{build:?}: stores between {event:?} and the event before it");
     }
     let [.., (_, before), (grown_after, grown), (shrunk_after, shrunk)] = heap_moves[..] else {
-        panic!("heap moves {heap_moves:?}");
+        panic!("{build:?}: heap moves {heap_moves:?}");
     };
-    assert_eq!((grown - before, grown - shrunk), (65_536, 4_096));
-    assert_eq!((grown_after, shrunk_after), (14, 15), "in order with the stores");
+    assert_eq!((grown - before, grown - shrunk), (65_536, 4_096), "{build:?}");
+    assert_eq!((grown_after, shrunk_after), (14, 15), "{build:?}: in order with the stores");
 }
 
 #[test]
@@ -120,10 +124,12 @@ fn what_strace_sees_is_what_we_see() {
     }
     let text = std::fs::read_to_string(&log).expect("the log");
     let theirs: Vec<String> = text.lines().filter_map(from_strace).collect();
-    let ours: Vec<String> =
-        events_with_ticks(&stream()).iter().filter_map(|(_, event)| from_event(event)).collect();
     assert!(theirs.len() >= 13, "{text}");
-    assert_eq!(ours, theirs);
+    for build in unmodified() {
+        let events = events_with_ticks(&stream(build));
+        let ours: Vec<String> = events.iter().filter_map(|(_, event)| from_event(event)).collect();
+        assert_eq!(ours, theirs, "{build:?}");
+    }
 }
 
 /// `1234 munmap(0x1000000000, 8192) = 0` becomes `munmap 0x1000000000 0x2000`: name, place, length in whole pages.

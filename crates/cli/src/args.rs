@@ -234,7 +234,8 @@ pub(crate) struct SourceArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct HowArguments {
-    /// How a program is observed: unmodified, or built with the call-out runtime (docs/capture.md).
+    /// How a program is observed: unmodified; built with the call-out runtime; unmodified, of another instruction set,
+    /// or with its threads in parallel (docs/capture.md).
     #[arg(long, value_enum, default_value_t = FrontendArgument::Valgrind)]
     pub(crate) frontend: FrontendArgument,
     /// The trace's format, where its name and content do not tell.
@@ -494,6 +495,7 @@ pub(crate) enum FormatArgument {
 pub(crate) enum FrontendArgument {
     Valgrind,
     Callout,
+    Qemu,
 }
 
 /// A count: digits, and k, M or G for thousands, millions or thousand millions.

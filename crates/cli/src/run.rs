@@ -45,6 +45,7 @@ impl Input {
         let frontend = match how.frontend {
             FrontendArgument::Valgrind => Frontend::Valgrind,
             FrontendArgument::Callout => Frontend::Callout,
+            FrontendArgument::Qemu => Frontend::Qemu,
         };
         let program = Program::new(program, rest).frontend(frontend).stdout_to_stderr(keep_stdout);
         program.check()?;

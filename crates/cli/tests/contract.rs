@@ -274,6 +274,21 @@ fn live_programs_that_cannot_be_observed_are_refused() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+#[test]
+fn qemu_observes_what_valgrind_does() {
+    if Command::new("qemu-x86_64").arg("--version").output().is_err() {
+        return println!("skipped: qemu-x86_64 is not installed");
+    }
+    let instructions = |frontend| {
+        let program = ["--", "sh", "-c", "i=0; while [ $i -lt 5000 ]; do i=$((i + 1)); done"];
+        let output = live(&[&["run", "--format", "json", "--frontend", frontend], &program[..]].concat())?;
+        Some(metric(&document(&output)["runs"][0], "program", "instructions") as f64)
+    };
+    let (Some(theirs), Some(ours)) = (instructions("valgrind"), instructions("qemu")) else { return };
+    // The two have different processors, for which the C library has different string functions.
+    assert!(theirs > 1e6 && (ours / theirs - 1.0).abs() < 0.25, "{ours} instructions, Valgrind {theirs}");
+}
+
 /// Ctrl-C goes to both; a program that then ends in good order has been recorded whole.
 #[test]
 fn an_interrupt_is_left_to_the_program() {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Four threads; thread t stores 100,000 + t times into its own page, at a fixed address. */
+ * Four threads; thread t stores 100,000 + t times into its own page, at a fixed address, and adds 1,000 times to a word
+ * of all. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -14,6 +15,8 @@ static void *work(void *argument)
    volatile uint64_t *page = (volatile uint64_t *)(BASE + t * 4096);
    for (uint64_t i = 0; i < 100000 + t; i++)
       page[i % 512] = i;
+   for (int i = 0; i < 1000; i++)
+      __atomic_fetch_add((uint64_t *)(BASE + 4 * 4096), 1, __ATOMIC_RELAXED);
    return NULL;
 }
 

@@ -59,6 +59,8 @@ pub enum Build {
     ClangCallout,
     /// The same, inlined at linking.
     ClangInlined,
+    /// gcc -O2, under QEMU.
+    Qemu,
 }
 
 impl Build {
@@ -66,6 +68,7 @@ impl Build {
         match self {
             Self::Plain | Self::Static => Frontend::Valgrind,
             Self::GccCallout | Self::ClangCallout | Self::ClangInlined => Frontend::Callout,
+            Self::Qemu => Frontend::Qemu,
         }
     }
 }
@@ -88,7 +91,15 @@ pub fn builds() -> Vec<Build> {
     } else {
         println!("clang left out: it is not installed");
     }
+    if is_installed("qemu-x86_64") {
+        builds.push(Build::Qemu);
+    }
     builds
+}
+
+/// The builds that are observed unmodified.
+pub fn unmodified() -> Vec<Build> {
+    builds().into_iter().filter(|&build| build.frontend() != Frontend::Callout).collect()
 }
 
 /// Compiles `tests/c/NAME.c` or `programs/NAME.c`, once: another test may be running it.
@@ -109,7 +120,7 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
     let mut command = Command::new(compiler);
     command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
     match build {
-        Build::Plain => {}
+        Build::Plain | Build::Qemu => {}
         Build::Static => {
             command.arg("-static");
         }
@@ -132,6 +143,17 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
     must(&mut command);
     compiled.insert(program.clone());
     program
+}
+
+/// `tests/c/foreign.c` for another instruction set; none if something for it is not installed.
+pub fn compile_for(target: &str, march: &str) -> Option<PathBuf> {
+    let clang = clang().filter(|_| is_installed(&format!("qemu-{target}")) && is_installed("ld.lld-19"))?;
+    let program = Path::new(TMP).join(format!("foreign-{target}-{}", env!("CARGO_CRATE_NAME")));
+    let mut command = Command::new(clang);
+    command.arg(format!("--target={target}-linux-gnu")).arg(march).args(["-O2", "-Wall", "-Wextra"]);
+    command.args(["-ffreestanding", "-fno-stack-protector", "-nostdlib", "-static", "-fuse-ld=lld-19", "-o"]);
+    must(command.arg(&program).arg(Path::new(CRATE).join("tests/c/foreign.c")));
+    Some(program)
 }
 
 fn link_flags() -> [OsString; 2] {

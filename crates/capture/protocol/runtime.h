@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The call-out runtime: what a program compiled with -fsanitize=thread, or with the load and store call-outs of
- * -fsanitize-coverage, calls at every access.
- *
- *   runtime.c    buffers, threads, forks, the socket
- *   entry.c      the entry points of loads and stores; also linked into each program
- *   atomics.c    the entry points of atomic operations
- *   intercept.c  functions of the C library that matter: mmap and its kin, memcpy and its kin, exec and _exit
+ * What the front-ends share that live in the program's own process, the call-out runtime and the QEMU plugin: a buffer
+ * of records for each thread, threads, forks, the socket.
  */
 #ifndef PAGEWALK_RUNTIME_H
 #define PAGEWALK_RUNTIME_H
@@ -14,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../protocol/channel.h"
+#include "channel.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 #define EXPORT __attribute__((visibility("default")))
@@ -33,6 +28,14 @@
 #define BUFFER_BYTES (8ull * PW_RECORDS_PER_MESSAGE)
 
 extern EXPORT __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
+
+/* Instructions that the thread has executed since it last sent; stays 0 where nobody counts them. */
+extern HIDDEN __thread uint64_t pw_instructions __attribute__((tls_model("initial-exec")));
+
+/* The front-end's: "descriptor:inode" of the socket, or NULL if records are built and dropped. Called once. */
+HIDDEN const char *pw_channel_text(void);
+/* Looks for the socket and says that a program begins; also happens by itself at the first record. */
+HIDDEN void pw_initialise(void);
 
 /* Makes room - sends a full buffer, or makes the first one - and adds the record. A call at the very end of an entry
  * point is a jump, so the fast path saves no registers. */

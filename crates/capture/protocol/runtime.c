@@ -24,12 +24,14 @@ struct thread {
    uint64_t *base;          /* its buffer; NULL before the first record and after the end */
    void *mapping;           /* what the buffer lies in */
    uint64_t **cursor;       /* where its cursor is */
+   uint64_t *instructions;  /* where it counts them */
    uint32_t number;
    int ends_left;           /* key destructors may run instrumented code: ours runs again, last */
    struct thread *next, *previous;
 };
 
 EXPORT __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
+HIDDEN __thread uint64_t pw_instructions __attribute__((tls_model("initial-exec")));
 static __thread struct thread self __attribute__((tls_model("initial-exec")));
 static __thread uint64_t fork_ticket __attribute__((tls_model("initial-exec")));
 
@@ -80,11 +82,12 @@ static int is_channel(int fd)
    return pw_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == channel_inode;
 }
 
-static void send_message(uint32_t kind, uint32_t thread, const void *payload, uint32_t payload_bytes)
+static void send_message(uint32_t kind, uint32_t thread, const void *payload, uint32_t payload_bytes,
+                         uint64_t instructions)
 {
    atomic_fetch_add(&senders, 1);
    if (channel >= 0 && !(atomic_load(&ended) && kind != PW_END)) {
-      struct pw_header header = { PW_MAGIC, PW_VERSION, kind, own_pid, thread, payload_bytes, 0, 0 };
+      struct pw_header header = { PW_MAGIC, PW_VERSION, kind, own_pid, thread, payload_bytes, 0, instructions };
       struct iovec parts[2] = { { &header, sizeof header }, { (void *)payload, payload_bytes } };
       struct msghdr message = { .msg_iov = parts, .msg_iovlen = payload_bytes ? 2 : 1 };
       long sent;
@@ -106,8 +109,10 @@ static void send_message(uint32_t kind, uint32_t thread, const void *payload, ui
 static void send_records(struct thread *thread, const uint64_t *end)
 {
    uint32_t bytes = (uint32_t)((uintptr_t)end - (uintptr_t)thread->base);
-   if (bytes)
-      send_message(PW_RECORDS, thread->number, thread->base, bytes);
+   uint64_t instructions = *thread->instructions;
+   *thread->instructions = 0;
+   if (bytes || instructions)
+      send_message(PW_RECORDS, thread->number, thread->base, bytes, instructions);
 }
 
 /* ---- threads ---- */
@@ -116,10 +121,9 @@ static void thread_end(void *unused);
 static void before_fork(void);
 static void after_fork_child(void);
 
-/* PAGEWALK_CHANNEL=descriptor:inode, set by the pagewalk command. */
 static void find_channel(void)
 {
-   const char *text = getenv("PAGEWALK_CHANNEL");
+   const char *text = pw_channel_text();
    char *rest;
    if (!text)
       return;
@@ -131,7 +135,7 @@ static void find_channel(void)
       channel = (int)fd;
 }
 
-static void initialise(void)
+HIDDEN void pw_initialise(void)
 {
    if (atomic_exchange(&initialised, 1))
       return;
@@ -139,7 +143,7 @@ static void initialise(void)
    find_channel();
    pthread_key_create(&key, thread_end);
    pthread_atfork(before_fork, NULL, after_fork_child);
-   send_message(PW_START, 1, NULL, 0);
+   send_message(PW_START, 1, NULL, 0, 0);
 }
 
 static uint64_t *new_buffer(void)
@@ -156,12 +160,13 @@ static uint64_t *make_room(uint64_t *cursor);
 
 static uint64_t *thread_begin(void)
 {
-   initialise();
+   pw_initialise();
    uint64_t *buffer = new_buffer();
    if (!buffer)
       return nowhere;
    self.base = buffer;
    self.cursor = &pw_cursor;
+   self.instructions = &pw_instructions;
    self.number = atomic_fetch_add(&threads_created, 1) + 1;
    self.ends_left = 3;
    pw_cursor = buffer;
@@ -206,7 +211,7 @@ HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words)
    if (pw_cursor == NULL)
       pw_cursor = thread_begin();
    if (self.base)
-      send_message(kind, self.number, payload, words * sizeof *payload);
+      send_message(kind, self.number, payload, words * sizeof *payload, 0);
 }
 
 static void thread_end(void *unused)
@@ -219,7 +224,7 @@ static void thread_end(void *unused)
    self.previous->next = self.next;
    self.next->previous = self.previous;
    unlock_list();
-   send_message(PW_THREAD_END, self.number, NULL, 0);
+   send_message(PW_THREAD_END, self.number, NULL, 0, 0);
    self.base = NULL;
    pw_cursor = nowhere;
    pw_syscall(SYS_munmap, (long)self.mapping, 2 * BUFFER_BYTES, 0, 0, 0, 0);
@@ -247,7 +252,7 @@ HIDDEN void pw_end_process(void)
    /* A message of another thread that is under way must not come after the end. */
    while (atomic_load(&senders) > 0)
       pw_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
-   send_message(PW_END, 1, NULL, 0);
+   send_message(PW_END, 1, NULL, 0, 0);
 }
 
 static void before_fork(void)
@@ -273,15 +278,5 @@ static void after_fork_child(void)
       list.next = list.previous = &self;
       pw_cursor = self.base;
    }
-   send_message(PW_FORK_CHILD, 1, payload, sizeof payload);
-}
-
-__attribute__((constructor)) static void library_begin(void)
-{
-   initialise();
-}
-
-__attribute__((destructor)) static void library_end(void)
-{
-   pw_end_process();
+   send_message(PW_FORK_CHILD, 1, payload, sizeof payload, 0);
 }

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The pagewalk plugin of QEMU's user-mode emulation: records every data access of a program for any instruction set
+ * that QEMU translates, its instruction count and the changes of its address space.
+ *
+ * QEMU calls a function at each access; there is no way to have it store a record by itself. A guest thread is a host
+ * thread, so each has its own buffer, and they run in parallel.
+ */
+#include "plugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((visibility("default"))) int qemu_plugin_version = QEMU_PLUGIN_VERSION;
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
+                                                               char **argv);
+
+#define MACHINE_X86_64 62
+
+static char channel_text[64];
+
+HIDDEN const char *pw_channel_text(void)
+{
+   return channel_text[0] ? channel_text : NULL;
+}
+
+/* ---- accesses ---- */
+
+/* The information word of an access, as QEMU 7 and 8 build it: log2 of the size from bit 4, loads bit 16, stores bit
+ * 17. Their accessors are calls for each access and know of no access that is both; `word_is_known` asks them. */
+#define INFO_LOAD (1u << 16)
+#define INFO_STORE (1u << 17)
+
+static inline uint16_t tag_of(qemu_plugin_meminfo_t info)
+{
+   return (uint16_t)((info >> 4 & 7) | (info & INFO_STORE) >> 14);
+}
+
+static bool word_is_known(void)
+{
+   for (unsigned log2 = 0; log2 < 8; log2++)
+      for (unsigned kind = 1; kind <= 3; kind++) {
+         qemu_plugin_meminfo_t info = log2 << 4 | kind << 16;
+         uint64_t tag = log2 | (qemu_plugin_mem_is_store(info) ? PW_RECORD_WRITE >> PW_RECORD_SIZE_SHIFT : 0);
+         if (qemu_plugin_mem_size_shift(info) != log2 || tag_of(info) != tag)
+            return false;
+      }
+   return true;
+}
+
+static void store_record(uint64_t *cursor, uint64_t address, qemu_plugin_meminfo_t info)
+{
+   *cursor = address;
+   ((volatile uint16_t *)cursor)[3] = tag_of(info);
+}
+
+/* The buffer is full, or not there yet, or the access is two: an atomic operation of a program with several threads is
+ * one that loads and stores. */
+static __attribute__((noinline)) void record_slowly(qemu_plugin_meminfo_t info, uint64_t address)
+{
+   bool both = info & INFO_LOAD && info & INFO_STORE;
+   for (int i = 0; i <= both; i++) {
+      uint64_t record;
+      store_record(&record, address, i < both ? info & ~INFO_STORE : info);
+      if (((uintptr_t)pw_cursor & (BUFFER_BYTES - 1)) == 0)
+         pw_record_slowly(pw_cursor, record);
+      else
+         *pw_cursor++ = record;
+   }
+}
+
+static void on_access(unsigned processor, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+   (void)processor, (void)data;
+   uint64_t *cursor = pw_cursor;
+   bool both = (info & (INFO_LOAD | INFO_STORE)) == (INFO_LOAD | INFO_STORE);
+   if (UNLIKELY(((uintptr_t)cursor & (BUFFER_BYTES - 1)) == 0 || both)) {
+      record_slowly(info, address);
+      return;
+   }
+   store_record(cursor, address, info);
+   pw_cursor = cursor + 1;
+}
+
+/* As many as QEMU translates at a time: whoever leaves a block early, by a fault, has been counted to its end. */
+static void on_block(unsigned processor, void *instructions)
+{
+   (void)processor;
+   pw_instructions += (uintptr_t)instructions;
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
+{
+   (void)id;
+   size_t count = qemu_plugin_tb_n_insns(block);
+   pw_exec_learn(qemu_plugin_tb_get_insn(block, 0));
+   qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
+   for (size_t i = 0; i < count; i++)
+      qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(block, i), on_access, QEMU_PLUGIN_CB_NO_REGS,
+                                       QEMU_PLUGIN_MEM_RW, NULL);
+}
+
+/* ---- system calls ---- */
+
+/* The numbers that matter, x86-64's and those that all newer instruction sets share. */
+struct numbers {
+   int64_t mmap, munmap, mprotect, mremap, madvise, brk, execve, execveat;
+};
+static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322 };
+static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281 };
+static const struct numbers *numbers = &generic;
+
+static __thread uint64_t arguments[5];
+/* The heap's beginning, once the program has asked for it, and its end. */
+static _Atomic uint64_t heap_start, heap_end;
+
+static void before_syscall(qemu_plugin_id_t id, unsigned processor, int64_t number, uint64_t a, uint64_t b, uint64_t c,
+                           uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h)
+{
+   (void)id, (void)processor, (void)f, (void)g, (void)h;
+   uint64_t all[5] = { a, b, c, d, e };
+   memcpy(arguments, all, sizeof all);
+   if (number == numbers->execve)
+      pw_exec(a, b, c);
+   else if (number == numbers->execveat)
+      pw_flush_all();
+}
+
+static void send(uint32_t kind, const uint64_t *payload, uint32_t words)
+{
+   pw_flush();
+   pw_send(kind, payload, words);
+}
+
+static void after_break(uint64_t result)
+{
+   uint64_t none = 0;
+   if (!__atomic_compare_exchange_n(&heap_start, &none, result, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+       && result == heap_end)
+      return;
+   heap_end = result;
+   uint64_t payload[2] = { heap_start, result };
+   send(PW_BREAK, payload, 2);
+}
+
+static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t number, int64_t result)
+{
+   (void)id, (void)processor;
+   const uint64_t *a = arguments;
+   if (result < 0 && result > -4096)
+      return;
+   if (number == numbers->mmap) {
+      uint64_t payload[4] = { (uint64_t)result, a[1], a[2], a[3] };
+      send(PW_MAP, payload, 4);
+   } else if (number == numbers->munmap)
+      send(PW_UNMAP, a, 2);
+   else if (number == numbers->mprotect)
+      send(PW_PROTECT, a, 3);
+   else if (number == numbers->madvise)
+      send(PW_ADVISE, a, 3);
+   else if (number == numbers->mremap) {
+      uint64_t payload[5] = { a[0], a[1], (uint64_t)result, a[2], a[3] };
+      send(PW_REMAP, payload, 5);
+   } else if (number == numbers->brk)
+      after_break((uint64_t)result);
+}
+
+static void on_exit_of_process(qemu_plugin_id_t id, void *data)
+{
+   (void)id, (void)data;
+   pw_end_process();
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+   unsigned machine = 0;
+   for (int i = 0; i < argc; i++)
+      if (strncmp(argv[i], "channel=", 8) == 0)
+         snprintf(channel_text, sizeof channel_text, "%s", argv[i] + 8);
+      else if (strncmp(argv[i], "machine=", 8) == 0)
+         machine = (unsigned)atoi(argv[i] + 8);
+   if (info->system_emulation) {
+      fprintf(stderr, "pagewalk: this plugin observes programs, not machines\n");
+      return 1;
+   }
+   if (!word_is_known()) {
+      fprintf(stderr, "pagewalk: this version of QEMU describes accesses in a way that the plugin does not know\n");
+      return 1;
+   }
+   if (machine == MACHINE_X86_64)
+      numbers = &x86_64;
+   pw_exec_prepare(machine);
+   pw_initialise();
+   qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+   qemu_plugin_register_vcpu_syscall_cb(id, before_syscall);
+   qemu_plugin_register_vcpu_syscall_ret_cb(id, after_syscall);
+   qemu_plugin_register_atexit_cb(id, on_exit_of_process, NULL);
+   return 0;
+}

@@ -525,24 +525,34 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         }
     }
 
+    #[inline(always)]
     fn first_way_by_free_slots(&self, random: &mut SplitMix64) -> usize {
-        let least = self.way_slots().min().expect("a table has ways");
+        match self.ways.first_chunk::<3>() {
+            // As published, and then the loops below have none.
+            Some(ways) if self.ways.len() == 3 => self.drawn_by_free_slots(ways, random),
+            _ => self.drawn_by_free_slots(&self.ways, random),
+        }
+    }
+
+    #[inline(always)]
+    fn drawn_by_free_slots(&self, ways: &[Way<T>], random: &mut SplitMix64) -> usize {
+        let least = ways.iter().map(Way::slots).min().expect("a table has ways");
         let up = u64::from(self.policy.upsize_above);
         // The sums of the weights up to each way.
         let mut sums = [0; MAX_WAYS];
         let mut sum = 0;
-        for (up_to, way) in sums.iter_mut().zip(&self.ways) {
+        for (up_to, way) in sums.iter_mut().zip(ways) {
             let (slots, used) = (way.slots(), way.used);
             let held_back = slots > least && is_above(used, slots, up);
             sum += if held_back { 0 } else { slots.saturating_sub(used) as u64 };
             *up_to = sum;
         }
         if sum == 0 {
-            return random.below(self.ways.len() as u64) as usize;
+            return random.below(ways.len() as u64) as usize;
         }
         let drawn = random.below(sum);
         // Counted, not searched: which way it is, no branch predictor knows.
-        sums[..self.ways.len()].iter().map(|&up_to| usize::from(up_to <= drawn)).sum()
+        sums[..ways.len()].iter().map(|&up_to| usize::from(up_to <= drawn)).sum()
     }
 
     /// The emptiest of the ways that have a free slot for an item.

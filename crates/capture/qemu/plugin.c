@@ -49,10 +49,14 @@ static bool word_is_known(void)
    return true;
 }
 
-static void store_record(uint64_t *cursor, uint64_t address, qemu_plugin_meminfo_t info)
+/* The half word above the address, which is part of a record: without the attribute compilers may take it for another
+ * object. */
+typedef uint16_t __attribute__((may_alias)) half_of_record;
+
+static inline void store_record(uint64_t *cursor, uint64_t address, qemu_plugin_meminfo_t info)
 {
    *cursor = address;
-   ((volatile uint16_t *)cursor)[3] = tag_of(info);
+   ((volatile half_of_record *)cursor)[PW_RECORD_SIZE_SHIFT / 16] = tag_of(info);
 }
 
 /* The buffer is full, or not there yet, or the access is two: an atomic operation of a program with several threads is

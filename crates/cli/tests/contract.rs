@@ -285,7 +285,8 @@ fn qemu_observes_what_valgrind_does() {
         Some(metric(&document(&output)["runs"][0], "program", "instructions") as f64)
     };
     let (Some(theirs), Some(ours)) = (instructions("valgrind"), instructions("qemu")) else { return };
-    // The two have different processors, for which the C library has different string functions.
+    // A shell looks its variables up among those of the environment, which is not the same under the two; how much of the
+    // difference that explains was not examined. Programs that do not are compared to 1 % in crates/capture/tests.
     assert!(theirs > 1e6 && (ours / theirs - 1.0).abs() < 0.25, "{ours} instructions, Valgrind {theirs}");
 }
 

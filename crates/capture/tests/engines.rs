@@ -171,7 +171,9 @@ fn instructions_agree_with_callgrind_with_several_threads_too() {
         for build in unmodified() {
             let ours = observe(name, args, build).instructions;
             println!("{name}, {build:?}: {ours} instructions, callgrind {theirs}");
-            assert!(distance(ours, theirs) <= 0.01, "{name}, {build:?}: {ours}, callgrind {theirs}");
+            // What the C library does at its start differs under QEMU: some 20,000 instructions.
+            let limit = if build == Build::Qemu { 0.01 } else { 0.002 };
+            assert!(distance(ours, theirs) <= limit, "{name}, {build:?}: {ours}, callgrind {theirs}");
         }
     }
 }

@@ -214,6 +214,9 @@ static void pre_options(void)
    VG_(basic_tool_funcs)(post_options, pw_instrument, finish);
    VG_(needs_command_line_options)(process_option, print_usage, print_debug_usage);
    VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
+   /* Beyond the end of a basic block, VEX turns `a && b` into one condition: it marks b's instructions, and leaves out
+    * a's branch, whether b is reached or not. Such blocks would count too many instructions. */
+   VG_(clo_vex_control).guest_chase = False;
    VG_(track_start_client_code)(start_client_code);
    VG_(track_stop_client_code)(stop_client_code);
    VG_(track_pre_thread_ll_create)(thread_create);

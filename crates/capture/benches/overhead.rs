@@ -55,6 +55,7 @@ impl Case {
         match build {
             Build::Plain | Build::Static => self.valgrind,
             Build::GccCallout | Build::ClangCallout => self.callouts,
+            Build::GccCalled => NONE,
             Build::ClangInlined => self.inlined,
             Build::Qemu => self.qemu,
         }

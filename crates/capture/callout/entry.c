@@ -14,6 +14,10 @@
 #define ENTRY_FUNCTION ENTRY_POINT
 #endif
 
+/* The layout that inline.s has in its instructions. */
+_Static_assert(BUFFER_BYTES == 1 << 16 && PW_RECORD_TAG_BYTE == 6, "testw %ax; movb 6(%rax)");
+_Static_assert(PW_RECORD_SIZE_SHIFT == 48 && PW_RECORD_WRITE >> 48 == 8, "the tags");
+
 #define LOAD(bytes) pw_record(address, pw_record_tag(bytes, 0))
 #define STORE(bytes) pw_record(address, pw_record_tag(bytes, 1))
 #define ENTRY(name, action)                                                                                            \

@@ -44,9 +44,57 @@ fn recipe(heading: &str) -> String {
 
 #[test]
 fn gcc() {
-    let program_path = build(&recipe("gcc"), "tests/c/sizes.c").expect("gcc");
-    let (stream, _) = record(program(&program_path, &[], Frontend::Callout));
+    let path = build(&recipe("gcc"), "tests/c/sizes.c").expect("gcc");
+    let (stream, _) = record(program(&path, &[], Frontend::Callout));
     assert_eq!(stream.counts(0x8_0000_0000, 65_536)[&(8, true)], 20_002);
+    assert!(keeps_its_records(&path));
+}
+
+/// What the assembler reads: a pipe, calls without the PLT, calls of code that is not optimised; and what it leaves alone.
+#[test]
+fn gcc_by_other_ways() {
+    let recipe = recipe("gcc");
+    for flags in ["-pipe", "-fno-plt", "-O0", "-ffunction-sections"] {
+        let path = build(&recipe.replace("-O2", &format!("-O2 {flags}")), "tests/c/sizes.c").expect("gcc");
+        let (stream, _) = record(program(&path, &[], Frontend::Callout));
+        assert_eq!(stream.counts(0x8_0000_0000, 65_536)[&(8, true)], 20_002, "{flags}");
+        assert!(keeps_its_records(&path), "{flags}");
+    }
+    let accesses = |recipe: &str| {
+        let path = build(recipe, "programs/gups.c").expect("gcc");
+        let (stream, _) = record(program(&path, &["1", "1"], Frontend::Callout));
+        (stream.counts(0, u64::MAX), keeps_its_records(&path))
+    };
+    let (expected, inlined) = accesses(&recipe);
+    assert!(inlined);
+    assert_eq!(accesses(&recipe.replace("-O2", "-O2 -masm=intel")), (expected.clone(), false));
+    assert_eq!(accesses(&recipe.replace("-B\"$DIR/inline\"", "")), (expected, false));
+}
+
+/// The assembler's errors name the compiler's file and line.
+#[test]
+fn assembler_errors_are_passed_on() {
+    let source = Path::new(TMP).join("bad.s");
+    std::fs::write(&source, "\tnop\n\tno_such_instruction\n").unwrap();
+    let assembler = install().callout().expect("runtime").join("inline/as");
+    let run = |args: &[&str]| {
+        let output = Command::new(&assembler).args(args).args(["-o", "/dev/null"]).arg(&source).output();
+        let output = output.expect("the assembler");
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let text = run(&["--64"]);
+    assert!(text.contains("bad.s:2: Error") && text.contains("no_such_instruction"), "{text}");
+    assert!(run(&["other.s"]).contains("one file at a time"));
+}
+
+/// Whether `main` makes records itself, rather than by calls alone.
+fn keeps_its_records(path: &Path) -> bool {
+    let text = Command::new("objdump").arg("-d").arg(path).output().expect("objdump").stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let (_, main) = text.split_once("<main>:").expect("main");
+    let (main, _) = main.split_once("\n\n").expect("its end");
+    main.lines().any(|line| line.contains("movb") && line.contains(",0x6(%rax)"))
 }
 
 #[test]
@@ -55,12 +103,14 @@ fn clang_by_tsan() {
     let Some(path) = build(&recipe("clang").replace("clang-19", name), "tests/c/sizes.c") else { return };
     let (stream, _) = record(program(&path, &[], Frontend::Callout));
     assert_eq!(stream.counts(0x8_0000_0000, 65_536)[&(8, true)], 20_002);
+    assert!(keeps_its_records(&path));
 }
 
 #[test]
 fn clang_inlined() {
     let Some(name) = clang() else { return println!("skipped: clang is not installed") };
-    let path = build(&recipe("clang, inlined").replace("clang-19", name), "tests/c/sizes.c").expect("clang");
+    let path = build(&recipe("clang, inlined at linking").replace("clang-19", name), "tests/c/sizes.c")
+        .expect("clang");
     let (stream, _) = record(program(&path, &[], Frontend::Callout));
     assert_eq!(stream.counts(0x8_0000_0000, 65_536)[&(8, true)], 20_002);
     let text = Command::new("objdump").arg("-d").arg(&path).output().expect("objdump").stdout;

@@ -53,11 +53,13 @@ pub enum Build {
     Plain,
     /// gcc -O2 -static.
     Static,
-    /// gcc with the call-out runtime.
+    /// gcc with the call-out runtime, inlined by its assembler.
     GccCallout,
-    /// clang with the call-out runtime.
+    /// The same, called.
+    GccCalled,
+    /// clang with the call-out runtime, inlined by its assembler.
     ClangCallout,
-    /// The same, inlined at linking.
+    /// clang, inlined at linking.
     ClangInlined,
     /// gcc -O2, under QEMU.
     Qemu,
@@ -67,7 +69,7 @@ impl Build {
     pub fn frontend(self) -> Frontend {
         match self {
             Self::Plain | Self::Static => Frontend::Valgrind,
-            Self::GccCallout | Self::ClangCallout | Self::ClangInlined => Frontend::Callout,
+            Self::GccCallout | Self::GccCalled | Self::ClangCallout | Self::ClangInlined => Frontend::Callout,
             Self::Qemu => Frontend::Qemu,
         }
     }
@@ -85,7 +87,7 @@ pub fn clang() -> Option<&'static str> {
 
 /// Every build that this machine can make.
 pub fn builds() -> Vec<Build> {
-    let mut builds = vec![Build::Plain, Build::GccCallout];
+    let mut builds = vec![Build::Plain, Build::GccCallout, Build::GccCalled];
     if clang().is_some() {
         builds.extend([Build::ClangCallout, Build::ClangInlined]);
     } else {
@@ -124,8 +126,11 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
         Build::Static => {
             command.arg("-static");
         }
-        Build::GccCallout => {
+        Build::GccCallout | Build::GccCalled => {
             command.args(["-fsanitize=thread", "-DCALLOUT"]).args(link_flags());
+            if build == Build::GccCallout {
+                command.arg(assembler_flag());
+            }
         }
         Build::ClangCallout | Build::ClangInlined => {
             command.args([
@@ -135,8 +140,11 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
                 "-tsan-instrument-read-before-write=1",
             ]);
             command.args(["-mllvm", "-tsan-instrument-func-entry-exit=0"]);
-            let inlined = build == Build::ClangInlined;
-            command.args(if inlined { &["-flto", "-ltsan-inlined"][..] } else { &["-ltsan"] });
+            if build == Build::ClangInlined {
+                command.args(["-flto", "-ltsan-inlined"]);
+            } else {
+                command.args(["-fno-integrated-as", "-ltsan"]).arg(assembler_flag());
+            }
             command.arg("-fno-sanitize-link-runtime").args(link_flags());
         }
     }
@@ -154,6 +162,12 @@ pub fn compile_for(target: &str, march: &str) -> Option<PathBuf> {
     command.args(["-ffreestanding", "-fno-stack-protector", "-nostdlib", "-static", "-fuse-ld=lld-19", "-o"]);
     must(command.arg(&program).arg(Path::new(CRATE).join("tests/c/foreign.c")));
     Some(program)
+}
+
+fn assembler_flag() -> OsString {
+    let mut text = OsString::from("-B");
+    text.push(install().callout().expect("runtime").join("inline"));
+    text
 }
 
 fn link_flags() -> [OsString; 2] {

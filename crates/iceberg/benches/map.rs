@@ -51,6 +51,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// All of it is compiled into the loops, as it would be where a program calls the map itself.
 trait Map: Sync {
     fn insert(&self, key: u64, value: u64);
     fn get(&self, key: u64) -> Option<u64>;
@@ -58,42 +59,51 @@ trait Map: Sync {
 }
 
 impl Map for IcebergMap<u64, u64> {
+    #[inline(always)]
     fn insert(&self, key: u64, value: u64) {
         assert!(self.try_insert(key, value).is_ok(), "a place for every item");
     }
 
+    #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
         self.get(&key)
     }
 
+    #[inline(always)]
     fn remove(&self, key: u64) -> Option<u64> {
         self.remove(&key)
     }
 }
 
 impl Map for dashmap::DashMap<u64, u64, DefaultHasher> {
+    #[inline(always)]
     fn insert(&self, key: u64, value: u64) {
         self.insert(key, value);
     }
 
+    #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
         self.get(&key).map(|value| *value)
     }
 
+    #[inline(always)]
     fn remove(&self, key: u64) -> Option<u64> {
         self.remove(&key).map(|(_, value)| value)
     }
 }
 
 impl Map for scc::HashMap<u64, u64, DefaultHasher> {
+    #[inline(always)]
     fn insert(&self, key: u64, value: u64) {
         let _ = self.insert_sync(key, value);
     }
 
+    #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
         self.read_sync(&key, |_, value| *value)
     }
 
+    #[inline(always)]
     fn remove(&self, key: u64) -> Option<u64> {
         self.remove_sync(&key).map(|(_, value)| value)
     }
@@ -102,14 +112,17 @@ impl Map for scc::HashMap<u64, u64, DefaultHasher> {
 type Locked = parking_lot::RwLock<hashbrown::HashMap<u64, u64, DefaultHasher>>;
 
 impl Map for Locked {
+    #[inline(always)]
     fn insert(&self, key: u64, value: u64) {
         self.write().insert(key, value);
     }
 
+    #[inline(always)]
     fn get(&self, key: u64) -> Option<u64> {
         self.read().get(&key).copied()
     }
 
+    #[inline(always)]
     fn remove(&self, key: u64) -> Option<u64> {
         self.write().remove(&key)
     }

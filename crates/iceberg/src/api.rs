@@ -7,6 +7,7 @@ use crate::change::Added;
 use crate::error::{Full, NotInserted};
 use crate::find::Position;
 use crate::map::IcebergMap;
+use crate::place::Hash;
 
 /// Single items.
 ///
@@ -61,7 +62,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// # Panics
     ///
     /// If the map does not grow and the item finds no place; see [`try_insert`](Self::try_insert).
-    #[inline]
+    #[inline(always)]
     pub fn insert(&self, key: K, value: V) -> Option<V> {
         match self.try_insert(key, value) {
             Ok(old) => old,
@@ -74,7 +75,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// # Errors
     ///
     /// [`Full`], with the item, if the map does not grow and the item finds no place.
-    #[inline]
+    #[inline(always)]
     pub fn try_insert(&self, key: K, value: V) -> Result<Option<V>, Full<K, V>> {
         // The new key is dropped here, behind the locks.
         let replaced = self.enter(key, value, |old, key, value| (key, std::mem::replace(old, value)))?;
@@ -96,7 +97,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     }
 
     /// Puts an item in, or calls `present` if the key is there.
-    #[inline]
+    #[inline(always)]
     fn enter<R>(
         &self,
         key: K,
@@ -104,6 +105,28 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         present: impl FnOnce(&mut V, K, V) -> R,
     ) -> Result<Option<R>, Full<K, V>> {
         let hash = self.hash(&key);
+        if let Some((_, mut first)) = self.lock_if_settled(hash, true)
+            && !first.may_spill(hash.spill())
+            && !first.holds(hash.tag())
+            && let Some(slot) = first.free_near(hash.home())
+        {
+            first.put(slot, hash.tag(), (key, value));
+            drop(first);
+            self.after_insert(self.count.add(1));
+            return Ok(None);
+        }
+        self.enter_elsewhere(hash, key, value, present)
+    }
+
+    /// Not into the first level, or not yet.
+    #[inline(never)]
+    fn enter_elsewhere<R>(
+        &self,
+        hash: Hash,
+        key: K,
+        value: V,
+        present: impl FnOnce(&mut V, K, V) -> R,
+    ) -> Result<Option<R>, Full<K, V>> {
         let mut item = (key, value);
         loop {
             let mut found = self.find(hash, &item.0);
@@ -202,6 +225,24 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         Q: KeyHash + Eq + ?Sized,
     {
         let hash = self.hash(key);
+        if let Some((_, mut first)) = self.lock_if_settled(hash, true)
+            && let Some((slot, _)) = first.find(hash.tag(), |item| item.0.borrow() == key)
+        {
+            let item = first.take(slot);
+            drop(first);
+            self.count.add(-1);
+            return item;
+        }
+        self.remove_elsewhere(hash, key)
+    }
+
+    /// Not from the first level, or not yet.
+    #[inline(never)]
+    fn remove_elsewhere<Q>(&self, hash: Hash, key: &Q) -> Option<(K, V)>
+    where
+        K: Borrow<Q>,
+        Q: KeyHash + Eq + ?Sized,
+    {
         self.take(hash, self.find(hash, key))
     }
 

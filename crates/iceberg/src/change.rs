@@ -69,11 +69,11 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         let swapped = self.shape.number(other_at) < self.shape.number(one_at);
         let (low_at, high_at) = if swapped { (other_at, one_at) } else { (one_at, other_at) };
         let mut low = self.lock_second(low_at);
-        if u32::from(low.head().doublings) != doublings {
+        if low.doublings() != doublings {
             return Err((Unplaced::Behind(low_at), item));
         }
         let mut high = (high_at != low_at).then(|| self.lock_second(high_at));
-        if high.as_ref().is_some_and(|high| u32::from(high.head().doublings) != doublings) {
+        if high.as_ref().is_some_and(|high| high.doublings() != doublings) {
             return Err((Unplaced::Behind(high_at), item));
         }
         let yard = match &mut high {

@@ -40,7 +40,7 @@ struct Progress {
     /// The next block that an insertion settles, first-level blocks before second-level ones.
     cursor: AtomicUsize,
     /// Held by who doubles.
-    doubling: Lock<()>,
+    doubling: Lock,
 }
 
 impl Growth {
@@ -129,7 +129,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
         let (old_at, new_at) = at.pair(doublings);
         let mut old = self.lock_first(old_at, None);
-        if u32::from(old.head().doublings) >= doublings {
+        if old.doublings() >= doublings {
             return;
         }
         let mut new = self.lock_first(new_at, None);
@@ -150,8 +150,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         // Which half each item of the second level belongs to is not known; both filters admit it.
         new.filter_mut().clone_from(old.filter());
         self.unchain(&mut old, &mut new, new_at, doublings, &chained);
-        old.head_mut().doublings = doublings as u8;
-        new.head_mut().doublings = doublings as u8;
+        old.set_doublings(doublings);
+        new.set_doublings(doublings);
         self.growth.settled_one();
     }
 
@@ -188,7 +188,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
         let (old_at, new_at) = at.pair(doublings);
         let mut old = self.lock_second(old_at);
-        if u32::from(old.head().doublings) >= doublings {
+        if old.doublings() >= doublings {
             return;
         }
         let mut new = self.lock_second(new_at);
@@ -212,8 +212,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
                 new.put(slot, hash.tag(), item);
             }
         }
-        old.head_mut().doublings = doublings as u8;
-        new.head_mut().doublings = doublings as u8;
+        old.set_doublings(doublings);
+        new.set_doublings(doublings);
         self.growth.settled_one();
     }
 
@@ -228,7 +228,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         let (old_at, new_at) = at.pair(doublings);
         let mut old = self.try_lock_first(old_at)?;
         let mut new = self.try_lock_first(new_at)?;
-        let settled = u32::from(old.head().doublings) == doublings;
+        let settled = old.doublings() == doublings;
         if !settled || self.walks.load(Ordering::Acquire) != 0 {
             return None;
         }

@@ -7,19 +7,32 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// The last eight look-ups, a bit each, the last one's the lowest: whether it found its item.
-    static FOUND: Cell<u8> = const { Cell::new(u8::MAX) };
+    /// Look-ups in a row that have found nothing, up to [`ENOUGH`].
+    static IN_VAIN: Cell<u8> = const { Cell::new(0) };
 }
+
+/// After so many in vain none is likely to find its item.
+const ENOUGH: u8 = 8;
 
 /// Whether any of this thread's last look-ups found its item.
 #[inline(always)]
 pub(crate) fn is_worth_it() -> bool {
-    FOUND.get() != 0
+    IN_VAIN.get() < ENOUGH
 }
 
-/// A look-up has come to its end. (Or to the end of the first level: the few items behind it are not where a guess would
-/// have been of use.)
+/// A look-up has found its item.
 #[inline(always)]
-pub(crate) fn note(found: bool) {
-    FOUND.set(FOUND.get() << 1 | u8::from(found));
+pub(crate) fn found() {
+    if IN_VAIN.get() != 0 {
+        IN_VAIN.set(0);
+    }
+}
+
+/// A look-up has come to the end of the first level. (The few items behind it are not where a guess would have been of
+/// use.)
+#[inline(always)]
+pub(crate) fn in_vain() {
+    if IN_VAIN.get() < ENOUGH {
+        IN_VAIN.set(IN_VAIN.get() + 1);
+    }
 }

@@ -122,7 +122,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     fn forget_spill(&self, hash: Hash) {
         let doublings = self.growth.doublings();
         if let Some(mut first) = self.try_lock_first(self.shape.first(hash, doublings))
-            && u32::from(first.head().doublings) == doublings
+            && first.doublings() == doublings
         {
             first.filter_mut().remove(hash.spill());
         }

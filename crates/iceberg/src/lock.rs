@@ -13,8 +13,8 @@ use parking_lot::lock_api;
 
 use crate::sync::{AtomicBool, Ordering, wait};
 
-pub(crate) type Lock<T> = lock_api::Mutex<RawLock, T>;
-pub(crate) type Guard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
+pub(crate) type Lock = lock_api::Mutex<RawLock, ()>;
+pub(crate) type Guard<'a> = lock_api::MutexGuard<'a, RawLock, ()>;
 
 pub(crate) struct RawLock {
     taken: AtomicBool,

@@ -159,10 +159,7 @@ impl<K, V, S> IcebergMap<K, V, S> {
     #[inline(always)]
     pub(crate) fn lock_first(&self, at: At, guessed: Option<usize>) -> FirstYard<'_, (K, V)> {
         let (part, offset) = self.part(at);
-        if let Some(slot) = guessed {
-            part.prefetch_slot(offset, slot);
-        }
-        part.lock_first(offset)
+        part.lock_first(offset, guessed)
     }
 
     pub(crate) fn try_lock_first(&self, at: At) -> Option<FirstYard<'_, (K, V)>> {

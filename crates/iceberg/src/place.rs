@@ -1,7 +1,7 @@
 //! Where a key may stand: from its hash to its tag and its blocks.
 //!
 //! ```text
-//!  hash, 64 bits     | row: 32 bits | ... | tag, finer: 4 bits | home: 6 bits | spill byte: 8 bits | tag: 8 bits |
+//!  hash, 64 bits     | row: 32 bits | ... | tag, finer: 8 bits | home: 6 bits | spill byte: 8 bits | tag: 8 bits |
 //!  mixed once more   | row of the first choice: 32 | row of the second choice: 32 |
 //! ```
 //!
@@ -14,8 +14,7 @@ use std::num::NonZeroU8;
 use crate::store::FIRST_SLOTS;
 use crate::tags::Tag;
 
-/// Bijective and mixing all bits into all: the finaliser of Austin Appleby's MurmurHash3 (2011, public domain). It
-/// makes up for hashers whose bits are not equally good.
+/// Bijective and mixing all bits into all: the finaliser of Austin Appleby's MurmurHash3 (2011, public domain).
 #[inline]
 pub(crate) fn mix(mut bits: u64) -> u64 {
     bits ^= bits >> 33;
@@ -23,6 +22,14 @@ pub(crate) fn mix(mut bits: u64) -> u64 {
     bits ^= bits >> 33;
     bits = bits.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     bits ^ bits >> 33
+}
+
+/// Half of that, which makes up for hashers whose bits are not equally good: keys with patterns that nobody has hashed
+/// fill the blocks hardly worse than random numbers do. The high bits are the better ones.
+#[inline(always)]
+fn mix_hash(hashed: u64) -> u64 {
+    let bits = hashed.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (bits ^ bits >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53)
 }
 
 /// A mixed hash of a key.
@@ -33,13 +40,13 @@ impl Hash {
     /// Of what a hasher has made of the key.
     #[inline]
     pub(crate) fn new(hashed: u64) -> Self {
-        Self(mix(hashed))
+        Self(mix_hash(hashed))
     }
 
     /// The fingerprint.
     #[inline(always)]
     pub(crate) fn tag(self) -> Tag {
-        Tag { byte: not_zero(self.0 as u8), finer: (self.0 >> 22) as u8 & 15 }
+        Tag { raw: self.0 as u8, finer: (self.0 >> 22) as u8 }
     }
 
     /// The first-level slot in whose cache line the key's item is likeliest to be.
@@ -82,6 +89,17 @@ impl At {
 /// Most blocks of a table. With more, 32 bits would no longer spread items evenly enough.
 pub(crate) const MAX_BLOCKS: usize = 1 << 26;
 
+/// So many ones. Not shifts, which the compiler would compute before it is known whether the table has grown.
+const LOWEST: [u32; MAX_BLOCKS.ilog2() as usize + 1] = {
+    let mut lowest = [0; _];
+    let mut bits = 0;
+    while bits < lowest.len() {
+        lowest[bits] = (1 << bits) - 1;
+        bits += 1;
+    }
+    lowest
+};
+
 /// How many blocks there are in the first part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -98,7 +116,7 @@ impl Shape {
     #[inline]
     fn at(self, row: u32, doublings: u32) -> At {
         let base = (u64::from(row) * u64::from(self.base)) >> 32;
-        At { base: base as u32, extra: row & ((1 << doublings) - 1) }
+        At { base: base as u32, extra: if doublings == 0 { 0 } else { row & LOWEST[doublings as usize] } }
     }
 
     /// The block where the key's first level is.

@@ -7,9 +7,9 @@
 //! would have to write all of a part's memory when it is added: that would be the long pause which a resize must not have.
 //!
 //! ```text
-//!           locks                      known: a cache line                       another      slots
-//!  first    | lock 1 | doublings 1 |  | spill 32 | tags, the finer bits 32 |    | bytes 64 |    | item 0 | ... | item 63 |
-//!  second   | lock 1 | doublings 1 |  | tags, the finer bits 4 | bytes 8 |                      | item 0 | ... | item 7 |
+//!           locks       known: a cache line                                        another      slots
+//!  first    | lock 1 |  | doublings 1 | spill 31 | tags, the finer bits 32 |    | bytes 64 |    | item 0 | ... | item 63 |
+//!  second   | lock 1 |  | doublings 1 | tags, the finer bits 4 | bytes 8 |                      | item 0 | ... | item 7 |
 //!  third    | chain 8 |
 //! ```
 //!
@@ -23,9 +23,9 @@
 //! here alone, holds the guard of that yard's lock, and knows the slots of that very yard. Whoever has a `Yard` has all
 //! that alone.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, LayoutError, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
-use std::mem::needs_drop;
+use std::mem::{MaybeUninit, needs_drop};
 use std::num::NonZeroU8;
 
 use crate::chain::Chain;
@@ -41,15 +41,11 @@ pub(crate) const SECOND_SLOTS: usize = 8;
 /// Slots of a block.
 pub(crate) const BLOCK_SLOTS: usize = FIRST_SLOTS + SECOND_SLOTS;
 
-/// What the lock of a level holds.
-pub(crate) struct Head {
-    /// The number of doublings whose items are here. A block of a new part has zero until it gets its items.
-    pub(crate) doublings: u8,
-}
-
 /// What is known about the items of a level. All zeros say that there are none.
 #[repr(C)]
 struct Known<const N: usize, const HALF: usize, S> {
+    /// The number of doublings whose items are here. A block of a new part has zero until it gets its items.
+    doublings: u8,
     spill: S,
     tags: Tags<N, HALF>,
 }
@@ -62,18 +58,19 @@ pub(crate) struct Spill {
     /// What there is in the second.
     filter: Filter,
     /// Then the tags' bytes are a cache line.
-    _spare: [u8; 2],
+    _spare: u8,
 }
 
 /// One level of a block, locked.
 pub(crate) struct Yard<'a, T, const N: usize, const HALF: usize, S> {
-    head: Guard<'a, Head>,
+    _lock: Guard<'a>,
     known: *mut Known<N, HALF, S>,
     slots: *mut T,
-    /// Of a first level; of a second, null.
-    chain: *mut Chain<T>,
+    /// For the chain, which is seldom needed.
+    part: &'a Part<T>,
+    at: usize,
     /// Neither longer nor shorter lifetimes in `T`: items come in and go out.
-    part: PhantomData<&'a Part<Invariant<T>>>,
+    items: PhantomData<Invariant<T>>,
 }
 
 /// Takes and gives `T`s.
@@ -108,15 +105,14 @@ impl<T> FirstYard<'_, T> {
 
     #[inline(always)]
     pub(crate) fn chain(&self) -> &Chain<T> {
-        // SAFETY: (1) the pointer of a first level is to a live chain; (2) by (L) nobody writes to it while `self` is
-        // borrowed.
-        unsafe { &*self.chain }
+        // SAFETY: (1) the part has so many live chains; (2) by (L) nobody writes to it while `self` is borrowed.
+        unsafe { &*self.part.chains.add(self.at) }
     }
 
     /// Changes which items are in the third level.
     pub(crate) fn change_chain<R>(&mut self, change: impl FnOnce(&mut Chain<T>) -> R) -> R {
         // SAFETY: (1) as in `chain`; (2) by (L) nobody else reads or writes it, and `self` is borrowed for as long.
-        let chain = unsafe { &mut *self.chain };
+        let chain = unsafe { &mut *self.part.chains.add(self.at) };
         let result = change(chain);
         self.known_mut().spill.chained = !chain.is_empty();
         result
@@ -125,7 +121,7 @@ impl<T> FirstYard<'_, T> {
     /// An item of the third level.
     pub(crate) fn chained_mut(&mut self, number: u32) -> Option<&mut T> {
         // SAFETY: as in `change_chain`. Which items there are does not change.
-        unsafe { &mut *self.chain }.get_mut(number)
+        unsafe { &mut *self.part.chains.add(self.at) }.get_mut(number)
     }
 }
 
@@ -133,12 +129,17 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
     /// A free slot, near `home` if possible.
     #[inline(always)]
     pub(crate) fn free_near(&self, home: usize) -> Option<usize> {
-        self.free().lowest_from(line_of::<T>(home % N))
+        self.known().tags.free_from(line_of::<T>(home % N))
     }
 
+    /// The number of doublings whose items are here.
     #[inline(always)]
-    pub(crate) fn head(&self) -> &Head {
-        &self.head
+    pub(crate) fn doublings(&self) -> u32 {
+        self.known().doublings.into()
+    }
+
+    pub(crate) fn set_doublings(&mut self, doublings: u32) {
+        self.known_mut().doublings = doublings as u8;
     }
 
     #[inline(always)]
@@ -178,20 +179,26 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
         self.is_used(slot).then(|| unsafe { &*self.slots.add(slot) })
     }
 
+    /// Whether there is an item with that tag.
+    #[inline(always)]
+    pub(crate) fn holds(&self, tag: Tag) -> bool {
+        self.known().tags.holds(tag)
+    }
+
     /// The first item with that tag that `wanted` is true of, and its slot.
     #[inline(always)]
     pub(crate) fn find(&self, tag: Tag, mut wanted: impl FnMut(&T) -> bool) -> Option<(usize, &T)> {
-        self.known().tags.equal(tag).find_map(|slot| {
+        let mut slots = self.known().tags.equal(tag);
+        while let Some(slot) = slots.lowest() {
             // SAFETY: as in `get`: (1) and (2) `equal` names used slots alone; (3) by (L). (`get` itself would look
             // at the slot's tag again, in the hottest of loops.)
             let item = unsafe { &*self.slots.add(slot) };
-            wanted(item).then_some((slot, item))
-        })
-    }
-
-    #[inline(always)]
-    pub(crate) fn head_mut(&mut self) -> &mut Head {
-        &mut self.head
+            if wanted(item) {
+                return Some((slot, item));
+            }
+            slots.next();
+        }
+        None
     }
 
     /// The item in a slot.
@@ -233,67 +240,21 @@ impl<T> FirstYard<'_, T> {
     }
 }
 
-/// One level of all blocks of a part.
-struct Level<T, const N: usize, const HALF: usize, S> {
-    heads: *mut Lock<Head>,
-    known: *mut Known<N, HALF, S>,
-    slots: *mut T,
-    /// Where all that is.
-    _areas: [Area; 3],
-}
-
-type FirstLevel<T> = Level<T, FIRST_SLOTS, { FIRST_SLOTS / 2 }, Spill>;
-type SecondLevel<T> = Level<T, SECOND_SLOTS, { SECOND_SLOTS / 2 }, ()>;
-
-impl<T, const N: usize, const HALF: usize, S> Level<T, N, HALF, S> {
-    /// Of the locks, of what is known, and of the slots.
-    fn layouts(count: usize) -> [Layout; 3] {
-        // On cache line boundaries: then no first level's tags and no item that fits in a line are in two.
-        [
-            Layout::array::<Lock<Head>>(count),
-            Layout::array::<Known<N, HALF, S>>(count).and_then(|layout| layout.align_to(64)),
-            Layout::array::<T>(count * N).and_then(|layout| layout.align_to(64)),
-        ]
-        .map(|layout| layout.expect("a table of fewer bytes than the address space has"))
-    }
-
-    fn new(count: usize) -> Self {
-        let [heads, known, slots] = Self::layouts(count);
-        let heads = Area::filled(heads, count, || Lock::new(Head { doublings: 0 }));
-        let areas = [heads, Area::zeroed(known), Area::new(slots)];
-        let [heads, known, slots] = areas.each_ref().map(|area| area.start);
-        Self { heads: heads.cast(), known: known.cast(), slots: slots.cast(), _areas: areas }
-    }
-
-    #[inline(always)]
-    fn known(&self, at: usize) -> *mut Known<N, HALF, S> {
-        self.known.wrapping_add(at)
-    }
-
-    #[inline(always)]
-    fn slots(&self, at: usize) -> *mut T {
-        self.slots.wrapping_add(at * N)
-    }
-
-    /// # Safety
-    ///
-    /// There are more than `at` blocks.
-    #[inline(always)]
-    unsafe fn head(&self, at: usize) -> &Lock<Head> {
-        // SAFETY: (1) the caller's promise; (2) all are initialised by `new` (where they are only zeroed, by what
-        // `Area::filled` says of zeros), and are changed only behind their locks, until `drop` has them alone.
-        unsafe { &*self.heads.add(at) }
-    }
-}
+type FirstKnown = Known<FIRST_SLOTS, { FIRST_SLOTS / 2 }, Spill>;
+type SecondKnown = Known<SECOND_SLOTS, { SECOND_SLOTS / 2 }, ()>;
 
 /// Blocks that were added together.
 pub(crate) struct Part<T> {
-    first: FirstLevel<T>,
-    second: SecondLevel<T>,
-    chains: *mut Chain<T>,
     count: usize,
-    /// Where the chains are.
-    _area: Area,
+    first_locks: *mut Lock,
+    first_known: *mut FirstKnown,
+    first_slots: *mut [MaybeUninit<T>; FIRST_SLOTS],
+    second_locks: *mut Lock,
+    second_known: *mut SecondKnown,
+    second_slots: *mut [MaybeUninit<T>; SECOND_SLOTS],
+    chains: *mut Chain<T>,
+    /// Where all that is.
+    _areas: [Area; 7],
 }
 
 // SAFETY: (1) a part owns its memory, and its items as a vector would: sending it sends `T`s.
@@ -305,83 +266,117 @@ unsafe impl<T: Send> Sync for Part<T> {}
 impl<T> Part<T> {
     /// So many empty blocks. On the usual systems this takes the same time for any number: memory comes zeroed.
     pub(crate) fn new(count: usize) -> Self {
-        let area = Area::zeroed(Self::chains(count));
+        let [locks, first_known, first_slots, second_known, second_slots, chains] = Self::layouts(count);
+        let lock = || Lock::new(());
+        let areas = [
+            Area::filled(locks, count, lock),
+            Area::zeroed(first_known),
+            Area::new(first_slots),
+            Area::filled(locks, count, lock),
+            Area::zeroed(second_known),
+            Area::new(second_slots),
+            Area::zeroed(chains),
+        ];
+        let [first_locks, first_known, first_slots, second_locks, second_known, second_slots, chains] =
+            areas.each_ref().map(|area| area.start);
         Self {
-            first: Level::new(count),
-            second: Level::new(count),
-            chains: area.start.cast(),
             count,
-            _area: area,
+            first_locks: first_locks.cast(),
+            first_known: first_known.cast(),
+            first_slots: first_slots.cast(),
+            second_locks: second_locks.cast(),
+            second_known: second_known.cast(),
+            second_slots: second_slots.cast(),
+            chains: chains.cast(),
+            _areas: areas,
         }
     }
 
-    /// An empty chain is a null pointer.
-    fn chains(count: usize) -> Layout {
-        Layout::array::<Chain<T>>(count).expect("a table of fewer bytes than the address space has")
+    /// Of a level's locks, of what is known in both levels and of their slots, and of the chains, of which an empty one
+    /// is a null pointer.
+    fn layouts(count: usize) -> [Layout; 6] {
+        // On cache line boundaries: then no first level's tags and no item that fits in a line are in two.
+        let aligned = |layout: Result<Layout, LayoutError>| layout.and_then(|layout| layout.align_to(64));
+        [
+            Layout::array::<Lock>(count),
+            aligned(Layout::array::<FirstKnown>(count)),
+            aligned(Layout::array::<[MaybeUninit<T>; FIRST_SLOTS]>(count)),
+            aligned(Layout::array::<SecondKnown>(count)),
+            aligned(Layout::array::<[MaybeUninit<T>; SECOND_SLOTS]>(count)),
+            Layout::array::<Chain<T>>(count),
+        ]
+        .map(|layout| layout.expect("a table of fewer bytes than the address space has"))
     }
 
     /// The memory that a part of so many blocks takes.
     pub(crate) fn bytes(count: usize) -> usize {
-        let first = FirstLevel::<T>::layouts(count);
-        let second = SecondLevel::<T>::layouts(count);
-        first.iter().chain(&second).chain([&Self::chains(count)]).map(Layout::size).sum()
+        let [locks, ..] = Self::layouts(count);
+        Self::layouts(count).iter().chain([&locks]).map(Layout::size).sum()
     }
 
-    /// The first level of a block once `lock` has its lock.
+    #[inline(always)]
+    fn check(&self, at: usize) {
+        #[cold]
+        #[inline(never)]
+        fn out_of_bounds<T>(part: &Part<T>, at: usize) -> ! {
+            panic!("block {at} of {}", part.count)
+        }
+        if at >= self.count {
+            out_of_bounds(self, at);
+        }
+    }
+
+    /// A block's first level but for its lock. The processor is to fetch a slot's line while it waits for what is known
+    /// about the block.
     #[inline(always)]
     fn first<'a>(
         &'a self,
         at: usize,
-        lock: impl FnOnce(&'a Lock<Head>) -> Option<Guard<'a, Head>>,
-    ) -> Option<FirstYard<'a, T>> {
-        assert!(at < self.count, "block {at} of {}", self.count);
-        let known = self.first.known(at);
+        guessed: Option<usize>,
+    ) -> (&'a Lock, impl FnOnce(Guard<'a>) -> FirstYard<'a, T>) {
+        self.check(at);
+        let (known, slots) =
+            (self.first_known.wrapping_add(at), self.first_slots.wrapping_add(at).cast::<T>());
+        if let Some(slot) = guessed {
+            prefetch(slots.cast::<u8>().wrapping_add(slot * size_of::<T>()));
+        }
         // Whoever has the lock looks at both lines next. The atomic operation that takes the lock would let that wait until
         // the lock is there.
         prefetch(known.cast());
         prefetch(known.cast::<u8>().wrapping_add(64));
-        // SAFETY: (1) checked above.
-        let head = lock(unsafe { self.first.head(at) })?;
-        Some(Yard {
-            head,
-            known,
-            slots: self.first.slots(at),
-            chain: self.chains.wrapping_add(at),
-            part: PhantomData,
-        })
+        // SAFETY: (1) checked above; (2) all are initialised by `new` (where they are only zeroed, by what
+        // `Area::filled` says of zeros), and are changed only behind their locks, until `drop` has them alone.
+        let lock = unsafe { &*self.first_locks.add(at) };
+        (lock, move |_lock| Yard { _lock, known, slots, part: self, at, items: PhantomData })
     }
 
     #[inline(always)]
-    pub(crate) fn lock_first(&self, at: usize) -> FirstYard<'_, T> {
-        self.first(at, |head| Some(head.lock())).expect("a lock that was waited for")
-    }
-
-    /// Lets the processor fetch the line of a first-level slot, while it waits for what is known about the block.
-    #[inline(always)]
-    pub(crate) fn prefetch_slot(&self, at: usize, slot: usize) {
-        prefetch(self.first.slots(at).wrapping_add(slot).cast());
+    pub(crate) fn lock_first(&self, at: usize, guessed: Option<usize>) -> FirstYard<'_, T> {
+        let (lock, yard) = self.first(at, guessed);
+        yard(lock.lock())
     }
 
     /// Only if nobody has it.
     pub(crate) fn try_lock_first(&self, at: usize) -> Option<FirstYard<'_, T>> {
-        self.first(at, |head| head.try_lock())
+        let (lock, yard) = self.first(at, None);
+        lock.try_lock().map(yard)
     }
 
     #[inline(always)]
     pub(crate) fn lock_second(&self, at: usize) -> SecondYard<'_, T> {
-        assert!(at < self.count, "block {at} of {}", self.count);
-        // SAFETY: (1) checked above.
-        let head = unsafe { self.second.head(at) }.lock();
-        let (known, slots) = (self.second.known(at), self.second.slots(at));
-        Yard { head, known, slots, chain: std::ptr::null_mut(), part: PhantomData }
+        self.check(at);
+        // SAFETY: (1) and (2) as in `first`.
+        let _lock = unsafe { &*self.second_locks.add(at) }.lock();
+        let (known, slots) = (self.second_known.wrapping_add(at), self.second_slots.wrapping_add(at).cast());
+        Yard { _lock, known, slots, part: self, at, items: PhantomData }
     }
 
     /// Lets the processor fetch a block's second level, of its slots those near `home`.
     #[inline(always)]
     pub(crate) fn prefetch_second(&self, at: usize, home: usize) {
-        prefetch(self.second.heads.wrapping_add(at).cast());
-        prefetch(self.second.known(at).cast());
-        prefetch(self.second.slots(at).wrapping_add(home % SECOND_SLOTS).cast());
+        prefetch(self.second_locks.wrapping_add(at).cast());
+        prefetch(self.second_known.wrapping_add(at).cast());
+        prefetch(self.second_slots.wrapping_add(at).cast::<T>().wrapping_add(home % SECOND_SLOTS).cast());
     }
 }
 
@@ -411,7 +406,8 @@ fn prefetch(line: *const u8) {
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes {
     use std::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_max_epu8, _mm_movemask_epi8,
+        _mm_or_si128, _mm_set1_epi8, _mm_xor_si128,
     };
 
     #[derive(Clone, Copy)]
@@ -443,6 +439,25 @@ pub(crate) mod lanes {
             Self(unsafe { _mm_and_si128(self.0, other.0) })
         }
 
+        #[inline(always)]
+        pub(crate) fn or(self, other: Self) -> Self {
+            // SAFETY: (1).
+            Self(unsafe { _mm_or_si128(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        pub(crate) fn xor(self, other: Self) -> Self {
+            // SAFETY: (1).
+            Self(unsafe { _mm_xor_si128(self.0, other.0) })
+        }
+
+        /// The larger one of each two.
+        #[inline(always)]
+        pub(crate) fn max(self, other: Self) -> Self {
+            // SAFETY: (1).
+            Self(unsafe { _mm_max_epu8(self.0, other.0) })
+        }
+
         /// The top bit of each.
         #[inline(always)]
         pub(crate) fn mask(self) -> u64 {
@@ -466,8 +481,7 @@ impl Area {
 
     /// `count` values, each as `new` makes it.
     fn filled<B>(layout: Layout, count: usize, new: impl Fn() -> B) -> Self {
-        // Then all of a new lock and its head is zero: not taken, no doublings. Nothing needs to
-        // be written.
+        // Then all of a new lock is zero: not taken. Nothing needs to be written.
         if NEW_IS_ZERO {
             return Self::zeroed(layout);
         }
@@ -516,7 +530,7 @@ impl<T> Drop for Part<T> {
     fn drop(&mut self) {
         for at in 0..self.count {
             if needs_drop::<T>() {
-                let mut first = self.lock_first(at);
+                let mut first = self.lock_first(at, None);
                 first.used().for_each(|slot| drop(first.take(slot)));
                 let mut second = self.lock_second(at);
                 second.used().for_each(|slot| drop(second.take(slot)));
@@ -524,8 +538,8 @@ impl<T> Drop for Part<T> {
             // SAFETY: (1) the block is in bounds, and all that is known about it is initialised; (2) `self` is borrowed
             // mutably, and no `Yard` can live, as it borrows the part; (3) it is dropped this once. Tags need no drop.
             unsafe {
-                self.first.heads.add(at).drop_in_place();
-                self.second.heads.add(at).drop_in_place();
+                self.first_locks.add(at).drop_in_place();
+                self.second_locks.add(at).drop_in_place();
                 self.chains.add(at).drop_in_place();
             }
         }

@@ -3,6 +3,7 @@
 //! The model checks in `tests/model` compile the same sources with this file exchanged for one whose types are those
 //! of the checker.
 
+use std::cell::Cell;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -20,10 +21,22 @@ pub(crate) fn wait(attempts: u32) {
 }
 
 /// A number that a thread keeps, and that threads share evenly.
+#[inline(always)]
 pub(crate) fn thread_number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    /// Not zero.
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
     thread_local! {
-        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        /// Zero until the thread is asked.
+        static NUMBER: Cell<usize> = const { Cell::new(0) };
     }
-    NUMBER.with(|&number| number)
+    #[cold]
+    #[inline(never)]
+    fn next() -> usize {
+        NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        NUMBER.get()
+    }
+    match NUMBER.get() {
+        0 => next(),
+        number => number,
+    }
 }

@@ -3,8 +3,6 @@
 //! On x86-64 a block's 64 tags are four vector comparisons of their bytes and four of their further bits (SSE2, which every
 //! such processor has), elsewhere eight bytes at a time.
 
-use std::num::NonZeroU8;
-
 #[cfg(target_arch = "x86_64")]
 use crate::store::lanes::Lanes;
 
@@ -16,10 +14,19 @@ use crate::store::lanes::Lanes;
 /// it is one in 70.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
-    /// Zero stands for a free slot.
-    pub(crate) byte: NonZeroU8,
-    /// Less than 16.
+    /// One and zero are the same tag, as zero stands for a free slot; see [`byte`](Self::byte).
+    pub(crate) raw: u8,
+    /// Of a slot in the first half of the block the low four bits count, of one in the second half the high ones: then
+    /// the vectors of both are one.
     pub(crate) finer: u8,
+}
+
+impl Tag {
+    /// What stands in a table.
+    #[inline(always)]
+    fn byte(self) -> u8 {
+        self.raw.max(1)
+    }
 }
 
 /// The tags of a level.
@@ -47,45 +54,72 @@ impl<const N: usize, const HALF: usize> Tags<N, HALF> {
         equal(&self.bytes, 0)
     }
 
+    /// A slot without, the first one from `start` on, round and round, if possible in the same sixteen.
+    #[inline(always)]
+    pub(crate) fn free_from(&self, start: usize) -> Option<usize> {
+        let (sixteens, _) = self.bytes.as_chunks::<16>();
+        if let Some(sixteen) = sixteens.get(start / 16)
+            && let Some(slot) = equal(sixteen, 0).lowest_from::<16>(start % 16)
+        {
+            return Some(start / 16 * 16 + slot);
+        }
+        self.free().lowest_from::<64>(start)
+    }
+
+    /// Whether there is a slot with this one.
+    #[inline(always)]
+    pub(crate) fn holds(&self, tag: Tag) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let (halves, []) = self.finer.as_chunks::<16>() {
+            let mut any = Lanes::all(0);
+            self.compare(tag, halves, |_, equal| any = any.or(equal));
+            return any.mask() != 0;
+        }
+        self.equal(tag).lowest().is_some()
+    }
+
     /// Slots with this one.
     #[inline(always)]
     pub(crate) fn equal(&self, tag: Tag) -> Slots {
         #[cfg(target_arch = "x86_64")]
         if let (halves, []) = self.finer.as_chunks::<16>() {
-            return self.equal_by_vectors(tag, halves);
+            let mut mask = 0;
+            self.compare(tag, halves, |first, equal| mask |= equal.mask() << first);
+            return Slots(mask);
         }
-        equal(&self.bytes, tag.byte.get()).retain(|slot| self.finer(slot) == tag.finer)
+        equal(&self.bytes, tag.byte())
+            .retain(|slot| (self.finer[slot % HALF] ^ tag.finer) & Self::bits(slot) == 0)
     }
 
-    /// `halves` are the finer bits. What both halves of a byte say is made a mask only where the bytes are equal, too: a
-    /// look-up has many instructions, and a processor that waits for memory has room for so many.
+    /// Calls `each` with which of sixteen slots have that tag, and the first of the sixteen. `halves` are the finer bits.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn equal_by_vectors(&self, tag: Tag, halves: &[[u8; 16]]) -> Slots {
+    fn compare(&self, tag: Tag, halves: &[[u8; 16]], mut each: impl FnMut(usize, Lanes)) {
         let (bytes, _) = self.bytes.as_chunks::<16>();
-        let byte = Lanes::all(tag.byte.get());
-        let (low, high) = (Lanes::all(tag.finer), Lanes::all(tag.finer << 4));
-        let (low_bits, high_bits) = (Lanes::all(0x0f), Lanes::all(0xf0));
-        let mut mask = 0;
+        // The larger of the vectors, not of the numbers: that leaves the processor's other registers to other look-ups.
+        let (byte, none) = (Lanes::all(tag.raw).max(Lanes::all(1)), Lanes::all(0));
+        let finer = Lanes::all(tag.finer);
         for (at, half) in halves.iter().enumerate() {
-            let (half, other) = (Lanes::load(half), at + halves.len());
-            let low = half.and(low_bits).equal(low).and(Lanes::load(&bytes[at]).equal(byte));
-            let high = half.and(high_bits).equal(high).and(Lanes::load(&bytes[other]).equal(byte));
-            mask |= low.mask() << (16 * at) | high.mask() << (16 * other);
+            let other = at + halves.len();
+            let differs = Lanes::load(half).xor(finer);
+            let low = differs.and(Lanes::all(0x0f)).or(Lanes::load(&bytes[at]).xor(byte));
+            let high = differs.and(Lanes::all(0xf0)).or(Lanes::load(&bytes[other]).xor(byte));
+            each(16 * at, low.equal(none));
+            each(16 * other, high.equal(none));
         }
-        Slots(mask)
     }
 
+    /// Which bits of its byte belong to the slot.
     #[inline(always)]
-    fn finer(&self, slot: usize) -> u8 {
-        self.finer[slot % HALF] >> (slot / HALF * 4) & 15
+    fn bits(slot: usize) -> u8 {
+        if slot < HALF { 0x0f } else { 0xf0 }
     }
 
     #[inline(always)]
     pub(crate) fn set(&mut self, slot: usize, tag: Tag) {
-        self.bytes[slot] = tag.byte.get();
-        let (both, shift) = (&mut self.finer[slot % HALF], slot / HALF * 4);
-        *both = *both & !(15 << shift) | tag.finer << shift;
+        self.bytes[slot] = tag.byte();
+        let both = &mut self.finer[slot % HALF];
+        *both ^= (*both ^ tag.finer) & Self::bits(slot);
     }
 
     #[cfg(test)]
@@ -163,11 +197,12 @@ impl Slots {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
     }
 
-    /// The first of this set from slot `start` on, round and round.
+    /// The first of this set, which has no slot beyond `N`, from slot `start` on, round and round.
     #[inline(always)]
-    pub(crate) fn lowest_from(self, start: usize) -> Option<usize> {
-        let (before, from) = (self.0 & !(u64::MAX << start), self.0 & (u64::MAX << start));
-        Self(if from != 0 { from } else { before }).lowest()
+    pub(crate) fn lowest_from<const N: usize>(self, start: usize) -> Option<usize> {
+        let twice = if N < 64 { self.0 | self.0 << (N % 64) } else { 0 };
+        let turned = if N < 64 { twice >> start } else { self.0.rotate_right(start as u32) };
+        Self(turned).lowest().map(|slot| (slot + start) % N)
     }
 
     /// Those of `N` slots that are not in this set.

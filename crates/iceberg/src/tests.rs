@@ -30,7 +30,8 @@ fn every_equal_tag_is_named_and_no_other() {
 
 /// What has been set is found, whichever of its two parts other slots share with it.
 fn tags_are_told_apart<const N: usize, const HALF: usize>() {
-    let tag = |byte, finer| Tag { byte: NonZeroU8::new(byte).expect("not zero"), finer };
+    // Both halves of the finer bits are the same, so that it does not matter which one belongs to a slot.
+    let tag = |raw, finer: u8| Tag { raw, finer: finer << 4 | finer };
     let all = [tag(1, 0), tag(1, 15), tag(0xff, 0), tag(0xff, 15), tag(0x80, 7), tag(1, 8)];
     for pattern in 0..200u64 {
         let mut tags = Tags::<N, HALF>::EMPTY;
@@ -47,11 +48,23 @@ fn tags_are_told_apart<const N: usize, const HALF: usize>() {
             assert_eq!(tags.is_used(slot), expected.is_some());
         }
         for tag in all {
+            assert_eq!(tags.holds(tag), expected.contains(&Some(tag)), "{tag:?}");
             let named: Vec<usize> = tags.equal(tag).collect();
             let wanted: Vec<usize> = (0..N).filter(|&slot| expected[slot] == Some(tag)).collect();
             assert_eq!(named, wanted, "{tag:?}");
         }
-        assert_eq!(tags.free().count(), expected.iter().filter(|tag| tag.is_none()).count());
+        let free: Vec<usize> = (0..N).filter(|&slot| expected[slot].is_none()).collect();
+        assert_eq!(tags.free().collect::<Vec<usize>>(), free);
+        for start in 0..N {
+            // Of the sixteen that `start` is in, else of all; the first one from there on.
+            let near = |slot: &&usize| **slot / 16 == start / 16;
+            let among: Vec<usize> = match free.iter().find(near) {
+                Some(_) => free.iter().filter(near).copied().collect(),
+                None => free.clone(),
+            };
+            let nearest = among.iter().find(|&&slot| slot >= start).or(among.first());
+            assert_eq!(tags.free_from(start), nearest.copied());
+        }
         assert!(!tags.is_used(N) && !tags.clear(N));
     }
 }
@@ -65,7 +78,7 @@ fn tags_are_equal_in_all_twelve_bits() {
 #[test]
 fn what_a_look_up_reads_of_a_block_is_two_lines() {
     let part: Part<(u64, u64)> = Part::new(5);
-    let lines: Vec<usize> = (0..5).map(|at| part.lock_first(at).address_of_tags()).collect();
+    let lines: Vec<usize> = (0..5).map(|at| part.lock_first(at, None).address_of_tags()).collect();
     assert!(lines.iter().all(|address| address % 64 == 0), "{lines:x?}");
     assert!(lines.is_sorted_by(|one, next| next - one == 128), "{lines:x?}");
 }
@@ -159,7 +172,7 @@ fn a_chain_keeps_its_numbers_and_drops_without_recursion() {
 
 #[test]
 fn what_is_known_about_a_block_is_small() {
-    let known = (2 + 32 + 32 + 64) + (2 + 4 + 8) + 8;
+    let known = (1 + 32 + 32 + 64) + (1 + 1 + 4 + 8) + 8;
     assert_eq!(Part::<(u64, u64)>::bytes(64), 64 * (known + 72 * 16));
     assert_eq!(Part::<((), ())>::bytes(64), 64 * known);
 }

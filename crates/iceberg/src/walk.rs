@@ -78,12 +78,11 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Walk<'a, K, V, S> {
             let visit = self.take_next()?;
             let (doublings, level) = if visit.second {
                 let yard = map.lock_second(visit.at);
-                (yard.head().doublings, Level::Second(yard))
+                (yard.doublings(), Level::Second(yard))
             } else {
                 let yard = map.lock_first(visit.at, None);
-                (yard.head().doublings, Level::First(yard))
+                (yard.doublings(), Level::First(yard))
             };
-            let doublings = u32::from(doublings);
             if doublings == visit.doublings {
                 return Some(level);
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Counted, Quality};
-use pagewalk_iceberg::{IcebergMap, Level, Position};
+use pagewalk_iceberg::{IcebergMap, Level, Levels, Position};
 
 type Plain<V = u64> = IcebergMap<u64, V, Quality>;
 
@@ -16,17 +16,32 @@ type Plain<V = u64> = IcebergMap<u64, V, Quality>;
 /// independent simulation of the geometry gives 91.30 / 8.70.
 #[test]
 fn levels_split_as_published_at_load_0_951() {
-    let slots = 1 << 20;
-    let map = Plain::fixed_with_hasher(slots * 96 / 100, Quality::Plain);
-    let items = (map.slots() as f64 * 0.951) as u64;
-    for key in 0..items {
-        map.try_insert(key, key).expect("a place");
-    }
-    let levels = map.levels();
+    let (levels, items) = filled(1);
     assert_eq!(levels.items() as u64, items);
     assert!((levels.share(Level::First) - 0.913).abs() < 0.002, "{levels:?}");
     assert!((levels.share(Level::Second) - 0.087).abs() < 0.002, "{levels:?}");
     assert!(levels.share(Level::Third) < 1e-5, "{levels:?}");
+}
+
+/// Keys as programs have them, and a hasher that hashes nothing. (Some are spread more evenly than random numbers.)
+#[test]
+fn keys_with_patterns_split_hardly_worse() {
+    for stride in [3, 8, 64, 4096, 1 << 21, 1 << 32, 1 << 44, 0x10_0001, 0x1_0000_0001] {
+        let (levels, _) = filled(stride);
+        assert!(levels.share(Level::First) > 0.905, "{stride}: {levels:?}");
+        assert!(levels.share(Level::Third) < 1e-4, "{stride}: {levels:?}");
+    }
+}
+
+/// A table of 2^20 slots at load 0.951 and the number of its items, multiples of `stride`.
+fn filled(stride: u64) -> (Levels, u64) {
+    let slots = 1 << 20;
+    let map = Plain::fixed_with_hasher(slots * 96 / 100, Quality::Plain);
+    let items = (map.slots() as f64 * 0.951) as u64;
+    for key in 0..items {
+        map.try_insert(key * stride, key).expect("a place");
+    }
+    (map.levels(), items)
 }
 
 #[test]

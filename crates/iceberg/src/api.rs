@@ -105,7 +105,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         present: impl FnOnce(&mut V, K, V) -> R,
     ) -> Result<Option<R>, Full<K, V>> {
         let hash = self.hash(&key);
-        if let Some((_, mut first)) = self.lock_if_settled(hash, true)
+        if !self.is_full(hash)
+            && let Some((_, mut first)) = self.lock_if_settled(hash, true)
             && !first.may_spill(hash.spill())
             && !first.holds(hash.tag())
             && let Some(slot) = first.free_near(hash.home())
@@ -128,6 +129,9 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         present: impl FnOnce(&mut V, K, V) -> R,
     ) -> Result<Option<R>, Full<K, V>> {
         let mut item = (key, value);
+        if self.is_full(hash) {
+            self.prefetch_emptier(hash);
+        }
         loop {
             let mut found = self.find(hash, &item.0);
             if let Some((_, old)) = found.item_mut() {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash as KeyHash};
 use crate::find::{Found, Spot};
 use crate::map::IcebergMap;
 use crate::place::{At, Hash};
-use crate::store::{BLOCK_SLOTS, FirstYard};
+use crate::store::{BLOCK_SLOTS, FIRST_SLOTS, FirstYard};
 use crate::sync::Ordering;
 
 /// Why [`place`](IcebergMap::place) has not placed an item.
@@ -54,7 +54,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// In the second level, in the emptier of two blocks, or in the third.
+    /// In the second level, in the block of two that was the emptier one a moment ago, or in the third.
     fn place_behind(
         &self,
         first: &mut FirstYard<'_, (K, V)>,
@@ -62,28 +62,16 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         hash: Hash,
         item: (K, V),
     ) -> Result<(), (Unplaced, (K, V))> {
-        let [one_at, other_at] = self.shape.second(hash, doublings);
-        self.prefetch_second(one_at, hash.home());
-        self.prefetch_second(other_at, hash.home());
-        // Both are locked, in the order of their numbers, so that the emptier is the emptier.
-        let swapped = self.shape.number(other_at) < self.shape.number(one_at);
-        let (low_at, high_at) = if swapped { (other_at, one_at) } else { (one_at, other_at) };
-        let mut low = self.lock_second(low_at);
-        if low.doublings() != doublings {
-            return Err((Unplaced::Behind(low_at), item));
-        }
-        let mut high = (high_at != low_at).then(|| self.lock_second(high_at));
-        if high.as_ref().is_some_and(|high| high.doublings() != doublings) {
-            return Err((Unplaced::Behind(high_at), item));
-        }
-        let yard = match &mut high {
-            Some(high) if high.free().count() > low.free().count() => high,
-            _ => &mut low,
-        };
-        if let Some(slot) = yard.free_near(hash.home()) {
-            yard.put(slot, hash.tag(), item);
-            first.filter_mut().add(hash.spill());
-            return Ok(());
+        for at in self.emptier_first(hash, doublings) {
+            let mut yard = self.lock_second(at);
+            if yard.doublings() != doublings {
+                return Err((Unplaced::Behind(at), item));
+            }
+            if let Some(slot) = yard.free_near(hash.home()) {
+                yard.put(slot, hash.tag(), item);
+                first.filter_mut().add(hash.spill());
+                return Ok(());
+            }
         }
         if !self.growth.grows() && self.chained.load(Ordering::Relaxed) >= self.chained_most() {
             return Err((Unplaced::Full, item));
@@ -91,6 +79,27 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         first.change_chain(|chain| chain.push(item));
         self.chained.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The key's two blocks of the second level.
+    #[inline]
+    fn emptier_first(&self, hash: Hash, doublings: u32) -> [At; 2] {
+        let [one, other] = self.shape.second(hash, doublings);
+        if self.count_second(other) < self.count_second(one) { [other, one] } else { [one, other] }
+    }
+
+    /// Whether, a moment ago, there was no room in the first level. Not to wait for its tags to know that is worth more
+    /// than half of an insertion's time.
+    #[inline(always)]
+    pub(crate) fn is_full(&self, hash: Hash) -> bool {
+        self.count_first(self.shape.first(hash, self.growth.doublings())) >= FIRST_SLOTS
+    }
+
+    /// Lets the processor fetch what an insertion into the second level needs.
+    #[inline]
+    pub(crate) fn prefetch_emptier(&self, hash: Hash) {
+        let [emptier, _] = self.emptier_first(hash, self.growth.doublings());
+        self.prefetch_second(emptier, hash.home());
     }
 
     /// Items that the third level of a map that does not grow takes. At the loads that it is meant for there are

@@ -4,7 +4,8 @@ use crate::sync::{AtomicIsize, Ordering, thread_number};
 
 const SHARDS: usize = 16;
 
-/// A sum of counts, each on a cache line of its own; threads share them evenly.
+/// A sum of counts, each on a cache line of its own. The first threads that count anything have one each; all others
+/// share the first, by atomic operations, of which each takes as long as a good part of an insertion.
 pub(crate) struct Count([Shard; SHARDS]);
 
 #[repr(align(64))]
@@ -18,7 +19,15 @@ impl Count {
     /// Changes the count, and returns what this thread's part of it was before.
     #[inline]
     pub(crate) fn add(&self, change: isize) -> isize {
-        self.0[thread_number() % SHARDS].0.fetch_add(change, Ordering::Relaxed)
+        let number = thread_number();
+        match self.0.get(number) {
+            Some(Shard(own)) if number != 0 => {
+                let before = own.load(Ordering::Relaxed);
+                own.store(before + change, Ordering::Relaxed);
+                before
+            }
+            _ => self.0[0].0.fetch_add(change, Ordering::Relaxed),
+        }
     }
 
     /// The count. Changes that happen meanwhile are in it or not.

@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU8;
 
-use crate::tags::holds;
+use crate::tags::equal;
 
 /// Room on the list. One block in 500 has more items behind its first level at load 0.95.
 const LISTED: usize = 28;
@@ -27,13 +27,13 @@ impl Filter {
     /// False if no such key is in the second level.
     #[inline(always)]
     pub(crate) fn may_hold(&self, spill: NonZeroU8) -> bool {
-        holds(&self.listed, spill.get()) | (self.unlisted != 0)
+        !equal(&self.listed, spill.get()).is_empty() | (self.unlisted != 0)
     }
 
     /// Such a key has come into the second level.
     pub(crate) fn add(&mut self, spill: NonZeroU8) {
-        match self.listed.iter_mut().find(|byte| **byte == 0) {
-            Some(free) => *free = spill.get(),
+        match equal(&self.listed, 0).lowest() {
+            Some(free) => self.listed[free] = spill.get(),
             None => self.unlisted = self.unlisted.saturating_add(1),
         }
     }
@@ -41,8 +41,8 @@ impl Filter {
     /// Such a key has left the second level.
     pub(crate) fn remove(&mut self, spill: NonZeroU8) {
         // Of equal bytes it does not matter which one goes, a listed or an unlisted one.
-        if let Some(listed) = self.listed.iter_mut().find(|byte| **byte == spill.get()) {
-            *listed = 0;
+        if let Some(listed) = equal(&self.listed, spill.get()).lowest() {
+            self.listed[listed] = 0;
         } else if self.unlisted != u8::MAX {
             // Not below zero, unless a key's hash has changed while it was in the map.
             self.unlisted = self.unlisted.saturating_sub(1);

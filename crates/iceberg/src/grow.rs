@@ -46,7 +46,7 @@ struct Progress {
 impl Growth {
     pub(crate) fn new(grows: bool) -> Self {
         let progress =
-            Progress { pending: AtomicUsize::new(0), cursor: AtomicUsize::new(0), doubling: Lock::new(()) };
+            Progress { pending: AtomicUsize::new(0), cursor: AtomicUsize::new(0), doubling: Lock::new() };
         Self { doublings: AtomicU32::new(0), grows, progress }
     }
 

@@ -2,56 +2,81 @@
 //!
 //! One bit, as in `IcebergHT`, but of each level, and for look-ups, too. Two things decide how fast a look-up is, with
 //! a table that the processor's caches do not hold: how many lines of memory it waits for, and how much of the next
-//! look-up the processor can begin while it waits. An atomic operation ends that: nothing behind it begins before
-//! everything ahead of it is done. This lock takes one such operation; a lock that readers share, or that knows who
-//! sleeps for it, takes a second one when it is left, just when the item is on its way from memory.
+//! look-up the processor can begin while it waits. An atomic operation gets in the way of that: it waits until everything
+//! ahead of it is done and written. This lock takes one such operation, which is a tenth of a look-up; a lock that readers
+//! share, or that knows who sleeps for it, takes a second one when it is left, just when the item is on its way from
+//! memory.
 //!
 //! So readers exclude each other for the time that it takes to copy a value, and who finds a lock taken looks again,
 //! now and then, in growing distances. For that to be long, somebody must hold it long, in a closure of a user's.
 
-use parking_lot::lock_api;
+//!
+//! Beside the bit stands a number, so that something can be known of the block without waiting for memory: locks are in
+//! caches, the blocks of a large table are not.
 
-use crate::sync::{AtomicBool, Ordering, wait};
+use crate::sync::{AtomicBool, AtomicU8, Ordering, wait};
 
-pub(crate) type Lock = lock_api::Mutex<RawLock, ()>;
-pub(crate) type Guard<'a> = lock_api::MutexGuard<'a, RawLock, ()>;
-
-pub(crate) struct RawLock {
+pub(crate) struct Lock {
     taken: AtomicBool,
+    number: AtomicU8,
 }
 
-// SAFETY: (1) `try_lock` is true for one caller only until `unlock`: it alone has seen the bit change from zero to one;
-// (2) it acquires what `unlock` released; (3) `lock` returns only after a `try_lock`.
-unsafe impl lock_api::RawMutex for RawLock {
-    const INIT: Self = Self { taken: AtomicBool::new(false) };
+/// Has the lock while it lives.
+pub(crate) struct Guard<'a>(&'a Lock);
 
-    type GuardMarker = lock_api::GuardNoSend;
+impl Lock {
+    /// Free, with number zero.
+    pub(crate) fn new() -> Self {
+        Self { taken: AtomicBool::new(false), number: AtomicU8::new(0) }
+    }
 
+    /// The number, which whoever has the lock may be about to change.
     #[inline(always)]
-    fn lock(&self) {
-        if !self.try_lock() {
-            self.lock_later();
-        }
+    pub(crate) fn number(&self) -> u8 {
+        self.number.load(Ordering::Relaxed)
     }
 
     #[inline(always)]
-    fn try_lock(&self) -> bool {
-        !self.taken.swap(true, Ordering::Acquire)
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.try_lock().unwrap_or_else(|| self.lock_later())
     }
 
-    #[inline(always)]
-    unsafe fn unlock(&self) {
-        self.taken.store(false, Ordering::Release);
-    }
-}
-
-impl RawLock {
     #[cold]
-    fn lock_later(&self) {
+    fn lock_later(&self) -> Guard<'_> {
         let mut attempts = 0;
-        while self.taken.load(Ordering::Relaxed) || self.taken.swap(true, Ordering::Acquire) {
+        loop {
+            if !self.taken.load(Ordering::Relaxed)
+                && let Some(guard) = self.try_lock()
+            {
+                return guard;
+            }
             wait(attempts);
             attempts += 1;
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_>> {
+        (!self.taken.swap(true, Ordering::Acquire)).then(|| Guard(self))
+    }
+}
+
+impl Guard<'_> {
+    /// The number, which nobody else changes.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u8 {
+        self.0.number()
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_number(&mut self, number: u8) {
+        self.0.number.store(number, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.taken.store(false, Ordering::Release);
     }
 }

@@ -150,6 +150,18 @@ impl<K, V, S> IcebergMap<K, V, S> {
     }
 
     #[inline(always)]
+    pub(crate) fn count_first(&self, at: At) -> usize {
+        let (part, offset) = self.part(at);
+        part.count_first(offset)
+    }
+
+    #[inline(always)]
+    pub(crate) fn count_second(&self, at: At) -> usize {
+        let (part, offset) = self.part(at);
+        part.count_second(offset)
+    }
+
+    #[inline(always)]
     pub(crate) fn prefetch_second(&self, at: At, home: usize) {
         let (part, offset) = self.part(at);
         part.prefetch_second(offset, home);

@@ -8,8 +8,8 @@
 //!
 //! ```text
 //!           locks       known: a cache line                                        another      slots
-//!  first    | lock 1 |  | doublings 1 | spill 31 | tags, the finer bits 32 |    | bytes 64 |    | item 0 | ... | item 63 |
-//!  second   | lock 1 |  | doublings 1 | tags, the finer bits 4 | bytes 8 |                      | item 0 | ... | item 7 |
+//!  first    | lock 2 |  | doublings 1 | spill 31 | tags, the finer bits 32 |    | bytes 64 |    | item 0 | ... | item 63 |
+//!  second   | lock 2 |  | doublings 1 | tags, the finer bits 4 | bytes 8 |                      | item 0 | ... | item 7 |
 //!  third    | chain 8 |
 //! ```
 //!
@@ -63,7 +63,7 @@ pub(crate) struct Spill {
 
 /// One level of a block, locked.
 pub(crate) struct Yard<'a, T, const N: usize, const HALF: usize, S> {
-    _lock: Guard<'a>,
+    lock: Guard<'a>,
     known: *mut Known<N, HALF, S>,
     slots: *mut T,
     /// For the chain, which is seldom needed.
@@ -221,6 +221,7 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
         // nobody else reads or writes it. The tag makes (I) true again.
         unsafe { self.slots.add(slot).write(item) };
         self.known_mut().tags.set(slot, tag);
+        self.lock.set_number(self.lock.number() + 1);
     }
 
     /// Takes the item out of a slot.
@@ -228,7 +229,9 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
     pub(crate) fn take(&mut self, slot: usize) -> Option<T> {
         // SAFETY: (1) a slot that was used is one of the yard's; (2) there was an item, by (I), and as the slot is not
         // used any more, it is read only once; (3) by (L) nobody else reads or writes it.
-        self.known_mut().tags.clear(slot).then(|| unsafe { self.slots.add(slot).read() })
+        let item = self.known_mut().tags.clear(slot).then(|| unsafe { self.slots.add(slot).read() })?;
+        self.lock.set_number(self.lock.number() - 1);
+        Some(item)
     }
 }
 
@@ -267,12 +270,11 @@ impl<T> Part<T> {
     /// So many empty blocks. On the usual systems this takes the same time for any number: memory comes zeroed.
     pub(crate) fn new(count: usize) -> Self {
         let [locks, first_known, first_slots, second_known, second_slots, chains] = Self::layouts(count);
-        let lock = || Lock::new(());
         let areas = [
-            Area::filled(locks, count, lock),
+            Area::filled(locks, count, Lock::new),
             Area::zeroed(first_known),
             Area::new(first_slots),
-            Area::filled(locks, count, lock),
+            Area::filled(locks, count, Lock::new),
             Area::zeroed(second_known),
             Area::new(second_slots),
             Area::zeroed(chains),
@@ -347,7 +349,7 @@ impl<T> Part<T> {
         // SAFETY: (1) checked above; (2) all are initialised by `new` (where they are only zeroed, by what
         // `Area::filled` says of zeros), and are changed only behind their locks, until `drop` has them alone.
         let lock = unsafe { &*self.first_locks.add(at) };
-        (lock, move |_lock| Yard { _lock, known, slots, part: self, at, items: PhantomData })
+        (lock, move |lock| Yard { lock, known, slots, part: self, at, items: PhantomData })
     }
 
     #[inline(always)]
@@ -366,9 +368,25 @@ impl<T> Part<T> {
     pub(crate) fn lock_second(&self, at: usize) -> SecondYard<'_, T> {
         self.check(at);
         // SAFETY: (1) and (2) as in `first`.
-        let _lock = unsafe { &*self.second_locks.add(at) }.lock();
+        let lock = unsafe { &*self.second_locks.add(at) }.lock();
         let (known, slots) = (self.second_known.wrapping_add(at), self.second_slots.wrapping_add(at).cast());
-        Yard { _lock, known, slots, part: self, at, items: PhantomData }
+        Yard { lock, known, slots, part: self, at, items: PhantomData }
+    }
+
+    /// How many items a block's first level has, or had a moment ago.
+    #[inline(always)]
+    pub(crate) fn count_first(&self, at: usize) -> usize {
+        self.check(at);
+        // SAFETY: (1) and (2) as in `first`.
+        unsafe { &*self.first_locks.add(at) }.number().into()
+    }
+
+    /// How many items a block's second level has, or had a moment ago.
+    #[inline(always)]
+    pub(crate) fn count_second(&self, at: usize) -> usize {
+        self.check(at);
+        // SAFETY: (1) and (2) as in `first`.
+        unsafe { &*self.second_locks.add(at) }.number().into()
     }
 
     /// Lets the processor fetch a block's second level, of its slots those near `home`.

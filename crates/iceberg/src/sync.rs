@@ -4,7 +4,7 @@
 //! of the checker.
 
 use std::cell::Cell;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Whether a new atomic is all zeros, so that zeroed memory is an array of them.
@@ -20,10 +20,9 @@ pub(crate) fn wait(attempts: u32) {
     }
 }
 
-/// A number that a thread keeps, and that threads share evenly.
+/// A number that a thread keeps and no other has.
 #[inline(always)]
 pub(crate) fn thread_number() -> usize {
-    /// Not zero.
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     thread_local! {
         /// Zero until the thread is asked.

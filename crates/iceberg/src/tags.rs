@@ -145,7 +145,14 @@ pub(crate) fn equal<const N: usize>(tags: &[u8; N], wanted: u8) -> Slots {
         for (at, lanes) in sixteens.iter().enumerate() {
             mask |= Lanes::load(lanes).equal(Lanes::all(wanted)).mask() << (16 * at);
         }
-        (16 * sixteens.len(), rest)
+        match tags.last_chunk::<16>() {
+            // One more vector that overlaps, rather than single bytes.
+            Some(last) if !rest.is_empty() => {
+                mask |= Lanes::load(last).equal(Lanes::all(wanted)).mask() << (N - 16);
+                (N, [].as_slice())
+            }
+            _ => (16 * sixteens.len(), rest),
+        }
     };
     #[cfg(not(target_arch = "x86_64"))]
     let (at, rest) = (0, tags.as_slice());
@@ -157,16 +164,6 @@ pub(crate) fn equal<const N: usize>(tags: &[u8; N], wanted: u8) -> Slots {
         mask |= u64::from(tag == wanted) << (at + 8 * eights.len() + number);
     }
     Slots(mask)
-}
-
-/// Whether any of `bytes` equals `wanted`.
-#[inline(always)]
-pub(crate) fn holds<const N: usize>(bytes: &[u8; N], wanted: u8) -> bool {
-    const { assert!(16 <= N && N <= 32) };
-    // Two vectors that overlap, rather than one and single bytes.
-    let (first, last) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>());
-    first.is_some_and(|first| equal(first, wanted).0 != 0)
-        | last.is_some_and(|last| equal(last, wanted).0 != 0)
 }
 
 /// Eight tags in one word.
@@ -190,6 +187,11 @@ impl Slots {
     #[inline(always)]
     fn retain(self, wanted: impl Fn(usize) -> bool) -> Self {
         Self(self.filter(|&slot| wanted(slot)).fold(0, |kept, slot| kept | 1 << slot))
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     #[inline(always)]

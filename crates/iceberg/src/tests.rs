@@ -7,7 +7,7 @@ use crate::filter::Filter;
 use crate::find::Level;
 use crate::map::IcebergMap;
 use crate::place::{Hash, Shape};
-use crate::store::Part;
+use crate::store::{BLOCK_SLOTS, FIRST_SLOTS, Part};
 use crate::tags::{Slots, Tag, Tags, equal};
 
 #[test]
@@ -172,9 +172,27 @@ fn a_chain_keeps_its_numbers_and_drops_without_recursion() {
 
 #[test]
 fn what_is_known_about_a_block_is_small() {
-    let known = (1 + 32 + 32 + 64) + (1 + 1 + 4 + 8) + 8;
+    let known = (2 + 32 + 32 + 64) + (2 + 1 + 4 + 8) + 8;
     assert_eq!(Part::<(u64, u64)>::bytes(64), 64 * (known + 72 * 16));
     assert_eq!(Part::<((), ())>::bytes(64), 64 * known);
+}
+
+#[test]
+fn locks_count_the_items_behind_them() {
+    let map: IcebergMap<u64, u64> = IcebergMap::new();
+    for key in (0..).take_while(|&key| key < 20_000 || map.load() < 0.94) {
+        assert_eq!(map.insert(key, key), None);
+        if key % 3 == 0 {
+            map.remove(&(key / 2));
+        }
+    }
+    let mut full = 0;
+    for at in (0..map.slots() / BLOCK_SLOTS).map(|block| map.shape.block(block)) {
+        let counts = (map.count_first(at), map.count_second(at));
+        assert_eq!(counts, (map.lock_first(at, None).used().count(), map.lock_second(at).used().count()));
+        full += usize::from(counts.0 == FIRST_SLOTS);
+    }
+    assert!(full > 0, "a block that is full");
 }
 
 #[test]

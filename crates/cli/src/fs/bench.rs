@@ -3,7 +3,8 @@
 //! The library's store lies in a folder; beside it, in the same minutes, system calls on a file of the same folder, the same file
 //! mapped, and what bounds all: copying to memory. All take turns in each round; medians of times, and of each round's ratios.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Instant;
 
@@ -115,7 +116,7 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
     ];
     // What memory the host has to find for the guest, and a disk for a file, it finds now.
     for (number, target) in targets.iter_mut().enumerate() {
-        eprint!("\r{}: {} of {} made ready ", folder.display(), number + 1, TARGETS.len());
+        progress(folder, format_args!("{} of {} made ready", number + 1, TARGETS.len()));
         seconds(&mut **target, BenchItem::Swe, bytes, 0)?;
     }
     let clock = clock_nanoseconds();
@@ -123,7 +124,7 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
     for item in items {
         let mut taken: [Vec<f64>; 5] = Default::default();
         for round in 0..rounds {
-            eprint!("\r{}: {}, round {} of {rounds}      ", folder.display(), item.name(), round + 1);
+            progress(folder, format_args!("{}, round {} of {rounds}", item.name(), round + 1));
             for (target, taken) in targets.iter_mut().zip(&mut taken) {
                 taken.push(seconds(&mut **target, *item, bytes, round as u64)?);
             }
@@ -158,7 +159,7 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
             });
         }
     }
-    eprintln!();
+    progress_ends();
     Ok(rows)
 }
 
@@ -167,7 +168,7 @@ fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) 
     let mut target = Calls::new(folder)?;
     seconds(&mut target, BenchItem::Swe, bytes, 0)?;
     let row = |item: &BenchItem| {
-        eprint!("\r{}: {}      ", folder.display(), item.name());
+        progress(folder, format_args!("{}", item.name()));
         let taken = (0..rounds).map(|round| seconds(&mut target, *item, bytes, round as u64));
         let time = median(taken.collect::<anyhow::Result<_>>()?);
         let operations = (bytes / item.operation_bytes(bytes)) as f64;
@@ -183,8 +184,21 @@ fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) 
         })
     };
     let rows = items.iter().map(row).collect();
-    eprintln!();
+    progress_ends();
     rows
+}
+
+/// On one line of a terminal; nobody reads it in a file.
+fn progress(folder: &Path, text: fmt::Arguments<'_>) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r{}: {text}      ", folder.display());
+    }
+}
+
+fn progress_ends() {
+    if std::io::stderr().is_terminal() {
+        eprintln!();
+    }
 }
 
 /// One benchmark, once.

@@ -7,7 +7,8 @@ use crate::change::Added;
 use crate::error::{Full, NotInserted};
 use crate::find::Position;
 use crate::map::IcebergMap;
-use crate::place::Hash;
+use crate::place::{At, Hash};
+use crate::store::FIRST_SLOTS;
 
 /// Single items.
 ///
@@ -105,8 +106,13 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         present: impl FnOnce(&mut V, K, V) -> R,
     ) -> Result<Option<R>, Full<K, V>> {
         let hash = self.hash(&key);
-        if !self.is_full(hash)
-            && let Some((_, mut first)) = self.lock_if_settled(hash, true)
+        let doublings = self.growth.doublings();
+        let at = self.shape.first(hash, doublings);
+        if self.count_first(at) == FIRST_SLOTS {
+            return self.enter_behind(hash, doublings, at, key, value, present);
+        }
+        let mut first = self.lock_first(at, Some(hash.home()));
+        if first.doublings() == doublings
             && !first.may_spill(hash.spill())
             && !first.holds(hash.tag())
             && let Some(slot) = first.free_near(hash.home())
@@ -116,10 +122,45 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             self.after_insert(self.count.add(1));
             return Ok(None);
         }
+        drop(first);
         self.enter_elsewhere(hash, key, value, present)
     }
 
-    /// Not into the first level, or not yet.
+    /// Where the first level was full a moment ago. To know that before its tags have come from memory is worth half of
+    /// the time: the processor does not begin the wrong thing, and the second level comes together with the first.
+    #[inline(never)]
+    fn enter_behind<R>(
+        &self,
+        hash: Hash,
+        doublings: u32,
+        at: At,
+        key: K,
+        value: V,
+        present: impl FnOnce(&mut V, K, V) -> R,
+    ) -> Result<Option<R>, Full<K, V>> {
+        let choices = self.emptier_first(hash, doublings);
+        self.prefetch_second(choices[0], hash.home());
+        let mut item = (key, value);
+        let mut first = self.lock_first(at, None);
+        if first.doublings() == doublings
+            && first.is_full()
+            && !first.may_spill(hash.spill())
+            && !first.holds(hash.tag())
+        {
+            match self.place_behind(&mut first, doublings, choices, hash, item) {
+                Ok(()) => {
+                    drop(first);
+                    self.after_insert(self.count.add(1));
+                    return Ok(None);
+                }
+                Err((_, refused)) => item = refused,
+            }
+        }
+        drop(first);
+        self.enter_elsewhere(hash, item.0, item.1, present)
+    }
+
+    /// Where the key may be there, where a block has to be settled first, and whatever else is seldom.
     #[inline(never)]
     fn enter_elsewhere<R>(
         &self,
@@ -129,9 +170,6 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         present: impl FnOnce(&mut V, K, V) -> R,
     ) -> Result<Option<R>, Full<K, V>> {
         let mut item = (key, value);
-        if self.is_full(hash) {
-            self.prefetch_emptier(hash);
-        }
         loop {
             let mut found = self.find(hash, &item.0);
             if let Some((_, old)) = found.item_mut() {

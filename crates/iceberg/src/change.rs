@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash as KeyHash};
 use crate::find::{Found, Spot};
 use crate::map::IcebergMap;
 use crate::place::{At, Hash};
-use crate::store::{BLOCK_SLOTS, FIRST_SLOTS, FirstYard};
+use crate::store::{BLOCK_SLOTS, FirstYard};
 use crate::sync::Ordering;
 
 /// Why [`place`](IcebergMap::place) has not placed an item.
@@ -50,19 +50,21 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
                 first.put(slot, hash.tag(), item);
                 Ok(())
             }
-            None => self.place_behind(first, doublings, hash, item),
+            None => self.place_behind(first, doublings, self.emptier_first(hash, doublings), hash, item),
         }
     }
 
-    /// In the second level, in the block of two that was the emptier one a moment ago, or in the third.
-    fn place_behind(
+    /// In the second level, or in the third.
+    #[inline(always)]
+    pub(crate) fn place_behind(
         &self,
         first: &mut FirstYard<'_, (K, V)>,
         doublings: u32,
+        choices: [At; 2],
         hash: Hash,
         item: (K, V),
     ) -> Result<(), (Unplaced, (K, V))> {
-        for at in self.emptier_first(hash, doublings) {
+        for at in choices {
             let mut yard = self.lock_second(at);
             if yard.doublings() != doublings {
                 return Err((Unplaced::Behind(at), item));
@@ -81,25 +83,11 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         Ok(())
     }
 
-    /// The key's two blocks of the second level.
-    #[inline]
-    fn emptier_first(&self, hash: Hash, doublings: u32) -> [At; 2] {
+    /// The key's two blocks of the second level, first the one that was the emptier a moment ago.
+    #[inline(always)]
+    pub(crate) fn emptier_first(&self, hash: Hash, doublings: u32) -> [At; 2] {
         let [one, other] = self.shape.second(hash, doublings);
         if self.count_second(other) < self.count_second(one) { [other, one] } else { [one, other] }
-    }
-
-    /// Whether, a moment ago, there was no room in the first level. Not to wait for its tags to know that is worth more
-    /// than half of an insertion's time.
-    #[inline(always)]
-    pub(crate) fn is_full(&self, hash: Hash) -> bool {
-        self.count_first(self.shape.first(hash, self.growth.doublings())) >= FIRST_SLOTS
-    }
-
-    /// Lets the processor fetch what an insertion into the second level needs.
-    #[inline]
-    pub(crate) fn prefetch_emptier(&self, hash: Hash) {
-        let [emptier, _] = self.emptier_first(hash, self.growth.doublings());
-        self.prefetch_second(emptier, hash.home());
     }
 
     /// Items that the third level of a map that does not grow takes. At the loads that it is meant for there are

@@ -126,6 +126,12 @@ impl<T> FirstYard<'_, T> {
 }
 
 impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
+    /// Whether all slots have items. That stands in the lock: who asks need not wait for the tags.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        usize::from(self.lock.number()) == N
+    }
+
     /// A free slot, near `home` if possible.
     #[inline(always)]
     pub(crate) fn free_near(&self, home: usize) -> Option<usize> {

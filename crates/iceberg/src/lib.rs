@@ -68,7 +68,7 @@
 //! - it takes 19.1 bytes per item; dashmap 20 to 36, depending on how long ago it doubled, and scc 38 to 42;
 //! - its longest insertion while growing to 4 million items is less than an eighth of any of the others';
 //! - insertions run at 0.8 to 1.4 of the better of dashmap and scc, removals at 0.9 to 1.4;
-//! - look-ups of keys that are there run at 0.8 to 1.5 of the better of the two; look-ups of absent keys at 0.8 to 2.3.
+//! - look-ups of keys that are there run at 0.8 to 1.7 of the better of the two; look-ups of absent keys at 0.8 to 2.3.
 //!   The more threads, the better: one alone does not make up for the lines of memory that a full table has it read.
 //!
 //! What a look-up costs is lines of memory: two side by side with what is known about its block, one with the item, and
@@ -90,8 +90,8 @@
 //!   Hash-Table Criteria at Once" (2021): why the second level stays small.
 //!
 //! DEVIATION, each explained where it is: look-ups lock; tags have four bits more; a filter that tells which keys cannot
-//! be in the second level;
-//! slots chosen near a place that the hash names; items of the second level go up when the table grows; a table's first
+//! be in the second level; counts beside the locks, by which the emptier of two blocks is the one that was it a moment
+//! ago; slots chosen near a place that the hash names; items of the second level go up when the table grows; a table's first
 //! part has any number of blocks, not a power of two.
 
 mod api;

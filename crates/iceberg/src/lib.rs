@@ -104,7 +104,6 @@ mod find;
 mod grow;
 mod guess;
 mod iterate;
-#[allow(unsafe_code)] // A lock, and nothing else.
 mod lock;
 mod map;
 mod place;

@@ -9,10 +9,9 @@
 //!
 //! So readers exclude each other for the time that it takes to copy a value, and who finds a lock taken looks again,
 //! now and then, in growing distances. For that to be long, somebody must hold it long, in a closure of a user's.
-
 //!
-//! Beside the bit stands a number, so that something can be known of the block without waiting for memory: locks are in
-//! caches, the blocks of a large table are not.
+//! Beside the bit stands a number, for something that can then be known of the block without waiting for memory: locks
+//! are in caches, the blocks of a large table are not.
 
 use crate::sync::{AtomicBool, AtomicU8, Ordering, wait};
 

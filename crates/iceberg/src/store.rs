@@ -1,5 +1,4 @@
-//! The memory of the first two levels, and the vector comparison: with the [lock](crate::lock), the unsafe code of this
-//! crate.
+//! The memory of the first two levels, and the vector comparison: the unsafe code of this crate.
 //!
 //! A [`Part`] is an array of blocks, or rather seven arrays, by what is needed together: for each level the locks, which
 //! are so small that caches hold them, what is known about its items, and the items' slots, uninitialised until an item

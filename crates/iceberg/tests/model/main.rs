@@ -26,7 +26,6 @@ mod guess;
 #[path = "../../src/iterate.rs"]
 mod iterate;
 #[path = "../../src/lock.rs"]
-#[allow(unsafe_code)] // A lock, and nothing else.
 mod lock;
 #[path = "../../src/map.rs"]
 mod map;

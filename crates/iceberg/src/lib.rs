@@ -52,6 +52,8 @@
 //! # What it does not
 //!
 //! - Closures and the traits of keys and values run under a lock; using the same map there may wait forever.
+//! - A map that is made for many items asks the system for large pages, where it gives them to those who ask; parts that
+//!   are added later do not.
 //! - The table does not shrink, and after a doubling it takes twice the memory. It has at most 2^26 blocks, 4.8 billion
 //!   slots; beyond, items go to the third level.
 //! - Look-ups lock, too: who reads a key and who changes it, or reads another key of the block, exclude each other for

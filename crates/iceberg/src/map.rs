@@ -83,10 +83,12 @@ impl<K, V, S> IcebergMap<K, V, S> {
         // many.
         let blocks = if blocks < 100 { blocks } else { (items * 100).div_ceil(BLOCK_SLOTS * FULL_PERCENT) };
         assert!(blocks <= MAX_BLOCKS, "{items} items need {blocks} blocks, a table has at most {MAX_BLOCKS}");
+        let part = Part::new(blocks);
+        part.ask_for_large_pages();
         Self {
             hasher,
             shape: Shape { base: blocks as u32 },
-            part: Part::new(blocks),
+            part,
             added: [const { OnceLock::new() }; DOUBLINGS],
             growth: Growth::new(grows),
             count: Count::new(),

@@ -262,7 +262,7 @@ pub(crate) struct Part<T> {
     second_slots: *mut [MaybeUninit<T>; SECOND_SLOTS],
     chains: *mut Chain<T>,
     /// Where all that is.
-    _areas: [Area; 7],
+    areas: [Area; 7],
 }
 
 // SAFETY: (1) a part owns its memory, and its items as a vector would: sending it sends `T`s.
@@ -295,8 +295,15 @@ impl<T> Part<T> {
             second_known: second_known.cast(),
             second_slots: second_slots.cast(),
             chains: chains.cast(),
-            _areas: areas,
+            areas,
         }
+    }
+
+    /// Asks the system for large pages where there is room for them: one fault instead of 512, shorter page walks. Not
+    /// for parts that a table adds when it grows: the system zeroes a large page at its first use, and an insertion would
+    /// have to wait for that.
+    pub(crate) fn ask_for_large_pages(&self) {
+        self.areas.iter().for_each(Area::ask_for_large_pages);
     }
 
     /// Of a level's locks, of what is known in both levels and of their slots, and of the chains, of which an empty one
@@ -490,6 +497,10 @@ pub(crate) mod lanes {
     }
 }
 
+/// Of most systems.
+#[cfg(target_os = "linux")]
+const LARGE_PAGE: usize = 2 << 20;
+
 /// Memory as the allocator has given it, and where in it the layout's alignment is.
 struct Area {
     memory: *mut u8,
@@ -522,6 +533,28 @@ impl Area {
     fn zeroed(layout: Layout) -> Self {
         let wider = Layout::from_size_align(layout.size() + layout.align(), 8).expect("room to align");
         Self::from(layout, wider, alloc_zeroed)
+    }
+
+    /// See [`Part::ask_for_large_pages`]. For no more than lies within this area.
+    fn ask_for_large_pages(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::mm::{Advice, madvise};
+            let skipped = self.memory.align_offset(LARGE_PAGE);
+            if let Some(left) = self.allocated.size().checked_sub(skipped)
+                && left >= LARGE_PAGE
+            {
+                // SAFETY: (1) the pages lie within this area; (2) the advice changes nothing that a program sees. It may
+                // be refused: then there are small pages.
+                let _ = unsafe {
+                    madvise(
+                        self.memory.wrapping_add(skipped).cast(),
+                        left - left % LARGE_PAGE,
+                        Advice::LinuxHugepage,
+                    )
+                };
+            }
+        }
     }
 
     fn from(layout: Layout, allocated: Layout, allocate: unsafe fn(Layout) -> *mut u8) -> Self {

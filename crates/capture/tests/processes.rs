@@ -134,6 +134,16 @@ fn a_handled_fault_costs_no_record_of_the_access_that_is_tried_again() {
 }
 
 #[test]
+fn a_fault_is_where_it_would_be_without_us() {
+    for build in unmodified() {
+        let (stream, outcome) = run(build, "where");
+        assert_eq!(outcome.status.code(), Some(2), "{build:?}: two closed pages");
+        let stored: u64 = stores(&stream).values().sum();
+        assert_eq!(stored, 2_000, "{build:?}");
+    }
+}
+
+#[test]
 fn input_output_arguments_and_exit_code_pass_through() {
     let echo = compile("processes", Build::Plain);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("echo");

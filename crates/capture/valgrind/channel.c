@@ -41,7 +41,7 @@ static Bool is_channel(Int fd, ULong inode)
 
 static void buffer_reset(void)
 {
-   pw_state = (ULong)(Addr)pw_buffer << 32;
+   pw_state = 0;
 }
 
 /* Takes over the inherited socket and moves it above every descriptor that the program may use. It must survive
@@ -120,12 +120,12 @@ static void send_message(UInt kind, const void *payload, UInt payload_bytes, ULo
 /* Sends what the buffer holds, with the instruction count, as the current thread's. */
 void pw_flush(void)
 {
-   ULong instructions = pw_state & 0xffffffffull;
-   const ULong *end = (const ULong *)(Addr)(pw_state >> 32);
+   ULong instructions = pw_state >> PW_FILL_BITS;
+   const ULong *end = pw_buffer + (pw_state & PW_FILL_MASK) / sizeof *pw_buffer;
    buffer_reset();
    if (discard || (end == pw_buffer && instructions == 0))
       return;
-   tl_assert(end >= pw_buffer && end <= pw_buffer + PW_BUFFER_RECORDS + PW_SLACK);
+   tl_assert(end <= pw_buffer + PW_BUFFER_RECORDS + PW_SLACK);
    pw_space_stack_growth();
    const ULong *next = pw_buffer;
    do {

@@ -2,10 +2,13 @@
  *
  * What a block of the program becomes.
  *
- * Every data access turns into one plain store of its record at cursor + 8k, k being the number of records of the
+ * Every data access turns into one plain store of its record at fill + 8k, k being the number of records of the
  * block so far. No helper is called per access: one guarded call at the entry empties the buffer when it is due,
- * and each exit of the block writes the cursor and the instruction count back. The record of an access follows
+ * and each exit of the block writes the fill and the instruction count back. The record of an access follows
  * the access, so a block that faults commits nothing.
+ *
+ * Stores are what this code must be sparing with: a processor has room for some 50 to 100 that wait for memory, and a
+ * program that misses caches has as many misses under way as there are records and registers between them.
  */
 #include "pagewalk.h"
 
@@ -14,11 +17,11 @@
 
 typedef struct {
    IRSB *out;
-   IRTemp state;     /* pw_state at entry */
-   IRTemp cursor;    /* its upper half; IRTemp_INVALID in a block without accesses */
+   Int state_offset; /* of pw_state's word in the registers */
+   IRTemp fill;      /* bytes of the buffer in use at entry; IRTemp_INVALID in a block without accesses */
    UInt records;     /* so far */
    UInt instructions;
-   ULong committed;  /* what the last commit added to pw_state */
+   ULong committed;  /* what commits have added to the word */
    /* The last plain load of the current instruction; NULL if it has none. */
    const IRExpr *loaded_addr;
    IRType loaded_type;
@@ -41,52 +44,58 @@ static IRExpr *temp(IRTemp t)
    return IRExpr_RdTmp(t);
 }
 
-/* The program is little-endian amd64, as is the tool. */
-static IRExpr *load_own(IRType type, const void *from)
+static IRTemp assign_state(Block *block)
 {
-   return IRExpr_Load(Iend_LE, type, constant((Addr)from));
+   return assign(block, Ity_I64, IRExpr_Get(block->state_offset, Ity_I64));
 }
 
-/* if (cursor >= limit) pw_flush(); */
-static void entry(Block *block, Bool has_accesses)
+static IRTemp assign_fill(Block *block)
 {
-   if (has_accesses) {
-      IRTemp fill = assign(block, Ity_I32, load_own(Ity_I32, (const UChar *)&pw_state + 4));
-      IRExpr *limit = IRExpr_Const(IRConst_U32((UInt)(Addr)(pw_buffer + PW_BUFFER_RECORDS)));
-      IRTemp full = assign(block, Ity_I1, IRExpr_Binop(Iop_CmpLE32U, limit, temp(fill)));
-      IRDirty *call = unsafeIRDirty_0_N(0, "pw_flush", VG_(fnptr_to_fnentry)(&pw_flush), mkIRExprVec_0());
-      call->guard = temp(full);
-      addStmtToIRSB(block->out, IRStmt_Dirty(call));
-   }
-   block->state = assign(block, Ity_I64, load_own(Ity_I64, &pw_state));
-   block->cursor = has_accesses
-      ? assign(block, Ity_I64, IRExpr_Binop(Iop_Shr64, temp(block->state), IRExpr_Const(IRConst_U8(32))))
-      : IRTemp_INVALID;
+   return assign(block, Ity_I64, IRExpr_Binop(Iop_And64, temp(assign_state(block)), constant(PW_FILL_MASK)));
 }
 
-/* Writes cursor and count back; needed before every statement that may leave the block. */
+/* if (fill >= limit) pw_flush_running(); */
+static void entry(Block *block)
+{
+   IRExpr *limit = constant(PW_BUFFER_RECORDS * sizeof *pw_buffer);
+   IRTemp room = assign(block, Ity_I1, IRExpr_Binop(Iop_CmpLT64U, temp(assign_fill(block)), limit));
+   IRTemp full = assign(block, Ity_I1, IRExpr_Unop(Iop_Not1, temp(room)));
+   void *flush = VG_(fnptr_to_fnentry)(&pw_flush_running);
+   IRDirty *call = unsafeIRDirty_0_N(0, "pw_flush_running", flush, mkIRExprVec_0());
+   call->guard = temp(full);
+   call->nFxState = 1;
+   call->fxState[0].fx = Ifx_Modify;
+   call->fxState[0].offset = block->state_offset;
+   call->fxState[0].size = sizeof pw_state;
+   call->fxState[0].nRepeats = 0;
+   call->fxState[0].repeatLen = 0;
+   addStmtToIRSB(block->out, IRStmt_Dirty(call));
+   block->fill = assign_fill(block);
+}
+
+/* Brings the word up to date; needed before every statement that may leave the block. */
 static void commit(Block *block)
 {
-   ULong delta = (ULong)block->records * 8 << 32 | block->instructions;
-   if (delta == block->committed)
+   ULong due = (ULong)block->instructions << PW_FILL_BITS | block->records * sizeof *pw_buffer;
+   if (due == block->committed)
       return;
-   block->committed = delta;
-   IRTemp next = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(block->state), constant(delta)));
-   addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, constant((Addr)&pw_state), temp(next)));
+   ULong delta = due - block->committed;
+   block->committed = due;
+   IRTemp next = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(assign_state(block)), constant(delta)));
+   addStmtToIRSB(block->out, IRStmt_Put(block->state_offset, temp(next)));
 }
 
 /* One record; with a guard, the record is 0 (no access) where the guard is false. */
 static void record(Block *block, IRExpr *addr, UInt bytes, Bool is_write, IRExpr *guard)
 {
-   tl_assert(block->cursor != IRTemp_INVALID);
+   tl_assert(block->fill != IRTemp_INVALID);
    tl_assert(bytes >= 1 && bytes <= PW_RECORD_BYTES_MAX);
    tl_assert(block->records < PW_SLACK);
    IRTemp word = assign(block, Ity_I64, IRExpr_Binop(Iop_Or64, addr, constant(pw_record_tag(bytes, is_write))));
    if (guard)
       word = assign(block, Ity_I64, IRExpr_ITE(guard, temp(word), constant(0)));
-   IRTemp place = block->records == 0
-      ? block->cursor
-      : assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(block->cursor), constant(8ull * block->records)));
+   IRExpr *slot = constant((Addr)(pw_buffer + block->records));
+   IRTemp place = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(block->fill), slot));
    addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, temp(place), temp(word)));
    block->records++;
 }
@@ -209,7 +218,12 @@ IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
                     const VexArchInfo *archinfo_host, IRType guest_word, IRType host_word)
 {
    tl_assert(guest_word == Ity_I64 && host_word == Ity_I64);
-   Block block = { .out = deepCopyIRSBExceptStmts(in), .committed = 0 };
+   Block block = {
+      .out = deepCopyIRSBExceptStmts(in),
+      .state_offset = layout->total_sizeB, /* the first shadow registers follow the registers */
+      .fill = IRTemp_INVALID,
+   };
+   pw_drop_redundant(in, layout);
    Int i = 0;
    /* What precedes the first instruction mark is Valgrind's own and stays as it is. */
    while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
@@ -217,7 +231,8 @@ IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
    Bool has_accesses = False;
    for (Int j = i; j < in->stmts_used; j++)
       has_accesses |= is_access(in->stmts[j]);
-   entry(&block, has_accesses);
+   if (has_accesses)
+      entry(&block);
    for (; i < in->stmts_used; i++)
       if (in->stmts[i]->tag != Ist_NoOp)
          statement(&block, in->stmts[i]);

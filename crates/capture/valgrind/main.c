@@ -10,6 +10,7 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_options.h"
 #include "pub_tool_threadstate.h"
@@ -83,6 +84,17 @@ static void post_options(void)
 
 /* ---- threads ---- */
 
+/* `pw_state` goes to where the thread's code has it, and comes back. */
+static void program_runs(ThreadId tid)
+{
+   VG_(set_shadow_regs_area)(tid, 1, 0, sizeof pw_state, (const UChar *)&pw_state);
+}
+
+static void program_stops(ThreadId tid)
+{
+   VG_(get_shadow_regs_area)(tid, (UChar *)&pw_state, 1, 0, sizeof pw_state);
+}
+
 static void start_client_code(ThreadId tid, ULong blocks)
 {
    if (!started) {
@@ -94,13 +106,21 @@ static void start_client_code(ThreadId tid, ULong blocks)
       pw_flush();
       pw_thread = thread_number[tid];
    }
+   program_runs(tid);
 }
 
-/* The instruction count has 32 bits; a time slice is 100,000 blocks, far below the headroom left here. */
 static void stop_client_code(ThreadId tid, ULong blocks)
 {
-   if ((pw_state & 0xffffffffull) > 0x40000000ull)
-      pw_flush();
+   program_stops(tid);
+}
+
+/* Called by the program's code. */
+void pw_flush_running(void)
+{
+   ThreadId tid = VG_(get_running_tid)();
+   program_stops(tid);
+   pw_flush();
+   program_runs(tid);
 }
 
 static void thread_create(ThreadId parent, ThreadId child)

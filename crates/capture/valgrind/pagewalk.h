@@ -4,6 +4,7 @@
  *
  *   main.c        options, hooks of the core, threads, processes
  *   instrument.c  the VEX code that writes one record per access
+ *   redundant.c   what can go from the VEX code before
  *   channel.c     the record buffer and the socket
  *   space.c       address-space events
  */
@@ -19,17 +20,22 @@
 #define PW_BUFFER_RECORDS PW_RECORDS_PER_MESSAGE
 #define PW_SLACK 4096
 
-/* The record buffer. The tool is linked below 4 GiB, so a cursor into it fits 32 bits. */
+/* The record buffer. The tool is linked below 2 GiB, so that its address fits an instruction's displacement. */
 extern ULong pw_buffer[PW_BUFFER_RECORDS + PW_SLACK];
 
-/* Cursor into the buffer and instruction count in one word, so that a block's exit updates both with one store:
+/* Bytes of the buffer in use, and the instruction count, in one word, so that a block's exit updates both with one
+ * store, and by a constant that fits an instruction:
  *
- *    63                 32 31                  0
- *   +---------------------+---------------------+
- *   | address of the next | instructions since  |
- *   | free record         | the last flush      |
- *   +---------------------+---------------------+
+ *    63                                20 19               0
+ *   +------------------------------------+------------------+
+ *   | instructions since the last flush  | bytes in use     |
+ *   +------------------------------------+------------------+
+ *
+ * While the program runs, the word is at the start of the current thread's first shadow registers, which code reaches
+ * without an address; otherwise it is here. (It cannot stay there: the end of a signal handler restores them.)
  */
+#define PW_FILL_BITS 20
+#define PW_FILL_MASK ((1ull << PW_FILL_BITS) - 1)
 extern ULong pw_state;
 
 /* The thread whose accesses are in the buffer, numbered from 1 in order of creation. */
@@ -43,9 +49,15 @@ void pw_flush(void);
 void pw_send(UInt kind, const ULong *payload, UInt words);
 void pw_channel_after_fork(void);
 
+/* main.c */
+void pw_flush_running(void);
+
 /* instrument.c */
 IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout, const VexGuestExtents *extents,
                     const VexArchInfo *archinfo_host, IRType guest_word, IRType host_word);
+
+/* redundant.c */
+void pw_drop_redundant(IRSB *block, const VexGuestLayout *layout);
 
 /* space.c */
 void pw_space_initial(ThreadId tid);

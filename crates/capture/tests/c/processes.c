@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define BASE 0x800000000ull
@@ -29,6 +30,32 @@ static void open_page(int signal_number)
 {
    (void)signal_number;
    mprotect((void *)(BASE + 5 * 4096), 4096, PROT_READ | PROT_WRITE);
+}
+
+/* Stores so many words. (The store is not the loop's first instruction: Valgrind takes a fault of the first, in the
+ * copies that it makes of a loop, for one of the last.) */
+void walk(uint64_t *at, uint64_t words);
+extern const char walk_store[];
+__asm__(".text\n"
+        "walk:\n"
+        "   movq %rsi, %rax\n"
+        "walk_store:\n"
+        "   movq %rax, (%rdi)\n"
+        "   addq $8, %rdi\n"
+        "   subq $1, %rsi\n"
+        "   jne walk\n"
+        "   ret\n");
+
+static int faults_of_walk;
+
+/* Opens the page, if the fault is where it should be. */
+static void look_where(int signal_number, siginfo_t *info, void *context)
+{
+   (void)signal_number;
+   if (((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] != (greg_t)walk_store)
+      _exit(9);
+   mprotect((void *)((uintptr_t)info->si_addr & ~4095ull), 4096, PROT_READ | PROT_WRITE);
+   faults_of_walk++;
 }
 
 static volatile uint64_t stores_forever;
@@ -90,6 +117,14 @@ int main(int argc, char **argv)
       mprotect((void *)(BASE + 5 * 4096), 4096, PROT_NONE);
       store(5, 1000);
       return 0;
+   }
+   if (!strcmp(mode, "where")) { /* a handler that looks where the fault is */
+      struct sigaction action = { .sa_sigaction = look_where, .sa_flags = SA_SIGINFO };
+      sigaction(SIGSEGV, &action, NULL);
+      mprotect((void *)(BASE + 2 * 4096), 4096, PROT_NONE);
+      mprotect((void *)(BASE + 3 * 4096), 4096, PROT_NONE);
+      walk((uint64_t *)(BASE + 8), 2000);
+      return faults_of_walk;
    }
    if (!strcmp(mode, "forever") || !strcmp(mode, "stubborn") || !strcmp(mode, "family")) {
       if (!strcmp(mode, "stubborn"))

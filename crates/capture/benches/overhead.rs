@@ -1,7 +1,7 @@
 //! What observing costs: CPU time of a program under each front-end against the plain program, records built and
 //! dropped ("null"), and against live runs whose records are counted here ("live"), or go through a filter and eight
 //! TLBs here ("8 TLBs"), both processes' CPU. "seen" is the share of the accesses that the Valgrind tool sees: what a
-//! compiler announces leaves out libraries, register spills and wide vectors.
+//! compiler announces leaves out libraries, register spills and wide vectors. "no tool" is Valgrind's own part.
 //!
 //! ```text
 //! cargo bench -p pagewalk-capture             seven interleaved rounds
@@ -107,6 +107,13 @@ fn discarding(path: &Path, args: &[&str], build: Build) -> Command {
     program(path, args, build.frontend()).discarding_command().expect("a command")
 }
 
+/// Valgrind without a tool: what no tool can be faster than, unless it improves what VEX made.
+fn bare_valgrind(path: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=none", "--command-line-only=yes", "-q", "--vgdb=no", "--"]).arg(path).args(args);
+    command
+}
+
 /// A live run: the accesses that `each` was shown.
 fn observe(path: &Path, args: &[&str], build: Build, mut each: impl FnMut(&Batch)) -> u64 {
     let mut observed = program(path, args, build.frontend()).stdout_to_stderr(true);
@@ -174,13 +181,14 @@ fn compare(case: &Case, rounds: usize) {
     let Case { name, args, .. } = case;
     let native = compile(name, Build::Plain);
     let fronts: Vec<_> = builds().into_iter().map(|build| (build, compile(name, build))).collect();
-    let mut native_took = Vec::new();
+    let (mut native_took, mut bare) = (Vec::new(), Vec::new());
     let mut null = vec![Vec::new(); fronts.len()];
     let mut live = vec![Vec::new(); fronts.len()];
     let mut tlbs = vec![Vec::new(); fronts.len()];
     let mut accesses = vec![0; fronts.len()];
     for round in 0..rounds {
         native_took.push(timed(|| run(plain(&native, args))));
+        bare.push(timed(|| run(bare_valgrind(&native, args))));
         for (i, (build, path)) in fronts.iter().enumerate() {
             null[i].push(timed(|| run(discarding(path, args, *build))));
             if round < LIVE_ROUNDS {
@@ -196,7 +204,8 @@ fn compare(case: &Case, rounds: usize) {
             }
         }
     }
-    let native = cpu(&native_took);
+    let (native, bare) = (cpu(&native_took), cpu(&bare));
+    println!("{name:8} {:14} {native:8.2} {bare:8.2} {:6.2}", "no tool", bare / native);
     for (i, (build, _)) in fronts.iter().enumerate() {
         let null = cpu(&null[i]);
         println!(

@@ -233,7 +233,8 @@ impl Program {
             Frontend::Callout => {
                 let mut command = Command::new(path);
                 command.arg0(&self.program);
-                command.env("PAGEWALK_CHANNEL", format!("{}:{}", end.number(), end.inode));
+                // As long for every run: the environment lies on the stack, and what is below it would move.
+                command.env("PAGEWALK_CHANNEL", format!("{:010}:{:020}", end.number(), end.inode));
                 fix_layout(&mut command);
                 command
             }

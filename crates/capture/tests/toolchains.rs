@@ -14,7 +14,9 @@ const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// Runs a line of the shell in which DIR, SOURCE and OUT stand for the runtime's folder, the source and the program;
 /// none if the compiler refuses for want of something that is not installed.
 fn build(line: &str, source: &str) -> Option<PathBuf> {
-    let out = Path::new(TMP).join(format!("recipe-{}", line.len()));
+    let stem = Path::new(source).file_stem().expect("a file").display();
+    // Tests run side by side.
+    let out = Path::new(TMP).join(format!("{stem}-{}", line.len()));
     let status = Command::new("sh")
         .args(["-ec", line])
         .env("DIR", install().callout().expect("runtime"))

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define PW_MAGIC 0x4b575750u /* "PWWK" in memory */
-#define PW_VERSION 1u
+#define PW_VERSION 2u
 
 struct pw_header {
    uint32_t magic;
@@ -44,9 +44,11 @@ enum pw_kind {
    PW_BREAK = 13,      /* { start of the heap segment, its end } */
 };
 
-/* A record, as in crates/trace/src/event.rs: address, log2(size) from bit 48, write flag in bit 51; 0 = none. */
+/* A record, as in crates/trace/src/event.rs: address, log2(size) from bit 48, write flag in bit 51; 0 = none. With bit 52
+ * beside the write flag it is two accesses: a read, then the write of the same bytes. */
 #define PW_RECORD_SIZE_SHIFT 48
 #define PW_RECORD_WRITE (1ull << 51)
+#define PW_RECORD_READ_BEFORE (1ull << 52)
 #define PW_RECORD_TAG_BYTE 6 /* has all of the tag, and nothing of the address */
 #define PW_RECORDS_PER_MESSAGE 8192u
 #define PW_RECORD_BYTES_MAX 64u

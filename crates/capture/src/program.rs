@@ -181,6 +181,8 @@ impl Program {
             "-q",
             "--vgdb=no",
             "--trace-children=yes",
+            // Short loops are translated as up to eight copies (by default mostly two), the next ones with fewer stores.
+            "--vex-iropt-unroll-thresh=400",
         ]);
         command.args(options).arg("--").arg(&self.program);
         Ok(command)

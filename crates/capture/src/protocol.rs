@@ -8,11 +8,17 @@ use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
 /// The first four bytes of every message.
 pub const MAGIC: u32 = 0x4b57_5750;
 /// The version of the format that this crate speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 32;
 /// The most records of one message.
 pub const RECORDS_MAX: usize = 8_192;
+/// The write flag of a record.
+const WRITE: u64 = 1 << 51;
+/// Beside the write flag: the record is a load, then the store of the same bytes.
+const READ_BEFORE: u64 = 1 << 52;
+/// Bits of a record that are zero.
+const UNUSED: u64 = Access::RESERVED & !READ_BEFORE;
 /// The longest valid message.
 pub const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + 8 * RECORDS_MAX;
 
@@ -86,43 +92,47 @@ pub enum Body<'a> {
 pub struct Records<'a>(&'a [u8]);
 
 impl Records<'_> {
-    /// How many there are, guarded accesses that did not happen included.
+    /// How many there are, guarded accesses that did not happen included; one that is a load and a store counts once.
     pub fn count(&self) -> usize {
         self.0.len() / 8
     }
 
-    /// Appends the accesses to `out`; records that stand for no access are left out.
+    fn words(&self) -> impl Iterator<Item = u64> {
+        self.0.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// Appends the accesses to `out`: none for a record that stands for no access, two for one that is a load and a store.
     ///
     /// # Errors
     ///
     /// A record with bits that must be zero; `out` is then as it was.
     pub fn append_to(&self, out: &mut Vec<Access>) -> Result<(), ProtocolError> {
-        let before = out.len();
-        let words = self
-            .0
-            .chunks_exact(8)
-            .map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]));
-        // Two flags over the whole message keep the copy a straight line; guarded records are rare.
-        let (mut any_bits, mut any_none) = (0, false);
-        out.extend(words.map(|word| {
+        let is_wrong = |word: u64| word & UNUSED != 0 || word & (READ_BEFORE | WRITE) == READ_BEFORE;
+        let (mut any_bits, mut any_none, mut any_wrong) = (0, false, false);
+        for word in self.words() {
             any_bits |= word;
             any_none |= word == 0;
-            Access(word)
-        }));
-        if any_bits & Access::RESERVED != 0 {
-            let word = out[before..].iter().find(|a| a.0 & Access::RESERVED != 0).map_or(0, |a| a.0);
-            out.truncate(before);
+            any_wrong |= is_wrong(word);
+        }
+        if any_wrong {
+            let word = self.words().find(|&word| is_wrong(word)).expect("it was seen");
             return Err(ProtocolError::ReservedBits { word });
         }
-        if any_none {
-            let mut kept = before;
-            for i in before..out.len() {
-                let access = out[i];
-                out[kept] = access;
-                kept += usize::from(access.is_some());
-            }
-            out.truncate(kept);
+        if !any_none && any_bits & READ_BEFORE == 0 {
+            out.extend(self.words().map(Access));
+            return Ok(());
         }
+        // Each record is written as a load and as itself, and as many of the two are kept as it is; no branches, because
+        // the kinds alternate in any way.
+        let mut kept = out.len();
+        out.resize(kept + 2 * self.count(), Access::NONE);
+        for word in self.words() {
+            out[kept] = Access(word & !(READ_BEFORE | WRITE));
+            kept += usize::from(word & READ_BEFORE != 0);
+            out[kept] = Access(word & !READ_BEFORE);
+            kept += usize::from(word != 0);
+        }
+        out.truncate(kept);
         Ok(())
     }
 }
@@ -174,8 +184,8 @@ pub enum ProtocolError {
         /// What it should carry.
         expected: usize,
     },
-    /// A record with bits above the write flag.
-    #[error("access record {word:#018x} has bits above bit 51")]
+    /// A record with bits that no record has.
+    #[error("access record {word:#018x} has bits above bit 52, or bit 52 without bit 51")]
     ReservedBits {
         /// The record.
         word: u64,

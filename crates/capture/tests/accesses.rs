@@ -5,7 +5,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Build, builds, compile, compile_for, program, record};
-use pagewalk_trace::{Event, ThreadId};
+use pagewalk_trace::{Access, Event, ThreadId};
 
 const BASE: u64 = 0x8_0000_0000;
 const PART: u64 = 65_536;
@@ -50,6 +50,26 @@ fn an_atomic_operation_is_a_load_and_a_store() {
         let both = |bytes, count| BTreeMap::from([((bytes, false), count), ((bytes, true), count)]);
         assert_eq!(stream.counts(BASE + 3 * PART, PART), both(8, 1_000), "fetch-add, {build:?}");
         assert_eq!(stream.counts(BASE + 4 * PART, PART), both(4, 300), "compare-and-swap, {build:?}");
+    }
+}
+
+#[test]
+fn what_an_instruction_reads_and_writes_is_a_load_and_then_a_store() {
+    for build in
+        builds().into_iter().filter(|build| matches!(build, Build::Plain | Build::Static | Build::Qemu))
+    {
+        let stream = sizes_of(build);
+        let each = [(2, 150), (4, 150), (8, 150 + 70)];
+        let expected = each.into_iter().flat_map(|(bytes, n)| [((bytes, false), n), ((bytes, true), n)]);
+        assert_eq!(stream.counts(BASE + 5 * PART, PART), expected.collect(), "{build:?}");
+        for (n, (_, _, access)) in stream.accesses.iter().enumerate() {
+            let place = access.addr().0.wrapping_sub(BASE + 3 * PART);
+            let is_copy = place >= 2 * PART + 1_024;
+            if access.is_write() && place < 3 * PART && !is_copy {
+                let (_, _, before) = stream.accesses[n - 1];
+                assert_eq!(before, Access::load(access.addr(), access.bytes() as u32), "{build:?}");
+            }
+        }
     }
 }
 

@@ -34,6 +34,12 @@ __attribute__((target("avx"))) static void wide(char *memory)
       __asm__ volatile("lock cmpxchg16b (%0)" : : "r"(memory + 65536) : "rax", "rbx", "rcx", "rdx", "memory");
    for (int i = 0; i < 10; i++)
       __asm__ volatile("fxsave (%0)" : : "r"(memory + 2 * 65536) : "memory");
+   /* Three instructions that read a place and write it, and one that reads one place and writes another. */
+   char *from = memory + 5 * 65536 + 1024, *to = from + 1024;
+   for (int i = 0; i < 150; i++)
+      __asm__ volatile("addl $3, (%0)\n\tnotq 8(%0)\n\tshrw 16(%0)" : : "r"(memory + 5 * 65536) : "memory", "cc");
+   for (int i = 0; i < 70; i++)
+      __asm__ volatile("movsq" : "+S"(from), "+D"(to) : : "memory");
 }
 #endif
 

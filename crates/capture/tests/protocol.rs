@@ -142,15 +142,34 @@ proptest! {
         let bytes = message(kind, 1, thread, 3, &payload);
         if let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) {
             prop_assert_eq!(records.count(), payload.len());
-            let mut out = Vec::new();
-            let kept: Vec<Access> = payload.iter().map(|&w| Access(w)).filter(|a| a.is_some()).collect();
-            if records.append_to(&mut out).is_ok() {
-                prop_assert!(out.len() >= kept.len() && out.iter().all(|a| a.0 & Access::RESERVED == 0));
-                prop_assert!(out.len() > kept.len() || out == kept);
-            } else {
-                prop_assert!(out.is_empty() && payload.iter().any(|w| w & Access::RESERVED != 0));
+        }
+    }
+
+    #[test]
+    fn records_become_what_they_stand_for(
+        payload in prop::collection::vec(prop_oneof![Just(0), any::<u64>().prop_map(|w| w >> 11)], 0..12),
+        strange in prop::option::weighted(0.1, any::<u64>()),
+    ) {
+        const WRITE: u64 = 1 << 51;
+        const BEFORE: u64 = 1 << 52;
+        // Bit 52 goes with the write flag.
+        let good = payload.iter().map(|&w| if w & WRITE == 0 { w & !BEFORE } else { w });
+        let words: Vec<u64> = good.chain(strange).collect();
+        let mut expected = vec![Access(7)];
+        let mut is_wrong = false;
+        for &word in &words {
+            match (word >> 53, word & BEFORE != 0, word & WRITE != 0) {
+                (0, false, _) if word == 0 => {}
+                (0, false, _) => expected.push(Access(word)),
+                (0, true, true) => expected.extend([word & !BEFORE & !WRITE, word & !BEFORE].map(Access)),
+                _ => is_wrong = true,
             }
         }
+        let bytes = message(2, 1, 1, 3, &words);
+        let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
+        let mut out = vec![Access(7)];
+        prop_assert_eq!(records.append_to(&mut out).is_err(), is_wrong);
+        prop_assert_eq!(out, if is_wrong { vec![Access(7)] } else { expected });
     }
 
     #[test]

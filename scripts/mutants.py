@@ -28,6 +28,7 @@ VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
 NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
 GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
+VIEW = "crates/ctfs/src/view.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
 # Name, file, texts and what replaces them, package, tests of which one must fail.
@@ -48,6 +49,9 @@ MUTANTS = [
     ("translations outlive what they say", TRANSLATIONS,
      [("entry.since.load(Ordering::Relaxed) == self.now.load(Ordering::Relaxed)", "true")],
      CTFS, "translations::tests"),
+    ("what lies ahead is a file's", VIEW, [("state.load(Ordering::Relaxed) != ahead", "!is_ahead(state.load(Ordering::Relaxed))")],
+     CTFS, "view::tests"),
+    ("what is mapped does not go", VIEW, [("                    window.clear(begin..chunk);\n", "")], CTFS, "view::tests"),
     ("no recovery", STORE, [("journal.recover(memory)", "Recovered::Nothing")], CTFS, "crashes::names"),
     ("log never written", JOURNAL, [("memory.store(self.at + offset, word);", "let _ = (offset, word);")],
      CTFS, "crashes::names"),

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The window is a cache of the page table, as a process's own page tables are: it is made anew with every mount, what a
-//! transaction unmaps goes, and what it swaps moves with its mappings. Pages of 4 KiB are not mapped here: each would be a mapping of the
+//! transaction unmaps goes, and what it swaps moves with its mappings. A file that grows gets frames that lie behind each other: its
+//! mappings reach ahead over frames that it may get next, and whether it got them is looked up before they are used. Pages of 4 KiB are not mapped here: each would be a mapping of the
 //! kernel's, of which a process has 65,530. They are found by a walk in software.
 
 use std::ffi::c_void;
@@ -15,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Remapped};
@@ -37,15 +38,31 @@ const LEFT_TO_OTHERS: usize = 8_192;
 /// What Linux has if it does not say.
 const USUAL_LIMIT: usize = 65_530;
 
-/// What is known of a chunk.
-const UNKNOWN: u8 = 0;
-const MAPPED: u8 = 1;
+/// What is known of a chunk, in the lowest bits of its word.
+const UNKNOWN: u32 = 0;
+const MAPPED: u32 = 1;
 /// No one entry maps it.
-const IN_PIECES: u8 = 2;
+const IN_PIECES: u32 = 2;
+const KNOWN: u32 = 3;
+/// What is mapped there if it is not [`MAPPED`]: nothing, or a chunk of frames that another chunk's mapping reaches ahead over, by one
+/// more than its number.
+const AHEAD_SHIFT: u32 = 2;
+/// Chunks that one mapping maps at most.
+const MOST_AT_ONCE: u64 = 16;
 
 struct Window {
     reserved: Reserved,
-    chunks: Box<[AtomicU8]>,
+    chunks: Box<[AtomicU32]>,
+}
+
+/// The bits for a chunk of frames that is mapped ahead; none in a store of petabytes.
+fn ahead(number: u64) -> u32 {
+    u32::try_from(number + 1).ok().filter(|number| number >> (32 - AHEAD_SHIFT) == 0).unwrap_or(0)
+        << AHEAD_SHIFT
+}
+
+fn is_ahead(word: u32) -> bool {
+    word > KNOWN
 }
 
 /// The windows of one store.
@@ -106,7 +123,7 @@ impl View {
         let inside = place % WINDOW_BYTES;
         let (first, last) = (inside / CHUNK_BYTES, (inside + bytes.max(1) - 1) / CHUNK_BYTES);
         for chunk in first..=last {
-            match window.chunks.get(chunk as usize)?.load(Ordering::Acquire) {
+            match window.chunks.get(chunk as usize)?.load(Ordering::Acquire) & KNOWN {
                 MAPPED => {}
                 UNKNOWN => {
                     let page = Vpn((place / WINDOW_BYTES * WINDOW_CHUNKS + chunk) * CHUNK_PAGES);
@@ -132,21 +149,41 @@ impl View {
     ) -> Option<()> {
         let _filling = self.filling.lock();
         let state = &window.chunks[chunk as usize];
-        if state.load(Ordering::Acquire) == MAPPED {
-            return Some(());
+        match state.load(Ordering::Acquire) & KNOWN {
+            MAPPED => return Some(()),
+            IN_PIECES => return None,
+            _ => {}
         }
         let Some(frame) = find(page) else {
-            state.store(IN_PIECES, Ordering::Release);
+            state.fetch_or(IN_PIECES, Ordering::Release);
             return None;
         };
         if self.mapped.load(Ordering::Relaxed) >= self.limit {
             return None;
         }
-        // SAFETY: (1) the chunk is the window's, where nothing is mapped that anybody uses; (2) the frames are the file's.
+        let ahead = ahead(frame.0 / CHUNK_PAGES);
+        if ahead == 0 || state.load(Ordering::Relaxed) != ahead {
+            self.map(window, chunk, frame, file)?;
+        }
+        self.mapped.fetch_add(1, Ordering::Relaxed);
+        state.store(MAPPED, Ordering::Release);
+        Some(())
+    }
+
+    /// Maps a chunk, and as many more behind it as lie mapped before it: those may be the file's next.
+    #[allow(unsafe_code)]
+    fn map(&self, window: &Window, chunk: u64, frame: Pfn, file: &File) -> Option<()> {
+        let word = |chunk| window.state(chunk).load(Ordering::Acquire);
+        let before = (1..MOST_AT_ONCE.min(chunk + 1)).take_while(|back| word(chunk - back) == MAPPED);
+        let most = (before.count() as u64 + 1).min(WINDOW_CHUNKS - chunk);
+        let behind = (1..most).take_while(|more| word(chunk + more) != MAPPED);
+        let chunks = behind.count() as u64 + 1;
+        // SAFETY: (1) the chunks are the window's, where nothing is mapped that anybody uses; (2) the first one's frames are the file's,
+        // and nobody uses the others before theirs are.
         let mapped = unsafe {
             rustix::mm::mmap(
-                window.reserved.start().add((chunk * CHUNK_BYTES) as usize).as_ptr().cast(),
-                CHUNK_BYTES as usize,
+                window.place(chunk),
+                (chunks * CHUNK_BYTES) as usize,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::FIXED,
                 file,
@@ -154,8 +191,11 @@ impl View {
             )
         };
         mapped.ok()?;
-        self.mapped.fetch_add(1, Ordering::Relaxed);
-        state.store(MAPPED, Ordering::Release);
+        for more in 1..chunks {
+            let known = word(chunk + more) & KNOWN;
+            let number = frame.0 / CHUNK_PAGES + more;
+            window.state(chunk + more).store(known | ahead(number), Ordering::Release);
+        }
         Some(())
     }
 
@@ -182,18 +222,28 @@ impl View {
         })
     }
 
+    /// Nothing is known any more; what is mapped goes, with what that reaches ahead over. What another one reaches ahead over stays: it
+    /// may have become the file's.
     fn drop_range(&self, first: Vpn, pages: u64) {
         for (window, chunks) in self.chunks(first, pages) {
             let mut chunk = chunks.start;
             while chunk < chunks.end {
-                let begin = chunk;
-                while chunk < chunks.end && window.state(chunk).swap(UNKNOWN, Ordering::AcqRel) == MAPPED {
+                let (begin, mut mapped) = (chunk, 0);
+                while chunk < WINDOW_CHUNKS {
+                    let word = window.state(chunk).load(Ordering::Acquire);
+                    let is_mapped = word == MAPPED && chunk < chunks.end;
+                    if !is_mapped && (mapped == 0 || !is_ahead(word)) {
+                        break;
+                    }
+                    window.state(chunk).store(UNKNOWN, Ordering::Release);
+                    mapped += usize::from(is_mapped);
                     chunk += 1;
                 }
-                if chunk > begin {
+                if mapped > 0 {
                     window.clear(begin..chunk);
-                    self.mapped.fetch_sub((chunk - begin) as usize, Ordering::Relaxed);
+                    self.mapped.fetch_sub(mapped, Ordering::Relaxed);
                 } else {
+                    window.state(chunk).fetch_and(!KNOWN, Ordering::AcqRel);
                     chunk += 1;
                 }
             }
@@ -234,13 +284,14 @@ impl View {
         if moved.is_err() {
             // Kernels before 5.13 leave no mapping of a file behind, those before 6.17 move one mapping at a time; others may have
             // moved some.
-            to.0.clear(to.1);
+            to.0.clear(to.1.clone());
+            to.1.for_each(|chunk| to.0.state(chunk).store(UNKNOWN, Ordering::Release));
             return false;
         }
         from.0.clear(from.1.clone());
         for (source, target) in from.1.zip(to.1) {
-            let state = from.0.state(source).swap(UNKNOWN, Ordering::AcqRel);
-            to.0.state(target).store(state, Ordering::Release);
+            let word = from.0.state(source).swap(UNKNOWN, Ordering::AcqRel);
+            to.0.state(target).store(word, Ordering::Release);
         }
         true
     }
@@ -250,11 +301,11 @@ impl Window {
     fn reserve() -> io::Result<Self> {
         Ok(Self {
             reserved: Reserved::new(WINDOW_BYTES, ALIGNMENT)?,
-            chunks: (0..WINDOW_CHUNKS).map(|_| AtomicU8::new(UNKNOWN)).collect(),
+            chunks: (0..WINDOW_CHUNKS).map(|_| AtomicU32::new(UNKNOWN)).collect(),
         })
     }
 
-    fn state(&self, chunk: u64) -> &AtomicU8 {
+    fn state(&self, chunk: u64) -> &AtomicU32 {
         &self.chunks[chunk as usize]
     }
 
@@ -345,7 +396,7 @@ mod tests {
                 at = to;
             }
         }
-        assert_eq!(at - first.as_ptr() as u64, 10 * MIB);
+        assert!(at - first.as_ptr() as u64 >= 10 * MIB, "the kernel maps {at:#x}");
     }
 
     #[test]
@@ -380,6 +431,55 @@ mod tests {
         drop(other);
         files.remove_file("/other").unwrap();
         assert_eq!(mappings(&files), 0);
+    }
+
+    /// A file that grows alone has few mappings; where files grow in turn, or get the frames of others, none sees another's bytes.
+    #[test]
+    fn what_mappings_reach_ahead_over_is_looked_up() {
+        let (files, _memory) = files(200 * MIB, 1_000);
+        let mut open: Vec<_> =
+            (0..3).map(|at| files.open(format!("/{at}"), &OpenOptions::update()).unwrap()).collect();
+        let mut expected: Vec<Vec<u8>> = vec![Vec::new(); 3];
+        let grow = |file: &crate::paths::File<Mapped>, expected: &mut Vec<u8>, step: u64| {
+            let part = bytes_of(step as u8, 2 * MIB);
+            for piece in part.chunks(64 << 10) {
+                file.write_at(piece, expected.len() as u64).unwrap();
+                expected.extend(piece);
+            }
+        };
+        (0..20).for_each(|step| grow(&open[0], &mut expected[0], step));
+        assert_eq!(mappings(&files), 19, "the first was small pages");
+        let from = {
+            let system = files.shared();
+            let partition = system.inode(open[0].attributes().unwrap().ino).unwrap().partition().unwrap();
+            system.store().memory().place_of(partition.first, 2 * MIB, 1).unwrap().as_ptr() as u64
+        };
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let begins =
+            maps.lines().map(|line| u64::from_str_radix(line.split_once('-').unwrap().0, 16).unwrap());
+        let count = begins.filter(|begin| (from..from + 38 * MIB).contains(begin)).count();
+        assert!(count <= 3, "{count} mappings of the kernel's");
+        let mut random = SplitMix64::new(3);
+        for step in 20..120 {
+            let at = random.below(3) as usize;
+            if expected[at].len() as u64 > 30 * MIB || random.below(8) == 0 {
+                if random.below(2) == 0 {
+                    files.remove_file(format!("/{at}")).unwrap();
+                    open[at] = files.open(format!("/{at}"), &OpenOptions::update()).unwrap();
+                    expected[at].clear();
+                } else {
+                    expected[at].truncate(random.below(20 * MIB) as usize);
+                    open[at].set_len(expected[at].len() as u64).unwrap();
+                }
+            }
+            grow(&open[at], &mut expected[at], step);
+            for (file, expected) in open.iter().zip(&expected) {
+                let mut read = vec![0; expected.len()];
+                assert_eq!(file.read_at(&mut read, 0), Ok(expected.len()));
+                assert!(read == *expected, "{step}");
+            }
+        }
+        assert_eq!(crate::check(&files.shared()), Vec::<String>::new());
     }
 
     /// From 4 KiB to 8 GiB in nine moves, each of 64 entries of the table at most.

@@ -12,7 +12,7 @@ use anyhow::Context;
 use pagewalk_vm::random::SplitMix64;
 use serde::Serialize;
 
-use super::target::{Calls, Copies, LIMIT_BYTES, Library, Mapping, Stores, Target};
+use super::target::{Calls, Copies, LIMIT_BYTES, Library, Look, Mapping, Stores, Target};
 use crate::args::{BenchArguments, BenchItem, FormatArgument};
 use crate::exit::Done;
 use crate::run::print;
@@ -30,8 +30,6 @@ struct Document {
     schema: u32,
     bytes: u64,
     rounds: usize,
-    /// Of what times the bytes, for each time that it does.
-    clock_nanoseconds: f64,
     rows: Vec<Row>,
 }
 
@@ -97,8 +95,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> anyhow::Result<Done> {
         };
         rows.extend(of.with_context(|| folder.display().to_string())?);
     }
-    let document =
-        Document { schema: 1, bytes: *size, rounds: *rounds, clock_nanoseconds: clock_nanoseconds(), rows };
+    let document = Document { schema: 2, bytes: *size, rounds: *rounds, rows };
     match format {
         FormatArgument::Json => print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?,
         FormatArgument::Table => print(&table(&document))?,
@@ -119,7 +116,6 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
         progress(folder, format_args!("{} of {} made ready", number + 1, TARGETS.len()));
         seconds(&mut **target, BenchItem::Swe, bytes, 0)?;
     }
-    let clock = clock_nanoseconds();
     let mut rows = Vec::new();
     for item in items {
         let mut taken: [Vec<f64>; 5] = Default::default();
@@ -129,18 +125,7 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
                 taken.push(seconds(&mut **target, *item, bytes, round as u64)?);
             }
         }
-        // Timing the bytes takes time itself, so it is done by itself.
-        let mut shares = Vec::new();
-        for round in 0..rounds {
-            targets[0].time_data(true);
-            let whole = seconds(&mut *targets[0], *item, bytes, (rounds + round) as u64)?;
-            shares.extend(targets[0].time_data(false).map(|(data, calls)| {
-                // Half of what two clocks take is between them.
-                let clocks = calls as f64 * clock * 1e-9;
-                (data.as_secs_f64() - clocks / 2.0) / (whole - clocks)
-            }));
-        }
-        let share = (!shares.is_empty()).then(|| median(shares));
+        let share = data_share(&mut *targets[0], *item, bytes, rounds)?;
         let limit: Vec<f64> = taken[3].iter().zip(&taken[4]).map(|(copy, store)| copy.min(*store)).collect();
         let operations = (bytes / item.operation_bytes(bytes)) as f64;
         for (number, (own, target)) in taken.iter().zip(TARGETS).enumerate() {
@@ -161,6 +146,30 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
     }
     progress_ends();
     Ok(rows)
+}
+
+/// The share of a benchmark's time that goes to bytes, if its target can tell them apart. In each round it runs twice, and waits for
+/// bytes to be written both times: what the second run takes longer is the clock's, which it asks before and behind them.
+fn data_share(
+    target: &mut dyn Target,
+    item: BenchItem,
+    bytes: u64,
+    rounds: usize,
+) -> anyhow::Result<Option<f64>> {
+    let clock = clock_seconds();
+    let mut shares = Vec::new();
+    for round in (rounds..2 * rounds).map(|round| round as u64) {
+        target.look_at_data(Look::Waiting);
+        let whole = seconds(target, item, bytes, round)?;
+        target.look_at_data(Look::Timing);
+        let timed = seconds(target, item, bytes, round)?;
+        let Some((data, calls)) = target.look_at_data(Look::Away) else { return Ok(None) };
+        // No two runs are alike: of few calls it is more than the clock that makes the difference.
+        let clocks = (timed - whole).clamp(0.0, 2.0 * calls as f64 * clock);
+        // Half of what asking twice takes lies between.
+        shares.push((data.as_secs_f64() - clocks / 2.0) / (timed - clocks));
+    }
+    Ok(Some(median(shares).clamp(0.0, 1.0)))
 }
 
 /// What programs see that make system calls, whoever answers them.
@@ -230,13 +239,13 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What asking the clock twice takes.
-fn clock_nanoseconds() -> f64 {
+/// What asking the clock twice takes, alone.
+fn clock_seconds() -> f64 {
     let begun = Instant::now();
     for _ in 0..CLOCK_CALLS {
         std::hint::black_box(Instant::now().elapsed());
     }
-    begun.elapsed().as_nanos() as f64 / f64::from(CLOCK_CALLS)
+    begun.elapsed().as_secs_f64() / f64::from(CLOCK_CALLS)
 }
 
 fn table(document: &Document) -> String {
@@ -267,8 +276,7 @@ fn table(document: &Document) -> String {
     }
     let _ = writeln!(
         text,
-        "\nOn bytes: timed in runs by themselves, without the {:.0} ns that asking the clock takes.",
-        document.clock_nanoseconds
+        "\nOn bytes: in runs by themselves that wait for them, without what asking the clock takes."
     );
     if let Some(share) = share_of_all(&document.rows) {
         let _ = writeln!(text, "Of all patterns' time together, {:.1} % goes to bytes.", 100.0 * share);

@@ -19,17 +19,29 @@ pub(super) trait Target {
     fn empty(&mut self) -> anyhow::Result<()>;
     fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()>;
     fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()>;
-    /// Begins to time what is done to bytes alone, where that can be told apart; or ends, and answers for how long and how often
-    /// that was.
-    fn time_data(&mut self, _begins: bool) -> Option<(Duration, u64)> {
+    /// From now on looks at what is done to bytes alone, where that can be told apart; answers for how long the clock has been seen to
+    /// run meanwhile since the last time, and how often.
+    fn look_at_data(&mut self, _look: Look) -> Option<(Duration, u64)> {
         None
     }
+}
+
+/// How closely what is done to bytes is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Not at all.
+    Away,
+    /// It is waited for until bytes are written.
+    Waiting,
+    /// The clock is asked before and behind, too.
+    Timing,
 }
 
 /// A memory that can time the reads and writes of bytes, and the first fence behind a write, which waits until the bytes have left
 /// the processor: loads and stores of words are the file system's own.
 pub(super) struct Timed<M> {
     memory: M,
+    is_waiting: AtomicBool,
     is_timing: AtomicBool,
     has_written: AtomicBool,
     nanoseconds: AtomicU64,
@@ -38,8 +50,9 @@ pub(super) struct Timed<M> {
 
 impl<M> Timed<M> {
     fn new(memory: M) -> Self {
+        let [is_waiting, is_timing, has_written] = [(); 3].map(|()| false.into());
         let [nanoseconds, calls] = [0, 0].map(AtomicU64::new);
-        Self { memory, is_timing: false.into(), has_written: false.into(), nanoseconds, calls }
+        Self { memory, is_waiting, is_timing, has_written, nanoseconds, calls }
     }
 
     /// Times what was done to bytes, if it was. Not more than one thread is timed.
@@ -121,7 +134,7 @@ impl<M: PersistentMemory> PersistentMemory for Timed<M> {
     }
 
     fn fence(&self) {
-        if self.is_timing.load(Ordering::Relaxed) && self.has_written.load(Ordering::Relaxed) {
+        if self.is_waiting.load(Ordering::Relaxed) && self.has_written.load(Ordering::Relaxed) {
             self.has_written.store(false, Ordering::Relaxed);
             self.timed(|memory| {
                 memory.fence();
@@ -176,10 +189,11 @@ impl Target for Library {
         Ok(())
     }
 
-    fn time_data(&mut self, begins: bool) -> Option<(Duration, u64)> {
+    fn look_at_data(&mut self, look: Look) -> Option<(Duration, u64)> {
         let system = self.files.shared();
         let memory = system.store().memory();
-        memory.is_timing.store(begins, Ordering::Relaxed);
+        memory.is_waiting.store(look != Look::Away, Ordering::Relaxed);
+        memory.is_timing.store(look == Look::Timing, Ordering::Relaxed);
         memory.has_written.store(false, Ordering::Relaxed);
         let nanoseconds = memory.nanoseconds.swap(0, Ordering::Relaxed);
         Some((Duration::from_nanos(nanoseconds), memory.calls.swap(0, Ordering::Relaxed)))
@@ -386,13 +400,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mut library = Library::new(folder.path(), 1 << 20).expect("room");
         library.write(0, &[7; 4_096]).expect("written");
-        assert_eq!(library.time_data(true), Some((Duration::ZERO, 0)), "not yet");
+        let nothing = Some((Duration::ZERO, 0));
+        assert_eq!(library.look_at_data(Look::Waiting), nothing, "not yet");
         library.write(4_096, &[7; 4_096]).expect("written");
+        assert_eq!(library.look_at_data(Look::Timing), nothing, "it was only waited for");
+        library.write(8_192, &[7; 4_096]).expect("written");
         library.read(0, &mut [0; 100]).expect("read");
-        let (time, calls) = library.time_data(false).expect("it can tell");
+        let (time, calls) = library.look_at_data(Look::Away).expect("it can tell");
         assert_eq!(calls, 3, "a write, its fence and a read");
         assert!(time > Duration::ZERO);
         library.write(0, &[7; 4_096]).expect("written");
-        assert_eq!(library.time_data(false), Some((Duration::ZERO, 0)), "no more");
+        assert_eq!(library.look_at_data(Look::Away), nothing, "no more");
     }
 }

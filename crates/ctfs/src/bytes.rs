@@ -48,6 +48,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     }
 
     /// Reads at an offset, up to the file's end; how much that was.
+    #[inline]
     pub(crate) fn read(self, offset: u64, into: &mut [u8]) -> usize {
         let end = self.size().min(offset.saturating_add(into.len() as u64));
         let Some(partition) = self.partition().filter(|_| offset < end) else { return 0 };
@@ -57,6 +58,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
 
     /// Writes at an offset, if all of it has frames: the bytes persist before the size says that they are there. Otherwise
     /// nothing has changed.
+    #[inline]
     pub(crate) fn write(self, offset: u64, data: &[u8], now: u64) -> bool {
         let size = self.size();
         let Some(end) = offset.checked_add(data.len() as u64) else { return false };
@@ -70,8 +72,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
             zero(self.memory, partition, size..offset);
         }
         self.memory.fence();
-        let words = [(Field::Modified, now), (Field::Changed, now), (Field::Size, end)];
-        self.store(&words[..if end > size { 3 } else { 2 }]);
+        self.store([(Field::Modified, now), (Field::Changed, now), (Field::Size, size.max(end))]);
         true
     }
 
@@ -91,19 +92,19 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
 
     /// Stores words of the inode, each by itself. Those that are so already need not persist again: the clock ticks less often than
     /// programs write.
-    pub(crate) fn store(self, words: &[(Field, u64)]) {
+    #[inline(always)]
+    pub(crate) fn store<const WORDS: usize>(self, words: [(Field, u64); WORDS]) {
         let mut has_changed = false;
-        for &(field, word) in words {
+        for (field, word) in words {
             if self.word(field) != word {
                 self.memory.store(self.inode + 8 * field as u64, word);
                 has_changed = true;
             }
         }
-        if !has_changed {
-            return;
+        if has_changed {
+            self.memory.flush(self.inode, INODE_BYTES);
+            self.memory.fence();
         }
-        self.memory.flush(self.inode, INODE_BYTES);
-        self.memory.fence();
     }
 }
 
@@ -135,10 +136,15 @@ pub(crate) fn runs<M: PersistentMemory>(
 }
 
 /// Reads what a partition holds; holes are zero.
+#[inline]
 pub(crate) fn read<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, into: &mut [u8]) {
-    if memory.read_mapped(partition.first, offset, into) {
-        return;
+    if !memory.read_mapped(partition.first, offset, into) {
+        read_pieces(memory, partition, offset, into);
     }
+}
+
+#[inline(never)]
+fn read_pieces<M: PersistentMemory>(memory: &M, partition: Partition, offset: u64, into: &mut [u8]) {
     runs(memory, partition, offset..offset + into.len() as u64, |range, place| {
         let part = &mut into[(range.start - offset) as usize..(range.end - offset) as usize];
         match place {
@@ -150,6 +156,7 @@ pub(crate) fn read<M: PersistentMemory>(memory: &M, partition: Partition, offset
 
 /// Writes, if all has frames: whoever reads before somebody has got the others sees nothing of it. Who `appends` will write behind it
 /// soon.
+#[inline]
 pub(crate) fn put<M: PersistentMemory>(
     memory: &M,
     partition: Partition,
@@ -157,9 +164,17 @@ pub(crate) fn put<M: PersistentMemory>(
     data: &[u8],
     appends: bool,
 ) -> bool {
-    if memory.write_mapped(partition.first, offset, data) {
-        return true;
-    }
+    memory.write_mapped(partition.first, offset, data) || put_pieces(memory, partition, offset, data, appends)
+}
+
+#[inline(never)]
+fn put_pieces<M: PersistentMemory>(
+    memory: &M,
+    partition: Partition,
+    offset: u64,
+    data: &[u8],
+    appends: bool,
+) -> bool {
     let bytes = offset..offset + data.len() as u64;
     let (mut has_frames, mut pieces, mut last) = (true, 0, 0);
     runs(memory, partition, bytes.clone(), |_, place| match place {
@@ -189,6 +204,7 @@ pub(crate) fn put<M: PersistentMemory>(
 }
 
 /// Zeroes what has frames.
+#[inline(never)]
 pub(crate) fn zero<M: PersistentMemory>(memory: &M, partition: Partition, bytes: Range<u64>) {
     runs(memory, partition, bytes, |range, place| {
         if let Some(at) = place {

@@ -82,7 +82,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Stores words of an inode without the log, each by itself.
-    pub(crate) fn store_fields(&mut self, ino: Ino, words: &[(Field, u64)]) -> Result<()> {
+    pub(crate) fn store_fields<const WORDS: usize>(
+        &mut self,
+        ino: Ino,
+        words: [(Field, u64); WORDS],
+    ) -> Result<()> {
         self.store.settle();
         self.bytes(ino)?.store(words);
         Ok(())
@@ -165,10 +169,10 @@ impl<M: PersistentMemory> FileSystem<M> {
             let partition = self.ensure_level(ino, bytes)?;
             bytes::zero(self.store.memory(), partition, size..bytes);
             self.store.memory().fence();
-            return self.store_fields(ino, &words);
+            return self.store_fields(ino, words);
         }
         // What lies behind the end is nobody's to read from now on.
-        self.store_fields(ino, &words)?;
+        self.store_fields(ino, words)?;
         if bytes < size && self.is_pinned(ino) {
             // Whoever maps what was there sees zeroes from now on.
             if let Some(partition) = inode.partition() {
@@ -207,7 +211,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             self.set_size(ino, new_size)?;
         }
         let now = self.now();
-        self.store_fields(ino, &[(Field::Changed, now)])
+        self.store_fields(ino, [(Field::Changed, now)])
     }
 
     /// Makes a range of a file zero, and gives back the frames that lie in it whole.
@@ -245,7 +249,7 @@ impl<M: PersistentMemory> FileSystem<M> {
                 transaction.commit().map_err(of_store)?;
             }
         }
-        self.store_fields(ino, &[(Field::Modified, now), (Field::Changed, now)])
+        self.store_fields(ino, [(Field::Modified, now), (Field::Changed, now)])
     }
 
     /// Where data is next from an offset on, or where a hole is; its end is the last hole. What has a frame is data.
@@ -328,7 +332,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let attributes = Ino(self.inode(ino)?.get(Field::Attributes));
         for ino in [attributes, ino] {
             if ino != Ino::NONE {
-                self.store_fields(ino, &[(Field::Size, 0)])?;
+                self.store_fields(ino, [(Field::Size, 0)])?;
                 self.shrink(ino)?;
             }
         }

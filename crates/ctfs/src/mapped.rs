@@ -112,7 +112,7 @@ impl Mapped {
     }
 
     /// Where bytes behind a page are in one piece, if the hardware finds all of them, or it was found before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place_of(&self, page: Vpn, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
         let bytes = bytes as u64;
         let find = |page| Pages(self).find(page).filter(|mapped| mapped.large).map(|mapped| mapped.frame);

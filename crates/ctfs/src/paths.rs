@@ -419,6 +419,7 @@ impl<M: PersistentMemory> File<M> {
         self.write_to(Place::At(offset), data).map(|(_, written)| written)
     }
 
+    #[inline]
     fn write_to(&self, place: Place, data: &[u8]) -> Result<(u64, usize)> {
         match (self.options.append, self.options.write) {
             (true, _) => self.volume.write(self.opened, Place::End, data),

@@ -382,7 +382,7 @@ fn what_grows_piece_by_piece_gets_large_pages() {
     let (mut end, step, whole) = (0, 300 << 10, 32 << 20);
     while end < whole {
         end = system.reserve(ino, end..end + step).unwrap();
-        system.store_fields(ino, &[(Field::Size, end)]).unwrap();
+        system.store_fields(ino, [(Field::Size, end)]).unwrap();
     }
     let partition = system.inode(ino).unwrap().partition().unwrap();
     let mut small = 0;

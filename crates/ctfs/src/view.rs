@@ -103,13 +103,20 @@ impl View {
         (self.mapped.load(Ordering::Relaxed), self.limit)
     }
 
+    #[inline]
     fn window(&self, number: u64) -> Option<&Window> {
-        self.windows.get(number as usize)?.get_or_init(|| Window::reserve().ok()).as_ref()
+        let slot = self.windows.get(number as usize)?;
+        slot.get().unwrap_or_else(|| Self::reserve(slot)).as_ref()
+    }
+
+    #[cold]
+    fn reserve(slot: &OnceLock<Option<Window>>) -> &Option<Window> {
+        slot.get_or_init(|| Window::reserve().ok())
     }
 
     /// Where bytes behind a page lie in one piece, if all of them are mapped. What is not is looked up: the frame of a chunk that
     /// one entry maps.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(
         &self,
         page: Vpn,

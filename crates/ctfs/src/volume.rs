@@ -31,6 +31,16 @@ pub enum Place {
     End,
 }
 
+impl Place {
+    #[inline]
+    fn in_file<M: PersistentMemory>(self, bytes: Bytes<'_, M>) -> u64 {
+        match self {
+            Self::At(offset) => offset,
+            Self::End => bytes.size(),
+        }
+    }
+}
+
 /// A regular file that is in use: it is there until it is closed, with a name or without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opened {
@@ -139,6 +149,7 @@ impl<M: PersistentMemory> Volume<M> {
     }
 
     /// Reads at an offset, up to the file's end; how much that was.
+    #[inline]
     pub fn read(&self, file: Opened, offset: u64, into: &mut [u8]) -> usize {
         // SAFETY: until both are dropped nothing is called but what follows, and the memory, which starts no thread.
         #[allow(unsafe_code)]
@@ -151,37 +162,47 @@ impl<M: PersistentMemory> Volume<M> {
     /// # Errors
     ///
     /// There is no room at all, or the file would be too large.
+    #[inline]
     pub fn write(&self, file: Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
+        match self.write_in_place(file, place, data) {
+            Some(offset) => Ok((offset, data.len())),
+            None => self.write_with_room(file, place, data),
+        }
+    }
+
+    /// Writes all where all has frames and the log is not needed, or nothing; where that was.
+    ///
+    /// The answer is for registers: one in memory may be loaded as a whole, and that waits for everything that was stored before.
+    #[inline]
+    fn write_in_place(&self, file: Opened, place: Place, data: &[u8]) -> Option<u64> {
+        let now = (self.clock)();
+        // SAFETY: as in `read`.
+        #[allow(unsafe_code)]
+        let (system, _file) = unsafe { (alone::read(&self.system), alone::write(self.file_lock(file.ino))) };
+        let bytes = Bytes::new(system.store.memory(), file.at);
+        let offset = place.in_file(bytes);
+        let is_logged = system.overwrites == Overwrites::Whole && offset < bytes.size();
+        let is_done = data.is_empty() || !is_logged && bytes.write(offset, data, now as u64);
+        is_done.then_some(offset)
+    }
+
+    #[inline(never)]
+    fn write_with_room(&self, file: Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
         let mut data = data;
         loop {
-            let offset_in = |bytes: Bytes<'_, M>| match place {
-                Place::At(offset) => offset,
-                Place::End => bytes.size(),
-            };
-            let now = (self.clock)();
             {
-                // SAFETY: as in `read`.
-                #[allow(unsafe_code)]
-                let (system, _file) =
-                    unsafe { (alone::read(&self.system), alone::write(self.file_lock(file.ino))) };
-                let bytes = Bytes::new(system.store.memory(), file.at);
-                let offset = offset_in(bytes);
-                if data.is_empty() {
-                    return Ok((offset, 0));
+                let mut system = self.exclusive()?;
+                let offset = place.in_file(Bytes::new(system.store.memory(), file.at));
+                if system.is_logged(file.ino, offset)? {
+                    return Ok((offset, system.write_bytes(file.ino, offset, data)?));
                 }
-                let is_logged = system.overwrites == Overwrites::Whole && offset < bytes.size();
-                if !is_logged && bytes.write(offset, data, now as u64) {
-                    return Ok((offset, data.len()));
-                }
+                let end = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES);
+                let reached = system.reserve(file.ino, offset..end.ok_or(Errno::FBIG)?)?;
+                data = &data[..(reached - offset) as usize];
             }
-            let mut system = self.exclusive()?;
-            let offset = offset_in(Bytes::new(system.store.memory(), file.at));
-            if system.is_logged(file.ino, offset)? {
-                return Ok((offset, system.write_bytes(file.ino, offset, data)?));
+            if let Some(offset) = self.write_in_place(file, place, data) {
+                return Ok((offset, data.len()));
             }
-            let end = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES);
-            let reached = system.reserve(file.ino, offset..end.ok_or(Errno::FBIG)?)?;
-            data = &data[..(reached - offset) as usize];
         }
     }
 }

@@ -8,8 +8,10 @@
 //!
 //! The window is a cache of the page table, as a process's own page tables are: it is made anew with every mount, what a
 //! transaction unmaps goes, and what it swaps moves with its mappings. A file that grows gets frames that lie behind each other: its
-//! mappings reach ahead over frames that it may get next, and whether it got them is looked up before they are used. Pages of 4 KiB are not mapped here: each would be a mapping of the
-//! kernel's, of which a process has 65,530. They are found by a walk in software.
+//! mappings reach ahead over frames that it may get next, and whether it got them is looked up before they are used.
+//!
+//! Pages of 4 KiB are not mapped here: each would be a mapping of the kernel's, of which a process has 65,530. They are found by a
+//! walk in software.
 
 use std::ffi::c_void;
 use std::fs::File;

@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use pagewalk_vm::file::PersistentMemory;
 use rustix::event::{PollFd, PollFlags};
@@ -20,7 +20,8 @@ use rustix::time::Timespec;
 
 use crate::bytes::Bytes;
 use crate::doors::protocol;
-use crate::error::Result;
+use crate::error::Result as OwnersResult;
+use crate::faults::Recovery;
 use crate::gate::Gate;
 use crate::mapped::{Mapped, Survives, coarse_now};
 use crate::volume::Place;
@@ -34,8 +35,41 @@ pub struct Client {
     memory: Mapped,
     gate: Gate,
     number: usize,
+    serial: u64,
     /// Its end tells the owner that this process is gone.
-    stream: UnixStream,
+    stream: Movable,
+}
+
+/// A descriptor of which the program may want the number: then it moves to another one.
+#[derive(Debug)]
+pub(crate) struct Movable(AtomicI32);
+
+impl Movable {
+    pub(crate) fn new(stream: impl IntoRawFd) -> Self {
+        Self(AtomicI32::new(stream.into_raw_fd()))
+    }
+
+    pub(crate) fn number(&self) -> RawFd {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_now(&self, number: RawFd) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    #[allow(unsafe_code)]
+    pub(crate) fn get(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open for as long as this value lives: who moves it says so.
+        unsafe { BorrowedFd::borrow_raw(self.number()) }
+    }
+}
+
+impl Drop for Movable {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: it is this value's.
+        drop(unsafe { OwnedFd::from_raw_fd(self.number()) });
+    }
 }
 
 /// A file that is leased to this process.
@@ -64,7 +98,7 @@ pub(crate) fn message(
     file: BorrowedFd<'_>,
     command: u32,
     words: [u64; protocol::WORDS],
-) -> Result<[u64; protocol::WORDS]> {
+) -> OwnersResult<[u64; protocol::WORDS]> {
     let mut words = words;
     // SAFETY: the command says how much is read and written there, and that is what there is.
     let done = unsafe { libc::ioctl(file.as_raw_fd(), u64::from(command) as _, words.as_mut_ptr()) };
@@ -75,9 +109,19 @@ pub(crate) fn message(
     }
 }
 
-/// What the owner gives to whoever connects.
+/// Where a copy ended before its end: the memory at this address is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The address.
+    pub address: usize,
+    /// It is the store's: its disk is full, or its file was cut.
+    pub is_stores: bool,
+}
+
+/// What the owner gives to a process that connects.
 pub(crate) struct Welcomed {
     pub(crate) number: usize,
+    pub(crate) serial: u64,
     survives: Survives,
     pub(crate) stream: UnixStream,
     gate: OwnedFd,
@@ -112,8 +156,8 @@ impl Welcomed {
         if received.bytes != bytes.len() || word(0) != protocol::VERSION {
             return Err(refused());
         }
-        let survives = Survives::of_number(word(2)).ok_or_else(refused)?;
-        Ok(Self { number: word(1) as usize, survives, stream, gate, store })
+        let survives = Survives::of_number(word(3)).ok_or_else(refused)?;
+        Ok(Self { number: word(1) as usize, serial: word(2), survives, stream, gate, store })
     }
 }
 
@@ -124,11 +168,12 @@ impl Client {
     ///
     /// The file lies somewhere else (`ENOTTY`), the owner lets nobody in, or it is another version's.
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let Welcomed { number, survives, stream, gate, store } = Welcomed::by_owner_of(file)?;
+        let Welcomed { number, serial, survives, stream, gate, store } = Welcomed::by_owner_of(file)?;
+        // Both descriptors are closed here: memory is all that is needed.
         let memory = Mapped::beside_owner(File::from(store), survives)?;
-        let gate = Gate::open(File::from(gate))?;
+        let gate = Gate::open(&File::from(gate))?;
         gate.begin_alone(number);
-        Ok(Self { memory, gate, number, stream })
+        Ok(Self { memory, gate, number, serial, stream: Movable::new(stream) })
     }
 
     /// Something else that shares this process's memory has ended, or is about to: see the gate. Not while anything is read or
@@ -137,9 +182,14 @@ impl Client {
         self.gate.end_alone(self.number);
     }
 
-    /// The descriptors that must stay open as long as this process is a client: their end tells the owner that it is gone.
-    pub fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
-        [self.stream.as_fd(), self.memory.file().as_fd(), self.gate.file().as_fd()]
+    /// The descriptor that must stay open as long as this process is a client: its end tells the owner that the client is gone.
+    pub fn descriptor(&self) -> RawFd {
+        self.stream.number()
+    }
+
+    /// The program has moved the descriptor to another number.
+    pub fn descriptor_is_now(&self, number: RawFd) {
+        self.stream.is_now(number);
     }
 
     /// Asks for the lease of an open file; whoever is about to write behind its end may ask for so many bytes' frames there, and gets
@@ -148,13 +198,13 @@ impl Client {
     /// # Errors
     ///
     /// Somebody else uses it.
-    pub fn lease(&self, file: BorrowedFd<'_>, written: Option<(Place, u64)>) -> Result<Lease> {
+    pub fn lease(&self, file: BorrowedFd<'_>, written: Option<(Place, u64)>) -> OwnersResult<Lease> {
         let (at, bytes) = match written {
             None => (0, 0),
             Some((Place::At(offset), bytes)) => (offset, bytes),
             Some((Place::End, bytes)) => (protocol::END, bytes),
         };
-        let words = [self.number as u64, at, bytes, 0];
+        let words = [self.number as u64, at, bytes, self.serial];
         let [index, word, inode, writes] = message(file, protocol::LEASE, words)?;
         Ok(Lease { index: index as usize, word, inode, writes: writes != 0 })
     }
@@ -164,7 +214,7 @@ impl Client {
     /// # Errors
     ///
     /// It is no file of a store.
-    pub fn bar(file: BorrowedFd<'_>) -> Result<()> {
+    pub fn bar(file: BorrowedFd<'_>) -> OwnersResult<()> {
         message(file, protocol::BAR, [0; protocol::WORDS]).map(|_| ())
     }
 
@@ -173,14 +223,15 @@ impl Client {
     /// # Errors
     ///
     /// There is no room.
-    pub fn reserve(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<u64> {
+    pub fn reserve(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> OwnersResult<u64> {
         message(file, protocol::RESERVE, [offset, bytes, 0, 0]).map(|words| words[0])
     }
 
     /// The owner says nothing more: all that can come from it is its end.
     #[cold]
     fn is_owner_gone(&self) -> bool {
-        let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+        let stream = self.stream.get();
+        let mut polled = [PollFd::new(&stream, PollFlags::IN)];
         rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
             .is_ok_and(|ready| ready > 0)
     }
@@ -188,7 +239,7 @@ impl Client {
     /// Does something with the file's bytes while nothing moves, unless the lease is over.
     #[inline]
     fn within<T>(&self, lease: &Lease, act: impl FnOnce(Bytes<'_, Mapped>) -> T) -> Option<T> {
-        let _inside = self.gate.enter(self.number, || self.is_owner_gone())?;
+        let _inside = self.gate.enter((self.number, self.serial), || self.is_owner_gone())?;
         self.memory.keep_translations_since(self.gate.closings());
         let holds = self.gate.lease(lease.index).load(Ordering::SeqCst) == lease.word;
         holds.then(|| act(Bytes::new(&self.memory, lease.inode)))
@@ -196,7 +247,7 @@ impl Client {
 
     /// Where whole pages of a pinned file lie in the store, if all of them are there.
     pub(crate) fn pieces(&self, inode: u64, bytes: Range<u64>) -> Option<Vec<Range<u64>>> {
-        let _inside = self.gate.enter(self.number, || self.is_owner_gone())?;
+        let _inside = self.gate.enter((self.number, self.serial), || self.is_owner_gone())?;
         Bytes::new(&self.memory, inode).pieces(bytes)
     }
 
@@ -205,41 +256,90 @@ impl Client {
         self.within(lease, |bytes| bytes.size())
     }
 
-    /// Reads at an offset, up to the file's end; how much that was, as long as the lease holds. Nobody of this process may write
-    /// the file meanwhile.
-    #[inline]
-    pub fn read(&self, lease: &Lease, offset: u64, into: &mut [u8]) -> Option<usize> {
-        if into.len() <= MOST_AT_ONCE {
-            return self.within(lease, |bytes| bytes.read(offset, into));
-        }
-        let mut done = 0;
-        for part in into.chunks_mut(MOST_AT_ONCE) {
-            let read = self.within(lease, |bytes| bytes.read(offset + done as u64, part))?;
-            done += read;
-            if read < part.len() {
-                break;
-            }
-        }
-        Some(done)
+    /// A copy between the store and the program's memory, which may not be there.
+    #[allow(unsafe_code)]
+    fn copy(&self, recovery: &Recovery, act: impl Fn() -> usize) -> Result<usize, Fault> {
+        // SAFETY: (1) the callers' closures copy bytes and store words; (2) each thread has its own, as callers say.
+        let copied = unsafe { recovery.run(act) };
+        copied.map_err(|address| Fault { address, is_stores: self.memory.has_address(address) })
     }
 
-    /// Writes at most [`Client::most_at_once`] bytes; they persist before it returns. Nobody else of this process may use the
-    /// file meanwhile.
-    pub fn write(&self, lease: &Lease, place: Place, data: &[u8]) -> Written {
-        debug_assert!(data.len() <= MOST_AT_ONCE);
+    /// Reads at an offset, up to the file's end; how much that was, as long as the lease holds.
+    ///
+    /// # Errors
+    ///
+    /// Memory is not there. Any of the bytes before it may have been read.
+    ///
+    /// # Safety
+    ///
+    /// 1. So many bytes from `into` on are this program's to write, or not there: then the process's handler of faults calls
+    ///    [`Recovery::recover`].
+    /// 2. The recovery belongs to this thread, which makes no other copy with it meanwhile.
+    /// 3. No other thread of this process writes the file meanwhile.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub unsafe fn read(
+        &self,
+        lease: &Lease,
+        offset: u64,
+        (into, length): (*mut u8, usize),
+        recovery: &Recovery,
+    ) -> Option<Result<usize, Fault>> {
+        let mut done = 0;
+        loop {
+            let part = (length - done).min(MOST_AT_ONCE);
+            let read = self.within(lease, |bytes| {
+                self.copy(recovery, || {
+                    // SAFETY: the caller's; what faults is not used as a slice any more.
+                    let into = unsafe { std::slice::from_raw_parts_mut(into.add(done), part) };
+                    bytes.read(offset + done as u64, into)
+                })
+            })?;
+            match read {
+                Ok(read) => done += read,
+                Err(fault) => return Some(Err(fault)),
+            }
+            if done == length || read != Ok(part) {
+                return Some(Ok(done));
+            }
+        }
+    }
+
+    /// Writes at most [`Client::most_at_once`] bytes; they persist before it returns.
+    ///
+    /// # Errors
+    ///
+    /// Memory is not there. Any of the bytes before it may have been written; the file's size is as it was.
+    ///
+    /// # Safety
+    ///
+    /// 1. So many bytes from `from` on can be read, or are not there: then the process's handler of faults calls
+    ///    [`Recovery::recover`].
+    /// 2. The recovery belongs to this thread, which makes no other copy with it meanwhile.
+    /// 3. No other thread of this process uses the file meanwhile.
+    #[allow(unsafe_code)]
+    pub unsafe fn write(
+        &self,
+        lease: &Lease,
+        place: Place,
+        (from, length): (*const u8, usize),
+        recovery: &Recovery,
+    ) -> Result<Written, Fault> {
+        debug_assert!(length <= MOST_AT_ONCE);
         let now = coarse_now();
         let written = self.within(lease, |bytes| {
             let offset = match place {
                 Place::At(offset) => offset,
                 Place::End => bytes.size(),
             };
-            if bytes.write(offset, data, now as u64) {
-                Written::At(offset)
-            } else {
-                Written::NoFrames(offset)
-            }
+            let is_done = self.copy(recovery, || {
+                // SAFETY: as in `read`.
+                let data = unsafe { std::slice::from_raw_parts(from, length) };
+                usize::from(bytes.write(offset, data, now as u64))
+            })?;
+            Ok(if is_done != 0 { Written::At(offset) } else { Written::NoFrames(offset) })
         });
-        written.unwrap_or(Written::Ended)
+        written.unwrap_or(Ok(Written::Ended))
     }
 
     /// Bytes of one write at most.

@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What the protocol's messages look like.
 pub(crate) mod protocol {
     /// Of the messages below.
-    pub(crate) const VERSION: u64 = 4;
+    pub(crate) const VERSION: u64 = 5;
 
     /// `_IOWR('p', number, words * 8)`.
     const fn command(number: u32, words: u32) -> u32 {
@@ -50,7 +50,8 @@ pub(crate) mod protocol {
     pub(crate) const WORDS: usize = 4;
     /// Out: version, the number in the socket's name.
     pub(crate) const HELLO: u32 = command(1, WORDS as u32);
-    /// In: the client's number; where it is about to write, or [`END`], and how many bytes are to have frames if that is the end.
+    /// In: the client's number; where it is about to write, or [`END`], and how many bytes are to have frames if that is the end; the
+    /// client's serial number.
     /// Out: the lease's number and word, where the inode lies, whether it may be written.
     pub(crate) const LEASE: u32 = command(2, WORDS as u32);
     /// Behind the last byte.
@@ -60,7 +61,7 @@ pub(crate) mod protocol {
     /// The file is used through the kernel until it is closed.
     pub(crate) const BAR: u32 = command(4, WORDS as u32);
 
-    /// In: the client's number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
+    /// In: the client's number and serial number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
     pub(crate) const PIN: u32 = command(5, WORDS as u32);
 
     /// The owner's socket, in the abstract name space.
@@ -68,8 +69,8 @@ pub(crate) mod protocol {
         format!("pagewalk-ctfs-{number:016x}")
     }
 
-    /// Bytes of the first and only message on the socket: version, the client's number, what the store survives.
-    pub(crate) const WELCOME_BYTES: usize = 24;
+    /// Bytes of the first and only message on the socket: version, the client's number and serial number, what the store survives.
+    pub(crate) const WELCOME_BYTES: usize = 32;
 }
 
 /// Somebody who has a file open.
@@ -105,13 +106,14 @@ struct Door {
 
 #[derive(Debug)]
 struct State {
-    /// Of opens, leases and pins; never used twice.
+    /// Of opens, leases, pins and clients; never used twice.
     serial: u64,
     opens: FxHashMap<u64, Open>,
     doors: FxHashMap<Ino, Door>,
     pins: FxHashMap<u64, Pin>,
     free: Vec<usize>,
-    clients: [bool; CLIENTS],
+    /// Serial numbers of the clients that are there; 0 where there is none.
+    clients: [u64; CLIENTS],
 }
 
 /// Who has what open.
@@ -132,7 +134,7 @@ impl Doors {
             doors: FxHashMap::default(),
             pins: FxHashMap::default(),
             free: (0..LEASES).rev().collect(),
-            clients: [false; CLIENTS],
+            clients: [0; CLIENTS],
         };
         Ok(Self { gate, state: Mutex::new(state), socket: u64::from_le_bytes(number) })
     }
@@ -167,24 +169,40 @@ impl Doors {
         Ok(())
     }
 
-    /// Whether a lease of the file of a handle ends when a client gets another one.
-    pub(crate) fn has_lease_of(&self, handle: u64, client: usize) -> bool {
+    /// Whether a lease of the file of a handle ends when a client gets another one: its own, and that of another process which has
+    /// inherited the handle, or has left it to this one.
+    pub(crate) fn ends_leases(&self, handle: u64, client: usize) -> bool {
         let state = self.state.lock();
         let door = state.opens.get(&handle).and_then(|open| state.doors.get(&open.ino));
-        door.is_some_and(|door| door.leases.iter().any(|lease| lease.client == client))
+        door.is_some_and(|door| {
+            let writes = door.opens.iter().any(|handle| state.opens[handle].writes);
+            door.leases.iter().any(|lease| lease.client == client || writes || lease.writes)
+        })
+    }
+
+    /// Whether the kernel must not use a file's bytes, to read or to write them, before leases of clients have ended: it keeps what
+    /// it has read, and would not see what a client writes later.
+    pub(crate) fn keeps_kernel_out(&self, ino: Ino, writes: bool) -> bool {
+        let state = self.state.lock();
+        state.doors.get(&ino).is_some_and(|door| door.leases.iter().any(|lease| writes || lease.writes))
     }
 
     /// Leases the file of a handle to a client: the lease's number, its word, and whether it may be written. The gate need not be
     /// closed for a lease that begins: nobody knows its number yet.
-    pub(crate) fn lease(&self, handle: u64, client: usize, may_write: bool) -> Result<(usize, u64, bool)> {
+    pub(crate) fn lease(
+        &self,
+        handle: u64,
+        (client, serial): (usize, u64),
+        may_write: bool,
+    ) -> Result<(usize, u64, bool)> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        state.has_client(handle, client)?;
+        state.has_client(handle, client, serial)?;
         let (ino, writes) = state.may_use_beside(handle)?;
         if writes && !may_write {
             return Err(Errno::BUSY);
         }
-        state.end_leases(&self.gate, ino, |lease| lease.client == client);
+        state.end_leases(&self.gate, ino, |lease| lease.client == client || writes || lease.writes);
         let index = state.free.pop().ok_or(Errno::NFILE)?;
         state.serial += 1;
         let word = state.serial;
@@ -195,9 +213,9 @@ impl Doors {
     }
 
     /// Lets a client keep the frames of a handle's file where they are: the pin's number.
-    pub(crate) fn pin(&self, handle: u64, client: usize) -> Result<u64> {
+    pub(crate) fn pin(&self, handle: u64, (client, serial): (usize, u64)) -> Result<u64> {
         let mut state = self.state.lock();
-        state.has_client(handle, client)?;
+        state.has_client(handle, client, serial)?;
         let (ino, _) = state.may_use_beside(handle)?;
         if state.pins.len() >= PINS {
             return Err(Errno::NFILE);
@@ -261,11 +279,14 @@ impl Doors {
         open.writes.then_some(open.ino)
     }
 
-    fn add_client(&self) -> Option<usize> {
+    /// A place for a client, and its serial number.
+    fn add_client(&self) -> Option<(usize, u64)> {
         let mut state = self.state.lock();
-        let client = state.clients.iter().position(|is_there| !is_there)?;
-        state.clients[client] = true;
-        Some(client)
+        let client = state.clients.iter().position(|&serial| serial == 0)?;
+        state.serial += 1;
+        state.clients[client] = state.serial;
+        self.gate.welcome(client, state.serial);
+        Some((client, state.serial))
     }
 
     /// A client is gone, and nobody looks at the words of its leases any more. What it had open the kernel closes, unless a child
@@ -281,7 +302,7 @@ impl Doors {
         for open in state.opens.values_mut().filter(|open| open.client == Some(client)) {
             open.client = None;
         }
-        state.clients[client] = false;
+        state.clients[client] = 0;
         let ends = |_: &u64, pin: &mut Pin| pin.client == client;
         state.pins.extract_if(ends).map(|(_, pin)| pin.ino).collect()
     }
@@ -289,8 +310,8 @@ impl Doors {
 
 impl State {
     /// A client says that a handle is its own.
-    fn has_client(&mut self, handle: u64, client: usize) -> Result<()> {
-        if !self.clients.get(client).is_some_and(|&is_there| is_there) {
+    fn has_client(&mut self, handle: u64, client: usize, serial: u64) -> Result<()> {
+        if serial == 0 || self.clients.get(client) != Some(&serial) {
             return Err(Errno::INVAL);
         }
         self.opens.get_mut(&handle).ok_or(Errno::BADF)?.client = Some(client);
@@ -390,8 +411,8 @@ pub(crate) fn watch(
             if !may_have_store(&stream) {
                 continue;
             }
-            let Some(client) = doors.add_client() else { continue };
-            if welcome(&stream, client, survives, [doors.gate.file().as_fd(), store.as_fd()]).is_ok() {
+            let Some((client, serial)) = doors.add_client() else { continue };
+            if welcome(&stream, [client as u64, serial, survives.number()], [doors.gate.file().as_fd(), store.as_fd()]).is_ok() {
                 clients.push(Heard { client, stream, bytes: Vec::new() });
             } else {
                 doors.remove_client(client);
@@ -411,14 +432,8 @@ fn may_have_store(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-fn welcome(
-    stream: &UnixStream,
-    client: usize,
-    survives: Survives,
-    files: [BorrowedFd<'_>; 2],
-) -> io::Result<()> {
-    let words = [protocol::VERSION, client as u64, survives.number()];
-    let message: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+fn welcome(stream: &UnixStream, words: [u64; 3], files: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+    let message: Vec<u8> = [protocol::VERSION].iter().chain(&words).flat_map(|word| word.to_le_bytes()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));

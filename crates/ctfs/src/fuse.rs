@@ -35,6 +35,8 @@ use crate::mapped::Mapped;
 use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Place, Volume};
 
+/// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 /// How long the kernel may keep what it was told. Nobody else changes anything.
 const KEPT: Duration = Duration::from_secs(3_600);
 /// Bytes of a request.
@@ -298,6 +300,26 @@ impl Mounted {
         Ok(FileHandle(handle))
     }
 
+    /// The kernel reads or writes bytes of a file, whichever call of whichever process makes it do so: what clients do with them beside
+    /// it ends first. So the kernel has no page of a file that a client may write, and a program that makes system calls the client's
+    /// library does not see finds what it wrote.
+    fn kernel_uses(&self, ino: Ino, writes: bool) {
+        if !self.doors.keeps_kernel_out(ino, writes) {
+            return;
+        }
+        let closed = self.volume.unnoticed().noticed_within(SHORT_PATIENCE);
+        self.doors.end_leases(ino);
+        if closed.is_err() {
+            // A client is in the middle of a copy, and perhaps waits for these very bytes: its buffer is a mapping of the file. What it
+            // stores from now on the kernel is told to forget when the client is out.
+            let (volume, notifier) = (self.volume.clone(), self.notifier.clone());
+            let _ = self.later.send(Box::new(move || {
+                sooner_or_later(&volume, |_| Ok(()));
+                forget(&notifier, ino, PAGES);
+            }));
+        }
+    }
+
     /// Answers whoever opens a file when the kernel has forgotten what it is to forget. It lets others have a page that is written
     /// before the write has come here: if it forgot the page meanwhile, it would read it again as it was, and keep that.
     fn behind_forgetting(&self, answer: impl FnOnce() + Send + 'static) {
@@ -312,8 +334,8 @@ impl Mounted {
         match command {
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
             protocol::LEASE => {
-                let [client, at, bytes, _] = words;
-                let client = client as usize;
+                let [client, at, bytes, serial] = words;
+                let client = (client as usize, serial);
                 let file = self.volume.find(ino)?;
                 let system = self.volume.unnoticed();
                 // Overwriting as a whole needs the log, which is the owner's.
@@ -322,7 +344,7 @@ impl Mounted {
                     let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
                     Ok([index as u64, word, file.at, u64::from(writes)])
                 };
-                if bytes == 0 && !self.doors.has_lease_of(handle, client) {
+                if bytes == 0 && !self.doors.ends_leases(handle, client.0) {
                     return lease();
                 }
                 let mut system = system.noticed()?;
@@ -340,9 +362,10 @@ impl Mounted {
                 Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
             }
             protocol::PIN => {
-                let (client, file) = (words[0] as usize, self.volume.find(ino)?);
+                let ([client, serial, ..], file) = (words, self.volume.find(ino)?);
+                let client = client as usize;
                 let mut system = self.volume.unnoticed();
-                let number = self.doors.pin(handle, client)?;
+                let number = self.doors.pin(handle, (client, serial))?;
                 let pinned = match self.doors.is_written_beside(ino) {
                     // What lies behind its end does not become bytes of it meanwhile.
                     true => system.noticed().and_then(|mut system| system.pin(ino)),
@@ -690,6 +713,7 @@ impl Filesystem for Mounted {
         reply: ReplyData,
     ) {
         self.paged.lock().insert(ino(number));
+        self.kernel_uses(ino(number), false);
         let mut bytes = vec![0; size as usize];
         match self.volume.find(ino(number)).map(|file| self.volume.read(file, offset, &mut bytes)) {
             Ok(read) => reply.data(&bytes[..read]),
@@ -710,6 +734,7 @@ impl Filesystem for Mounted {
         reply: ReplyWrite,
     ) {
         self.paged.lock().insert(ino(number));
+        self.kernel_uses(ino(number), true);
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
         if kind.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.drop_privileges(ino(number));

@@ -29,8 +29,8 @@ use rustix::thread::futex;
 use crate::alone::{barrier, is_alone};
 use crate::mapped::order_stores;
 
-/// "pwgate02".
-const MAGIC: u64 = u64::from_le_bytes(*b"pwgate02");
+/// "pwgate03".
+const MAGIC: u64 = u64::from_le_bytes(*b"pwgate03");
 /// Clients at once.
 pub(crate) const CLIENTS: usize = 64;
 /// Files at once that clients may read and write.
@@ -53,6 +53,9 @@ struct Client {
     inside: AtomicU32,
     /// Whether it makes no barriers.
     is_alone: AtomicU32,
+    /// Which client has the place, of all that there ever were; 0 while it is free. A process whose connection was closed behind its
+    /// back finds another number here, and stays outside.
+    serial: AtomicU64,
 }
 
 #[repr(C)]
@@ -72,7 +75,8 @@ struct Words {
 /// The gate, mapped.
 pub(crate) struct Gate {
     words: NonNull<Words>,
-    file: File,
+    /// The owner's: to hand it to clients.
+    file: Option<File>,
     /// Clients need no barriers of their own: the owner's reach them.
     has_barriers: bool,
     /// The owner's: how long it waits behind one.
@@ -102,15 +106,17 @@ impl Gate {
         rustix::fs::ftruncate(&file, size_of::<Words>() as u64)?;
         // Nobody can take the memory away from whoever maps it.
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let mut gate = Self::map(file.into())?;
+        let file = File::from(file);
+        let mut gate = Self::map(&file)?;
+        gate.file = Some(file);
         gate.has_barriers = barrier::is_there();
         gate.words().has_barriers.store(u32::from(gate.has_barriers), Ordering::Release);
         gate.words().magic.store(MAGIC, Ordering::Release);
         Ok(gate)
     }
 
-    /// The owner's gate.
-    pub(crate) fn open(file: File) -> io::Result<Self> {
+    /// The owner's gate. The descriptor is needed no more then.
+    pub(crate) fn open(file: &File) -> io::Result<Self> {
         let error = || io::Error::new(io::ErrorKind::InvalidData, "no gate of this version");
         if file.metadata()?.len() != size_of::<Words>() as u64 {
             return Err(error());
@@ -124,7 +130,7 @@ impl Gate {
     }
 
     #[allow(unsafe_code)]
-    fn map(file: File) -> io::Result<Self> {
+    fn map(file: &File) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
         let start = unsafe {
@@ -133,17 +139,17 @@ impl Gate {
                 size_of::<Words>(),
                 protection,
                 MapFlags::SHARED,
-                &file,
+                file,
                 0,
             )?
         };
         let words = NonNull::new(start.cast()).expect("no mapping is at address 0");
-        Ok(Self { words, file, has_barriers: false, settling: SETTLING, is_alone: AtomicBool::new(false) })
+        Ok(Self { words, file: None, has_barriers: false, settling: SETTLING, is_alone: AtomicBool::new(false) })
     }
 
-    /// The memory, to hand it to a client.
+    /// The owner's memory, to hand it to a client.
     pub(crate) fn file(&self) -> &File {
-        &self.file
+        self.file.as_ref().expect("the owner keeps it")
     }
 
     #[inline]
@@ -153,10 +159,22 @@ impl Gate {
         unsafe { self.words.as_ref() }
     }
 
-    /// Lets a client's thread in, when it is open; nobody, if its owner is gone and has left it closed. The client starts no thread
-    /// until it is out.
+    /// A client has this place from now on.
+    pub(crate) fn welcome(&self, client: usize, serial: u64) {
+        self.words().clients[client].serial.store(serial, Ordering::SeqCst);
+    }
+
+    /// Lets a client's thread in, when it is open; never again, if the owner is gone and has left it closed, or takes the client for gone.
+    /// The client starts no thread until it is out.
     #[inline]
-    pub(crate) fn enter(&self, client: usize, is_owner_gone: impl Fn() -> bool) -> Option<Inside<'_>> {
+    pub(crate) fn enter(
+        &self,
+        (client, serial): (usize, u64),
+        is_owner_gone: impl Fn() -> bool,
+    ) -> Option<Inside<'_>> {
+        if self.words().clients[client].serial.load(Ordering::Relaxed) != serial {
+            return None;
+        }
         let was_alone = self.is_alone.load(Ordering::Relaxed);
         if was_alone && !is_alone() {
             self.end_alone(client);
@@ -228,12 +246,21 @@ impl Gate {
         is_open
     }
 
-    /// Closes the gate and waits until nobody is inside. Only the owner does, one thread at a time.
+    /// Closes the gate and waits until no client is inside. Only the owner does, one thread at a time.
     ///
     /// # Errors
     ///
-    /// Somebody does not come out; the gate is open again.
+    /// A client does not come out; the gate is open again.
     pub(crate) fn close(&self) -> Result<(), Errno> {
+        self.close_within(PATIENCE)
+    }
+
+    /// The same, with so much patience.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub(crate) fn close_within(&self, patience: Duration) -> Result<(), Errno> {
         let words = self.words();
         words.closed.store(1, Ordering::SeqCst);
         // A client that begins only now sees that it is closed.
@@ -257,7 +284,7 @@ impl Gate {
                     std::hint::spin_loop();
                     continue;
                 }
-                if begun.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                if begun.get_or_insert_with(Instant::now).elapsed() > patience {
                     self.reopen();
                     return Err(Errno::BUSY);
                 }
@@ -281,6 +308,7 @@ impl Gate {
     /// A client is gone, wherever it was.
     pub(crate) fn forget(&self, client: usize) {
         let words = &self.words().clients[client];
+        words.serial.store(0, Ordering::SeqCst);
         words.is_alone.store(0, Ordering::SeqCst);
         words.inside.store(0, Ordering::SeqCst);
     }
@@ -406,7 +434,7 @@ mod tests {
         std::thread::scope(|scope| {
             let clients: Vec<_> = (0..3)
                 .map(|client| {
-                    let gate = Gate::open(gate.file().try_clone().unwrap()).unwrap();
+                    let gate = Gate::open(gate.file()).unwrap();
                     let (changed, slow) = (&changed, &slow);
                     scope.spawn(move || look(&gate, client, false, changed, slow))
                 })
@@ -472,18 +500,32 @@ mod tests {
     fn nobody_waits_for_an_owner_that_is_gone() {
         let gate = Gate::create().unwrap();
         gate.close().unwrap();
-        assert!(gate.enter(0, || true).is_none());
+        assert!(gate.enter((0, 0), || true).is_none());
         gate.close().expect("nobody is inside");
         gate.reopen();
-        assert!(gate.enter(0, || true).is_some(), "what is whole may be read and written");
+        assert!(gate.enter((0, 0), || true).is_some(), "what is whole may be read and written");
+    }
+
+    /// A program closed the connection by a system call of its own: the owner gives the place to another client, and takes what the
+    /// program does inside for that one's.
+    #[test]
+    fn a_client_that_is_forgotten_stays_outside() {
+        let gate = Gate::create().unwrap();
+        gate.welcome(3, 7);
+        drop(gate.enter((3, 7), || false).expect("it is welcome"));
+        gate.forget(3);
+        assert!(gate.enter((3, 7), || false).is_none());
+        gate.welcome(3, 8);
+        assert!(gate.enter((3, 7), || false).is_none());
+        assert!(gate.enter((3, 8), || false).is_some());
     }
 
     #[test]
     fn other_memory_is_no_gate() {
         let short: File = rustix::fs::memfd_create("short", MemfdFlags::CLOEXEC).unwrap().into();
-        assert!(Gate::open(short).is_err());
+        assert!(Gate::open(&short).is_err());
         let blank: File = rustix::fs::memfd_create("blank", MemfdFlags::CLOEXEC).unwrap().into();
         blank.set_len(size_of::<Words>() as u64).unwrap();
-        assert!(Gate::open(blank).is_err());
+        assert!(Gate::open(&blank).is_err());
     }
 }

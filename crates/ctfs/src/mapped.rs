@@ -54,7 +54,8 @@ impl Survives {
 /// A file, mapped whole, that nobody else maps.
 #[derive(Debug)]
 pub struct Mapped {
-    file: File,
+    /// The owner's: a process beside it closes its descriptor, by which all of the store could be written.
+    file: Option<File>,
     start: NonNull<u8>,
     bytes: u64,
     /// What the mapping lies in.
@@ -96,7 +97,7 @@ impl Mapped {
     /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
     /// looked up twice, once for each way to it.
     fn with_view(self) -> io::Result<Self> {
-        let has_huge_pages = is_in_memory(self.file.as_fd())?;
+        let has_huge_pages = is_in_memory(self.file().as_fd())?;
         Ok(Self { view: has_huge_pages.then(View::new), ..self })
     }
 
@@ -117,7 +118,7 @@ impl Mapped {
         let bytes = bytes as u64;
         let find = |page| Pages(self).find(page).filter(|mapped| mapped.large).map(|mapped| mapped.frame);
         match (&self.view, &self.translations) {
-            (Some(view), _) => view.at(page, offset, bytes, &self.file, find),
+            (Some(view), _) => view.at(page, offset, bytes, self.file(), find),
             (None, Some(translations)) if is_alone() => {
                 translations.at(page, offset, bytes, find).map(|at| self.place(at, bytes))
             }
@@ -175,12 +176,17 @@ impl Mapped {
 
     /// Maps the file of a store that another process owns.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
-        Ok(Self { translations: Some(Translations::new()), ..Self::map(file, survives)? })
+        Ok(Self { translations: Some(Translations::new()), file: None, ..Self::map(file, survives)? })
     }
 
-    /// The file, to let another process map it.
+    /// The owner's file, to let another process map it.
     pub(crate) fn file(&self) -> &File {
-        &self.file
+        self.file.as_ref().expect("the owner keeps it")
+    }
+
+    /// Whether an address lies in the mapping.
+    pub(crate) fn has_address(&self, address: usize) -> bool {
+        (self.start.as_ptr() as usize..).contains(&address) && address - (self.start.as_ptr() as usize) < self.bytes as usize
     }
 
     /// What it survives.
@@ -219,7 +225,7 @@ impl Mapped {
         // SAFETY: this replaces what was just reserved.
         unsafe { rustix::mm::mmap(start.as_ptr().cast(), bytes as usize, protection, how, &file, 0)? };
         Ok(Self {
-            file,
+            file: Some(file),
             start,
             bytes,
             _reserved: reserved,
@@ -521,6 +527,14 @@ impl PersistentMemory for Mapped {
 }
 
 impl Mapped {
+    /// The same as `fdatasync` of the file, without a descriptor of it.
+    #[allow(unsafe_code)]
+    fn write_back_mapping(&self) -> io::Result<()> {
+        // SAFETY: the mapping is this value's, and what it holds stays the same.
+        unsafe { rustix::mm::msync(self.start.as_ptr().cast(), self.bytes as usize, rustix::mm::MsyncFlags::SYNC)? };
+        Ok(())
+    }
+
     /// Whatever was flushed until now is on the disk when this returns, whoever writes it back.
     #[cold]
     fn write_back(&self) {
@@ -529,8 +543,12 @@ impl Mapped {
         let mut written_back = self.written_back.lock();
         if *written_back < flushed {
             let flushed = self.flushed.load(Ordering::SeqCst);
+            let synced = match &self.file {
+                Some(file) => file.sync_data().map_err(io::Error::from),
+                None => self.write_back_mapping(),
+            };
             // What cannot be written back cannot be promised.
-            self.file.sync_data().expect("the store's file is written back");
+            synced.expect("the store's file is written back");
             *written_back = flushed;
         }
     }

@@ -7,14 +7,13 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::SendFlags;
 
-use crate::client::{Client, Welcomed, message};
+use crate::client::{Client, Movable, Welcomed, message};
 use crate::doors::protocol;
 use crate::error::Result;
 use crate::mapped::is_in_memory;
@@ -29,9 +28,10 @@ const MOST_AT_ONCE: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Keeper {
     number: usize,
-    stream: UnixStream,
-    /// Whatever is mapped of it nobody can make writable.
-    store: File,
+    serial: u64,
+    stream: Movable,
+    /// Opened to read: what is mapped of it the program cannot make writable.
+    store: Movable,
     /// Its pages need not be read from a disk.
     is_in_memory: bool,
 }
@@ -54,20 +54,25 @@ impl Keeper {
     ///
     /// As [`Client::connect`]; and there is no way to open the store's file once more.
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let Welcomed { number, stream, store, .. } = Welcomed::by_owner_of(file)?;
+        let Welcomed { number, serial, stream, store, .. } = Welcomed::by_owner_of(file)?;
         let store = File::open(format!("/proc/self/fd/{}", store.as_raw_fd()))?;
         let is_in_memory = is_in_memory(store.as_fd())?;
-        Ok(Self { number, stream, store, is_in_memory })
+        Ok(Self { number, serial, stream: Movable::new(stream), store: Movable::new(store), is_in_memory })
     }
 
-    /// The descriptor that must stay open as long as anything is mapped: in this process, and in children.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+    /// The descriptors that must stay open: the first as long as anything is mapped, in this process and in children; the second to map
+    /// more.
+    pub fn descriptors(&self) -> [RawFd; 2] {
+        [self.stream.number(), self.store.number()]
     }
 
-    /// The descriptor that is needed to map more.
-    pub fn store(&self) -> BorrowedFd<'_> {
-        self.store.as_fd()
+    /// The program has moved a descriptor to another number.
+    pub fn descriptor_is_now(&self, old: RawFd, new: RawFd) {
+        for stream in [&self.stream, &self.store] {
+            if stream.number() == old {
+                stream.is_now(new);
+            }
+        }
     }
 
     /// Maps whole pages of a file that the kernel lets this process read, to read them or, not shared, to change a copy.
@@ -83,7 +88,7 @@ impl Keeper {
         bytes: Range<u64>,
         (protection, how): (ProtFlags, MapFlags),
     ) -> Result<MappedFile> {
-        let [pin, inode, ..] = message(file, protocol::PIN, [self.number as u64, 0, 0, 0])?;
+        let [pin, inode, ..] = message(file, protocol::PIN, [self.number as u64, self.serial, 0, 0])?;
         let mapped = client
             .pieces(inode, bytes)
             .filter(|pieces| (1..=MOST_PIECES).contains(&pieces.len()))
@@ -121,7 +126,7 @@ impl Keeper {
                     length(piece),
                     protection,
                     how | MapFlags::FIXED,
-                    &self.store,
+                    self.store.get(),
                     piece.start,
                 )
             };
@@ -138,6 +143,6 @@ impl Keeper {
     /// Nobody has mapped any more what was pinned.
     pub fn unpin(&self, pin: u64) {
         // An owner that is gone keeps nothing.
-        let _ = rustix::net::send(&self.stream, &pin.to_le_bytes(), SendFlags::NOSIGNAL);
+        let _ = rustix::net::send(self.stream.get(), &pin.to_le_bytes(), SendFlags::NOSIGNAL);
     }
 }

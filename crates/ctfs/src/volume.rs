@@ -6,6 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pagewalk_vm::file::PersistentMemory;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -217,6 +218,12 @@ impl<'a, M: PersistentMemory> Unnoticed<'a, M> {
     /// Keeps the other processes out, too.
     pub(crate) fn noticed(self) -> Result<Exclusive<'a, M>> {
         self.gate.map_or(Ok(()), Gate::close)?;
+        Ok(Exclusive { system: self.system, gate: self.gate })
+    }
+
+    /// The same, if none of them stays inside for so long.
+    pub(crate) fn noticed_within(self, patience: Duration) -> Result<Exclusive<'a, M>> {
+        self.gate.map_or(Ok(()), |gate| gate.close_within(patience))?;
         Ok(Exclusive { system: self.system, gate: self.gate })
     }
 }

@@ -1,24 +1,23 @@
 //! Open files of mounted stores, by descriptor.
 
-use std::cell::Cell;
 use std::ops::Deref;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use libc::{c_int, c_uint, off_t, ssize_t};
+use libc::{c_int, iovec, off_t, ssize_t};
 use pagewalk_ctfs::alone::{self, Reading, Writing};
-use pagewalk_ctfs::{Client, Lease, Place, Written};
+use pagewalk_ctfs::faults::Recovery;
+use pagewalk_ctfs::{Client, Fault, Lease, Place, Written};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
-use crate::mappings;
-use crate::real::real;
+use crate::offsets::Sequence;
+use crate::threads::Within;
+use crate::{kernel, mappings, offsets, own, signals};
 
 /// Descriptors from this one on are the kernel's alone.
 pub(crate) const DESCRIPTORS: usize = 4_096;
-/// Descriptors of the program's standard streams: the C library uses them behind our back.
-const STREAMS: c_int = 2;
 /// Bytes that get frames ahead of a file's end: so many times its size, at least and at most. Closing it gives back what it did not
 /// need.
 const AHEAD: u64 = 16;
@@ -42,17 +41,22 @@ struct File {
     /// Attempts to get it back that are to be left out, and how many were the last time.
     skips: AtomicU32,
     skipped: AtomicU32,
+    /// The kernel may not know how long it is.
+    is_grown: AtomicBool,
 }
 
 /// What descriptors that are copies of each other share.
 pub(crate) struct Description {
     file: Arc<File>,
     client: &'static Client,
-    offset: RwLock<u64>,
+    /// Reads and writes from the offset on come one after the other.
+    sequence: RwLock<Sequence>,
     appends: AtomicBool,
     reads: bool,
     writes: bool,
-    /// The kernel has the offset, and everything else, from now on.
+    /// Other processes have it, too, and move its offset.
+    is_shared: AtomicBool,
+    /// The kernel does everything with it from now on.
     is_kernels: AtomicBool,
 }
 
@@ -70,41 +74,13 @@ static CONNECTING: Mutex<()> = Mutex::new(());
 /// The mount's device, and one that is known to be none.
 static OURS: AtomicU64 = AtomicU64::new(u64::MAX);
 static OTHER: AtomicU64 = AtomicU64::new(u64::MAX);
+/// See [`mark`].
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 /// The process that the tables belong to. A child that shares the memory for a while has another number.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-thread_local! {
-    /// Calls that come from here are the kernel's.
-    static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The same of the only thread: finding what is a thread's own takes as long as everything else.
-struct OnlyThreads(Cell<bool>);
-
-// SAFETY: there is only one.
-unsafe impl Sync for OnlyThreads {}
-
-static IS_ONLY_WITHIN: OnlyThreads = OnlyThreads(Cell::new(false));
-
-/// Calls from within pass by: those made from here, and those of a signal's handler, which must not wait for what it has
-/// interrupted. Nothing that is done within starts a thread.
-struct Within(*const Cell<bool>);
-
-impl Within {
-    #[inline]
-    fn new() -> Option<Self> {
-        let enter = |is_within: &Cell<bool>| (!is_within.replace(true)).then_some(Self(is_within));
-        if alone::is_alone() { enter(&IS_ONLY_WITHIN.0) } else { IS_WITHIN.with(enter) }
-    }
-}
-
-impl Drop for Within {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: it is this thread's, which alone has the value.
-        unsafe { &*self.0 }.set(false);
-    }
-}
+/// The kernel would end a program that writes beyond its limit.
+static HAS_SIZE_LIMIT: AtomicBool = AtomicBool::new(false);
 
 #[inline]
 fn reading<T>(lock: &RwLock<T>) -> Reading<'_, T> {
@@ -127,21 +103,38 @@ fn failed(number: c_int) -> Answer {
     Some(-1)
 }
 
-fn is_our_process() -> bool {
+/// Whether the tables are this process's: a child of `vfork` has the same memory for a while.
+pub(crate) fn is_our_process() -> bool {
     // SAFETY: it always succeeds.
-    PROCESS.load(Ordering::Relaxed) == unsafe { libc::getpid() } as u32
+    PROCESS.load(Ordering::Relaxed) == unsafe { kernel::call(libc::SYS_getpid, []) } as u32
 }
 
 #[inline]
 fn slot(descriptor: c_int) -> Option<usize> {
     let slot = usize::try_from(descriptor).ok()?;
-    (slot < DESCRIPTORS && IS_OPEN[slot].load(Ordering::Acquire)).then_some(slot)
+    if slot >= DESCRIPTORS || !IS_OPEN[slot].load(Ordering::Acquire) {
+        return None;
+    }
+    if mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0) {
+        // A child that was made by a system call of the program's own.
+        in_child();
+        return None;
+    }
+    Some(slot)
 }
 
 /// A file that a call uses; who closes its descriptor waits. Until it is dropped, other calls of the thread are the kernel's.
 pub(crate) struct Used {
     slot: Reading<'static, Option<Arc<Description>>>,
-    _within: Within,
+    within: Within,
+}
+
+impl Used {
+    /// Where this thread goes on if a copy that it makes faults.
+    #[inline]
+    pub(crate) fn recovery(&self) -> &Recovery {
+        self.within.recovery()
+    }
 }
 
 impl Deref for Used {
@@ -159,7 +152,7 @@ pub(crate) fn get(descriptor: c_int) -> Option<Used> {
     let within = Within::new()?;
     let slot = reading(&OPEN[slot]);
     let is_ours = slot.as_ref().is_some_and(|description| !description.is_kernels.load(Ordering::Acquire));
-    is_ours.then_some(Used { slot, _within: within })
+    is_ours.then_some(Used { slot, within })
 }
 
 /// From now on this is behind a descriptor.
@@ -194,10 +187,13 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
         OTHER.store(device, Ordering::Relaxed);
         return None;
     };
+    client.descriptor_is_now(own::out_of_the_way(client.descriptor()));
+    signals::own_faults();
     // SAFETY: handlers of ours, for as long as the program runs.
     unsafe {
         if PROCESS.swap(libc::getpid() as u32, Ordering::Relaxed) == 0 {
             libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
+            make_mark();
         }
     }
     OURS.store(device, Ordering::Relaxed);
@@ -209,7 +205,7 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
 /// A file was opened: from now on its bytes may be used here.
 pub(crate) fn opened(descriptor: c_int, flags: c_int) {
     let kept = [libc::O_PATH, libc::O_DIRECTORY].iter().all(|&flag| flags & flag != flag);
-    if descriptor <= STREAMS || descriptor as usize >= DESCRIPTORS || !kept {
+    if descriptor as usize >= DESCRIPTORS || !kept {
         return;
     }
     let Some(within) = Within::new() else { return };
@@ -226,9 +222,10 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
         return;
     }
     let Some(client) = client(descriptor, status.st_dev) else { return };
-    if !is_our_process() || has_size_limit() {
+    if !is_our_process() {
         return;
     }
+    limit_may_have_changed();
     let access = flags & libc::O_ACCMODE;
     let known = {
         let mut files = FILES.lock();
@@ -240,6 +237,7 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
                 unknown: AtomicI32::new(descriptor),
                 skips: AtomicU32::new(0),
                 skipped: AtomicU32::new(0),
+                is_grown: AtomicBool::new(false),
             });
             if files.len() > DESCRIPTORS {
                 files.retain(|_, file| file.strong_count() > 0);
@@ -260,26 +258,29 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
     let description = Description {
         file,
         client,
-        offset: RwLock::new(0),
+        sequence: RwLock::new(Sequence::new()),
         appends: AtomicBool::new(flags & libc::O_APPEND != 0),
         reads: access != libc::O_WRONLY,
         writes: access != libc::O_RDONLY,
+        is_shared: AtomicBool::new(false),
         is_kernels: AtomicBool::new(false),
     };
     put(descriptor, Some(Arc::new(description)), within);
 }
 
-/// The kernel would end a program that writes beyond its limit.
-fn has_size_limit() -> bool {
-    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_some()
+/// The program may have a limit of how long files may get.
+pub(crate) fn limit_may_have_changed() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    HAS_SIZE_LIMIT.store(limit.current.is_some(), Ordering::Relaxed);
 }
 
 /// A descriptor is closed, or becomes another one.
 pub(crate) fn closed(descriptor: c_int) {
     let Some(slot) = slot(descriptor).filter(|_| is_our_process()) else { return };
+    offsets::settle();
     match Within::new() {
         Some(within) => put(descriptor, None, &within),
-        // What a signal's handler has interrupted may use it still.
+        // A function that this one was called from may use it still.
         None => IS_OPEN[slot].store(false, Ordering::Release),
     }
 }
@@ -291,34 +292,21 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     }
     // Not both slots at once: another thread may copy the other way round.
     let Some(description) = get(from).and_then(|used| used.slot.clone()) else { return closed(to) };
-    if to <= STREAMS || to as usize >= DESCRIPTORS || !is_our_process() {
-        if let Some(_within) = Within::new() {
-            description.hand_back(to);
-        }
+    if to as usize >= DESCRIPTORS || !is_our_process() {
+        description.is_shared.store(true, Ordering::Release);
         closed(to);
     } else if let Some(within) = Within::new() {
+        offsets::settle();
         // One of the two may be closed.
         description.file.tell_of_first(description.client, &within);
         put(to, Some(description), &within);
     }
 }
 
-/// Descriptors that this process is a client by.
-fn own() -> impl Iterator<Item = c_int> {
+/// The connection's descriptor.
+pub(crate) fn connection() -> Option<(&'static Client, c_int)> {
     // SAFETY: clients are never freed.
-    let client = unsafe { CLIENT.load(Ordering::Acquire).as_ref() };
-    let descriptors = client.map(|client| client.descriptors().map(|descriptor| descriptor.as_raw_fd()));
-    descriptors.into_iter().flatten().chain(mappings::kept())
-}
-
-/// Whether it is one of them.
-pub(crate) fn is_own(descriptor: c_int) -> bool {
-    descriptor >= 0 && own().any(|own| own == descriptor)
-}
-
-/// The first one from a descriptor on.
-pub(crate) fn next_own(from: c_uint) -> Option<c_uint> {
-    own().filter_map(|own| c_uint::try_from(own).ok()).filter(|&own| own >= from).min()
+    unsafe { CLIENT.load(Ordering::Acquire).as_ref() }.map(|client| (client, client.descriptor()))
 }
 
 /// A call's result if it is not done, with the error's number in its place.
@@ -329,8 +317,7 @@ pub(crate) fn refused(number: c_int) -> c_int {
 
 /// A child that shares this process's memory ends without having become another program.
 pub(crate) fn ends_with_our_memory() {
-    // SAFETY: clients are never freed.
-    if let Some(client) = unsafe { CLIENT.load(Ordering::Acquire).as_ref() } {
+    if let Some((client, _)) = connection() {
         client.end_alone();
     }
 }
@@ -342,36 +329,100 @@ pub(crate) fn ends() {
     }
 }
 
-/// Hands files back before a program is started, which may inherit them: those that it can see, or all.
-pub(crate) fn before_exec(all: bool) {
+/// Does something with each open file and its descriptor.
+fn for_each_open(mut act: impl FnMut(c_int, &Description)) {
     if CLIENT.load(Ordering::Acquire).is_null() {
         return;
     }
     for (descriptor, is_open) in (0..).zip(&IS_OPEN) {
-        if !is_open.load(Ordering::Acquire) {
-            continue;
+        if is_open.load(Ordering::Acquire)
+            && let Some(description) = get(descriptor)
+        {
+            act(descriptor, &description);
         }
-        let flags = rustix::io::fcntl_getfd(borrowed(&descriptor));
-        let is_inherited = flags.is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC));
-        if let Some(description) = get(descriptor).filter(|_| all || is_inherited) {
-            description.hand_back(descriptor);
+    }
+}
+
+/// Other processes get open files, and move their offsets: those that a program inherits, or all.
+pub(crate) fn shared(all: bool) {
+    offsets::settle();
+    for_each_open(|descriptor, description| {
+        let is_inherited = || {
+            let flags = rustix::io::fcntl_getfd(borrowed(&descriptor));
+            flags.is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC))
+        };
+        if all || is_inherited() {
+            description.is_shared.store(true, Ordering::Release);
         }
+    });
+}
+
+/// Another process gets an open file.
+pub(crate) fn sent(descriptor: c_int) {
+    if let Some(file) = get(descriptor) {
+        file.is_shared.store(true, Ordering::Release);
+    }
+}
+
+/// The kernel learns how long files are: for calls that do not ask the owner.
+pub(crate) fn lengths_are_needed() {
+    for_each_open(|descriptor, description| description.length_is_needed(descriptor));
+}
+
+/// The same of one.
+pub(crate) fn length_is_needed(descriptor: c_int) {
+    if let Some(file) = get(descriptor) {
+        file.length_is_needed(descriptor);
+    }
+}
+
+/// The program is about to make a system call of its own.
+pub(crate) fn about_to_call(number: i64, arguments: [usize; 6]) {
+    let descriptor = |index: usize| arguments[index] as c_int;
+    match number {
+        libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            let shares_memory = number == libc::SYS_clone && arguments[0] as c_int & libc::CLONE_VM != 0;
+            if !shares_memory || arguments[0] as c_int & libc::CLONE_FILES == 0 {
+                shared(true);
+            }
+        }
+        libc::SYS_sendmsg | libc::SYS_sendmmsg | libc::SYS_io_uring_setup => shared(true),
+        libc::SYS_io_uring_enter => lengths_are_needed(),
+        libc::SYS_ioctl => length_is_needed(descriptor(0)),
+        libc::SYS_sendfile => length_is_needed(descriptor(1)),
+        libc::SYS_splice | libc::SYS_copy_file_range => length_is_needed(descriptor(0)),
+        libc::SYS_mmap => length_is_needed(descriptor(4)),
+        libc::SYS_close => closed(descriptor(0)),
+        libc::SYS_dup2 | libc::SYS_dup3 => {
+            own::make_way(descriptor(1));
+            closed(descriptor(1));
+        }
+        libc::SYS_close_range => {
+            (arguments[0]..=arguments[1].min(DESCRIPTORS)).for_each(|descriptor| closed(descriptor as c_int));
+        }
+        libc::SYS_fcntl if arguments[1] as c_int == libc::F_SETFL => {
+            if let Some(file) = get(descriptor(0)) {
+                file.set_flags(arguments[2] as c_int);
+            }
+        }
+        libc::SYS_setrlimit | libc::SYS_prlimit64 => HAS_SIZE_LIMIT.store(true, Ordering::Relaxed),
+        _ => {}
     }
 }
 
 /// A child has the same descriptors, and the kernel's offsets.
 extern "C" fn before_fork() {
-    before_exec(true);
+    shared(true);
     mappings::before_fork();
 }
 
 extern "C" fn in_parent() {
-    mappings::after_fork(false);
+    mappings::in_parent();
 }
 
 /// A child is another process: the owner does not know it yet.
 extern "C" fn in_child() {
-    mappings::after_fork(true);
+    mappings::in_child();
     // Other threads of the parent may have held any of these, and are not here. What they guard is not freed: they were using it.
     for (slot, is_open) in OPEN.iter().zip(&IS_OPEN) {
         if is_open.swap(false, Ordering::AcqRel) {
@@ -386,13 +437,35 @@ extern "C" fn in_child() {
     }
     let client = CLIENT.swap(std::ptr::null_mut(), Ordering::AcqRel);
     if !client.is_null() {
-        // SAFETY: (1) clients are never freed; (2) nobody uses this one any more.
-        for descriptor in unsafe { &*client }.descriptors().map(|descriptor| descriptor.as_raw_fd()) {
-            real!(close(descriptor => c_int) -> c_int);
-        }
+        // SAFETY: clients are never freed, and this one is used no more.
+        own::close(unsafe { &*client }.descriptor());
     }
     // SAFETY: it always succeeds.
-    PROCESS.store(unsafe { libc::getpid() } as u32, Ordering::Relaxed);
+    PROCESS.store(unsafe { kernel::call(libc::SYS_getpid, []) } as u32, Ordering::Relaxed);
+    if let Some(mark) = mark() {
+        mark.store(1, Ordering::Relaxed);
+    }
+}
+
+/// A word that is 0 in a child which no function here has seen begin.
+fn mark() -> Option<&'static AtomicU32> {
+    // SAFETY: it is mapped as long as the process runs.
+    unsafe { MARK.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Has the kernel clear a word in children, where it can (Linux 4.14).
+fn make_mark() {
+    use rustix::mm::{Advice, MapFlags, ProtFlags};
+    const PAGE: usize = 4_096;
+    // SAFETY: a fresh page at an address of the kernel's choice, which is never unmapped.
+    unsafe {
+        let how = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        let Ok(page) = rustix::mm::mmap_anonymous(std::ptr::null_mut(), PAGE, how.0, how.1) else { return };
+        if rustix::mm::madvise(page, PAGE, Advice::LinuxWipeOnFork).is_ok() {
+            page.cast::<u32>().write(1);
+            MARK.store(page.cast(), Ordering::Relaxed);
+        }
+    }
 }
 
 impl File {
@@ -408,26 +481,61 @@ impl File {
     }
 }
 
+/// What one call reads or writes, in parts. All of it can be addressed: the kernel answers what cannot.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    parts: &'a [iovec],
+    bytes: usize,
+}
+
+impl<'a> Parts<'a> {
+    /// Nothing if the kernel is to say what is wrong with them, or does only a part.
+    #[inline]
+    pub(crate) fn new(parts: &'a [iovec]) -> Option<Self> {
+        /// Bytes of one call at most.
+        const MOST_BYTES: usize = 0x7fff_f000;
+        /// No program's memory lies behind this, on any processor with four levels of page tables.
+        const END: usize = 1 << 47;
+        let mut bytes = 0;
+        for part in parts {
+            let is_there = part.iov_len <= MOST_BYTES
+                && (part.iov_base as usize).checked_add(part.iov_len).is_some_and(|end| end <= END);
+            bytes += if is_there { part.iov_len } else { return None };
+        }
+        (bytes <= MOST_BYTES).then_some(Self { parts, bytes })
+    }
+}
+
+/// What is left of a part before memory that is not there, or the error's number: as the kernel has it, whatever lies before is done.
+fn before_fault(fault: Fault, part: &iovec) -> Result<usize, c_int> {
+    let before = fault.address.wrapping_sub(part.iov_base as usize);
+    match before {
+        _ if fault.is_stores => Err(libc::EIO),
+        1.. if before < part.iov_len => Ok(before),
+        _ => Err(libc::EFAULT),
+    }
+}
+
 impl Description {
-    /// The kernel has the file from now on, at the offset that it has.
+    /// The kernel does everything with the file from now on.
     pub(crate) fn hand_back(&self, descriptor: c_int) {
-        let offset = writing(&self.offset);
+        let _sequence = writing(&self.sequence);
         if self.is_kernels.load(Ordering::Acquire) {
             return;
         }
+        offsets::settle();
         let mut lease = writing(&self.file.lease);
-        // Otherwise nothing was done with it here, and as long as the owner does not hear of it nobody else will.
+        // Otherwise nothing was done with it here, and as long as the owner does not hear of it no other client will.
         if self.file.unknown.swap(NONE, Ordering::AcqRel) == NONE {
             *lease = None;
             self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
             // The kernel must not keep bytes of a file that is written beside it. While a program is stopped in the middle of a copy
             // the owner cannot end leases; if the owner is gone there is nothing to keep apart.
             while Client::bar(borrowed(&descriptor)) == Err(rustix::io::Errno::BUSY) {}
-            // The kernel learns how long the file is: it would not let anybody see a mapping beyond what it knows.
+            // The kernel learns how long the file is: it would not let the program see a mapping beyond what it knows.
             let _ = rustix::fs::fstat(borrowed(&descriptor));
         }
-        let _ = rustix::fs::seek(borrowed(&descriptor), rustix::fs::SeekFrom::Start(*offset));
-        // Only now: who sees this goes on at the kernel's offset.
+        // Only now: a thread that sees this goes on through the kernel.
         self.is_kernels.store(true, Ordering::Release);
     }
 
@@ -442,7 +550,7 @@ impl Description {
         if !self.reads || !is_our_process() {
             return None;
         }
-        // Nobody hands it back meanwhile.
+        // No thread hands it back meanwhile.
         let _lease = reading(&self.file.lease);
         if self.is_kernels.load(Ordering::Acquire) {
             return None;
@@ -451,9 +559,10 @@ impl Description {
         mappings::map(self.client, borrowed(&descriptor), bytes, protection, flags, self.writes)
     }
 
-    /// Nobody has asked for a lease yet, or somebody else has used the file: perhaps that is over. Who is about to write says where and
-    /// how much.
+    /// Asks for a lease: there was none yet, or another process has used the file, and perhaps that is over. A program that is about to
+    /// write says where and how much.
     fn gain(&self, descriptor: c_int, written: Option<(Place, u64)>) -> bool {
+        use rustix::io::Errno;
         let file = &self.file;
         if file.skips.load(Ordering::Relaxed) > 0 {
             file.skips.fetch_sub(1, Ordering::Relaxed);
@@ -465,7 +574,14 @@ impl Description {
         }
         file.unknown.store(NONE, Ordering::Release);
         if lease.is_none() {
-            *lease = self.client.lease(borrowed(&descriptor), written).ok();
+            match self.client.lease(borrowed(&descriptor), written) {
+                Ok(gained) => *lease = Some(gained),
+                // The number is another file's, closed and opened again where nothing here could see it; or the connection is.
+                Err(Errno::NOTTY | Errno::BADF | Errno::INVAL) => {
+                    self.is_kernels.store(true, Ordering::Release);
+                }
+                Err(_) => {}
+            }
         }
         let next = if lease.is_some() {
             0
@@ -477,7 +593,14 @@ impl Description {
         lease.is_some()
     }
 
-    /// Does something under the lease, or otherwise without one: nobody of this process gets it meanwhile, so that the kernel keeps
+    /// Whether there is a lease now.
+    fn has_lease(&self, descriptor: c_int) -> bool {
+        // In two steps: asking for one changes what is looked at.
+        let has_one = reading(&self.file.lease).is_some();
+        has_one || self.gain(descriptor, None)
+    }
+
+    /// Does something under the lease, or otherwise without one: no thread of this process gets it meanwhile, so that the kernel keeps
     /// nothing that is written beside it.
     #[inline]
     fn leased<T>(
@@ -521,76 +644,112 @@ impl Description {
         }
     }
 
-    /// Reads at an offset into one part.
+    /// Reads at an offset into one part: how much that was, or the error's number.
     #[inline]
-    fn read_part(&self, descriptor: c_int, at: u64, part: &mut [u8]) -> ssize_t {
-        let (start, length) = (part.as_mut_ptr().cast(), part.len());
-        self.leased(
-            descriptor,
-            |lease| self.client.read(lease, at, part).map(|read| read as ssize_t),
-            || real!(pread64(descriptor => c_int, start => *mut libc::c_void, length => usize, at as off_t => off_t) -> ssize_t),
-        )
+    fn read_part(
+        &self,
+        descriptor: c_int,
+        at: u64,
+        part: &iovec,
+        recovery: &Recovery,
+    ) -> Result<usize, c_int> {
+        let mut length = part.iov_len;
+        loop {
+            let into = (part.iov_base.cast(), length);
+            let read = self.leased(
+                descriptor,
+                |lease| {
+                    // SAFETY: (1) the program's own, and faults are known here; (2) this thread's; (3) the lease is held.
+                    let read = unsafe { self.client.read(lease, at, into, recovery) }?;
+                    Some(read.map_err(|fault| before_fault(fault, part)))
+                },
+                || {
+                    // SAFETY: as the program's own call.
+                    let read = unsafe {
+                        let arguments = [descriptor as usize, into.0 as usize, length, at as usize];
+                        kernel::call(libc::SYS_pread64, arguments)
+                    };
+                    usize::try_from(read).map_err(|_| Err(-read as c_int))
+                },
+            );
+            match read {
+                Ok(read) => return Ok(read),
+                Err(Ok(before)) => length = before,
+                Err(Err(number)) => return Err(number),
+            }
+        }
     }
 
     /// Reads at an offset into all parts.
     #[inline]
-    fn read_parts(&self, descriptor: c_int, offset: u64, parts: &mut [&mut [u8]]) -> Answer {
-        if !self.reads {
-            return failed(libc::EBADF);
-        }
-        if let [part] = parts {
-            return Some(self.read_part(descriptor, offset, part));
-        }
+    fn read_parts(
+        &self,
+        descriptor: c_int,
+        offset: u64,
+        Parts { parts, .. }: Parts<'_>,
+        recovery: &Recovery,
+    ) -> Result<usize, c_int> {
         let mut done = 0;
         for part in parts {
-            match usize::try_from(self.read_part(descriptor, offset + done as u64, part)) {
+            match self.read_part(descriptor, offset + done as u64, part, recovery) {
                 Ok(read) => {
                     done += read;
-                    if read < part.len() {
+                    if read < part.iov_len {
                         break;
                     }
                 }
                 Err(_) if done > 0 => break,
-                Err(_) => return Some(-1),
+                Err(number) => return Err(number),
             }
         }
-        Some(done as ssize_t)
+        Ok(done)
     }
 
-    /// Writes all parts, at an offset or behind the end. Where that ended, if anything was written.
-    fn write_parts(&self, descriptor: c_int, place: Place, parts: &[&[u8]]) -> (Answer, Option<u64>) {
-        if !self.writes {
-            return (failed(libc::EBADF), None);
-        }
+    /// Writes all parts, at an offset or behind the end: how much, and where that ended.
+    fn write_parts(
+        &self,
+        descriptor: c_int,
+        place: Place,
+        Parts { parts, bytes }: Parts<'_>,
+        recovery: &Recovery,
+    ) -> Result<(usize, u64), c_int> {
         let mut end = None;
         let mut done = 0;
-        // One after the other, without anybody between.
+        // One after the other, without another thread between.
         let mut lease = writing(&self.file.lease);
         if lease.is_none() {
             drop(lease);
-            let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
-            self.gain(descriptor, Some((place, bytes.clamp(LEAST_AHEAD, MOST_AHEAD))));
+            self.gain(descriptor, Some((place, (bytes as u64).clamp(LEAST_AHEAD, MOST_AHEAD))));
             lease = writing(&self.file.lease);
         }
-        let pieces = parts.iter().flat_map(|part| part.chunks(Client::most_at_once()));
-        for piece in pieces {
-            let at = match place {
-                Place::At(offset) => Place::At(offset + done as u64),
-                Place::End => end.map_or(Place::End, Place::At),
-            };
-            match self.write_piece(descriptor, &mut lease, at, piece) {
-                Ok((offset, written)) => {
-                    done += written;
-                    end = Some(offset + written as u64);
-                    if written < piece.len() {
-                        break;
+        'parts: for part in parts {
+            let mut left = *part;
+            while left.iov_len > 0 {
+                let piece = iovec { iov_len: left.iov_len.min(Client::most_at_once()), ..left };
+                let at = match place {
+                    Place::At(offset) => Place::At(offset + done as u64),
+                    Place::End => end.map_or(Place::End, Place::At),
+                };
+                match self.write_piece(descriptor, &mut lease, at, piece, recovery) {
+                    Ok((offset, written)) => {
+                        done += written;
+                        end = Some(offset + written as u64);
+                        if written < piece.iov_len {
+                            break 'parts;
+                        }
                     }
+                    Err(_) if done > 0 => break 'parts,
+                    Err(number) => return Err(number),
                 }
-                Err(_) if done > 0 => break,
-                Err(number) => return (failed(number), None),
+                left.iov_base = left.iov_base.wrapping_byte_add(piece.iov_len);
+                left.iov_len -= piece.iov_len;
             }
         }
-        (Some(done as ssize_t), end)
+        let nothing = match place {
+            Place::At(offset) => offset,
+            Place::End => 0,
+        };
+        Ok((done, end.unwrap_or(nothing)))
     }
 
     fn write_piece(
@@ -598,44 +757,52 @@ impl Description {
         descriptor: c_int,
         lease: &mut Option<Lease>,
         place: Place,
-        piece: &[u8],
+        piece: iovec,
+        recovery: &Recovery,
     ) -> Result<(u64, usize), c_int> {
-        let mut piece = piece;
+        let mut length = piece.iov_len;
         let mut attempts = 0;
         while let Some(held) = lease.filter(|lease| lease.writes) {
-            match self.client.write(&held, place, piece) {
-                Written::At(offset) => return Ok((offset, piece.len())),
-                Written::Ended => *lease = None,
-                Written::NoFrames(offset) => {
+            let from = (piece.iov_base.cast_const().cast(), length);
+            // SAFETY: (1) the program's own, and faults are known here; (2) this thread's; (3) the lease is held.
+            match unsafe { self.client.write(&held, place, from, recovery) } {
+                Ok(Written::At(offset)) => {
+                    if !self.file.is_grown.load(Ordering::Relaxed) {
+                        self.file.is_grown.store(true, Ordering::Relaxed);
+                    }
+                    offsets::watch();
+                    return Ok((offset, length));
+                }
+                Ok(Written::Ended) => *lease = None,
+                Ok(Written::NoFrames(offset)) => {
                     attempts += 1;
-                    // Others may have given frames back meanwhile, but not for ever: somebody has written to our memory.
+                    // Others may have given frames back meanwhile, but not for ever: another program has written to our memory.
                     if attempts > MOST_ATTEMPTS {
                         return Err(libc::EIO);
                     }
-                    let reached = self.reserve(descriptor, &held, offset, piece.len() as u64)?;
-                    piece = &piece[..piece.len().min(reached.saturating_sub(offset) as usize)];
+                    limit_may_have_changed();
+                    if HAS_SIZE_LIMIT.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let reached = self.reserve(descriptor, &held, offset, length as u64)?;
+                    length = length.min(reached.saturating_sub(offset) as usize);
                 }
+                Err(fault) => length = before_fault(fault, &piece)?,
             }
         }
-        let (start, length) = (piece.as_ptr().cast(), piece.len());
-        let written = match place {
-            // The kernel appends, whatever the offset.
-            Place::At(offset) => {
-                real!(pwrite64(descriptor => c_int, start => *const libc::c_void, length => usize, offset as off_t => off_t) -> ssize_t)
-            }
-            Place::End => {
-                real!(write(descriptor => c_int, start => *const libc::c_void, length => usize) -> ssize_t)
+        let (start, here) = (piece.iov_base as usize, descriptor as usize);
+        // SAFETY: as the program's own call.
+        let written = unsafe {
+            match place {
+                // The kernel appends, whatever the offset.
+                Place::At(offset) => kernel::call(libc::SYS_pwrite64, [here, start, length, offset as usize]),
+                Place::End => kernel::call(libc::SYS_write, [here, start, length]),
             }
         };
-        let Ok(written) = usize::try_from(written) else {
-            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
-        };
+        let Ok(written) = usize::try_from(written) else { return Err(-written as c_int) };
         let offset = match place {
             Place::At(offset) => offset,
-            Place::End => {
-                let end = real!(lseek64(descriptor => c_int, 0 => off_t, libc::SEEK_CUR => c_int) -> off_t);
-                (end as u64).saturating_sub(written as u64)
-            }
+            Place::End => kernel::seek(descriptor, 0, libc::SEEK_CUR)?.saturating_sub(written as u64),
         };
         Ok((offset, written))
     }
@@ -653,77 +820,117 @@ impl Description {
         reserved.map_err(|error| error.raw_os_error())
     }
 
-    /// The offset, unless the kernel has it: another thread may have handed the file back meanwhile.
-    fn own_offset(&self) -> Option<Writing<'_, u64>> {
-        let offset = writing(&self.offset);
-        (!self.is_kernels.load(Ordering::Acquire)).then_some(offset)
+    /// Reads from the offset on. Nothing if the kernel is to do that.
+    pub(crate) fn read(&self, descriptor: c_int, parts: Parts<'_>, recovery: &Recovery) -> Answer {
+        let mut sequence = writing(&self.sequence);
+        let is_shared = self.is_shared.load(Ordering::Acquire);
+        if !self.reads || self.is_kernels.load(Ordering::Acquire) {
+            return None;
+        }
+        if let Some(at) = sequence.borrowed(descriptor, is_shared) {
+            let read = self.read_parts(descriptor, at, parts, recovery);
+            if let Ok(read) = read {
+                sequence.move_to(descriptor, at + read as u64);
+            }
+            return answer(read);
+        }
+        // Other processes would see an offset behind the end for a moment.
+        if is_shared || !self.has_lease(descriptor) {
+            return None;
+        }
+        let (at, claimed) = claim(descriptor, parts.bytes)?;
+        let read = self.read_parts(descriptor, at, parts, recovery);
+        let end = at + read.unwrap_or(0) as u64;
+        if end != claimed {
+            sequence.move_to(descriptor, end);
+        }
+        answer(read)
     }
 
-    pub(crate) fn read(&self, descriptor: c_int, parts: &mut [&mut [u8]]) -> Answer {
-        let mut offset = self.own_offset()?;
-        let read = self.read_parts(descriptor, *offset, parts)?;
-        *offset += read.max(0) as u64;
-        Some(read)
-    }
-
+    /// Reads at an offset. Nothing if the kernel is to do that.
     #[inline]
-    pub(crate) fn read_at(&self, descriptor: c_int, offset: off_t, parts: &mut [&mut [u8]]) -> Answer {
-        match u64::try_from(offset) {
-            Ok(offset) => self.read_parts(descriptor, offset, parts),
-            Err(_) => failed(libc::EINVAL),
-        }
+    pub(crate) fn read_at(
+        &self,
+        descriptor: c_int,
+        offset: off_t,
+        parts: Parts<'_>,
+        recovery: &Recovery,
+    ) -> Answer {
+        let offset = u64::try_from(offset).ok().filter(|_| self.reads)?;
+        answer(self.read_parts(descriptor, offset, parts, recovery))
     }
 
-    pub(crate) fn write(&self, descriptor: c_int, parts: &[&[u8]]) -> Answer {
-        let mut offset = self.own_offset()?;
-        let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(*offset) };
-        let (written, end) = self.write_parts(descriptor, place, parts);
-        if let Some(end) = end {
-            *offset = end;
-        }
-        written
+    /// Whether writes are the kernel's: it says what is wrong, or ends the program.
+    #[inline]
+    fn may_write(&self) -> bool {
+        self.writes && !HAS_SIZE_LIMIT.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn write_at(&self, descriptor: c_int, offset: off_t, parts: &[&[u8]]) -> Answer {
-        let Ok(offset) = u64::try_from(offset) else { return failed(libc::EINVAL) };
+    /// Writes from the offset on, or behind the end. Nothing if the kernel is to do that.
+    pub(crate) fn write(&self, descriptor: c_int, parts: Parts<'_>, recovery: &Recovery) -> Answer {
+        let mut sequence = writing(&self.sequence);
+        let appends = self.appends.load(Ordering::Relaxed);
+        if !self.may_write() || self.is_kernels.load(Ordering::Acquire) || parts.bytes == 0 {
+            return None;
+        }
+        let borrowed = sequence.borrowed(descriptor, self.is_shared.load(Ordering::Acquire));
+        if borrowed.is_none() && self.file.skips.load(Ordering::Relaxed) > 0 {
+            self.file.skips.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        if appends {
+            let written = self.write_parts(descriptor, Place::End, parts, recovery);
+            if let Ok((_, end)) = written {
+                sequence.move_to(descriptor, end);
+            }
+            return answer(written.map(|(written, _)| written));
+        }
+        let (at, claimed) = match borrowed {
+            Some(at) => (at, at),
+            None => claim(descriptor, parts.bytes)?,
+        };
+        let written = self.write_parts(descriptor, Place::At(at), parts, recovery);
+        let end = written.map_or(at, |(_, end)| end);
+        if end != claimed {
+            sequence.move_to(descriptor, end);
+        }
+        answer(written.map(|(written, _)| written))
+    }
+
+    /// Writes at an offset. Nothing if the kernel is to do that.
+    pub(crate) fn write_at(
+        &self,
+        descriptor: c_int,
+        offset: off_t,
+        parts: Parts<'_>,
+        recovery: &Recovery,
+    ) -> Answer {
+        let offset = u64::try_from(offset).ok().filter(|_| self.may_write() && parts.bytes > 0)?;
         // As Linux does, whatever POSIX says.
         let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(offset) };
-        self.write_parts(descriptor, place, parts).0
+        answer(self.write_parts(descriptor, place, parts, recovery).map(|(written, _)| written))
     }
 
-    /// Moves the offset.
+    /// Moves the offset. Nothing if the kernel is to do that.
     pub(crate) fn seek(&self, descriptor: c_int, by: off_t, whence: c_int) -> Answer {
-        let mut offset = self.own_offset()?;
-        let from = match whence {
-            libc::SEEK_SET => 0,
-            libc::SEEK_CUR => *offset as off_t,
-            libc::SEEK_END => {
-                let size = self.leased(
-                    descriptor,
-                    |lease| self.client.size(lease).map(|size| Ok(size as off_t)),
-                    || rustix::fs::fstat(borrowed(&descriptor)).map(|status| status.st_size),
-                );
-                match size {
-                    Ok(size) => size,
-                    Err(error) => return failed(error.raw_os_error()),
-                }
+        let sequence = writing(&self.sequence);
+        let at = sequence.offset();
+        let from = match (whence, at) {
+            (libc::SEEK_SET, Some(_)) => 0,
+            (libc::SEEK_CUR, Some(at)) => at as off_t,
+            (libc::SEEK_END, _) if !self.is_kernels.load(Ordering::Acquire) => {
+                // The owner need not be asked.
+                let lease = reading(&self.file.lease);
+                lease.as_ref().and_then(|lease| self.client.size(lease))? as off_t
             }
-            _ => {
-                let found = real!(lseek64(descriptor => c_int, by => off_t, whence => c_int) -> off_t);
-                if let Ok(found) = u64::try_from(found) {
-                    *offset = found;
-                }
-                return Some(found as ssize_t);
-            }
+            _ => return None,
         };
-        match from.checked_add(by) {
-            Some(to) if to >= 0 => {
-                *offset = to as u64;
-                Some(to as ssize_t)
-            }
-            Some(_) => failed(libc::EINVAL),
-            None => failed(libc::EOVERFLOW),
+        let to = from.checked_add(by).and_then(|to| u64::try_from(to).ok())?;
+        if at.is_some() {
+            sequence.move_to(descriptor, to);
+            return Some(to as ssize_t);
         }
+        answer(kernel::seek(descriptor, to as off_t, libc::SEEK_SET).map(|at| at as usize))
     }
 
     /// What was written persists.
@@ -735,8 +942,31 @@ impl Description {
         Some(0)
     }
 
+    /// The kernel learns how long the file is.
+    pub(crate) fn length_is_needed(&self, descriptor: c_int) {
+        if self.file.is_grown.swap(false, Ordering::Relaxed) {
+            let _ = rustix::fs::fstat(borrowed(&descriptor));
+        }
+    }
+
     /// The program has changed its flags.
     pub(crate) fn set_flags(&self, flags: c_int) {
         self.appends.store(flags & libc::O_APPEND != 0, Ordering::Relaxed);
+    }
+}
+
+/// Moves the kernel's offset over bytes that are about to be read or written: from where to where. Whatever reads or writes from the
+/// offset on meanwhile, a handler of a signal or another process, does so behind them.
+fn claim(descriptor: c_int, bytes: usize) -> Option<(u64, u64)> {
+    let claimed = kernel::seek(descriptor, bytes as off_t, libc::SEEK_CUR).ok()?;
+    Some((claimed - bytes as u64, claimed))
+}
+
+/// A call's result as C has it.
+#[inline]
+fn answer(done: Result<usize, c_int>) -> Answer {
+    match done {
+        Ok(done) => Some(done as ssize_t),
+        Err(number) => failed(number),
     }
 }

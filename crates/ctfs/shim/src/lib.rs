@@ -14,5 +14,10 @@
 
 pub mod calls;
 mod files;
+mod kernel;
 mod mappings;
+mod offsets;
+mod own;
 mod real;
+pub mod signals;
+mod threads;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
@@ -14,6 +14,7 @@ use pagewalk_ctfs::{Client, Keeper};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::own;
 use crate::real::real;
 
 /// Pieces of memory at once, of the some ten thousand that a process may have.
@@ -55,7 +56,7 @@ struct State {
     connection: Option<Arc<Connection>>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { mapped: BTreeMap::new(), connection: None });
+static STATE: Mutex<State> = Mutex::new(State::new());
 /// Whether there is anything: most programs unmap other memory.
 static PIECES: AtomicUsize = AtomicUsize::new(0);
 /// Descriptors that must stay open.
@@ -66,21 +67,37 @@ pub(crate) fn kept() -> impl Iterator<Item = c_int> {
     KEPT.iter().map(|descriptor| descriptor.load(Ordering::Relaxed))
 }
 
-/// Changes one of these places; there is one.
+/// Changes one of these places.
 fn replace_kept(old: c_int, new: c_int) {
-    let place = KEPT.iter().find(|place| place.load(Ordering::Relaxed) == old);
-    place.expect("it was looked for").store(new, Ordering::Relaxed);
+    if let Some(place) = KEPT.iter().find(|place| place.load(Ordering::Relaxed) == old) {
+        place.store(new, Ordering::Relaxed);
+    }
+}
+
+/// A descriptor that must stay open has another number.
+pub(crate) fn moved(old: c_int, new: c_int) {
+    replace_kept(old, new);
+    let state = STATE.lock();
+    if let Some(connection) = &state.connection {
+        connection.keeper.descriptor_is_now(old, new);
+    }
 }
 
 impl State {
+    const fn new() -> Self {
+        Self { mapped: BTreeMap::new(), connection: None }
+    }
+
     fn connection(&mut self, file: BorrowedFd<'_>) -> Option<Arc<Connection>> {
         if self.connection.is_none() {
             if kept().filter(|&descriptor| descriptor < 0).count() < 2 {
                 return None;
             }
             let keeper = Keeper::connect(file).ok()?;
-            for descriptor in [keeper.descriptor(), keeper.store()] {
-                replace_kept(-1, descriptor.as_raw_fd());
+            for descriptor in keeper.descriptors() {
+                let moved = own::out_of_the_way(descriptor);
+                keeper.descriptor_is_now(descriptor, moved);
+                replace_kept(-1, moved);
             }
             self.connection = Some(Arc::new(Connection { keeper, is_inherited: AtomicBool::new(false) }));
         }
@@ -193,7 +210,7 @@ pub(crate) fn resized(
     Some(Ok(start))
 }
 
-/// A child is about to have all mappings, too. Nobody maps anything until [`after_fork`].
+/// A child is about to have all mappings, too. No thread maps anything until [`in_parent`] or [`in_child`].
 pub(crate) fn before_fork() {
     let mut state = STATE.lock();
     if !state.mapped.is_empty() {
@@ -207,24 +224,25 @@ pub(crate) fn before_fork() {
     MutexGuard::leak(state);
 }
 
-/// Behind [`before_fork`], in both processes.
-pub(crate) fn after_fork(is_child: bool) {
+/// Behind [`before_fork`], in the parent.
+pub(crate) fn in_parent() {
     // SAFETY: the thread that has locked it goes on here.
     unsafe { STATE.force_unlock() };
-    if !is_child {
-        return;
-    }
-    let mut state = STATE.lock();
-    // What is mapped stays, and nobody has to say so.
-    std::mem::forget(std::mem::take(&mut state.mapped));
+}
+
+/// In a child, behind [`before_fork`] or where nothing was done before. What is mapped stays, and nobody has to say so.
+pub(crate) fn in_child() {
+    // SAFETY: (1) no other thread is here, and this one does not use it otherwise; (2) all of it may be written through a shared
+    // reference.
+    let State { mapped, connection } =
+        unsafe { std::ptr::from_ref(&STATE).cast_mut().replace(Mutex::new(State::new())) }.into_inner();
+    std::mem::forget(mapped);
     PIECES.store(0, Ordering::Relaxed);
-    if let Some(connection) = state.connection.take() {
+    if let Some(connection) = connection {
         // Nothing was mapped by it: it is the parent's.
-        for descriptor in
-            [connection.keeper.descriptor(), connection.keeper.store()].map(|file| file.as_raw_fd())
-        {
+        for descriptor in connection.keeper.descriptors() {
             replace_kept(descriptor, -1);
-            real!(close(descriptor => c_int) -> c_int);
+            own::close(descriptor);
         }
         std::mem::forget(connection);
     }

@@ -34,7 +34,7 @@ impl Real {
     }
 }
 
-/// Calls the C library's function of this name and type.
+/// Calls the C library's function of this name and type. What it does inside with a file's offset must be right.
 macro_rules! real {
     ($name:ident($($argument:expr => $type:ty),* $(,)?) -> $result:ty) => {{
         const NAME: &std::ffi::CStr =
@@ -43,6 +43,7 @@ macro_rules! real {
                 Err(_) => panic!("a name without zeroes"),
             };
         static REAL: $crate::real::Real = $crate::real::Real::new(NAME);
+        $crate::offsets::settle();
         // SAFETY: this is the function of that name, and the caller's arguments are passed on.
         unsafe {
             let function: unsafe extern "C" fn($($type),*) -> $result = std::mem::transmute(REAL.get());

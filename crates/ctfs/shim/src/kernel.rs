@@ -1,0 +1,113 @@
+//! System calls that no function of the C library makes, and that nothing intercepts.
+//!
+//! They are made from one place, which the kernel lets through while it dispatches all others to a handler (see `offsets`). None of
+//! them is a point where a thread is cancelled, and none changes `errno`.
+
+use libc::{c_int, c_long, off_t};
+
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    // C's order of arguments, the call's number first, to the kernel's.
+    ".p2align 4",
+    ".hidden pagewalk_system_call",
+    ".globl pagewalk_system_call",
+    ".type pagewalk_system_call, @function",
+    "pagewalk_system_call:",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "mov r9, [rsp + 8]",
+    "syscall",
+    "ret",
+    ".hidden pagewalk_system_call_end",
+    ".globl pagewalk_system_call_end",
+    "pagewalk_system_call_end:",
+    ".size pagewalk_system_call, . - pagewalk_system_call",
+);
+
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" {
+    fn pagewalk_system_call(
+        number: c_long,
+        first: usize,
+        second: usize,
+        third: usize,
+        fourth: usize,
+        fifth: usize,
+        sixth: usize,
+    ) -> isize;
+    fn pagewalk_system_call_end();
+}
+
+/// Where the calls are made, and how many bytes of instructions that is.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn place() -> (usize, usize) {
+    let start = pagewalk_system_call as *const () as usize;
+    (start, pagewalk_system_call_end as *const () as usize - start)
+}
+
+/// Makes a system call: its answer, or the error's number below zero.
+///
+/// # Safety
+///
+/// As of the call.
+#[inline]
+pub(crate) unsafe fn call<const ARGUMENTS: usize>(number: c_long, arguments: [usize; ARGUMENTS]) -> isize {
+    let argument = |index: usize| arguments.get(index).copied().unwrap_or(0);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's.
+    return unsafe {
+        pagewalk_system_call(
+            number,
+            argument(0),
+            argument(1),
+            argument(2),
+            argument(3),
+            argument(4),
+            argument(5),
+        )
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller's.
+    unsafe {
+        let kept = *libc::__errno_location();
+        let done =
+            libc::syscall(number, argument(0), argument(1), argument(2), argument(3), argument(4), argument(5));
+        let error = std::mem::replace(&mut *libc::__errno_location(), kept);
+        if done == -1 { -(error as isize) } else { done as isize }
+    }
+}
+
+/// Moves a descriptor's offset: where it is then, or the error's number.
+pub(crate) fn seek(descriptor: c_int, by: off_t, whence: c_int) -> Result<u64, c_int> {
+    // SAFETY: it touches no memory.
+    let at = unsafe { call(libc::SYS_lseek, [descriptor as usize, by as usize, whence as usize]) };
+    u64::try_from(at).map_err(|_| -at as c_int)
+}
+
+/// The calling thread's number, whoever shares its memory.
+pub(crate) fn thread() -> c_int {
+    // SAFETY: it touches no memory.
+    (unsafe { call(libc::SYS_gettid, []) }) as c_int
+}
+
+/// Which signals the calling thread blocks: the first is bit 0.
+pub(crate) fn blocked_signals() -> u64 {
+    let mut blocked = 0u64;
+    // SAFETY: so many bytes are written there.
+    unsafe {
+        call(libc::SYS_rt_sigprocmask, [libc::SIG_BLOCK as usize, 0, (&raw mut blocked) as usize, 8]);
+    }
+    blocked
+}
+
+/// Sets which signals the calling thread blocks.
+pub(crate) fn block_signals(blocked: u64) {
+    // SAFETY: so many bytes are read there.
+    unsafe {
+        call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, (&raw const blocked) as usize, 0, 8]);
+    }
+}

@@ -87,6 +87,8 @@ pub struct Lease {
 pub enum Written {
     /// Done, at this offset.
     At(u64),
+    /// The same, and the file is longer now.
+    Behind(u64),
     /// Not all of it has frames, from this offset on.
     NoFrames(u64),
     /// The lease is over.
@@ -328,16 +330,21 @@ impl Client {
         debug_assert!(length <= MOST_AT_ONCE);
         let now = coarse_now();
         let written = self.within(lease, |bytes| {
+            let size = bytes.size();
             let offset = match place {
                 Place::At(offset) => offset,
-                Place::End => bytes.size(),
+                Place::End => size,
             };
             let is_done = self.copy(recovery, || {
                 // SAFETY: as in `read`.
                 let data = unsafe { std::slice::from_raw_parts(from, length) };
                 usize::from(bytes.write(offset, data, now as u64))
             })?;
-            Ok(if is_done != 0 { Written::At(offset) } else { Written::NoFrames(offset) })
+            Ok(match is_done != 0 {
+                true if offset + length as u64 > size => Written::Behind(offset),
+                true => Written::At(offset),
+                false => Written::NoFrames(offset),
+            })
         });
         written.unwrap_or(Ok(Written::Ended))
     }

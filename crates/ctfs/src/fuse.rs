@@ -748,6 +748,13 @@ impl Filesystem for Mounted {
             }
             written => written,
         };
+        if let Ok((at, _)) = written
+            && at != offset
+        {
+            // The kernel has put the bytes where it believed that the file ends.
+            let (notifier, ino) = (self.notifier.clone(), ino(number));
+            let _ = self.later.send(Box::new(move || forget(&notifier, ino, PAGES)));
+        }
         match written {
             Ok((_, written)) => reply.written(written as u32),
             Err(error) => reply.error(errno(error)),

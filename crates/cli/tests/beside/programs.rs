@@ -1,7 +1,7 @@
 //! What single programs do and see.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -342,33 +342,46 @@ fn a_full_store_and_a_cut_mapping_are_errors_that_programs_know() {
     }
 }
 
-/// Writes bytes at which it stops, in the middle of the copy, until somebody lets it go on.
+/// Writes bytes of which the second page is not there until another process says so: it waits in the middle of the copy. That process
+/// says `inside` and its number, and goes on when it is let to.
 #[allow(unsafe_code)]
 pub(super) fn stopped(mount: &Path) {
     use std::os::fd::AsRawFd;
     const PAGE: usize = 4_096;
-    extern "C" fn goes_on(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        // SAFETY: (1) the kernel's word about this signal; (2) the page is this program's, and is mapped.
-        unsafe {
-            libc::raise(libc::SIGSTOP);
-            let page = (*information).si_addr().map_addr(|at| at / PAGE * PAGE);
-            libc::mprotect(page, PAGE, libc::PROT_READ);
-        }
-    }
+    const UFFDIO_API: u64 = 0xc018_aa3f;
+    const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+    const UFFDIO_COPY: u64 = 0xc028_aa03;
     let file = File::create(mount.join("stopped")).expect("open");
     file.write_all_at(&[1; 3 * PAGE], 0).expect("written");
-    // SAFETY: (1) zeroes are such a value, and the handler lives; (2) fresh mappings at an address of the kernel's choice.
+    // SAFETY: (1) fresh mappings at an address of the kernel's choice; (2) the messages are as long as the kernel reads and writes them;
+    // (3) the child takes no lock that another thread may have, and ends.
     let written = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = goes_on as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        assert_eq!(libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut()), 0);
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let bytes = libc::mmap(std::ptr::null_mut(), 2 * PAGE, protection, flags, -1, 0);
-        bytes.cast::<u8>().write_bytes(2, 2 * PAGE);
-        assert_eq!(libc::mprotect(bytes.byte_add(PAGE), PAGE, libc::PROT_NONE), 0);
-        libc::pwrite(file.as_raw_fd(), bytes, 2 * PAGE, PAGE as libc::off_t)
+        bytes.cast::<u8>().write_bytes(2, PAGE);
+        let faults = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC) as libc::c_int;
+        assert!(faults >= 0, "{}", std::io::Error::last_os_error());
+        let mut api = [0xaau64, 0, 0];
+        assert_eq!(libc::ioctl(faults, UFFDIO_API, api.as_mut_ptr()), 0);
+        let mut registered = [bytes as u64 + PAGE as u64, PAGE as u64, 1, 0];
+        assert_eq!(libc::ioctl(faults, UFFDIO_REGISTER, registered.as_mut_ptr()), 0);
+        let child = libc::fork();
+        if child == 0 {
+            let mut message = [0u64; 4];
+            assert_eq!(libc::read(faults, message.as_mut_ptr().cast(), 32), 32);
+            let said = format!("inside {}\n", std::process::id());
+            libc::write(1, said.as_ptr().cast(), said.len());
+            libc::raise(libc::SIGSTOP);
+            let page = [2u8; PAGE];
+            let mut copy = [bytes as u64 + PAGE as u64, page.as_ptr() as u64, PAGE as u64, 0, 0];
+            libc::_exit(libc::ioctl(faults, UFFDIO_COPY, copy.as_mut_ptr()));
+        }
+        let written = libc::pwrite(file.as_raw_fd(), bytes, 2 * PAGE, PAGE as libc::off_t);
+        let mut status = -1;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        assert_eq!(status, 0);
+        written
     };
     assert_eq!(written, 2 * PAGE as isize);
 }
@@ -382,19 +395,20 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
     let mount = store.mount_point();
     std::fs::write(mount.join("other"), [7; 10_000]).expect("written");
     for threads in 1..=2 {
-        let process = start("stopped", Some(&shim), store.folder.path(), threads, 0);
-        let (number, mut status) = (process.id() as libc::pid_t, 0);
-        // SAFETY: it is this process's child, and the status lives.
-        assert_eq!(unsafe { libc::waitpid(number, &raw mut status, libc::WUNTRACED) }, number);
-        assert!(libc::WIFSTOPPED(status), "{status}");
+        let mut process = start("stopped", Some(&shim), store.folder.path(), threads, 0);
+        let mut said = String::new();
+        let mut output = BufReader::new(process.stdout.take().expect("piped"));
+        output.read_line(&mut said).expect("read");
+        let other = said.strip_prefix("inside ").and_then(|number| number.trim().parse().ok());
+        let other: libc::pid_t = other.unwrap_or_else(|| panic!("{said}"));
         // What moves nothing is done, and what would have to wait is not.
         assert_eq!(std::fs::read(mount.join("other")).expect("read"), [7; 10_000]);
         let refused = File::create(mount.join("new")).expect_err("it is inside");
         assert_eq!(refused.raw_os_error(), Some(libc::EBUSY));
+        // It has been stopped for seconds.
         // SAFETY: it touches nothing of this process.
-        assert_eq!(unsafe { libc::kill(number, libc::SIGCONT) }, 0);
-        let output = process.wait_with_output().expect("it ended");
-        assert!(output.status.success(), "{}", text(&output.stdout));
+        assert_eq!(unsafe { libc::kill(other, libc::SIGCONT) }, 0);
+        assert!(process.wait().expect("it ended").success());
         let bytes = std::fs::read(mount.join("stopped")).expect("read");
         assert!(bytes[..4_096].iter().all(|&byte| byte == 1) && bytes[4_096..].iter().all(|&byte| byte == 2));
         assert_eq!(bytes.len(), 3 * 4_096);

@@ -293,7 +293,7 @@ pub(crate) fn copied(from: c_int, to: c_int) {
     // Not both slots at once: another thread may copy the other way round.
     let Some(description) = get(from).and_then(|used| used.slot.clone()) else { return closed(to) };
     if to as usize >= DESCRIPTORS || !is_our_process() {
-        description.is_shared.store(true, Ordering::Release);
+        description.is_shared(from);
         closed(to);
     } else if let Some(within) = Within::new() {
         offsets::settle();
@@ -352,7 +352,7 @@ pub(crate) fn shared(all: bool) {
             flags.is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC))
         };
         if all || is_inherited() {
-            description.is_shared.store(true, Ordering::Release);
+            description.is_shared(descriptor);
         }
     });
 }
@@ -360,7 +360,7 @@ pub(crate) fn shared(all: bool) {
 /// Another process gets an open file.
 pub(crate) fn sent(descriptor: c_int) {
     if let Some(file) = get(descriptor) {
-        file.is_shared.store(true, Ordering::Release);
+        file.is_shared(descriptor);
     }
 }
 
@@ -376,22 +376,17 @@ pub(crate) fn length_is_needed(descriptor: c_int) {
     }
 }
 
-/// The program is about to make a system call of its own.
+/// What the program's own system calls change here, before they are made.
 pub(crate) fn about_to_call(number: i64, arguments: [usize; 6]) {
     let descriptor = |index: usize| arguments[index] as c_int;
     match number {
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
-            let shares_memory = number == libc::SYS_clone && arguments[0] as c_int & libc::CLONE_VM != 0;
-            if !shares_memory || arguments[0] as c_int & libc::CLONE_FILES == 0 {
+            let shares_memory = number == libc::SYS_clone && descriptor(0) & libc::CLONE_VM != 0;
+            if !shares_memory || descriptor(0) & libc::CLONE_FILES == 0 {
                 shared(true);
             }
         }
         libc::SYS_sendmsg | libc::SYS_sendmmsg | libc::SYS_io_uring_setup => shared(true),
-        libc::SYS_io_uring_enter => lengths_are_needed(),
-        libc::SYS_ioctl => length_is_needed(descriptor(0)),
-        libc::SYS_sendfile => length_is_needed(descriptor(1)),
-        libc::SYS_splice | libc::SYS_copy_file_range => length_is_needed(descriptor(0)),
-        libc::SYS_mmap => length_is_needed(descriptor(4)),
         libc::SYS_close => closed(descriptor(0)),
         libc::SYS_dup2 | libc::SYS_dup3 => {
             own::make_way(descriptor(1));
@@ -400,13 +395,25 @@ pub(crate) fn about_to_call(number: i64, arguments: [usize; 6]) {
         libc::SYS_close_range => {
             (arguments[0]..=arguments[1].min(DESCRIPTORS)).for_each(|descriptor| closed(descriptor as c_int));
         }
-        libc::SYS_fcntl if arguments[1] as c_int == libc::F_SETFL => {
+        libc::SYS_fcntl if descriptor(1) == libc::F_SETFL => {
             if let Some(file) = get(descriptor(0)) {
                 file.set_flags(arguments[2] as c_int);
             }
         }
         libc::SYS_setrlimit | libc::SYS_prlimit64 => HAS_SIZE_LIMIT.store(true, Ordering::Relaxed),
         _ => {}
+    }
+}
+
+/// What they change here, behind them: those that make a copy of a descriptor.
+pub(crate) fn has_called(number: i64, arguments: [usize; 6], answer: isize) {
+    let is_copy = match number {
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => true,
+        libc::SYS_fcntl => [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(arguments[1] as c_int)),
+        _ => false,
+    };
+    if is_copy && answer >= 0 {
+        copied(arguments[0] as c_int, answer as c_int);
     }
 }
 
@@ -423,6 +430,7 @@ extern "C" fn in_parent() {
 /// A child is another process: the owner does not know it yet.
 extern "C" fn in_child() {
     mappings::in_child();
+    offsets::in_child();
     // Other threads of the parent may have held any of these, and are not here. What they guard is not freed: they were using it.
     for (slot, is_open) in OPEN.iter().zip(&IS_OPEN) {
         if is_open.swap(false, Ordering::AcqRel) {
@@ -499,6 +507,7 @@ impl<'a> Parts<'a> {
         let mut bytes = 0;
         for part in parts {
             let is_there = part.iov_len <= MOST_BYTES
+                && !part.iov_base.is_null()
                 && (part.iov_base as usize).checked_add(part.iov_len).is_some_and(|end| end <= END);
             bytes += if is_there { part.iov_len } else { return None };
         }
@@ -533,7 +542,7 @@ impl Description {
             // the owner cannot end leases; if the owner is gone there is nothing to keep apart.
             while Client::bar(borrowed(&descriptor)) == Err(rustix::io::Errno::BUSY) {}
             // The kernel learns how long the file is: it would not let the program see a mapping beyond what it knows.
-            let _ = rustix::fs::fstat(borrowed(&descriptor));
+            kernel::look_at(descriptor);
         }
         // Only now: a thread that sees this goes on through the kernel.
         self.is_kernels.store(true, Ordering::Release);
@@ -766,9 +775,10 @@ impl Description {
             let from = (piece.iov_base.cast_const().cast(), length);
             // SAFETY: (1) the program's own, and faults are known here; (2) this thread's; (3) the lease is held.
             match unsafe { self.client.write(&held, place, from, recovery) } {
-                Ok(Written::At(offset)) => {
+                Ok(Written::At(offset)) => return Ok((offset, length)),
+                Ok(Written::Behind(offset)) => {
                     if !self.file.is_grown.load(Ordering::Relaxed) {
-                        self.file.is_grown.store(true, Ordering::Relaxed);
+                        self.file.is_grown.store(true, Ordering::Release);
                     }
                     offsets::watch();
                     return Ok((offset, length));
@@ -790,11 +800,12 @@ impl Description {
                 Err(fault) => length = before_fault(fault, &piece)?,
             }
         }
+        // The kernel appends behind the length that it knows.
+        self.length_is_needed(descriptor);
         let (start, here) = (piece.iov_base as usize, descriptor as usize);
         // SAFETY: as the program's own call.
         let written = unsafe {
             match place {
-                // The kernel appends, whatever the offset.
                 Place::At(offset) => kernel::call(libc::SYS_pwrite64, [here, start, length, offset as usize]),
                 Place::End => kernel::call(libc::SYS_write, [here, start, length]),
             }
@@ -868,6 +879,15 @@ impl Description {
 
     /// Writes from the offset on, or behind the end. Nothing if the kernel is to do that.
     pub(crate) fn write(&self, descriptor: c_int, parts: Parts<'_>, recovery: &Recovery) -> Answer {
+        let written = self.write_here(descriptor, parts, recovery);
+        if written.is_none() {
+            self.length_is_needed(descriptor);
+        }
+        written
+    }
+
+    #[inline]
+    fn write_here(&self, descriptor: c_int, parts: Parts<'_>, recovery: &Recovery) -> Answer {
         let mut sequence = writing(&self.sequence);
         let appends = self.appends.load(Ordering::Relaxed);
         if !self.may_write() || self.is_kernels.load(Ordering::Acquire) || parts.bytes == 0 {
@@ -905,7 +925,10 @@ impl Description {
         parts: Parts<'_>,
         recovery: &Recovery,
     ) -> Answer {
-        let offset = u64::try_from(offset).ok().filter(|_| self.may_write() && parts.bytes > 0)?;
+        let Some(offset) = u64::try_from(offset).ok().filter(|_| self.may_write() && parts.bytes > 0) else {
+            self.length_is_needed(descriptor);
+            return None;
+        };
         // As Linux does, whatever POSIX says.
         let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(offset) };
         answer(self.write_parts(descriptor, place, parts, recovery).map(|(written, _)| written))
@@ -942,10 +965,17 @@ impl Description {
         Some(0)
     }
 
+    /// Other processes get it, with the kernel's offset, and see how long it is.
+    fn is_shared(&self, descriptor: c_int) {
+        self.is_shared.store(true, Ordering::Release);
+        self.length_is_needed(descriptor);
+    }
+
     /// The kernel learns how long the file is.
     pub(crate) fn length_is_needed(&self, descriptor: c_int) {
-        if self.file.is_grown.swap(false, Ordering::Relaxed) {
-            let _ = rustix::fs::fstat(borrowed(&descriptor));
+        if self.file.is_grown.load(Ordering::Acquire) {
+            self.file.is_grown.store(false, Ordering::Relaxed);
+            kernel::look_at(descriptor);
         }
     }
 

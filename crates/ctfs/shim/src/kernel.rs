@@ -88,6 +88,13 @@ pub(crate) fn seek(descriptor: c_int, by: off_t, whence: c_int) -> Result<u64, c
     u64::try_from(at).map_err(|_| -at as c_int)
 }
 
+/// Has the kernel ask the owner for a file's attributes: it knows its length then.
+pub(crate) fn look_at(descriptor: c_int) {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: there is room.
+    unsafe { call(libc::SYS_fstat, [descriptor as usize, status.as_mut_ptr() as usize]) };
+}
+
 /// The calling thread's number, whoever shares its memory.
 pub(crate) fn thread() -> c_int {
     // SAFETY: it touches no memory.

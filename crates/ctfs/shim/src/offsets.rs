@@ -10,11 +10,12 @@
 //! offset itself.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_int, siginfo_t};
 use pagewalk_ctfs::alone;
 
+use crate::threads::Within;
 use crate::{files, kernel, signals};
 
 /// Offsets that are borrowed at once.
@@ -31,6 +32,9 @@ const WORTH: u32 = 16;
 const ALLOW: u8 = 0;
 const DISPATCH: u8 = 1;
 static SELECTOR: AtomicU8 = AtomicU8::new(ALLOW);
+
+/// A file is longer than the kernel knows.
+static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 
 /// The thread whose calls the kernel dispatches: 0 before there was one, [`NEVER`] where that is impossible.
 static THREAD: AtomicI32 = AtomicI32::new(0);
@@ -117,7 +121,7 @@ impl Sequence {
 }
 
 fn borrow(descriptor: c_int) -> Option<(usize, u32, u64)> {
-    if !dispatches() || kernel::blocked_signals() & signals::bit(libc::SIGSYS) != 0 {
+    if !dispatches() || !can_handle() {
         return None;
     }
     let is_free = |entry: &Entry| entry.descriptor.load(Ordering::Relaxed) == NONE;
@@ -133,19 +137,42 @@ fn borrow(descriptor: c_int) -> Option<(usize, u32, u64)> {
     Some((index, entry.serial.load(Ordering::Relaxed), offset))
 }
 
-/// The kernel does not know everything of files that it may use by this process's next system call.
+/// A file is longer than the kernel knows, and has to know before this process's next system call that is not made here.
 #[inline]
 pub(crate) fn watch() {
-    if SELECTOR.load(Ordering::Relaxed) != DISPATCH && alone::is_alone() {
+    if !IS_WATCHING.load(Ordering::Relaxed) && alone::is_alone() {
+        IS_WATCHING.store(true, Ordering::Relaxed);
+        watch_again();
+    }
+}
+
+/// The same behind a call of the C library's, which has been made with all offsets given back.
+#[inline]
+pub(crate) fn watch_again() {
+    if IS_WATCHING.load(Ordering::Relaxed) {
         watch_now();
     }
 }
 
 #[cold]
 fn watch_now() {
-    if dispatches() && kernel::blocked_signals() & signals::bit(libc::SIGSYS) == 0 {
+    // In a child of `vfork` nothing is dispatched; it is again when the parent goes on.
+    let does_dispatch = THREAD.load(Ordering::Relaxed) > 0 || dispatches();
+    if does_dispatch && alone::is_alone() && can_handle() {
         SELECTOR.store(DISPATCH, Ordering::Relaxed);
     }
+}
+
+/// Whether the handler can run: the kernel ends a process that blocks its signal.
+fn can_handle() -> bool {
+    kernel::blocked_signals() & signals::bit(libc::SIGSYS) == 0
+}
+
+/// A child: nothing is borrowed in it, and its calls are not dispatched.
+pub(crate) fn in_child() {
+    THREAD.store(0, Ordering::Relaxed);
+    IS_WATCHING.store(false, Ordering::Relaxed);
+    SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
 /// Gives all offsets back to the kernel: before each system call that is not made here, and each call of the C library's.
@@ -158,6 +185,8 @@ pub(crate) fn settle() {
 
 #[cold]
 fn settle_all() {
+    // A handler that moved an offset in the middle of this would see it go back.
+    let _within = Within::new();
     for entry in &ENTRIES {
         let descriptor = entry.descriptor.load(Ordering::Relaxed);
         if descriptor != NONE {
@@ -212,6 +241,33 @@ fn begin() -> bool {
     false
 }
 
+/// Calls that are made in the handler's place, so that those behind them are dispatched, too: they use neither an offset nor a length,
+/// cannot wait, and change nothing that a handler's end sets again.
+#[cfg(target_arch = "x86_64")]
+const MADE_HERE: [i64; 21] = [
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_madvise,
+    libc::SYS_mprotect,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getrusage,
+    libc::SYS_clock_gettime,
+    libc::SYS_dup,
+    libc::SYS_dup2,
+    libc::SYS_dup3,
+    libc::SYS_fcntl,
+];
+
 /// The handler of `SIGSYS` for calls that the kernel dispatches: makes the kernel's knowledge whole, and lets the program make the
 /// call.
 ///
@@ -227,8 +283,25 @@ pub(crate) unsafe fn dispatched(_: *mut siginfo_t, context: *mut c_void) {
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let argument = |register: c_int| registers[register as usize] as usize;
     let arguments = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
-    let arguments = arguments.map(argument);
-    files::about_to_call(registers[libc::REG_RAX as usize], arguments);
+    let (number, arguments) = (registers[libc::REG_RAX as usize], arguments.map(argument));
+    let is_anonymous = number == libc::SYS_mmap && arguments[3] as c_int & libc::MAP_ANONYMOUS != 0;
+    // Locks lie from the offset on or from the end.
+    let is_lock = number == libc::SYS_fcntl
+        && ![libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL]
+            .contains(&(arguments[1] as c_int));
+    files::about_to_call(number, arguments);
+    if is_anonymous || MADE_HERE.contains(&number) && !is_lock {
+        // SAFETY: as the program's own.
+        let answer = unsafe { kernel::call(number, arguments) };
+        files::has_called(number, arguments, answer);
+        registers[libc::REG_RAX as usize] = answer as i64;
+        watch_again();
+        return;
+    }
+    if IS_WATCHING.load(Ordering::Relaxed) {
+        IS_WATCHING.store(false, Ordering::Relaxed);
+        files::lengths_are_needed();
+    }
     // The kernel has left the call's number and arguments as they were.
     registers[libc::REG_RIP as usize] -= INSTRUCTION_BYTES;
 }

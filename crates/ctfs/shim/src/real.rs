@@ -45,10 +45,12 @@ macro_rules! real {
         static REAL: $crate::real::Real = $crate::real::Real::new(NAME);
         $crate::offsets::settle();
         // SAFETY: this is the function of that name, and the caller's arguments are passed on.
-        unsafe {
+        let answer = unsafe {
             let function: unsafe extern "C" fn($($type),*) -> $result = std::mem::transmute(REAL.get());
             function($($argument),*)
-        }
+        };
+        $crate::offsets::watch_again();
+        answer
     }};
 }
 pub(crate) use real;

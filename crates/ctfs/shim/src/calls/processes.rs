@@ -7,7 +7,6 @@ use libc::{c_char, c_int, c_long, pid_t};
 use super::{before, behind};
 use crate::files::{self, limit_may_have_changed, shared};
 use crate::real::real;
-use crate::offsets;
 /// What becomes another program, which inherits what is not marked.
 macro_rules! becomes {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
@@ -117,9 +116,12 @@ pub unsafe extern "C" fn syscall(
     fifth: usize,
     sixth: usize,
 ) -> c_long {
-    offsets::settle();
-    files::about_to_call(number, [first, second, third, fourth, fifth, sixth]);
-    real!(syscall(number => c_long, first => usize, second => usize, third => usize, fourth => usize, fifth => usize, sixth => usize) -> c_long)
+    let arguments = [first, second, third, fourth, fifth, sixth];
+    files::about_to_call(number, arguments);
+    files::lengths_are_needed();
+    let answer = real!(syscall(number => c_long, first => usize, second => usize, third => usize, fourth => usize, fifth => usize, sixth => usize) -> c_long);
+    files::has_called(number, arguments, answer as isize);
+    answer
 }
 
 // A call that returns twice is made from the program's own frame: this does what is to be done before, and leaves.

@@ -1,6 +1,7 @@
 //! Programs that use files of a mount in their own memory, beside others that use them through the kernel.
 
 mod mapped;
+mod matrix;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod programs;

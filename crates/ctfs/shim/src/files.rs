@@ -834,19 +834,19 @@ impl Description {
     /// Reads from the offset on. Nothing if the kernel is to do that.
     pub(crate) fn read(&self, descriptor: c_int, parts: Parts<'_>, recovery: &Recovery) -> Answer {
         let mut sequence = writing(&self.sequence);
+        // Other processes would see an offset behind the end for a moment.
         let is_shared = self.is_shared.load(Ordering::Acquire);
-        if !self.reads || self.is_kernels.load(Ordering::Acquire) {
+        if !self.reads || is_shared || self.is_kernels.load(Ordering::Acquire) {
             return None;
         }
-        if let Some(at) = sequence.borrowed(descriptor, is_shared) {
+        if let Some(at) = sequence.borrowed(descriptor) {
             let read = self.read_parts(descriptor, at, parts, recovery);
             if let Ok(read) = read {
                 sequence.move_to(descriptor, at + read as u64);
             }
             return answer(read);
         }
-        // Other processes would see an offset behind the end for a moment.
-        if is_shared || !self.has_lease(descriptor) {
+        if !self.has_lease(descriptor) {
             return None;
         }
         let (at, claimed) = claim(descriptor, parts.bytes)?;
@@ -893,7 +893,11 @@ impl Description {
         if !self.may_write() || self.is_kernels.load(Ordering::Acquire) || parts.bytes == 0 {
             return None;
         }
-        let borrowed = sequence.borrowed(descriptor, self.is_shared.load(Ordering::Acquire));
+        // Other processes see each write at once, and where it ended.
+        if self.is_shared.load(Ordering::Acquire) {
+            return None;
+        }
+        let borrowed = sequence.borrowed(descriptor);
         if borrowed.is_none() && self.file.skips.load(Ordering::Relaxed) > 0 {
             self.file.skips.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -931,7 +935,11 @@ impl Description {
         };
         // As Linux does, whatever POSIX says.
         let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(offset) };
-        answer(self.write_parts(descriptor, place, parts, recovery).map(|(written, _)| written))
+        let written = self.write_parts(descriptor, place, parts, recovery).map(|(written, _)| written);
+        if self.is_shared.load(Ordering::Acquire) {
+            self.length_is_needed(descriptor);
+        }
+        answer(written)
     }
 
     /// Moves the offset. Nothing if the kernel is to do that.

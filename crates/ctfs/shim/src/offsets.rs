@@ -75,10 +75,10 @@ impl Sequence {
         (entry.serial.load(Ordering::Relaxed) == serial).then(|| entry.offset.load(Ordering::Relaxed))
     }
 
-    /// The same; it is borrowed if that is worth it, unless other processes share it.
+    /// The same; it is borrowed if that is worth it. No other process may have the file's description.
     #[inline]
-    pub(crate) fn borrowed(&mut self, descriptor: c_int, is_shared: bool) -> Option<u64> {
-        if !alone::is_alone() || is_shared {
+    pub(crate) fn borrowed(&mut self, descriptor: c_int) -> Option<u64> {
+        if !alone::is_alone() {
             return None;
         }
         self.operations = self.operations.saturating_add(1);

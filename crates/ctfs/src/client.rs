@@ -82,6 +82,18 @@ pub struct Lease {
     pub writes: bool,
 }
 
+/// What became of a read. Like [`Written`] this is for registers: what lies in memory may be loaded as a whole, and that waits for all
+/// that was stored before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadDone {
+    /// So many bytes.
+    Bytes(usize),
+    /// The memory at this address is not there. Any of the bytes before it may have been read.
+    Fault(usize),
+    /// The lease is over.
+    Ended,
+}
+
 /// What became of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
@@ -91,6 +103,8 @@ pub enum Written {
     Behind(u64),
     /// Not all of it has frames, from this offset on.
     NoFrames(u64),
+    /// The memory at this address is not there. Any of the bytes before it may have been written; the file is as long as it was.
+    Fault(usize),
     /// The lease is over.
     Ended,
 }
@@ -109,15 +123,6 @@ pub(crate) fn message(
     } else {
         Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
     }
-}
-
-/// Where a copy ended before its end: the memory at this address is not there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fault {
-    /// The address.
-    pub address: usize,
-    /// It is the store's: its disk is full, or its file was cut.
-    pub is_stores: bool,
 }
 
 /// What the owner gives to a process that connects.
@@ -258,19 +263,12 @@ impl Client {
         self.within(lease, |bytes| bytes.size())
     }
 
-    /// A copy between the store and the program's memory, which may not be there.
-    #[allow(unsafe_code)]
-    fn copy(&self, recovery: &Recovery, act: impl Fn() -> usize) -> Result<usize, Fault> {
-        // SAFETY: (1) the callers' closures copy bytes and store words; (2) each thread has its own, as callers say.
-        let copied = unsafe { recovery.run(act) };
-        copied.map_err(|address| Fault { address, is_stores: self.memory.has_address(address) })
+    /// Whether memory that is not there is the store's: its disk is full, or its file was cut.
+    pub fn is_stores(&self, address: usize) -> bool {
+        self.memory.has_address(address)
     }
 
     /// Reads at an offset, up to the file's end; how much that was, as long as the lease holds.
-    ///
-    /// # Errors
-    ///
-    /// Memory is not there. Any of the bytes before it may have been read.
     ///
     /// # Safety
     ///
@@ -286,32 +284,33 @@ impl Client {
         offset: u64,
         (into, length): (*mut u8, usize),
         recovery: &Recovery,
-    ) -> Option<Result<usize, Fault>> {
+    ) -> ReadDone {
         let mut done = 0;
         loop {
             let part = (length - done).min(MOST_AT_ONCE);
             let read = self.within(lease, |bytes| {
-                self.copy(recovery, || {
-                    // SAFETY: the caller's; what faults is not used as a slice any more.
-                    let into = unsafe { std::slice::from_raw_parts_mut(into.add(done), part) };
-                    bytes.read(offset + done as u64, into)
-                })
-            })?;
+                // SAFETY: (1) it copies bytes; (2) the caller's; what faults is not used as a slice any more.
+                unsafe {
+                    recovery.run(|| {
+                        let into = std::slice::from_raw_parts_mut(into.add(done), part);
+                        bytes.read(offset + done as u64, into)
+                    })
+                }
+            });
             match read {
-                Ok(read) => done += read,
-                Err(fault) => return Some(Err(fault)),
-            }
-            if done == length || read != Ok(part) {
-                return Some(Ok(done));
+                None => return ReadDone::Ended,
+                Some(Err(address)) => return ReadDone::Fault(address),
+                Some(Ok(read)) => {
+                    done += read;
+                    if done == length || read < part {
+                        return ReadDone::Bytes(done);
+                    }
+                }
             }
         }
     }
 
     /// Writes at most [`Client::most_at_once`] bytes; they persist before it returns.
-    ///
-    /// # Errors
-    ///
-    /// Memory is not there. Any of the bytes before it may have been written; the file's size is as it was.
     ///
     /// # Safety
     ///
@@ -319,6 +318,7 @@ impl Client {
     ///    [`Recovery::recover`].
     /// 2. The recovery belongs to this thread, which makes no other copy with it meanwhile.
     /// 3. No other thread of this process uses the file meanwhile.
+    #[inline]
     #[allow(unsafe_code)]
     pub unsafe fn write(
         &self,
@@ -326,7 +326,7 @@ impl Client {
         place: Place,
         (from, length): (*const u8, usize),
         recovery: &Recovery,
-    ) -> Result<Written, Fault> {
+    ) -> Written {
         debug_assert!(length <= MOST_AT_ONCE);
         let now = coarse_now();
         let written = self.within(lease, |bytes| {
@@ -335,18 +335,21 @@ impl Client {
                 Place::At(offset) => offset,
                 Place::End => size,
             };
-            let is_done = self.copy(recovery, || {
-                // SAFETY: as in `read`.
-                let data = unsafe { std::slice::from_raw_parts(from, length) };
-                usize::from(bytes.write(offset, data, now as u64))
-            })?;
-            Ok(match is_done != 0 {
-                true if offset + length as u64 > size => Written::Behind(offset),
-                true => Written::At(offset),
-                false => Written::NoFrames(offset),
-            })
+            // SAFETY: (1) it copies bytes, and stores words; (2) the caller's; what faults is not used as a slice any more.
+            let is_done = unsafe {
+                recovery.run(|| {
+                    let data = std::slice::from_raw_parts(from, length);
+                    usize::from(bytes.write(offset, data, now as u64))
+                })
+            };
+            match is_done {
+                Err(address) => Written::Fault(address),
+                Ok(0) => Written::NoFrames(offset),
+                Ok(_) if offset + length as u64 > size => Written::Behind(offset),
+                Ok(_) => Written::At(offset),
+            }
         });
-        written.unwrap_or(Ok(Written::Ended))
+        written.unwrap_or(Written::Ended)
     }
 
     /// Bytes of one write at most.

@@ -39,7 +39,7 @@ mod view;
 mod volume;
 
 pub use check::{check, partition_counts};
-pub use client::{Client, Fault, Lease, Written};
+pub use client::{Client, Lease, ReadDone, Written};
 pub use directory::MOST_NAME_BYTES;
 pub use error::{Error, Result};
 pub use extended::SetExtended;

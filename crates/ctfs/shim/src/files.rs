@@ -2,13 +2,13 @@
 
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use libc::{c_int, iovec, off_t, ssize_t};
 use pagewalk_ctfs::alone::{self, Reading, Writing};
 use pagewalk_ctfs::faults::Recovery;
-use pagewalk_ctfs::{Client, Fault, Lease, Place, Written};
+use pagewalk_ctfs::{Client, Lease, Place, ReadDone, Written};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
@@ -54,10 +54,29 @@ pub(crate) struct Description {
     appends: AtomicBool,
     reads: bool,
     writes: bool,
-    /// Other processes have it, too, and move its offset.
-    is_shared: AtomicBool,
-    /// The kernel does everything with it from now on.
-    is_kernels: AtomicBool,
+    /// What the kernel does from now on.
+    kernels: AtomicU8,
+}
+
+/// Reads and writes from the offset on: other processes have it, too, and move it.
+const OFFSET: u8 = 1;
+/// Everything.
+const ALL: u8 = 2;
+
+/// Pages of their own. The kernel clears them in children: a child that no function here has seen begin, as the program made it by a
+/// system call of its own, has no file of ours open, and uses the kernel.
+#[repr(align(4096))]
+struct Pages([AtomicBool; DESCRIPTORS]);
+
+impl Pages {
+    /// Has the kernel clear them in children, where it can (Linux 4.14). Those that are seen begin clear them by themselves.
+    fn end_in_children(&self) {
+        let start = self.0.as_ptr().cast_mut().cast();
+        // SAFETY: they are whole pages, of this value alone, and its parent's stay as they are.
+        let _ = unsafe {
+            rustix::mm::madvise(start, size_of::<Self>(), rustix::mm::Advice::LinuxWipeOnFork)
+        };
+    }
 }
 
 type Slot = RwLock<Option<Arc<Description>>>;
@@ -66,7 +85,7 @@ type Files = FxHashMap<(u64, u64), Weak<File>>;
 
 static OPEN: [Slot; DESCRIPTORS] = [const { RwLock::new(None) }; DESCRIPTORS];
 /// Whether there is anything in the slot: most descriptors are no files of ours.
-static IS_OPEN: [AtomicBool; DESCRIPTORS] = [const { AtomicBool::new(false) }; DESCRIPTORS];
+static IS_OPEN: Pages = Pages([const { AtomicBool::new(false) }; DESCRIPTORS]);
 static FILES: Mutex<Option<Files>> = Mutex::new(None);
 /// The owner of one mount; a process uses one.
 static CLIENT: AtomicPtr<Client> = AtomicPtr::new(std::ptr::null_mut());
@@ -74,8 +93,6 @@ static CONNECTING: Mutex<()> = Mutex::new(());
 /// The mount's device, and one that is known to be none.
 static OURS: AtomicU64 = AtomicU64::new(u64::MAX);
 static OTHER: AtomicU64 = AtomicU64::new(u64::MAX);
-/// See [`mark`].
-static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 /// The process that the tables belong to. A child that shares the memory for a while has another number.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
@@ -112,15 +129,7 @@ pub(crate) fn is_our_process() -> bool {
 #[inline]
 fn slot(descriptor: c_int) -> Option<usize> {
     let slot = usize::try_from(descriptor).ok()?;
-    if slot >= DESCRIPTORS || !IS_OPEN[slot].load(Ordering::Acquire) {
-        return None;
-    }
-    if mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0) {
-        // A child that was made by a system call of the program's own.
-        in_child();
-        return None;
-    }
-    Some(slot)
+    (slot < DESCRIPTORS && IS_OPEN.0[slot].load(Ordering::Acquire)).then_some(slot)
 }
 
 /// A file that a call uses; who closes its descriptor waits. Until it is dropped, other calls of the thread are the kernel's.
@@ -151,7 +160,7 @@ pub(crate) fn get(descriptor: c_int) -> Option<Used> {
     let slot = slot(descriptor)?;
     let within = Within::new()?;
     let slot = reading(&OPEN[slot]);
-    let is_ours = slot.as_ref().is_some_and(|description| !description.is_kernels.load(Ordering::Acquire));
+    let is_ours = slot.as_ref().is_some_and(|description| !description.is_kernels());
     is_ours.then_some(Used { slot, within })
 }
 
@@ -160,7 +169,7 @@ fn put(descriptor: c_int, description: Option<Arc<Description>>, _: &Within) {
     let Some(slot) = usize::try_from(descriptor).ok().filter(|&slot| slot < DESCRIPTORS) else { return };
     let is_there = description.is_some();
     let old = std::mem::replace(&mut *writing(&OPEN[slot]), description);
-    IS_OPEN[slot].store(is_there, Ordering::Release);
+    IS_OPEN.0[slot].store(is_there, Ordering::Release);
     drop(old);
 }
 
@@ -193,7 +202,7 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
     unsafe {
         if PROCESS.swap(libc::getpid() as u32, Ordering::Relaxed) == 0 {
             libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
-            make_mark();
+            IS_OPEN.end_in_children();
         }
     }
     OURS.store(device, Ordering::Relaxed);
@@ -262,8 +271,7 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
         appends: AtomicBool::new(flags & libc::O_APPEND != 0),
         reads: access != libc::O_WRONLY,
         writes: access != libc::O_RDONLY,
-        is_shared: AtomicBool::new(false),
-        is_kernels: AtomicBool::new(false),
+        kernels: AtomicU8::new(0),
     };
     put(descriptor, Some(Arc::new(description)), within);
 }
@@ -281,7 +289,7 @@ pub(crate) fn closed(descriptor: c_int) {
     match Within::new() {
         Some(within) => put(descriptor, None, &within),
         // A function that this one was called from may use it still.
-        None => IS_OPEN[slot].store(false, Ordering::Release),
+        None => IS_OPEN.0[slot].store(false, Ordering::Release),
     }
 }
 
@@ -334,7 +342,7 @@ fn for_each_open(mut act: impl FnMut(c_int, &Description)) {
     if CLIENT.load(Ordering::Acquire).is_null() {
         return;
     }
-    for (descriptor, is_open) in (0..).zip(&IS_OPEN) {
+    for (descriptor, is_open) in (0..).zip(&IS_OPEN.0) {
         if is_open.load(Ordering::Acquire)
             && let Some(description) = get(descriptor)
         {
@@ -432,7 +440,7 @@ extern "C" fn in_child() {
     mappings::in_child();
     offsets::in_child();
     // Other threads of the parent may have held any of these, and are not here. What they guard is not freed: they were using it.
-    for (slot, is_open) in OPEN.iter().zip(&IS_OPEN) {
+    for (slot, is_open) in OPEN.iter().zip(&IS_OPEN.0) {
         if is_open.swap(false, Ordering::AcqRel) {
             // SAFETY: (1) no other thread is here, and this one holds none; (2) all of it may be written through a shared reference.
             unsafe { std::ptr::from_ref(slot).cast_mut().write(RwLock::new(None)) };
@@ -450,30 +458,6 @@ extern "C" fn in_child() {
     }
     // SAFETY: it always succeeds.
     PROCESS.store(unsafe { kernel::call(libc::SYS_getpid, []) } as u32, Ordering::Relaxed);
-    if let Some(mark) = mark() {
-        mark.store(1, Ordering::Relaxed);
-    }
-}
-
-/// A word that is 0 in a child which no function here has seen begin.
-fn mark() -> Option<&'static AtomicU32> {
-    // SAFETY: it is mapped as long as the process runs.
-    unsafe { MARK.load(Ordering::Relaxed).as_ref() }
-}
-
-/// Has the kernel clear a word in children, where it can (Linux 4.14).
-fn make_mark() {
-    use rustix::mm::{Advice, MapFlags, ProtFlags};
-    const PAGE: usize = 4_096;
-    // SAFETY: a fresh page at an address of the kernel's choice, which is never unmapped.
-    unsafe {
-        let how = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        let Ok(page) = rustix::mm::mmap_anonymous(std::ptr::null_mut(), PAGE, how.0, how.1) else { return };
-        if rustix::mm::madvise(page, PAGE, Advice::LinuxWipeOnFork).is_ok() {
-            page.cast::<u32>().write(1);
-            MARK.store(page.cast(), Ordering::Relaxed);
-        }
-    }
 }
 
 impl File {
@@ -515,21 +499,16 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What is left of a part before memory that is not there, or the error's number: as the kernel has it, whatever lies before is done.
-fn before_fault(fault: Fault, part: &iovec) -> Result<usize, c_int> {
-    let before = fault.address.wrapping_sub(part.iov_base as usize);
-    match before {
-        _ if fault.is_stores => Err(libc::EIO),
-        1.. if before < part.iov_len => Ok(before),
-        _ => Err(libc::EFAULT),
-    }
-}
-
 impl Description {
+    #[inline]
+    fn is_kernels(&self) -> bool {
+        self.kernels.load(Ordering::Acquire) & ALL != 0
+    }
+
     /// The kernel does everything with the file from now on.
     pub(crate) fn hand_back(&self, descriptor: c_int) {
         let _sequence = writing(&self.sequence);
-        if self.is_kernels.load(Ordering::Acquire) {
+        if self.is_kernels() {
             return;
         }
         offsets::settle();
@@ -545,7 +524,7 @@ impl Description {
             kernel::look_at(descriptor);
         }
         // Only now: a thread that sees this goes on through the kernel.
-        self.is_kernels.store(true, Ordering::Release);
+        self.kernels.fetch_or(ALL, Ordering::AcqRel);
     }
 
     /// Maps bytes of the file, if that can be done here.
@@ -561,7 +540,7 @@ impl Description {
         }
         // No thread hands it back meanwhile.
         let _lease = reading(&self.file.lease);
-        if self.is_kernels.load(Ordering::Acquire) {
+        if self.is_kernels() {
             return None;
         }
         self.file.unknown.store(NONE, Ordering::Release);
@@ -578,7 +557,7 @@ impl Description {
             return false;
         }
         let mut lease = writing(&file.lease);
-        if self.is_kernels.load(Ordering::Acquire) {
+        if self.is_kernels() {
             return false;
         }
         file.unknown.store(NONE, Ordering::Release);
@@ -587,7 +566,7 @@ impl Description {
                 Ok(gained) => *lease = Some(gained),
                 // The number is another file's, closed and opened again where nothing here could see it; or the connection is.
                 Err(Errno::NOTTY | Errno::BADF | Errno::INVAL) => {
-                    self.is_kernels.store(true, Ordering::Release);
+                    self.kernels.fetch_or(ALL, Ordering::AcqRel);
                 }
                 Err(_) => {}
             }
@@ -653,6 +632,17 @@ impl Description {
         }
     }
 
+    /// What is left of a part before memory that is not there, or the error's number: as the kernel has it, whatever lies before is done.
+    #[cold]
+    fn before_fault(&self, address: usize, part: &iovec) -> Result<usize, c_int> {
+        let before = address.wrapping_sub(part.iov_base as usize);
+        match before {
+            _ if self.client.is_stores(address) => Err(libc::EIO),
+            1.. if before < part.iov_len => Ok(before),
+            _ => Err(libc::EFAULT),
+        }
+    }
+
     /// Reads at an offset into one part: how much that was, or the error's number.
     #[inline]
     fn read_part(
@@ -669,8 +659,11 @@ impl Description {
                 descriptor,
                 |lease| {
                     // SAFETY: (1) the program's own, and faults are known here; (2) this thread's; (3) the lease is held.
-                    let read = unsafe { self.client.read(lease, at, into, recovery) }?;
-                    Some(read.map_err(|fault| before_fault(fault, part)))
+                    match unsafe { self.client.read(lease, at, into, recovery) } {
+                        ReadDone::Bytes(read) => Some(Ok(read)),
+                        ReadDone::Fault(address) => Some(Err(self.before_fault(address, part))),
+                        ReadDone::Ended => None,
+                    }
                 },
                 || {
                     // SAFETY: as the program's own call.
@@ -775,16 +768,16 @@ impl Description {
             let from = (piece.iov_base.cast_const().cast(), length);
             // SAFETY: (1) the program's own, and faults are known here; (2) this thread's; (3) the lease is held.
             match unsafe { self.client.write(&held, place, from, recovery) } {
-                Ok(Written::At(offset)) => return Ok((offset, length)),
-                Ok(Written::Behind(offset)) => {
+                Written::At(offset) => return Ok((offset, length)),
+                Written::Behind(offset) => {
                     if !self.file.is_grown.load(Ordering::Relaxed) {
                         self.file.is_grown.store(true, Ordering::Release);
                     }
                     offsets::watch();
                     return Ok((offset, length));
                 }
-                Ok(Written::Ended) => *lease = None,
-                Ok(Written::NoFrames(offset)) => {
+                Written::Ended => *lease = None,
+                Written::NoFrames(offset) => {
                     attempts += 1;
                     // Others may have given frames back meanwhile, but not for ever: another program has written to our memory.
                     if attempts > MOST_ATTEMPTS {
@@ -797,7 +790,7 @@ impl Description {
                     let reached = self.reserve(descriptor, &held, offset, length as u64)?;
                     length = length.min(reached.saturating_sub(offset) as usize);
                 }
-                Err(fault) => length = before_fault(fault, &piece)?,
+                Written::Fault(address) => length = self.before_fault(address, &piece)?,
             }
         }
         // The kernel appends behind the length that it knows.
@@ -835,8 +828,7 @@ impl Description {
     pub(crate) fn read(&self, descriptor: c_int, parts: Parts<'_>, recovery: &Recovery) -> Answer {
         let mut sequence = writing(&self.sequence);
         // Other processes would see an offset behind the end for a moment.
-        let is_shared = self.is_shared.load(Ordering::Acquire);
-        if !self.reads || is_shared || self.is_kernels.load(Ordering::Acquire) {
+        if !self.reads || self.kernels.load(Ordering::Acquire) != 0 {
             return None;
         }
         if let Some(at) = sequence.borrowed(descriptor) {
@@ -890,11 +882,8 @@ impl Description {
     fn write_here(&self, descriptor: c_int, parts: Parts<'_>, recovery: &Recovery) -> Answer {
         let mut sequence = writing(&self.sequence);
         let appends = self.appends.load(Ordering::Relaxed);
-        if !self.may_write() || self.is_kernels.load(Ordering::Acquire) || parts.bytes == 0 {
-            return None;
-        }
         // Other processes see each write at once, and where it ended.
-        if self.is_shared.load(Ordering::Acquire) {
+        if !self.may_write() || self.kernels.load(Ordering::Acquire) != 0 || parts.bytes == 0 {
             return None;
         }
         let borrowed = sequence.borrowed(descriptor);
@@ -936,7 +925,7 @@ impl Description {
         // As Linux does, whatever POSIX says.
         let place = if self.appends.load(Ordering::Relaxed) { Place::End } else { Place::At(offset) };
         let written = self.write_parts(descriptor, place, parts, recovery).map(|(written, _)| written);
-        if self.is_shared.load(Ordering::Acquire) {
+        if self.kernels.load(Ordering::Acquire) & OFFSET != 0 {
             self.length_is_needed(descriptor);
         }
         answer(written)
@@ -949,7 +938,7 @@ impl Description {
         let from = match (whence, at) {
             (libc::SEEK_SET, Some(_)) => 0,
             (libc::SEEK_CUR, Some(at)) => at as off_t,
-            (libc::SEEK_END, _) if !self.is_kernels.load(Ordering::Acquire) => {
+            (libc::SEEK_END, _) if !self.is_kernels() => {
                 // The owner need not be asked.
                 let lease = reading(&self.file.lease);
                 lease.as_ref().and_then(|lease| self.client.size(lease))? as off_t
@@ -975,7 +964,7 @@ impl Description {
 
     /// Other processes get it, with the kernel's offset, and see how long it is.
     fn is_shared(&self, descriptor: c_int) {
-        self.is_shared.store(true, Ordering::Release);
+        self.kernels.fetch_or(OFFSET, Ordering::AcqRel);
         self.length_is_needed(descriptor);
     }
 

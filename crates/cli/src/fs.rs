@@ -133,6 +133,19 @@ fn shim() -> anyhow::Result<PathBuf> {
     found.canonicalize().with_context(|| found.display().to_string())
 }
 
+/// Options of the address sanitizer.
+const SANITIZER: &str = "ASAN_OPTIONS";
+
+/// The sanitizer's library wants to be the first one, and ends the program if it is not. What is preloaded calls it as programs do.
+fn sanitizer_options() -> OsString {
+    let mut options = std::env::var_os(SANITIZER).unwrap_or_default();
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push("verify_asan_link_order=0");
+    options
+}
+
 fn run_beside(command: &[OsString]) -> anyhow::Result<Done> {
     let (program, arguments) = command.split_first().context("no program")?;
     let mut preloaded = shim()?.into_os_string();
@@ -140,7 +153,9 @@ fn run_beside(command: &[OsString]) -> anyhow::Result<Done> {
         preloaded.push(":");
         preloaded.push(others);
     }
-    let error = Command::new(program).args(arguments).env("LD_PRELOAD", preloaded).exec();
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_PRELOAD", preloaded).env(SANITIZER, sanitizer_options());
+    let error = command.exec();
     Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))
 }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use pagewalk_vm::random::SplitMix64;
 
 use super::mapped::Bytes;
-use super::mounted::{Store, text};
+use super::mounted::{Store, name, text};
 use super::{shim, start};
 
 /// A sequence of operations on a tree, the same for the same seed.
@@ -416,4 +416,69 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
     }
     drop(mounted);
     store.is_sound();
+}
+
+/// A shell wants the lowest free numbers for itself, and found the connection and the whole store there: `exec 6>>log` failed, and the
+/// next line went over the store's first bytes.
+#[test]
+fn a_shell_has_all_descriptors_to_itself() {
+    if shim().is_none() {
+        return;
+    }
+    let store = Store::new("16MiB");
+    let Some(mounted) = store.mount() else { return };
+    let script = r#"
+        cd "$1" || exit 1
+        for number in 3 4 5 6 7 8 9; do
+            eval "exec $number>>log-$number" || exit 1
+        done
+        for round in 1 2 3 4; do
+            for number in 3 4 5 6 7 8 9; do echo "line $round of $number" >&$number || exit 1; done
+        done
+        exec 4>&- 5<log-3 6>&7
+        echo "in seven" >&6
+        read line <&5
+        [ "$line" = "line 1 of 3" ] || exit 2
+        for number in 3 4 6 8 9; do
+            [ "$(wc -l < log-$number)" = 4 ] || exit 3
+        done
+        [ "$(tail -n 1 log-7)" = "in seven" ] || exit 4
+    "#;
+    for shell in ["bash", "dash"] {
+        let folder = store.mount_point().join(shell);
+        std::fs::create_dir(&folder).expect("made");
+        let output = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
+            .args(["fs", "run", "--", shell, "-c", script, shell, name(&folder)])
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{shell}: {:?} {}", output.status, text(&output.stderr));
+    }
+    drop(mounted);
+    store.is_sound();
+}
+
+/// No descriptor of a process writes the whole store, however it is found.
+pub(super) fn no_descriptor_writes_the_store(mount: &Path) {
+    let file = File::create(mount.join("file")).expect("open");
+    file.write_all_at(&[1; 10_000], 0).expect("written");
+    let mapped = Bytes::shared_of(&File::open(mount.join("file")).expect("open"));
+    assert!(mapped.get(0, 100).is_some());
+    let store = mount.with_file_name("store.ctfs");
+    let mut found = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").expect("read") {
+        let entry = entry.expect("read");
+        let is_store = std::fs::read_link(entry.path()).is_ok_and(|target| target == store);
+        let info = format!("/proc/self/fdinfo/{}", entry.file_name().to_string_lossy());
+        let Ok(info) = std::fs::read_to_string(info) else { continue };
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).expect("flags").trim();
+        let flags = libc::c_int::from_str_radix(flags, 8).expect("octal");
+        assert!(!is_store || flags & libc::O_ACCMODE == libc::O_RDONLY, "{info}");
+        found += 1;
+    }
+    assert!(found > 3);
+}
+
+#[test]
+fn no_descriptor_of_a_program_writes_the_whole_store() {
+    ends_well("store");
 }

@@ -12,7 +12,7 @@ use pagewalk_ctfs::{Client, Lease, Place, ReadDone, Written};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
-use crate::offsets::Sequence;
+use crate::offsets::{Growth, Sequence};
 use crate::threads::Within;
 use crate::{kernel, mappings, offsets, own, signals};
 
@@ -41,8 +41,7 @@ struct File {
     /// Attempts to get it back that are to be left out, and how many were the last time.
     skips: AtomicU32,
     skipped: AtomicU32,
-    /// The kernel may not know how long it is.
-    is_grown: AtomicBool,
+    growth: Growth,
 }
 
 /// What descriptors that are copies of each other share.
@@ -246,7 +245,7 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
                 unknown: AtomicI32::new(descriptor),
                 skips: AtomicU32::new(0),
                 skipped: AtomicU32::new(0),
-                is_grown: AtomicBool::new(false),
+                growth: Growth::new(),
             });
             if files.len() > DESCRIPTORS {
                 files.retain(|_, file| file.strong_count() > 0);
@@ -770,10 +769,7 @@ impl Description {
             match unsafe { self.client.write(&held, place, from, recovery) } {
                 Written::At(offset) => return Ok((offset, length)),
                 Written::Behind(offset) => {
-                    if !self.file.is_grown.load(Ordering::Relaxed) {
-                        self.file.is_grown.store(true, Ordering::Release);
-                    }
-                    offsets::watch();
+                    self.file.growth.begins();
                     return Ok((offset, length));
                 }
                 Written::Ended => *lease = None,
@@ -970,8 +966,7 @@ impl Description {
 
     /// The kernel learns how long the file is.
     pub(crate) fn length_is_needed(&self, descriptor: c_int) {
-        if self.file.is_grown.load(Ordering::Acquire) {
-            self.file.is_grown.store(false, Ordering::Relaxed);
+        if self.file.growth.ends() {
             kernel::look_at(descriptor);
         }
     }

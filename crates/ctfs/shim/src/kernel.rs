@@ -22,6 +22,15 @@ std::arch::global_asm!(
     "mov r9, [rsp + 8]",
     "syscall",
     "ret",
+    // What a handler of a signal that was set here returns to: the kernel wants to be told. Programs that unwind a stack know the frame
+    // by these instructions, and look at one before.
+    "nop",
+    ".hidden pagewalk_handled",
+    ".globl pagewalk_handled",
+    "pagewalk_handled:",
+    "mov rax, 15",
+    "syscall",
+    "ud2",
     ".hidden pagewalk_system_call_end",
     ".globl pagewalk_system_call_end",
     "pagewalk_system_call_end:",
@@ -30,6 +39,7 @@ std::arch::global_asm!(
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" {
+    fn pagewalk_handled();
     fn pagewalk_system_call(
         number: c_long,
         first: usize,
@@ -116,5 +126,39 @@ pub(crate) fn block_signals(blocked: u64) {
     // SAFETY: so many bytes are read there.
     unsafe {
         call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, (&raw const blocked) as usize, 0, 8]);
+    }
+}
+
+/// What is done at a signal, as the kernel has it.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Action {
+    pub(crate) handler: usize,
+    pub(crate) flags: u64,
+    restorer: usize,
+    pub(crate) mask: u64,
+}
+
+impl Action {
+    /// So many are passed.
+    const MASK_BYTES: usize = 8;
+
+    /// A handler, or what stands for none.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn new(handler: usize, flags: c_int, mask: u64) -> Self {
+        const SA_RESTORER: u64 = 0x0400_0000;
+        let restorer = pagewalk_handled as *const () as usize;
+        Self { handler, flags: flags as u32 as u64 | SA_RESTORER, restorer, mask }
+    }
+
+    /// What is done at a signal now; and from now on, if something is given. Libraries that stand between this one and the C library do
+    /// not hear of it.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn exchange(signal: c_int, new: Option<&Self>) -> Option<Self> {
+        let mut old = Self::default();
+        let new = new.map_or(0, |new| std::ptr::from_ref(new) as usize);
+        let arguments = [signal as usize, new, (&raw mut old) as usize, Self::MASK_BYTES];
+        // SAFETY: both are read and written as the kernel has them.
+        (unsafe { call(libc::SYS_rt_sigaction, arguments) } == 0).then_some(old)
     }
 }

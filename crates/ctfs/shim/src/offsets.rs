@@ -10,7 +10,7 @@
 //! offset itself.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use libc::{c_int, siginfo_t};
 use pagewalk_ctfs::alone;
@@ -33,8 +33,42 @@ const ALLOW: u8 = 0;
 const DISPATCH: u8 = 1;
 static SELECTOR: AtomicU8 = AtomicU8::new(ALLOW);
 
-/// A file is longer than the kernel knows.
-static IS_WATCHING: AtomicBool = AtomicBool::new(false);
+/// Open files that are longer than the kernel knows.
+static GROWN: AtomicU32 = AtomicU32::new(0);
+
+/// Whether an open file is longer than the kernel knows. It has to know before this process's next system call that is not made here.
+pub(crate) struct Growth(AtomicBool);
+
+impl Growth {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// The file has grown.
+    #[inline]
+    pub(crate) fn begins(&self) {
+        if !self.0.load(Ordering::Relaxed) && !self.0.swap(true, Ordering::AcqRel) {
+            GROWN.fetch_add(1, Ordering::Relaxed);
+            watch_again();
+        }
+    }
+
+    /// The kernel is about to learn how long the file is; whether it does not know.
+    pub(crate) fn ends(&self) -> bool {
+        let is_there = self.0.load(Ordering::Acquire) && self.0.swap(false, Ordering::AcqRel);
+        if is_there {
+            GROWN.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_there
+    }
+}
+
+impl Drop for Growth {
+    /// The owner has told the kernel that it knows nothing when the file was closed.
+    fn drop(&mut self) {
+        self.ends();
+    }
+}
 
 /// The thread whose calls the kernel dispatches: 0 before there was one, [`NEVER`] where that is impossible.
 static THREAD: AtomicI32 = AtomicI32::new(0);
@@ -110,13 +144,18 @@ impl Sequence {
     /// It moves to another place, borrowed or not.
     #[inline]
     pub(crate) fn move_to(&self, descriptor: c_int, offset: u64) {
-        match self.borrowed.filter(|_| self.offset().is_some()) {
-            Some((index, _)) => ENTRIES[index].offset.store(offset, Ordering::Relaxed),
-            None => {
-                // The kernel has it, and takes every offset that a file's bytes can have.
-                let _ = kernel::seek(descriptor, offset as libc::off_t, libc::SEEK_SET);
+        if let Some((index, _)) = self.borrowed
+            && self.offset().is_some()
+        {
+            ENTRIES[index].offset.store(offset, Ordering::Relaxed);
+            compiler_fence(Ordering::SeqCst);
+            // The end of a handler that has put its signal off is a system call, too, and gave back what was here before.
+            if self.offset().is_some() {
+                return;
             }
         }
+        // The kernel has it, and takes every offset that a file's bytes can have.
+        let _ = kernel::seek(descriptor, offset as libc::off_t, libc::SEEK_SET);
     }
 }
 
@@ -131,25 +170,21 @@ fn borrow(descriptor: c_int) -> Option<(usize, u32, u64)> {
     });
     let offset = kernel::seek(descriptor, 0, libc::SEEK_CUR).ok()?;
     let entry = &ENTRIES[index];
+    // Before it is there to be given back.
+    let serial = entry.serial.load(Ordering::Relaxed);
     entry.offset.store(offset, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
     entry.descriptor.store(descriptor, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
     SELECTOR.store(DISPATCH, Ordering::Relaxed);
-    Some((index, entry.serial.load(Ordering::Relaxed), offset))
+    Some((index, serial, offset))
 }
 
-/// A file is longer than the kernel knows, and has to know before this process's next system call that is not made here.
-#[inline]
-pub(crate) fn watch() {
-    if !IS_WATCHING.load(Ordering::Relaxed) && alone::is_alone() {
-        IS_WATCHING.store(true, Ordering::Relaxed);
-        watch_again();
-    }
-}
-
-/// The same behind a call of the C library's, which has been made with all offsets given back.
+/// Has calls dispatched again, if there is something that the kernel does not know: behind a call of the C library's, which has been made
+/// with all offsets given back.
 #[inline]
 pub(crate) fn watch_again() {
-    if IS_WATCHING.load(Ordering::Relaxed) {
+    if GROWN.load(Ordering::Relaxed) > 0 {
         watch_now();
     }
 }
@@ -171,7 +206,6 @@ fn can_handle() -> bool {
 /// A child: nothing is borrowed in it, and its calls are not dispatched.
 pub(crate) fn in_child() {
     THREAD.store(0, Ordering::Relaxed);
-    IS_WATCHING.store(false, Ordering::Relaxed);
     SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
@@ -298,8 +332,7 @@ pub(crate) unsafe fn dispatched(_: *mut siginfo_t, context: *mut c_void) {
         watch_again();
         return;
     }
-    if IS_WATCHING.load(Ordering::Relaxed) {
-        IS_WATCHING.store(false, Ordering::Relaxed);
+    if GROWN.load(Ordering::Relaxed) > 0 {
         files::lengths_are_needed();
     }
     // The kernel has left the call's number and arguments as they were.

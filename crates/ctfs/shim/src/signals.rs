@@ -113,6 +113,34 @@ fn wanted(signal: c_int) -> Option<&'static Wanted> {
     usize::try_from(signal).ok().filter(|&signal| signal > 0).and_then(|signal| WANTED.get(signal))
 }
 
+/// Sets what the kernel does at a signal; what it did before.
+fn exchange_by_libraries(signal: c_int, new: Option<libc::sigaction>) -> Option<libc::sigaction> {
+    let new = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: zeroes are such a value.
+    let mut found: libc::sigaction = unsafe { std::mem::zeroed() };
+    let done = real!(sigaction(signal => c_int, new => *const libc::sigaction, &raw mut found => *mut libc::sigaction) -> c_int);
+    (done == 0).then_some(found)
+}
+
+/// The same past all libraries: what is ours must be called at once, which those that look for errors do not promise.
+#[cfg(target_arch = "x86_64")]
+fn exchange(signal: c_int, new: Option<libc::sigaction>) -> Option<libc::sigaction> {
+    let new = new.map(|new| kernel::Action::new(new.sa_sigaction, new.sa_flags, kernels_set(&new.sa_mask)));
+    let found = kernel::Action::exchange(signal, new.as_ref())?;
+    Some(libc::sigaction {
+        sa_sigaction: found.handler,
+        sa_mask: set_of(found.mask),
+        sa_flags: found.flags as c_int,
+        sa_restorer: None,
+    })
+}
+
+/// The same where the kernel is told what a handler returns to in another way.
+#[cfg(not(target_arch = "x86_64"))]
+fn exchange(signal: c_int, new: Option<libc::sigaction>) -> Option<libc::sigaction> {
+    exchange_by_libraries(signal, new)
+}
+
 /// Sets what the kernel does at a signal; what it did before, as the program has set it.
 fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let wanted = wanted(signal);
@@ -124,16 +152,13 @@ fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::siga
         // Before the kernel calls it.
         wanted.set((new.sa_sigaction, new.sa_flags, kernels_set(&new.sa_mask)));
     }
-    let action = to_install.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: zeroes are such a value.
-    let mut found: libc::sigaction = unsafe { std::mem::zeroed() };
-    let done = real!(sigaction(signal => c_int, action => *const libc::sigaction, &raw mut found => *mut libc::sigaction) -> c_int);
-    if done != 0 {
+    let found = if is_owned(signal) { exchange(signal, to_install) } else { exchange_by_libraries(signal, to_install) };
+    let Some(mut found) = found else {
         if let (Some(wanted), Some(before)) = (wanted, before) {
             wanted.set(before);
         }
         return None;
-    }
+    };
     if let Some((handler, flags, mask)) = before.filter(|_| is_ours(found.sa_sigaction)) {
         // Others may have changed the kernel's flags (`siginterrupt`).
         let kernels = libc::SA_RESTART;
@@ -260,8 +285,7 @@ unsafe extern "C" fn owned(signal: c_int, information: *mut siginfo_t, context: 
         libc::SIG_DFL | libc::SIG_IGN => {
             // As if we had never been here: an instruction faults again where it is, another process's signal comes again.
             // SAFETY: zeroes are such a value, the default.
-            let default: libc::sigaction = unsafe { std::mem::zeroed() };
-            real!(sigaction(signal => c_int, &raw const default => *const libc::sigaction, std::ptr::null_mut() => *mut libc::sigaction) -> c_int);
+            exchange(signal, Some(unsafe { std::mem::zeroed() }));
             if !is_instructions {
                 let [process, thread] = process_and_thread();
                 // SAFETY: it touches no memory.

@@ -1,6 +1,7 @@
 //! What each thread is in the middle of.
 
 use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use libc::{c_int, siginfo_t};
 use pagewalk_ctfs::alone;
@@ -90,6 +91,8 @@ impl Within {
             let is_outside = !thread.is_within.get() && !thread.is_cancelled_anywhere.get();
             is_outside.then(|| {
                 thread.is_within.set(true);
+                // A handler sees this before anything that is done within.
+                compiler_fence(Ordering::SeqCst);
                 Self(thread)
             })
         })
@@ -108,9 +111,11 @@ impl Drop for Within {
     fn drop(&mut self) {
         // SAFETY: it is this thread's, which alone has the value.
         let thread = unsafe { &*self.0 };
+        // And everything that was done before this.
+        compiler_fence(Ordering::SeqCst);
         thread.is_within.set(false);
         // A handler that runs from here on does not wait, and one that waits blocks all others.
-        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst);
         if thread.is_deferring.get() {
             thread.deliver();
         }

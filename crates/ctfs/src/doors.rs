@@ -412,7 +412,13 @@ pub(crate) fn watch(
                 continue;
             }
             let Some((client, serial)) = doors.add_client() else { continue };
-            if welcome(&stream, [client as u64, serial, survives.number()], [doors.gate.file().as_fd(), store.as_fd()]).is_ok() {
+            if welcome(
+                &stream,
+                [client as u64, serial, survives.number()],
+                [doors.gate.file().as_fd(), store.as_fd()],
+            )
+            .is_ok()
+            {
                 clients.push(Heard { client, stream, bytes: Vec::new() });
             } else {
                 doors.remove_client(client);
@@ -433,7 +439,8 @@ fn may_have_store(stream: &UnixStream) -> bool {
 }
 
 fn welcome(stream: &UnixStream, words: [u64; 3], files: [BorrowedFd<'_>; 2]) -> io::Result<()> {
-    let message: Vec<u8> = [protocol::VERSION].iter().chain(&words).flat_map(|word| word.to_le_bytes()).collect();
+    let message: Vec<u8> =
+        [protocol::VERSION].iter().chain(&words).flat_map(|word| word.to_le_bytes()).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));

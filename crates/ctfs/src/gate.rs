@@ -134,17 +134,16 @@ impl Gate {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing else.
         let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                size_of::<Words>(),
-                protection,
-                MapFlags::SHARED,
-                file,
-                0,
-            )?
+            rustix::mm::mmap(std::ptr::null_mut(), size_of::<Words>(), protection, MapFlags::SHARED, file, 0)?
         };
         let words = NonNull::new(start.cast()).expect("no mapping is at address 0");
-        Ok(Self { words, file: None, has_barriers: false, settling: SETTLING, is_alone: AtomicBool::new(false) })
+        Ok(Self {
+            words,
+            file: None,
+            has_barriers: false,
+            settling: SETTLING,
+            is_alone: AtomicBool::new(false),
+        })
     }
 
     /// The owner's memory, to hand it to a client.

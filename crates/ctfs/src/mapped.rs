@@ -186,7 +186,8 @@ impl Mapped {
 
     /// Whether an address lies in the mapping.
     pub(crate) fn has_address(&self, address: usize) -> bool {
-        (self.start.as_ptr() as usize..).contains(&address) && address - (self.start.as_ptr() as usize) < self.bytes as usize
+        (self.start.as_ptr() as usize..).contains(&address)
+            && address - (self.start.as_ptr() as usize) < self.bytes as usize
     }
 
     /// What it survives.
@@ -531,7 +532,9 @@ impl Mapped {
     #[allow(unsafe_code)]
     fn write_back_mapping(&self) -> io::Result<()> {
         // SAFETY: the mapping is this value's, and what it holds stays the same.
-        unsafe { rustix::mm::msync(self.start.as_ptr().cast(), self.bytes as usize, rustix::mm::MsyncFlags::SYNC)? };
+        unsafe {
+            rustix::mm::msync(self.start.as_ptr().cast(), self.bytes as usize, rustix::mm::MsyncFlags::SYNC)?
+        };
         Ok(())
     }
 
@@ -544,7 +547,7 @@ impl Mapped {
         if *written_back < flushed {
             let flushed = self.flushed.load(Ordering::SeqCst);
             let synced = match &self.file {
-                Some(file) => file.sync_data().map_err(io::Error::from),
+                Some(file) => file.sync_data(),
                 None => self.write_back_mapping(),
             };
             // What cannot be written back cannot be promised.

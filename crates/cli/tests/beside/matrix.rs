@@ -71,7 +71,11 @@ fn same_with_and_without(mode: &str, is_left_out: impl Fn(&str) -> bool) {
         let folder = store.mount_point().join(if with_shim { "beside" } else { "plain" });
         let output = run(&program, with_shim, &folder, mode);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout).lines().filter(|line| !is_left_out(line)).map(str::to_owned).collect::<BTreeSet<_>>()
+        text(&output.stdout)
+            .lines()
+            .filter(|line| !is_left_out(line))
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>()
     });
     assert!(plain.len() > 400, "{plain:?}");
     let differ = plain.symmetric_difference(&beside).collect::<Vec<_>>();
@@ -88,7 +92,8 @@ fn every_call_sees_what_a_program_of_one_thread_did() {
 #[test]
 fn every_call_sees_what_a_program_of_threads_did() {
     let is_left_out = |line: &str| {
-        let is_case = |case: &&str| line.contains(&format!(" {case}:")) || line.contains(&format!("({case})"));
+        let is_case =
+            |case: &&str| line.contains(&format!(" {case}:")) || line.contains(&format!("({case})"));
         NOT_SEEN_OF_THREADS.iter().chain([&CLOSE]).any(|case| is_case(&case))
     };
     same_with_and_without("threads", is_left_out);

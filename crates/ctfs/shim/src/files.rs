@@ -72,9 +72,7 @@ impl Pages {
     fn end_in_children(&self) {
         let start = self.0.as_ptr().cast_mut().cast();
         // SAFETY: they are whole pages, of this value alone, and its parent's stay as they are.
-        let _ = unsafe {
-            rustix::mm::madvise(start, size_of::<Self>(), rustix::mm::Advice::LinuxWipeOnFork)
-        };
+        let _ = unsafe { rustix::mm::madvise(start, size_of::<Self>(), rustix::mm::Advice::LinuxWipeOnFork) };
     }
 }
 

@@ -84,8 +84,15 @@ pub(crate) unsafe fn call<const ARGUMENTS: usize>(number: c_long, arguments: [us
     // SAFETY: the caller's.
     unsafe {
         let kept = *libc::__errno_location();
-        let done =
-            libc::syscall(number, argument(0), argument(1), argument(2), argument(3), argument(4), argument(5));
+        let done = libc::syscall(
+            number,
+            argument(0),
+            argument(1),
+            argument(2),
+            argument(3),
+            argument(4),
+            argument(5),
+        );
         let error = std::mem::replace(&mut *libc::__errno_location(), kept);
         if done == -1 { -(error as isize) } else { done as isize }
     }

@@ -225,11 +225,8 @@ fn settle_all() {
         let descriptor = entry.descriptor.load(Ordering::Relaxed);
         if descriptor != NONE {
             // A descriptor that is closed is given back before.
-            let _ = kernel::seek(
-                descriptor,
-                entry.offset.load(Ordering::Relaxed) as libc::off_t,
-                libc::SEEK_SET,
-            );
+            let _ =
+                kernel::seek(descriptor, entry.offset.load(Ordering::Relaxed) as libc::off_t, libc::SEEK_SET);
             entry.serial.store(entry.serial.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             entry.descriptor.store(NONE, Ordering::Relaxed);
         }

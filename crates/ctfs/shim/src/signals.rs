@@ -15,7 +15,7 @@ use libc::{c_int, siginfo_t, sigset_t};
 use crate::kernel;
 use crate::offsets;
 use crate::real::real;
-use crate::threads::{Deferred, this};
+use crate::threads::{Deferred, Thread, this};
 
 /// Signals, from 1 on.
 const SIGNALS: usize = 65;
@@ -152,7 +152,11 @@ fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::siga
         // Before the kernel calls it.
         wanted.set((new.sa_sigaction, new.sa_flags, kernels_set(&new.sa_mask)));
     }
-    let found = if is_owned(signal) { exchange(signal, to_install) } else { exchange_by_libraries(signal, to_install) };
+    let found = if is_owned(signal) {
+        exchange(signal, to_install)
+    } else {
+        exchange_by_libraries(signal, to_install)
+    };
     let Some(mut found) = found else {
         if let (Some(wanted), Some(before)) = (wanted, before) {
             wanted.set(before);
@@ -163,7 +167,8 @@ fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::siga
         // Others may have changed the kernel's flags (`siginterrupt`).
         let kernels = libc::SA_RESTART;
         found.sa_sigaction = handler;
-        found.sa_flags = flags & !kernels | found.sa_flags & kernels & if is_owned(signal) { flags } else { !0 };
+        found.sa_flags =
+            flags & !kernels | found.sa_flags & kernels & if is_owned(signal) { flags } else { !0 };
         found.sa_mask = set_of(mask);
     }
     Some(found)
@@ -190,7 +195,7 @@ fn own(signal: c_int) -> bool {
 
 /// The handler of all signals that the program has a handler for, and cannot be waited for by an instruction.
 unsafe extern "C" fn arrived(signal: c_int, information: *mut siginfo_t, context: *mut c_void) {
-    if this(crate::threads::Thread::is_within) {
+    if this(Thread::is_within) {
         // SAFETY: the kernel's, of this thread.
         return unsafe { defer(signal, information, context) };
     }
@@ -205,7 +210,8 @@ unsafe fn call(handler: usize, signal: c_int, information: *mut siginfo_t, conte
     if ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
         // SAFETY: as the caller's; a handler of one argument leaves the others alone.
         unsafe {
-            let handler: unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(handler);
+            let handler: unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+                std::mem::transmute(handler);
             handler(signal, information, context);
         }
     }
@@ -271,11 +277,11 @@ unsafe extern "C" fn owned(signal: c_int, information: *mut siginfo_t, context: 
         // SAFETY: the kernel's, of this thread.
         return unsafe { offsets::dispatched(information, context) };
     }
-    // SAFETY: (1) the kernel's, of this thread; (2) an instruction's fault.
-    if signal != libc::SIGSYS
-        && is_instructions
-        && this(|thread| unsafe { thread.recovery.recover(context, address) })
-    {
+    let recover = |thread: &Thread| {
+        // SAFETY: (1) the kernel's, of this thread; (2) an instruction's fault.
+        unsafe { thread.recovery.recover(context, address) }
+    };
+    if signal != libc::SIGSYS && is_instructions && this(recover) {
         return;
     }
     let Some(wanted) = wanted(signal) else { return };
@@ -293,7 +299,7 @@ unsafe extern "C" fn owned(signal: c_int, information: *mut siginfo_t, context: 
             }
         }
         // SAFETY: the kernel's, of this thread.
-        _ if !is_instructions && this(crate::threads::Thread::is_within) => unsafe {
+        _ if !is_instructions && this(Thread::is_within) => unsafe {
             defer(signal, information, context);
         },
         _ => {
@@ -424,7 +430,10 @@ pub unsafe extern "C" fn sigset(signal: c_int, handler: usize) -> usize {
         kernels_set(&before) & bit(signal) != 0
     };
     let (before, was_blocked) = if handler == SIG_HOLD {
-        (set_action(signal, None).map_or(libc::SIG_ERR, |action| action.sa_sigaction), change(libc::SIG_BLOCK))
+        (
+            set_action(signal, None).map_or(libc::SIG_ERR, |action| action.sa_sigaction),
+            change(libc::SIG_BLOCK),
+        )
     } else {
         let before = set_handler(signal, handler, 0, 0);
         if before == libc::SIG_ERR {

@@ -81,7 +81,7 @@ fn passed(message: *const msghdr, mut act: impl FnMut(c_int)) {
         while let Some(header) = part.as_ref() {
             if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_RIGHTS {
                 let data: *const c_int = libc::CMSG_DATA(part).cast();
-                let bytes = (header.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                let bytes = header.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
                 (0..bytes / size_of::<c_int>()).for_each(|index| act(data.add(index).read_unaligned()));
             }
             part = libc::CMSG_NXTHDR(message, part);
@@ -101,8 +101,7 @@ fn received(message: *const msghdr) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     refuse_own!(socket);
-    let done =
-        real!(sendmsg(socket => c_int, message => *const msghdr, flags => c_int) -> ssize_t);
+    let done = real!(sendmsg(socket => c_int, message => *const msghdr, flags => c_int) -> ssize_t);
     if done >= 0 {
         // The kernel has read all of it.
         passed(message, files::sent);

@@ -78,4 +78,3 @@ pub unsafe extern "C" fn mremap(
     }
     mappings::replacing((to, new), remap, |&moved| moved != libc::MAP_FAILED)
 }
-

@@ -18,6 +18,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::time::Timespec;
 
+use crate::alone::is_alone;
+use crate::apart::apart;
 use crate::bytes::Bytes;
 use crate::doors::protocol;
 use crate::error::Result as OwnersResult;
@@ -125,29 +127,33 @@ pub(crate) fn message(
     }
 }
 
+/// Connects to the owner of the store that an open file lies in.
+pub(crate) fn connect(file: BorrowedFd<'_>, role: protocol::Role) -> io::Result<UnixStream> {
+    let [version, number, ..] = message(file, protocol::HELLO, [0; protocol::WORDS])?;
+    if version != protocol::VERSION {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let name = protocol::socket_name(number, role);
+    UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
 /// What the owner gives to a process that connects.
 pub(crate) struct Welcomed {
     pub(crate) number: usize,
     pub(crate) serial: u64,
     survives: Survives,
-    pub(crate) stream: UnixStream,
     gate: OwnedFd,
     pub(crate) store: OwnedFd,
 }
 
 impl Welcomed {
-    pub(crate) fn by_owner_of(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let [version, number, ..] = message(file, protocol::HELLO, [0; protocol::WORDS])?;
-        if version != protocol::VERSION {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let stream =
-            UnixStream::connect_addr(&SocketAddr::from_abstract_name(protocol::socket_name(number))?)?;
+    /// Over a connection.
+    pub(crate) fn by(stream: &UnixStream) -> io::Result<Self> {
         let mut bytes = [0; protocol::WELCOME_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::net::recvmsg(
-            &stream,
+            stream,
             &mut [IoSliceMut::new(&mut bytes)],
             &mut control,
             RecvFlags::WAITALL | RecvFlags::CMSG_CLOEXEC,
@@ -164,7 +170,7 @@ impl Welcomed {
             return Err(refused());
         }
         let survives = Survives::of_number(word(3)).ok_or_else(refused)?;
-        Ok(Self { number: word(1) as usize, serial: word(2), survives, stream, gate, store })
+        Ok(Self { number: word(1) as usize, serial: word(2), survives, gate, store })
     }
 }
 
@@ -174,11 +180,25 @@ impl Client {
     /// # Errors
     ///
     /// The file lies somewhere else (`ENOTTY`), the owner lets nobody in, or it is another version's.
+    #[allow(unsafe_code)]
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let Welcomed { number, serial, survives, stream, gate, store } = Welcomed::by_owner_of(file)?;
+        let stream = connect(file, protocol::Role::Client)?;
         // Both descriptors are closed here: memory is all that is needed.
-        let memory = Mapped::beside_owner(File::from(store), survives)?;
-        let gate = Gate::open(&File::from(gate))?;
+        let enter = || -> io::Result<_> {
+            let Welcomed { number, serial, survives, gate, store } = Welcomed::by(&stream)?;
+            Ok((
+                Mapped::beside_owner(File::from(store), survives)?,
+                Gate::open(&File::from(gate))?,
+                number,
+                serial,
+            ))
+        };
+        // No other thread gets hold of the descriptors meanwhile.
+        let (memory, gate, number, serial) = match is_alone() {
+            true => enter()?,
+            // SAFETY: it makes system calls, and panics where the owner's memory is no memory only.
+            false => unsafe { apart(enter) }??,
+        };
         gate.begin_alone(number);
         Ok(Self { memory, gate, number, serial, stream: Movable::new(stream) })
     }

@@ -13,7 +13,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -64,9 +64,21 @@ pub(crate) mod protocol {
     /// In: the client's number and serial number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
     pub(crate) const PIN: u32 = command(5, WORDS as u32);
 
+    /// What a process connects for.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum Role {
+        /// To read and write bytes in the store's memory: it gets a descriptor of the store that writes.
+        Client,
+        /// To map files: it gets one that reads.
+        Keeper,
+    }
+
     /// The owner's socket, in the abstract name space.
-    pub(crate) fn socket_name(number: u64) -> String {
-        format!("pagewalk-ctfs-{number:016x}")
+    pub(crate) fn socket_name(number: u64, role: Role) -> String {
+        match role {
+            Role::Client => format!("pagewalk-ctfs-{number:016x}"),
+            Role::Keeper => format!("pagewalk-ctfs-{number:016x}-keeper"),
+        }
     }
 
     /// Bytes of the first and only message on the socket: version, the client's number and serial number, what the store survives.
@@ -375,16 +387,19 @@ impl Heard {
 
 /// Welcomes clients, hears what they pin no more, and sees them go, until it is told to stop.
 pub(crate) fn watch(
-    listener: &UnixListener,
+    listeners: &[UnixListener; 2],
     doors: &Doors,
     unpin: impl Fn(Vec<Ino>),
     (store, survives): (&File, Survives),
     stop: &AtomicBool,
 ) -> io::Result<()> {
     let mut clients: Vec<Heard> = Vec::new();
+    let read_only = File::open(format!("/proc/self/fd/{}", store.as_raw_fd()))?;
+    let stores = [store, &read_only];
     let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 };
     while !stop.load(Ordering::Relaxed) {
-        let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
+        let mut polled: Vec<_> =
+            listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
         polled.extend(clients.iter().map(|heard| PollFd::new(&heard.stream, PollFlags::IN)));
         match rustix::event::poll(&mut polled, Some(&time)) {
             Ok(0) | Err(Errno::INTR) => continue,
@@ -392,7 +407,8 @@ pub(crate) fn watch(
             Err(error) => return Err(error.into()),
         }
         let has_news: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
-        let mut news = has_news[1..].iter();
+        let (connecting, news) = has_news.split_at(listeners.len());
+        let mut news = news.iter();
         let mut unpinned = Vec::new();
         clients.retain_mut(|heard| {
             if !news.next().is_some_and(|&is_new| is_new) {
@@ -406,19 +422,16 @@ pub(crate) fn watch(
         if !unpinned.is_empty() {
             unpin(unpinned);
         }
-        if has_news[0] {
+        for ((listener, store), _) in
+            listeners.iter().zip(stores).zip(connecting).filter(|(_, is_new)| **is_new)
+        {
             let Ok((stream, _)) = listener.accept() else { continue };
             if !may_have_store(&stream) {
                 continue;
             }
             let Some((client, serial)) = doors.add_client() else { continue };
-            if welcome(
-                &stream,
-                [client as u64, serial, survives.number()],
-                [doors.gate.file().as_fd(), store.as_fd()],
-            )
-            .is_ok()
-            {
+            let words = [client as u64, serial, survives.number()];
+            if welcome(&stream, words, [doors.gate.file().as_fd(), store.as_fd()]).is_ok() {
                 clients.push(Heard { client, stream, bytes: Vec::new() });
             } else {
                 doors.remove_client(client);
@@ -428,8 +441,11 @@ pub(crate) fn watch(
     Ok(())
 }
 
-pub(crate) fn listen(number: u64) -> io::Result<UnixListener> {
-    UnixListener::bind_addr(&SocketAddr::from_abstract_name(protocol::socket_name(number))?)
+/// For clients, and for keepers.
+pub(crate) fn listen(number: u64) -> io::Result<[UnixListener; 2]> {
+    let listen =
+        |role| UnixListener::bind_addr(&SocketAddr::from_abstract_name(protocol::socket_name(number, role))?);
+    Ok([listen(protocol::Role::Client)?, listen(protocol::Role::Keeper)?])
 }
 
 /// Whoever has the memory can change all of it.

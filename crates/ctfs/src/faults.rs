@@ -222,13 +222,16 @@ mod tests {
             let to = target.as_mut_ptr();
             let kept = length as u64 * 3;
             // Byte by byte, so that the first that is not there is known.
-            let copied = RECOVERY.with(|recovery| unsafe {
-                recovery.run(|| {
-                    for at in 0..length {
-                        to.add(at).write_volatile(start.add(at).read_volatile());
-                    }
-                    length
-                })
+            let copied = RECOVERY.with(|recovery| {
+                // SAFETY: (1) it copies to where there is room; (2) this thread's.
+                unsafe {
+                    recovery.run(|| {
+                        for at in 0..length {
+                            to.add(at).write_volatile(start.add(at).read_volatile());
+                        }
+                        length
+                    })
+                }
             });
             assert_eq!(copied, expected);
             assert_eq!(kept, length as u64 * 3, "what the caller had in registers is there again");

@@ -131,7 +131,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     config.acl = if for_everybody { SessionACL::All } else { SessionACL::Owner };
     let gate = Arc::new(Gate::create()?);
     let doors = Arc::new(Doors::new(gate.clone())?);
-    let listener = doors::listen(doors.socket())?;
+    let listeners = doors::listen(doors.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let volume = Arc::new(Volume::with_gate(system, gate));
@@ -163,7 +163,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let stopped = stop.clone();
     let watch = std::thread::Builder::new()
         .name("clients".to_owned())
-        .spawn(move || doors::watch(&listener, &doors, unpin, (&file, survives), &stopped))?;
+        .spawn(move || doors::watch(&listeners, &doors, unpin, (&file, survives), &stopped))?;
     Ok(Mount { session, stop, watch })
 }
 

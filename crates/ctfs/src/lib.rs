@@ -10,6 +10,7 @@
 //! Persistent Memory", ;login: 2022.
 
 pub mod alone;
+mod apart;
 mod bytes;
 mod check;
 mod client;

@@ -4,16 +4,15 @@
 //! somebody has the connection that they were asked for by.
 
 use std::ffi::c_void;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::SendFlags;
 
-use crate::client::{Client, Movable, Welcomed, message};
+use crate::client::{Client, Movable, Welcomed, connect, message};
 use crate::doors::protocol;
 use crate::error::Result;
 use crate::mapped::is_in_memory;
@@ -52,10 +51,10 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`Client::connect`]; and there is no way to open the store's file once more.
+    /// As [`Client::connect`].
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
-        let Welcomed { number, serial, stream, store, .. } = Welcomed::by_owner_of(file)?;
-        let store = File::open(format!("/proc/self/fd/{}", store.as_raw_fd()))?;
+        let stream = connect(file, protocol::Role::Keeper)?;
+        let Welcomed { number, serial, store, .. } = Welcomed::by(&stream)?;
         let is_in_memory = is_in_memory(store.as_fd())?;
         Ok(Self { number, serial, stream: Movable::new(stream), store: Movable::new(store), is_in_memory })
     }

@@ -94,7 +94,7 @@ fn every_call_sees_what_a_program_of_threads_did() {
     let is_left_out = |line: &str| {
         let is_case =
             |case: &&str| line.contains(&format!(" {case}:")) || line.contains(&format!("({case})"));
-        NOT_SEEN_OF_THREADS.iter().chain([&CLOSE]).any(|case| is_case(&case))
+        NOT_SEEN_OF_THREADS.iter().chain([&CLOSE]).any(is_case)
     };
     same_with_and_without("threads", is_left_out);
 }

@@ -715,7 +715,7 @@ impl Filesystem for Mounted {
         self.paged.lock().insert(ino(number));
         self.kernel_uses(ino(number), false);
         let mut bytes = vec![0; size as usize];
-        match self.volume.find(ino(number)).map(|file| self.volume.read(file, offset, &mut bytes)) {
+        match self.volume.find(ino(number)).and_then(|file| self.volume.read(&file, offset, &mut bytes)) {
             Ok(read) => reply.data(&bytes[..read]),
             Err(error) => reply.error(errno(error)),
         }
@@ -739,7 +739,7 @@ impl Filesystem for Mounted {
         if kind.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.drop_privileges(ino(number));
         }
-        let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(file, place, data));
+        let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(&file, place, data));
         let written = match write() {
             Err(Number::NOSPC)
                 if self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true) =>

@@ -31,6 +31,7 @@ mod orphans;
 mod paths;
 mod repair;
 mod reserved;
+mod sharing;
 mod strict;
 mod system;
 #[cfg(test)]
@@ -51,9 +52,10 @@ pub use mapped::{Mapped, Survives, coarse_now};
 pub use mapping::{Keeper, MappedFile};
 pub use paths::{DirectoryEntry, File, Files, OpenOptions};
 pub use repair::repair;
+pub use sharing::SharedMemory;
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,
     Space, Visit,
 };
-pub use volume::{Exclusive, Opened, Place, Volume};
+pub use volume::{Opened, Place, Volume};

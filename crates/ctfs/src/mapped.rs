@@ -10,7 +10,7 @@ use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
-use pagewalk_vm::file::{Pages, PersistentMemory, Remapped};
+use pagewalk_vm::file::{Pages, PersistentMemory, Remapped, STORE_MAGIC};
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -70,23 +70,45 @@ pub struct Mapped {
     written_back: Mutex<u64>,
 }
 
-// SAFETY: (1) the mapping belongs to this value and lives as long; (2) words are accessed atomically; (3) whoever shares the
-// memory keeps two threads from using the same bytes, as the contract of the trait says.
+// SAFETY: the mapping belongs to this value and lives as long. Threads do not share it by itself: two of them could use the same bytes.
 #[allow(unsafe_code)]
 unsafe impl Send for Mapped {}
-// SAFETY: as for `Send`.
-#[allow(unsafe_code)]
-unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Makes a file of so many bytes, or overwrites one, with room for all of them; it holds zeroes.
+    /// Makes a file of so many bytes, with room for all of them; it holds zeroes. An empty file, and the file of a store, are overwritten.
     ///
     /// # Errors
     ///
-    /// The file cannot be made, somebody uses it, or there is not so much room.
+    /// - `InvalidInput`: less than a page.
+    /// - `AlreadyExists`: a file that holds something else than a store; [`Mapped::create_over`] overwrites it.
+    /// - `ResourceBusy`: another process, or this one, has the store.
+    /// - `StorageFull` and others: the file cannot be made, or there is not so much room.
     pub fn create(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
+        Self::create_in(path, bytes, survives, false)
+    }
+
+    /// The same over any file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mapped::create`], but for a file that holds something else.
+    pub fn create_over(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
+        Self::create_in(path, bytes, survives, true)
+    }
+
+    fn create_in(path: &Path, bytes: u64, survives: Survives, over_anything: bool) -> io::Result<Self> {
+        if bytes < PAGE_BYTES {
+            let message = format!("{bytes} bytes; allowed: {PAGE_BYTES} and more");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let options = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         lock(&options)?;
+        if !over_anything && !is_empty_or_store(&options)? {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "the file holds something else than a store",
+            ));
+        }
         options.set_len(0)?;
         options.set_len(bytes / PAGE_BYTES * PAGE_BYTES)?;
         // Without its blocks a full disk would end the process at some store.
@@ -265,6 +287,17 @@ impl Mapped {
     fn is_outside(&self, at: u64, bytes: u64) -> ! {
         panic!("{bytes} bytes at {at:#x} of {:#x}", self.bytes);
     }
+}
+
+/// Whether a file holds nothing, or one of its first two pages begins as a store's superblock does.
+fn is_empty_or_store(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::FileExt;
+    let is_superblock = |at| {
+        let mut word = [0; 8];
+        let read = file.read_at(&mut word, at)?;
+        Ok::<_, io::Error>(read == word.len() && u64::from_le_bytes(word) == STORE_MAGIC)
+    };
+    Ok(file.metadata()?.len() == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
 }
 
 /// Pieces that are read at random, which no prefetcher foresees.
@@ -650,7 +683,16 @@ mod tests {
         drop(memory);
         let refused = Mapped::open(&path, Survives::PowerFailureOfDax).unwrap_err();
         assert!(refused.to_string().contains("DAX"), "{refused}");
-        std::fs::write(folder.path().join("short"), "x").unwrap();
-        assert!(Mapped::open(&folder.path().join("short"), Survives::ProcessCrash).is_err());
+        let short = folder.path().join("short");
+        std::fs::write(&short, "x").unwrap();
+        assert!(Mapped::open(&short, Survives::ProcessCrash).is_err());
+        let create =
+            |bytes| Mapped::create(&short, bytes, Survives::ProcessCrash).map_err(|error| error.kind());
+        assert_eq!(create(8_192).unwrap_err(), io::ErrorKind::AlreadyExists);
+        assert_eq!(create(100).unwrap_err(), io::ErrorKind::InvalidInput);
+        assert_eq!(std::fs::read(&short).unwrap(), b"x", "it is as it was");
+        drop(Mapped::create_over(&short, 8_192, Survives::ProcessCrash).unwrap());
+        std::fs::write(&short, STORE_MAGIC.to_le_bytes()).unwrap();
+        drop(create(8_192).unwrap());
     }
 }

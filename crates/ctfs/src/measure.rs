@@ -8,6 +8,8 @@
 //! None holds as much memory as it swaps: a table of the kernel that moves whole needs one page that is there, and copies repeat the
 //! same [`COPIED_BYTES`], more than caches hold.
 
+mod timed;
+
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,6 +20,8 @@ use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
 use crate::reserved::Reserved;
+
+pub use timed::{Look, Timed};
 
 /// Alignment of both ranges: what an entry of the third level covers.
 const ALIGNED_BYTES: u64 = 1 << 30;

@@ -4,6 +4,7 @@
 //! at the root, with or without a slash; a path is followed and acted on under one lock, so that nothing changes between.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 use crate::inode::{Ino, kind};
+use crate::sharing::SharedMemory;
 use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
 use crate::volume::{Opened, Place, Volume};
 
@@ -36,6 +38,8 @@ pub struct OpenOptions {
     pub create: bool,
     /// It is made, and must not be there.
     pub create_new: bool,
+    /// A symbolic link in the path's last place is refused (`ELOOP`), and not followed.
+    pub no_follow: bool,
     /// Permissions of a new one.
     pub mode: u32,
     /// Whose a new one is.
@@ -52,6 +56,7 @@ impl Default for OpenOptions {
             truncate: false,
             create: false,
             create_new: false,
+            no_follow: false,
             mode: 0o644,
             owner: Owner::default(),
         }
@@ -149,10 +154,10 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     fn open_path(&mut self, path: &[u8], options: &OpenOptions) -> Result<Ino> {
         let writes = options.write || options.append;
-        if !options.read && !writes || options.truncate && !options.write || options.create && !writes {
+        if !options.read && !writes || options.truncate && !options.write {
             return Err(Errno::INVAL);
         }
-        let led = self.lead(path, !options.create_new)?;
+        let led = self.lead(path, !options.create_new && !options.no_follow)?;
         let ino = match led.ino {
             Some(_) if options.create_new => return Err(Errno::EXIST),
             Some(ino) => ino,
@@ -167,6 +172,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             kind::FILE if led.wants_directory => return Err(Errno::NOTDIR),
             kind::FILE => {}
             kind::DIRECTORY => return Err(Errno::ISDIR),
+            kind::SYMLINK => return Err(Errno::LOOP),
             _ => return Err(Errno::NXIO),
         }
         if options.truncate && self.inode(ino)?.size() > 0 {
@@ -180,8 +186,9 @@ impl<M: PersistentMemory> FileSystem<M> {
 ///
 /// ```
 /// use pagewalk_ctfs::{FileSystem, Files, OpenOptions, Owner, coarse_now};
-/// # use pagewalk_vm::file::Recording;
-/// # let memory = Recording::new(vec![0; 4 << 20]);
+/// # use pagewalk_ctfs::{Mapped, Survives};
+/// # let file = tempfile::NamedTempFile::new()?;
+/// # let memory = Mapped::create(file.path(), 4 << 20, Survives::ProcessCrash)?;
 /// let system = FileSystem::format(memory, Owner::default(), coarse_now)?;
 /// let files = Files::new(system);
 /// files.create_directory("/notes", 0o755, Owner::default())?;
@@ -206,7 +213,7 @@ impl<M> Deref for Files<M> {
     }
 }
 
-impl<M: PersistentMemory> Files<M> {
+impl<M: SharedMemory> Files<M> {
     /// A file system that was mounted or made.
     pub fn new(system: FileSystem<M>) -> Self {
         Self(Arc::new(Volume::new(system)))
@@ -221,9 +228,9 @@ impl<M: PersistentMemory> Files<M> {
         let opened = {
             let mut system = self.0.exclusive()?;
             let ino = system.open_path(path.as_ref(), options)?;
-            system.open(ino)?;
-            Opened::of(&system, ino)?
+            self.0.open_in(&mut system, ino)?
         };
+        let opened = ManuallyDrop::new(opened);
         Ok(File { volume: self.0.clone(), opened, options: *options, offset: Mutex::new(0) })
     }
 
@@ -392,22 +399,23 @@ impl<M: PersistentMemory> Files<M> {
 }
 
 /// An open file. It stays until this is dropped, with a name or without.
-pub struct File<M: PersistentMemory> {
+pub struct File<M: SharedMemory> {
     volume: Arc<Volume<M>>,
-    opened: Opened,
+    /// Until this is dropped.
+    opened: ManuallyDrop<Opened>,
     options: OpenOptions,
     /// Where the next read or write without an offset is.
     offset: Mutex<u64>,
 }
 
-impl<M: PersistentMemory> File<M> {
+impl<M: SharedMemory> File<M> {
     /// Reads at an offset, up to the file's end; how much that was.
     ///
     /// # Errors
     ///
     /// It was not opened to read.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
-        if self.options.read { Ok(self.volume.read(self.opened, offset, into)) } else { Err(Errno::BADF) }
+        if self.options.read { self.volume.read(&self.opened, offset, into) } else { Err(Errno::BADF) }
     }
 
     /// Writes at an offset, or behind the end if it was opened to append; how much there was room for. It persists.
@@ -422,8 +430,8 @@ impl<M: PersistentMemory> File<M> {
     #[inline]
     fn write_to(&self, place: Place, data: &[u8]) -> Result<(u64, usize)> {
         match (self.options.append, self.options.write) {
-            (true, _) => self.volume.write(self.opened, Place::End, data),
-            (false, true) => self.volume.write(self.opened, place, data),
+            (true, _) => self.volume.write(&self.opened, Place::End, data),
+            (false, true) => self.volume.write(&self.opened, place, data),
             (false, false) => Err(Errno::BADF),
         }
     }
@@ -438,7 +446,7 @@ impl<M: PersistentMemory> File<M> {
             return Err(Errno::BADF);
         }
         let set = SetAttributes { size: Some(bytes), ..SetAttributes::default() };
-        self.volume.exclusive()?.set_attributes(self.opened.ino, &set)
+        self.volume.exclusive()?.set_attributes(self.opened.ino(), &set)
     }
 
     /// Lets a range have frames, so that writes there find room.
@@ -447,7 +455,7 @@ impl<M: PersistentMemory> File<M> {
     ///
     /// As [`FileSystem::allocate`].
     pub fn allocate(&self, bytes: std::ops::Range<u64>, keeps_size: bool) -> Result<()> {
-        self.volume.exclusive()?.allocate(self.opened.ino, bytes, keeps_size)
+        self.volume.exclusive()?.allocate(self.opened.ino(), bytes, keeps_size)
     }
 
     /// What is known of it.
@@ -456,16 +464,21 @@ impl<M: PersistentMemory> File<M> {
     ///
     /// Something is wrong with it.
     pub fn attributes(&self) -> Result<Attributes> {
-        self.volume.shared().attributes(self.opened.ino)
+        self.volume.size(&self.opened)?;
+        self.volume.shared().attributes(self.opened.ino())
     }
 
     /// Its bytes.
-    pub fn size(&self) -> u64 {
-        self.volume.size(self.opened)
+    ///
+    /// # Errors
+    ///
+    /// As for [`Volume::size`].
+    pub fn size(&self) -> Result<u64> {
+        self.volume.size(&self.opened)
     }
 }
 
-impl<M: PersistentMemory> Read for &File<M> {
+impl<M: SharedMemory> Read for &File<M> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut offset = self.offset.lock();
         let read = self.read_at(into, *offset)?;
@@ -474,7 +487,7 @@ impl<M: PersistentMemory> Read for &File<M> {
     }
 }
 
-impl<M: PersistentMemory> Write for &File<M> {
+impl<M: SharedMemory> Write for &File<M> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let mut offset = self.offset.lock();
         let (at, written) = self.write_to(Place::At(*offset), data)?;
@@ -488,23 +501,26 @@ impl<M: PersistentMemory> Write for &File<M> {
     }
 }
 
-impl<M: PersistentMemory> Seek for &File<M> {
+impl<M: SharedMemory> Seek for &File<M> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let mut offset = self.offset.lock();
         let (from, by) = match to {
             SeekFrom::Start(at) => (at, 0),
             SeekFrom::Current(by) => (*offset, by),
-            SeekFrom::End(by) => (self.size(), by),
+            SeekFrom::End(by) => (self.size()?, by),
         };
         *offset = from.checked_add_signed(by).ok_or(Errno::INVAL)?;
         Ok(*offset)
     }
 }
 
-impl<M: PersistentMemory> Drop for File<M> {
+impl<M: SharedMemory> Drop for File<M> {
+    #[allow(unsafe_code)]
     fn drop(&mut self) {
         // A file without a name goes when the store is mounted again, if it cannot now.
-        let _ = self.volume.close(self.opened);
+        // SAFETY: it is used no more.
+        let opened = unsafe { ManuallyDrop::take(&mut self.opened) };
+        let _ = self.volume.close(opened);
     }
 }
 
@@ -621,9 +637,9 @@ mod tests {
         (&both).read_to_string(&mut text).unwrap();
         assert_eq!(text, "one three");
         both.set_len(3).unwrap();
-        assert_eq!(reader.size(), 3);
+        assert_eq!(reader.size(), Ok(3));
         files.open("/f", &OpenOptions::create()).unwrap();
-        assert_eq!(reader.size(), 0);
+        assert_eq!(reader.size(), Ok(0));
         let neither = OpenOptions { read: false, ..OpenOptions::default() };
         assert_eq!(files.open("/f", &neither).err(), Some(Errno::INVAL));
     }
@@ -652,7 +668,7 @@ mod tests {
         let far = (5 << 30) + 3;
         assert_eq!((&file).seek(SeekFrom::Start(far)).unwrap(), far);
         (&file).write_all(b"far").unwrap();
-        assert_eq!((file.size(), (&file).stream_position().unwrap()), (far + 3, far + 3));
+        assert_eq!((file.size(), (&file).stream_position().unwrap()), (Ok(far + 3), far + 3));
         let reader = files.open("/f", &OpenOptions::default()).unwrap();
         let mut bytes = [0; 4];
         assert_eq!((reader.read_at(&mut bytes, far), &bytes), (Ok(3), b"far\0"));
@@ -662,7 +678,7 @@ mod tests {
     fn holes_are_found() {
         let files = files();
         let file = files.open("/f", &OpenOptions::update()).unwrap();
-        let seek = |offset, to| files.shared().seek(file.opened.ino, offset, to);
+        let seek = |offset, to| files.shared().seek(file.opened.ino(), offset, to);
         assert_eq!(seek(0, crate::Seek::Hole), Err(Errno::NXIO));
         file.write_at(&[1; 5_000], 100_000).unwrap();
         file.set_len(1 << 20).unwrap();

@@ -6,6 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pagewalk_vm::file::PersistentMemory;
@@ -18,10 +19,14 @@ use crate::error::Result;
 use crate::file::MOST_FILE_BYTES;
 use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
+use crate::sharing::{Process, SharedMemory};
 use crate::system::{Clock, FileSystem, Overwrites};
 
 /// Locks of files; those with the same number modulo this share one.
 const FILE_LOCKS: usize = 256;
+
+/// Volumes that there were.
+static VOLUMES: AtomicU64 = AtomicU64::new(0);
 
 /// Where a write goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,23 +47,31 @@ impl Place {
     }
 }
 
-/// A regular file that is in use: it is there until it is closed, with a name or without.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A regular file that is in use: it is there until it is closed, with a name or without. Closing takes this, so that it is used no more
+/// then; what is dropped otherwise stays until the store is mounted again.
+#[derive(PartialEq, Eq, Debug)]
 pub struct Opened {
     /// Its number.
-    pub ino: Ino,
+    ino: Ino,
     /// Where its inode lies; inodes do not move.
     pub(crate) at: u64,
+    /// The volume that has it.
+    volume: u64,
 }
 
 impl Opened {
-    pub(crate) fn of<M: PersistentMemory>(system: &FileSystem<M>, ino: Ino) -> Result<Self> {
+    /// Its number.
+    pub fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    fn of<M: PersistentMemory>(system: &FileSystem<M>, ino: Ino, volume: u64) -> Result<Self> {
         match system.inode(ino)?.mode() & kind::MASK {
             kind::FILE => {}
             kind::DIRECTORY => return Err(Errno::ISDIR),
             _ => return Err(Errno::INVAL),
         }
-        Ok(Self { ino, at: inode::address(&system.store, ino).ok_or(Errno::IO)? })
+        Ok(Self { ino, at: inode::address(&system.store, ino).ok_or(Errno::IO)?, volume })
     }
 }
 
@@ -69,9 +82,16 @@ pub struct Volume<M> {
     files: Box<[RwLock<()>]>,
     /// Between this process and those that use files' bytes beside it.
     gate: Option<Arc<Gate>>,
+    /// Of all volumes of this program.
+    number: u64,
+    process: Process,
 }
 
-impl<M: PersistentMemory> Volume<M> {
+// SAFETY: (1) the memory allows what the locks let threads do, as its trait says; (2) everything else is shared by its locks.
+#[allow(unsafe_code)]
+unsafe impl<M: SharedMemory> Sync for Volume<M> {}
+
+impl<M: SharedMemory> Volume<M> {
     /// Lets threads share a file system.
     pub fn new(mut system: FileSystem<M>) -> Self {
         system.store.settle();
@@ -80,7 +100,21 @@ impl<M: PersistentMemory> Volume<M> {
             system: RwLock::new(system),
             files: std::iter::repeat_with(RwLock::default).take(FILE_LOCKS).collect(),
             gate: None,
+            number: VOLUMES.fetch_add(1, Ordering::Relaxed),
+            process: Process::this(),
         }
+    }
+
+    /// Whether a child of the process that has the store is here: the parent goes on with it.
+    #[inline]
+    fn is_ours(&self) -> Result<()> {
+        if self.process.is_here() { Ok(()) } else { Err(Errno::STALE) }
+    }
+
+    /// Whether a file is one of this volume's, in the process that has it.
+    #[inline]
+    fn has(&self, file: &Opened) -> Result<()> {
+        if file.volume == self.number { self.is_ours() } else { Err(Errno::BADF) }
     }
 
     /// The same, with other processes beside.
@@ -96,7 +130,7 @@ impl<M: PersistentMemory> Volume<M> {
     /// The file system, to look at.
     ///
     /// Who panicked with it has changed nothing that counts: the transaction was not committed.
-    pub fn shared(&self) -> RwLockReadGuard<'_, FileSystem<M>> {
+    pub(crate) fn shared(&self) -> RwLockReadGuard<'_, FileSystem<M>> {
         self.system.read()
     }
 
@@ -104,8 +138,10 @@ impl<M: PersistentMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// Another process is in the middle of a copy and does not go on (`EBUSY`).
-    pub fn exclusive(&self) -> Result<Exclusive<'_, M>> {
+    /// Another process is in the middle of a copy and does not go on (`EBUSY`), or this one is a child of the process that has the store
+    /// (`ESTALE`).
+    pub(crate) fn exclusive(&self) -> Result<Exclusive<'_, M>> {
+        self.is_ours()?;
         self.unnoticed().noticed()
     }
 
@@ -122,49 +158,73 @@ impl<M: PersistentMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// There is no such file.
+    /// There is no such file, or this is a child of the process that has the store (`ESTALE`).
     pub fn open(&self, ino: Ino) -> Result<Opened> {
-        let mut system = self.exclusive()?;
-        let file = Opened::of(&system, ino)?;
+        self.open_in(&mut *self.exclusive()?, ino)
+    }
+
+    /// The same under a lock that is held.
+    pub(crate) fn open_in(&self, system: &mut FileSystem<M>, ino: Ino) -> Result<Opened> {
+        let file = Opened::of(system, ino, self.number)?;
         system.open(ino)?;
         Ok(file)
     }
 
-    /// A regular file that somebody keeps open otherwise.
+    /// A regular file that the caller keeps open otherwise.
     pub(crate) fn find(&self, ino: Ino) -> Result<Opened> {
-        Opened::of(&self.shared(), ino)
+        Opened::of(&self.shared(), ino, self.number)
     }
 
     /// It is used no more.
     ///
+    /// ```compile_fail
+    /// # fn twice(volume: &pagewalk_ctfs::Volume<pagewalk_ctfs::Mapped>, file: pagewalk_ctfs::Opened) {
+    /// volume.close(file);
+    /// volume.close(file); // Another file may have its place by now.
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
-    /// It goes, and something is wrong with it.
+    /// It goes, and something is wrong with it; it is another volume's (`EBADF`), or this is a child of the process that has the store
+    /// (`ESTALE`).
     pub fn close(&self, file: Opened) -> Result<()> {
+        self.has(&file)?;
         self.exclusive()?.close(file.ino)
     }
 
     /// Bytes of the file.
-    pub fn size(&self, file: Opened) -> u64 {
-        Bytes::new(self.shared().store.memory(), file.at).size()
+    ///
+    /// # Errors
+    ///
+    /// It is another volume's (`EBADF`), or this is a child of the process that has the store (`ESTALE`).
+    pub fn size(&self, file: &Opened) -> Result<u64> {
+        self.has(file)?;
+        Ok(Bytes::new(self.shared().store.memory(), file.at).size())
     }
 
     /// Reads at an offset, up to the file's end; how much that was.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Volume::size`].
     #[inline]
-    pub fn read(&self, file: Opened, offset: u64, into: &mut [u8]) -> usize {
+    pub fn read(&self, file: &Opened, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.has(file)?;
         // SAFETY: until both are dropped nothing is called but what follows, and the memory, which starts no thread.
         #[allow(unsafe_code)]
         let (system, _file) = unsafe { (alone::read(&self.system), alone::read(self.file_lock(file.ino))) };
-        Bytes::new(system.store.memory(), file.at).read(offset, into)
+        Ok(Bytes::new(system.store.memory(), file.at).read(offset, into))
     }
 
     /// Writes; the bytes persist before it returns. Where that was, and how many there was room for.
     ///
     /// # Errors
     ///
-    /// There is no room at all, or the file would be too large.
+    /// There is no room at all, or the file would be too large; and as for [`Volume::size`].
     #[inline]
-    pub fn write(&self, file: Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
+    pub fn write(&self, file: &Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
+        self.has(file)?;
         match self.write_in_place(file, place, data) {
             Some(offset) => Ok((offset, data.len())),
             None => self.write_with_room(file, place, data),
@@ -175,7 +235,7 @@ impl<M: PersistentMemory> Volume<M> {
     ///
     /// The answer is for registers: one in memory may be loaded as a whole, and that waits for everything that was stored before.
     #[inline]
-    fn write_in_place(&self, file: Opened, place: Place, data: &[u8]) -> Option<u64> {
+    fn write_in_place(&self, file: &Opened, place: Place, data: &[u8]) -> Option<u64> {
         let now = (self.clock)();
         // SAFETY: as in `read`.
         #[allow(unsafe_code)]
@@ -188,7 +248,7 @@ impl<M: PersistentMemory> Volume<M> {
     }
 
     #[inline(never)]
-    fn write_with_room(&self, file: Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
+    fn write_with_room(&self, file: &Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
         let mut data = data;
         loop {
             {
@@ -243,7 +303,7 @@ impl<M: PersistentMemory> DerefMut for Unnoticed<'_, M> {
 }
 
 /// The file system of a thread that has it to itself.
-pub struct Exclusive<'a, M: PersistentMemory> {
+pub(crate) struct Exclusive<'a, M: PersistentMemory> {
     system: RwLockWriteGuard<'a, FileSystem<M>>,
     gate: Option<&'a Gate>,
 }

@@ -1,8 +1,19 @@
 /* Files in one file of the host, each contiguous in a persistent page table's addresses, without a system call.
  *
- * Link with -lpagewalk_ctfs_c. One process has a store at a time. Everything may be called by several threads at once, but
- * for closing what another one uses. What a function cannot do it says by a negative errno value, or by a null pointer with
- * the value in errno. Paths begin at the store's root. Owners and permissions are kept and not looked at.
+ * Link with -lpagewalk_ctfs_c, or by `pkg-config pagewalk-ctfs`. One process has a store at a time. What a function cannot do it says by a
+ * negative errno value, or by a null pointer with the value in errno. Paths begin at the store's root. Owners and permissions are kept and
+ * not looked at.
+ *
+ * A null pointer where something must be is EFAULT; other pointers must be what they are said to be.
+ *
+ * Threads: several may call everything at once, but none may close what another one uses.
+ *
+ * fork: the store stays the parent's. In a child every function answers ESTALE and touches no store, but for the two that close: they
+ * give the child's memory back. The child may open other stores; the parent's it can open when the parent has closed it, and all
+ * children that were made meanwhile have ended or started another program.
+ *
+ * Panics: a defect of the library does not end the program. The function answers ENOTRECOVERABLE, and so do all others for the same
+ * store, until it is closed and opened again; that brings it in order as after a crash.
  */
 #ifndef PAGEWALK_CTFS_H
 #define PAGEWALK_CTFS_H
@@ -15,6 +26,11 @@
 extern "C" {
 #endif
 
+/* Of this header. The first number is the library's, too (libpagewalk_ctfs_c.so.0): it changes when programs must be built anew. */
+#define PW_VERSION_MAJOR 0
+#define PW_VERSION_MINOR 1
+#define PW_VERSION_PATCH 0
+
 /* A store that is open, and a file in one. */
 typedef struct pw_files pw_files;
 typedef struct pw_file pw_file;
@@ -26,18 +42,30 @@ typedef struct pw_attributes {
     int64_t accessed, modified, changed;
 } pw_attributes;
 
-/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic. */
+/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic. Other bits are
+ * EINVAL. */
 #define PW_POWER_FAILURE 1
 #define PW_STRICT 2
 
-/* Makes a file of so many bytes, or overwrites it, and an empty store in it. */
+/* Makes a file of so many bytes and an empty store in it. An empty file and a store that no process has open are overwritten; another file
+ * is EEXIST, a size that no store has EINVAL (a store has 2 MiB to 1 TiB). */
 int pw_files_format(const char *path, uint64_t bytes);
 /* Opens a store, and brings it in order after a crash. */
 pw_files *pw_files_open(const char *path, int flags);
 /* Closes it. All its files must have been closed. */
 void pw_files_close(pw_files *files);
 
-/* Flags are those of open(2): O_RDONLY, O_WRONLY, O_RDWR, O_APPEND, O_TRUNC, O_CREAT, O_EXCL. */
+/* Opens a regular file. Flags are those of open(2):
+ *
+ *   O_RDONLY, O_WRONLY, O_RDWR                                        what may be done with it
+ *   O_APPEND, O_TRUNC (with O_WRONLY or O_RDWR), O_CREAT, O_EXCL (with O_CREAT), O_NOFOLLOW
+ *                                                                     as there
+ *   O_CLOEXEC, O_NOCTTY, O_NONBLOCK, O_LARGEFILE, O_NOATIME, O_SYNC, O_DSYNC
+ *                                                                     say nothing here: there is no descriptor, and what was
+ *                                                                     written persists as the store was opened
+ *
+ * All others, O_DIRECTORY, O_DIRECT, O_PATH and O_TMPFILE among them, are EINVAL. A new file has the given mode: the process's umask does
+ * not count. Its owner is the process's effective user and group. */
 pw_file *pw_open(pw_files *files, const char *path, int flags, mode_t mode);
 void pw_close(pw_file *file);
 

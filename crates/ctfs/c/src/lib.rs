@@ -5,19 +5,74 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_char, c_int, c_void, mode_t, off_t, size_t, ssize_t};
 use pagewalk_ctfs::{
     Attributes, Error, FileSystem, Files, Mapped, MountError, OpenOptions, Overwrites, Owner, Replace,
     Survives, coarse_now,
 };
+use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::file::{LEAST_FRAMES, MOST_FRAMES};
+
+/// Whether a call has panicked in the middle of a store: what it left nothing here can say.
+type IsBroken = Arc<AtomicBool>;
 
 /// A store that is open.
-pub struct PwFiles(Files<Mapped>);
+pub struct PwFiles {
+    files: Files<Mapped>,
+    is_broken: IsBroken,
+}
 
 /// A file in one.
-pub struct PwFile(pagewalk_ctfs::File<Mapped>);
+pub struct PwFile {
+    file: pagewalk_ctfs::File<Mapped>,
+    is_broken: IsBroken,
+}
+
+/// What a function answers: a number of bytes or so, or an error's number below zero.
+type Answer = Result<i64, c_int>;
+
+fn refused(number: c_int) -> c_int {
+    -number
+}
+
+/// Does what a function is for. A panic is a defect of the library and ends here, not in the program that called: this call, and all others
+/// of the same store, answer `ENOTRECOVERABLE`.
+fn guarded<T>(is_broken: &AtomicBool, act: impl FnOnce() -> Result<T, c_int>) -> Result<T, c_int> {
+    if is_broken.load(Ordering::Acquire) {
+        return Err(refused(libc::ENOTRECOVERABLE));
+    }
+    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
+        is_broken.store(true, Ordering::Release);
+        Err(refused(libc::ENOTRECOVERABLE))
+    })
+}
+
+/// # Safety
+///
+/// An open store, or null.
+unsafe fn in_store(files: *const PwFiles, act: impl FnOnce(&Files<Mapped>) -> Answer) -> i64 {
+    // SAFETY: the caller's.
+    let done = unsafe { files.as_ref() }
+        .ok_or(refused(libc::EFAULT))
+        .and_then(|store| guarded(&store.is_broken, || act(&store.files)));
+    done.unwrap_or_else(i64::from)
+}
+
+/// # Safety
+///
+/// An open file, or null.
+unsafe fn in_file(file: *const PwFile, act: impl FnOnce(&pagewalk_ctfs::File<Mapped>) -> Answer) -> i64 {
+    // SAFETY: the caller's.
+    let done = unsafe { file.as_ref() }
+        .ok_or(refused(libc::EFAULT))
+        .and_then(|opened| guarded(&opened.is_broken, || act(&opened.file)));
+    done.unwrap_or_else(i64::from)
+}
 
 /// What is known of a file.
 #[repr(C)]
@@ -69,7 +124,8 @@ fn number(error: Error) -> c_int {
 fn of_io(error: &std::io::Error) -> c_int {
     -error.raw_os_error().unwrap_or(match error.kind() {
         std::io::ErrorKind::ResourceBusy => libc::EBUSY,
-        std::io::ErrorKind::InvalidData => libc::EINVAL,
+        std::io::ErrorKind::AlreadyExists => libc::EEXIST,
+        std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput => libc::EINVAL,
         _ => libc::EIO,
     })
 }
@@ -81,8 +137,12 @@ fn of_mount(error: &MountError) -> c_int {
     }
 }
 
-fn done(result: Result<(), Error>) -> c_int {
-    result.map_or_else(number, |()| 0)
+fn done(result: Result<(), Error>) -> Answer {
+    result.map(|()| 0).map_err(number)
+}
+
+fn counted(result: Result<usize, c_int>) -> Answer {
+    result.map(|count| count as i64)
 }
 
 /// A pointer to what was made, or null with the error's number in `errno`.
@@ -99,77 +159,151 @@ fn made<T>(result: Result<T, c_int>) -> *mut T {
 
 /// # Safety
 ///
-/// A string of C's.
-unsafe fn bytes<'a>(text: *const c_char) -> &'a [u8] {
+/// A string of C's, or null.
+unsafe fn bytes<'a>(text: *const c_char) -> Result<&'a [u8], c_int> {
+    if text.is_null() {
+        return Err(refused(libc::EFAULT));
+    }
     // SAFETY: the caller's.
-    unsafe { CStr::from_ptr(text) }.to_bytes()
+    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
 /// # Safety
 ///
-/// So many bytes, which nobody else uses.
-unsafe fn target<'a>(start: *mut c_void, length: size_t) -> &'a mut [u8] {
-    // SAFETY: the caller's; an empty slice must not be at 0.
-    if length == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(start.cast(), length) } }
-}
-
-/// # Safety
-///
-/// So many bytes.
-unsafe fn source<'a>(start: *const c_void, length: size_t) -> &'a [u8] {
-    // SAFETY: as for `target`.
-    if length == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start.cast(), length) } }
-}
-
-/// # Safety
-///
-/// A string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_files_format(path: *const c_char, size: u64) -> c_int {
+/// As for [`bytes`].
+unsafe fn path<'a>(text: *const c_char) -> Result<&'a Path, c_int> {
     // SAFETY: the caller's.
-    let path = Path::new(OsStr::from_bytes(unsafe { bytes(path) }));
-    match Mapped::create(path, size, Survives::PowerFailure) {
-        Ok(memory) => match FileSystem::format(memory, owner(), coarse_now) {
-            Ok(_) => 0,
-            Err(error) => of_mount(&error),
-        },
-        Err(error) => of_io(&error),
+    Ok(Path::new(OsStr::from_bytes(unsafe { bytes(text) }?)))
+}
+
+/// More no object has.
+const MOST_BYTES: usize = isize::MAX as usize;
+
+/// # Safety
+///
+/// So many bytes that no other thread uses, or null.
+unsafe fn target<'a>(start: *mut c_void, length: size_t) -> Result<&'a mut [u8], c_int> {
+    match length {
+        // There need not be any.
+        0 => Ok(&mut []),
+        _ if start.is_null() || length > MOST_BYTES => Err(refused(libc::EFAULT)),
+        // SAFETY: the caller's.
+        _ => Ok(unsafe { std::slice::from_raw_parts_mut(start.cast(), length) }),
     }
 }
 
 /// # Safety
 ///
-/// A string.
+/// So many bytes, or null.
+unsafe fn source<'a>(start: *const c_void, length: size_t) -> Result<&'a [u8], c_int> {
+    match length {
+        0 => Ok(&[]),
+        _ if start.is_null() || length > MOST_BYTES => Err(refused(libc::EFAULT)),
+        // SAFETY: the caller's.
+        _ => Ok(unsafe { std::slice::from_raw_parts(start.cast(), length) }),
+    }
+}
+
+/// # Safety
+///
+/// A string, or null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pw_files_open(path: *const c_char, flags: c_int) -> *mut PwFiles {
-    // SAFETY: the caller's.
-    let path = Path::new(OsStr::from_bytes(unsafe { bytes(path) }));
-    let survives = if flags & POWER_FAILURE != 0 { Survives::PowerFailure } else { Survives::ProcessCrash };
+pub unsafe extern "C" fn pw_files_format(at: *const c_char, size: u64) -> c_int {
+    let format = || {
+        // SAFETY: the caller's.
+        let path = unsafe { path(at) }?;
+        if !(LEAST_FRAMES..=MOST_FRAMES).contains(&(size / PAGE_BYTES)) {
+            return Err(refused(libc::EINVAL));
+        }
+        let memory = Mapped::create(path, size, Survives::PowerFailure).map_err(|error| of_io(&error))?;
+        FileSystem::format(memory, owner(), coarse_now).map(|_| 0).map_err(|error| of_mount(&error))
+    };
+    guarded(&AtomicBool::new(false), format).unwrap_or_else(|error| error)
+}
+
+/// # Safety
+///
+/// A string, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_files_open(at: *const c_char, flags: c_int) -> *mut PwFiles {
     let open = || {
+        // SAFETY: the caller's.
+        let path = unsafe { path(at) }?;
+        if flags & !(POWER_FAILURE | STRICT) != 0 {
+            return Err(refused(libc::EINVAL));
+        }
+        let survives =
+            if flags & POWER_FAILURE != 0 { Survives::PowerFailure } else { Survives::ProcessCrash };
         let memory = Mapped::open(path, survives).map_err(|error| of_io(&error))?;
         let (mut system, _) = FileSystem::mount(memory, coarse_now).map_err(|error| of_mount(&error))?;
         if flags & STRICT != 0 {
             system.set_overwrites(Overwrites::Whole);
         }
-        Ok(PwFiles(Files::new(system)))
+        Ok(PwFiles { files: Files::new(system), is_broken: IsBroken::default() })
     };
-    made(open())
+    made(guarded(&AtomicBool::new(false), open))
 }
 
 /// # Safety
 ///
-/// From [`pw_files_open`], once.
+/// From [`pw_files_open`], once, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_files_close(files: *mut PwFiles) {
     if !files.is_null() {
         // SAFETY: the caller's.
-        drop(unsafe { Box::from_raw(files) });
+        let store = unsafe { Box::from_raw(files) };
+        // A panic has no caller to tell.
+        let _ = guarded(&AtomicBool::new(false), || {
+            drop(store);
+            Ok(0)
+        });
     }
+}
+
+/// What the flags of `open` ask for.
+fn options(flags: c_int, mode: mode_t) -> Result<OpenOptions, c_int> {
+    /// Those that say nothing to a regular file of a store: it is not inherited, controls no terminal, never blocks, is of any size, keeps
+    /// no access times, and what is written persists.
+    const MEANINGLESS: c_int = libc::O_CLOEXEC
+        | libc::O_NOCTTY
+        | libc::O_NONBLOCK
+        | libc::O_LARGEFILE
+        | libc::O_NOATIME
+        | libc::O_SYNC
+        | libc::O_DSYNC;
+    const KNOWN: c_int = libc::O_ACCMODE
+        | libc::O_APPEND
+        | libc::O_TRUNC
+        | libc::O_CREAT
+        | libc::O_EXCL
+        | libc::O_NOFOLLOW
+        | MEANINGLESS;
+    let has = |flag| flags & flag != 0;
+    let (reads, writes) = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => (true, false),
+        libc::O_WRONLY => (false, true),
+        libc::O_RDWR => (true, true),
+        _ => return Err(refused(libc::EINVAL)),
+    };
+    if has(!KNOWN) || has(libc::O_TRUNC) && !writes || has(libc::O_EXCL) && !has(libc::O_CREAT) {
+        return Err(refused(libc::EINVAL));
+    }
+    Ok(OpenOptions {
+        read: reads,
+        write: writes,
+        append: writes && has(libc::O_APPEND),
+        truncate: has(libc::O_TRUNC),
+        create: has(libc::O_CREAT),
+        create_new: has(libc::O_EXCL),
+        no_follow: has(libc::O_NOFOLLOW),
+        mode,
+        owner: owner(),
+    })
 }
 
 /// # Safety
 ///
-/// An open store and a string.
+/// An open store and a string, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_open(
     files: *const PwFiles,
@@ -178,61 +312,64 @@ pub unsafe extern "C" fn pw_open(
     mode: mode_t,
 ) -> *mut PwFile {
     // SAFETY: the caller's.
-    let (files, path) = unsafe { (&(*files).0, bytes(path)) };
-    let has = |flag| flags & flag != 0;
-    let access = flags & libc::O_ACCMODE;
-    let writes = access != libc::O_RDONLY;
-    let options = OpenOptions {
-        read: access != libc::O_WRONLY,
-        write: writes,
-        append: writes && has(libc::O_APPEND),
-        truncate: has(libc::O_TRUNC),
-        create: has(libc::O_CREAT),
-        create_new: has(libc::O_CREAT) && has(libc::O_EXCL),
-        mode,
-        owner: owner(),
-    };
-    made(files.open(path, &options).map(PwFile).map_err(number))
+    let store = unsafe { files.as_ref() }.ok_or(refused(libc::EFAULT));
+    made(store.and_then(|store| {
+        guarded(&store.is_broken, || {
+            // SAFETY: the caller's.
+            let path = unsafe { bytes(path) }?;
+            let file = store.files.open(path, &options(flags, mode)?).map_err(number)?;
+            Ok(PwFile { file, is_broken: store.is_broken.clone() })
+        })
+    }))
 }
 
 /// # Safety
 ///
-/// From [`pw_open`], once.
+/// From [`pw_open`], once, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_close(file: *mut PwFile) {
     if !file.is_null() {
         // SAFETY: the caller's.
-        drop(unsafe { Box::from_raw(file) });
+        let PwFile { file, is_broken } = *unsafe { Box::from_raw(file) };
+        // A panic has no caller to tell, but others of the same store.
+        let _ = guarded(&is_broken, || {
+            drop(file);
+            Ok(0)
+        });
     }
 }
 
-fn counted(result: Result<usize, c_int>) -> ssize_t {
-    result.map_or_else(|error| error as ssize_t, |count| count as ssize_t)
-}
-
 /// # Safety
 ///
-/// An open file and so many bytes.
+/// An open file and so many bytes, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_read(file: *const PwFile, start: *mut c_void, length: size_t) -> ssize_t {
     // SAFETY: the caller's.
-    let (mut file, into) = unsafe { (&(*file).0, target(start, length)) };
-    counted(file.read(into).map_err(|error| of_io(&error)))
+    unsafe {
+        in_file(file, |mut file| counted(file.read(target(start, length)?).map_err(|error| of_io(&error))))
+            as ssize_t
+    }
 }
 
 /// # Safety
 ///
-/// An open file and so many bytes.
+/// An open file and so many bytes, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_write(file: *const PwFile, start: *const c_void, length: size_t) -> ssize_t {
     // SAFETY: the caller's.
-    let (mut file, data) = unsafe { (&(*file).0, source(start, length)) };
-    counted(file.write(data).map_err(|error| of_io(&error)))
+    unsafe {
+        in_file(file, |mut file| counted(file.write(source(start, length)?).map_err(|error| of_io(&error))))
+            as ssize_t
+    }
+}
+
+fn place(offset: off_t) -> Result<u64, c_int> {
+    u64::try_from(offset).map_err(|_| refused(libc::EINVAL))
 }
 
 /// # Safety
 ///
-/// An open file and so many bytes.
+/// An open file and so many bytes, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_pread(
     file: *const PwFile,
@@ -240,15 +377,16 @@ pub unsafe extern "C" fn pw_pread(
     length: size_t,
     offset: off_t,
 ) -> ssize_t {
-    let Ok(offset) = u64::try_from(offset) else { return -libc::EINVAL as ssize_t };
     // SAFETY: the caller's.
-    let (file, into) = unsafe { (&(*file).0, target(start, length)) };
-    counted(file.read_at(into, offset).map_err(number))
+    unsafe {
+        in_file(file, |file| counted(file.read_at(target(start, length)?, place(offset)?).map_err(number)))
+            as ssize_t
+    }
 }
 
 /// # Safety
 ///
-/// An open file and so many bytes.
+/// An open file and so many bytes, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_pwrite(
     file: *const PwFile,
@@ -256,51 +394,63 @@ pub unsafe extern "C" fn pw_pwrite(
     length: size_t,
     offset: off_t,
 ) -> ssize_t {
-    let Ok(offset) = u64::try_from(offset) else { return -libc::EINVAL as ssize_t };
     // SAFETY: the caller's.
-    let (file, data) = unsafe { (&(*file).0, source(start, length)) };
-    counted(file.write_at(data, offset).map_err(number))
+    unsafe {
+        in_file(file, |file| counted(file.write_at(source(start, length)?, place(offset)?).map_err(number)))
+            as ssize_t
+    }
 }
 
 /// # Safety
 ///
-/// An open file.
+/// An open file, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_lseek(file: *const PwFile, offset: off_t, whence: c_int) -> off_t {
-    let to = match (whence, u64::try_from(offset)) {
-        (libc::SEEK_SET, Ok(offset)) => SeekFrom::Start(offset),
-        (libc::SEEK_CUR, _) => SeekFrom::Current(offset),
-        (libc::SEEK_END, _) => SeekFrom::End(offset),
-        _ => return -libc::EINVAL as off_t,
+    let seek = |mut file: &pagewalk_ctfs::File<Mapped>| {
+        let to = match whence {
+            libc::SEEK_SET => SeekFrom::Start(place(offset)?),
+            libc::SEEK_CUR => SeekFrom::Current(offset),
+            libc::SEEK_END => SeekFrom::End(offset),
+            _ => return Err(refused(libc::EINVAL)),
+        };
+        file.seek(to).map(|at| at as i64).map_err(|error| of_io(&error))
     };
     // SAFETY: the caller's.
-    let mut file = unsafe { &(*file).0 };
-    file.seek(to).map_or_else(|error| of_io(&error) as off_t, |at| at as off_t)
+    unsafe { in_file(file, seek) as off_t }
 }
 
 /// # Safety
 ///
-/// An open file.
+/// An open file, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_ftruncate(file: *const PwFile, size: off_t) -> c_int {
-    let Ok(size) = u64::try_from(size) else { return -libc::EINVAL };
     // SAFETY: the caller's.
-    done(unsafe { &(*file).0 }.set_len(size))
+    unsafe { in_file(file, |file| done(file.set_len(place(size)?))) as c_int }
 }
 
 /// # Safety
 ///
-/// An open file, and room for the answer.
+/// Room for the answer, or null.
+unsafe fn known(found: Result<Attributes, Error>, into: *mut PwAttributes) -> Answer {
+    if into.is_null() {
+        return Err(refused(libc::EFAULT));
+    }
+    // SAFETY: the caller's.
+    found.map(|found| unsafe { into.write(found.into()) }).map(|()| 0).map_err(number)
+}
+
+/// # Safety
+///
+/// An open file, and room for the answer, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_fstat(file: *const PwFile, attributes: *mut PwAttributes) -> c_int {
     // SAFETY: the caller's.
-    let (file, into) = unsafe { (&(*file).0, &mut *attributes) };
-    done(file.attributes().map(|found| *into = found.into()))
+    unsafe { in_file(file, |file| known(file.attributes(), attributes)) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store, a string, and room for the answer.
+/// An open store, a string, and room for the answer, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_stat(
     files: *const PwFiles,
@@ -308,13 +458,12 @@ pub unsafe extern "C" fn pw_stat(
     attributes: *mut PwAttributes,
 ) -> c_int {
     // SAFETY: the caller's.
-    let (files, path, into) = unsafe { (&(*files).0, bytes(path), &mut *attributes) };
-    done(files.attributes(path).map(|found| *into = found.into()))
+    unsafe { in_store(files, |files| known(files.attributes(bytes(path)?), attributes)) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store, a string, and room for the answer.
+/// An open store, a string, and room for the answer, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_lstat(
     files: *const PwFiles,
@@ -322,73 +471,66 @@ pub unsafe extern "C" fn pw_lstat(
     attributes: *mut PwAttributes,
 ) -> c_int {
     // SAFETY: the caller's.
-    let (files, path, into) = unsafe { (&(*files).0, bytes(path), &mut *attributes) };
-    done(files.link_attributes(path).map(|found| *into = found.into()))
+    unsafe { in_store(files, |files| known(files.link_attributes(bytes(path)?), attributes)) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store and a string.
+/// An open store and a string, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_mkdir(files: *const PwFiles, path: *const c_char, mode: mode_t) -> c_int {
     // SAFETY: the caller's.
-    let (files, path) = unsafe { (&(*files).0, bytes(path)) };
-    done(files.create_directory(path, mode, owner()))
+    unsafe { in_store(files, |files| done(files.create_directory(bytes(path)?, mode, owner()))) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store and a string.
+/// An open store and a string, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_rmdir(files: *const PwFiles, path: *const c_char) -> c_int {
     // SAFETY: the caller's.
-    let (files, path) = unsafe { (&(*files).0, bytes(path)) };
-    done(files.remove_directory(path))
+    unsafe { in_store(files, |files| done(files.remove_directory(bytes(path)?))) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store and a string.
+/// An open store and a string, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_unlink(files: *const PwFiles, path: *const c_char) -> c_int {
     // SAFETY: the caller's.
-    let (files, path) = unsafe { (&(*files).0, bytes(path)) };
-    done(files.remove_file(path))
+    unsafe { in_store(files, |files| done(files.remove_file(bytes(path)?))) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store and two strings.
+/// An open store and two strings, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_rename(files: *const PwFiles, from: *const c_char, to: *const c_char) -> c_int {
     // SAFETY: the caller's.
-    let (files, from, to) = unsafe { (&(*files).0, bytes(from), bytes(to)) };
-    done(files.rename(from, to, Replace::Yes))
+    unsafe { in_store(files, |files| done(files.rename(bytes(from)?, bytes(to)?, Replace::Yes))) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store and two strings.
+/// An open store and two strings, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_link(files: *const PwFiles, file: *const c_char, name: *const c_char) -> c_int {
     // SAFETY: the caller's.
-    let (files, file, name) = unsafe { (&(*files).0, bytes(file), bytes(name)) };
-    done(files.link(file, name))
+    unsafe { in_store(files, |files| done(files.link(bytes(file)?, bytes(name)?))) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store and two strings.
+/// An open store and two strings, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_symlink(files: *const PwFiles, to: *const c_char, path: *const c_char) -> c_int {
     // SAFETY: the caller's.
-    let (files, to, path) = unsafe { (&(*files).0, bytes(to), bytes(path)) };
-    done(files.create_link_to(to, path, owner()))
+    unsafe { in_store(files, |files| done(files.create_link_to(bytes(to)?, bytes(path)?, owner()))) as c_int }
 }
 
 /// # Safety
 ///
-/// An open store, a string, and so many bytes.
+/// An open store, a string, and so many bytes, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_readlink(
     files: *const PwFiles,
@@ -396,41 +538,75 @@ pub unsafe extern "C" fn pw_readlink(
     start: *mut c_char,
     length: size_t,
 ) -> ssize_t {
-    // SAFETY: the caller's.
-    let (files, path, into) = unsafe { (&(*files).0, bytes(path), target(start.cast(), length)) };
-    counted(files.read_link(path).map_err(number).map(|found| {
+    let read = |files: &Files<Mapped>| {
+        // SAFETY: the caller's.
+        let (path, into) = unsafe { (bytes(path)?, target(start.cast(), length)?) };
+        let found = files.read_link(path).map_err(number)?;
         let length = found.len().min(into.len());
         into[..length].copy_from_slice(&found[..length]);
-        length
-    }))
+        counted(Ok(length))
+    };
+    // SAFETY: the caller's.
+    unsafe { in_store(files, read) as ssize_t }
 }
 
-/// Who is told of names: the data, a name, its inode and kind; 0 to go on.
+/// What is told of names: the data, a name, its inode and kind; 0 to go on.
 pub type Each = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u32) -> c_int;
 
 /// # Safety
 ///
-/// An open store, a string, and a function that takes the data.
+/// An open store, a string, and a function that takes the data, or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pw_list(
     files: *const PwFiles,
     path: *const c_char,
-    each: Each,
+    each: Option<Each>,
     data: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's.
-    let (files, path) = unsafe { (&(*files).0, bytes(path)) };
-    let entries = match files.list(path) {
-        Ok(entries) => entries,
-        Err(error) => return number(error),
+    let list = |files: &Files<Mapped>| {
+        let each = each.ok_or(refused(libc::EFAULT))?;
+        // SAFETY: the caller's.
+        for entry in files.list(unsafe { bytes(path) }?).map_err(number)? {
+            // Names have no zeroes.
+            let name = CString::new(entry.name).map_err(|_| refused(libc::EIO))?;
+            // SAFETY: the caller's function, with its own data. No lock is held.
+            if unsafe { each(data, name.as_ptr(), entry.ino.0, u32::from(entry.kind) << 12) } != 0 {
+                break;
+            }
+        }
+        Ok(0)
     };
-    for entry in entries {
-        // Names have no zeroes.
-        let Ok(name) = CString::new(entry.name) else { return -libc::EIO };
-        // SAFETY: the caller's function, with its own data.
-        if unsafe { each(data, name.as_ptr(), entry.ino.0, u32::from(entry.kind) << 12) } != 0 {
-            break;
+    // SAFETY: the caller's.
+    unsafe { in_store(files, list) as c_int }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A panic in the library ended the C program that had called.
+    #[test]
+    fn a_panic_ends_in_an_error_of_this_store() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = CString::new(folder.path().join("store").as_os_str().as_bytes()).expect("no zeroes");
+        // SAFETY: strings, and pointers from these functions.
+        unsafe {
+            assert_eq!(pw_files_format(store.as_ptr(), 4 << 20), 0);
+            let files = pw_files_open(store.as_ptr(), 0);
+            let file = pw_open(files, c"/f".as_ptr(), libc::O_RDWR | libc::O_CREAT, 0o600);
+            assert!(!file.is_null());
+            let hook = std::panic::take_hook();
+            std::panic::set_hook(Box::new(|_| {}));
+            let panicked = in_store(files, |_| panic!("a defect"));
+            std::panic::set_hook(hook);
+            assert_eq!(panicked, -i64::from(libc::ENOTRECOVERABLE));
+            assert_eq!(pw_write(file, c"x".as_ptr().cast(), 1), -libc::ENOTRECOVERABLE as ssize_t);
+            assert!(pw_open(files, c"/f".as_ptr(), 0, 0).is_null());
+            pw_close(file);
+            pw_files_close(files);
+            let files = pw_files_open(store.as_ptr(), 0);
+            assert!(!files.is_null(), "it can be opened again");
+            pw_files_close(files);
         }
     }
-    0
 }

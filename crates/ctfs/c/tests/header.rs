@@ -19,22 +19,39 @@ fn a_c_program_uses_the_header() {
     }
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().expect("a folder");
+    let prefix = folder.path().join("prefix");
+    let installed =
+        Command::new(crate_folder.join("install.sh")).arg(library()).arg(&prefix).status().expect("a shell");
+    assert!(installed.success());
     let program = folder.path().join("use");
     let built = Command::new(&compiler)
         .args(["-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&program)
         .arg(crate_folder.join("tests/use.c"))
-        .arg("-I")
-        .arg(crate_folder.join("include"))
-        .arg("-L")
-        .arg(library())
-        .arg("-lpagewalk_ctfs_c")
+        .args(flags(&prefix))
         .status();
     assert!(built.expect("the compiler starts").success());
     let ended = Command::new(&program)
         .arg(folder.path().join("store"))
-        .env("LD_LIBRARY_PATH", library())
+        .env("LD_LIBRARY_PATH", prefix.join("lib"))
         .status()
         .expect("it starts");
     assert!(ended.success());
+}
+
+/// What the description for pkg-config says, which need not be here to read it.
+fn flags(prefix: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(prefix.join("lib/pkgconfig/pagewalk-ctfs.pc")).expect("installed");
+    let value =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).expect("it is there").trim();
+    assert_eq!(value("Version:"), "0.1.0");
+    let prefix = value("prefix=");
+    [value("Cflags:"), value("Libs:")]
+        .iter()
+        .flat_map(|flags| flags.split(' '))
+        .map(|flag| {
+            flag.replace("${includedir}", &format!("{prefix}/include"))
+                .replace("${libdir}", &format!("{prefix}/lib"))
+        })
+        .collect()
 }

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "pagewalk_ctfs.h"
 
@@ -15,10 +17,17 @@ static int count(void *data, const char *name, uint64_t ino, uint32_t type)
     return name[0] == '\0' || ino == 0 || ++*names == 3;
 }
 
+#if PW_VERSION_MAJOR != 0 || PW_VERSION_MINOR < 1
+#error an unknown version
+#endif
+
 int main(int argc, char **argv)
 {
     MUST(argc == 2);
     MUST(pw_files_format("/nowhere/store", 1 << 24) == -ENOENT);
+    FILE *text_file = fopen(argv[1], "w");
+    MUST(text_file && fputs("no store", text_file) >= 0 && fclose(text_file) == 0);
+    MUST(pw_files_format(argv[1], 1 << 24) == -EEXIST && remove(argv[1]) == 0);
     MUST(pw_files_format(argv[1], 1 << 24) == 0);
     pw_files *files = pw_files_open(argv[1], PW_STRICT);
     MUST(files);
@@ -46,6 +55,44 @@ int main(int argc, char **argv)
     int names = 0;
     MUST(pw_list(files, "/", count, &names) == 0 && names == 3);
     MUST(pw_rmdir(files, "/d") == -ENOTEMPTY && pw_unlink(files, "/d/f") == 0 && pw_rmdir(files, "/d") == 0);
+    pw_close(file);
+    /* Every flag does what it says, or is refused. */
+    MUST(!pw_open(files, "/h", 3, 0) && errno == EINVAL);
+    MUST(!pw_open(files, "/h", O_RDONLY | O_TRUNC, 0) && errno == EINVAL);
+    MUST(!pw_open(files, "/h", O_RDWR | O_EXCL, 0) && errno == EINVAL);
+    MUST(!pw_open(files, "/h", O_RDONLY | O_DIRECTORY, 0) && errno == EINVAL);
+    MUST(!pw_open(files, "/h", O_RDONLY | 0x40000000, 0) && errno == EINVAL);
+    MUST(!pw_open(files, "/s", O_RDONLY | O_NOFOLLOW, 0) && errno == ELOOP);
+    file = pw_open(files, "/new", O_RDONLY | O_CREAT | O_CLOEXEC, 0777);
+    MUST(file && pw_read(file, text, 1) == 0 && pw_write(file, "x", 1) == -EBADF);
+    MUST(pw_fstat(file, &attributes) == 0 && (attributes.mode & 0777) == 0777);
+    /* Nothing where something must be. */
+    MUST(pw_files_format(0, 1 << 24) == -EFAULT && !pw_files_open(0, 0) && errno == EFAULT);
+    MUST(!pw_files_open(argv[1], 77) && errno == EINVAL && pw_files_format(argv[1], 5000) == -EINVAL);
+    MUST(!pw_open(files, 0, O_RDONLY, 0) && errno == EFAULT && !pw_open(0, "/h", O_RDONLY, 0) && errno == EFAULT);
+    MUST(pw_read(file, 0, 1) == -EFAULT && pw_read(file, 0, 0) == 0 && pw_read(0, text, 1) == -EFAULT);
+    MUST(pw_pread(file, text, (size_t)-1, 0) == -EFAULT && pw_fstat(file, 0) == -EFAULT);
+    MUST(pw_stat(files, "/h", 0) == -EFAULT && pw_stat(files, 0, &attributes) == -EFAULT);
+    MUST(pw_list(files, "/", 0, 0) == -EFAULT && pw_readlink(files, "/s", 0, 1) == -EFAULT);
+    MUST(pw_rename(files, "/h", 0) == -EFAULT && pw_unlink(files, 0) == -EFAULT);
+    MUST(pw_unlink(files, "/new") == 0);
+    /* A child leaves the parent's store alone. */
+    pw_close(file);
+    file = pw_open(files, "/h", O_RDWR, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        MUST(pw_write(file, "child", 5) == -ESTALE && pw_read(file, text, 1) == -ESTALE);
+        MUST(pw_pread(file, text, 1, 0) == -ESTALE && pw_fstat(file, &attributes) == -ESTALE);
+        MUST(pw_mkdir(files, "/child", 0700) == -ESTALE && pw_stat(files, "/h", &attributes) == -ESTALE);
+        MUST(!pw_open(files, "/child", O_RDWR | O_CREAT, 0600) && errno == ESTALE);
+        MUST(!pw_files_open(argv[1], 0) && errno == EBUSY);
+        pw_close(file);
+        pw_files_close(files);
+        return 0;
+    }
+    int status = 1;
+    MUST(waitpid(child, &status, 0) == child && status == 0);
+    MUST(pw_pread(file, text, 5, 0) == 5 && !memcmp(text, "hello", 5) && pw_mkdir(files, "/parent", 0700) == 0);
     pw_close(file);
     pw_files_close(files);
     files = pw_files_open(argv[1], PW_POWER_FAILURE);

@@ -34,6 +34,6 @@ pub use partition::{Level, Part, Partition};
 pub use recording::{Grain, Image, Recording, Snapshot};
 pub use repair::Places;
 pub use store::{
-    LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, Store, StoreError,
-    Transaction, VERSION,
+    LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, STORE_MAGIC, Store,
+    StoreError, Transaction, VERSION,
 };

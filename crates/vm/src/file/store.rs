@@ -23,7 +23,8 @@ use crate::table::cuckoo::NoChunk;
 use crate::table::{ContiguousMemory, TableMemory, TableWords};
 
 /// "pwctfs", and the format's version.
-const MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
+/// What a store's file begins with, and its second page.
+pub const STORE_MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
 /// The only format that is read. Before it the log had words instead of runs of bytes.
 pub const VERSION: u64 = 2;
 const ROOTS: Pfn = Pfn(2);
@@ -140,14 +141,14 @@ impl Layout {
 
     /// A superblock's words.
     fn words(&self) -> [u64; 6] {
-        let words = [MAGIC, VERSION, self.frames, self.bitmap, self.bitmap_frames];
+        let words = [STORE_MAGIC, VERSION, self.frames, self.bitmap, self.bitmap_frames];
         let sum = words.iter().fold(0, |sum, &word| xxh64_of_word(word, sum));
         [words[0], words[1], words[2], words[3], words[4], sum]
     }
 
     fn read(memory: &impl PersistentMemory, frame: Pfn) -> Result<Self, OpenError> {
         let words: [u64; 6] = std::array::from_fn(|at| memory.load(frame.addr().0 + 8 * at as u64));
-        if words[0] != MAGIC {
+        if words[0] != STORE_MAGIC {
             return Err(OpenError::NoStore);
         }
         if words[1] != VERSION {

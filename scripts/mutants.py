@@ -200,9 +200,9 @@ MUTANTS = [
      CTFS, "paths::tests::paths_lead"),
     ("permissions of a new file ignored", PATHS, [("options.mode & 0o7777", "0o644")], CTFS, "paths::tests::what_is_known"),
     ("no attributes of what is open to write", PATHS,
-     [("self.volume.shared().attributes(self.opened.ino)",
+     [("self.volume.shared().attributes(self.opened.ino())",
        "if !self.options.read {\n            return Err(Errno::BADF);\n        }\n"
-       "        self.volume.shared().attributes(self.opened.ino)")], CTFS, "paths::tests::what_is_known"),
+       "        self.volume.shared().attributes(self.opened.ino())")], CTFS, "paths::tests::what_is_known"),
     ("a table is a page's before it is a table", VM_REPAIR,
      [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
     ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, END)?;", "")], CTFS, "tests::repair::"),

@@ -250,11 +250,11 @@ impl Doors {
         self.state.lock().doors.get(&ino).is_some_and(|door| door.leases.iter().any(|lease| lease.writes))
     }
 
-    /// The files that clients may write now.
-    pub(crate) fn written_beside(&self) -> Vec<Ino> {
+    /// The files that have a handle which writes, through the kernel or beside it.
+    pub(crate) fn open_to_write(&self) -> Vec<Ino> {
         let state = self.state.lock();
-        let written = |door: &Door| door.leases.iter().any(|lease| lease.writes);
-        state.doors.iter().filter(|(_, door)| written(door)).map(|(&ino, _)| ino).collect()
+        let writes = |door: &Door| door.opens.iter().any(|handle| state.opens[handle].writes);
+        state.doors.iter().filter(|(_, door)| writes(door)).map(|(&ino, _)| ino).collect()
     }
 
     /// Whether a file was opened to write it.

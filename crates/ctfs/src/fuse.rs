@@ -267,10 +267,10 @@ impl Mounted {
         }
     }
 
-    /// Gives back the frames behind the ends of files that clients write; whether there were any.
+    /// Gives back the frames behind the ends of files that are open to write; whether there were any.
     fn reclaim(&self, system: &mut FileSystem<Mapped>) -> Result<bool> {
         let free = system.space().free;
-        self.doors.written_beside().into_iter().try_for_each(|ino| system.shrink(ino))?;
+        self.doors.open_to_write().into_iter().try_for_each(|ino| system.shrink(ino))?;
         Ok(system.space().free > free)
     }
 
@@ -641,7 +641,14 @@ impl Filesystem for Mounted {
         reply: ReplyEmpty,
     ) {
         if !self.doors.has_lease(handle.0) {
+            let has_written = self.doors.writes(handle.0);
             self.doors.closed(handle.0);
+            let ino = ino(number);
+            if has_written && !self.doors.is_written_beside(ino) && self.read().has_slack(ino) {
+                self.sooner_or_later(move |system| system.shrink(ino));
+                reply.ok();
+                return self.forget_size(ino);
+            }
             return reply.ok();
         }
         if self.doors.writes(handle.0) {

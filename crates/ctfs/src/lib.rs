@@ -36,6 +36,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 mod translations;
+mod usage;
 mod view;
 mod volume;
 

@@ -10,6 +10,7 @@ use crate::directory::Directory;
 use crate::error::{Result, of_store};
 use crate::inode::{self, Field, Ino, Inode, Inodes, kind};
 use crate::names::fill;
+use crate::usage::PageCounts;
 
 /// Words of the store's root frame.
 pub(crate) mod root {
@@ -154,6 +155,9 @@ pub struct FileSystem<M> {
     pub(crate) users: FxHashMap<Ino, u64>,
     /// How often each file's frames are kept where they are.
     pins: FxHashMap<Ino, u64>,
+    /// Up to which byte behind its end each file keeps the frames that `fallocate` gave it.
+    pub(crate) preallocated: FxHashMap<Ino, u64>,
+    pub(crate) page_counts: PageCounts,
     pub(crate) hint: Ino,
     pub(crate) used_inodes: u64,
     clock: Clock,
@@ -217,6 +221,8 @@ impl<M: PersistentMemory> FileSystem<M> {
             directories: FxHashMap::default(),
             users: FxHashMap::default(),
             pins: FxHashMap::default(),
+            preallocated: FxHashMap::default(),
+            page_counts: PageCounts::default(),
             hint: Ino(2),
             used_inodes: 0,
             clock,
@@ -310,7 +316,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             gid: (owner >> 32) as u32,
             device: inode.get(Field::Device),
             size: inode.size(),
-            blocks: self.mapped_bytes(&inode) / 512,
+            blocks: self.mapped_bytes(ino, &inode) / 512,
             accessed: inode.get(Field::Accessed) as i64,
             modified: inode.get(Field::Modified) as i64,
             changed: inode.get(Field::Changed) as i64,
@@ -381,9 +387,14 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.users.contains_key(&ino)
     }
 
+    /// Whether exactly one handle of a file is open.
+    pub(crate) fn has_one_user(&self, ino: Ino) -> bool {
+        self.users.get(&ino) == Some(&1)
+    }
+
     /// Whether a file goes when one fewer uses it.
     pub(crate) fn goes_when_closed(&self, ino: Ino) -> bool {
-        self.users.get(&ino) == Some(&1) && self.inode(ino).is_ok_and(|inode| inode.links() == 0)
+        self.has_one_user(ino) && self.inode(ino).is_ok_and(|inode| inode.links() == 0)
     }
 
     /// Uses a file, and lets it keep every frame that it has, in its place: somebody maps them. What lies behind the file's end in

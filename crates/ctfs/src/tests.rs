@@ -3,6 +3,7 @@
 mod crashes;
 mod model;
 mod repair;
+mod space;
 
 use pagewalk_vm::file::{LARGE_ORDER, PersistentMemory, Recording};
 

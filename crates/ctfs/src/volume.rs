@@ -135,13 +135,17 @@ impl<M: PersistentMemory> Volume<M> {
         Opened::of(&self.shared(), ino)
     }
 
-    /// It is used no more.
+    /// Closes an open file. The last close gives back the frames behind the file's end.
     ///
     /// # Errors
     ///
-    /// It goes, and something is wrong with it.
+    /// The file is damaged.
     pub fn close(&self, file: Opened) -> Result<()> {
-        self.exclusive()?.close(file.ino)
+        let mut system = self.exclusive()?;
+        if system.has_one_user(file.ino) && system.has_slack(file.ino) {
+            system.shrink(file.ino)?;
+        }
+        system.close(file.ino)
     }
 
     /// Bytes of the file.
@@ -198,7 +202,14 @@ impl<M: PersistentMemory> Volume<M> {
                     return Ok((offset, system.write_bytes(file.ino, offset, data)?));
                 }
                 let end = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES);
-                let reached = system.reserve(file.ino, offset..end.ok_or(Errno::FBIG)?)?;
+                let range = offset..end.ok_or(Errno::FBIG)?;
+                let reached = match system.reserve(file.ino, range.clone()) {
+                    // A mount has its own list of files that are open.
+                    Err(Errno::NOSPC) if self.gate.is_none() && system.reclaim_slack()? => {
+                        system.reserve(file.ino, range)?
+                    }
+                    reached => reached?,
+                };
                 data = &data[..(reached - offset) as usize];
             }
             if let Some(offset) = self.write_in_place(file, place, data) {

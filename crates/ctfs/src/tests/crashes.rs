@@ -226,6 +226,36 @@ fn sizes_change_whole_or_not_at_all() {
     }
 }
 
+/// What lies behind the end goes, and nothing else, whenever a crash comes between.
+#[test]
+fn slack_is_given_back_whole_or_in_pieces() {
+    for is_full in [false, true] {
+        let mut system = empty(4_096);
+        let file = make(&mut system, "file");
+        let mut data = Vec::new();
+        for number in 0..53 {
+            let part = vec![number | 1; 40_000];
+            system.write(file, data.len() as u64, &part).unwrap();
+            data.extend(part);
+        }
+        assert!(system.has_slack(file));
+        if is_full {
+            // No frame is left for the table of the pages that stay.
+            let waste = make(&mut system, "waste");
+            while system.write(waste, system.attributes(waste).unwrap().size, &[9; 4_096]).is_ok() {}
+        }
+        let mut states = [0, 0];
+        let seen = crash(system, |system| system.shrink(file).unwrap(), 3, &mut |system| {
+            assert!(contents(system, file) == data);
+            states[usize::from(system.has_slack(file))] += 1;
+            system.shrink(file).unwrap();
+            assert!(!system.has_slack(file));
+            sound(system);
+        });
+        assert!(seen > 10 && states.iter().all(|&count| count > 0), "{is_full}: {seen}, {states:?}");
+    }
+}
+
 /// What the strict mode promises beyond that.
 #[test]
 fn strict_writes_are_whole_or_not_at_all() {

@@ -96,6 +96,8 @@ fn compare(system: &mut FileSystem<Recording>, model: &Model, chosen: impl Fn(&I
             Node::File(bytes) => {
                 let attributes = system.attributes(ino).unwrap();
                 assert_eq!((attributes.size, attributes.links), (bytes.len() as u64, links[&ino]), "{when}");
+                assert_eq!(attributes.blocks * 512, space::counted(system, ino), "{when}");
+                space::searches_are_right(system, ino);
                 if chosen(&ino) {
                     compare_bytes(system, ino, bytes, 0..bytes.len() as u64, when);
                 }
@@ -245,6 +247,11 @@ fn live(seed: u64, steps: u64) -> u64 {
                         Err(error) => assert_eq!(error, Error::NOSPC),
                     }
                 }
+            }
+            13 if random.below(4) == 0 => {
+                let Some(ino) = named else { continue };
+                system.shrink(ino).unwrap();
+                touched = Some((ino, 0..0));
             }
             13 => {
                 let Some(ino) = named else { continue };

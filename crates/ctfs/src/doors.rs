@@ -64,6 +64,11 @@ pub(crate) mod protocol {
     /// In: the client's number and serial number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
     pub(crate) const PIN: u32 = command(5, WORDS as u32);
 
+    /// In: offset and length of a range that is taken out of the file, as `FALLOC_FL_COLLAPSE_RANGE` does. For any program.
+    pub(crate) const COLLAPSE: u32 = command(6, WORDS as u32);
+    /// In: offset and length of a hole that is put into the file, as `FALLOC_FL_INSERT_RANGE` does. For any program.
+    pub(crate) const INSERT: u32 = command(7, WORDS as u32);
+
     /// What a process connects for.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Role {

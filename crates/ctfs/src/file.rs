@@ -94,7 +94,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Lets a file have a partition of at least so many bytes: its pages move into a larger one.
-    fn ensure_level(&mut self, ino: Ino, bytes: u64) -> Result<Partition> {
+    pub(crate) fn ensure_level(&mut self, ino: Ino, bytes: u64) -> Result<Partition> {
         let inode = self.inode(ino)?;
         let level = Level::of_bytes(bytes).ok_or(Errno::FBIG)?;
         match inode.partition() {
@@ -335,7 +335,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Bytes whose frames a file keeps when it is closed.
-    fn kept_bytes(&self, ino: Ino, inode: &Inode) -> u64 {
+    pub(crate) fn kept_bytes(&self, ino: Ino, inode: &Inode) -> u64 {
         inode.size().max(self.preallocated.get(&ino).copied().unwrap_or(0))
     }
 
@@ -433,7 +433,7 @@ impl<M: PersistentMemory> FileSystem<M> {
 }
 
 /// Commits what a transaction changed of a file's pages, if anything, and keeps the count of its pages true.
-fn commit_pages<M: PersistentMemory>(
+pub(crate) fn commit_pages<M: PersistentMemory>(
     transaction: Transaction<'_, M>,
     counts: &mut PageCounts,
     ino: Ino,

@@ -31,6 +31,7 @@ mod orphans;
 mod paths;
 mod repair;
 mod reserved;
+mod shift;
 mod strict;
 mod system;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use mapped::{Mapped, Survives, coarse_now};
 pub use mapping::{Keeper, MappedFile};
 pub use paths::{DirectoryEntry, File, Files, OpenOptions};
 pub use repair::repair;
+pub use shift::{collapse_on_mount, insert_on_mount};
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,

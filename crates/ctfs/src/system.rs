@@ -21,7 +21,7 @@ pub(crate) mod root {
 }
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pwfiles1");
-/// Links of a file at most, as ext4 has it.
+/// Names of a file at most, and links that are reported of a directory at most, as ext4 has it.
 pub const MOST_LINKS: u64 = 65_000;
 /// Names that indices hold before the least needed are forgotten.
 const MOST_INDEXED: usize = 1 << 22;
@@ -65,7 +65,7 @@ pub struct Attributes {
     pub generation: u64,
     /// Kind and permissions.
     pub mode: u32,
-    /// Names that it has.
+    /// Names that a file has; of a directory, 2 and one for each directory in it, or 1 if these are [`MOST_LINKS`] or more.
     pub links: u64,
     /// Owner.
     pub uid: u32,
@@ -163,6 +163,13 @@ pub struct FileSystem<M> {
     clock: Clock,
     pub(crate) overwrites: Overwrites,
     pub(crate) counts: Counts,
+}
+
+/// A directory with very many directories in it says that its links were not counted, as ext4 does with `dir_nlink`: programs such as
+/// `find` take any other number as that of its directories, and some keep it in 16 bits.
+fn reported_links(inode: &Inode) -> u64 {
+    let is_uncounted = inode.is(kind::DIRECTORY) && inode.links() >= MOST_LINKS;
+    if is_uncounted { 1 } else { inode.links() }
 }
 
 impl<M: PersistentMemory> FileSystem<M> {
@@ -311,7 +318,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             ino,
             generation: inode.get(Field::Generation),
             mode: inode.mode(),
-            links: inode.links(),
+            links: reported_links(&inode),
             uid: owner as u32,
             gid: (owner >> 32) as u32,
             device: inode.get(Field::Device),

@@ -288,6 +288,33 @@ pub unsafe extern "C" fn pw_ftruncate(file: *const PwFile, size: off_t) -> c_int
     done(unsafe { &(*file).0 }.set_len(size))
 }
 
+/// Where a range begins and ends.
+fn range(offset: off_t, length: off_t) -> Result<std::ops::Range<u64>, c_int> {
+    let (start, length) = (u64::try_from(offset), u64::try_from(length));
+    let (Ok(start), Ok(length)) = (start, length) else { return Err(-libc::EINVAL) };
+    Ok(start..start + length)
+}
+
+/// # Safety
+///
+/// An open file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_collapse(file: *const PwFile, offset: off_t, length: off_t) -> c_int {
+    // SAFETY: the caller's.
+    let file = unsafe { &(*file).0 };
+    range(offset, length).map_or_else(|error| error, |range| done(file.collapse(range)))
+}
+
+/// # Safety
+///
+/// An open file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_insert(file: *const PwFile, offset: off_t, length: off_t) -> c_int {
+    // SAFETY: the caller's.
+    let file = unsafe { &(*file).0 };
+    range(offset, length).map_or_else(|error| error, |range| done(file.insert(range)))
+}
+
 /// # Safety
 ///
 /// An open file, and room for the answer.

@@ -53,7 +53,7 @@ fn ino(system: &mut FileSystem<Recording>, path: &[&[u8]]) -> Ino {
 type Operation = (&'static str, fn(&mut FileSystem<Recording>));
 
 /// Operations that happen or do not.
-const WHOLE: [Operation; 12] = [
+const WHOLE: [Operation; 14] = [
     ("create", |system| {
         make(system, "new");
     }),
@@ -85,6 +85,15 @@ const WHOLE: [Operation; 12] = [
     ("rename a directory over another", |system| {
         system.rename((Ino::ROOT, b"dir"), (Ino::ROOT, b"empty"), Replace::Yes).unwrap();
     }),
+    ("rename that leaves a whiteout", |system| {
+        let to = ino(system, &[b"dir"]);
+        system.rename_and_white_out((Ino::ROOT, b"file"), (to, b"moved"), Replace::Yes, ME).unwrap();
+    }),
+    ("name for a file without one", |system| {
+        let unnamed = system.create_without_name(FILE, ME).unwrap();
+        system.write(unnamed, 0, b"written before").unwrap();
+        system.link(unnamed, Ino::ROOT, b"named").unwrap();
+    }),
     ("exchange", |system| {
         let to = ino(system, &[b"dir"]);
         system.rename((Ino::ROOT, b"file"), (to, b"other"), Replace::Exchange).unwrap();
@@ -92,7 +101,7 @@ const WHOLE: [Operation; 12] = [
 ];
 
 /// Runs an operation and visits what crashes may leave, mounted.
-fn crash(
+pub(super) fn crash(
     mut system: FileSystem<Recording>,
     operation: impl FnOnce(&mut FileSystem<Recording>),
     some: u64,

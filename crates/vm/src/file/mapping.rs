@@ -220,7 +220,7 @@ impl<M: PersistentMemory> Store<M> {
 }
 
 impl<M: PersistentMemory> Transaction<'_, M> {
-    fn table(&self) -> Radix<Persistent> {
+    pub(super) fn table(&self) -> Radix<Persistent> {
         Radix::of_root(self.table_root())
     }
 

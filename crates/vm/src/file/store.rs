@@ -387,7 +387,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         self.store.journal.capacity().saturating_sub(self.logged()) / WORD_BYTES
     }
 
-    /// Pages that it maps, less those that it unmaps.
+    /// Pages that it maps, less those that it unmaps, without the pages that hold headers of partitions.
     pub fn net_pages(&self) -> i64 {
         self.net_pages
     }

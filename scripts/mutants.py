@@ -24,6 +24,7 @@ import time
 VM, CTFS = "pagewalk-vm", "pagewalk-ctfs"
 STORE, JOURNAL = "crates/vm/src/file/store.rs", "crates/vm/src/file/journal.rs"
 MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partition.rs"
+SHIFT = "crates/vm/src/file/shift.rs"
 VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
 NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
@@ -64,7 +65,10 @@ MUTANTS = [
      [("HEAD_BYTES + bytes);\n        memory.fence();", "HEAD_BYTES + bytes);")], CTFS, "crashes::names"),
     ("log's runs not flushed", JOURNAL,
      [("memory.flush(self.at, HEAD_BYTES + bytes);", "memory.flush(self.at, HEAD_BYTES);")], CTFS, "crashes::names"),
-    ("log's end not flushed", JOURNAL, [("memory.flush(self.at + 8, 8);", "")], CTFS, "crashes::"),
+    ("log's end not flushed", JOURNAL, [("memory.flush(self.at + 8, 16);", "")], CTFS, "crashes::"),
+    ("a log's checksum outlives its commit", JOURNAL, [("memory.store(self.at + 16, 0);", "")], VM, "file::journal::tests::a_commit"),
+    ("a part of a log is left in the head", JOURNAL,
+     [("recovered == Recovered::Nothing && !is_clear", "false")], VM, "file::journal::tests::a_part"),
     ("applied runs not flushed", JOURNAL, [("memory.flush(at, bytes.len() as u64);", "")], CTFS, "crashes::"),
     ("last line of an applied run not flushed", JOURNAL,
      [("memory.flush(at, bytes.len() as u64);", "memory.flush(at & !63, bytes.len() as u64 & !63);")], CTFS, "crashes::"),
@@ -128,10 +132,13 @@ MUTANTS = [
        "        transaction.commit().map_err(of_store)?;\n"
        "        let mut transaction = self.store.begin();\n        let mut is_last = false;")], CTFS, "crashes::names"),
     ("rename frees the old slot in place", NAMES,
-     [("directory::set_free(&mut transaction, from, entry.slot, entry.slots)?;\n        if is_directory",
-       "{ let at = transaction.find(from.first).ok_or(Errno::IO)?.frame.addr().0 + entry.slot * directory::SLOT_BYTES;\n"
-       "        transaction.memory().store(at, 0); transaction.memory().flush(at, 8); }\n        if is_directory")],
+     [("None => directory::set_free(&mut transaction, from, entry.slot, entry.slots)?,",
+       "None => { let at = transaction.find(from.first).ok_or(Errno::IO)?.frame.addr().0 + entry.slot * directory::SLOT_BYTES;\n"
+       "        transaction.memory().store(at, 0); transaction.memory().flush(at, 8); }")],
      CTFS, "crashes::names"),
+    ("a large page is cut without its remainder's frames", MAPPING, [("self.give_frames(frame.add(kept), given - kept);", "")],
+     CTFS, "slack"),
+    ("a table that moved is freed", SHIFT, [("self.set(at.0, 0);", "")], CTFS, "tests::shift::what_lies"),
     ("no look for circles", NAMES, [("if is_directory && self.is_within(new_parent", "if false && self.is_within(new_parent")],
      CTFS, "tests::renames"),
     ("link does nothing", NAMES,

@@ -64,6 +64,11 @@ pub(crate) mod protocol {
     /// In: the client's number and serial number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
     pub(crate) const PIN: u32 = command(5, WORDS as u32);
 
+    /// In: offset and length of a range that is taken out of the file, as `FALLOC_FL_COLLAPSE_RANGE` does. For any program.
+    pub(crate) const COLLAPSE: u32 = command(6, WORDS as u32);
+    /// In: offset and length of a hole that is put into the file, as `FALLOC_FL_INSERT_RANGE` does. For any program.
+    pub(crate) const INSERT: u32 = command(7, WORDS as u32);
+
     /// What a process connects for.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Role {
@@ -250,11 +255,11 @@ impl Doors {
         self.state.lock().doors.get(&ino).is_some_and(|door| door.leases.iter().any(|lease| lease.writes))
     }
 
-    /// The files that clients may write now.
-    pub(crate) fn written_beside(&self) -> Vec<Ino> {
+    /// The files that have a handle which writes, through the kernel or beside it.
+    pub(crate) fn open_to_write(&self) -> Vec<Ino> {
         let state = self.state.lock();
-        let written = |door: &Door| door.leases.iter().any(|lease| lease.writes);
-        state.doors.iter().filter(|(_, door)| written(door)).map(|(&ino, _)| ino).collect()
+        let writes = |door: &Door| door.opens.iter().any(|handle| state.opens[handle].writes);
+        state.doors.iter().filter(|(_, door)| writes(door)).map(|(&ino, _)| ino).collect()
     }
 
     /// Whether a file was opened to write it.

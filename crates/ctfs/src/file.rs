@@ -3,7 +3,7 @@
 //! What lies behind a file's end in a frame that it has is whatever was there: nobody can read it. It is made zero when the
 //! end moves over it, and what becomes readable in a fresh frame without being written is made zero first.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Level, Partition, PersistentMemory, StoreError, Transaction};
@@ -13,6 +13,7 @@ use crate::bytes::{self, Bytes};
 use crate::error::{Result, of_store};
 use crate::inode::{Field, Ino, Inode, Inodes, kind, place_words};
 use crate::system::{FileSystem, Overwrites};
+use crate::usage::PageCounts;
 
 /// What a large page holds.
 pub(crate) const LARGE_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
@@ -77,7 +78,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let partition = self.ensure_level(ino, bytes.end)?;
         // What can be read already is zero until it is written: a hole must not show what a frame held.
         let unseen = bytes.start.max(size)..bytes.end.max(size);
-        let reached = self.map_range(partition, bytes.clone(), &unseen, size.max(bytes.end))?;
+        let reached = self.map_range((ino, partition), bytes.clone(), &unseen, size.max(bytes.end))?;
         if reached > bytes.start { Ok(reached) } else { Err(Errno::NOSPC) }
     }
 
@@ -93,7 +94,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Lets a file have a partition of at least so many bytes: its pages move into a larger one.
-    fn ensure_level(&mut self, ino: Ino, bytes: u64) -> Result<Partition> {
+    pub(crate) fn ensure_level(&mut self, ino: Ino, bytes: u64) -> Result<Partition> {
         let inode = self.inode(ino)?;
         let level = Level::of_bytes(bytes).ok_or(Errno::FBIG)?;
         match inode.partition() {
@@ -119,7 +120,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// `written` is zero.
     fn map_range(
         &mut self,
-        partition: Partition,
+        (ino, partition): (Ino, Partition),
         bytes: Range<u64>,
         written: &Range<u64>,
         readable: u64,
@@ -148,7 +149,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             }
             // What was mapped before there was no more is the file's.
             if at > begin {
-                transaction.commit().map_err(of_store)?;
+                commit_pages(transaction, &mut self.page_counts, ino)?;
             }
             if is_full {
                 break;
@@ -171,6 +172,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             self.store.memory().fence();
             return self.store_fields(ino, words);
         }
+        self.preallocated.remove(&ino);
         // What lies behind the end is nobody's to read from now on.
         self.store_fields(ino, words)?;
         if bytes < size && self.is_pinned(ino) {
@@ -204,8 +206,12 @@ impl<M: PersistentMemory> FileSystem<M> {
         let new_size = if keeps_size { size } else { size.max(bytes.end) };
         let partition = self.ensure_level(ino, bytes.end)?;
         // Behind the end nothing can be read.
-        if self.map_range(partition, bytes.clone(), &(u64::MAX..u64::MAX), new_size)? < bytes.end {
+        if self.map_range((ino, partition), bytes.clone(), &(u64::MAX..u64::MAX), new_size)? < bytes.end {
             return Err(Errno::NOSPC);
+        }
+        if keeps_size && bytes.end > size {
+            let end = self.preallocated.entry(ino).or_default();
+            *end = bytes.end.max(*end);
         }
         if new_size > size {
             self.set_size(ino, new_size)?;
@@ -242,12 +248,12 @@ impl<M: PersistentMemory> FileSystem<M> {
             end / PAGE_BYTES
         };
         let last = Vpn(partition.first.0 + last).min(partition.end());
+        if from < last {
+            self.split(from)?;
+            self.split(last)?;
+        }
         while from < last {
-            let mut transaction = self.store.begin();
-            from = transaction.unmap(from, last);
-            if transaction.changed() > 0 {
-                transaction.commit().map_err(of_store)?;
-            }
+            from = self.unmap(ino, from, last)?;
         }
         self.store_fields(ino, [(Field::Modified, now), (Field::Changed, now)])
     }
@@ -266,39 +272,91 @@ impl<M: PersistentMemory> FileSystem<M> {
         if offset >= size {
             return Err(Errno::NXIO);
         }
-        let mut found = None;
-        if let Some(partition) = inode.partition() {
-            bytes::runs(self.store.memory(), partition, offset..size, |range, place| {
-                if place.is_some() == (to == Seek::Data) {
-                    found = found.or(Some(range.start));
-                }
-            });
-        }
+        let Some(partition) = inode.partition() else {
+            return if to == Seek::Hole { Ok(offset) } else { Err(Errno::NXIO) };
+        };
+        let page = |byte: u64| Vpn(partition.first.0 + byte);
+        let pages = page(offset / PAGE_BYTES)..page(size.div_ceil(PAGE_BYTES)).min(partition.end());
+        let found = self.store.pages().scan(pages, &mut |part, frame| {
+            let is_it = frame.is_some() == (to == Seek::Data);
+            if is_it {
+                ControlFlow::Break((part.start.0 - partition.first.0) * PAGE_BYTES)
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
         match (found, to) {
-            (Some(at), _) => Ok(at),
-            (None, Seek::Hole) => Ok(size),
-            (None, Seek::Data) => Err(Errno::NXIO),
+            (ControlFlow::Break(at), _) => Ok(at.max(offset)),
+            (ControlFlow::Continue(()), Seek::Hole) => Ok(size),
+            (ControlFlow::Continue(()), Seek::Data) => Err(Errno::NXIO),
         }
     }
 
-    /// Gives back frames behind a file's end, and lets it have the smallest partition that holds it; later, if somebody maps
-    /// the file now.
+    /// Lets a page of 2 MiB fall apart into small ones, if one begins before this page and ends behind the page: then either part can
+    /// go by itself. Without a frame for the table of the small ones the large page stays as it is.
+    fn split(&mut self, page: Vpn) -> Result<()> {
+        let is_inside = !page.0.is_multiple_of(1 << LARGE_ORDER);
+        if !is_inside || !self.store.find(page).is_some_and(|mapped| mapped.large) {
+            return Ok(());
+        }
+        let mut transaction = self.store.begin();
+        match transaction.split(page) {
+            Ok(()) => transaction.commit().map_err(of_store),
+            Err(StoreError::NoFrames) => Ok(()),
+            Err(error) => Err(of_store(error)),
+        }
+    }
+
+    /// Unmaps pages of a file in one transaction, as many as there is room for in the log; where it stopped.
+    fn unmap(&mut self, ino: Ino, from: Vpn, end: Vpn) -> Result<Vpn> {
+        let mut transaction = self.store.begin();
+        let reached = transaction.unmap(from, end);
+        commit_pages(transaction, &mut self.page_counts, ino)?;
+        Ok(reached)
+    }
+
+    /// Whether a file has frames behind its end that go when the file is closed.
+    pub(crate) fn has_slack(&self, ino: Ino) -> bool {
+        let Ok(inode) = self.inode(ino) else { return false };
+        let kept = self.kept_bytes(ino, &inode).div_ceil(PAGE_BYTES);
+        inode.is(kind::FILE)
+            && inode.partition().is_some_and(|partition| {
+                kept < partition.level.pages() && self.store.find(Vpn(partition.first.0 + kept)).is_some()
+            })
+    }
+
+    /// Gives back the frames behind the ends of all files that are open; whether there were any.
+    pub(crate) fn reclaim_slack(&mut self) -> Result<bool> {
+        let free = self.space().free;
+        let mut open: Vec<Ino> = self.users.keys().copied().filter(|ino| self.has_slack(*ino)).collect();
+        open.sort();
+        open.into_iter().try_for_each(|ino| self.shrink(ino))?;
+        Ok(self.space().free > free)
+    }
+
+    /// Bytes whose frames a file keeps when it is closed.
+    pub(crate) fn kept_bytes(&self, ino: Ino, inode: &Inode) -> u64 {
+        inode.size().max(self.preallocated.get(&ino).copied().unwrap_or(0))
+    }
+
+    /// Gives back frames behind a file's end, but for those that `fallocate` gave it there, and lets it have the smallest partition
+    /// that holds it; later, if somebody maps the file now.
     pub(crate) fn shrink(&mut self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
         if self.is_pinned(ino) {
             return Ok(());
         }
         let Some(old) = inode.partition() else { return Ok(()) };
-        let kept = Vpn(old.first.0 + inode.size().div_ceil(PAGE_BYTES));
-        let mut from = kept;
+        let kept = self.kept_bytes(ino, &inode);
+        let mut from = Vpn(old.first.0 + kept.div_ceil(PAGE_BYTES)).min(old.end());
+        // Where the end lies in a large page, the pages before the end are kept.
+        let mut transaction = self.store.begin();
+        transaction.cut_large(from).map_err(of_store)?;
+        commit_pages(transaction, &mut self.page_counts, ino)?;
         while from < old.end() {
-            let mut transaction = self.store.begin();
-            from = transaction.unmap(from, old.end());
-            if transaction.changed() > 0 {
-                transaction.commit().map_err(of_store)?;
-            }
+            from = self.unmap(ino, from, old.end())?;
         }
-        let level = Level::of_bytes(inode.size()).filter(|_| inode.size() > 0);
+        let level = Level::of_bytes(kept).filter(|_| kept > 0);
         if level == Some(old.level) {
             return Ok(());
         }
@@ -322,7 +380,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         transaction.free_partition(old).map_err(of_store)?;
         set_place(&mut transaction, ino, inode.mode(), new)?;
-        transaction.commit().map_err(of_store)?;
+        commit_pages(transaction, &mut self.page_counts, ino)?;
         self.counts.moves += u64::from(new.is_some());
         Ok(())
     }
@@ -331,6 +389,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     pub(crate) fn reclaim(&mut self, ino: Ino) -> Result<()> {
         let attributes = Ino(self.inode(ino)?.get(Field::Attributes));
         for ino in [attributes, ino] {
+            self.preallocated.remove(&ino);
             if ino != Ino::NONE {
                 self.store_fields(ino, [(Field::Size, 0)])?;
                 self.shrink(ino)?;
@@ -347,6 +406,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.directories.remove(&ino);
         for ino in [attributes, ino] {
             if ino != Ino::NONE {
+                self.page_counts.forget(ino);
                 self.freed_inode(ino);
             }
         }
@@ -354,14 +414,36 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Bytes of frames that a file has.
-    pub(crate) fn mapped_bytes(&self, inode: &Inode) -> u64 {
+    pub(crate) fn mapped_bytes(&self, ino: Ino, inode: &Inode) -> u64 {
         let Some(partition) = inode.partition() else { return 0 };
+        let count = || self.count_pages(partition);
+        let pages = if partition.level > Level::L3 { self.page_counts.get(ino, count) } else { count() };
+        pages * PAGE_BYTES
+    }
+
+    fn count_pages(&self, partition: Partition) -> u64 {
         let mut sum = 0;
-        bytes::runs(self.store.memory(), partition, 0..partition.level.bytes(), |range, place| {
-            sum += place.map_or(0, |_| range.end - range.start);
+        let counted = self.store.pages().scan(partition.first..partition.end(), &mut |part, frame| {
+            sum += frame.map_or(0, |_| part.end.0 - part.start.0);
+            ControlFlow::<()>::Continue(())
         });
+        debug_assert!(counted.is_continue());
         sum
     }
+}
+
+/// Commits what a transaction changed of a file's pages, if anything, and keeps the count of its pages true.
+pub(crate) fn commit_pages<M: PersistentMemory>(
+    transaction: Transaction<'_, M>,
+    counts: &mut PageCounts,
+    ino: Ino,
+) -> Result<()> {
+    let net_pages = transaction.net_pages();
+    if transaction.changed() > 0 {
+        transaction.commit().map_err(of_store)?;
+    }
+    counts.add(ino, net_pages);
+    Ok(())
 }
 
 pub(crate) fn set_place<M: PersistentMemory>(
@@ -376,7 +458,7 @@ pub(crate) fn set_place<M: PersistentMemory>(
 }
 
 /// Maps what lies at a byte of a file, if nothing does; the byte behind it. A large page is for what is written from its
-/// beginning on, or to half of it at least: little that is written here and there takes little.
+/// beginning on and follows what is mapped, or to half of it at least: little that is written here and there takes little.
 fn map_next<M: PersistentMemory>(
     transaction: &mut Transaction<'_, M>,
     partition: Partition,
@@ -393,7 +475,9 @@ fn map_next<M: PersistentMemory>(
         }
         Err(gap) if gap >= 1 << LARGE_ORDER && partition.level >= Level::L3 => {
             let covered = wanted.end.min(chunk + LARGE_BYTES) - wanted.start.max(chunk);
-            let from_its_beginning = wanted.start <= chunk && partition.level > Level::L3;
+            let from_its_beginning = wanted.start <= chunk
+                && chunk > 0
+                && transaction.find(Vpn(partition.first.0 + chunk / PAGE_BYTES - 1)).is_some();
             if from_its_beginning || covered >= LARGE_BYTES / 2 {
                 match transaction.take_frames(LARGE_ORDER) {
                     Ok(frame) => {

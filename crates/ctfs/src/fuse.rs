@@ -267,10 +267,10 @@ impl Mounted {
         }
     }
 
-    /// Gives back the frames behind the ends of files that clients write; whether there were any.
+    /// Gives back the frames behind the ends of files that are open to write; whether there were any.
     fn reclaim(&self, system: &mut FileSystem<Mapped>) -> Result<bool> {
         let free = system.space().free;
-        self.doors.written_beside().into_iter().try_for_each(|ino| system.shrink(ino))?;
+        self.doors.open_to_write().into_iter().try_for_each(|ino| system.shrink(ino))?;
         Ok(system.space().free > free)
     }
 
@@ -382,6 +382,18 @@ impl Mounted {
                 self.doors.bar(handle)?;
                 drop(closed);
                 self.forget_size(ino);
+                Ok([0; WORDS])
+            }
+            protocol::COLLAPSE | protocol::INSERT => {
+                let [offset, bytes, ..] = words;
+                let range = offset..offset.checked_add(bytes).ok_or(Number::FBIG)?;
+                if !self.doors.writes(handle) {
+                    return Err(Number::BADF);
+                }
+                self.change(|system| match command {
+                    protocol::COLLAPSE => system.collapse(ino, range.clone()),
+                    _ => system.insert(ino, range.clone()),
+                })?;
                 Ok([0; WORDS])
             }
             _ => Err(Number::NOTTY),
@@ -596,7 +608,7 @@ impl Filesystem for Mounted {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -604,14 +616,19 @@ impl Filesystem for Mounted {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let replace = match flags {
+        let leaves_whiteout = flags.contains(RenameFlags::RENAME_WHITEOUT);
+        let replace = match flags - RenameFlags::RENAME_WHITEOUT {
             flags if flags.is_empty() => Replace::Yes,
             RenameFlags::RENAME_NOREPLACE => Replace::No,
             RenameFlags::RENAME_EXCHANGE => Replace::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
         let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
-        self.done(reply, |system| system.rename(from, to, replace));
+        let owner = owner(request);
+        self.done(reply, |system| match leaves_whiteout {
+            true => system.rename_and_white_out(from, to, replace, owner),
+            false => system.rename(from, to, replace),
+        });
     }
 
     fn link(&self, _: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -641,7 +658,14 @@ impl Filesystem for Mounted {
         reply: ReplyEmpty,
     ) {
         if !self.doors.has_lease(handle.0) {
+            let has_written = self.doors.writes(handle.0);
             self.doors.closed(handle.0);
+            let ino = ino(number);
+            if has_written && !self.doors.is_written_beside(ino) && self.read().has_slack(ino) {
+                self.sooner_or_later(move |system| system.shrink(ino));
+                reply.ok();
+                return self.forget_size(ino);
+            }
             return reply.ok();
         }
         if self.doors.writes(handle.0) {
@@ -661,7 +685,7 @@ impl Filesystem for Mounted {
 
     fn ioctl(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         handle: FileHandle,
         _: IoctlFlags,
@@ -674,6 +698,9 @@ impl Filesystem for Mounted {
         let words =
             std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| data[8 * word + byte])));
         let ino = ino(number);
+        if matches!(command, protocol::COLLAPSE | protocol::INSERT) && !may_keep_privileges(request) {
+            self.drop_privileges(ino);
+        }
         // Before the lease, which whoever opens the file ends.
         let forgetting = (command == protocol::LEASE).then(|| Forgetting::begin(&self.forgetting));
         match self.asked(ino, handle.0, command, words) {
@@ -682,7 +709,8 @@ impl Filesystem for Mounted {
                 let answer = move || reply.ioctl(0, &words.map(u64::to_ne_bytes).concat());
                 // What the kernel has read may soon be different, if the client writes.
                 let is_written = command == protocol::LEASE && words[3] != 0;
-                if is_written && self.paged.lock().remove(&ino) {
+                let is_shifted = matches!(command, protocol::COLLAPSE | protocol::INSERT);
+                if is_shifted || is_written && self.paged.lock().remove(&ino) {
                     // Nobody gets an answer any more when that thread is gone.
                     drop(self.later.send(Box::new(move || {
                         forget(&notifier, ino, PAGES);

@@ -59,7 +59,7 @@ pub(crate) mod kind {
     pub(crate) const FILE: u32 = 0o100_000;
     pub(crate) const SYMLINK: u32 = 0o120_000;
     const FIFO: u32 = 0o010_000;
-    const CHARACTERS: u32 = 0o020_000;
+    pub(crate) const CHARACTERS: u32 = 0o020_000;
     const BLOCKS: u32 = 0o060_000;
     const SOCKET: u32 = 0o140_000;
 

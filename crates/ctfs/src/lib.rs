@@ -32,11 +32,13 @@ mod paths;
 mod repair;
 mod reserved;
 mod sharing;
+mod shift;
 mod strict;
 mod system;
 #[cfg(test)]
 mod tests;
 mod translations;
+mod usage;
 mod view;
 mod volume;
 
@@ -53,6 +55,7 @@ pub use mapping::{Keeper, MappedFile};
 pub use paths::{DirectoryEntry, File, Files, OpenOptions};
 pub use repair::repair;
 pub use sharing::SharedMemory;
+pub use shift::{collapse_on_mount, insert_on_mount};
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::{
     Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,

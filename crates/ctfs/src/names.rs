@@ -102,9 +102,6 @@ impl<M: PersistentMemory> FileSystem<M> {
     pub fn create(&mut self, parent: Ino, name: &[u8], mode: u32, owner: Owner, device: u64) -> Result<Ino> {
         let above = self.check_new(parent, name)?;
         let is_directory = mode & kind::MASK == kind::DIRECTORY;
-        if is_directory && above.links() >= MOST_LINKS {
-            return Err(Errno::MLINK);
-        }
         let (mut mode, mut owner) = (mode, owner);
         if above.mode() & 0o2000 != 0 {
             owner.gid = (above.get(Field::Owner) >> 32) as u32;
@@ -265,11 +262,35 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// # Errors
     ///
     /// There is no such name; the new one is taken by what cannot be replaced; a directory would be within itself.
-    pub fn rename(
+    pub fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), replace: Replace) -> Result<()> {
+        self.rename_as(from, to, replace, None)
+    }
+
+    /// Renames a file, as [`FileSystem::rename`], and leaves a *whiteout* at its old name in the same transaction: a character device
+    /// with the number 0. An overlay file system takes that name as removed.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::rename`]; `EINVAL` if the two files are to swap their names.
+    pub fn rename_and_white_out(
+        &mut self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        replace: Replace,
+        owner: Owner,
+    ) -> Result<()> {
+        match replace {
+            Replace::Exchange => Err(Errno::INVAL),
+            replace => self.rename_as(from, to, replace, Some(owner)),
+        }
+    }
+
+    fn rename_as(
         &mut self,
         (parent, name): (Ino, &[u8]),
         (new_parent, new_name): (Ino, &[u8]),
         replace: Replace,
+        whiteout_owner: Option<Owner>,
     ) -> Result<()> {
         for name in [name, new_name] {
             if matches!(name, b"." | b"..") {
@@ -308,13 +329,11 @@ impl<M: PersistentMemory> FileSystem<M> {
             },
             (None, _) => {}
         }
-        if is_directory && parent != new_parent && target.is_none() && new_above.links() >= MOST_LINKS {
-            return Err(Errno::MLINK);
-        }
         // Where the new name goes. This may move the directory's slots elsewhere.
         let room = if target.is_none() { Some(self.room(new_parent, new_name)?) } else { None };
         let [from, to] = [parent, new_parent].map(|ino| self.inode(ino).map(|inode| inode.partition()));
         let (from, to) = (from?.ok_or(Errno::IO)?, to?.ok_or(Errno::IO)?);
+        let whiteout = whiteout_owner.map(|owner| Ok((self.free_inode()?, owner))).transpose()?;
         let now = self.now();
         let mut transaction = self.store.begin();
         let mut is_last = false;
@@ -334,7 +353,15 @@ impl<M: PersistentMemory> FileSystem<M> {
             }
             _ => unreachable!("there is room where there is no target"),
         };
-        directory::set_free(&mut transaction, from, entry.slot, entry.slots)?;
+        match whiteout {
+            Some((ino, owner)) => {
+                transaction.mark_inode(ino, true)?;
+                fill(&mut transaction, ino, kind::CHARACTERS, owner, now)?;
+                let left = (ino, kind_byte(kind::CHARACTERS));
+                directory::redirect(&mut transaction, from, entry, name, left)?;
+            }
+            None => directory::set_free(&mut transaction, from, entry.slot, entry.slots)?,
+        }
         if is_directory {
             move_directory(&mut transaction, entry.ino, parent, new_parent)?;
         }
@@ -347,7 +374,13 @@ impl<M: PersistentMemory> FileSystem<M> {
             Some(new_entry) => self.directory(new_parent)?.insert(new_name, new_entry),
             None => self.directory(new_parent)?.replace(new_name, entry.ino, entry.kind),
         }
-        self.directory(parent)?.remove(name);
+        match whiteout {
+            Some((ino, _)) => {
+                self.used_inodes += 1;
+                self.directory(parent)?.replace(name, ino, kind_byte(kind::CHARACTERS));
+            }
+            None => self.directory(parent)?.remove(name),
+        }
         match target {
             Some(target) if is_last => self.reclaim_unused(target.ino),
             _ => Ok(()),

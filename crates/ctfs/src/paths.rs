@@ -234,6 +234,23 @@ impl<M: SharedMemory> Files<M> {
         Ok(File { volume: self.0.clone(), opened, options: *options, offset: Mutex::new(0) })
     }
 
+    /// Makes a regular file without a name, as `O_TMPFILE` does. The file goes when the answer is dropped, or after a crash, unless it has
+    /// got a name by [`File::link`].
+    ///
+    /// # Errors
+    ///
+    /// There is no room (`ENOSPC`).
+    pub fn open_unnamed(&self, mode: u32, owner: Owner) -> Result<File<M>> {
+        let opened = {
+            let mut system = self.0.exclusive()?;
+            let ino = system.create_without_name(kind::FILE | mode & 0o7777, owner)?;
+            self.0.open_in(&mut system, ino)?
+        };
+        let opened = ManuallyDrop::new(opened);
+        let options = OpenOptions { mode, owner, ..OpenOptions::update() };
+        Ok(File { volume: self.0.clone(), opened, options, offset: Mutex::new(0) })
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut FileSystem<M>) -> Result<T>) -> Result<T> {
         act(&mut *self.0.exclusive()?)
     }
@@ -458,6 +475,40 @@ impl<M: SharedMemory> File<M> {
         self.volume.exclusive()?.allocate(self.opened.ino(), bytes, keeps_size)
     }
 
+    /// Gives the file a name, its first or another one.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::link`].
+    pub fn link(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        let mut system = self.volume.exclusive()?;
+        let led = system.lead(name.as_ref(), false)?;
+        system.link(self.opened.ino(), led.parent, &led.name)
+    }
+
+    /// Takes a range of whole pages out of the file: what lies behind the range moves to its place, by entries of the page table.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::collapse`]; the file was not opened to write (`EBADF`).
+    pub fn collapse(&self, bytes: std::ops::Range<u64>) -> Result<()> {
+        self.writable()?.collapse(self.opened.ino(), bytes)
+    }
+
+    /// Puts a hole of whole pages into the file: what lies behind its beginning moves behind its end, by entries of the page table.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSystem::insert`]; the file was not opened to write (`EBADF`).
+    pub fn insert(&self, bytes: std::ops::Range<u64>) -> Result<()> {
+        self.writable()?.insert(self.opened.ino(), bytes)
+    }
+
+    fn writable(&self) -> Result<crate::volume::Exclusive<'_, M>> {
+        let writes = self.options.write || self.options.append;
+        if writes { self.volume.exclusive() } else { Err(Errno::BADF) }
+    }
+
     /// What is known of it.
     ///
     /// # Errors
@@ -616,6 +667,41 @@ mod tests {
         drop(kept);
         assert!(files.shared().space().free > free);
         assert_eq!(crate::check(&files.shared()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_without_a_name_can_get_one() {
+        let files = files();
+        let free = files.shared().space();
+        let unnamed = files.open_unnamed(0o600, Owner { uid: 7, gid: 8 }).unwrap();
+        assert_eq!(unnamed.write_at(b"secret", 0), Ok(6));
+        assert_eq!((unnamed.attributes().unwrap().links, files.list("/").unwrap().len()), (0, 0));
+        assert_eq!(crate::check(&files.shared()), Vec::<String>::new());
+        drop(unnamed);
+        assert_eq!(files.shared().space(), free);
+        let named = files.open_unnamed(0o600, Owner { uid: 7, gid: 8 }).unwrap();
+        assert_eq!(named.write_at(b"public", 0), Ok(6));
+        put(&files, "/taken", b"");
+        assert_eq!(named.link("/taken"), Err(Errno::EXIST));
+        named.link("/name").unwrap();
+        drop(named);
+        assert_eq!(got(&files, "/name").as_deref(), Ok(&b"public"[..]));
+        let known = files.attributes("/name").unwrap();
+        assert_eq!((known.links, known.mode & 0o7777, known.uid), (1, 0o600, 7));
+        assert_eq!(crate::check(&files.shared()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_handle_that_only_reads_moves_nothing() {
+        let files = files();
+        put(&files, "/f", &[1; 20_000]);
+        let reader = files.open("/f", &OpenOptions::default()).unwrap();
+        assert_eq!(
+            (reader.collapse(0..4_096), reader.insert(0..4_096)),
+            (Err(Errno::BADF), Err(Errno::BADF))
+        );
+        let writer = files.open("/f", &OpenOptions::append()).unwrap();
+        assert_eq!((writer.collapse(0..8_192), reader.size()), (Ok(()), Ok(11_808)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::directory::Directory;
 use crate::error::{Result, of_store};
 use crate::inode::{self, Field, Ino, Inode, Inodes, kind};
 use crate::names::fill;
+use crate::usage::PageCounts;
 
 /// Words of the store's root frame.
 pub(crate) mod root {
@@ -20,7 +21,7 @@ pub(crate) mod root {
 }
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pwfiles1");
-/// Links of a file at most, as ext4 has it.
+/// Names of a file at most, and links that are reported of a directory at most, as ext4 has it.
 pub const MOST_LINKS: u64 = 65_000;
 /// Names that indices hold before the least needed are forgotten.
 const MOST_INDEXED: usize = 1 << 22;
@@ -64,7 +65,7 @@ pub struct Attributes {
     pub generation: u64,
     /// Kind and permissions.
     pub mode: u32,
-    /// Names that it has.
+    /// Names that a file has; of a directory, 2 and one for each directory in it, or 1 if these are [`MOST_LINKS`] or more.
     pub links: u64,
     /// Owner.
     pub uid: u32,
@@ -154,11 +155,21 @@ pub struct FileSystem<M> {
     pub(crate) users: FxHashMap<Ino, u64>,
     /// How often each file's frames are kept where they are.
     pins: FxHashMap<Ino, u64>,
+    /// Up to which byte behind its end each file keeps the frames that `fallocate` gave it.
+    pub(crate) preallocated: FxHashMap<Ino, u64>,
+    pub(crate) page_counts: PageCounts,
     pub(crate) hint: Ino,
     pub(crate) used_inodes: u64,
     clock: Clock,
     pub(crate) overwrites: Overwrites,
     pub(crate) counts: Counts,
+}
+
+/// A directory with very many directories in it says that its links were not counted, as ext4 does with `dir_nlink`: programs such as
+/// `find` take any other number as that of its directories, and some keep it in 16 bits.
+fn reported_links(inode: &Inode) -> u64 {
+    let is_uncounted = inode.is(kind::DIRECTORY) && inode.links() >= MOST_LINKS;
+    if is_uncounted { 1 } else { inode.links() }
 }
 
 impl<M: PersistentMemory> FileSystem<M> {
@@ -217,6 +228,8 @@ impl<M: PersistentMemory> FileSystem<M> {
             directories: FxHashMap::default(),
             users: FxHashMap::default(),
             pins: FxHashMap::default(),
+            preallocated: FxHashMap::default(),
+            page_counts: PageCounts::default(),
             hint: Ino(2),
             used_inodes: 0,
             clock,
@@ -305,12 +318,12 @@ impl<M: PersistentMemory> FileSystem<M> {
             ino,
             generation: inode.get(Field::Generation),
             mode: inode.mode(),
-            links: inode.links(),
+            links: reported_links(&inode),
             uid: owner as u32,
             gid: (owner >> 32) as u32,
             device: inode.get(Field::Device),
             size: inode.size(),
-            blocks: self.mapped_bytes(&inode) / 512,
+            blocks: self.mapped_bytes(ino, &inode) / 512,
             accessed: inode.get(Field::Accessed) as i64,
             modified: inode.get(Field::Modified) as i64,
             changed: inode.get(Field::Changed) as i64,
@@ -381,9 +394,14 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.users.contains_key(&ino)
     }
 
+    /// Whether exactly one handle of a file is open.
+    pub(crate) fn has_one_user(&self, ino: Ino) -> bool {
+        self.users.get(&ino) == Some(&1)
+    }
+
     /// Whether a file goes when one fewer uses it.
     pub(crate) fn goes_when_closed(&self, ino: Ino) -> bool {
-        self.users.get(&ino) == Some(&1) && self.inode(ino).is_ok_and(|inode| inode.links() == 0)
+        self.has_one_user(ino) && self.inode(ino).is_ok_and(|inode| inode.links() == 0)
     }
 
     /// Uses a file, and lets it keep every frame that it has, in its place: somebody maps them. What lies behind the file's end in

@@ -3,6 +3,8 @@
 mod crashes;
 mod model;
 mod repair;
+mod shift;
+mod space;
 
 use pagewalk_vm::file::{LARGE_ORDER, PersistentMemory, Recording};
 
@@ -208,6 +210,64 @@ fn renames_keep_one_name_and_make_no_circles() {
     assert_eq!(system.link(a, Ino::ROOT, b"dir"), Err(Error::PERM));
     sound(&system);
     sound(&remounted(system));
+}
+
+/// 65,000 links were once the end.
+#[test]
+fn a_directory_has_as_many_directories_as_there_is_room_for() {
+    let mut system = empty(1 << 14);
+    let parent = system.create(Ino::ROOT, b"parent", DIRECTORY, ME, 0).unwrap();
+    let links = |system: &FileSystem<Recording>| system.attributes(parent).unwrap().links;
+    for number in 0..MOST_LINKS + 5 {
+        // The last count that is said is one below.
+        let expected = if number + 2 < MOST_LINKS { number + 2 } else { 1 };
+        if number % 1_000 == 0 || number + 10 > MOST_LINKS {
+            assert_eq!(links(&system), expected);
+        }
+        system.create(parent, format!("{number}").as_bytes(), DIRECTORY, ME, 0).unwrap();
+    }
+    let beside = system.create(Ino::ROOT, b"beside", DIRECTORY, ME, 0).unwrap();
+    system.rename((Ino::ROOT, b"beside"), (parent, b"moved"), Replace::Yes).unwrap();
+    assert_eq!(system.look_up(parent, b"moved"), Ok(beside));
+    sound(&system);
+    for number in 0..10 {
+        system.remove_directory(parent, format!("{number}").as_bytes()).unwrap();
+    }
+    let mut system = remounted(system);
+    assert_eq!(links(&system), MOST_LINKS - 2);
+    assert_eq!(system.look_up(parent, b"..").unwrap(), Ino::ROOT);
+    sound(&system);
+}
+
+#[test]
+fn a_whiteout_is_left_where_a_name_was() {
+    let mut system = empty(1 << 11);
+    let below = system.create(Ino::ROOT, b"below", DIRECTORY, ME, 0).unwrap();
+    let (file, taken) = (make(&mut system, "file"), make(&mut system, "taken"));
+    let used = system.space().used_inodes;
+    let (from, to) = ((Ino::ROOT, &b"file"[..]), (below, &b"file"[..]));
+    assert_eq!(system.rename_and_white_out(from, to, Replace::Exchange, ME), Err(Errno::INVAL));
+    let over = (Ino::ROOT, &b"taken"[..]);
+    assert_eq!(system.rename_and_white_out(from, over, Replace::No, ME), Err(Errno::EXIST));
+    assert_eq!(system.space().used_inodes, used);
+    system.rename_and_white_out(from, to, Replace::No, ME).unwrap();
+    assert_eq!((system.look_up(below, b"file"), system.space().used_inodes), (Ok(file), used + 1));
+    let is_whiteout = |system: &mut FileSystem<Recording>, parent, name: &[u8]| {
+        let ino = system.look_up(parent, name).unwrap();
+        let known = system.attributes(ino).unwrap();
+        (known.mode & kind::MASK, known.device, known.links) == (kind::CHARACTERS, 0, 1)
+    };
+    assert!(is_whiteout(&mut system, Ino::ROOT, b"file"));
+    system.rename_and_white_out(to, over, Replace::Yes, ME).unwrap();
+    assert!(is_whiteout(&mut system, below, b"file"));
+    assert_eq!(system.attributes(taken), Err(Errno::STALE));
+    sound(&system);
+    let mut system = remounted(system);
+    assert!(is_whiteout(&mut system, Ino::ROOT, b"file") && is_whiteout(&mut system, below, b"file"));
+    assert_eq!(system.look_up(Ino::ROOT, b"taken"), Ok(file));
+    // Whiteouts are removed as files are.
+    system.unlink(Ino::ROOT, b"file").unwrap();
+    sound(&system);
 }
 
 #[test]

@@ -175,7 +175,7 @@ impl<M: SharedMemory> Volume<M> {
         Opened::of(&self.shared(), ino, self.number)
     }
 
-    /// It is used no more.
+    /// Closes an open file. The last close gives back the frames behind the file's end.
     ///
     /// ```compile_fail
     /// # fn twice(volume: &pagewalk_ctfs::Volume<pagewalk_ctfs::Mapped>, file: pagewalk_ctfs::Opened) {
@@ -186,11 +186,14 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// It goes, and something is wrong with it; it is another volume's (`EBADF`), or this is a child of the process that has the store
-    /// (`ESTALE`).
+    /// The file is damaged; it is another volume's (`EBADF`), or this is a child of the process that has the store (`ESTALE`).
     pub fn close(&self, file: Opened) -> Result<()> {
         self.has(&file)?;
-        self.exclusive()?.close(file.ino)
+        let mut system = self.exclusive()?;
+        if system.has_one_user(file.ino) && system.has_slack(file.ino) {
+            system.shrink(file.ino)?;
+        }
+        system.close(file.ino)
     }
 
     /// Bytes of the file.
@@ -258,7 +261,14 @@ impl<M: SharedMemory> Volume<M> {
                     return Ok((offset, system.write_bytes(file.ino, offset, data)?));
                 }
                 let end = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES);
-                let reached = system.reserve(file.ino, offset..end.ok_or(Errno::FBIG)?)?;
+                let range = offset..end.ok_or(Errno::FBIG)?;
+                let reached = match system.reserve(file.ino, range.clone()) {
+                    // A mount has its own list of files that are open.
+                    Err(Errno::NOSPC) if self.gate.is_none() && system.reclaim_slack()? => {
+                        system.reserve(file.ino, range)?
+                    }
+                    reached => reached?,
+                };
                 data = &data[..(reached - offset) as usize];
             }
             if let Some(offset) = self.write_in_place(file, place, data) {

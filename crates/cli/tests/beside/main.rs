@@ -88,6 +88,7 @@ fn part_of_a_test(part: &str) {
         "descriptors" => programs::descriptors(&folder.join("mount"), number),
         "large" => programs::large(&folder.join("mount"), number),
         "full" => programs::full(&folder.join("mount")),
+        "shifted" => programs::shifted(&folder.join("mount")),
         "store" => programs::no_descriptor_writes_the_store(&folder.join("mount")),
         "cut" => programs::cut(&folder.join("mount/mapped")),
         "mapped" => mapped::mapped(&folder.join("mount")),

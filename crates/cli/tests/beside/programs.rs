@@ -482,3 +482,36 @@ pub(super) fn no_descriptor_writes_the_store(mount: &Path) {
 fn no_descriptor_of_a_program_writes_the_whole_store() {
     ends_well("store");
 }
+
+/// Takes a range out of a file that it writes in its own memory, and puts one in.
+#[allow(unsafe_code)]
+pub(super) fn shifted(mount: &Path) {
+    use std::os::fd::AsRawFd;
+    const PAGE: usize = 4_096;
+    let path = mount.join("shifted");
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).expect("open");
+    for page in 0..8 {
+        file.write_all_at(&[b'a' + page; PAGE], u64::from(page) * PAGE as u64).expect("written");
+    }
+    let shift = |mode, offset: usize, length: usize| {
+        // SAFETY: it touches no memory.
+        unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, length as libc::off_t) }
+    };
+    let pages = || {
+        let mut bytes = vec![0; 9 * PAGE];
+        let read = file.read_at(&mut bytes, 0).expect("read");
+        assert_eq!(file.metadata().expect("known").len(), read as u64);
+        bytes[..read].chunks(PAGE).map(|page| char::from(page[PAGE - 1].max(b'0'))).collect::<String>()
+    };
+    assert_eq!((shift(libc::FALLOC_FL_COLLAPSE_RANGE, PAGE, 2 * PAGE), pages().as_str()), (0, "adefgh"));
+    assert_eq!((shift(libc::FALLOC_FL_INSERT_RANGE, 0, PAGE), pages().as_str()), (0, "0adefgh"));
+    assert_eq!(shift(libc::FALLOC_FL_INSERT_RANGE, 1, PAGE), -1);
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+    file.write_all_at(b"end", 7 * PAGE as u64 - 3).expect("written");
+    assert_eq!(pages(), "0adefgd");
+}
+
+#[test]
+fn ranges_are_taken_out_of_files_and_put_in() {
+    ends_well("shifted");
+}

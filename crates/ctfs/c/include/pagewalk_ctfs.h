@@ -76,6 +76,10 @@ ssize_t pw_pread(pw_file *file, void *bytes, size_t length, off_t offset);
 ssize_t pw_pwrite(pw_file *file, const void *bytes, size_t length, off_t offset);
 off_t pw_lseek(pw_file *file, off_t offset, int whence);
 int pw_ftruncate(pw_file *file, off_t bytes);
+/* As fallocate with FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE, in whole pages of 4096 bytes: what lies behind the range
+ * moves by entries of the page table, and no byte is copied. */
+int pw_collapse(pw_file *file, off_t offset, off_t length);
+int pw_insert(pw_file *file, off_t offset, off_t length);
 int pw_fstat(pw_file *file, pw_attributes *attributes);
 int pw_stat(pw_files *files, const char *path, pw_attributes *attributes);
 int pw_lstat(pw_files *files, const char *path, pw_attributes *attributes);

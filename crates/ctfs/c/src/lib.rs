@@ -428,6 +428,30 @@ pub unsafe extern "C" fn pw_ftruncate(file: *const PwFile, size: off_t) -> c_int
     unsafe { in_file(file, |file| done(file.set_len(place(size)?))) as c_int }
 }
 
+/// Where a range begins and ends.
+fn range(offset: off_t, length: off_t) -> Result<std::ops::Range<u64>, c_int> {
+    let (start, length) = (place(offset)?, place(length)?);
+    Ok(start..start + length)
+}
+
+/// # Safety
+///
+/// An open file, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_collapse(file: *const PwFile, offset: off_t, length: off_t) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { in_file(file, |file| done(file.collapse(range(offset, length)?))) as c_int }
+}
+
+/// # Safety
+///
+/// An open file, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_insert(file: *const PwFile, offset: off_t, length: off_t) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { in_file(file, |file| done(file.insert(range(offset, length)?))) as c_int }
+}
+
 /// # Safety
 ///
 /// Room for the answer, or null.

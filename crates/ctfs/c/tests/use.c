@@ -44,6 +44,11 @@ int main(int argc, char **argv)
     MUST(pw_lseek(file, -5, SEEK_END) == 6 && pw_read(file, text, sizeof text) == 5 && !memcmp(text, "World", 5));
     MUST(pw_pread(file, text, 5, 0) == 5 && !memcmp(text, "hello", 5));
     MUST(pw_ftruncate(file, 5) == 0 && pw_lseek(file, 0, SEEK_END) == 5 && pw_lseek(file, 0, 77) == -EINVAL);
+    MUST(pw_pwrite(file, "end", 3, 8192) == 3 && pw_collapse(file, 0, 4096) == 0);
+    MUST(pw_lseek(file, 0, SEEK_END) == 4099 && pw_pread(file, text, 3, 4096) == 3 && !memcmp(text, "end", 3));
+    MUST(pw_insert(file, 0, 8192) == 0 && pw_pread(file, text, 3, 12288) == 3 && !memcmp(text, "end", 3));
+    MUST(pw_insert(file, 0, 1) == -EINVAL && pw_collapse(file, -4096, 4096) == -EINVAL);
+    MUST(pw_ftruncate(file, 0) == 0 && pw_pwrite(file, "hello", 5, 0) == 5);
     pw_attributes attributes;
     MUST(pw_fstat(file, &attributes) == 0 && attributes.size == 5 && attributes.links == 1);
     MUST((attributes.mode & 0777) == 0640 && attributes.modified > 0);

@@ -947,6 +947,21 @@ impl Description {
         answer(kernel::seek(descriptor, to as off_t, libc::SEEK_SET).map(|at| at as usize))
     }
 
+    /// Takes a range out of the file, or puts one in, if the mode says so.
+    pub(crate) fn shift(&self, descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> Answer {
+        let shift = match mode {
+            libc::FALLOC_FL_COLLAPSE_RANGE => pagewalk_ctfs::collapse_on_mount,
+            libc::FALLOC_FL_INSERT_RANGE => pagewalk_ctfs::insert_on_mount,
+            _ => return None,
+        };
+        let (Ok(start), Ok(bytes)) = (u64::try_from(offset), u64::try_from(length)) else {
+            return failed(libc::EINVAL);
+        };
+        let shifted = shift(borrowed(&descriptor), start..start.saturating_add(bytes));
+        kernel::look_at(descriptor);
+        answer(shifted.map(|()| 0).map_err(|error| error.raw_os_error()))
+    }
+
     /// What was written persists.
     pub(crate) fn sync(&self) -> Option<c_int> {
         if reading(&self.file.lease).is_none() {

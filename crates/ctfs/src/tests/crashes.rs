@@ -53,7 +53,7 @@ fn ino(system: &mut FileSystem<Recording>, path: &[&[u8]]) -> Ino {
 type Operation = (&'static str, fn(&mut FileSystem<Recording>));
 
 /// Operations that happen or do not.
-const WHOLE: [Operation; 12] = [
+const WHOLE: [Operation; 14] = [
     ("create", |system| {
         make(system, "new");
     }),
@@ -85,6 +85,15 @@ const WHOLE: [Operation; 12] = [
     ("rename a directory over another", |system| {
         system.rename((Ino::ROOT, b"dir"), (Ino::ROOT, b"empty"), Replace::Yes).unwrap();
     }),
+    ("rename that leaves a whiteout", |system| {
+        let to = ino(system, &[b"dir"]);
+        system.rename_and_white_out((Ino::ROOT, b"file"), (to, b"moved"), Replace::Yes, ME).unwrap();
+    }),
+    ("name for a file without one", |system| {
+        let unnamed = system.create_without_name(FILE, ME).unwrap();
+        system.write(unnamed, 0, b"written before").unwrap();
+        system.link(unnamed, Ino::ROOT, b"named").unwrap();
+    }),
     ("exchange", |system| {
         let to = ino(system, &[b"dir"]);
         system.rename((Ino::ROOT, b"file"), (to, b"other"), Replace::Exchange).unwrap();
@@ -92,7 +101,7 @@ const WHOLE: [Operation; 12] = [
 ];
 
 /// Runs an operation and visits what crashes may leave, mounted.
-fn crash(
+pub(super) fn crash(
     mut system: FileSystem<Recording>,
     operation: impl FnOnce(&mut FileSystem<Recording>),
     some: u64,
@@ -223,6 +232,36 @@ fn sizes_change_whole_or_not_at_all() {
             assert!(left == data || left == resized, "{bytes}: {}", left.len());
         });
         assert!(seen > 5, "{bytes}: {seen}");
+    }
+}
+
+/// What lies behind the end goes, and nothing else, whenever a crash comes between.
+#[test]
+fn slack_is_given_back_whole_or_in_pieces() {
+    for is_full in [false, true] {
+        let mut system = empty(4_096);
+        let file = make(&mut system, "file");
+        let mut data = Vec::new();
+        for number in 0..53 {
+            let part = vec![number | 1; 40_000];
+            system.write(file, data.len() as u64, &part).unwrap();
+            data.extend(part);
+        }
+        assert!(system.has_slack(file));
+        if is_full {
+            // No frame is left for the table of the pages that stay.
+            let waste = make(&mut system, "waste");
+            while system.write(waste, system.attributes(waste).unwrap().size, &[9; 4_096]).is_ok() {}
+        }
+        let mut states = [0, 0];
+        let seen = crash(system, |system| system.shrink(file).unwrap(), 3, &mut |system| {
+            assert!(contents(system, file) == data);
+            states[usize::from(system.has_slack(file))] += 1;
+            system.shrink(file).unwrap();
+            assert!(!system.has_slack(file));
+            sound(system);
+        });
+        assert!(seen > 10 && states.iter().all(|&count| count > 0), "{is_full}: {seen}, {states:?}");
     }
 }
 

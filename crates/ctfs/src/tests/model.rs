@@ -96,6 +96,8 @@ fn compare(system: &mut FileSystem<Recording>, model: &Model, chosen: impl Fn(&I
             Node::File(bytes) => {
                 let attributes = system.attributes(ino).unwrap();
                 assert_eq!((attributes.size, attributes.links), (bytes.len() as u64, links[&ino]), "{when}");
+                assert_eq!(attributes.blocks * 512, space::counted(system, ino), "{when}");
+                space::searches_are_right(system, ino);
                 if chosen(&ino) {
                     compare_bytes(system, ino, bytes, 0..bytes.len() as u64, when);
                 }
@@ -245,6 +247,35 @@ fn live(seed: u64, steps: u64) -> u64 {
                         Err(error) => assert_eq!(error, Error::NOSPC),
                     }
                 }
+            }
+            14 if random.below(3) == 0 => {
+                let Some(ino) = named else { continue };
+                let Some(Node::File(contents)) = model.nodes.get_mut(&ino) else { continue };
+                let unit = [4_096, 65_536, 2 << 20][random.below(3) as usize];
+                let start = random.below(contents.len() as u64 + 1) / unit * unit;
+                let range = start..start + unit * (1 + random.below(2));
+                let (is_there, ends) = (start < contents.len() as u64, range.end >= contents.len() as u64);
+                touched = Some((ino, range.start..range.end + unit));
+                if random.below(2) == 0 {
+                    let shifted = system.collapse(ino, range.clone());
+                    match shifted {
+                        Ok(()) => drop(contents.drain(range.start as usize..range.end as usize)),
+                        Err(error) => assert!(error == if ends { Error::INVAL } else { Error::NOSPC }),
+                    }
+                } else {
+                    match system.insert(ino, range.clone()) {
+                        Ok(()) => {
+                            let hole = vec![0; (range.end - range.start) as usize];
+                            drop(contents.splice(start as usize..start as usize, hole));
+                        }
+                        Err(error) => assert!(error == if is_there { Error::NOSPC } else { Error::INVAL }),
+                    }
+                }
+            }
+            13 if random.below(4) == 0 => {
+                let Some(ino) = named else { continue };
+                system.shrink(ino).unwrap();
+                touched = Some((ino, 0..0));
             }
             13 => {
                 let Some(ino) = named else { continue };

@@ -164,6 +164,16 @@ impl Journal {
     /// Applies what was committed before a crash. Runs that lie beyond the memory or in the log, or meet, are no log of ours and
     /// change nothing.
     pub(super) fn recover(&mut self, memory: &impl PersistentMemory) -> Recovered {
+        let recovered = self.apply_committed(memory);
+        // A log of which a crash left a part must not become whole when the next commit stores the words of its head that are missing.
+        let is_clear = [8, 16].into_iter().all(|offset| memory.load(self.at + offset) == 0);
+        if recovered == Recovered::Nothing && !is_clear {
+            self.clear(memory);
+        }
+        recovered
+    }
+
+    fn apply_committed(&mut self, memory: &impl PersistentMemory) -> Recovered {
         let [sequence, bytes, checksum] = [0, 8, 16].map(|offset| memory.load(self.at + offset));
         self.sequence = sequence;
         if sequence == 0 || bytes == 0 || bytes > self.capacity || !bytes.is_multiple_of(8) {
@@ -232,11 +242,18 @@ impl Journal {
     #[inline]
     pub(super) fn settle(&mut self, memory: &impl PersistentMemory) {
         if self.is_live {
-            memory.store(self.at + 8, 0);
-            memory.flush(self.at + 8, 8);
-            memory.fence();
+            self.clear(memory);
             self.is_live = false;
         }
+    }
+
+    /// Clears the length and the checksum: with either of them alone the next commit could bring the last one back, if a crash lost all
+    /// of the next one but its length.
+    fn clear(&self, memory: &impl PersistentMemory) {
+        memory.store(self.at + 8, 0);
+        memory.store(self.at + 16, 0);
+        memory.flush(self.at + 8, 16);
+        memory.fence();
     }
 }
 
@@ -282,6 +299,45 @@ mod tests {
         at | bytes << ADDRESS_BITS
     }
 
+    fn runs_of(at: u64, word: u64) -> Runs {
+        let mut runs = Runs::default();
+        runs.push_word(at, word);
+        runs
+    }
+
+    /// The head's words are stored in any order. Once a later commit's length alone made the last commit count again, over what had
+    /// been stored without the log meanwhile.
+    #[test]
+    fn a_commit_that_is_done_does_not_come_back() {
+        let memory = Recording::new(vec![0; MEMORY as usize]);
+        let mut journal = Journal::new(LOG, LOG_FRAMES);
+        journal.commit(&memory, &runs_of(8, 1)).unwrap();
+        journal.settle(&memory);
+        memory.store(8, 2);
+        memory.flush(8, 8);
+        // The length of the next commit, which is as long; everything else of it is lost.
+        memory.store(LOG + 8, WORD_BYTES);
+        assert_eq!((recover(&memory), memory.load(8)), (Recovered::Nothing, 2));
+    }
+
+    /// A log of which a crash left all but one word of the head once became whole with the next commit.
+    #[test]
+    fn a_part_of_a_log_does_not_become_whole_later() {
+        for missing in [0, 8, 16] {
+            let memory = Recording::new(vec![0; MEMORY as usize]);
+            let mut journal = Journal::new(LOG, LOG_FRAMES);
+            let before = memory.load(LOG + missing);
+            journal.commit(&memory, &runs_of(8, 1)).unwrap();
+            memory.store(8, 0);
+            let word = memory.load(LOG + missing);
+            memory.store(LOG + missing, before);
+            assert_eq!(recover(&memory), Recovered::Nothing);
+            // The missing word arrives with the next commit, and nothing else of that.
+            memory.store(LOG + missing, word);
+            assert_eq!((recover(&memory), memory.load(8)), (Recovered::Nothing, 0), "{missing}");
+        }
+    }
+
     #[test]
     fn a_log_that_cannot_be_ours_changes_nothing() {
         for (words, is_ours) in [
@@ -313,7 +369,13 @@ mod tests {
             let before = memory.image();
             let recovered = recover(&memory);
             assert_eq!(matches!(recovered, Recovered::Applied(_)), is_ours, "{words:x?}");
-            assert_eq!(memory.image() == before, !is_ours, "{words:x?}");
+            // But for its own length and checksum.
+            let head = LOG as usize + 8..LOG as usize + 24;
+            let without_head = |mut image: Vec<u8>| {
+                image[head.clone()].fill(0);
+                image
+            };
+            assert_eq!(without_head(memory.image()) == without_head(before), !is_ours, "{words:x?}");
         }
     }
 

@@ -5,6 +5,8 @@
 //! it. Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation
 //! for Persistent Memory", ;login: 2022; the format of entries is ours.
 
+use std::ops::{ControlFlow, Range};
+
 use super::memory::{PersistentMemory, Remapped};
 use super::store::{Store, StoreError, Transaction, root, root_place};
 use crate::addr::Pfn;
@@ -58,6 +60,8 @@ pub const END: Vpn = Vpn(1 << 36);
 /// Words of the log that unmapping 2 MiB takes at most: an entry and a bit in another word for each page, and the tables'.
 const MOST_WORDS_OF_A_CHUNK: u64 = 1_100;
 const CHUNK_PAGES: u64 = 512;
+/// Entries of a table.
+const ENTRIES: u64 = 512;
 
 /// Entries that a swap exchanged, by level: of 4 KiB, of 2 MiB, of 1 GiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -135,6 +139,43 @@ impl<M: PersistentMemory> Pages<'_, M> {
     pub fn find_or_gap(self, page: Vpn) -> Result<Mapped, u64> {
         find(self.table(), &self, page)
     }
+
+    /// Visits what lies in a range of pages, in the order of addresses, until the visitor breaks: the pages of each entry, cut to the
+    /// range, and the first one's frame, or none where nothing is mapped. Every table is read once, an entry after the other, and
+    /// what an empty entry stands for is one piece, so that the time is that of the entries that there are.
+    pub fn scan<B>(
+        self,
+        pages: Range<Vpn>,
+        visit: &mut impl FnMut(Range<Vpn>, Option<Pfn>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_node(self.table().root(), Persistent::LEVELS - 1, &pages, visit)
+    }
+
+    fn scan_node<B>(
+        self,
+        node: Pfn,
+        level: u32,
+        pages: &Range<Vpn>,
+        visit: &mut impl FnMut(Range<Vpn>, Option<Pfn>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let reach = Persistent::leaf_pages(level);
+        let mut at = pages.start;
+        while at < pages.end {
+            let entry = Vpn(at.0 / reach * reach);
+            let part = at..Vpn(entry.0 + reach).min(pages.end);
+            at = part.end;
+            let place = node.addr().add(8 * (entry.0 / reach % ENTRIES));
+            match Persistent::decode(self.read(place), level) {
+                Entry::Empty => visit(part, None)?,
+                Entry::Leaf(leaf) => {
+                    let first = leaf.frame.add(part.start.0 - entry.0);
+                    visit(part, Some(first))?;
+                }
+                Entry::Table(next) => self.scan_node(next, level - 1, &part, visit)?,
+            }
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 impl<M: PersistentMemory> Store<M> {
@@ -179,7 +220,7 @@ impl<M: PersistentMemory> Store<M> {
 }
 
 impl<M: PersistentMemory> Transaction<'_, M> {
-    fn table(&self) -> Radix<Persistent> {
+    pub(super) fn table(&self) -> Radix<Persistent> {
         Radix::of_root(self.table_root())
     }
 
@@ -208,11 +249,57 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             Ok(_) => {
                 let pages = Persistent::leaf_pages(u32::from(large));
                 self.remapped.push(Remapped::Changed { first: page, pages });
+                self.net_pages += pages as i64;
                 Ok(())
             }
             Err(crate::table::MapError::NoMemory(missing)) => Err(missing.into()),
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Lets the page of 2 MiB that a page lies in fall apart into small ones, in the same frames.
+    ///
+    /// # Errors
+    ///
+    /// There is no frame for their table.
+    pub fn split(&mut self, page: Vpn) -> Result<(), StoreError> {
+        let chunk = Vpn(page.0 / CHUNK_PAGES * CHUNK_PAGES);
+        self.table().entry(self, page, 0)?;
+        self.remapped.push(Remapped::Changed { first: chunk, pages: CHUNK_PAGES });
+        Ok(())
+    }
+
+    /// Keeps those pages of a page of 2 MiB that lie before `page`, as small ones in the same frames, and gives the frames from `page` on
+    /// back. Where no frame is free for the table of the small pages, the table lies in the last of those frames, so that a full
+    /// store can do this, too: what those frames hold must not matter any more. Without a page of 2 MiB there, nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// The page table is damaged.
+    pub fn cut_large(&mut self, page: Vpn) -> Result<(), StoreError> {
+        let kept = page.0 % CHUNK_PAGES;
+        let chunk = Vpn(page.0 - kept);
+        let Some(Mapped { frame, large: true }) = self.find(chunk).filter(|_| kept > 0) else {
+            return Ok(());
+        };
+        let entry = self.table().entry(self, chunk, 1)?;
+        let (node, given) = match self.take_frames(0) {
+            Ok(node) => (node, CHUNK_PAGES),
+            Err(_) => (frame.add(CHUNK_PAGES - 1), CHUNK_PAGES - 1),
+        };
+        // Not by the log: no walk reaches the table before the transaction counts.
+        let memory = self.memory();
+        memory.clear_frame(node);
+        for number in 0..kept {
+            let leaf = Persistent::leaf(Leaf::data(frame.add(number)), 0);
+            memory.store(node.addr().0 + 8 * number, leaf);
+        }
+        memory.flush(node.addr().0, 8 * kept);
+        self.set(entry.0, Persistent::table(node));
+        self.give_frames(frame.add(kept), given - kept);
+        self.net_pages -= (CHUNK_PAGES - kept) as i64;
+        self.remapped.push(Remapped::Changed { first: chunk, pages: CHUNK_PAGES });
+        Ok(())
     }
 
     /// Unmaps the pages that lie in the range whole, and gives their frames back, as far as the log has room; where it
@@ -239,6 +326,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
                         self.remapped.push(Remapped::Changed { first: at, pages: chunk_end.0 - at.0 });
                     }
                     for (frame, pages) in given {
+                        self.net_pages -= pages as i64;
                         self.give_frames(frame, pages);
                     }
                     at = chunk_end;

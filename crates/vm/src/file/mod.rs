@@ -21,6 +21,7 @@ mod memory;
 mod partition;
 mod recording;
 mod repair;
+mod shift;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -326,6 +326,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         let frame = self.take_frames(0)?;
         self.memory().clear_frame(frame);
         self.map(first, frame, false)?;
+        self.net_pages -= 1;
         let page = frame.addr().0;
         // An L3 that nobody asked for gets some size; they take turns.
         let kind = if wanted < Level::L3 { wanted } else { Level((first.0 / (8 * 512) % 3) as u8) };
@@ -552,6 +553,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         if self.unmap(first, Vpn(first.0 + 1)) == first {
             return Err(self.log_full().into());
         }
+        self.net_pages += 1;
         Ok(())
     }
 }

@@ -292,6 +292,7 @@ impl<M: PersistentMemory> Store<M> {
             taken: Vec::new(),
             given: Vec::new(),
             remapped: Vec::new(),
+            net_pages: 0,
             is_committed: false,
         }
     }
@@ -366,6 +367,7 @@ pub struct Transaction<'a, M: PersistentMemory> {
     taken: Vec<(Pfn, u32)>,
     given: Vec<Pfn>,
     pub(super) remapped: Vec<Remapped>,
+    pub(super) net_pages: i64,
     is_committed: bool,
 }
 
@@ -384,6 +386,11 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     /// Words that it may still change, wherever they lie.
     pub fn room(&self) -> u64 {
         self.store.journal.capacity().saturating_sub(self.logged()) / WORD_BYTES
+    }
+
+    /// Pages that it maps, less those that it unmaps, without the pages that hold headers of partitions.
+    pub fn net_pages(&self) -> i64 {
+        self.net_pages
     }
 
     /// Bytes of the log that its changes take at most.

@@ -331,3 +331,24 @@ pub unsafe extern "C" fn ioctl(descriptor: c_int, request: libc::c_ulong, argume
     }
     real!(ioctl(descriptor => c_int, request => libc::c_ulong, argument => usize) -> c_int)
 }
+
+/// `fallocate` under both its names. The kernel passes on neither what takes a range out nor what puts one in.
+macro_rules! allocates {
+    ($($name:ident)*) => {$(
+        /// As the C library's.
+        ///
+        /// # Safety
+        ///
+        /// The same.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(descriptor: c_int, mode: c_int, offset: off_t, length: off_t) -> c_int {
+            let shifted = get(descriptor).and_then(|file| file.shift(descriptor, mode, offset, length));
+            or_real!(shifted.map(|done| done as c_int), {
+                refuse_own!(descriptor);
+                real!($name(descriptor => c_int, mode => c_int, offset => off_t, length => off_t) -> c_int)
+            })
+        }
+    )*};
+}
+
+allocates! { fallocate fallocate64 }

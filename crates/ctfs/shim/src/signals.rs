@@ -146,9 +146,7 @@ fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::siga
     let wanted = wanted(signal);
     let before = wanted.map(Wanted::get);
     let to_install = new.map(|new| installed(signal, new));
-    if let (Some(wanted), Some(new), Some(action)) = (wanted, new, &to_install)
-        && is_ours(action.sa_sigaction)
-    {
+    if let (Some(wanted), Some(new)) = (wanted, new) {
         // Before the kernel calls it.
         wanted.set((new.sa_sigaction, new.sa_flags, kernels_set(&new.sa_mask)));
     }
@@ -170,6 +168,13 @@ fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::siga
         found.sa_flags =
             flags & !kernels | found.sa_flags & kernels & if is_owned(signal) { flags } else { !0 };
         found.sa_mask = set_of(mask);
+    } else if let Some((handler, flags, _)) = before
+        && ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler)
+        && flags & libc::SA_RESETHAND != 0
+        && found.sa_sigaction == libc::SIG_DFL
+    {
+        // The handler was used, and what the kernel keeps of its flags is what was set here.
+        found.sa_flags = flags;
     }
     Some(found)
 }

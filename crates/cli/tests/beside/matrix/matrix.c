@@ -640,7 +640,7 @@ static void handler_is_told(void) {
         && sigismember(&found.sa_mask, SIGUSR2) == 1;
     raise(SIGUSR1);
     sigaction(SIGUSR1, 0, &found);
-    answer = answer * 10 + (found.sa_handler == SIG_DFL);
+    answer = answer * 10 + (found.sa_handler == SIG_DFL && !(found.sa_flags & SA_SIGINFO));
     answer = answer * 10 + (signal(SIGUSR1, writes) == SIG_DFL) + (signal(SIGUSR1, SIG_IGN) == writes);
     sigaction(SIGSEGV, 0, &found);
     answer = answer * 10 + (found.sa_handler == SIG_DFL) + (signal(SIGSEGV, leaves) == SIG_DFL);

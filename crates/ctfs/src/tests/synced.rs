@@ -9,7 +9,7 @@ use super::*;
 
 /// Frames of the store, and behind it for checkpoints.
 const FRAMES: usize = 700;
-const BEHIND: usize = 256;
+const BEHIND: usize = 512;
 /// What the memory is before its power fails, and behind that.
 const BEFORE: u64 = 1;
 const BEHIND_FAILURE: u64 = 2;
@@ -232,6 +232,27 @@ fn a_full_store_gets_back_what_was_removed() {
         assert!(system.space().free > 256, "{:?}", system.space());
         sound(&system);
     }
+}
+
+/// One page in each piece of 2 MiB: every one of them has a table of its own, and each is a page of the store's.
+#[test]
+fn a_file_of_many_tables_goes_piece_by_piece() {
+    let mut system = synced();
+    let file = make(&mut system, "file");
+    let mut pieces = 0;
+    while system.write(file, pieces << 21, &[1; 10]).is_ok() {
+        pieces += 1;
+    }
+    assert!(pieces > 180, "{pieces}");
+    sync(&mut system);
+    system.unlink(Ino::ROOT, b"file").unwrap();
+    sound(&system);
+    sync(&mut system);
+    write(&mut system, "other", &[2; 100_000]);
+    let image = system.into_memory().image();
+    let (mut system, _) = mounted(Recording::with_checkpoints(image, BEHIND_FAILURE));
+    sound(&system);
+    assert_eq!(system.look_up(Ino::ROOT, b"file"), Err(Errno::NOENT));
 }
 
 /// Random operations, with a power failure now and then, beside what was there at the last `fsync`.

@@ -46,7 +46,7 @@ const KEPT_FOR: u64 = 8;
 /// Pages that are saved together with one that has to be: each wait for the disk takes long, however much is written.
 const SAVED_TOGETHER: usize = 128;
 /// Frames of both halves, at least.
-const LEAST_CHECKPOINT_FRAMES: u64 = 1 << 12;
+const LEAST_CHECKPOINT_FRAMES: u64 = 1 << 11;
 /// Frames of both halves, at most.
 const MOST_CHECKPOINT_FRAMES: u64 = 1 << 14;
 
@@ -57,7 +57,7 @@ pub struct NotPersistent;
 
 /// Frames for checkpoints behind a store of so many.
 pub fn checkpoint_frames(frames: u64) -> u64 {
-    (frames / 16).clamp(LEAST_CHECKPOINT_FRAMES, MOST_CHECKPOINT_FRAMES) & !1
+    (frames / 8).clamp(LEAST_CHECKPOINT_FRAMES, MOST_CHECKPOINT_FRAMES) & !1
 }
 
 /// Two halves behind the store.
@@ -72,6 +72,11 @@ impl Area {
     fn behind(memory: &impl PersistentMemory, frames: u64) -> Self {
         let room = (memory.bytes() / PAGE_BYTES).saturating_sub(frames).min(MOST_CHECKPOINT_FRAMES);
         Self { first: frames, half: room / 2 }
+    }
+
+    /// Pages that may change between two checkpoints: an image of each, and room for those that are taken over.
+    fn most_touched(&self) -> u64 {
+        self.half / 8 * 7
     }
 
     fn at(&self, half: u64, page: u64) -> u64 {
@@ -325,6 +330,11 @@ impl Checkpoints {
         self.running.get().is_some()
     }
 
+    /// Pages from which on a transaction ought to end: no step of it changes more than twice as many.
+    pub(super) fn enough_pages(&self) -> Option<usize> {
+        self.running.get().map(|running| running.area.half as usize / 4)
+    }
+
     /// The number of the last one that persists.
     pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
@@ -376,13 +386,13 @@ impl Checkpoints {
     fn open(&self, memory: &impl PersistentMemory, running: &Running, mut pages: Vec<u64>) {
         pages.sort_unstable();
         pages.dedup();
+        let mut may_help = true;
         loop {
             let mut state = self.state();
             // The next checkpoint has an image of each of them.
-            if (state.touched.len() + state.held.len() + pages.len()) as u64 > running.area.half / 2
-                && !(state.touched.is_empty() && state.held.is_empty())
-                && !state.has_failed
-            {
+            let touched = (state.touched.len() + pages.len()) as u64;
+            if touched > running.area.most_touched() && may_help && !state.has_failed {
+                may_help = false;
                 drop(state);
                 let _ = self.checkpoint(memory, None);
                 continue;
@@ -398,12 +408,13 @@ impl Checkpoints {
                 let room = running.area.half - state.page;
                 let needed = |images: usize| head_pages(images) + images as u64;
                 if needed(cold.len()) > room {
-                    if state.page > 1 {
+                    if may_help {
+                        may_help = false;
                         drop(state);
                         let _ = self.checkpoint(memory, None);
                         continue;
                     }
-                    // Not even an empty half holds them.
+                    // No half holds them, whoever holds so many pages.
                     state.has_failed = true;
                     continue;
                 }
@@ -466,7 +477,7 @@ impl Checkpoints {
         if let Some(held) = held {
             state.held = held;
         }
-        let (taken, most) = (state.taken, running.area.half / 2);
+        let (taken, most) = (state.taken, running.area.half / 4);
         state.recent.retain(|_, touched| *touched + KEPT_FOR >= taken);
         let mut pages: Vec<u64> = state.touched.union(&state.held).copied().collect();
         let room = MOST_KEPT.min((most as usize).saturating_sub(pages.len()));
@@ -478,9 +489,9 @@ impl Checkpoints {
         pages.extend(kept.into_iter().take(room));
         pages.sort_unstable();
         let images: Vec<_> = pages.iter().map(|&page| (page, image(memory, page))).collect();
-        for page in state.touched.drain() {
+        state.touched.drain().for_each(|page| {
             running.open[page as usize / 64].fetch_and(!(1 << (page % 64)), Ordering::Relaxed);
-        }
+        });
         state.fresh.fill(0);
         state.saved = pages.into_iter().collect();
         // Those who hold them do not ask.

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::checkpoint::{self, Checkpoints, NotPersistent};
 use super::journal::{Journal, LogFull, Recovered, Runs, WORD_BYTES};
@@ -333,6 +333,7 @@ impl<M: PersistentMemory> Store<M> {
             remapped: Vec::new(),
             net_pages: 0,
             is_committed: false,
+            pages: FxHashSet::default(),
         }
     }
 }
@@ -417,6 +418,8 @@ pub struct Transaction<'a, M: PersistentMemory> {
     pub(super) remapped: Vec<Remapped>,
     pub(super) net_pages: i64,
     is_committed: bool,
+    /// Pages that it changes, where that is limited.
+    pages: FxHashSet<u64>,
 }
 
 impl<M: PersistentMemory> Transaction<'_, M> {
@@ -433,7 +436,9 @@ impl<M: PersistentMemory> Transaction<'_, M> {
 
     /// Words that it may still change, wherever they lie.
     pub fn room(&self) -> u64 {
-        self.store.journal.capacity().saturating_sub(self.logged()) / WORD_BYTES
+        let in_log = self.store.journal.capacity().saturating_sub(self.logged()) / WORD_BYTES;
+        let enough = self.store.memory.checkpoints().and_then(Checkpoints::enough_pages);
+        if enough.is_some_and(|enough| self.pages.len() >= enough) { 0 } else { in_log }
     }
 
     /// Pages that it maps, less those that it unmaps, without the pages that hold headers of partitions.
@@ -469,6 +474,15 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             self.runs.set_word(place, word);
         } else if self.words.insert(at, word).is_none() {
             self.order.push(at);
+            self.note(at..at + 8);
+        }
+    }
+
+    /// Counts the pages that it changes, where that is limited.
+    #[inline]
+    fn note(&mut self, range: Range<u64>) {
+        if self.store.memory.checkpoints().is_some() {
+            self.pages.extend(range.start / PAGE_BYTES..=(range.end - 1) / PAGE_BYTES);
         }
     }
 
@@ -499,6 +513,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         } else {
             let place = self.runs.push(first, parts);
             self.places.insert(first, place);
+            self.note(first..last);
         }
     }
 

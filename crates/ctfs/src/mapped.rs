@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{
-    Checkpoints, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC, checkpoint_frames, frames_of_store,
+    Checkpoints, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC, checkpoint_frames,
+    frames_of_store,
 };
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, StatxFlags};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::Checkpoints;
+use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 
@@ -26,7 +27,8 @@ pub(crate) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
 /// The way to the thread; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Syncer {
-    store: Arc<(Mapped, Arc<Checkpoints>)>,
+    /// The store once more, for other threads than this one.
+    store: Mutex<(Mapped, Arc<Checkpoints>)>,
     ask: mpsc::Sender<Answer>,
     thread: JoinHandle<()>,
 }
@@ -34,20 +36,20 @@ pub(crate) struct Syncer {
 impl Syncer {
     /// Starts the thread, where programs can ask.
     pub(crate) fn start(volume: &Arc<Volume<Mapped>>, doors: &Arc<Doors>) -> io::Result<Option<Self>> {
-        let Some(store) = volume.shared().store.memory().for_checkpoints()?.map(Arc::new) else {
-            return Ok(None);
-        };
+        let once_more = || volume.shared().store.memory().for_checkpoints();
+        let (Some(store), Some(served)) = (once_more()?, once_more()?) else { return Ok(None) };
         let (ask, asked) = mpsc::channel();
-        let (volume, doors, served) = (volume.clone(), doors.clone(), store.clone());
+        let (volume, doors) = (volume.clone(), doors.clone());
         let thread = std::thread::Builder::new()
             .name("sync".to_owned())
             .spawn(move || serve(&asked, &served, (&volume, &doors)))?;
-        Ok(Some(Self { store, ask, thread }))
+        Ok(Some(Self { store: Mutex::new(store), ask, thread }))
     }
 
     /// A client stores words of the inode that lies there from now on.
     pub(crate) fn hold(&self, at: u64) {
-        let (memory, checkpoints) = &*self.store;
+        let store = self.store.lock();
+        let (memory, checkpoints) = &*store;
         checkpoints.hold(memory, at / PAGE_BYTES);
     }
 
@@ -73,8 +75,9 @@ fn serve(
     let checkpoint = || {
         let system = volume.shared();
         let held: FxHashSet<u64> = doors
-            .written_beside()
+            .open_to_write()
             .into_iter()
+            .filter(|ino| doors.is_written_beside(*ino))
             .filter_map(|ino| address(&system.store, ino).map(|at| at / PAGE_BYTES))
             .collect();
         // Transactions go on as soon as the images are taken.

@@ -170,8 +170,8 @@ fn last(memory: &impl PersistentMemory, area: Area) -> Option<(u64, Images)> {
     found.max_by_key(|(_, images)| images.sequence)
 }
 
-/// Takes a store whose memory lost its power back to the last checkpoint, the pages that `clears` say are empty then included; the
-/// number of pages, if there was one. Without, everything that was stored is there: the same memory holds it still.
+/// Takes a store whose memory lost its power back to the last checkpoint: the number of pages that were put back, if there was such a
+/// checkpoint. Where the memory never lost its power, everything that was stored is there, and nothing is put back.
 ///
 /// # Errors
 ///

@@ -29,11 +29,37 @@ VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
 NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
 GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
-VIEW = "crates/ctfs/src/view.rs"
+VIEW, CHECKPOINT = "crates/ctfs/src/view.rs", "crates/vm/src/file/checkpoint.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
 # Name, file, texts and what replaces them, package, tests of which one must fail.
 MUTANTS = [
+    ("a changed page has no image", CHECKPOINT,
+     [("!state.is_fresh(**page) && !state.saved.contains(page);", "**page == u64::MAX;")],
+     CTFS, "synced::"),
+    ("words of inodes have no image", BYTES,
+     [("checkpoints.before_change(self.memory, std::iter::once(self.inode / PAGE_BYTES));", "let _ = checkpoints;")],
+     CTFS, "synced::"),
+    ("frames that were given back are free at once", STORE,
+     [("memory.checkpoints().filter(|checkpoints| checkpoints.is_running())", "memory.checkpoints().filter(|_| false)")],
+     CTFS, "synced::"),
+    ("a checkpoint counts before what lies in its place", CHECKPOINT,
+     [(".persist(0, running.area.first * PAGE_BYTES)", ".persist(0, 0)")], CTFS, "synced::"),
+    ("a checkpoint has no images", CHECKPOINT,
+     [("state.saved = pages.into_iter().collect();", "state.saved = pages.into_iter().collect();\n        let images = Vec::new();")],
+     CTFS, "synced::"),
+    ("a half-written checkpoint counts", CHECKPOINT, [("if sum.digest() != checksum {", "if false {")],
+     CTFS, "synced::"),
+    ("what was committed behind a checkpoint is applied to it", CHECKPOINT,
+     [("        memory.zero(log, HEAD_BYTES);\n", "        let _ = log;\n")], CTFS, "synced::"),
+    ("images of an ended checkpoint are put back", CHECKPOINT,
+     [("memory.store(at, ENDED);", "let _ = at;")], CTFS, "synced::"),
+    ("the end of a process is a power failure", CHECKPOINT,
+     [("checkpoint.identity != 0 && checkpoint.identity == memory.identity()", "false")], CTFS, "synced::"),
+    ("images saved before changes are not put back", CHECKPOINT,
+     [("images = read_images(memory, area, half, page);", "images = None;")], CTFS, "synced::"),
+    ("a full store does not wait for its frames", STORE,
+     [("self.store.waiting.is_empty() || self.store.checkpoint().is_err()", "true")], CTFS, "synced::"),
     ("frames of a mapped file go", FILE,
      [("        if self.is_pinned(ino) {\n            return Ok(());\n        }\n", "")], CTFS, "frames_of_a_mapped"),
     ("bytes cut off a mapped file stay", FILE,

@@ -153,6 +153,10 @@ pub(crate) struct MountArguments {
     /// Every write survives power failures, too, and takes as long as the disk needs for that.
     #[arg(long)]
     pub(crate) power_failure: bool,
+    /// `fsync` and its kin do not wait for the disk: what was written survives the end of this process, but no power failure. So it is
+    /// anyway where the file lies in memory (tmpfs).
+    #[arg(long, conflicts_with_all = ["power_failure", "dax"])]
+    pub(crate) no_sync: bool,
     /// The file lies in persistent memory (a DAX file system): every write survives power failures, and no disk is waited for.
     #[arg(long, conflicts_with = "power_failure")]
     pub(crate) dax: bool,

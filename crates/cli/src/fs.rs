@@ -76,18 +76,24 @@ fn open(file: &Path, survives: Survives) -> anyhow::Result<FileSystem<Mapped>> {
     let memory = Mapped::open(file, survives).with_context(|| format!("cannot open {}", file.display()))?;
     let mounted = FileSystem::mount(memory, clock());
     let (system, recovered) = mounted.with_context(|| file.display().to_string())?;
-    if let Recovered::Applied(words) = recovered {
-        eprintln!("{}: {words} words of its log were applied", file.display());
+    match recovered {
+        Recovered::Nothing => {}
+        Recovered::Applied(words) => eprintln!("{}: {words} words of its log were applied", file.display()),
+        Recovered::Restored(pages) => eprintln!(
+            "{}: its power failed; {pages} pages are what they were at the last checkpoint",
+            file.display()
+        ),
     }
     Ok(system)
 }
 
 fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
-    let MountArguments { file, folder, power_failure, dax, strict, allow_other } = arguments;
-    let survives = match (power_failure, dax) {
-        (true, _) => Survives::PowerFailure,
-        (_, true) => Survives::PowerFailureOfDax,
-        _ => Survives::ProcessCrash,
+    let MountArguments { file, folder, power_failure, no_sync, dax, strict, allow_other } = arguments;
+    let survives = match (power_failure, no_sync, dax) {
+        (true, ..) => Survives::PowerFailure,
+        (_, true, _) => Survives::ProcessCrash,
+        (.., true) => Survives::PowerFailureOfDax,
+        _ => Survives::usual(file).with_context(|| format!("cannot open {}", file.display()))?,
     };
     let mut system = open(file, survives)?;
     if *strict {
@@ -105,6 +111,8 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         folder.display(),
         match survives {
             Survives::ProcessCrash => "the end of this process, but no power failure",
+            Survives::Synced =>
+                "the end of this process, and power failures from the next `fsync` on, or five seconds",
             Survives::PowerFailure | Survives::PowerFailureOfDax => "power failures",
         }
     );
@@ -163,8 +171,14 @@ fn fsck(file: &Path) -> anyhow::Result<Done> {
     let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
     let (system, recovered) =
         FileSystem::mount_unchecked(memory, clock()).with_context(|| file.display().to_string())?;
-    if let Recovered::Applied(words) = recovered {
-        print(&format!("{words} words of its log are to be applied when it is mounted\n"))?;
+    match recovered {
+        Recovered::Nothing => {}
+        Recovered::Applied(words) => {
+            print(&format!("{words} words of its log are to be applied when it is mounted\n"))?;
+        }
+        Recovered::Restored(pages) => print(&format!(
+            "its power failed: {pages} pages are to be what they were at the last checkpoint when it is mounted\n"
+        ))?,
     }
     is_sound(&system, file)
 }

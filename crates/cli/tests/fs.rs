@@ -176,6 +176,55 @@ fn programs_use_a_mount() {
 }
 
 /// Kills a mount while a program makes, fills, renames and removes files; what was done before is there.
+/// On a disk, and where nothing else is asked for: a copy of the store's file, which is not in the memory that held the original, is
+/// what a power failure leaves.
+#[test]
+fn what_was_synced_outlives_a_power_failure() {
+    let store = Store::new("16MiB");
+    let Some(mut mounted) = store.mount() else { return };
+    let in_memory = rustix::fs::statfs(store.folder.path()).expect("known").f_type == 0x0102_1994;
+    if in_memory {
+        println!("skipped: the folder for temporary files lies in memory");
+        return;
+    }
+    let at = |name: &str| mounted.point.join(name);
+    for name in ["old", "synced", "by descriptor", "mapped"] {
+        std::fs::write(at(name), format!("first {name}")).expect("written");
+    }
+    let file = File::open(at("synced")).expect("there");
+    file.sync_all().expect("synced");
+    // A write that says that it is to persist, and one that the kernel has in a mapping.
+    let options = || File::options().read(true).write(true).clone();
+    use std::os::unix::fs::OpenOptionsExt;
+    let by_write = options().custom_flags(libc::O_DSYNC).open(at("by descriptor")).expect("opened");
+    by_write.write_all_at(b"then!", 0).expect("written");
+    let replaced = at("new");
+    std::fs::write(&replaced, vec![7; 100_000]).expect("written");
+    File::open(&replaced).and_then(|file| file.sync_data()).expect("synced");
+    std::fs::rename(&replaced, at("old")).expect("renamed");
+    File::open(&mounted.point).and_then(|folder| folder.sync_all()).expect("synced");
+    for number in 0..50 {
+        std::fs::write(at(&format!("later {number}")), vec![9; 3_000]).expect("written");
+    }
+    std::fs::remove_file(at("mapped")).expect("removed");
+    drop((file, by_write));
+    mounted.kill();
+    drop(mounted);
+    let failed = Store::new("4MiB");
+    std::fs::copy(store.file(), failed.file()).expect("copied");
+    for (store, is_whole) in [(&failed, false), (&store, true)] {
+        let mounted = store.mount_with(&[]).expect("as before");
+        let read = |name: &str| std::fs::read(mounted.point.join(name));
+        assert_eq!(read("synced").expect("there"), b"first synced");
+        assert_eq!(read("by descriptor").expect("there"), b"then! by descriptor");
+        assert!(read("old").expect("there") == vec![7; 100_000]);
+        // Nobody asked for these, and nothing has written them back within the five seconds.
+        assert!(!is_whole || read("mapped").is_err() && read("later 49").is_ok());
+        drop(mounted);
+        store.is_sound();
+    }
+}
+
 fn killed(rounds: u64) {
     let store = Store::new("64MiB");
     let mut expected = 0;

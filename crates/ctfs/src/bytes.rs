@@ -97,6 +97,9 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
         let mut has_changed = false;
         for (field, word) in words {
             if self.word(field) != word {
+                if let Some(checkpoints) = self.memory.checkpoints() {
+                    checkpoints.before_change(self.memory, std::iter::once(self.inode / PAGE_BYTES));
+                }
                 self.memory.store(self.inode + 8 * field as u64, word);
                 has_changed = true;
             }

@@ -381,8 +381,10 @@ impl Client {
         MOST_AT_ONCE
     }
 
-    /// Waits until what was written persists, where that is not so anyway.
-    pub fn fence(&self) {
+    /// Waits until what was written persists, where this process can see to that; whether it can. Otherwise the kernel asks the owner
+    /// (`fsync`).
+    pub fn fence(&self) -> bool {
         self.memory.fence();
+        self.memory.survives() != Survives::Synced
     }
 }

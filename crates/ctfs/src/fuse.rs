@@ -32,6 +32,7 @@ use crate::file::Seek;
 use crate::gate::Gate;
 use crate::inode::{Ino, kind};
 use crate::mapped::Mapped;
+use crate::syncer::Syncer;
 use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Place, Volume};
 
@@ -61,6 +62,8 @@ struct Mounted {
     paged: Mutex<FxHashSet<Ino>>,
     /// Files whose pages the kernel is about to forget, as a client got a lease.
     forgetting: Arc<AtomicUsize>,
+    /// Where `fsync` has something to do.
+    syncer: Option<Syncer>,
 }
 
 type Later = Box<dyn FnOnce() + Send>;
@@ -135,6 +138,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let volume = Arc::new(Volume::with_gate(system, gate));
+    let syncer = Syncer::start(&volume, &doors)?;
     let notifier = Arc::new(OnceLock::new());
     let (later, waiting) = mpsc::channel::<Later>();
     // It ends when the file system does.
@@ -156,6 +160,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
         later,
         paged: Mutex::default(),
         forgetting: Arc::default(),
+        syncer,
     };
     let session = fuser::spawn_mount(mounted, at, &config)?;
     let _ = notifier.set(session.notifier());
@@ -297,6 +302,12 @@ impl Mounted {
             }
             self.forget_size(ino);
         }
+        // Each write is to persist, which the kernel asks for and a client would not.
+        if self.syncer.is_some() && flags & libc::O_DSYNC != 0 {
+            let closed = self.write()?;
+            self.doors.bar(handle)?;
+            drop(closed);
+        }
         Ok(FileHandle(handle))
     }
 
@@ -342,6 +353,9 @@ impl Mounted {
                 let may_write = system.overwrites != Overwrites::Whole;
                 let lease = || {
                     let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
+                    if writes {
+                        self.held(file.at);
+                    }
                     Ok([index as u64, word, file.at, u64::from(writes)])
                 };
                 if bytes == 0 && !self.doors.ends_leases(handle, client.0) {
@@ -400,6 +414,13 @@ impl Mounted {
         }
     }
 
+    /// A client stores words of an inode from now on.
+    fn held(&self, at: u64) {
+        if let Some(syncer) = &self.syncer {
+            syncer.hold(at);
+        }
+    }
+
     /// What the kernel is told of an inode that it will know from now on.
     fn known(&self, system: &mut FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
         system.open(ino)?;
@@ -451,6 +472,18 @@ impl Mounted {
         }
     }
 
+    /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do, and programs are told
+    /// that it was done: the kernel need not ask again.
+    fn sync(&self, reply: ReplyEmpty) {
+        match &self.syncer {
+            None => reply.error(Errno::ENOSYS),
+            Some(syncer) => syncer.ask(Box::new(|done| match done {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            })),
+        }
+    }
+
     fn done(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
         match self.change(change) {
             Ok(()) => reply.ok(),
@@ -486,6 +519,9 @@ impl Filesystem for Mounted {
     fn destroy(&mut self) {
         // What cannot be given back now is when it is mounted again.
         let _ = self.write().and_then(|mut system| system.forget_all());
+        if let Some(syncer) = self.syncer.take() {
+            syncer.end();
+        }
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -794,14 +830,12 @@ impl Filesystem for Mounted {
         reply.error(Errno::ENOSYS);
     }
 
-    /// As `flush`: programs are told that it was done.
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+        self.sync(reply);
     }
 
-    /// As `flush`.
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+        self.sync(reply);
     }
 
     /// Nothing has to be done for that: the kernel need not ask again.

@@ -34,6 +34,7 @@ mod reserved;
 mod sharing;
 mod shift;
 mod strict;
+mod syncer;
 mod system;
 #[cfg(test)]
 mod tests;

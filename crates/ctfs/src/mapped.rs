@@ -3,17 +3,22 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Arc;
 #[cfg(not(target_arch = "x86_64"))]
 use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
-use pagewalk_vm::file::{Pages, PersistentMemory, Remapped, STORE_MAGIC};
+use pagewalk_vm::file::{
+    Checkpoints, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC, checkpoint_frames,
+    frames_of_store,
+};
 use parking_lot::Mutex;
-use rustix::fs::{FallocateFlags, FlockOperation};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, StatxFlags};
+use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::alone::is_alone;
 use crate::reserved::Reserved;
@@ -33,6 +38,9 @@ pub enum Survives {
     ProcessCrash,
     /// Power failures, too: a fence writes the file back.
     PowerFailure,
+    /// Power failures, too, as far as programs ask for that: `fsync` writes the file back, a fence costs nothing, and a power failure
+    /// leaves the state of a moment since the last one. Needs room behind the store, see [`Checkpoints`].
+    Synced,
     /// Power failures, too, of a file that lies in persistent memory itself (DAX): what is flushed leaves the caches, and a fence
     /// waits for that.
     PowerFailureOfDax,
@@ -44,8 +52,17 @@ impl Survives {
         self as u64
     }
 
+    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
+    pub fn usual(path: &Path) -> io::Result<Self> {
+        Ok(if is_in_memory(File::open(path)?.as_fd())? { Self::ProcessCrash } else { Self::Synced })
+    }
+
     pub(crate) fn of_number(number: u64) -> Option<Self> {
-        [Self::ProcessCrash, Self::PowerFailure, Self::PowerFailureOfDax]
+        [Self::ProcessCrash, Self::PowerFailure, Self::Synced, Self::PowerFailureOfDax]
             .into_iter()
             .find(|survives| survives.number() == number)
     }
@@ -68,6 +85,9 @@ pub struct Mapped {
     /// What has been flushed, and how much of that was written back, in flushes.
     flushed: AtomicU64,
     written_back: Mutex<u64>,
+    /// The owner's, where programs ask for what is to survive power failures.
+    checkpoints: Option<Arc<Checkpoints>>,
+    identity: u64,
 }
 
 // SAFETY: the mapping belongs to this value and lives as long. Threads do not share it by itself: two of them could use the same bytes.
@@ -182,7 +202,11 @@ impl Mapped {
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         lock(&file)?;
-        Self::map(file, survives)?.with_view()
+        let checkpoints = (survives == Survives::Synced).then(Arc::default);
+        if checkpoints.is_some() {
+            make_room_for_checkpoints(&file)?;
+        }
+        Ok(Self { checkpoints, ..Self::map(file, survives)?.with_view()? })
     }
 
     /// Maps a file to look at it: what is stored stays in this process.
@@ -199,6 +223,18 @@ impl Mapped {
     /// Maps the file of a store that another process owns.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
         Ok(Self { translations: Some(Translations::new()), file: None, ..Self::map(file, survives)? })
+    }
+
+    /// The same memory once more, and its checkpoints, for a thread that waits for the disk while others have the store; nothing where
+    /// programs cannot ask for that.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be mapped.
+    pub(crate) fn for_checkpoints(&self) -> io::Result<Option<(Self, Arc<Checkpoints>)>> {
+        let Some(checkpoints) = self.checkpoints.clone() else { return Ok(None) };
+        let memory = Self { file: None, ..Self::map(self.file().try_clone()?, self.survives)? };
+        Ok(Some((memory, checkpoints)))
     }
 
     /// The owner's file, to let another process map it.
@@ -236,6 +272,7 @@ impl Mapped {
 
     #[allow(unsafe_code)]
     fn map_as(file: File, survives: Survives, how: MapFlags) -> io::Result<Self> {
+        let identity = identity(&file);
         let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "an empty file"));
@@ -257,6 +294,8 @@ impl Mapped {
             survives,
             flushed: AtomicU64::new(0),
             written_back: Mutex::new(0),
+            checkpoints: None,
+            identity,
         })
     }
 
@@ -448,6 +487,51 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
 }
 
+/// Lets the file have room for checkpoints behind the store that it holds.
+fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
+    let mut superblocks = [[0; 6]; 2];
+    for (at, words) in (0..).step_by(PAGE_BYTES as usize).zip(&mut superblocks) {
+        let mut bytes = [0; 48];
+        // What is too short holds no store, which others say.
+        let _ = file.read_at(&mut bytes, at)?;
+        *words = std::array::from_fn(|word| {
+            u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * word + byte]))
+        });
+    }
+    if let Some(frames) = frames_of_store(superblocks) {
+        let length = file.metadata()?.len();
+        let wanted = (frames + checkpoint_frames(frames)) * PAGE_BYTES;
+        if (frames * PAGE_BYTES..wanted).contains(&length) {
+            rustix::fs::fallocate(file, FallocateFlags::empty(), length, wanted - length).map_err(
+                |error| {
+                    let error = io::Error::from(error);
+                    let room = (wanted - length) >> 20;
+                    io::Error::new(
+                        error.kind(),
+                        format!("no room for checkpoints, {room} MiB behind the store: {error}"),
+                    )
+                },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What holds a file's pages until they are written back: this run of the kernel, and the file system as it is mounted now.
+fn identity(file: &File) -> u64 {
+    let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
+    let Ok(status) = rustix::fs::fstat(file) else { return 0 };
+    // Since Linux 5.8, unique from 6.8 on.
+    let unique = StatxFlags::from_bits_retain(0x4000);
+    let mounted = [unique, StatxFlags::MNT_ID].into_iter().find_map(|asked| {
+        let got = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, asked).ok()?;
+        (got.stx_mask & asked.bits() != 0).then_some(got.stx_mnt_id)
+    });
+    let Some(mounted) = mounted else { return 0 };
+    let words = [status.st_dev, status.st_ino, mounted].map(u64::to_le_bytes).concat();
+    xxhash_rust::xxh3::xxh3_64(&[&boot[..], &words].concat()).max(1)
+}
+
 /// One process owns a store.
 fn lock(file: &File) -> io::Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
@@ -537,7 +621,7 @@ impl PersistentMemory for Mapped {
     #[inline]
     fn flush(&self, at: u64, bytes: u64) {
         match self.survives {
-            Survives::ProcessCrash => {}
+            Survives::ProcessCrash | Survives::Synced => {}
             Survives::PowerFailure => {
                 self.flushed.fetch_add(1, Ordering::SeqCst);
             }
@@ -550,13 +634,36 @@ impl PersistentMemory for Mapped {
         match self.survives {
             // Whenever the process ends, what it has stored before that is stored, and nothing behind: the processor takes an
             // interrupt between two instructions, whatever order memory sees their stores in.
-            Survives::ProcessCrash => compiler_fence(Ordering::SeqCst),
+            Survives::ProcessCrash | Survives::Synced => compiler_fence(Ordering::SeqCst),
             Survives::PowerFailure => {
                 order_stores();
                 self.write_back();
             }
             Survives::PowerFailureOfDax => order_stores(),
         }
+    }
+
+    fn persist(&self, at: u64, bytes: u64) -> Result<(), NotPersistent> {
+        order_stores();
+        if self.survives == Survives::PowerFailureOfDax {
+            lines::write_back(self.place(at, bytes).as_ptr(), bytes as usize);
+            order_stores();
+            return Ok(());
+        }
+        let (first, end) = (at / PAGE_BYTES * PAGE_BYTES, at + bytes);
+        let start = self.place(first, end - first).as_ptr().cast();
+        // SAFETY: the range lies in the mapping, which lives as long as `self`.
+        let done = unsafe { rustix::mm::msync(start, (end - first) as usize, MsyncFlags::SYNC) };
+        done.map_err(|_| NotPersistent)
+    }
+
+    #[inline]
+    fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.checkpoints.as_deref()
+    }
+
+    fn identity(&self) -> u64 {
+        self.identity
     }
 }
 

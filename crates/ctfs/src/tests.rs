@@ -5,6 +5,7 @@ mod model;
 mod repair;
 mod shift;
 mod space;
+mod synced;
 
 use pagewalk_vm::file::{LARGE_ORDER, PersistentMemory, Recording};
 

@@ -70,7 +70,10 @@ impl Store {
             .spawn()
             .expect("the command starts");
         let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines();
-        let said = lines.by_ref().map_while(Result::ok).find(|line| !line.contains("of its log"));
+        let said = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| !["of its log", "its power failed"].iter().any(|said| line.contains(said)));
         let said = said.unwrap_or_default();
         assert!(said.starts_with("mounted "), "{said}");
         // What it says later nobody reads.

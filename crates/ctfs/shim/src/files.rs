@@ -967,8 +967,7 @@ impl Description {
         if reading(&self.file.lease).is_none() {
             return None;
         }
-        self.client.fence();
-        Some(0)
+        self.client.fence().then_some(0)
     }
 
     /// Other processes get it, with the kernel's offset, and see how long it is.

@@ -141,6 +141,8 @@ pub enum Recovered {
     Nothing,
     /// So many words, which have been applied.
     Applied(u64),
+    /// Nothing, but a power failure had happened since the last checkpoint: so many pages were taken back to what they were then.
+    Restored(u64),
 }
 
 impl Journal {
@@ -223,6 +225,12 @@ impl Journal {
         }
         if bytes == 0 {
             return Ok(());
+        }
+        if let Some(checkpoints) = memory.checkpoints() {
+            let pages = runs(&changes.bytes)
+                .flatten()
+                .flat_map(|(at, bytes)| at / PAGE_BYTES..=(at + bytes.len() as u64 - 1) / PAGE_BYTES);
+            checkpoints.before_change(memory, pages);
         }
         // Whatever a damaged head said: 0 is no commit's.
         self.sequence = self.sequence.wrapping_add(1).max(1);

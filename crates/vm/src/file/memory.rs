@@ -1,5 +1,6 @@
 //! Memory that persists, and the order in which it does.
 
+use super::checkpoint::{Checkpoints, NotPersistent};
 use crate::addr::{PAGE_BYTES, Pfn, Vpn};
 
 /// How a transaction has changed the page table.
@@ -54,6 +55,29 @@ pub trait PersistentMemory {
     fn flush(&self, at: u64, bytes: u64);
     /// Returns when everything that was flushed persists.
     fn fence(&self);
+
+    /// Returns when everything that was stored in a range persists. Where [`PersistentMemory::checkpoints`] answers, this alone does
+    /// that, and neither a flush nor a fence.
+    ///
+    /// # Errors
+    ///
+    /// [`NotPersistent`]: the memory cannot be written back.
+    fn persist(&self, at: u64, bytes: u64) -> Result<(), NotPersistent> {
+        self.flush(at, bytes);
+        self.fence();
+        Ok(())
+    }
+
+    /// The checkpoints that a power failure leads back to, for a memory in which fences do not wait.
+    fn checkpoints(&self) -> Option<&Checkpoints> {
+        None
+    }
+
+    /// A number of what holds everything that was stored, whether it persists or not, as the host's memory does until it loses its
+    /// power; another number behind that. 0 is none.
+    fn identity(&self) -> u64 {
+        0
+    }
 
     /// Zeroes a frame and flushes it.
     fn clear_frame(&self, frame: Pfn) {

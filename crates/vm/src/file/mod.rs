@@ -14,6 +14,7 @@
 //! Persistent Memory", ;login: 2022.
 
 mod check;
+mod checkpoint;
 mod extent;
 mod journal;
 mod mapping;
@@ -27,6 +28,7 @@ mod store;
 mod tests;
 
 pub use check::Damage;
+pub use checkpoint::{Checkpoints, NotPersistent, checkpoint_frames};
 pub use extent::{Extent, ExtentTree, MOST_EXTENT_PAGES};
 pub use journal::{LogFull, Recovered};
 pub use mapping::{END, Mapped, Pages, Persistent, SwapCounts};
@@ -36,5 +38,5 @@ pub use recording::{Grain, Image, Recording, Snapshot};
 pub use repair::Places;
 pub use store::{
     LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, STORE_MAGIC, Store,
-    StoreError, Transaction, VERSION,
+    StoreError, Transaction, VERSION, frames_of_store,
 };

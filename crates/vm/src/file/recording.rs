@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::checkpoint::{Checkpoints, NotPersistent};
 use super::memory::PersistentMemory;
 use crate::addr::PAGE_BYTES;
 use crate::random::{SplitMix64, mix};
@@ -98,6 +99,8 @@ pub struct Recording {
     is_on: RefCell<bool>,
     /// Numbers of what was visited since the recording began.
     visited: RefCell<FxHashSet<u64>>,
+    /// Where fences do not wait, and what the contents are in.
+    checkpoints: Option<(Checkpoints, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +124,12 @@ impl Recording {
     pub fn new(contents: impl Into<Snapshot>) -> Self {
         let contents = RefCell::new(contents.into());
         let (events, visited) = (RefCell::default(), RefCell::default());
-        Self { contents, events, is_on: RefCell::new(false), visited }
+        Self { contents, events, is_on: RefCell::new(false), visited, checkpoints: None }
+    }
+
+    /// The same, in which nothing waits but [`PersistentMemory::persist`]; with the identity of what the contents are in.
+    pub fn with_checkpoints(contents: impl Into<Snapshot>, identity: u64) -> Self {
+        Self { checkpoints: Some((Checkpoints::default(), identity)), ..Self::new(contents) }
     }
 
     /// Begins a recording from what is there now, all of which persists.
@@ -283,14 +291,29 @@ impl PersistentMemory for Recording {
     }
 
     fn flush(&self, at: u64, bytes: u64) {
-        if *self.is_on.borrow() {
+        if *self.is_on.borrow() && self.checkpoints.is_none() {
             self.events.borrow_mut().push(Event::Flush { at, bytes });
         }
     }
 
     fn fence(&self) {
-        if *self.is_on.borrow() {
+        if *self.is_on.borrow() && self.checkpoints.is_none() {
             self.events.borrow_mut().push(Event::Fence);
         }
+    }
+
+    fn persist(&self, at: u64, bytes: u64) -> Result<(), NotPersistent> {
+        if *self.is_on.borrow() {
+            self.events.borrow_mut().extend([Event::Flush { at, bytes }, Event::Fence]);
+        }
+        Ok(())
+    }
+
+    fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.checkpoints.as_ref().map(|(checkpoints, _)| checkpoints)
+    }
+
+    fn identity(&self) -> u64 {
+        self.checkpoints.as_ref().map_or(0, |(_, identity)| *identity)
     }
 }

@@ -9,11 +9,12 @@
 //!  then         frames: tables of pages, and whatever is mapped
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::checkpoint::{self, Checkpoints, NotPersistent};
 use super::journal::{Journal, LogFull, Recovered, Runs, WORD_BYTES};
 use super::memory::{PersistentMemory, Remapped};
 use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
@@ -83,6 +84,9 @@ pub enum OpenError {
     /// Something that is used twice, or that lies outside.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// The memory fails.
+    #[error(transparent)]
+    NotPersistent(#[from] NotPersistent),
 }
 
 /// Why nothing was changed.
@@ -147,7 +151,10 @@ impl Layout {
     }
 
     fn read(memory: &impl PersistentMemory, frame: Pfn) -> Result<Self, OpenError> {
-        let words: [u64; 6] = std::array::from_fn(|at| memory.load(frame.addr().0 + 8 * at as u64));
+        Self::of_words(std::array::from_fn(|at| memory.load(frame.addr().0 + 8 * at as u64)))
+    }
+
+    fn of_words(words: [u64; 6]) -> Result<Self, OpenError> {
         if words[0] != STORE_MAGIC {
             return Err(OpenError::NoStore);
         }
@@ -171,6 +178,8 @@ pub struct Store<M> {
     commits: u64,
     /// Room that the last transaction had for its words: making some takes longer than most changes.
     spare: (FxHashMap<u64, u64>, Vec<u64>),
+    /// Frames that were given back, and the number of the checkpoint with which they become free; the least first.
+    waiting: VecDeque<(u64, Pfn)>,
 }
 
 impl<M: PersistentMemory> Store<M> {
@@ -222,7 +231,11 @@ impl<M: PersistentMemory> Store<M> {
     /// The store that lies in a memory so, its log applied.
     pub(super) fn of_layout(memory: M, layout: Layout, journal: Journal) -> Result<Self, OpenError> {
         let frames = read_bitmap(&memory, &layout)?;
-        let store = Self { memory, layout, journal, frames, commits: 0, spare: Default::default() };
+        if let Some(checkpoints) = memory.checkpoints() {
+            checkpoints.begin(&memory, layout.frames)?;
+        }
+        let (spare, waiting) = Default::default();
+        let store = Self { memory, layout, journal, frames, commits: 0, spare, waiting };
         let table = store.table_root().0;
         if !(layout.first_free()..layout.frames).contains(&table) {
             return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
@@ -242,7 +255,7 @@ impl<M: PersistentMemory> Store<M> {
 
     /// Frames in all, and those that nobody uses.
     pub fn frame_counts(&self) -> (u64, u64) {
-        (self.layout.frames, self.frames.free_frames())
+        (self.layout.frames, self.frames.free_frames() + self.waiting.len() as u64)
     }
 
     /// The first frame that an empty store has free.
@@ -280,8 +293,34 @@ impl<M: PersistentMemory> Store<M> {
         self.journal.settle(&self.memory);
     }
 
+    /// Makes everything persist, where fences do not: see [`Checkpoints`]. Other threads may go on to change the store when `begun` is
+    /// called.
+    ///
+    /// # Errors
+    ///
+    /// [`NotPersistent`].
+    pub fn checkpoint(&mut self) -> Result<(), NotPersistent> {
+        let made = match self.memory.checkpoints() {
+            Some(checkpoints) => checkpoints.checkpoint(&self.memory, None),
+            None => Ok(()),
+        };
+        self.free_waiting();
+        made
+    }
+
+    /// Frames that no power failure leads back to are free.
+    fn free_waiting(&mut self) {
+        let durable = self.memory.checkpoints().map_or(u64::MAX, Checkpoints::durable);
+        while let Some((_, frame)) = self.waiting.pop_front_if(|(number, _)| *number <= durable) {
+            self.frames.free(frame, 0);
+        }
+    }
+
     /// Begins a transaction. One that is not committed changes nothing.
     pub fn begin(&mut self) -> Transaction<'_, M> {
+        if !self.waiting.is_empty() {
+            self.free_waiting();
+        }
         let (words, order) = std::mem::take(&mut self.spare);
         Transaction {
             store: self,
@@ -294,6 +333,7 @@ impl<M: PersistentMemory> Store<M> {
             remapped: Vec::new(),
             net_pages: 0,
             is_committed: false,
+            pages: FxHashSet::default(),
         }
     }
 }
@@ -301,6 +341,11 @@ impl<M: PersistentMemory> Store<M> {
 /// Where a word of the root frame lies.
 pub(super) fn root_place(index: u64) -> u64 {
     ROOTS.addr().0 + 8 * index
+}
+
+/// Frames of the store whose first two frames begin with these words; nothing where there is none.
+pub fn frames_of_store(superblocks: [[u64; 6]; 2]) -> Option<u64> {
+    superblocks.into_iter().find_map(|words| Layout::of_words(words).ok()).map(|layout| layout.frames)
 }
 
 /// Finds out what is where, makes both superblocks good, and applies what a crash left in the log.
@@ -314,8 +359,12 @@ pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal
     if layout.frames > room {
         return Err(OpenError::Truncated { frames: layout.frames, room });
     }
+    let restored = checkpoint::restore(memory, layout.frames, LOG.addr().0)?;
     let mut journal = Journal::new(LOG.addr().0, LOG_FRAMES);
-    let recovered = journal.recover(memory);
+    let recovered = match (journal.recover(memory), restored) {
+        (Recovered::Nothing, Some(pages)) => Recovered::Restored(pages),
+        (recovered, _) => recovered,
+    };
     for (frame, found) in [(Pfn(0), &first), (Pfn(1), &mirror)] {
         if found.as_ref() != Ok(&layout) {
             write_superblock(memory, &layout, frame);
@@ -369,6 +418,8 @@ pub struct Transaction<'a, M: PersistentMemory> {
     pub(super) remapped: Vec<Remapped>,
     pub(super) net_pages: i64,
     is_committed: bool,
+    /// Pages that it changes, where that is limited.
+    pages: FxHashSet<u64>,
 }
 
 impl<M: PersistentMemory> Transaction<'_, M> {
@@ -385,7 +436,9 @@ impl<M: PersistentMemory> Transaction<'_, M> {
 
     /// Words that it may still change, wherever they lie.
     pub fn room(&self) -> u64 {
-        self.store.journal.capacity().saturating_sub(self.logged()) / WORD_BYTES
+        let in_log = self.store.journal.capacity().saturating_sub(self.logged()) / WORD_BYTES;
+        let enough = self.store.memory.checkpoints().and_then(Checkpoints::enough_pages);
+        if enough.is_some_and(|enough| self.pages.len() >= enough) { 0 } else { in_log }
     }
 
     /// Pages that it maps, less those that it unmaps, without the pages that hold headers of partitions.
@@ -421,6 +474,15 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             self.runs.set_word(place, word);
         } else if self.words.insert(at, word).is_none() {
             self.order.push(at);
+            self.note(at..at + 8);
+        }
+    }
+
+    /// Counts the pages that it changes, where that is limited.
+    #[inline]
+    fn note(&mut self, range: Range<u64>) {
+        if self.store.memory.checkpoints().is_some() {
+            self.pages.extend(range.start / PAGE_BYTES..=(range.end - 1) / PAGE_BYTES);
         }
     }
 
@@ -451,6 +513,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         } else {
             let place = self.runs.push(first, parts);
             self.places.insert(first, place);
+            self.note(first..last);
         }
     }
 
@@ -483,11 +546,16 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// There is no such piece.
     pub fn take_frames(&mut self, order: u32) -> Result<Pfn, StoreError> {
-        let first = self.store.frames.alloc(order).map_err(|_| StoreError::NoFrames)?;
+        let first = match self.store.frames.alloc(order) {
+            Ok(first) => first,
+            // What others gave back waits for a checkpoint. Nothing of this transaction is in the store yet.
+            Err(_) if self.store.waiting.is_empty() || self.store.checkpoint().is_err() => {
+                return Err(StoreError::NoFrames);
+            }
+            Err(_) => self.store.frames.alloc(order).map_err(|_| StoreError::NoFrames)?,
+        };
         // Each is given back by itself.
-        self.store.frames.split(first, order, 0);
-        self.taken.push((first, order));
-        self.mark(first, 1 << order, true);
+        self.take(first, order);
         Ok(first)
     }
 
@@ -495,11 +563,18 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     pub fn take_frames_at(&mut self, first: Pfn, order: u32) -> bool {
         let is_taken = first.0.is_multiple_of(1 << order) && self.store.frames.alloc_at(first, order);
         if is_taken {
-            self.store.frames.split(first, order, 0);
-            self.taken.push((first, order));
-            self.mark(first, 1 << order, true);
+            self.take(first, order);
         }
         is_taken
+    }
+
+    fn take(&mut self, first: Pfn, order: u32) {
+        self.store.frames.split(first, order, 0);
+        if let Some(checkpoints) = self.store.memory.checkpoints() {
+            checkpoints.taken(first, 1 << order);
+        }
+        self.taken.push((first, order));
+        self.mark(first, 1 << order, true);
     }
 
     /// Gives frames back. Nobody gets them before the transaction is committed: what they hold is needed if it is not.
@@ -529,11 +604,17 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     /// [`StoreError::LogFull`]; nothing has changed then.
     pub fn commit(mut self) -> Result<(), StoreError> {
         self.order.iter().for_each(|at| self.runs.push_word(*at, self.words[at]));
-        let Store { memory, journal, frames, commits, .. } = &mut *self.store;
+        let Store { memory, journal, frames, commits, waiting, .. } = &mut *self.store;
         journal.commit(memory, &self.runs)?;
         *commits += 1;
         self.remapped.drain(..).for_each(|change| memory.remapped(change));
-        self.given.drain(..).for_each(|frame| frames.free(frame, 0));
+        match memory.checkpoints().filter(|checkpoints| checkpoints.is_running()) {
+            Some(checkpoints) if !self.given.is_empty() => {
+                let next = checkpoints.next();
+                waiting.extend(self.given.drain(..).map(|frame| (next, frame)));
+            }
+            _ => self.given.drain(..).for_each(|frame| frames.free(frame, 0)),
+        }
         self.is_committed = true;
         Ok(())
     }

@@ -1,0 +1,105 @@
+//! The thread that waits for the disk: programs that ask at the same time wait for it together.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::file::Checkpoints;
+use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
+use rustix::io::Errno;
+
+use crate::doors::Doors;
+use crate::error::Result;
+use crate::inode::address;
+use crate::mapped::Mapped;
+use crate::volume::Volume;
+
+/// What nobody asks for persists after this time, as ext4 has it.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Is told when everything that was done before has reached the disk, or cannot.
+pub(crate) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// The way to the thread; it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Syncer {
+    /// The store once more, for other threads than this one.
+    store: Mutex<(Mapped, Arc<Checkpoints>)>,
+    ask: mpsc::Sender<Answer>,
+    thread: JoinHandle<()>,
+}
+
+impl Syncer {
+    /// Starts the thread, where programs can ask.
+    pub(crate) fn start(volume: &Arc<Volume<Mapped>>, doors: &Arc<Doors>) -> io::Result<Option<Self>> {
+        let once_more = || volume.shared().store.memory().for_checkpoints();
+        let (Some(store), Some(served)) = (once_more()?, once_more()?) else { return Ok(None) };
+        let (ask, asked) = mpsc::channel();
+        let (volume, doors) = (volume.clone(), doors.clone());
+        let thread = std::thread::Builder::new()
+            .name("sync".to_owned())
+            .spawn(move || serve(&asked, &served, (&volume, &doors)))?;
+        Ok(Some(Self { store: Mutex::new(store), ask, thread }))
+    }
+
+    /// A client stores words of the inode that lies there from now on.
+    pub(crate) fn hold(&self, at: u64) {
+        let store = self.store.lock();
+        let (memory, checkpoints) = &*store;
+        checkpoints.hold(memory, at / PAGE_BYTES);
+    }
+
+    /// Asks, and does not wait.
+    pub(crate) fn ask(&self, answer: Answer) {
+        if let Err(mpsc::SendError(answer)) = self.ask.send(answer) {
+            answer(Err(Errno::IO));
+        }
+    }
+
+    /// Ends the thread, with a last checkpoint: whoever opens the store next finds everything in its place.
+    pub(crate) fn end(self) {
+        drop(self.ask);
+        let _ = self.thread.join();
+    }
+}
+
+fn serve(
+    asked: &mpsc::Receiver<Answer>,
+    (memory, checkpoints): &(Mapped, Arc<Checkpoints>),
+    (volume, doors): (&Volume<Mapped>, &Doors),
+) {
+    let checkpoint = || {
+        let system = volume.shared();
+        let held: FxHashSet<u64> = doors
+            .open_to_write()
+            .into_iter()
+            .filter(|ino| doors.is_written_beside(*ino))
+            .filter_map(|ino| address(&system.store, ino).map(|at| at / PAGE_BYTES))
+            .collect();
+        // Transactions go on as soon as the images are taken.
+        checkpoints.checkpoint_then(memory, Some(held), || drop(system)).map_err(|_| Errno::IO)
+    };
+    loop {
+        match asked.recv_timeout(INTERVAL) {
+            Ok(first) => {
+                let all: Vec<Answer> = std::iter::once(first).chain(asked.try_iter()).collect();
+                let done = checkpoint();
+                all.into_iter().for_each(|answer| answer(done));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if checkpoints.is_needed() {
+                    // Whoever asks next is told.
+                    let _ = checkpoint();
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let system = volume.shared();
+    let _ = checkpoints.end(memory);
+    drop(system);
+}

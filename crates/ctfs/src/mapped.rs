@@ -238,7 +238,8 @@ impl Mapped {
     fn map_as(file: File, survives: Survives, how: MapFlags) -> io::Result<Self> {
         let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an empty file"));
+            let message = "the file has less than 4,096 bytes: there is no store in it";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // Aligned as the file is: huge pages can be mapped as such.

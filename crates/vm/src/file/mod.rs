@@ -36,5 +36,5 @@ pub use recording::{Grain, Image, Recording, Snapshot};
 pub use repair::Places;
 pub use store::{
     LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, STORE_MAGIC, Store,
-    StoreError, Transaction, VERSION,
+    StoreError, Transaction, VERSION, damaged_superblocks,
 };

@@ -57,7 +57,7 @@ pub(crate) struct FsArguments {
 pub(crate) enum FsCommand {
     /// Make an empty file system in a file.
     Mkfs(MkfsArguments),
-    /// Mount a file system for every program, until SIGINT, SIGTERM or umount.
+    /// Mount a file system for every program, until SIGINT, SIGTERM, SIGHUP or umount, and the last file is closed.
     Mount(MountArguments),
     /// Run a program that reads and writes files of mounted file systems in its own memory, instead of by system calls.
     #[command(after_help = "\
@@ -137,7 +137,7 @@ pub(crate) struct MkfsArguments {
     /// How large it is; the disk must have room for all of it.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
     pub(crate) size: u64,
-    /// Overwrite a file that is there.
+    /// Replace a file that is there; it stays as it is if the new one cannot be made.
     #[arg(long)]
     pub(crate) force: bool,
 }

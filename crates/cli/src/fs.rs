@@ -1,6 +1,7 @@
 //! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked, shown and measured.
 
 mod bench;
+mod make;
 mod target;
 
 use std::ffi::OsString;
@@ -10,18 +11,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context;
 use pagewalk_ctfs::{
-    Clock, FileSystem, Mapped, Overwrites, Owner, Survives, check, coarse_now, mount, partition_counts,
-    repair,
+    Clock, FileSystem, Mapped, Overwrites, Survives, check, coarse_now, mount, partition_counts, repair,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::Recovered;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use pagewalk_vm::file::{Recovered, damaged_superblocks};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::args::{FormatArgument, FsArguments, FsCommand, InfoArguments, MkfsArguments, MountArguments};
+use crate::args::{FormatArgument, FsArguments, FsCommand, InfoArguments, MountArguments};
 use crate::exit::Done;
 use crate::run::print;
 
@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Runs the command.
 pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
     match &arguments.command {
-        FsCommand::Mkfs(arguments) => mkfs(arguments),
+        FsCommand::Mkfs(arguments) => make::mkfs(arguments),
         FsCommand::Mount(arguments) => mount_file(arguments),
         FsCommand::Run { command } => run_beside(command),
         FsCommand::Fsck { repair: false, file } => fsck(file),
@@ -45,31 +45,6 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
 
 fn clock() -> Clock {
     coarse_now
-}
-
-fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
-    let MkfsArguments { file, size, force } = arguments;
-    let is_used = std::fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0);
-    anyhow::ensure!(!is_used || *force, "{} exists; --force overwrites it", file.display());
-    let memory = Mapped::create(file, *size, Survives::PowerFailure)
-        .with_context(|| format!("cannot make {} with {size} bytes", file.display()))?;
-    let mut said = Instant::now();
-    memory.make_huge_pages(|done| {
-        if said.elapsed() >= SAY {
-            said = Instant::now();
-            eprintln!("huge pages for {} of {}", self::size(done), self::size(*size));
-        }
-    });
-    let owner = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-    let system = FileSystem::format(memory, owner, clock()).with_context(|| file.display().to_string())?;
-    let space = system.space();
-    eprintln!(
-        "{}: {} of {} bytes are free",
-        file.display(),
-        space.free * PAGE_BYTES,
-        space.frames * PAGE_BYTES
-    );
-    Ok(Done::Well)
 }
 
 fn open(file: &Path, survives: Survives) -> anyhow::Result<FileSystem<Mapped>> {
@@ -100,9 +75,13 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         system.set_overwrites(Overwrites::Whole);
     }
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
+        // The second one ends the process at once, and its mount as a crash does.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .context("cannot watch for signals")?;
     }
+    check_mount_point(folder)?;
     let session = mount(system, folder, &file.display().to_string(), *allow_other)
         .with_context(|| format!("cannot mount at {}", folder.display()))?;
     eprintln!(
@@ -119,8 +98,48 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
     while !stop.load(Ordering::Relaxed) && !session.is_finished() {
         std::thread::sleep(LOOK);
     }
+    if !session.is_finished()
+        && session.detach().with_context(|| format!("cannot unmount {}", folder.display()))?
+    {
+        eprintln!(
+            "{} is unmounted; its open files are served until they are closed, a second signal ends that",
+            folder.display()
+        );
+        while !session.is_finished() {
+            std::thread::sleep(LOOK);
+        }
+    }
     session.end().with_context(|| format!("{} failed", folder.display()))?;
     Ok(Done::Well)
+}
+
+/// Whether the process that started this one wants a signal ignored, as `nohup` does with `SIGHUP`. Only that signal's meaning depends
+/// on it: shells start programs in the background with `SIGINT` ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    signal == SIGHUP && ignored.is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
+}
+
+/// Looks at what the kernel would refuse later, or not at all, with a message that says less.
+fn check_mount_point(folder: &Path) -> anyhow::Result<()> {
+    let device = Path::new("/dev/fuse");
+    anyhow::ensure!(
+        device.exists(),
+        "there is no /dev/fuse: load the kernel's module fuse, or give the container the device"
+    );
+    // The kernel may still know a dead mount's attributes, but not how much room it has.
+    let asked = rustix::fs::statfs(folder).map_err(std::io::Error::from);
+    match asked.and_then(|_| std::fs::metadata(folder)) {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => anyhow::bail!("cannot mount at {}: it is not a folder", folder.display()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotConnected => anyhow::bail!(
+            "cannot mount at {0}: a mount is there whose process has ended; `umount {0}` removes it",
+            folder.display()
+        ),
+        Err(error) => Err(error).with_context(|| format!("cannot mount at {}", folder.display())),
+    }
 }
 
 /// What is preloaded into programs, as it is called.
@@ -169,6 +188,9 @@ fn run_beside(command: &[OsString]) -> anyhow::Result<Done> {
 
 fn fsck(file: &Path) -> anyhow::Result<Done> {
     let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
+    // Before the store is opened, which writes both again.
+    let superblocks = damaged_superblocks(&memory).with_context(|| file.display().to_string())?;
+    let damaged: Vec<String> = superblocks.into_iter().map(|name| format!("{name} is damaged")).collect();
     let (system, recovered) =
         FileSystem::mount_unchecked(memory, clock()).with_context(|| file.display().to_string())?;
     match recovered {
@@ -180,7 +202,7 @@ fn fsck(file: &Path) -> anyhow::Result<Done> {
             "its power failed: {pages} pages are to be what they were at the last checkpoint when it is mounted\n"
         ))?,
     }
-    is_sound(&system, file)
+    is_sound(&system, damaged, file)
 }
 
 fn repair_file(file: &Path) -> anyhow::Result<Done> {
@@ -190,12 +212,13 @@ fn repair_file(file: &Path) -> anyhow::Result<Done> {
     for line in said {
         print(&format!("{line}\n"))?;
     }
-    is_sound(&system, file)
+    is_sound(&system, Vec::new(), file)
 }
 
-/// Says what is wrong with a file system.
-fn is_sound(system: &FileSystem<Mapped>, file: &Path) -> anyhow::Result<Done> {
-    let problems = check(system);
+/// Says what is wrong with a file system, beside what was found before it was opened.
+fn is_sound(system: &FileSystem<Mapped>, found: Vec<String>, file: &Path) -> anyhow::Result<Done> {
+    let mut problems = found;
+    problems.extend(check(system));
     for problem in &problems {
         print(&format!("{problem}\n"))?;
     }

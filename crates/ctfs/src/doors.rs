@@ -255,6 +255,13 @@ impl Doors {
         self.state.lock().doors.get(&ino).is_some_and(|door| door.leases.iter().any(|lease| lease.writes))
     }
 
+    /// Whether any handle of a file was opened to write it.
+    pub(crate) fn is_written(&self, ino: Ino) -> bool {
+        let state = self.state.lock();
+        let opens = state.doors.get(&ino).map_or(&[][..], |door| &door.opens);
+        opens.iter().any(|handle| state.opens.get(handle).is_some_and(|open| open.writes))
+    }
+
     /// The files that have a handle which writes, through the kernel or beside it.
     pub(crate) fn open_to_write(&self) -> Vec<Ino> {
         let state = self.state.lock();

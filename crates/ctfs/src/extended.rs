@@ -15,6 +15,20 @@ const MOST_VALUE: usize = 65_536;
 /// Of all of a file's together.
 pub(crate) const MOST_BYTES: usize = 1 << 20;
 
+/// Access control lists, which the kernel asks for by these names.
+pub(crate) const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+pub(crate) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
+/// What the kernel gives a program that runs the file beside its user's rights.
+pub(crate) const CAPABILITIES: &[u8] = b"security.capability";
+
+/// Whether a mount keeps an attribute of that name: those that programs or the kernel act on, as other file systems have them. Another
+/// one of the kernel's own would be accepted and mean nothing.
+pub(crate) fn is_kept(name: &[u8]) -> bool {
+    let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+    crate::acl::is_list(name)
+        || prefixes.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+}
+
 /// How a value is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SetExtended {
@@ -124,15 +138,34 @@ impl<M: PersistentMemory> FileSystem<M> {
         if value.len() > MOST_VALUE {
             return Err(Errno::TOOBIG);
         }
+        self.change_extended(ino, &[(name, Some(value))], how, None)
+    }
+
+    /// Sets some extended attributes, removes those without a value, and changes the mode's lower twelve bits, all in one step.
+    pub(crate) fn change_extended(
+        &mut self,
+        ino: Ino,
+        changes: &[(&[u8], Option<&[u8]>)],
+        how: SetExtended,
+        mode: Option<u32>,
+    ) -> Result<()> {
         let bytes = self.extended_bytes(ino)?;
         let mut all = decode(&bytes).ok_or(Errno::IO)?;
-        match (all.iter_mut().find(|(known, _)| *known == name), how) {
-            (Some(_), SetExtended::Create) => return Err(Errno::EXIST),
-            (None, SetExtended::Replace) => return Err(Errno::NODATA),
-            (Some((_, old)), _) => *old = value,
-            (None, _) => all.push((name, value)),
+        for &(name, value) in changes {
+            let at = all.iter().position(|(known, _)| *known == name);
+            match (at, how) {
+                (Some(_), SetExtended::Create) => return Err(Errno::EXIST),
+                (None, SetExtended::Replace) => return Err(Errno::NODATA),
+                _ => {}
+            }
+            match (at, value) {
+                (Some(at), Some(value)) => all[at].1 = value,
+                (None, Some(value)) => all.push((name, value)),
+                (Some(at), None) => drop(all.remove(at)),
+                (None, None) => {}
+            }
         }
-        self.replace_extended(ino, &encode(all))
+        self.replace_extended(ino, &encode(all), mode)
     }
 
     /// Removes an extended attribute.
@@ -145,11 +178,11 @@ impl<M: PersistentMemory> FileSystem<M> {
         let mut all = decode(&bytes).ok_or(Errno::IO)?;
         let before = all.len();
         all.retain(|&(known, _)| known != name);
-        if all.len() == before { Err(Errno::NODATA) } else { self.replace_extended(ino, &encode(all)) }
+        if all.len() == before { Err(Errno::NODATA) } else { self.replace_extended(ino, &encode(all), None) }
     }
 
     /// The new ones are written beside the old ones, and take their place at once.
-    fn replace_extended(&mut self, ino: Ino, bytes: &[u8]) -> Result<()> {
+    fn replace_extended(&mut self, ino: Ino, bytes: &[u8], mode: Option<u32>) -> Result<()> {
         if bytes.len() > MOST_BYTES {
             return Err(Errno::NOSPC);
         }
@@ -176,6 +209,10 @@ impl<M: PersistentMemory> FileSystem<M> {
             orphans::add(&mut transaction, old)?;
         }
         transaction.set_field(ino, Field::Attributes, new.0)?;
+        if let Some(mode) = mode {
+            let word = transaction.field(ino, Field::Mode)? & !0o7777 | u64::from(mode & 0o7777);
+            transaction.set_field(ino, Field::Mode, word)?;
+        }
         transaction.set_field(ino, Field::Changed, now)?;
         transaction.commit().map_err(of_store)?;
         if old == Ino::NONE { Ok(()) } else { self.reclaim(old) }

@@ -24,10 +24,12 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::io::Errno as Number;
 
+use crate::acl;
 use crate::directory::MOST_NAME_BYTES;
 use crate::doors::{self, Doors, protocol, protocol::WORDS};
+use crate::ends::MountPoint;
 use crate::error::{Error, Result};
-use crate::extended::SetExtended;
+use crate::extended::{self, CAPABILITIES, SetExtended};
 use crate::file::Seek;
 use crate::gate::Gate;
 use crate::inode::{Ino, kind};
@@ -87,6 +89,7 @@ impl Drop for Forgetting {
 /// A mounted file system. It is unmounted when this is dropped.
 pub struct Mount {
     session: BackgroundSession,
+    point: MountPoint,
     /// Ends the thread that welcomes clients.
     stop: Arc<AtomicBool>,
     watch: JoinHandle<io::Result<()>>,
@@ -96,6 +99,16 @@ impl Mount {
     /// Whether somebody has unmounted it, or it failed.
     pub fn is_finished(&self) -> bool {
         self.session.guard.is_finished()
+    }
+
+    /// Takes the file system out of the tree of folders, also while files are open: these are served until they are closed, and the
+    /// session is finished then. Answers whether it was still in the tree.
+    ///
+    /// # Errors
+    ///
+    /// The kernel, or `fusermount3` for users other than root, refuses.
+    pub fn detach(&self) -> io::Result<bool> {
+        self.point.detach()
     }
 
     /// Unmounts it.
@@ -162,14 +175,16 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
         forgetting: Arc::default(),
         syncer,
     };
-    let session = fuser::spawn_mount(mounted, at, &config)?;
+    let at = at.canonicalize()?;
+    let session = fuser::spawn_mount(mounted, &at, &config)?;
     let _ = notifier.set(session.notifier());
+    let point = MountPoint::of_mounted(at)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let watch = std::thread::Builder::new()
         .name("clients".to_owned())
         .spawn(move || doors::watch(&listeners, &doors, unpin, (&file, survives), &stopped))?;
-    Ok(Mount { session, stop, watch })
+    Ok(Mount { session, point, stop, watch })
 }
 
 /// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
@@ -349,8 +364,9 @@ impl Mounted {
                 let client = (client as usize, serial);
                 let file = self.volume.find(ino)?;
                 let system = self.volume.unnoticed();
-                // Overwriting as a whole needs the log, which is the owner's.
-                let may_write = system.overwrites != Overwrites::Whole;
+                // Overwriting as a whole needs the log, which is the owner's; and a write through the kernel takes away what running the
+                // file gives a program.
+                let may_write = system.overwrites != Overwrites::Whole && !system.has_privileges(ino)?;
                 let lease = || {
                     let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
                     if writes {
@@ -469,6 +485,8 @@ impl Mounted {
             let set = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
             // What cannot be done now fails for the bytes, too.
             let _ = self.write().and_then(|mut system| system.set_attributes(ino, &set));
+            // Before the answer: the kernel keeps the old mode, and would run the changed file with its owner's rights.
+            forget(&self.notifier, ino, ATTRIBUTES);
         }
     }
 
@@ -484,6 +502,13 @@ impl Mounted {
         }
     }
 
+    /// Whether a caller may leave a file the right to act as its group: root, or a member of that group.
+    fn is_in_group(&self, request: &Request, ino: Ino) -> bool {
+        let group = self.read().attributes(ino).map(|attributes| attributes.gid);
+        request.uid() == 0
+            || group.is_ok_and(|group| group == request.gid() || has_group(request.pid(), group))
+    }
+
     fn done(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
         match self.change(change) {
             Ok(()) => reply.ok(),
@@ -497,7 +522,14 @@ fn may_keep_privileges(request: &Request) -> bool {
     request.uid() == 0
 }
 
-fn extended(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+/// Whether a process has a group beside its first one. The kernel does not send these.
+fn has_group(process: u32, group: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    groups.split_whitespace().any(|known| known.parse() == Ok(group))
+}
+
+fn answer_extended(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
     match value {
         Err(error) => reply.error(errno(error)),
         Ok(value) if size == 0 => reply.size(value.len() as u32),
@@ -512,6 +544,12 @@ impl Filesystem for Mounted {
         let _ = config.set_max_write(MOST_WRITE);
         // Otherwise it asks for a file's capabilities before every write.
         let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        // The kernel enforces access control lists; what a new file gets from its directory's, or from the umask, is decided here.
+        let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
+        if let Err(missing) = config.add_capabilities(lists) {
+            let message = format!("the kernel has no access control lists for FUSE ({missing:?})");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
         Ok(())
     }
 
@@ -588,6 +626,10 @@ impl Filesystem for Mounted {
                 set.mode = system.inode(ino(number))?.without_privileges();
             }
             system.set_attributes(ino(number), &set)?;
+            if system.has_privileges(ino(number))? {
+                // A client would write without the kernel, which takes them away.
+                self.doors.end_leases(ino(number));
+            }
             Ok((system.attributes(ino(number))?, self.kept(ino(number))))
         });
         match changed {
@@ -609,7 +651,7 @@ impl Filesystem for Mounted {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
@@ -617,13 +659,26 @@ impl Filesystem for Mounted {
         let mode = if mode & kind::MASK == 0 { mode | kind::FILE } else { mode };
         Self::entry(
             reply,
-            self.made(|system| system.create(ino(parent), name.as_bytes(), mode, owner, device.into())),
+            self.made(|system| {
+                system.create_for(ino(parent), name.as_bytes(), (mode, umask), owner, device.into())
+            }),
         );
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        let (owner, mode) = (owner(request), mode & 0o7777 | kind::DIRECTORY);
-        Self::entry(reply, self.made(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0)));
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let (owner, mode) = (owner(request), (mode & 0o7777 | kind::DIRECTORY, umask));
+        Self::entry(
+            reply,
+            self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, 0)),
+        );
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -870,7 +925,7 @@ impl Filesystem for Mounted {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -883,15 +938,32 @@ impl Filesystem for Mounted {
             2 => SetExtended::Replace,
             _ => SetExtended::Any,
         };
-        self.done(reply, |system| system.set_extended(ino(number), name.as_bytes(), value, how));
+        let (ino, name) = (ino(number), name.as_bytes());
+        if !extended::is_kept(name) {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let drops_group = acl::is_list(name) && !self.is_in_group(request, ino);
+        self.done(reply, |system| match acl::is_list(name) {
+            true => system.set_list(ino, name, value, how, drops_group),
+            false => {
+                system.set_extended(ino, name, value, how)?;
+                if name == CAPABILITIES {
+                    self.doors.end_leases(ino);
+                }
+                Ok(())
+            }
+        });
     }
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        extended(self.read().extended(ino(number), name.as_bytes()), size, reply);
+        if !extended::is_kept(name.as_bytes()) {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        answer_extended(self.read().extended(ino(number), name.as_bytes()), size, reply);
     }
 
     fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        extended(self.read().extended_names(ino(number)), size, reply);
+        answer_extended(self.read().extended_names(ino(number)), size, reply);
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -940,10 +1012,22 @@ impl Filesystem for Mounted {
             _ => return reply.error(Errno::EINVAL),
         };
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        match self.read().seek(ino(number), offset, to) {
+        let (ino, volume) = (ino(number), self.volume.clone());
+        let answer = move || match volume.shared().seek(ino, offset, to) {
             Ok(at) => reply.offset(at as i64),
             Err(error) => reply.error(errno(error)),
+        };
+        // What a program has stored in a mapping the kernel may not have written yet: a hole that it covers is data.
+        if self.doors.is_written(ino) && self.paged.lock().contains(&ino) {
+            let notifier = self.notifier.clone();
+            drop(self.later.send(Box::new(move || {
+                // This writes dirty pages first.
+                forget(&notifier, ino, PAGES);
+                answer();
+            })));
+            return;
         }
+        answer();
     }
 
     fn create(
@@ -952,12 +1036,12 @@ impl Filesystem for Mounted {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (owner, mode) = (owner(request), mode & 0o7777 | kind::FILE);
-        let created = self.made(|system| system.create(ino(parent), name.as_bytes(), mode, owner, 0));
+        let (owner, mode) = (owner(request), (mode & 0o7777 | kind::FILE, umask));
+        let created = self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, 0));
         match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);

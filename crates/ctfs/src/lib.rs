@@ -9,6 +9,7 @@
 //! Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation for
 //! Persistent Memory", ;login: 2022.
 
+mod acl;
 pub mod alone;
 mod apart;
 mod bytes;
@@ -16,6 +17,7 @@ mod check;
 mod client;
 mod directory;
 mod doors;
+mod ends;
 mod error;
 mod extended;
 pub mod faults;

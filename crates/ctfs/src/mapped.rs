@@ -275,7 +275,8 @@ impl Mapped {
         let identity = identity(&file);
         let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an empty file"));
+            let message = "the file has less than 4,096 bytes: there is no store in it";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // Aligned as the file is: huge pages can be mapped as such.

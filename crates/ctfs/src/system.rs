@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use crate::bytes;
 use crate::directory::Directory;
 use crate::error::{Result, of_store};
+use crate::extended::CAPABILITIES;
 use crate::inode::{self, Field, Ino, Inode, Inodes, kind};
 use crate::names::fill;
 use crate::usage::PageCounts;
@@ -330,6 +331,18 @@ impl<M: PersistentMemory> FileSystem<M> {
         })
     }
 
+    /// Whether running a file gives a program rights that its user does not have, which a write by another user takes away.
+    pub(crate) fn has_privileges(&self, ino: Ino) -> Result<bool> {
+        let inode = self.inode(ino)?;
+        let has_capabilities = || match self.extended(ino, CAPABILITIES) {
+            Ok(_) => Ok(true),
+            Err(Errno::NODATA) => Ok(false),
+            Err(error) => Err(error),
+        };
+        Ok(inode.without_privileges().is_some()
+            || inode.is(kind::FILE) && inode.get(Field::Attributes) != Ino::NONE.0 && has_capabilities()?)
+    }
+
     /// Changes attributes.
     ///
     /// # Errors
@@ -343,6 +356,9 @@ impl<M: PersistentMemory> FileSystem<M> {
                 kind::DIRECTORY => return Err(Errno::ISDIR),
                 _ => return Err(Errno::INVAL),
             }
+        }
+        if let Some(mode) = set.mode {
+            self.set_list_permissions(ino, mode)?;
         }
         let now = self.now();
         let inode = self.inode(ino)?;

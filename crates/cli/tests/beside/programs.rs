@@ -489,7 +489,8 @@ pub(super) fn shifted(mount: &Path) {
     use std::os::fd::AsRawFd;
     const PAGE: usize = 4_096;
     let path = mount.join("shifted");
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).expect("open");
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).expect("open");
     for page in 0..8 {
         file.write_all_at(&[b'a' + page; PAGE], u64::from(page) * PAGE as u64).expect("written");
     }

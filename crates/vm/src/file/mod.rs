@@ -38,5 +38,5 @@ pub use recording::{Grain, Image, Recording, Snapshot};
 pub use repair::Places;
 pub use store::{
     LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, STORE_MAGIC, Store,
-    StoreError, Transaction, VERSION, frames_of_store,
+    StoreError, Transaction, VERSION, damaged_superblocks, frames_of_store,
 };

@@ -14,7 +14,7 @@ use super::check::Used;
 use super::mapping::{END, Persistent};
 use super::memory::PersistentMemory;
 use super::partition::{Level, Part, Partition};
-use super::store::{OpenError, Store, StoreError, recover, root, root_place};
+use super::store::{OpenError, Store, StoreError, damaged_superblocks, recover, root, root_place};
 use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry};
 
@@ -72,6 +72,9 @@ impl<M: PersistentMemory> Store<M> {
     ///
     /// There is no superblock.
     pub fn repair(memory: M, said: &mut dyn FnMut(String)) -> Result<Self, OpenError> {
+        for name in damaged_superblocks(&memory)? {
+            said(format!("{name} is written again from the other one"));
+        }
         let (layout, journal, _) = recover(&memory)?;
         // It is there in every store from the beginning, and stays.
         let table = layout.first_free();

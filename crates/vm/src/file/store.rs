@@ -28,6 +28,9 @@ use crate::table::{ContiguousMemory, TableMemory, TableWords};
 pub const STORE_MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
 /// The only format that is read. Before it the log had words instead of runs of bytes.
 pub const VERSION: u64 = 2;
+/// Where the superblocks lie, and their names.
+const SUPERBLOCKS: [(Pfn, &str); 2] =
+    [(Pfn(0), "the superblock (frame 0)"), (Pfn(1), "the superblock's mirror (frame 1)")];
 const ROOTS: Pfn = Pfn(2);
 const LOG: Pfn = Pfn(3);
 /// Words of a transaction whose room the next one gets, at most.
@@ -151,6 +154,10 @@ impl Layout {
     }
 
     fn read(memory: &impl PersistentMemory, frame: Pfn) -> Result<Self, OpenError> {
+        // The smallest files have no room for the mirror, or for any superblock.
+        if memory.bytes() < frame.addr().0 + PAGE_BYTES {
+            return Err(OpenError::NoStore);
+        }
         Self::of_words(std::array::from_fn(|at| memory.load(frame.addr().0 + 8 * at as u64)))
     }
 
@@ -348,13 +355,33 @@ pub fn frames_of_store(superblocks: [[u64; 6]; 2]) -> Option<u64> {
     superblocks.into_iter().find_map(|words| Layout::of_words(words).ok()).map(|layout| layout.frames)
 }
 
+/// Both superblocks, as they were read, and the layout that counts: the first superblock's, or its mirror's.
+type Superblocks = ([Result<Layout, OpenError>; 2], Layout);
+
+fn read_superblocks(memory: &impl PersistentMemory) -> Result<Superblocks, OpenError> {
+    let both = SUPERBLOCKS.map(|(frame, _)| Layout::read(memory, frame));
+    let layout = match &both {
+        [Ok(layout), _] | [Err(_), Ok(layout)] => *layout,
+        [Err(OpenError::NoStore), Err(error)] | [Err(error), Err(_)] => return Err(error.clone()),
+    };
+    Ok((both, layout))
+}
+
+/// The superblocks of a memory that are not what they must be, by name, while the other one can be read. A store that is opened has
+/// both again.
+///
+/// # Errors
+///
+/// [`OpenError::NoStore`] or [`OpenError::Version`]: no superblock can be read.
+pub fn damaged_superblocks(memory: &impl PersistentMemory) -> Result<Vec<&'static str>, OpenError> {
+    let (both, layout) = read_superblocks(memory)?;
+    let is_damaged = |(_, found): &(_, &Result<Layout, OpenError>)| found.as_ref() != Ok(&layout);
+    Ok(SUPERBLOCKS.iter().zip(&both).filter(is_damaged).map(|((_, name), _)| *name).collect())
+}
+
 /// Finds out what is where, makes both superblocks good, and applies what a crash left in the log.
 pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {
-    let (first, mirror) = (Layout::read(memory, Pfn(0)), Layout::read(memory, Pfn(1)));
-    let layout = match (&first, &mirror) {
-        (Ok(layout), _) | (Err(_), Ok(layout)) => *layout,
-        (Err(OpenError::NoStore), Err(error)) | (Err(error), Err(_)) => return Err(error.clone()),
-    };
+    let (both, layout) = read_superblocks(memory)?;
     let room = memory.bytes() / PAGE_BYTES;
     if layout.frames > room {
         return Err(OpenError::Truncated { frames: layout.frames, room });
@@ -365,9 +392,9 @@ pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal
         (Recovered::Nothing, Some(pages)) => Recovered::Restored(pages),
         (recovered, _) => recovered,
     };
-    for (frame, found) in [(Pfn(0), &first), (Pfn(1), &mirror)] {
+    for ((frame, _), found) in SUPERBLOCKS.iter().zip(&both) {
         if found.as_ref() != Ok(&layout) {
-            write_superblock(memory, &layout, frame);
+            write_superblock(memory, &layout, *frame);
         }
     }
     Ok((layout, journal, recovered))

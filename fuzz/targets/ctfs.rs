@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use pagewalk_ctfs::{Clock, FileSystem, Ino, MountError, Owner, Replace, SetAttributes, SetExtended, check, repair};
-use pagewalk_vm::file::{Image, Recording};
+use pagewalk_vm::file::{Image, Recording, damaged_superblocks};
 
 const FRAMES: usize = 640;
 const FILE: u32 = 0o100_644;
@@ -76,7 +76,25 @@ fn use_all(system: &mut FileSystem<Recording>) {
     let _ = system.unlink(Ino::ROOT, b"renamed");
 }
 
+/// Any content, as a file of any size up to 64 KiB may have: behind what the store begins with, or not.
+fn use_raw(data: &[u8]) {
+    let Some((&[low, high, kept], content)) = data.split_first_chunk() else { return };
+    let pages = usize::from(u16::from_le_bytes([low, high])) % 16 + 1;
+    let mut image = base().0[..pages * 4_096].to_vec();
+    let kept = usize::from(kept) * 64 % image.len();
+    image[kept..].fill(0);
+    for (byte, new) in image[kept..].iter_mut().zip(content) {
+        *byte = *new;
+    }
+    let memory = || Recording::new(image.clone());
+    let _ = damaged_superblocks(&memory());
+    assert!(FileSystem::mount_unchecked(memory(), clock()).is_err(), "it is smaller than every store");
+    assert!(FileSystem::mount(memory(), clock()).is_err(), "it is smaller than every store");
+    assert!(repair(memory(), clock()).is_err(), "it is smaller than every store");
+}
+
 fuzz_target!(|data: &[u8]| {
+    use_raw(data);
     let (base, words) = base();
     let mut image = base.clone();
     for change in data.chunks_exact(11).take(64) {

@@ -177,13 +177,19 @@ fn a_store_in_a_mapping_is_data_at_once() {
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
     let shared = rustix::mm::MapFlags::SHARED;
     // SAFETY: (1) a fresh mapping, which nothing else uses; (2) the stored byte lies in it.
-    unsafe {
+    let start = unsafe {
         let start = rustix::mm::mmap(std::ptr::null_mut(), bytes as usize, protection, shared, &file, 0);
-        start.expect("mapped").cast::<u8>().add(500_000).write_volatile(7);
-    }
+        let start = start.expect("mapped");
+        start.cast::<u8>().add(500_000).write_volatile(7);
+        start
+    };
     assert_eq!(no_data(), Ok(500_000 / 4_096 * 4_096));
     let script = "cp --sparse=auto f copy; cmp f copy && tr -d '\\0' < copy | od -An -tu1";
-    assert_eq!(said(&mounted.point, script).trim(), "7");
+    let copied = said(&mounted.point, script);
+    // The mount lasts as long as the mapping.
+    // SAFETY: the mapping from above, which nothing uses any more.
+    unsafe { rustix::mm::munmap(start, bytes as usize).expect("unmapped") };
+    assert_eq!(copied.trim(), "7");
 }
 
 /// A mount whose process ended while files were open was dead: the kernel answered ENOTCONN for all of them.

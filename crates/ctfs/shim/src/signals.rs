@@ -1,7 +1,7 @@
 //! Handlers of signals: the program's run when nothing here is in its middle, and two of our own.
 //!
 //! A handler may read and write files, or never come back to where it was (`siglongjmp`). Had it interrupted a copy, the file would be
-//! locked and the gate entered. So every handler is called by [`arrived`], which lets it wait until the thread is out, a copy of 1 MiB at
+//! locked and the gate entered. So every handler is called by `arrived`, which lets it wait until the thread is out, a copy of 1 MiB at
 //! most. What the program asks of its handlers it is told as it has set it.
 //!
 //! `SIGSEGV` and `SIGBUS` tell that a copy's memory is not there (see `pagewalk_ctfs::faults`), `SIGSYS` that the kernel needs offsets. The

@@ -34,7 +34,8 @@ case "${1:-}" in
     need /usr/lib/llvm-19/lib/clang/19/lib/linux libclang-rt-19-dev
     need qemu-x86_64 qemu-user                  # the front-end for other instruction sets
     need ld.lld-19 lld-19                       # tests of it link programs for them
-    need python3 python3                        # seeds of the fuzz targets
+    need python3 python3                        # seeds of the fuzz targets, calls from the C library's headers
+    need setfacl acl                            # tests of access lists on a mount
     ;;
 hardware)
     need g++ g++

@@ -36,6 +36,7 @@ case "${1:-}" in
     need ld.lld-19 lld-19                       # tests of it link programs for them
     need python3 python3                        # seeds of the fuzz targets, calls from the C library's headers
     need setfacl acl                            # tests of access lists on a mount
+    need setcap libcap2-bin                     # and of capabilities of programs
     ;;
 hardware)
     need g++ g++

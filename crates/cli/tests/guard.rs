@@ -74,17 +74,40 @@ fn rights_of_programs_end_beside_the_kernel() {
     let store = Store::new("64MiB");
     let Some(mounted) = mount_for_all(&store) else { return };
     let run = format!("{} fs run --", env!("CARGO_BIN_EXE_pagewalk"));
-    for write in
-        ["sh -c 'printf a >> x'".to_owned(), format!("{run} dd if=/dev/zero of=x count=1 status=none")]
-    {
-        let script = format!("cp /usr/bin/id x; setcap cap_net_raw+ep x; getcap x; {write}; getcap x");
+    // Without truncation, which the kernel does.
+    for write in ["", &run] {
+        let script = format!(
+            "cp /usr/bin/id x; setcap cap_net_raw+ep x; getcap x
+             {write} dd if=/dev/zero of=x bs=4096 count=8 conv=notrunc status=none; getcap x"
+        );
         assert_eq!(said(&mounted.point, &script), "x cap_net_raw=ep\n", "{write}");
     }
-    // A lease that was given before ends: descriptor 3 has been written to beside the kernel already.
-    let script = format!(
-        "cp /usr/bin/id x; {run} bash -c 'exec 3>>x; printf a >&3; setcap cap_net_raw+ep x; getcap x; printf b >&3'; getcap x"
-    );
-    assert_eq!(said(&mounted.point, &script), "x cap_net_raw=ep\n");
+    // A lease that was given before ends, also when no process opens the file: `setcap` would.
+    let file = mounted.point.join("y");
+    std::fs::write(&file, "").expect("written");
+    let mut writer = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
+        .args(["fs", "run", "--", "dd", "bs=1", "oflag=append", "conv=notrunc", "status=none"])
+        .arg(format!("of={}", name(&file)))
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut input = writer.stdin.take().expect("piped");
+    input.write_all(b"a").expect("read");
+    while std::fs::metadata(&file).expect("there").len() == 0 {
+        std::thread::yield_now();
+    }
+    // Revision 2, effective; one that is permitted, and none inherited.
+    let capabilities: Vec<u8> =
+        [0x0200_0001, 1 << 13, 0, 0, 0u32].into_iter().flat_map(u32::to_le_bytes).collect();
+    let (attribute, no_flags) = ("security.capability", rustix::fs::XattrFlags::empty());
+    rustix::fs::setxattr(&file, attribute, &capabilities, no_flags).expect("root may");
+    let has_some = || rustix::fs::getxattr(&file, attribute, &mut [0; 64][..]).is_ok();
+    assert!(has_some());
+    input.write_all(b"b").expect("read");
+    drop(input);
+    assert!(writer.wait().expect("a child").success());
+    assert_eq!(std::fs::read(&file).expect("read"), b"ab");
+    assert!(!has_some(), "the second write was another process's");
 }
 
 /// Each line of the script says the same in a folder of the mount as in one of another file system.
@@ -183,12 +206,13 @@ fn a_store_in_a_mapping_is_data_at_once() {
         start.cast::<u8>().add(500_000).write_volatile(7);
         start
     };
-    assert_eq!(no_data(), Ok(500_000 / 4_096 * 4_096));
+    let found = no_data();
     let script = "cp --sparse=auto f copy; cmp f copy && tr -d '\\0' < copy | od -An -tu1";
     let copied = said(&mounted.point, script);
-    // The mount lasts as long as the mapping.
+    // Before anything fails: the mount lasts as long as the mapping.
     // SAFETY: the mapping from above, which nothing uses any more.
     unsafe { rustix::mm::munmap(start, bytes as usize).expect("unmapped") };
+    assert_eq!(found, Ok(500_000 / 4_096 * 4_096));
     assert_eq!(copied.trim(), "7");
 }
 

@@ -218,7 +218,7 @@ fn what_was_synced_outlives_a_power_failure() {
         assert_eq!(read("synced").expect("there"), b"first synced");
         assert_eq!(read("by descriptor").expect("there"), b"then! by descriptor");
         assert!(read("old").expect("there") == vec![7; 100_000]);
-        // Nobody asked for these, and nothing has written them back within the five seconds.
+        // No program asked for these, and nothing has written them back within the five seconds.
         assert!(!is_whole || read("mapped").is_err() && read("later 49").is_ok());
         drop(mounted);
         store.is_sound();

@@ -340,7 +340,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Gives back frames behind a file's end, but for those that `fallocate` gave it there, and lets it have the smallest partition
-    /// that holds it; later, if somebody maps the file now.
+    /// that holds it; later, if a process maps the file now.
     pub(crate) fn shrink(&mut self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
         if self.is_pinned(ino) {

@@ -18,7 +18,7 @@ use crate::inode::address;
 use crate::mapped::Mapped;
 use crate::volume::Volume;
 
-/// What nobody asks for persists after this time, as ext4 has it.
+/// Changes that no program asks for persist after this time, as ext4 has it.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Is told when everything that was done before has reached the disk, or cannot.
@@ -60,7 +60,7 @@ impl Syncer {
         }
     }
 
-    /// Ends the thread, with a last checkpoint: whoever opens the store next finds everything in its place.
+    /// Ends the thread, with a last checkpoint: the next owner finds everything in its place.
     pub(crate) fn end(self) {
         drop(self.ask);
         let _ = self.thread.join();
@@ -92,7 +92,7 @@ fn serve(
             }
             Err(RecvTimeoutError::Timeout) => {
                 if checkpoints.is_needed() {
-                    // Whoever asks next is told.
+                    // The next program that asks is told.
                     let _ = checkpoint();
                 }
             }

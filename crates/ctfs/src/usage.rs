@@ -11,7 +11,7 @@ use crate::inode::Ino;
 /// Counts that are remembered at most; then all are forgotten.
 const MOST_COUNTS: usize = 1 << 16;
 
-/// Pages with frames, of files that somebody asked about.
+/// Pages with frames, of files whose attributes were asked for.
 #[derive(Debug, Default)]
 pub(crate) struct PageCounts(Mutex<FxHashMap<Ino, u64>>);
 

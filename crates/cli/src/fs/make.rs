@@ -145,7 +145,7 @@ impl New {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// Whoever could use the old file can use this one: `--force` is no change of owner.
+    /// The users that could use the old file can use this one: `--force` is no change of owner.
     fn belong_to_owner_of(&self, old: &File) -> anyhow::Result<()> {
         let (old, new) = (old.metadata()?, self.file.metadata()?);
         if (old.uid(), old.gid()) != (new.uid(), new.gid()) {

@@ -112,7 +112,7 @@ pub(crate) fn look_at(descriptor: c_int) {
     unsafe { call(libc::SYS_fstat, [descriptor as usize, status.as_mut_ptr() as usize]) };
 }
 
-/// The calling thread's number, whoever shares its memory.
+/// The calling thread's number, which a child of `vfork` does not share.
 pub(crate) fn thread() -> c_int {
     // SAFETY: it touches no memory.
     (unsafe { call(libc::SYS_gettid, []) }) as c_int

@@ -230,7 +230,7 @@ pub(crate) fn in_parent() {
     unsafe { STATE.force_unlock() };
 }
 
-/// In a child, behind [`before_fork`] or where nothing was done before. What is mapped stays, and nobody has to say so.
+/// In a child, behind [`before_fork`] or where nothing was done before. What is mapped stays; its pins are the parent's.
 pub(crate) fn in_child() {
     // SAFETY: (1) no other thread is here, and this one does not use it otherwise; (2) all of it may be written through a shared
     // reference.

@@ -53,7 +53,7 @@ impl Growth {
         }
     }
 
-    /// The kernel is about to learn how long the file is; whether it does not know.
+    /// The kernel is about to learn how long the file is; whether it did not know until now.
     pub(crate) fn ends(&self) -> bool {
         let is_there = self.0.load(Ordering::Acquire) && self.0.swap(false, Ordering::AcqRel);
         if is_there {

@@ -216,7 +216,7 @@ fn the_end_of_the_process_loses_nothing() {
     assert_eq!((recovered, tree(&mut system)), (Recovered::Nothing, state));
 }
 
-/// Frames that wait for a checkpoint are there for whoever finds no others.
+/// Frames that wait for a checkpoint are there for an operation that finds no others.
 #[test]
 fn a_full_store_gets_back_what_was_removed() {
     let mut system = synced();

@@ -414,7 +414,7 @@ impl Checkpoints {
                         let _ = self.checkpoint(memory, None);
                         continue;
                     }
-                    // No half holds them, whoever holds so many pages.
+                    // No half has room for so many pages.
                     state.has_failed = true;
                     continue;
                 }
@@ -528,7 +528,7 @@ impl Checkpoints {
         self.checkpoint_then(memory, held, || {})
     }
 
-    /// Ends them: everything persists in its place, and nothing is undone by whoever opens the store next. Nothing may be changed behind
+    /// Ends them: everything persists in its place, and nothing is undone when the store is opened next. Nothing may be changed behind
     /// this.
     ///
     /// # Errors

@@ -604,7 +604,7 @@ static void handlers_leave(void) {
             for (;;)
                 pwrite(descriptor, large, sizeof large, 0);
     stop_alarming();
-    /* Whoever changes names waits for nobody. */
+    /* A change of names does not wait for this process. */
     answer = mkdir("made", 0755) + rmdir("made");
     ftruncate(descriptor, 0);
 }

@@ -118,6 +118,12 @@ impl Mount {
     /// What it failed with.
     pub fn end(self) -> io::Result<()> {
         let ended = if self.is_finished() { self.session.join() } else { self.session.umount_and_join() };
+        // Behind the last request, the kernel says to some of the threads that it has closed the connection, and to others that there is
+        // no device any more.
+        let ended = ended.or_else(|error| match error.kind() {
+            io::ErrorKind::ConnectionAborted => Ok(()),
+            _ => Err(error),
+        });
         self.stop.store(true, Ordering::Relaxed);
         let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
         ended.and(watched)

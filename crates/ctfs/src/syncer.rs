@@ -24,11 +24,23 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Is told when everything that was done before has reached the disk, or cannot.
 pub(crate) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
 
+/// Lets clients store words of inodes. The store once more, for other threads than the one that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder(Arc<Mutex<(Mapped, Arc<Checkpoints>)>>);
+
+impl Holder {
+    /// A client stores words of the inode that lies there from now on.
+    pub(crate) fn hold(&self, at: u64) {
+        let store = self.0.lock();
+        let (memory, checkpoints) = &*store;
+        checkpoints.hold(memory, at / PAGE_BYTES);
+    }
+}
+
 /// The way to the thread; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Syncer {
-    /// The store once more, for other threads than this one.
-    store: Mutex<(Mapped, Arc<Checkpoints>)>,
+    pub(crate) holder: Holder,
     ask: mpsc::Sender<Answer>,
     thread: JoinHandle<()>,
 }
@@ -43,14 +55,7 @@ impl Syncer {
         let thread = std::thread::Builder::new()
             .name("sync".to_owned())
             .spawn(move || serve(&asked, &served, (&volume, &doors)))?;
-        Ok(Some(Self { store: Mutex::new(store), ask, thread }))
-    }
-
-    /// A client stores words of the inode that lies there from now on.
-    pub(crate) fn hold(&self, at: u64) {
-        let store = self.store.lock();
-        let (memory, checkpoints) = &*store;
-        checkpoints.hold(memory, at / PAGE_BYTES);
+        Ok(Some(Self { holder: Holder(Arc::new(Mutex::new(store))), ask, thread }))
     }
 
     /// Asks, and does not wait.

@@ -145,6 +145,17 @@ impl<M: SharedMemory> Volume<M> {
         self.unnoticed().noticed()
     }
 
+    /// The file system, to change names, and files that no other process uses: those beside go on meanwhile. They neither load nor store
+    /// the words of inodes that this changes, and use none of the pages that it moves.
+    ///
+    /// # Errors
+    ///
+    /// As [`Volume::exclusive`].
+    pub(crate) fn names(&self) -> Result<Exclusive<'_, M>> {
+        self.is_ours()?;
+        Ok(Exclusive { system: self.system.write(), gate: None, beside: self.gate.as_deref() })
+    }
+
     /// The file system, to change what those beside do not see: they go on meanwhile.
     pub(crate) fn unnoticed(&self) -> Unnoticed<'_, M> {
         Unnoticed { system: self.system.write(), gate: self.gate.as_deref() }
@@ -288,13 +299,13 @@ impl<'a, M: PersistentMemory> Unnoticed<'a, M> {
     /// Keeps the other processes out, too.
     pub(crate) fn noticed(self) -> Result<Exclusive<'a, M>> {
         self.gate.map_or(Ok(()), Gate::close)?;
-        Ok(Exclusive { system: self.system, gate: self.gate })
+        Ok(Exclusive { system: self.system, gate: self.gate, beside: None })
     }
 
     /// The same, if none of them stays inside for so long.
     pub(crate) fn noticed_within(self, patience: Duration) -> Result<Exclusive<'a, M>> {
         self.gate.map_or(Ok(()), |gate| gate.close_within(patience))?;
-        Ok(Exclusive { system: self.system, gate: self.gate })
+        Ok(Exclusive { system: self.system, gate: self.gate, beside: None })
     }
 }
 
@@ -312,10 +323,25 @@ impl<M: PersistentMemory> DerefMut for Unnoticed<'_, M> {
     }
 }
 
-/// The file system of a thread that has it to itself.
+/// The file system of a thread that has it to itself, or as far as [`Volume::names`] says.
 pub(crate) struct Exclusive<'a, M: PersistentMemory> {
     system: RwLockWriteGuard<'a, FileSystem<M>>,
+    /// It is closed.
     gate: Option<&'a Gate>,
+    /// It is open.
+    beside: Option<&'a Gate>,
+}
+
+impl<M: PersistentMemory> Exclusive<'_, M> {
+    /// Keeps the other processes out from now on, if they are not yet.
+    pub(crate) fn keep_others_out(&mut self) -> Result<()> {
+        if let Some(gate) = self.beside {
+            self.system.store.settle();
+            gate.close()?;
+            (self.gate, self.beside) = (Some(gate), None);
+        }
+        Ok(())
+    }
 }
 
 impl<M: PersistentMemory> Deref for Exclusive<'_, M> {
@@ -338,6 +364,9 @@ impl<M: PersistentMemory> Drop for Exclusive<'_, M> {
         self.system.store.settle();
         if let Some(gate) = self.gate {
             gate.reopen();
+        }
+        if let Some(gate) = self.beside {
+            gate.pages_moved();
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod calls;
 mod files;
 mod kernel;
 mod mappings;
+mod names;
 mod offsets;
 mod own;
 mod real;

@@ -134,11 +134,30 @@ impl Mailbox {
         sleep: Sleep,
         is_owner_gone: impl Fn() -> bool,
     ) -> Option<()> {
+        self.post(bell, words, texts, sleep, &is_owner_gone)?;
+        self.wait(bell, sleep, &is_owner_gone)?;
+        for (value, word) in words.iter_mut().zip(&self.words) {
+            *value = word.load(Ordering::Relaxed);
+        }
+        Some(())
+    }
+
+    /// The client's: asks for something of which it needs no answer.
+    pub(crate) fn post(
+        &self,
+        bell: &Bell,
+        words: &[u64; WORDS],
+        texts: [&[u8]; 2],
+        sleep: Sleep,
+        is_owner_gone: &dyn Fn() -> bool,
+    ) -> Option<()> {
         let first = words_of(texts[0].len());
         if first + words_of(texts[1].len()) > self.texts.len() {
             return None;
         }
-        for (word, value) in self.words.iter().zip(&*words) {
+        // What was posted before.
+        self.wait(bell, sleep, is_owner_gone)?;
+        for (word, value) in self.words.iter().zip(words) {
             word.store(*value, Ordering::Relaxed);
         }
         store_text(&self.texts, texts[0]);
@@ -148,19 +167,22 @@ impl Mailbox {
         if bell.is_asleep.load(Ordering::SeqCst) != 0 {
             (sleep.wake)(&bell.rings);
         }
-        let is_answered = || self.state.load(Ordering::Acquire) == ANSWERED;
+        Some(())
+    }
+
+    /// The client's: waits until what it has asked for last is answered.
+    #[inline]
+    fn wait(&self, bell: &Bell, sleep: Sleep, is_owner_gone: &dyn Fn() -> bool) -> Option<()> {
+        let is_answered = || self.state.load(Ordering::Acquire) != ASKED;
         if !look(bell, is_answered) {
             self.is_asleep.store(1, Ordering::SeqCst);
-            while self.state.load(Ordering::SeqCst) != ANSWERED {
+            while self.state.load(Ordering::SeqCst) == ASKED {
                 (sleep.wait)(&self.state, ASKED, SLEEP);
                 if !is_answered() && is_owner_gone() {
                     return None;
                 }
             }
             self.is_asleep.store(0, Ordering::Relaxed);
-        }
-        for (value, word) in words.iter_mut().zip(&self.words) {
-            *value = word.load(Ordering::Relaxed);
         }
         Some(())
     }
@@ -250,6 +272,7 @@ mod tests {
         while !is_over.load(Ordering::Relaxed) {
             if let Some(words) = mailbox.asked() {
                 mailbox.texts([words[1] as usize, words[2] as usize], &mut texts).unwrap();
+
                 let mut answer = [0; WORDS];
                 answer[0] = words.iter().sum();
                 mailbox.answer(&answer, &[&texts[1][..], &texts[0]].concat(), Sleep::plain());
@@ -265,6 +288,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| serve(bell, mailbox, &is_over));
             for round in 0..20_000u64 {
+                if round % 3 == 0 {
+                    mailbox.post(bell, &[9; WORDS], [b"posted", b""], Sleep::plain(), &|| false).unwrap();
+                }
                 let texts = [&b"first and longer"[..(round % 17) as usize], &b"second"[..(round % 7) as usize]];
                 let mut words = [0; WORDS];
                 words[..3].copy_from_slice(&[round, texts[0].len() as u64, texts[1].len() as u64]);

@@ -104,8 +104,7 @@ impl Drop for Description {
     /// Whoever drops it is within.
     fn drop(&mut self) {
         if let Some(handle) = self.beside.ends() {
-            // An owner that is gone has closed it.
-            let _ = names::ask(self.client).close(handle);
+            names::ask(self.client).close(handle);
         }
     }
 }
@@ -670,7 +669,7 @@ impl Description {
         }
         self.beside.ends();
         // The lease ends with this, if it did not when the file was opened.
-        let _ = ask.close(handle);
+        ask.close(handle);
     }
 
     #[inline]

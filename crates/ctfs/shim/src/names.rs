@@ -551,7 +551,7 @@ pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int, mode: mode_
             Err(refused) => return answer(Err(refused)),
         };
         let Some(descriptor) = stand_in(flags) else {
-            let _ = ask.close(opened.handle);
+            ask.close(opened.handle);
             return None;
         };
         files::opened_beside(descriptor, flags, (asking.client, &opened), &asking.within);

@@ -401,10 +401,13 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         output.read_line(&mut said).expect("read");
         let other = said.strip_prefix("inside ").and_then(|number| number.trim().parse().ok());
         let other: libc::pid_t = other.unwrap_or_else(|| panic!("{said}"));
-        // What moves nothing is done, and what would have to wait is not.
+        // What moves nothing is done, names as well, and what would have to wait is not.
         assert_eq!(std::fs::read(mount.join("other")).expect("read"), [7; 10_000]);
-        let refused = File::create(mount.join("new")).expect_err("it is inside");
-        assert_eq!(refused.raw_os_error(), Some(libc::EBUSY));
+        std::fs::write(mount.join("new"), "").expect("made");
+        std::fs::rename(mount.join("new"), mount.join("newer")).expect("renamed");
+        std::fs::remove_file(mount.join("newer")).expect("removed");
+        let changed = File::options().write(true).open(mount.join("other")).expect("open").set_len(20_000);
+        assert_eq!(changed.expect_err("it is inside").raw_os_error(), Some(libc::EBUSY));
         // It has been stopped for seconds.
         // SAFETY: it touches nothing of this process.
         assert_eq!(unsafe { libc::kill(other, libc::SIGCONT) }, 0);
@@ -412,7 +415,8 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         let bytes = std::fs::read(mount.join("stopped")).expect("read");
         assert!(bytes[..4_096].iter().all(|&byte| byte == 1) && bytes[4_096..].iter().all(|&byte| byte == 2));
         assert_eq!(bytes.len(), 3 * 4_096);
-        File::create(mount.join("new")).expect("nobody is inside");
+        let other = File::options().write(true).open(mount.join("other")).expect("open");
+        other.set_len(10_000).expect("nobody is inside");
     }
     drop(mounted);
     store.is_sound();

@@ -367,6 +367,11 @@ pub(crate) fn connect(descriptor: c_int, device: u64) -> bool {
     client(descriptor, device).is_some()
 }
 
+/// The device of the mount that this process is a client of.
+pub(crate) fn device() -> Option<u64> {
+    connection().map(|_| OURS.load(Ordering::Relaxed))
+}
+
 /// Whether a descriptor stands for a file that was opened without the kernel.
 #[inline]
 pub(crate) fn is_beside(descriptor: c_int) -> bool {

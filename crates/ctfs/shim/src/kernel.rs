@@ -62,6 +62,12 @@ pub(crate) fn place() -> (usize, usize) {
     (start, pagewalk_system_call_end as *const () as usize - start)
 }
 
+/// Where a handler of a signal ends.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn end_of_handler() -> usize {
+    pagewalk_handled as *const () as usize
+}
+
 /// Makes a system call: its answer, or the error's number below zero.
 ///
 /// # Safety

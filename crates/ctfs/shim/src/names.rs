@@ -7,6 +7,7 @@
 //!
 //! What the owner's service is not sure of it leaves to the kernel; so do all functions here that answer nothing.
 
+use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
@@ -146,6 +147,40 @@ pub(crate) fn in_child() {
     MAY_BE_COVERED.store(true, Ordering::Relaxed);
 }
 
+/// Room for paths. Not on the stack: a handler of a signal may have very little.
+struct Buffers(UnsafeCell<[MaybeUninit<[u8; PATH_BYTES]>; 4]>);
+
+// SAFETY: only a process with one thread uses them, and only within a call, which nothing comes between.
+unsafe impl Sync for Buffers {}
+
+static BUFFERS: Buffers = Buffers(UnsafeCell::new([const { MaybeUninit::uninit() }; 4]));
+
+/// Which of them: a call's paths, an answer, and a path that is put together.
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+const ANSWERED: usize = 2;
+const WHOLE: usize = 3;
+
+/// One of them.
+///
+/// # Safety
+///
+/// Within one call, nobody has the same one.
+unsafe fn buffer<'a>(which: usize) -> &'a mut MaybeUninit<[u8; PATH_BYTES]> {
+    // SAFETY: (1) as `Sync` says; (2) the caller's.
+    unsafe { &mut (*BUFFERS.0.get())[which] }
+}
+
+/// The same, cleared.
+///
+/// # Safety
+///
+/// The same.
+unsafe fn cleared<'a>(which: usize) -> &'a mut [u8; PATH_BYTES] {
+    // SAFETY: the caller's.
+    unsafe { buffer(which) }.write([0; PATH_BYTES])
+}
+
 /// What is asked, in the middle of a call of the program.
 struct Asking {
     ask: Ask<'static>,
@@ -167,7 +202,8 @@ fn begin(wanted: Wanted) -> Option<Asking> {
         }
     }
     let within = Within::new()?;
-    let is_valid = IS_VALID.load(Ordering::Relaxed) && !MAY_BE_COVERED.load(Ordering::Relaxed);
+    let is_valid =
+        offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) && !MAY_BE_COVERED.load(Ordering::Relaxed);
     if !is_valid && !prepare(wanted, &within) {
         return None;
     }
@@ -184,7 +220,7 @@ fn prepare(wanted: Wanted, within: &Within) -> bool {
     let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
     let is_ready = (PLACE.get().is_some() && files::connection().is_some() || find(wanted, within))
         && is_uncovered()
-        && (IS_VALID.load(Ordering::Relaxed) || offsets::watch() && remember());
+        && (offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) || offsets::watch() && remember());
     if is_ready {
         IS_VALID.store(true, Ordering::Relaxed);
     }
@@ -194,8 +230,9 @@ fn prepare(wanted: Wanted, within: &Within) -> bool {
 
 /// Who this process is.
 fn remember() -> bool {
-    let number = |number| call(number, []).unwrap_or(0) as u32;
-    let (uid, gid) = (number(libc::SYS_geteuid), number(libc::SYS_getegid));
+    // What cannot be set is answered with what is set: as whom this process uses files.
+    let number = |number| call(number, [usize::MAX]).unwrap_or(0) as u32;
+    let (uid, gid) = (number(libc::SYS_setfsuid), number(libc::SYS_setfsgid));
     /// Changing owners, all that modes forbid, and what only owners may do.
     const ALL: u32 = 0b1_1111;
     const VERSION_3: u32 = 0x2008_0522;
@@ -249,11 +286,15 @@ fn find((folder, path): Wanted, within: &Within) -> bool {
         // In a child.
         return PLACE.get().is_some_and(|place| connect(&place.prefix).is_some());
     }
-    let mut buffer = MaybeUninit::uninit();
-    let path = copy_path(path, &mut buffer, within).unwrap_or_default();
+    // SAFETY: nobody has it yet.
+    let path = copy_path(path, unsafe { buffer(FIRST) }, within).unwrap_or_default();
     let device = if path.starts_with(b"/") { None } else { status_of(folder, 0).map(|status| device_of(&status)) };
     let mounts = mounts();
+    let connected = files::device();
     let has = |mount: &&Mount| {
+        if let Some(device) = connected {
+            return mount.may_be_ours && mount.device == device;
+        }
         let rest = path.strip_prefix(&mount.prefix[..]);
         mount.may_be_ours && (device == Some(mount.device) || rest.is_some_and(|rest| rest.starts_with(b"/")))
     };
@@ -510,8 +551,8 @@ fn with_path<T>(
     act: impl FnOnce(&Asking, Base, &[u8]) -> Option<T>,
 ) -> Option<T> {
     let asking = begin((folder, path))?;
-    let mut buffer = MaybeUninit::uninit();
-    let (base, rest) = asking.base(folder, asking.path(path, &mut buffer)?)?;
+    // SAFETY: nobody has it.
+    let (base, rest) = asking.base(folder, asking.path(path, unsafe { buffer(FIRST) })?)?;
     act(&asking, Base::Directory(base), rest)
 }
 
@@ -522,8 +563,8 @@ fn with_paths<T>(
     act: impl FnOnce(&Asking, (Base, &[u8]), (Ino, &[u8])) -> Option<T>,
 ) -> Option<T> {
     with_path(folder, path, |asking, base, path| {
-        let mut buffer = MaybeUninit::uninit();
-        let other = asking.base(other_folder, asking.path(other, &mut buffer)?)?;
+        // SAFETY: nobody has it.
+        let other = asking.base(other_folder, asking.path(other, unsafe { buffer(SECOND) })?)?;
         act(asking, (base, path), other)
     })
 }
@@ -545,14 +586,14 @@ pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int, mode: mode_
         if flags & libc::O_CREAT != 0 {
             know_umask();
         }
-        let ask = ask(asking.client);
-        let opened = match ask.open(base, path, flags, mode) {
+        // Without a descriptor nothing is made either.
+        let descriptor = stand_in(flags)?;
+        let opened = match ask(asking.client).open(base, path, flags, mode) {
             Ok(opened) => opened,
-            Err(refused) => return answer(Err(refused)),
-        };
-        let Some(descriptor) = stand_in(flags) else {
-            ask.close(opened.handle);
-            return None;
+            Err(refused) => {
+                own::close(descriptor);
+                return answer(Err(refused));
+            }
         };
         files::opened_beside(descriptor, flags, (asking.client, &opened), &asking.within);
         Some(descriptor)
@@ -581,13 +622,13 @@ fn stand_in(flags: c_int) -> Option<c_int> {
 /// Opens once more by the kernel what was opened without it. A handler of a signal may do that in the middle of anything: no memory is taken.
 pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) -> Option<RawFd> {
     let place = PLACE.get()?;
-    let mut buffer = [0; PATH_BYTES];
-    let (path, ino) = ask.path(handle, &mut buffer).ok()?;
+    // SAFETY: nobody has either.
+    let (answered, whole) = unsafe { (cleared(ANSWERED), cleared(WHOLE)) };
+    let (path, ino) = ask.path(handle, answered).ok()?;
     let mut digits = [0; 16];
     let by_handle = by_handle(handle, &mut digits);
     let flags = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC) | libc::O_CLOEXEC | libc::O_NOFOLLOW;
     [[path, b""], by_handle].into_iter().find_map(|path| {
-        let mut whole = [0; 2 * PATH_BYTES];
         let mut end = 0;
         for part in [&place.prefix[..], b"/", path[0], path[1], b"\0"] {
             whole.get_mut(end..end + part.len())?.copy_from_slice(part);
@@ -595,9 +636,8 @@ pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) 
         }
         let arguments = [libc::AT_FDCWD as usize, whole.as_ptr() as usize, flags as usize];
         let opened = call(libc::SYS_openat, arguments).ok()? as RawFd;
-        let is_it = status_of(opened, libc::STATX_INO).is_some_and(|status| {
-            status.stx_ino == ino.0 && device_of(&status) == device
-        });
+        let is_it = status_of(opened, libc::STATX_INO)
+            .is_some_and(|status| status.stx_ino == ino.0 && device_of(&status) == device);
         if !is_it {
             own::close(opened);
         }
@@ -747,8 +787,8 @@ pub(crate) fn link(from: (c_int, *const c_char), to: (c_int, *const c_char), fla
 /// As `symlinkat`.
 pub(crate) fn link_to(target: *const c_char, folder: c_int, path: *const c_char) -> Answer {
     with_path(folder, path, |asking, base, path| {
-        let mut buffer = MaybeUninit::uninit();
-        answer(asking.ask.link_to(asking.path(target, &mut buffer)?, base, path))
+        // SAFETY: nobody has it.
+        answer(asking.ask.link_to(asking.path(target, unsafe { buffer(SECOND) })?, base, path))
     })
 }
 
@@ -763,8 +803,8 @@ pub(crate) fn read_link(
         return None;
     }
     with_path(folder, path, |asking, base, path| {
-        let mut buffer = [0; PATH_BYTES];
-        match asking.ask.read_link(base, path, &mut buffer) {
+        // SAFETY: nobody has it.
+        match asking.ask.read_link(base, path, unsafe { cleared(ANSWERED) }) {
             Ok(target) => {
                 let target = &target[..target.len().min(bytes)];
                 let put = asking.put(target, into.cast());
@@ -833,6 +873,17 @@ pub(crate) fn times(times: *const libc::timespec) -> Option<[SetTime; 2]> {
         };
     }
     (set != [SetTime::No; 2]).then_some(set)
+}
+
+/// Whether a path may lead to the program's own descriptors, so that none may stand for another file.
+pub(crate) fn may_lead_to_descriptors(path: *const c_char) -> bool {
+    if !files::has_beside() {
+        return false;
+    }
+    let Some(within) = Within::new() else { return true };
+    // SAFETY: nobody has it.
+    let path = copy_path(path, unsafe { buffer(FIRST) }, &within).unwrap_or_default();
+    !path.starts_with(b"/") || [&b"/proc/"[..], b"/dev/"].iter().any(|folder| path.starts_with(folder))
 }
 
 /// Makes a call that has to do with no file that is kept here, while others are dispatched. What it answers is as C has it.

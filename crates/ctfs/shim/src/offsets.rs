@@ -238,14 +238,11 @@ fn settle_all() {
     // A handler that moved an offset in the middle of this would see it go back.
     let within = Within::new();
     give_back_all();
-    // What calls from within here have to do with is the kernel's.
-    if let Some(within) = &within {
-        names::forget();
-        files::make_all_real(within);
-    }
-    if !files::has_beside() {
-        SELECTOR.store(ALLOW, Ordering::Relaxed);
-    }
+    // Calls from within here are made where they are dispatched.
+    let Some(within) = within else { return };
+    files::make_all_real(&within);
+    names::forget();
+    SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
 /// Gives all offsets back to the kernel.
@@ -355,7 +352,13 @@ pub(crate) unsafe fn dispatched(_: *mut siginfo_t, context: *mut c_void) {
     let arguments = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
     let (number, arguments) = (registers[libc::REG_RAX as usize], arguments.map(argument));
     let is_anonymous = number == libc::SYS_mmap && arguments[3] as c_int & libc::MAP_ANONYMOUS != 0;
-    if is_anonymous || APART.contains(&number) || this(Thread::is_within) {
+    let is_within = this(Thread::is_within);
+    if is_within && number == libc::SYS_rt_sigreturn {
+        // The end of a handler that has put its signal off: made from the place that the kernel lets through, with the frame's stack.
+        registers[libc::REG_RIP as usize] = kernel::end_of_handler() as i64;
+        return;
+    }
+    if is_anonymous || APART.contains(&number) || is_within {
         // SAFETY: as the program's own, or as the one that was made within here.
         registers[libc::REG_RAX as usize] = unsafe { kernel::call(number, arguments) } as i64;
         return;

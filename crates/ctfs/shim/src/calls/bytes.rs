@@ -62,7 +62,7 @@ macro_rules! reads_and_writes {
             });
             or_real!(answer, {
                 or_pass!(
-                    SYS_read of descriptor [descriptor, start, length],
+                    SYS_read of (descriptor ) [descriptor, start, length],
                     real!($read(descriptor => c_int, start => *mut c_void, length => size_t) -> ssize_t)
                 )
             })
@@ -80,7 +80,7 @@ macro_rules! reads_and_writes {
             });
             or_real!(answer, {
                 or_pass!(
-                    SYS_write of descriptor [descriptor, start, length],
+                    SYS_write of (descriptor ) [descriptor, start, length],
                     real!($write(descriptor => c_int, start => *const c_void, length => size_t) -> ssize_t)
                 )
             })
@@ -129,7 +129,7 @@ macro_rules! at_offsets {
             });
             or_real!(answer, {
                 or_pass!(
-                    SYS_pread64 of descriptor [descriptor, start, length, offset],
+                    SYS_pread64 of (descriptor ) [descriptor, start, length, offset],
                     real!($read(descriptor => c_int, start => *mut c_void, length => size_t, offset => off_t) -> ssize_t)
                 )
             })
@@ -152,7 +152,7 @@ macro_rules! at_offsets {
             });
             or_real!(answer, {
                 or_pass!(
-                    SYS_pwrite64 of descriptor [descriptor, start, length, offset],
+                    SYS_pwrite64 of (descriptor ) [descriptor, start, length, offset],
                     real!($write(descriptor => c_int, start => *const c_void, length => size_t, offset => off_t) -> ssize_t)
                 )
             })
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn readv(descriptor: c_int, vectors: *const iovec, count: 
     });
     or_real!(answer, {
         or_pass!(
-            SYS_readv of descriptor [descriptor, vectors, count],
+            SYS_readv of (descriptor ) [descriptor, vectors, count],
             real!(readv(descriptor => c_int, vectors => *const iovec, count => c_int) -> ssize_t)
         )
     })
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn writev(descriptor: c_int, vectors: *const iovec, count:
     });
     or_real!(answer, {
         or_pass!(
-            SYS_writev of descriptor [descriptor, vectors, count],
+            SYS_writev of (descriptor ) [descriptor, vectors, count],
             real!(writev(descriptor => c_int, vectors => *const iovec, count => c_int) -> ssize_t)
         )
     })
@@ -296,7 +296,7 @@ macro_rules! seeks {
             let answer = get(descriptor).and_then(|file| file.seek(descriptor, by, whence));
             or_real!(answer.map(|at| at as off_t), {
                 or_pass!(
-                    SYS_lseek of descriptor [descriptor, by, whence],
+                    SYS_lseek of (descriptor ) [descriptor, by, whence],
                     real!($name(descriptor => c_int, by => off_t, whence => c_int) -> off_t)
                 )
             })
@@ -399,6 +399,17 @@ macro_rules! advises {
             if is_known && length >= 0 && files::is_beside(descriptor) {
                 return 0;
             }
+            refuse_own!(descriptor);
+            if files::is_apart(descriptor) {
+                let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+                let arguments = [descriptor as usize, offset as usize, length as usize, advice as usize];
+                if let Some(done) = names::pass(libc::SYS_fadvise64, arguments) {
+                    // It answers the error's number.
+                    let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+                    files::refused(kept);
+                    return if done < 0 { number } else { 0 };
+                }
+            }
             real!($name(descriptor => c_int, offset => off_t, length => off_t, advice => c_int) -> c_int)
         }
     )*};
@@ -425,7 +436,10 @@ pub unsafe extern "C" fn ioctl(descriptor: c_int, request: libc::c_ulong, argume
             None => {}
         }
     }
-    real!(ioctl(descriptor => c_int, request => libc::c_ulong, argument => usize) -> c_int)
+    or_pass!(
+        SYS_ioctl of (descriptor ) [descriptor, request, argument],
+        real!(ioctl(descriptor => c_int, request => libc::c_ulong, argument => usize) -> c_int)
+    )
 }
 
 /// `fallocate` under both its names. The kernel passes on neither what takes a range out nor what puts one in.

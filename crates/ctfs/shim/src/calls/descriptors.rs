@@ -38,7 +38,7 @@ macro_rules! opens {
                 return answer;
             }
             let descriptor = or_pass!(
-                SYS_openat of folder [folder, $path, flags | names::LARGE, mode],
+                SYS_openat of (folder) at ($path ) [folder, $path, flags | names::LARGE, mode],
                 real!($name($($argument => $type),*) -> c_int)
             );
             opened_as(descriptor, flags);
@@ -228,7 +228,7 @@ macro_rules! closes {
         pub unsafe extern "C" fn $name(descriptor: c_int) -> c_int {
             refuse_own!(descriptor);
             closed(descriptor);
-            or_pass!(SYS_close of descriptor [descriptor], real!($name(descriptor => c_int) -> c_int))
+            or_pass!(SYS_close of (descriptor ) [descriptor], real!($name(descriptor => c_int) -> c_int))
         }
     )*};
 }
@@ -336,7 +336,7 @@ macro_rules! controls {
             }
             let control = || real!($name(descriptor => c_int, command => c_int, argument => usize) -> c_int);
             let done = match command {
-                libc::F_GETFL => or_pass!(SYS_fcntl of descriptor [descriptor, command, argument], control()),
+                libc::F_GETFL => or_pass!(SYS_fcntl of (descriptor ) [descriptor, command, argument], control()),
                 _ => control(),
             };
             if done >= 0 {

@@ -11,7 +11,7 @@ const HERE: c_int = libc::AT_FDCWD;
 
 /// Functions that are answered here where they can be, or else by the kernel, past the C library while calls are dispatched.
 macro_rules! named {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $answer:expr, $number:ident $(of $($descriptor:ident)+)? [$($passed:expr),*];)*) => {$(
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $answer:expr, $number:ident $(of ($($descriptor:ident)+))? $(at ($($path:ident)+))? [$($passed:expr),*];)*) => {$(
         /// As the C library's.
         ///
         /// # Safety
@@ -22,7 +22,7 @@ macro_rules! named {
             if let Some(answer) = $answer {
                 return answer as $result;
             }
-            or_pass!($number $(of $($descriptor)+)? [$($passed),*], real!($name($($argument => $type),*) -> $result))
+            or_pass!($number $(of ($($descriptor)+))? $(at ($($path)+))? [$($passed),*], real!($name($($argument => $type),*) -> $result))
         }
     )*};
 }
@@ -50,72 +50,72 @@ fn set_times_of(folder: c_int, path: *const c_char, times: *const timespec, flag
 
 named! {
     stat(path: *const c_char, into: *mut libc::stat) -> c_int,
-        names::stat(HERE, path, 0, into), SYS_newfstatat [HERE, path, into, 0];
+        names::stat(HERE, path, 0, into), SYS_newfstatat at (path ) [HERE, path, into, 0];
     stat64(path: *const c_char, into: *mut libc::stat) -> c_int,
-        names::stat(HERE, path, 0, into), SYS_newfstatat [HERE, path, into, 0];
+        names::stat(HERE, path, 0, into), SYS_newfstatat at (path ) [HERE, path, into, 0];
     lstat(path: *const c_char, into: *mut libc::stat) -> c_int,
         names::stat(HERE, path, libc::AT_SYMLINK_NOFOLLOW, into),
-        SYS_newfstatat [HERE, path, into, libc::AT_SYMLINK_NOFOLLOW];
+        SYS_newfstatat at (path ) [HERE, path, into, libc::AT_SYMLINK_NOFOLLOW];
     lstat64(path: *const c_char, into: *mut libc::stat) -> c_int,
         names::stat(HERE, path, libc::AT_SYMLINK_NOFOLLOW, into),
-        SYS_newfstatat [HERE, path, into, libc::AT_SYMLINK_NOFOLLOW];
+        SYS_newfstatat at (path ) [HERE, path, into, libc::AT_SYMLINK_NOFOLLOW];
     fstatat(folder: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int,
-        names::stat(folder, path, flags, into), SYS_newfstatat of folder [folder, path, into, flags];
+        names::stat(folder, path, flags, into), SYS_newfstatat of (folder) at (path ) [folder, path, into, flags];
     fstatat64(folder: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int,
-        names::stat(folder, path, flags, into), SYS_newfstatat of folder [folder, path, into, flags];
+        names::stat(folder, path, flags, into), SYS_newfstatat of (folder) at (path ) [folder, path, into, flags];
     fstat(descriptor: c_int, into: *mut libc::stat) -> c_int,
-        names::stat_opened(descriptor, into), SYS_fstat of descriptor [descriptor, into];
+        names::stat_opened(descriptor, into), SYS_fstat of (descriptor ) [descriptor, into];
     fstat64(descriptor: c_int, into: *mut libc::stat) -> c_int,
-        names::stat_opened(descriptor, into), SYS_fstat of descriptor [descriptor, into];
+        names::stat_opened(descriptor, into), SYS_fstat of (descriptor ) [descriptor, into];
     statx(folder: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int,
-        names::statx(folder, path, flags, mask, into), SYS_statx of folder [folder, path, flags, mask, into];
+        names::statx(folder, path, flags, mask, into), SYS_statx of (folder) at (path ) [folder, path, flags, mask, into];
     mkdir(path: *const c_char, mode: mode_t) -> c_int,
-        names::make_directory(HERE, path, mode), SYS_mkdir [path, mode];
+        names::make_directory(HERE, path, mode), SYS_mkdir at (path ) [path, mode];
     mkdirat(folder: c_int, path: *const c_char, mode: mode_t) -> c_int,
-        names::make_directory(folder, path, mode), SYS_mkdirat of folder [folder, path, mode];
-    unlink(path: *const c_char) -> c_int, names::remove(HERE, path, 0), SYS_unlink [path];
-    rmdir(path: *const c_char) -> c_int, names::remove(HERE, path, libc::AT_REMOVEDIR), SYS_rmdir [path];
+        names::make_directory(folder, path, mode), SYS_mkdirat of (folder) at (path ) [folder, path, mode];
+    unlink(path: *const c_char) -> c_int, names::remove(HERE, path, 0), SYS_unlink at (path ) [path];
+    rmdir(path: *const c_char) -> c_int, names::remove(HERE, path, libc::AT_REMOVEDIR), SYS_rmdir at (path ) [path];
     unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int,
-        names::remove(folder, path, flags), SYS_unlinkat of folder [folder, path, flags];
+        names::remove(folder, path, flags), SYS_unlinkat of (folder) at (path ) [folder, path, flags];
     rename(from: *const c_char, to: *const c_char) -> c_int,
-        names::rename((HERE, from), (HERE, to), 0), SYS_rename [from, to];
+        names::rename((HERE, from), (HERE, to), 0), SYS_rename at (from to ) [from, to];
     renameat(folder: c_int, from: *const c_char, other: c_int, to: *const c_char) -> c_int,
-        names::rename((folder, from), (other, to), 0), SYS_renameat of folder other [folder, from, other, to];
+        names::rename((folder, from), (other, to), 0), SYS_renameat of (folder other) at (from to ) [folder, from, other, to];
     renameat2(folder: c_int, from: *const c_char, other: c_int, to: *const c_char, flags: c_uint) -> c_int,
-        names::rename((folder, from), (other, to), flags), SYS_renameat2 of folder other [folder, from, other, to, flags];
+        names::rename((folder, from), (other, to), flags), SYS_renameat2 of (folder other) at (from to ) [folder, from, other, to, flags];
     link(from: *const c_char, to: *const c_char) -> c_int,
-        names::link((HERE, from), (HERE, to), 0), SYS_link [from, to];
+        names::link((HERE, from), (HERE, to), 0), SYS_link at (from to ) [from, to];
     linkat(folder: c_int, from: *const c_char, other: c_int, to: *const c_char, flags: c_int) -> c_int,
-        names::link((folder, from), (other, to), flags), SYS_linkat of folder other [folder, from, other, to, flags];
+        names::link((folder, from), (other, to), flags), SYS_linkat of (folder other) at (from to ) [folder, from, other, to, flags];
     symlink(target: *const c_char, path: *const c_char) -> c_int,
-        names::link_to(target, HERE, path), SYS_symlink [target, path];
+        names::link_to(target, HERE, path), SYS_symlink at (path ) [target, path];
     symlinkat(target: *const c_char, folder: c_int, path: *const c_char) -> c_int,
-        names::link_to(target, folder, path), SYS_symlinkat of folder [target, folder, path];
+        names::link_to(target, folder, path), SYS_symlinkat of (folder) at (path ) [target, folder, path];
     readlink(path: *const c_char, into: *mut c_char, bytes: size_t) -> ssize_t,
-        names::read_link(HERE, path, into, bytes), SYS_readlink [path, into, bytes];
+        names::read_link(HERE, path, into, bytes), SYS_readlink at (path ) [path, into, bytes];
     readlinkat(folder: c_int, path: *const c_char, into: *mut c_char, bytes: size_t) -> ssize_t,
-        names::read_link(folder, path, into, bytes), SYS_readlinkat of folder [folder, path, into, bytes];
+        names::read_link(folder, path, into, bytes), SYS_readlinkat of (folder) at (path ) [folder, path, into, bytes];
     access(path: *const c_char, mode: c_int) -> c_int,
-        if mode == libc::F_OK { names::exists(HERE, path) } else { None }, SYS_access [path, mode];
+        if mode == libc::F_OK { names::exists(HERE, path) } else { None }, SYS_access at (path ) [path, mode];
     chmod(path: *const c_char, mode: mode_t) -> c_int,
-        names::change(HERE, path, 0, modes(mode)), SYS_chmod [path, mode];
+        names::change(HERE, path, 0, modes(mode)), SYS_chmod at (path ) [path, mode];
     fchmod(descriptor: c_int, mode: mode_t) -> c_int,
-        names::change_opened(descriptor, modes(mode)), SYS_fchmod of descriptor [descriptor, mode];
+        names::change_opened(descriptor, modes(mode)), SYS_fchmod of (descriptor ) [descriptor, mode];
     chown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int,
-        owners(uid, gid).and_then(|change| names::change(HERE, path, 0, change)), SYS_chown [path, uid, gid];
+        owners(uid, gid).and_then(|change| names::change(HERE, path, 0, change)), SYS_chown at (path ) [path, uid, gid];
     lchown(path: *const c_char, uid: uid_t, gid: gid_t) -> c_int,
         owners(uid, gid).and_then(|change| names::change(HERE, path, libc::AT_SYMLINK_NOFOLLOW, change)),
-        SYS_lchown [path, uid, gid];
+        SYS_lchown at (path ) [path, uid, gid];
     fchown(descriptor: c_int, uid: uid_t, gid: gid_t) -> c_int,
         owners(uid, gid).and_then(|change| names::change_opened(descriptor, change)),
-        SYS_fchown of descriptor [descriptor, uid, gid];
+        SYS_fchown of (descriptor ) [descriptor, uid, gid];
     fchownat(folder: c_int, path: *const c_char, uid: uid_t, gid: gid_t, flags: c_int) -> c_int,
         owners(uid, gid).and_then(|change| names::change(folder, path, flags, change)),
-        SYS_fchownat of folder [folder, path, uid, gid, flags];
+        SYS_fchownat of (folder) at (path ) [folder, path, uid, gid, flags];
     utimensat(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int,
-        set_times_of(folder, path, times, flags), SYS_utimensat of folder [folder, path, times, flags];
+        set_times_of(folder, path, times, flags), SYS_utimensat of (folder) at (path ) [folder, path, times, flags];
     futimens(descriptor: c_int, times: *const timespec) -> c_int,
-        set_times_of(descriptor, std::ptr::null(), times, 0), SYS_utimensat of descriptor [descriptor, 0, times, 0];
+        set_times_of(descriptor, std::ptr::null(), times, 0), SYS_utimensat of (descriptor ) [descriptor, 0, times, 0];
 }
 
 /// As the C library's, which looks at the flags by itself.

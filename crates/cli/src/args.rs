@@ -160,6 +160,10 @@ pub(crate) struct MountArguments {
     /// The file lies in persistent memory (a DAX file system): every write survives power failures, and no disk is waited for.
     #[arg(long, conflicts_with = "power_failure")]
     pub(crate) dax: bool,
+    /// Nothing is written to the file, which need not be writable nor lie on a medium that is: every change fails with EROFS. What a crash
+    /// left in the file's log is applied in memory alone.
+    #[arg(long, conflicts_with_all = ["power_failure", "no_sync", "dax", "strict"])]
+    pub(crate) read_only: bool,
     /// A write that is interrupted has happened or has not: overwritten bytes are all old or all new.
     #[arg(long)]
     pub(crate) strict: bool,

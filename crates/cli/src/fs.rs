@@ -47,30 +47,45 @@ fn clock() -> Clock {
     coarse_now
 }
 
-fn open(file: &Path, survives: Survives) -> anyhow::Result<FileSystem<Mapped>> {
-    let memory = Mapped::open(file, survives).with_context(|| format!("cannot open {}", file.display()))?;
+/// Mounts the file system of a memory, and says what a crash had left.
+fn recovered(file: &Path, memory: std::io::Result<Mapped>) -> anyhow::Result<FileSystem<Mapped>> {
+    let memory = memory.map_err(|error| cannot_open(file, error))?;
     let mounted = FileSystem::mount(memory, clock());
     let (system, recovered) = mounted.with_context(|| file.display().to_string())?;
+    let how = if system.is_read_only() { ", in memory alone" } else { "" };
     match recovered {
         Recovered::Nothing => {}
-        Recovered::Applied(words) => eprintln!("{}: {words} words of its log were applied", file.display()),
+        Recovered::Applied(words) => {
+            eprintln!("{}: {words} words of its log were applied{how}", file.display());
+        }
         Recovered::Restored(pages) => eprintln!(
-            "{}: its power failed; {pages} pages are what they were at the last checkpoint",
+            "{}: its power failed; {pages} pages are what they were at the last checkpoint{how}",
             file.display()
         ),
     }
     Ok(system)
 }
 
+fn cannot_open(file: &Path, error: std::io::Error) -> anyhow::Error {
+    use std::io::ErrorKind;
+    let may_be_read = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+        && std::fs::File::open(file).is_ok();
+    let help =
+        if may_be_read { "; it can be read: `--read-only` mounts it without writing to it" } else { "" };
+    anyhow::Error::new(error).context(format!("cannot open {}{help}", file.display()))
+}
+
 fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
-    let MountArguments { file, folder, power_failure, no_sync, dax, strict, allow_other } = arguments;
+    let MountArguments { file, folder, power_failure, no_sync, dax, read_only, strict, allow_other } =
+        arguments;
     let survives = match (power_failure, no_sync, dax) {
         (true, ..) => Survives::PowerFailure,
         (_, true, _) => Survives::ProcessCrash,
         (.., true) => Survives::PowerFailureOfDax,
         _ => Survives::usual(file).with_context(|| format!("cannot open {}", file.display()))?,
     };
-    let mut system = open(file, survives)?;
+    let memory = if *read_only { Mapped::open_read_only(file) } else { Mapped::open(file, survives) };
+    let mut system = recovered(file, memory)?;
     if *strict {
         system.set_overwrites(Overwrites::Whole);
     }
@@ -85,14 +100,18 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
     let session = mount(system, folder, &file.display().to_string(), *allow_other)
         .with_context(|| format!("cannot mount at {}", folder.display()))?;
     eprintln!(
-        "mounted {} at {}; what was written survives {}",
+        "mounted {} at {}; {}",
         file.display(),
         folder.display(),
         match survives {
-            Survives::ProcessCrash => "the end of this process, but no power failure",
+            _ if *read_only => "nothing is written to it",
+            Survives::ProcessCrash =>
+                "what was written survives the end of this process, but no power failure",
             Survives::Synced =>
-                "the end of this process, and power failures from the next `fsync` on, or five seconds",
-            Survives::PowerFailure | Survives::PowerFailureOfDax => "power failures",
+                "what was written survives the end of this process, and power failures from the next `fsync` on, or \
+                 five seconds",
+            Survives::PowerFailure | Survives::PowerFailureOfDax =>
+                "what was written survives power failures",
         }
     );
     while !stop.load(Ordering::Relaxed) && !session.is_finished() {
@@ -187,7 +206,7 @@ fn run_beside(command: &[OsString]) -> anyhow::Result<Done> {
 }
 
 fn fsck(file: &Path) -> anyhow::Result<Done> {
-    let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let memory = Mapped::open_read_only(file).with_context(|| format!("cannot open {}", file.display()))?;
     // Before the store is opened, which writes both again.
     let superblocks = damaged_superblocks(&memory).with_context(|| file.display().to_string())?;
     let damaged: Vec<String> = superblocks.into_iter().map(|name| format!("{name} is damaged")).collect();
@@ -237,7 +256,7 @@ fn is_sound(system: &FileSystem<Mapped>, found: Vec<String>, file: &Path) -> any
 
 fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
     let file = &arguments.file;
-    let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let memory = Mapped::open_read_only(file).with_context(|| format!("cannot open {}", file.display()))?;
     let (system, _) = FileSystem::mount(memory, clock()).with_context(|| file.display().to_string())?;
     let (space, counts) = (system.space(), partition_counts(&system));
     if arguments.format == FormatArgument::Json {

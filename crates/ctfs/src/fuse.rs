@@ -66,6 +66,9 @@ struct Mounted {
     forgetting: Arc<AtomicUsize>,
     /// Where `fsync` has something to do.
     syncer: Option<Syncer>,
+    /// Whether other processes may use the store's memory. Where the store is there to be read only and had to be recovered, its file is
+    /// not what this process sees.
+    has_clients: bool,
 }
 
 type Later = Box<dyn FnOnce() + Send>;
@@ -145,6 +148,10 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
         MountOption::Dev,
         MountOption::Suid,
     ];
+    // This process refuses changes, too: root can mount the file system again, to be written.
+    if system.is_read_only() {
+        config.mount_options.push(MountOption::RO);
+    }
     if !rustix::process::geteuid().is_root() {
         config.mount_options.retain(|option| !matches!(option, MountOption::Dev | MountOption::Suid));
     }
@@ -156,6 +163,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let listeners = doors::listen(doors.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
+    let has_clients = !(system.is_read_only() && system.was_recovered);
     let volume = Arc::new(Volume::with_gate(system, gate));
     let syncer = Syncer::start(&volume, &doors)?;
     let notifier = Arc::new(OnceLock::new());
@@ -180,6 +188,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
         paged: Mutex::default(),
         forgetting: Arc::default(),
         syncer,
+        has_clients,
     };
     let at = at.canonicalize()?;
     let session = fuser::spawn_mount(mounted, &at, &config)?;
@@ -287,6 +296,7 @@ impl Mounted {
     /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
     fn change<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
         let mut system = self.write()?;
+        system.may_change()?;
         match change(&mut system) {
             Err(Number::NOSPC) if self.reclaim(&mut system)? => change(&mut system),
             done => done,
@@ -312,7 +322,11 @@ impl Mounted {
 
     /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
     fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
-        let (handle, ends_leases) = self.doors.opened(ino, flags & libc::O_ACCMODE != libc::O_RDONLY);
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        if writes {
+            self.read().may_change()?;
+        }
+        let (handle, ends_leases) = self.doors.opened(ino, writes);
         if ends_leases {
             match self.write() {
                 Ok(_closed) => self.doors.end_leases(ino),
@@ -364,6 +378,7 @@ impl Mounted {
     /// What a client asks for.
     fn asked(&self, ino: Ino, handle: u64, command: u32, words: [u64; WORDS]) -> Result<[u64; WORDS]> {
         match command {
+            protocol::HELLO if !self.has_clients => Err(Number::NOTTY),
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
             protocol::LEASE => {
                 let [client, at, bytes, serial] = words;

@@ -17,7 +17,7 @@ use pagewalk_vm::file::{
     frames_of_store,
 };
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, OFlags, StatxFlags};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::alone::is_alone;
@@ -88,6 +88,8 @@ pub struct Mapped {
     /// The owner's, where programs ask for what is to survive power failures.
     checkpoints: Option<Arc<Checkpoints>>,
     identity: u64,
+    /// What is stored stays in this process, and is to be what recovery stores only.
+    is_read_only: bool,
 }
 
 // SAFETY: the mapping belongs to this value and lives as long. Threads do not share it by itself: two of them could use the same bytes.
@@ -122,7 +124,7 @@ impl Mapped {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let options = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        lock(&options)?;
+        lock(&options, FlockOperation::NonBlockingLockExclusive)?;
         if !over_anything && !is_empty_or_store(&options)? {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
@@ -198,10 +200,10 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// It cannot be opened or mapped, or somebody uses it.
+    /// It cannot be opened or mapped, or another process uses it.
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
-        lock(&file)?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let checkpoints = (survives == Survives::Synced).then(Arc::default);
         if checkpoints.is_some() {
             make_room_for_checkpoints(&file)?;
@@ -209,20 +211,29 @@ impl Mapped {
         Ok(Self { checkpoints, ..Self::map(file, survives)?.with_view()? })
     }
 
-    /// Maps a file to look at it: what is stored stays in this process.
+    /// Maps a file to read it only: it need not be writable, nor lie on a medium that is. Several processes may do so at a time, while
+    /// none has the store to change it. What recovery from a crash stores goes to copies of pages that this process has alone.
     ///
     /// # Errors
     ///
-    /// It cannot be opened or mapped, or somebody uses it.
-    pub fn open_copy(path: &Path) -> io::Result<Self> {
+    /// It cannot be opened or mapped, or another process has the store to change it (`ResourceBusy`).
+    pub fn open_read_only(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        lock(&file)?;
-        Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)
+        lock(&file, FlockOperation::NonBlockingLockShared)?;
+        Self::map_read_only(file)
     }
 
-    /// Maps the file of a store that another process owns.
+    /// The mapping is private and could be written: safe code has ways to store, and a fault would end the process.
+    fn map_read_only(file: File) -> io::Result<Self> {
+        let mapped = Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)?;
+        Ok(Self { is_read_only: true, ..mapped })
+    }
+
+    /// Maps the file of a store that another process owns. An owner that only reads has passed on a descriptor that only reads.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
-        Ok(Self { translations: Some(Translations::new()), file: None, ..Self::map(file, survives)? })
+        let is_writable = rustix::fs::fcntl_getfl(&file)?.contains(OFlags::RDWR);
+        let mapped = if is_writable { Self::map(file, survives) } else { Self::map_read_only(file) };
+        Ok(Self { translations: Some(Translations::new()), file: None, ..mapped? })
     }
 
     /// The same memory once more, and its checkpoints, for a thread that waits for the disk while others have the store; nothing where
@@ -297,6 +308,7 @@ impl Mapped {
             written_back: Mutex::new(0),
             checkpoints: None,
             identity,
+            is_read_only: false,
         })
     }
 
@@ -533,9 +545,9 @@ fn identity(file: &File) -> u64 {
     xxhash_rust::xxh3::xxh3_64(&[&boot[..], &words].concat()).max(1)
 }
 
-/// One process owns a store.
-fn lock(file: &File) -> io::Result<()> {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+/// One process owns a store, or several read it.
+fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
+    rustix::fs::flock(file, how).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => {
             io::Error::new(io::ErrorKind::ResourceBusy, "another process has the store mounted")
         }
@@ -665,6 +677,11 @@ impl PersistentMemory for Mapped {
 
     fn identity(&self) -> u64 {
         self.identity
+    }
+
+    #[inline]
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 }
 

@@ -110,6 +110,9 @@ pub enum StoreError {
     /// Beyond the address space.
     #[error("pages beyond the end of the address space")]
     Range,
+    /// The memory is there to be read only ([`PersistentMemory::is_read_only`]).
+    #[error("the store is open to be read only")]
+    ReadOnly,
     /// Something that cannot be.
     #[error("damaged: the partition at page {page} is not what the partitions around it say")]
     Damaged {
@@ -628,8 +631,11 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::LogFull`]; nothing has changed then.
+    /// [`StoreError::LogFull`] or [`StoreError::ReadOnly`]; nothing has changed then.
     pub fn commit(mut self) -> Result<(), StoreError> {
+        if self.store.memory.is_read_only() {
+            return Err(StoreError::ReadOnly);
+        }
         self.order.iter().for_each(|at| self.runs.push_word(*at, self.words[at]));
         let Store { memory, journal, frames, commits, waiting, .. } = &mut *self.store;
         journal.commit(memory, &self.runs)?;

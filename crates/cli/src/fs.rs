@@ -1,6 +1,9 @@
 //! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked, shown and measured.
 
 mod bench;
+mod daemon;
+mod grow;
+pub(crate) mod helper;
 mod make;
 mod target;
 
@@ -15,12 +18,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pagewalk_ctfs::{
-    Clock, FileSystem, Mapped, Overwrites, Survives, check, coarse_now, mount, partition_counts, repair,
+    Clock, FileSystem, Mapped, MountRules, Overwrites, Survives, check, coarse_now, mount, partition_counts,
+    repair,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::{Recovered, damaged_superblocks};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use self::daemon::Background;
 use crate::args::{FormatArgument, FsArguments, FsCommand, InfoArguments, MountArguments};
 use crate::exit::Done;
 use crate::run::print;
@@ -35,6 +40,7 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
     match &arguments.command {
         FsCommand::Mkfs(arguments) => make::mkfs(arguments),
         FsCommand::Mount(arguments) => mount_file(arguments),
+        FsCommand::Grow(arguments) => grow::grow(arguments),
         FsCommand::Run { command } => run_beside(command),
         FsCommand::Fsck { repair: false, file } => fsck(file),
         FsCommand::Fsck { repair: true, file } => repair_file(file),
@@ -76,8 +82,15 @@ fn cannot_open(file: &Path, error: std::io::Error) -> anyhow::Error {
 }
 
 fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
-    let MountArguments { file, folder, power_failure, no_sync, dax, read_only, strict, allow_other } =
-        arguments;
+    let MountArguments { file, folder, power_failure, no_sync, dax, read_only, strict, .. } = arguments;
+    anyhow::ensure!(
+        arguments.log.is_none() || arguments.daemon || arguments.detached,
+        "--log is for a mount in the background: --daemon"
+    );
+    if arguments.daemon {
+        return daemon::start(arguments);
+    }
+    let background = arguments.detached.then(|| Background::enter(arguments)).transpose()?;
     let survives = match (power_failure, no_sync, dax) {
         (true, ..) => Survives::PowerFailure,
         (_, true, _) => Survives::ProcessCrash,
@@ -97,8 +110,18 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
             .context("cannot watch for signals")?;
     }
     check_mount_point(folder)?;
-    let session = mount(system, folder, &file.display().to_string(), *allow_other)
+    let rules = MountRules {
+        allow_other: arguments.allow_other,
+        no_suid: arguments.no_suid,
+        no_dev: arguments.no_dev,
+        no_exec: arguments.no_exec,
+    };
+    let session = mount(system, folder, &file.display().to_string(), rules)
         .with_context(|| format!("cannot mount at {}", folder.display()))?;
+    if let Some(background) = background {
+        background.tell_ready()?;
+    }
+    daemon::notify("READY=1").context("cannot tell the service manager")?;
     eprintln!(
         "mounted {} at {}; {}",
         file.display(),

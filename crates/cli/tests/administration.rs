@@ -159,3 +159,338 @@ fn a_store_on_a_medium_that_only_reads_is_mounted() {
     assert!(std::fs::metadata(folder.join("file")).expect("there").blocks() > 0);
     drop(mounted);
 }
+
+fn free_bytes(at: &Path) -> u64 {
+    let room = rustix::fs::statfs(at).expect("known");
+    room.f_bfree * 4_096
+}
+
+/// Writes files of 1 MiB until the store is full; how many.
+fn fill(at: &Path, from: usize) -> usize {
+    let write = |number: &usize| std::fs::write(at.join(format!("{number}")), vec![*number as u8; 1 << 20]);
+    let written = (from..).take_while(|number| write(number).is_ok()).count();
+    let _ = std::fs::remove_file(at.join(format!("{}", from + written)));
+    written
+}
+
+fn has_files(at: &Path, count: usize) {
+    for number in 0..count {
+        let bytes = std::fs::read(at.join(format!("{number}"))).expect("there");
+        assert!(bytes == vec![number as u8; 1 << 20], "file {number}");
+    }
+}
+
+#[test]
+fn a_store_grows_in_its_file() {
+    let store = Store::new("8MiB");
+    let grow = |size: &str| pagewalk(&["fs", "grow", name(&store.file()), size]);
+    for (size, word) in [("4MiB", "cannot become smaller"), ("2TiB", "allowed"), ("8200KiB", "")] {
+        let grown = grow(size);
+        assert_eq!(grown.status.success(), word.is_empty(), "{size}: {}", text(&grown.stderr));
+        assert!(text(&grown.stderr).contains(word), "{size}: {}", text(&grown.stderr));
+    }
+    let mut files = 0;
+    if let Some(mounted) = store.mount() {
+        files = fill(&mounted.point, 0);
+        assert!((4..8).contains(&files), "{files}");
+        let busy = grow("16MiB");
+        assert_eq!(busy.status.code(), Some(2));
+        assert!(text(&busy.stderr).contains("where it is mounted"), "{}", text(&busy.stderr));
+    }
+    let grown = grow("150MiB");
+    assert_eq!(grown.status.code(), Some(0), "{}", text(&grown.stderr));
+    assert!(text(&grown.stderr).contains("has got 157286400 bytes"), "{}", text(&grown.stderr));
+    store.is_sound();
+    assert!(text(&grow("150MiB").stderr).contains(" has 157286400 bytes"));
+    let shown = pagewalk(&["fs", "info", "--format", "json", name(&store.file())]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("one document");
+    assert_eq!(shown["bytes"], 150 << 20);
+    if let Some(mounted) = store.mount() {
+        has_files(&mounted.point, files);
+        let more = fill(&mounted.point, files);
+        assert!(more > 130, "{more}");
+        has_files(&mounted.point, files + more);
+    }
+    store.is_sound();
+}
+
+#[test]
+fn a_store_grows_where_it_is_mounted() {
+    for options in [&[][..], &["--no-sync"], &["--power-failure"], &["--strict"]] {
+        let store = Store::new("8MiB");
+        let Some(mut mounted) = store.mount_with(options) else { return };
+        let grow = |size: &str| pagewalk(&["fs", "grow", name(&mounted.point), size]);
+        let files = fill(&mounted.point, 0);
+        let open = File::options().read(true).write(true).open(mounted.point.join("0")).expect("open");
+        for (size, word) in [("4MiB", "cannot become smaller"), ("2TiB", "allowed")] {
+            let refused = grow(size);
+            assert_eq!(refused.status.code(), Some(2), "{size}");
+            assert!(text(&refused.stderr).contains(word), "{size}: {}", text(&refused.stderr));
+        }
+        for size in ["12MiB", "40MiB"] {
+            let grown = grow(size);
+            assert_eq!(grown.status.code(), Some(0), "{options:?}: {}", text(&grown.stderr));
+        }
+        assert!(free_bytes(&mounted.point) > 30 << 20);
+        let more = fill(&mounted.point, files);
+        assert!(more >= 30, "{more}");
+        has_files(&mounted.point, files + more);
+        use std::os::unix::fs::FileExt;
+        open.write_all_at(b"still open", 100).expect("written");
+        open.sync_all().expect("synced");
+        mounted.kill();
+        drop(mounted);
+        // A copy of a file on a disk is what a power failure leaves.
+        let copy = Store::new("4MiB");
+        std::fs::copy(store.file(), copy.file()).expect("copied");
+        for store in [&copy, &store] {
+            let Some(mounted) = store.mount_with(options) else { return };
+            let bytes = std::fs::read(mounted.point.join("0")).expect("there");
+            assert_eq!((&bytes[100..110], bytes.len()), (&b"still open"[..], 1 << 20));
+            std::fs::write(mounted.point.join("0"), vec![0; 1 << 20]).expect("written");
+            has_files(&mounted.point, files + more);
+            drop(mounted);
+            store.is_sound();
+        }
+    }
+}
+
+#[test]
+fn only_mounts_grow_by_their_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = pagewalk(&["fs", "grow", name(folder.path()), "8MiB"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("lies on no mounted store"), "{}", text(&refused.stderr));
+    let refused = pagewalk(&["fs", "grow", name(&folder.path().join("nowhere")), "8MiB"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+/// A program that has mapped the old store goes on, and so does one that begins later.
+#[test]
+fn programs_beside_a_store_that_grows_go_on() {
+    let store = Store::new("8MiB");
+    let Some(mounted) = store.mount() else { return };
+    let script = "import mmap, os, subprocess, sys
+grow, folder = sys.argv[1], sys.argv[2]
+page = lambda number: bytes([number % 251 + 1]) * 4096
+with open(folder + '/mapped', 'wb') as file:
+    file.write(b'm' * 100000)
+log = open(folder + '/log', 'w+b', buffering=0)
+kept = open(folder + '/mapped', 'rb')
+shown = mmap.mmap(kept.fileno(), 100000, prot=mmap.PROT_READ)
+written = 0
+for size in (0, 24, 32):
+    if size:
+        subprocess.run([grow, 'fs', 'grow', folder, str(size) + 'MiB'], check=True,
+                       env={k: v for k, v in os.environ.items() if k != 'LD_PRELOAD'})
+    for _ in range(1000):
+        assert log.write(page(written)) == 4096
+        written += 1
+    for number in range(written):
+        assert os.pread(log.fileno(), 4096, number * 4096) == page(number), number
+    assert shown[:] == b'm' * 100000
+    with open(folder + '/mapped', 'rb') as again:
+        assert mmap.mmap(again.fileno(), 100000, prot=mmap.PROT_READ)[:] == b'm' * 100000
+# What a program sees that begins now.
+child = 'import sys; sys.exit(open(sys.argv[1], \"rb\").read() != open(sys.argv[2], \"rb\").read())'
+with open('/tmp/pagewalk-grow-' + str(os.getpid()), 'w+b') as expected:
+    for number in range(written):
+        expected.write(page(number))
+    expected.flush()
+    subprocess.run([sys.executable, '-c', child, folder + '/log', expected.name], check=True)
+    os.unlink(expected.name)
+print('done')
+";
+    let arguments =
+        ["fs", "run", "--", "python3", "-c", script, env!("CARGO_BIN_EXE_pagewalk"), name(&mounted.point)];
+    let output = pagewalk(&arguments);
+    if text(&output.stderr).contains("cannot run python3") {
+        println!("skipped: there is no python3");
+        return;
+    }
+    assert_eq!(text(&output.stdout), "done\n", "{}", text(&output.stderr));
+    assert_eq!(std::fs::metadata(mounted.point.join("log")).expect("there").len(), 3_000 * 4_096);
+    drop(mounted);
+    store.is_sound();
+}
+
+/// Waits until a store that was unmounted is no process's any more.
+fn is_free(store: &Store) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while pagewalk(&["fs", "fsck", name(&store.file())]).status.code() != Some(0) {
+        assert!(std::time::Instant::now() < until, "the store is not free or not sound");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+fn mounted_as(at: &Path) -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/mounts").expect("read");
+    let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    lines.find(|words| words[1] == name(at)).map(|words| format!("{} {}", words[2], words[3]))
+}
+
+/// Removes a mount that the test has not removed.
+struct Unmounted<'a>(&'a Path);
+
+impl Drop for Unmounted<'_> {
+    fn drop(&mut self) {
+        if mounted_as(self.0).is_some() {
+            let _ = Command::new("umount").arg("-l").arg(self.0).status();
+        }
+    }
+}
+
+#[test]
+fn a_mount_goes_on_in_the_background() {
+    let store = Store::new("8MiB");
+    let Some(mounted) = store.mount() else { return };
+    assert!(mounted_as(&mounted.point).expect("mounted").starts_with("fuse.pagewalk rw,"));
+    drop(mounted);
+    let (point, log) = (store.mount_point(), store.folder.path().join("log"));
+    let _unmounted = Unmounted(&point);
+    let start = |more: &[&str], point: &Path| {
+        let mut words = vec!["fs", "mount", "--daemon", name(point)];
+        let file = store.file();
+        words.insert(3, name(&file));
+        pagewalk(&[&words[..], more].concat())
+    };
+    let started = start(&["--log", name(&log), "--allow-other", "--no-exec"], &point);
+    assert_eq!(started.status.code(), Some(0), "{}", text(&started.stderr));
+    assert_eq!((text(&started.stdout), text(&started.stderr)), (String::new(), String::new()));
+    let how = mounted_as(&point).expect("mounted when the command has ended");
+    assert!(how.contains("noexec") && how.contains("allow_other") && !how.contains("nosuid"), "{how}");
+    std::fs::write(point.join("file"), "kept").expect("written");
+    assert!(Command::new("umount").arg(&point).status().expect("it runs").success());
+    is_free(&store);
+    assert!(std::fs::read_to_string(&log).expect("written").starts_with("mounted "));
+    // What fails is said by the command, with the code of the other process.
+    let failed = start(&[], &store.folder.path().join("nowhere"));
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(text(&failed.stderr).contains("nowhere"), "{}", text(&failed.stderr));
+    let failed = start(&["--log", name(&store.folder.path().join("no/log"))], &point);
+    assert_eq!(failed.status.code(), Some(2));
+    assert!(text(&failed.stderr).contains("cannot open the log"), "{}", text(&failed.stderr));
+    is_free(&store);
+}
+
+/// The command by the names that mount(8) calls, as `make install` makes them, and the unit for systemd.
+#[test]
+fn what_is_installed_mounts() {
+    let store = Store::new("8MiB");
+    let Some(mounted) = store.mount() else { return };
+    std::fs::write(mounted.point.join("file"), "kept").expect("written");
+    drop(mounted);
+    let built = Path::new(env!("CARGO_BIN_EXE_pagewalk")).parent().expect("a folder");
+    let prefix = store.folder.path().join("usr");
+    let (sbin, units) = (store.folder.path().join("sbin"), store.folder.path().join("units"));
+    let installed = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install.sh"))
+        .args([built.parent().expect("a folder"), &prefix])
+        .env("PROFILE", built.file_name().expect("a name"))
+        .env("SBIN", &sbin)
+        .env("UNITS", &units)
+        .output()
+        .expect("a shell");
+    assert!(installed.status.success(), "{}", text(&installed.stderr));
+    let point = store.mount_point();
+    let _unmounted = Unmounted(&point);
+    let helper = |options: &str| {
+        let mut command = Command::new(sbin.join("mount.fuse.pagewalk"));
+        command.arg(store.file()).arg(&point).args(["-o", options]).output().expect("it starts")
+    };
+    for (options, how) in [
+        ("rw,noauto,user,_netdev,x-systemd.automount", "rw,"),
+        ("ro,nosuid,nodev,noexec,allow_other", "ro,nosuid,nodev,noexec,"),
+        ("sync,strict", "rw,"),
+        ("nosync", "rw,"),
+    ] {
+        let done = helper(options);
+        assert_eq!(done.status.code(), Some(0), "{options}: {}", text(&done.stderr));
+        let found = mounted_as(&point).expect("mounted");
+        assert!(found.starts_with(&format!("fuse.pagewalk {how}")), "{options}: {found}");
+        assert_eq!(std::fs::read_to_string(point.join("file")).expect("read"), "kept");
+        assert!(Command::new("umount").arg(&point).status().expect("it runs").success());
+        is_free(&store);
+    }
+    let refused = helper("rw,uid=1000");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("`uid=1000`"), "{}", text(&refused.stderr));
+    std::fs::write(store.folder.path().join("none"), "no store").expect("written");
+    let failed = Command::new(sbin.join("mount.pagewalk"))
+        .arg(store.folder.path().join("none"))
+        .arg(&point)
+        .output()
+        .expect("it starts");
+    assert_eq!(failed.status.code(), Some(32), "{}", text(&failed.stderr));
+
+    // mount(8) itself looks in /sbin alone: the test has one of its own, in a name space of mounts.
+    let table = store.folder.path().join("fstab");
+    let line =
+        format!("{} {} fuse.pagewalk ro,noauto,x-systemd.automount 0 0\n", name(&store.file()), name(&point));
+    std::fs::write(&table, line).expect("written");
+    let script = "set -e
+mount -t overlay overlay -o lowerdir=\"$1\":/usr/sbin /usr/sbin 2>/dev/null || exit 77
+mount -t fuse.pagewalk \"$2\" \"$3\"
+grep -q \" $3 fuse.pagewalk rw\" /proc/mounts
+cat \"$3/file\"
+umount \"$3\"
+i=0
+until mount --fstab \"$4\" \"$3\" 2>/dev/null; do i=$((i + 1)); [ $i -lt 50 ]; sleep 0.1; done
+grep -q \" $3 fuse.pagewalk ro\" /proc/mounts
+cat \"$3/file\"
+umount \"$3\"";
+    let output = Command::new("unshare")
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            name(&sbin),
+            name(&store.file()),
+            name(&point),
+            name(&table),
+        ])
+        .output()
+        .expect("it starts");
+    if output.status.code() == Some(77) {
+        println!("skipped: mount(8) with a helper of its own: there is no overlay file system");
+    } else {
+        assert_eq!(text(&output.stdout), "keptkept", "{:?} {}", output.status, text(&output.stderr));
+    }
+    is_free(&store);
+
+    let unit = units.join("pagewalk@.service");
+    assert!(std::fs::read_to_string(&unit).expect("installed").contains(name(&prefix)));
+    let verified = units.join("pagewalk@mnt-data.service");
+    std::fs::copy(&unit, &verified).expect("copied");
+    match Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&verified).output() {
+        Ok(output) => {
+            // Services that this one depends on may be incomplete in a container.
+            let said = text(&output.stderr);
+            assert!(!said.lines().any(|line| line.contains("pagewalk")), "{said}");
+        }
+        Err(error) => println!("skipped: systemd-analyze: {error}"),
+    }
+}
+
+#[test]
+fn a_service_manager_hears_when_the_mount_is_ready() {
+    let store = Store::new("8MiB");
+    let Some(mounted) = store.mount() else { return };
+    drop(mounted);
+    let place = store.folder.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&place).expect("bound");
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
+    let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
+        .args(["fs", "mount", name(&store.file()), name(&store.mount_point())])
+        .env("NOTIFY_SOCKET", &place)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut said = [0; 64];
+    let bytes = socket.recv(&mut said).expect("it says something");
+    assert_eq!(&said[..bytes], b"READY=1");
+    assert!(mounted_as(&store.mount_point()).is_some());
+    assert!(Command::new("umount").arg(store.mount_point()).status().expect("it runs").success());
+    assert!(process.wait().expect("it ends").success());
+}

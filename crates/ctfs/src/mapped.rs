@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{
-    Checkpoints, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC, checkpoint_frames,
-    frames_of_store,
+    Checkpoints, MOST_FRAMES, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC,
+    checkpoint_frames, frames_of_store,
 };
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, OFlags, StatxFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::alone::is_alone;
+use crate::medium::{self, Medium};
 use crate::reserved::Reserved;
 use crate::translations::Translations;
 use crate::view::View;
@@ -52,13 +53,19 @@ impl Survives {
         self as u64
     }
 
-    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk.
+    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk; everything in
+    /// persistent memory.
     ///
     /// # Errors
     ///
-    /// The file cannot be opened.
+    /// The file cannot be opened, or is of a kind that holds no store.
     pub fn usual(path: &Path) -> io::Result<Self> {
-        Ok(if is_in_memory(File::open(path)?.as_fd())? { Self::ProcessCrash } else { Self::Synced })
+        let file = File::open(path)?;
+        Ok(match Medium::of(&file)? {
+            Medium::Dax => Self::PowerFailureOfDax,
+            _ if is_in_memory(file.as_fd())? => Self::ProcessCrash,
+            _ => Self::Synced,
+        })
     }
 
     pub(crate) fn of_number(number: u64) -> Option<Self> {
@@ -123,19 +130,52 @@ impl Mapped {
             let message = format!("{bytes} bytes; allowed: {PAGE_BYTES} and more");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let options = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        lock(&options, FlockOperation::NonBlockingLockExclusive)?;
-        if !over_anything && !is_empty_or_store(&options)? {
+        let file = match medium::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File::options().read(true).write(true).create(true).truncate(false).open(path)?
+            }
+            opened => opened?,
+        };
+        let medium = Medium::of(&file)?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        if !over_anything && !is_empty_or_store(&file)? {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "the file holds something else than a store",
             ));
         }
-        options.set_len(0)?;
-        options.set_len(bytes / PAGE_BYTES * PAGE_BYTES)?;
+        let bytes = bytes / PAGE_BYTES * PAGE_BYTES;
+        if medium != Medium::File {
+            let has = medium::length(&file)?;
+            if bytes > has {
+                let message = format!("{bytes} bytes; the device has {has}");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+            // What lies behind is room for checkpoints.
+            return Ok(Self { bytes, ..Self::map(file, survives)? });
+        }
+        file.set_len(0)?;
+        file.set_len(bytes)?;
         // Without its blocks a full disk would end the process at some store.
-        rustix::fs::fallocate(&options, FallocateFlags::empty(), 0, bytes / PAGE_BYTES * PAGE_BYTES)?;
-        Self::map(options, survives)?.with_view()
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        Self::map(file, survives)?.with_view()
+    }
+
+    /// Bytes of the largest store that a device holds, with room for checkpoints behind it; nothing for what is no device.
+    ///
+    /// # Errors
+    ///
+    /// There is no such file, or it is of a kind that holds no store.
+    pub fn most_bytes(path: &Path) -> io::Result<Option<u64>> {
+        // Opening others may wait, or act.
+        let kind = std::fs::metadata(path)?.file_type();
+        if kind.is_file() || kind.is_dir() {
+            return Ok(None);
+        }
+        let file = File::open(path)?;
+        let frames = medium::length(&file)? / PAGE_BYTES;
+        let behind = if Medium::of(&file)? == Medium::Dax { 0 } else { checkpoint_frames(frames) };
+        Ok(Some(frames.saturating_sub(behind).min(MOST_FRAMES) * PAGE_BYTES))
     }
 
     /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
@@ -202,7 +242,7 @@ impl Mapped {
     ///
     /// It cannot be opened or mapped, or another process uses it.
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = medium::open(path)?;
         lock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let checkpoints = (survives == Survives::Synced).then(Arc::default);
         if checkpoints.is_some() {
@@ -248,6 +288,31 @@ impl Mapped {
         Ok(Some((memory, checkpoints)))
     }
 
+    /// Makes the file as long as a store of so many frames needs, with room for checkpoints where this memory has them, and maps it once
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full; the file is as long as it was then. Or there is no address for the mapping.
+    pub(crate) fn longer(&self, frames: u64) -> io::Result<Self> {
+        let file = self.file().try_clone()?;
+        let behind = self.checkpoints.as_ref().map_or(0, |_| checkpoint_frames(frames));
+        let (length, wanted) = (medium::length(&file)?, (frames + behind) * PAGE_BYTES);
+        if length < wanted && Medium::of(&file)? != Medium::File {
+            return Err(rustix::io::Errno::NOSPC.into());
+        }
+        if length < wanted {
+            let done = rustix::fs::fallocate(&file, FallocateFlags::empty(), length, wanted - length);
+            done.inspect_err(|_| {
+                // What the disk had room for nothing needs.
+                let _ = file.set_len(length);
+            })?;
+        }
+        let (checkpoints, view) =
+            (self.checkpoints.as_ref().map(|_| Arc::default()), self.view.as_ref().map(|_| View::new()));
+        Ok(Self { checkpoints, view, ..Self::map(file, self.survives)? })
+    }
+
     /// The owner's file, to let another process map it.
     pub(crate) fn file(&self) -> &File {
         self.file.as_ref().expect("the owner keeps it")
@@ -265,6 +330,8 @@ impl Mapped {
     }
 
     fn map(file: File, survives: Survives) -> io::Result<Self> {
+        // Nothing else can be written back there.
+        let survives = if Medium::of(&file)? == Medium::Dax { Survives::PowerFailureOfDax } else { survives };
         if survives != Survives::PowerFailureOfDax {
             return Self::map_as(file, survives, MapFlags::SHARED);
         }
@@ -283,8 +350,8 @@ impl Mapped {
 
     #[allow(unsafe_code)]
     fn map_as(file: File, survives: Survives, how: MapFlags) -> io::Result<Self> {
-        let identity = identity(&file);
-        let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
+        let identity = medium::identity(&file);
+        let bytes = medium::length(&file)? / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
             let message = "the file has less than 4,096 bytes: there is no store in it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -349,7 +416,11 @@ fn is_empty_or_store(file: &File) -> io::Result<bool> {
         let read = file.read_at(&mut word, at)?;
         Ok::<_, io::Error>(read == word.len() && u64::from_le_bytes(word) == STORE_MAGIC)
     };
-    Ok(file.metadata()?.len() == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
+    if Medium::of(file)? == Medium::Dax {
+        // Its bytes cannot be read without being mapped.
+        return Ok(false);
+    }
+    Ok(medium::length(file)? == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
 }
 
 /// Pieces that are read at random, which no prefetcher foresees.
@@ -495,9 +566,10 @@ pub fn coarse_now() -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Whether a file is nowhere but in memory.
+/// Whether a file is nowhere but in memory. A device has its name there, and its bytes elsewhere.
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
-    Ok(matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
+    let is_file = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile;
+    Ok(is_file && matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
 }
 
 /// Lets the file have room for checkpoints behind the store that it holds.
@@ -512,8 +584,13 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
         });
     }
     if let Some(frames) = frames_of_store(superblocks) {
-        let length = file.metadata()?.len();
+        let length = medium::length(file)?;
         let wanted = (frames + checkpoint_frames(frames)) * PAGE_BYTES;
+        if length < wanted && Medium::of(file)? != Medium::File {
+            let message =
+                format!("no room for checkpoints behind the store: {length} bytes; wanted: {wanted}");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, message));
+        }
         if (frames * PAGE_BYTES..wanted).contains(&length) {
             rustix::fs::fallocate(file, FallocateFlags::empty(), length, wanted - length).map_err(
                 |error| {
@@ -528,21 +605,6 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// What holds a file's pages until they are written back: this run of the kernel, and the file system as it is mounted now.
-fn identity(file: &File) -> u64 {
-    let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
-    let Ok(status) = rustix::fs::fstat(file) else { return 0 };
-    // Since Linux 5.8, unique from 6.8 on.
-    let unique = StatxFlags::from_bits_retain(0x4000);
-    let mounted = [unique, StatxFlags::MNT_ID].into_iter().find_map(|asked| {
-        let got = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, asked).ok()?;
-        (got.stx_mask & asked.bits() != 0).then_some(got.stx_mnt_id)
-    });
-    let Some(mounted) = mounted else { return 0 };
-    let words = [status.st_dev, status.st_ino, mounted].map(u64::to_le_bytes).concat();
-    xxhash_rust::xxh3::xxh3_64(&[&boot[..], &words].concat()).max(1)
 }
 
 /// One process owns a store, or several read it.

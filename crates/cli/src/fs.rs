@@ -9,12 +9,13 @@ mod target;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pagewalk_ctfs::{
@@ -22,7 +23,7 @@ use pagewalk_ctfs::{
     repair,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::{Recovered, damaged_superblocks};
+use pagewalk_vm::file::{Level, Recovered, damaged_superblocks};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::daemon::Background;
@@ -32,6 +33,10 @@ use crate::run::print;
 
 /// How often work that takes long says how far it is.
 const SAY: Duration = Duration::from_secs(5);
+/// Parts of the addresses that hold a file of more than 64 GiB, or smaller ones.
+const MOST_LARGEST: u64 = 511;
+/// How long a mount in the background waits for the store of another one that may be about to end.
+const MOST_WAIT: Duration = Duration::from_secs(5);
 /// How often a mount looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -73,7 +78,6 @@ fn recovered(file: &Path, memory: std::io::Result<Mapped>) -> anyhow::Result<Fil
 }
 
 fn cannot_open(file: &Path, error: std::io::Error) -> anyhow::Error {
-    use std::io::ErrorKind;
     let may_be_read = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
         && std::fs::File::open(file).is_ok();
     let help =
@@ -97,7 +101,16 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         (.., true) => Survives::PowerFailureOfDax,
         _ => Survives::usual(file).with_context(|| format!("cannot open {}", file.display()))?,
     };
-    let memory = if *read_only { Mapped::open_read_only(file) } else { Mapped::open(file, survives) };
+    let open = || if *read_only { Mapped::open_read_only(file) } else { Mapped::open(file, survives) };
+    // `umount` does not wait for the process that it takes a mount from, and scripts mount again at once.
+    let until = Instant::now() + if arguments.detached { MOST_WAIT } else { Duration::ZERO };
+    let mut memory = open();
+    while memory.as_ref().is_err_and(|error| error.kind() == ErrorKind::ResourceBusy)
+        && Instant::now() < until
+    {
+        std::thread::sleep(LOOK);
+        memory = open();
+    }
     let mut system = recovered(file, memory)?;
     if *strict {
         system.set_overwrites(Overwrites::Whole);
@@ -176,7 +189,7 @@ fn check_mount_point(folder: &Path) -> anyhow::Result<()> {
     match asked.and_then(|_| std::fs::metadata(folder)) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => anyhow::bail!("cannot mount at {}: it is not a folder", folder.display()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotConnected => anyhow::bail!(
+        Err(error) if error.kind() == ErrorKind::NotConnected => anyhow::bail!(
             "cannot mount at {0}: a mount is there whose process has ended; `umount {0}` removes it",
             folder.display()
         ),
@@ -282,6 +295,9 @@ fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
     let memory = Mapped::open_read_only(file).with_context(|| format!("cannot open {}", file.display()))?;
     let (system, _) = FileSystem::mount(memory, clock()).with_context(|| file.display().to_string())?;
     let (space, counts) = (system.space(), partition_counts(&system));
+    let taken: u64 =
+        counts.iter().filter(|(level, ..)| *level == Level::L9).map(|(_, files, cut)| files + cut).sum();
+    let largest_left = MOST_LARGEST.saturating_sub(taken);
     if arguments.format == FormatArgument::Json {
         let levels: Vec<_> = counts
             .iter()
@@ -296,6 +312,8 @@ fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
             "free_bytes": space.free * PAGE_BYTES,
             "inodes": space.used_inodes,
             "partitions": levels,
+            "piece_bytes": PAGE_BYTES,
+            "largest_files_left": largest_left,
         });
         print(&format!("{document:#}\n"))?;
         return Ok(Done::Well);
@@ -318,6 +336,12 @@ fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
             bar(*allocated, most).trim_end_matches('.')
         );
     }
+    let _ = write!(
+        text,
+        "\nA file takes\n  up to 256 KiB   its bytes, in pieces of 4 KiB\n  more            the same, and a table of 4 KiB for each 2 MiB that \
+         lie in such pieces\n  addresses       a part of the smallest level that holds it, holes included: {largest_left} more files of \
+         more than 64 GiB\n"
+    );
     print(&text)?;
     Ok(Done::Well)
 }

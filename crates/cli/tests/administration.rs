@@ -317,10 +317,15 @@ print('done')
 /// Waits until a store that was unmounted is no process's any more.
 fn is_free(store: &Store) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while pagewalk(&["fs", "fsck", name(&store.file())]).status.code() != Some(0) {
-        assert!(std::time::Instant::now() < until, "the store is not free or not sound");
+    let lock = || {
+        let file = File::open(store.file()).expect("there");
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+    };
+    while lock().is_err() {
+        assert!(std::time::Instant::now() < until, "the store is not free");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+    store.is_sound();
 }
 
 fn mounted_as(at: &Path) -> Option<String> {
@@ -408,9 +413,10 @@ fn what_is_installed_mounts() {
         let found = mounted_as(&point).expect("mounted");
         assert!(found.starts_with(&format!("fuse.pagewalk {how}")), "{options}: {found}");
         assert_eq!(std::fs::read_to_string(point.join("file")).expect("read"), "kept");
+        // The next one follows at once.
         assert!(Command::new("umount").arg(&point).status().expect("it runs").success());
-        is_free(&store);
     }
+    is_free(&store);
     let refused = helper("rw,uid=1000");
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("`uid=1000`"), "{}", text(&refused.stderr));
@@ -433,8 +439,7 @@ mount -t fuse.pagewalk \"$2\" \"$3\"
 grep -q \" $3 fuse.pagewalk rw\" /proc/mounts
 cat \"$3/file\"
 umount \"$3\"
-i=0
-until mount --fstab \"$4\" \"$3\" 2>/dev/null; do i=$((i + 1)); [ $i -lt 50 ]; sleep 0.1; done
+mount --fstab \"$4\" \"$3\"
 grep -q \" $3 fuse.pagewalk ro\" /proc/mounts
 cat \"$3/file\"
 umount \"$3\"";
@@ -493,4 +498,178 @@ fn a_service_manager_hears_when_the_mount_is_ready() {
     assert!(mounted_as(&store.mount_point()).is_some());
     assert!(Command::new("umount").arg(store.mount_point()).status().expect("it runs").success());
     assert!(process.wait().expect("it ends").success());
+}
+
+/// What `fs info` and the manual say that files take.
+#[test]
+fn files_take_what_is_said() {
+    const PAGE: u64 = 4_096;
+    let store = Store::new("64MiB");
+    let shown = pagewalk(&["fs", "info", name(&store.file())]);
+    for line in ["up to 256 KiB", "each 2 MiB", "511 more files of more than 64 GiB"] {
+        assert!(text(&shown.stdout).contains(line), "{line}: {}", text(&shown.stdout));
+    }
+    let Some(mounted) = store.mount() else { return };
+    let at = |name: &str| mounted.point.join(name);
+    std::fs::write(at("first"), "x").expect("written");
+    for bytes in [1u64, 4_096, 4_097, 100_000, 256 << 10, 300_000, 2 << 20, (2 << 20) + 1, 10 << 20] {
+        let (free, file) = (free_bytes(&mounted.point), at(&format!("of {bytes} bytes")));
+        std::fs::write(&file, vec![7; bytes as usize]).expect("written");
+        let pages = bytes.div_ceil(PAGE) * PAGE;
+        // Small ones share tables, which the first of a size may need; a directory, an inode or a header takes a page now and then.
+        let tables = bytes.div_ceil(2 << 20) * PAGE;
+        let allowed = pages..=pages + tables + 3 * PAGE;
+        // The kernel says that a file is closed when the program goes on already.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        let taken = || free - free_bytes(&mounted.point);
+        while !allowed.contains(&taken()) && std::time::Instant::now() < until {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        assert!(allowed.contains(&taken()), "{bytes} bytes take {}", taken());
+        assert_eq!(std::fs::metadata(&file).expect("there").blocks() * 512, pages, "{bytes}");
+    }
+    // Addresses: of 511 parts, one is cut for the smaller files.
+    let mut large = 0;
+    let error = loop {
+        let file = File::create(at(&format!("{large}"))).expect("made");
+        match file.set_len(100 << 30) {
+            Ok(()) => large += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((large, error.raw_os_error()), (510, Some(28)), "{error}");
+    std::fs::write(at("small"), vec![1; 100_000]).expect("smaller ones have room");
+    std::fs::remove_file(at("7")).expect("removed");
+    File::create(at("again")).and_then(|file| file.set_len(100 << 30)).expect("there is room again");
+    drop(mounted);
+    store.is_sound();
+    let shown = pagewalk(&["fs", "info", name(&store.file())]);
+    assert!(text(&shown.stdout).contains(" 0 more files"), "{}", text(&shown.stdout));
+}
+
+/// A file as a block device.
+struct Loop(String);
+
+impl Loop {
+    fn new(file: &Path) -> Option<Self> {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
+        match output {
+            Ok(output) if output.status.success() => Some(Self(text(&output.stdout).trim().to_owned())),
+            other => {
+                println!("skipped: losetup: {other:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+#[test]
+fn a_store_lies_in_a_block_device() {
+    let store = Store::new("4MiB");
+    let Some(mounted) = store.mount() else { return };
+    drop(mounted);
+    let (image, point) = (store.folder.path().join("image"), store.mount_point());
+    let lengthen = |bytes: u64| {
+        File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&image)
+            .and_then(|file| file.set_len(bytes))
+    };
+    lengthen(32 << 20).expect("made");
+    let Some(device) = Loop::new(&image) else { return };
+    let device = device.0.as_str();
+    let run = |words: &[&str]| {
+        let output = pagewalk(&[&["fs"], words].concat());
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let is = |(code, said): (Option<i32>, String), expected: i32, word: &str| {
+        assert!(code == Some(expected) && said.contains(word), "{code:?}: {said}");
+    };
+    // What holds something, or is too small, stays as it is.
+    std::os::unix::fs::FileExt::write_all_at(
+        &File::options().write(true).open(device).expect("open"),
+        b"something",
+        1_080,
+    )
+    .expect("written");
+    is(run(&["mkfs", device]), 2, "--force overwrites it");
+    is(run(&["mkfs", "--force", "--size", "32MiB", device]), 2, "allowed: up to 25165824");
+    let mut held = [0; 9];
+    std::os::unix::fs::FileExt::read_exact_at(&File::open(device).expect("open"), &mut held, 1_080)
+        .expect("read");
+    assert_eq!(&held, b"something");
+    is(run(&["mkfs", "--force", device]), 0, "of 25165824 bytes are free");
+    is(run(&["mkfs", device]), 2, "--force overwrites it");
+    is(run(&["fsck", device]), 0, "sound");
+    let mut mounted = mounted::mount(Path::new(device), &point, &[]);
+    std::fs::write(point.join("file"), vec![5; 3 << 20]).expect("written");
+    File::open(point.join("file")).and_then(|file| file.sync_all()).expect("synced");
+    for number in 0..30 {
+        std::fs::create_dir(point.join(format!("{number}"))).expect("made");
+    }
+    // Others are kept away: by the kernel from the device, and by the lock.
+    is(run(&["mount", device, name(store.folder.path())]), 2, "cannot open");
+    is(run(&["mkfs", "--force", device]), 2, device);
+    is(run(&["fsck", device]), 2, "another process has the store");
+    mounted.kill();
+    drop(mounted);
+    // The process has ended and the device is the same: all is there.
+    let mut mounted = mounted::mount(Path::new(device), &point, &[]);
+    assert_eq!(std::fs::read_dir(&point).expect("read").count(), 31);
+    // The device gets larger, and then the store.
+    is(run(&["grow", name(&point), "40MiB"]), 2, "stays as it was");
+    lengthen(64 << 20).expect("longer");
+    assert!(Command::new("losetup").args(["--set-capacity", device]).status().expect("it runs").success());
+    is(run(&["grow", name(&point), "48MiB"]), 0, "has got 50331648 bytes");
+    std::fs::write(point.join("more"), vec![6; 30 << 20]).expect("written");
+    File::open(point.join("more")).and_then(|file| file.sync_all()).expect("synced");
+    mounted.kill();
+    drop(mounted);
+    // The same disk, attached again, has lost what the kernel had not written: as after a power failure.
+    let copy = store.folder.path().join("copy");
+    std::fs::copy(&image, &copy).expect("copied");
+    {
+        let Some(other) = Loop::new(&copy) else { return };
+        let mounted = mounted::mount(Path::new(&other.0), &point, &["--read-only"]);
+        assert!(std::fs::read(point.join("more")).expect("there") == vec![6; 30 << 20]);
+        drop(mounted);
+        is(run(&["fsck", "--repair", &other.0]), 0, "sound");
+    }
+    is(run(&["info", device]), 0, "50331648 bytes");
+    // A device that another file system has.
+    if let Some(ext4) =
+        Command::new("mkfs.ext4").args(["-q", "-F", device]).status().ok().filter(|status| status.success())
+    {
+        assert!(ext4.success());
+        let Some(_other) = Other::mount(&[device], &store.folder.path().join("other")) else { return };
+        is(run(&["mkfs", "--force", device]), 2, "busy");
+    }
+}
+
+#[test]
+fn what_is_neither_file_nor_device_holds_no_store() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for what in ["/dev/null", "/dev/zero"] {
+        for words in
+            [&["mkfs", what][..], &["mkfs", "--force", what], &["fsck", what], &["grow", what, "8MiB"]]
+        {
+            let refused = pagewalk(&[&["fs"], words].concat());
+            assert_eq!(refused.status.code(), Some(2), "{words:?}");
+            assert!(
+                text(&refused.stderr).contains("neither a regular file"),
+                "{words:?}: {}",
+                text(&refused.stderr)
+            );
+        }
+    }
+    let refused = pagewalk(&["fs", "mkfs", "--force", name(folder.path())]);
+    assert!(text(&refused.stderr).contains("neither a regular file"), "{}", text(&refused.stderr));
 }

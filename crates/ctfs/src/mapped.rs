@@ -60,7 +60,7 @@ impl Survives {
     ///
     /// The file cannot be opened, or is of a kind that holds no store.
     pub fn usual(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = medium::open_to_read(path)?;
         Ok(match Medium::of(&file)? {
             Medium::Dax => Self::PowerFailureOfDax,
             _ if is_in_memory(file.as_fd())? => Self::ProcessCrash,
@@ -167,14 +167,12 @@ impl Mapped {
     ///
     /// There is no such file, or it is of a kind that holds no store.
     pub fn most_bytes(path: &Path) -> io::Result<Option<u64>> {
-        // Opening others may wait, or act.
-        let kind = std::fs::metadata(path)?.file_type();
-        if kind.is_file() || kind.is_dir() {
+        let medium = Medium::at(path)?;
+        if medium == Medium::File {
             return Ok(None);
         }
-        let file = File::open(path)?;
-        let frames = medium::length(&file)? / PAGE_BYTES;
-        let behind = if Medium::of(&file)? == Medium::Dax { 0 } else { checkpoint_frames(frames) };
+        let frames = medium::length(&medium::open_to_read(path)?)? / PAGE_BYTES;
+        let behind = if medium == Medium::Dax { 0 } else { checkpoint_frames(frames) };
         Ok(Some(frames.saturating_sub(behind).min(MOST_FRAMES) * PAGE_BYTES))
     }
 
@@ -258,7 +256,7 @@ impl Mapped {
     ///
     /// It cannot be opened or mapped, or another process has the store to change it (`ResourceBusy`).
     pub fn open_read_only(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = medium::open_to_read(path)?;
         lock(&file, FlockOperation::NonBlockingLockShared)?;
         Self::map_read_only(file)
     }

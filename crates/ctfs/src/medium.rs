@@ -1,6 +1,6 @@
 //! What a store lies in: a regular file, a block device, or persistent memory as a device (`/dev/dax`).
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -26,7 +26,19 @@ impl Medium {
     ///
     /// `InvalidInput`: it is of another kind.
     pub(crate) fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
+        Self::of_metadata(&file.metadata()?)
+    }
+
+    /// That of a file which is not open: to open others may wait, or act.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`: it is of another kind; and there is none.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        Self::of_metadata(&std::fs::metadata(path)?)
+    }
+
+    fn of_metadata(metadata: &Metadata) -> io::Result<Self> {
         let kind = metadata.file_type();
         if kind.is_file() {
             return Ok(Self::File);
@@ -34,7 +46,7 @@ impl Medium {
         if kind.is_block_device() {
             return Ok(Self::Block);
         }
-        let subsystem = std::fs::read_link(described(file)?.join("subsystem"));
+        let subsystem = std::fs::read_link(described(metadata).join("subsystem"));
         if kind.is_char_device() && subsystem.is_ok_and(|subsystem| subsystem.ends_with("dax")) {
             return Ok(Self::Dax);
         }
@@ -46,12 +58,14 @@ impl Medium {
 /// Opens a file that is there to change it. A block device is opened alone: the kernel lets no file system use it meanwhile, and
 /// refuses if one does.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true);
-    if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
-        options.custom_flags(libc::O_EXCL);
-    }
-    options.open(path)
+    let alone = if Medium::at(path)? == Medium::Block { libc::O_EXCL } else { 0 };
+    File::options().read(true).write(true).custom_flags(alone).open(path)
+}
+
+/// Opens a file to read it.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    Medium::at(path)?;
+    File::open(path)
 }
 
 /// Bytes that there are.
@@ -62,7 +76,7 @@ pub(crate) fn length(file: &File) -> io::Result<u64> {
             let mut file = file;
             file.seek(SeekFrom::End(0))
         }
-        Medium::Dax => number(&described(file)?.join("size")),
+        Medium::Dax => number(&described(&file.metadata()?).join("size")),
     }
 }
 
@@ -92,17 +106,16 @@ fn mount_number(file: &File) -> Option<u64> {
 /// A number that no other disk gets in this run of the kernel, nor this one when it is attached again; since Linux 5.15. A part of a disk
 /// has its disk's.
 fn attachment(file: &File) -> Option<u64> {
-    let described = described(file).ok()?.canonicalize().ok()?;
+    let described = described(&file.metadata().ok()?).canonicalize().ok()?;
     let disk = [described.clone(), described.parent()?.to_owned()];
     disk.iter().find_map(|folder| number(&folder.join("diskseq")).ok())
 }
 
 /// Where the kernel describes a device.
-fn described(file: &File) -> io::Result<PathBuf> {
-    let metadata = file.metadata()?;
+fn described(metadata: &Metadata) -> PathBuf {
     let device = metadata.rdev();
     let kind = if metadata.file_type().is_block_device() { "block" } else { "char" };
-    Ok(format!("/sys/dev/{kind}/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)).into())
+    format!("/sys/dev/{kind}/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)).into()
 }
 
 fn number(path: &Path) -> io::Result<u64> {

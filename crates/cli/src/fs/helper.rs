@@ -120,7 +120,7 @@ fn apply(option: &str, to: &mut MountArguments) -> anyhow::Result<bool> {
         "user" | "users" | "owner" | "group" => {}
         "defaults" | "auto" | "noauto" | "nouser" | "nofail" | "_netdev" => {}
         "atime" | "noatime" | "diratime" | "nodiratime" | "relatime" | "norelatime" => {}
-        _ if ["x-", "X-", "comment="].iter().any(|prefix| option.starts_with(prefix)) => {}
+        _ if ["x-", "X-", "comment=", "user="].iter().any(|prefix| option.starts_with(prefix)) => {}
         _ => match option.strip_prefix("log=") {
             Some(file) => {
                 anyhow::ensure!(!file.is_empty(), "log= takes a file");

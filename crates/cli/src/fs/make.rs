@@ -137,7 +137,6 @@ impl Old {
             }
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
-        anyhow::ensure!(metadata.is_file(), "{} is no regular file; a store is one", path.display());
         anyhow::ensure!(force || metadata.len() == 0, "{} exists; --force overwrites it", path.display());
         let path = path.canonicalize().with_context(|| path.display().to_string())?;
         // A file that may not be written is not replaced either.

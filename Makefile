@@ -6,6 +6,7 @@ TARGET ?= $(CURDIR)/target
 FRONTENDS = $(TARGET)/pagewalk
 PAGEWALK = $(TARGET)/release/pagewalk
 FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
 
 export CARGO_TARGET_DIR = $(TARGET)
 export PAGEWALK_LIB = $(FRONTENDS)
@@ -75,6 +76,10 @@ ycsb: build
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli --package pagewalk-ctfs-shim
 
+# The command, its mount helper for mount(8) and fstab, and its systemd unit.
+install: build
+	scripts/install.sh $(TARGET) $(PREFIX)
+
 frontends: setup
 	$(MAKE) --no-print-directory -C crates/capture OUT=$(FRONTENDS)
 
@@ -84,4 +89,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb build frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb build install frontends setup clean

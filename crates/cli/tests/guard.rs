@@ -343,7 +343,7 @@ fn a_store_that_cannot_be_made_leaves_what_was_there() {
     let metadata = std::fs::metadata(&file).expect("there");
     assert_eq!((metadata.len(), metadata.mode() & 0o777, listed()), (3 << 20, 0o640, 1));
     let folder = pagewalk(&["fs", "mkfs", "--force", name(small.0.path())]);
-    assert!(text(&folder.stderr).contains("no regular file"), "{}", text(&folder.stderr));
+    assert!(text(&folder.stderr).contains("neither a regular file"), "{}", text(&folder.stderr));
 }
 
 /// A store's file holds the bytes of all users.

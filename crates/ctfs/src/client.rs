@@ -424,6 +424,11 @@ impl Client {
         Ok(Self { memory, gate, number, serial, stream: Movable::new(stream) })
     }
 
+    /// Its serial number.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
     /// Something else that shares this process's memory has ended, or is about to: see the gate. Not while anything is read or
     /// written.
     pub fn end_alone(&self) {

@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What the protocol's messages look like.
 pub(crate) mod protocol {
     /// Of the messages below.
-    pub(crate) const VERSION: u64 = 6;
+    pub(crate) const VERSION: u64 = 7;
 
     /// `_IOWR('p', number, words * 8)`.
     const fn command(number: u32, words: u32) -> u32 {
@@ -61,13 +61,17 @@ pub(crate) mod protocol {
     /// The file is used through the kernel until it is closed.
     pub(crate) const BAR: u32 = command(4, WORDS as u32);
 
-    /// In: the client's number and serial number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
+    /// In: the keeper's number and serial number, and the serial number of the client that will look where the frames are. Out: the pin's
+    /// number, where the inode lies. The number, sent on the keeper's socket, undoes it.
     pub(crate) const PIN: u32 = command(5, WORDS as u32);
 
     /// In: offset and length of a range that is taken out of the file, as `FALLOC_FL_COLLAPSE_RANGE` does. For any program.
     pub(crate) const COLLAPSE: u32 = command(6, WORDS as u32);
     /// In: offset and length of a hole that is put into the file, as `FALLOC_FL_INSERT_RANGE` does. For any program.
     pub(crate) const INSERT: u32 = command(7, WORDS as u32);
+
+    /// In: bytes that the store is to have. For root and the owner's user.
+    pub(crate) const GROW: u32 = command(8, WORDS as u32);
 
     /// What a process connects for.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,6 +156,8 @@ struct State {
     free: Vec<usize>,
     /// Serial numbers of the clients that are there; 0 where there is none.
     clients: [u64; CLIENTS],
+    /// Clients up to this serial number have mapped less than there is now.
+    outgrown: u64,
 }
 
 /// Who has what open.
@@ -173,6 +179,7 @@ impl Doors {
             pins: FxHashMap::default(),
             free: (0..LEASES).rev().collect(),
             clients: [0; CLIENTS],
+            outgrown: 0,
         };
         Ok(Self { gate, state: Mutex::new(state), socket: u64::from_le_bytes(number) })
     }
@@ -205,6 +212,9 @@ impl Doors {
         let state = &mut *guard;
         if serial == 0 || state.clients.get(client) != Some(&serial) {
             return Err(Errno::INVAL);
+        }
+        if serial <= state.outgrown {
+            return Err(Errno::BUSY);
         }
         let mut is_written = writes;
         if let Some(door) = state.doors.get(&ino) {
@@ -258,6 +268,17 @@ impl Doors {
         self.state.lock().end_leases(&self.gate, ino, |_| true);
     }
 
+    /// The store has become larger than what the clients that are there have mapped: their leases end, and they get no more. The gate is
+    /// closed.
+    pub(crate) fn outgrow_clients(&self) {
+        let mut state = self.state.lock();
+        let files: Vec<Ino> = state.doors.keys().copied().collect();
+        for ino in files {
+            state.end_leases(&self.gate, ino, |_| true);
+        }
+        state.outgrown = state.serial;
+    }
+
     /// The file is used through the kernel as long as anybody has it open.
     pub(crate) fn bar(&self, handle: u64) -> Result<()> {
         let mut state = self.state.lock();
@@ -296,6 +317,9 @@ impl Doors {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.has_client(handle, client, serial)?;
+        if serial <= state.outgrown {
+            return Err(Errno::BUSY);
+        }
         let (ino, writes) = state.may_use_beside(handle)?;
         if writes && !may_write {
             return Err(Errno::BUSY);
@@ -311,16 +335,19 @@ impl Doors {
     }
 
     /// Lets a client keep the frames of a handle's file where they are: the pin's number.
-    pub(crate) fn pin(&self, handle: u64, (client, serial): (usize, u64)) -> Result<u64> {
+    pub(crate) fn pin(&self, handle: u64, (keeper, serial): (usize, u64), client_serial: u64) -> Result<u64> {
         let mut state = self.state.lock();
-        state.has_client(handle, client, serial)?;
+        state.has_client(handle, keeper, serial)?;
+        if client_serial <= state.outgrown {
+            return Err(Errno::BUSY);
+        }
         let (ino, _) = state.may_use_beside(handle)?;
         if state.pins.len() >= PINS {
             return Err(Errno::NFILE);
         }
         state.serial += 1;
         let number = state.serial;
-        state.pins.insert(number, Pin { ino, client });
+        state.pins.insert(number, Pin { ino, client: keeper });
         Ok(number)
     }
 

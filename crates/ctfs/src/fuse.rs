@@ -70,6 +70,9 @@ struct Mounted {
     syncer: Option<Syncer>,
     /// Nobody may use the store any more.
     is_over: Arc<AtomicBool>,
+    /// Whether other processes may use the store's memory. Where the store is there to be read only and had to be recovered, its file is
+    /// not what this process sees.
+    has_clients: bool,
 }
 
 type Later = Box<dyn FnOnce() + Send>;
@@ -136,32 +139,54 @@ impl Mount {
     }
 }
 
+/// What a mount lets users and programs do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MountRules {
+    /// All users may use it, as permissions say; otherwise the one who mounts.
+    pub allow_other: bool,
+    /// Set-user and set-group bits and capabilities give no rights.
+    pub no_suid: bool,
+    /// Device files lead to no devices.
+    pub no_dev: bool,
+    /// Programs cannot be run.
+    pub no_exec: bool,
+}
+
 /// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
 ///
 /// # Errors
 ///
 /// It cannot be mounted there.
-pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: bool) -> io::Result<Mount> {
+pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRules) -> io::Result<Mount> {
     let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(name.to_owned()),
-        MountOption::Subtype("pagewalk".to_owned()),
-        MountOption::DefaultPermissions,
-        MountOption::NoAtime,
-        MountOption::Dev,
-        MountOption::Suid,
+    config.mount_options =
+        vec![MountOption::FSName(name.to_owned()), MountOption::DefaultPermissions, MountOption::NoAtime];
+    let is_root = rustix::process::geteuid().is_root();
+    // The helper for other users has an option for the subtype, the kernel a word of what root mounts.
+    config.mount_options.push(match is_root {
+        true => MountOption::CUSTOM("subtype=pagewalk".to_owned()),
+        false => MountOption::Subtype("pagewalk".to_owned()),
+    });
+    let flags = [
+        (is_root && !rules.no_suid, MountOption::Suid),
+        (is_root && !rules.no_dev, MountOption::Dev),
+        (rules.no_exec, MountOption::NoExec),
     ];
-    if !rustix::process::geteuid().is_root() {
-        config.mount_options.retain(|option| !matches!(option, MountOption::Dev | MountOption::Suid));
+    config.mount_options.extend(flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, option)| option));
+    // This process refuses changes, too: root can mount the file system again, to be written.
+    if system.is_read_only() {
+        config.mount_options.push(MountOption::RO);
     }
     // Reads go on beside each other.
     config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
-    config.acl = if for_everybody { SessionACL::All } else { SessionACL::Owner };
+    config.acl = if rules.allow_other { SessionACL::All } else { SessionACL::Owner };
     let gate = Arc::new(Gate::create()?);
     let doors = Arc::new(Doors::new(gate.clone())?);
     let listeners = doors::listen(doors.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
+    let has_clients = !(system.is_read_only() && system.was_recovered);
+    let is_served = has_clients && !system.is_read_only();
     let volume = Arc::new(Volume::with_gate(system, gate.clone()));
     let syncer = Syncer::start(&volume, &doors)?;
     let known = Arc::new(Known::default());
@@ -188,7 +213,9 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
         paged: Arc::default(),
         forgetting: Arc::default(),
         syncer,
-        is_over: Arc::default(),
+        // What can only be read is asked of the kernel.
+        is_over: Arc::new(AtomicBool::new(!is_served)),
+        has_clients,
     };
     let service = Service {
         volume: mounted.volume.clone(),
@@ -297,6 +324,7 @@ impl Mounted {
     /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
     fn change<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
         let mut system = self.write()?;
+        system.may_change()?;
         match change(&mut system) {
             Err(Number::NOSPC) if self.reclaim(&mut system)? => change(&mut system),
             done => done,
@@ -334,7 +362,11 @@ impl Mounted {
 
     /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
     fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
-        let (handle, ends_leases) = self.doors.opened(ino, flags & libc::O_ACCMODE != libc::O_RDONLY);
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        if writes {
+            self.read().may_change()?;
+        }
+        let (handle, ends_leases) = self.doors.opened(ino, writes);
         if ends_leases {
             match self.write() {
                 Ok(_closed) => self.doors.end_leases(ino),
@@ -386,6 +418,7 @@ impl Mounted {
     /// What a client asks for.
     fn asked(&self, ino: Ino, handle: u64, command: u32, words: [u64; WORDS]) -> Result<[u64; WORDS]> {
         match command {
+            protocol::HELLO if !self.has_clients => Err(Number::NOTTY),
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
             protocol::LEASE => {
                 let [client, at, bytes, serial] = words;
@@ -420,17 +453,17 @@ impl Mounted {
                 Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
             }
             protocol::PIN => {
-                let ([client, serial, ..], file) = (words, self.volume.find(ino)?);
-                let client = client as usize;
+                let ([keeper, serial, client_serial, _], file) = (words, self.volume.find(ino)?);
+                let keeper = keeper as usize;
                 let mut system = self.volume.unnoticed();
-                let number = self.doors.pin(handle, (client, serial))?;
+                let number = self.doors.pin(handle, (keeper, serial), client_serial)?;
                 let pinned = match self.doors.is_written_beside(ino) {
                     // What lies behind its end does not become bytes of it meanwhile.
                     true => system.noticed().and_then(|mut system| system.pin(ino)),
                     false => system.pin(ino),
                 };
                 if let Err(error) = pinned {
-                    self.doors.unpin(number, client);
+                    self.doors.unpin(number, keeper);
                     return Err(error);
                 }
                 Ok([number, file.at, 0, 0])
@@ -454,8 +487,23 @@ impl Mounted {
                 })?;
                 Ok([0; WORDS])
             }
+            protocol::GROW => self.grow(words[0]).map(|()| [0; WORDS]),
             _ => Err(Number::NOTTY),
         }
+    }
+
+    /// Lets the store have so many bytes. Clients have mapped the old ones only: what is leased to them they use through the kernel.
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let mut system = self.write()?;
+        let for_syncer = |memory: &Mapped| Ok([memory.for_checkpoints()?, memory.for_checkpoints()?]);
+        let grown = system.grow_with(bytes, for_syncer).map_err(|error| error.errno())?;
+        if let Some(memories) = grown {
+            if let (Some(syncer), [Some(one), Some(other)]) = (&self.syncer, memories) {
+                syncer.follow(one, other);
+            }
+            self.doors.outgrow_clients();
+        }
+        Ok(())
     }
 
     /// A client stores words of an inode from now on.
@@ -840,6 +888,9 @@ impl Filesystem for Mounted {
         let words =
             std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| data[8 * word + byte])));
         let ino = ino(number);
+        if command == protocol::GROW && ![0, rustix::process::geteuid().as_raw()].contains(&request.uid()) {
+            return reply.error(Errno::EPERM);
+        }
         if matches!(command, protocol::COLLAPSE | protocol::INSERT) && !may_keep_privileges(request) {
             self.drop_privileges(ino);
         }

@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{
-    Checkpoints, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC, checkpoint_frames,
-    frames_of_store,
+    Checkpoints, MOST_FRAMES, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC,
+    checkpoint_frames, frames_of_store,
 };
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, StatxFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::alone::is_alone;
+use crate::medium::{self, Medium};
 use crate::reserved::Reserved;
 use crate::translations::Translations;
 use crate::view::View;
@@ -52,13 +53,19 @@ impl Survives {
         self as u64
     }
 
-    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk.
+    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk; everything in
+    /// persistent memory.
     ///
     /// # Errors
     ///
-    /// The file cannot be opened.
+    /// The file cannot be opened, or is of a kind that holds no store.
     pub fn usual(path: &Path) -> io::Result<Self> {
-        Ok(if is_in_memory(File::open(path)?.as_fd())? { Self::ProcessCrash } else { Self::Synced })
+        let file = medium::open_to_read(path)?;
+        Ok(match Medium::of(&file)? {
+            Medium::Dax => Self::PowerFailureOfDax,
+            _ if is_in_memory(file.as_fd())? => Self::ProcessCrash,
+            _ => Self::Synced,
+        })
     }
 
     pub(crate) fn of_number(number: u64) -> Option<Self> {
@@ -88,6 +95,8 @@ pub struct Mapped {
     /// The owner's, where programs ask for what is to survive power failures.
     checkpoints: Option<Arc<Checkpoints>>,
     identity: u64,
+    /// What is stored stays in this process, and is to be what recovery stores only.
+    is_read_only: bool,
 }
 
 // SAFETY: the mapping belongs to this value and lives as long. Threads do not share it by itself: two of them could use the same bytes.
@@ -121,19 +130,50 @@ impl Mapped {
             let message = format!("{bytes} bytes; allowed: {PAGE_BYTES} and more");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let options = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        lock(&options)?;
-        if !over_anything && !is_empty_or_store(&options)? {
+        let file = match medium::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File::options().read(true).write(true).create(true).truncate(false).open(path)?
+            }
+            opened => opened?,
+        };
+        let medium = Medium::of(&file)?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        if !over_anything && !is_empty_or_store(&file)? {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "the file holds something else than a store",
             ));
         }
-        options.set_len(0)?;
-        options.set_len(bytes / PAGE_BYTES * PAGE_BYTES)?;
+        let bytes = bytes / PAGE_BYTES * PAGE_BYTES;
+        if medium != Medium::File {
+            let has = medium::length(&file)?;
+            if bytes > has {
+                let message = format!("{bytes} bytes; the device has {has}");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+            // What lies behind is room for checkpoints.
+            return Ok(Self { bytes, ..Self::map(file, survives)? });
+        }
+        file.set_len(0)?;
+        file.set_len(bytes)?;
         // Without its blocks a full disk would end the process at some store.
-        rustix::fs::fallocate(&options, FallocateFlags::empty(), 0, bytes / PAGE_BYTES * PAGE_BYTES)?;
-        Self::map(options, survives)?.with_view()
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        Self::map(file, survives)?.with_view()
+    }
+
+    /// Bytes of the largest store that a device holds, with room for checkpoints behind it; nothing for what is no device.
+    ///
+    /// # Errors
+    ///
+    /// There is no such file, or it is of a kind that holds no store.
+    pub fn most_bytes(path: &Path) -> io::Result<Option<u64>> {
+        let medium = Medium::at(path)?;
+        if medium == Medium::File {
+            return Ok(None);
+        }
+        let frames = medium::length(&medium::open_to_read(path)?)? / PAGE_BYTES;
+        let behind = if medium == Medium::Dax { 0 } else { checkpoint_frames(frames) };
+        Ok(Some(frames.saturating_sub(behind).min(MOST_FRAMES) * PAGE_BYTES))
     }
 
     /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
@@ -198,10 +238,10 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// It cannot be opened or mapped, or somebody uses it.
+    /// It cannot be opened or mapped, or another process uses it.
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path)?;
-        lock(&file)?;
+        let file = medium::open(path)?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let checkpoints = (survives == Survives::Synced).then(Arc::default);
         if checkpoints.is_some() {
             make_room_for_checkpoints(&file)?;
@@ -209,20 +249,29 @@ impl Mapped {
         Ok(Self { checkpoints, ..Self::map(file, survives)?.with_view()? })
     }
 
-    /// Maps a file to look at it: what is stored stays in this process.
+    /// Maps a file to read it only: it need not be writable, nor lie on a medium that is. Several processes may do so at a time, while
+    /// none has the store to change it. What recovery from a crash stores goes to copies of pages that this process has alone.
     ///
     /// # Errors
     ///
-    /// It cannot be opened or mapped, or somebody uses it.
-    pub fn open_copy(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        lock(&file)?;
-        Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)
+    /// It cannot be opened or mapped, or another process has the store to change it (`ResourceBusy`).
+    pub fn open_read_only(path: &Path) -> io::Result<Self> {
+        let file = medium::open_to_read(path)?;
+        lock(&file, FlockOperation::NonBlockingLockShared)?;
+        Self::map_read_only(file)
     }
 
-    /// Maps the file of a store that another process owns.
+    /// The mapping is private and could be written: safe code has ways to store, and a fault would end the process.
+    fn map_read_only(file: File) -> io::Result<Self> {
+        let mapped = Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)?;
+        Ok(Self { is_read_only: true, ..mapped })
+    }
+
+    /// Maps the file of a store that another process owns. An owner that only reads has passed on a descriptor that only reads.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
-        Ok(Self { translations: Some(Translations::new()), file: None, ..Self::map(file, survives)? })
+        let is_writable = rustix::fs::fcntl_getfl(&file)?.contains(OFlags::RDWR);
+        let mapped = if is_writable { Self::map(file, survives) } else { Self::map_read_only(file) };
+        Ok(Self { translations: Some(Translations::new()), file: None, ..mapped? })
     }
 
     /// The same memory once more, and its checkpoints, for a thread that waits for the disk while others have the store; nothing where
@@ -235,6 +284,31 @@ impl Mapped {
         let Some(checkpoints) = self.checkpoints.clone() else { return Ok(None) };
         let memory = Self { file: None, ..Self::map(self.file().try_clone()?, self.survives)? };
         Ok(Some((memory, checkpoints)))
+    }
+
+    /// Makes the file as long as a store of so many frames needs, with room for checkpoints where this memory has them, and maps it once
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full; the file is as long as it was then. Or there is no address for the mapping.
+    pub(crate) fn longer(&self, frames: u64) -> io::Result<Self> {
+        let file = self.file().try_clone()?;
+        let behind = self.checkpoints.as_ref().map_or(0, |_| checkpoint_frames(frames));
+        let (length, wanted) = (medium::length(&file)?, (frames + behind) * PAGE_BYTES);
+        if length < wanted && Medium::of(&file)? != Medium::File {
+            return Err(rustix::io::Errno::NOSPC.into());
+        }
+        if length < wanted {
+            let done = rustix::fs::fallocate(&file, FallocateFlags::empty(), length, wanted - length);
+            done.inspect_err(|_| {
+                // What the disk had room for nothing needs.
+                let _ = file.set_len(length);
+            })?;
+        }
+        let (checkpoints, view) =
+            (self.checkpoints.as_ref().map(|_| Arc::default()), self.view.as_ref().map(|_| View::new()));
+        Ok(Self { checkpoints, view, ..Self::map(file, self.survives)? })
     }
 
     /// The owner's file, to let another process map it.
@@ -254,6 +328,8 @@ impl Mapped {
     }
 
     fn map(file: File, survives: Survives) -> io::Result<Self> {
+        // Nothing else can be written back there.
+        let survives = if Medium::of(&file)? == Medium::Dax { Survives::PowerFailureOfDax } else { survives };
         if survives != Survives::PowerFailureOfDax {
             return Self::map_as(file, survives, MapFlags::SHARED);
         }
@@ -272,8 +348,8 @@ impl Mapped {
 
     #[allow(unsafe_code)]
     fn map_as(file: File, survives: Survives, how: MapFlags) -> io::Result<Self> {
-        let identity = identity(&file);
-        let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
+        let identity = medium::identity(&file);
+        let bytes = medium::length(&file)? / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
             let message = "the file has less than 4,096 bytes: there is no store in it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -297,6 +373,7 @@ impl Mapped {
             written_back: Mutex::new(0),
             checkpoints: None,
             identity,
+            is_read_only: false,
         })
     }
 
@@ -337,7 +414,11 @@ fn is_empty_or_store(file: &File) -> io::Result<bool> {
         let read = file.read_at(&mut word, at)?;
         Ok::<_, io::Error>(read == word.len() && u64::from_le_bytes(word) == STORE_MAGIC)
     };
-    Ok(file.metadata()?.len() == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
+    if Medium::of(file)? == Medium::Dax {
+        // Its bytes cannot be read without being mapped.
+        return Ok(false);
+    }
+    Ok(medium::length(file)? == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
 }
 
 /// Pieces that are read at random, which no prefetcher foresees.
@@ -483,9 +564,10 @@ pub fn coarse_now() -> i64 {
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Whether a file is nowhere but in memory.
+/// Whether a file is nowhere but in memory. A device has its name there, and its bytes elsewhere.
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
-    Ok(matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
+    let is_file = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile;
+    Ok(is_file && matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
 }
 
 /// Lets the file have room for checkpoints behind the store that it holds.
@@ -500,8 +582,13 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
         });
     }
     if let Some(frames) = frames_of_store(superblocks) {
-        let length = file.metadata()?.len();
+        let length = medium::length(file)?;
         let wanted = (frames + checkpoint_frames(frames)) * PAGE_BYTES;
+        if length < wanted && Medium::of(file)? != Medium::File {
+            let message =
+                format!("no room for checkpoints behind the store: {length} bytes; wanted: {wanted}");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, message));
+        }
         if (frames * PAGE_BYTES..wanted).contains(&length) {
             rustix::fs::fallocate(file, FallocateFlags::empty(), length, wanted - length).map_err(
                 |error| {
@@ -518,24 +605,9 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What holds a file's pages until they are written back: this run of the kernel, and the file system as it is mounted now.
-fn identity(file: &File) -> u64 {
-    let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
-    let Ok(status) = rustix::fs::fstat(file) else { return 0 };
-    // Since Linux 5.8, unique from 6.8 on.
-    let unique = StatxFlags::from_bits_retain(0x4000);
-    let mounted = [unique, StatxFlags::MNT_ID].into_iter().find_map(|asked| {
-        let got = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, asked).ok()?;
-        (got.stx_mask & asked.bits() != 0).then_some(got.stx_mnt_id)
-    });
-    let Some(mounted) = mounted else { return 0 };
-    let words = [status.st_dev, status.st_ino, mounted].map(u64::to_le_bytes).concat();
-    xxhash_rust::xxh3::xxh3_64(&[&boot[..], &words].concat()).max(1)
-}
-
-/// One process owns a store.
-fn lock(file: &File) -> io::Result<()> {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+/// One process owns a store, or several read it.
+fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
+    rustix::fs::flock(file, how).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => {
             io::Error::new(io::ErrorKind::ResourceBusy, "another process has the store mounted")
         }
@@ -665,6 +737,11 @@ impl PersistentMemory for Mapped {
 
     fn identity(&self) -> u64 {
         self.identity
+    }
+
+    #[inline]
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 }
 

@@ -42,10 +42,11 @@ typedef struct pw_attributes {
     int64_t accessed, modified, changed;
 } pw_attributes;
 
-/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic. Other bits are
- * EINVAL. */
+/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic; nothing is
+ * written to the store's file, and every change is EROFS (not with the other two). Other bits are EINVAL. */
 #define PW_POWER_FAILURE 1
 #define PW_STRICT 2
+#define PW_READ_ONLY 4
 
 /* Makes a file of so many bytes and an empty store in it. An empty file and a store that no process has open are overwritten; another file
  * is EEXIST, a size that no store has EINVAL (a store has 2 MiB to 1 TiB). */

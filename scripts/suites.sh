@@ -221,7 +221,7 @@ PYTHON
 # What tests of bash ask for, as few machines have all of them. The names are those that the tests use.
 make_locales() {
     mkdir "$scratch/locales"
-    for locale in en_US/UTF-8/UTF-8 de_DE/UTF-8/UTF-8 fr_FR/ISO-8859-1/ISO8859-1 ja_JP/SHIFT_JIS/SJIS zh_HK/BIG5-HKSCS/big5hkscs; do
+    for locale in en_US/UTF-8/UTF-8 zh_HK/BIG5-HKSCS/big5hkscs; do
         language=${locale%%/*}
         charset=${locale#*/}
         # Localedef exits with 1 for a charset in which ASCII is not what it is elsewhere; the locale is there all the same.
@@ -299,6 +299,17 @@ build() {
         source=dash
         ;;
     esac
+}
+
+# A suite on a mount without the shim would prove nothing of it: a program's writes must not be system calls.
+is_under_shim() {
+    in_place "$pagewalk" fs run -- strace -qq -e trace=write -o "$place/tmp/calls" \
+        dd if=/dev/zero of="$place/tmp/zeros" bs=4096 count=8 status=none </dev/null
+    if [ ! -s "$place/tmp/zeros" ] || [ ! -e "$place/tmp/calls" ] || grep -q 'write(1' "$place/tmp/calls"; then
+        echo "error: the programs of $suite do not use the store in their own memory" >&2
+        exit 1
+    fi
+    rm "$place/tmp/calls" "$place/tmp/zeros"
 }
 
 # check: the suite, in its place, through its door; its own results stay in its folders
@@ -387,6 +398,7 @@ for asked in "$@"; do
             done
         fi
         (cd "$scratch/built" && tar -c .) | in_place tar -x
+        [ "$door" != shim ] || is_under_shim
         begun=$(date +%s)
         check
         echo $(($(date +%s) - begun)) >"$logs/$door.seconds"

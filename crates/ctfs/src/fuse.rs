@@ -620,14 +620,16 @@ impl Filesystem for Mounted {
         _: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let time = |time: TimeOrNow| match time {
-            TimeOrNow::SpecificTime(time) => nanoseconds(time),
-            TimeOrNow::Now => nanoseconds(SystemTime::now()),
-        };
-        let (accessed, modified) = (accessed.map(time), modified.map(time));
-        let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
         let changes_owner = uid.is_some() || gid.is_some();
         let changed = self.write().and_then(|mut system| {
+            // By the clock of all other changes: with an exact one, a file that is written after another one's `touch` would be older.
+            let now = system.now() as i64;
+            let time = |time: TimeOrNow| match time {
+                TimeOrNow::SpecificTime(time) => nanoseconds(time),
+                TimeOrNow::Now => now,
+            };
+            let (accessed, modified) = (accessed.map(time), modified.map(time));
+            let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
             if mode.is_none() && (changes_owner || size.is_some() && !may_keep_privileges(request)) {
                 set.mode = system.inode(ino(number))?.without_privileges();
             }

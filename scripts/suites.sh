@@ -23,7 +23,6 @@ set -eu
 # Differences that are known: suite, test, reason. A test whose result differs for another reason is not to be listed.
 differences() {
     cat <<'LIST'
-findutils tests/find/used.sh  `find -used` compares two clocks: status changes have the kernel's coarse time on tmpfs, and exact time on a mount
 LIST
 }
 
@@ -173,6 +172,8 @@ decompressor() {
 in_place() (
     cd "$place"
     [ "$user" = root ] || set -- setpriv --reuid 65534 --regid 65534 --groups 65534,100 "$@"
+    # Coreutils' `configure` wants to hear that root is meant.
+    [ "$user" != root ] || set -- env FORCE_UNSAFE_CONFIGURE=1 "$@"
     set -- env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$place" TMPDIR="$place/tmp" \
         LOCPATH="$scratch/locales" TERM=dumb SHELL=/bin/sh "$@"
     exec python3 -c "$start" "$seconds" "$@"
@@ -322,7 +323,8 @@ check() {
     coreutils) set -- make check ${tests:+SUBDIRS=. TESTS="$tests"} ;;
     coreutils-root) set -- make check-root NON_ROOT_USERNAME=nobody NON_ROOT_GROUP=nogroup ${tests:+TESTS="$tests"} ;;
     findutils) set -- make check ${tests:+SUBDIRS=. TESTS="$tests"} ;;
-    tar | autoconf) set -- make check TESTSUITEFLAGS="$tests" ;;
+    # One test of tar writes 10 GiB.
+    tar | autoconf) set -- make check TESTSUITEFLAGS="$tests" TARTEST_SKIP_LARGE_FILES=1 ;;
     esac
     # shellcheck disable=SC2086 # a command and its arguments
     in_background sh -c 'cd "$1" && shift && exec "$@"' sh "$source" $run "$@" >"$logs/$door.log" 2>&1
@@ -349,7 +351,8 @@ results() {
         done
         ;;
     tar | autoconf)
-        sed -n 's/^\([0-9]*\)\. \(.*\) (\([^ ]*:[0-9]*\)): \(ok\|skipped\|FAILED\|expected failure\|unexpected pass\).*/\1 \2\t\4/p' \
+        # A failed test has its number and place twice.
+        sed -n -e 's/^[0-9]*\. [^ ]*:[0-9]*: \([0-9]*\. \)/\1/' -e 's/^\([0-9]*\)\. \(.*\) (\([^ ]*:[0-9]*\)): \(ok\|skipped\|FAILED\|expected failure\|unexpected pass\).*/\1 \2\t\4/p' \
             "$place/$source/tests/testsuite.log" |
             awk -F '\t' '
                 BEGIN { as["ok"] = "PASS"; as["skipped"] = "SKIP"; as["FAILED"] = "FAIL"; as["expected failure"] = "XFAIL"; as["unexpected pass"] = "XPASS" }

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::offsets::{Growth, Sequence};
 use crate::threads::Within;
-use crate::{kernel, mappings, offsets, own, signals};
+use crate::{kernel, mappings, offsets, own, process, signals};
 
 /// Descriptors from this one on are the kernel's alone.
 pub(crate) const DESCRIPTORS: usize = 4_096;
@@ -183,6 +183,10 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
         return ours(client);
     }
     if OTHER.load(Ordering::Relaxed) == device {
+        return None;
+    }
+    if process::shares_memory() {
+        // The connection, and handlers of faults, would be the child's.
         return None;
     }
     let _connecting = CONNECTING.lock();
@@ -386,6 +390,7 @@ pub(crate) fn about_to_call(number: i64, arguments: [usize; 6]) {
     let descriptor = |index: usize| arguments[index] as c_int;
     match number {
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            process::shares_memory();
             let shares_memory = number == libc::SYS_clone && descriptor(0) & libc::CLONE_VM != 0;
             if !shares_memory || descriptor(0) & libc::CLONE_FILES == 0 {
                 shared(true);

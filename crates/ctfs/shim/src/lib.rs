@@ -18,6 +18,7 @@ mod kernel;
 mod mappings;
 mod offsets;
 mod own;
+mod process;
 mod real;
 pub mod signals;
 mod threads;

@@ -278,7 +278,9 @@ build() {
     dash) set -- : "make" ;;
     coreutils*) set -- : "make && make check TESTS=" ;;
     findutils) set -- : "make && make check TESTS= RUNTEST=true" ;;
-    tar | autoconf) set -- : "make && make check TESTSUITEFLAGS=--list" ;;
+    # As Debian does: with bash, tests that compare environments meet its SHLVL.
+    autoconf) set -- SHELL=/bin/sh : "make && make check TESTSUITEFLAGS=--list" ;;
+    tar) set -- : "make && make check TESTSUITEFLAGS=--list" ;;
     esac
     options=""
     [ "$1" = : ] || { options=$1; shift; }

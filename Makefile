@@ -73,6 +73,12 @@ ycsb: build
 	scripts/ycsb.sh --in-memory $(PAGEWALK)
 	scripts/ycsb.sh $(PAGEWALK)
 
+# Debian's bash, dash, coreutils, findutils, tar and autoconf: their own test suites on a mounted store, under the preloaded library,
+# beside tmpfs. Long, and takes root.
+suites: build
+	@scripts/setup.sh suites
+	scripts/suites.sh $(PAGEWALK)
+
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli --package pagewalk-ctfs-shim
 
@@ -89,4 +95,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb build install frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites build install frontends setup clean

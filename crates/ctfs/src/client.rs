@@ -240,8 +240,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn reserve(&self, handle: u64, offset: u64, bytes: u64) -> Answered<u64> {
-        let request =
-            Request { range: [offset, bytes], ..self.new(What::Reserve, Base::Handle(handle)) };
+        let request = Request { range: [offset, bytes], ..self.new(What::Reserve, Base::Handle(handle)) };
         let reached = self.send(request, [b""; 2])?[1];
         // The file may lie elsewhere now.
         self.client.memory.keep_translations_since(self.client.gate.closings());
@@ -280,7 +279,12 @@ impl Ask<'_> {
     /// # Errors
     ///
     /// [`Refused`].
-    pub fn rename(&self, (base, path): (Base, &[u8]), (to, name): (Ino, &[u8]), may_replace: bool) -> Answered<()> {
+    pub fn rename(
+        &self,
+        (base, path): (Base, &[u8]),
+        (to, name): (Ino, &[u8]),
+        may_replace: bool,
+    ) -> Answered<()> {
         let flags = if may_replace { 0 } else { REPLACES_NOTHING };
         self.send(Request { flags, other: to, ..self.new(What::Rename, base) }, [path, name]).map(drop)
     }

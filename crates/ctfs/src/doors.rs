@@ -221,10 +221,8 @@ impl Doors {
             let of_file = || door.opens.iter().filter_map(|handle| state.opens.get(handle));
             is_written |= of_file().any(|open| open.writes);
             let is_others = of_file().any(|open| open.client != Some(client));
-            let has_lease = door
-                .leases
-                .iter()
-                .any(|lease| lease.client != client && (is_written || lease.writes));
+            let has_lease =
+                door.leases.iter().any(|lease| lease.client != client && (is_written || lease.writes));
             if door.is_barred || is_written && is_others || has_lease {
                 return Err(Errno::BUSY);
             }
@@ -234,10 +232,9 @@ impl Doors {
         let (handle, word) = (state.serial + 1, state.serial + 2);
         state.serial = word;
         self.gate.lease(index).store(word, Ordering::SeqCst);
-        state.opens.insert(
-            handle,
-            Open { ino, writes, client: Some(client), beside: Some((parent, name.into())) },
-        );
+        state
+            .opens
+            .insert(handle, Open { ino, writes, client: Some(client), beside: Some((parent, name.into())) });
         let door = state.doors.entry(ino).or_default();
         door.opens.push(handle);
         door.leases.push(Lease { index, client, writes: is_written });
@@ -442,7 +439,8 @@ impl Doors {
         let ends = |_: &u64, pin: &mut Pin| pin.client == client;
         let pins = state.pins.extract_if(ends).map(|(_, pin)| pin.ino).collect();
         beside.sort_unstable();
-        let opens = beside.into_iter().filter_map(|handle| state.closed(handle)).map(|open| open.ino).collect();
+        let opens =
+            beside.into_iter().filter_map(|handle| state.closed(handle)).map(|open| open.ino).collect();
         Left { pins, opens }
     }
 }

@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use parking_lot::Mutex;
@@ -235,9 +235,8 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
         .name("clients".to_owned())
         .spawn(move || doors::watch(&listeners, &doors, has_left, (&file, survives), &stopped))?;
     let stopped = stop.clone();
-    let service = std::thread::Builder::new()
-        .name("service".to_owned())
-        .spawn(move || service.run(&gate, &stopped))?;
+    let service =
+        std::thread::Builder::new().name("service".to_owned()).spawn(move || service.run(&gate, &stopped))?;
     Ok(Mount { session, point, stop, watch, service })
 }
 
@@ -269,7 +268,7 @@ fn time(nanoseconds: i64) -> SystemTime {
     if nanoseconds < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
 }
 
-pub(crate) fn nanoseconds(time: SystemTime) -> i64 {
+fn nanoseconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(distance) => i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX),
         Err(error) => i64::try_from(error.duration().as_nanos()).map_or(i64::MIN, |distance| -distance),
@@ -713,14 +712,16 @@ impl Filesystem for Mounted {
         _: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let time = |time: TimeOrNow| match time {
-            TimeOrNow::SpecificTime(time) => nanoseconds(time),
-            TimeOrNow::Now => nanoseconds(SystemTime::now()),
-        };
-        let (accessed, modified) = (accessed.map(time), modified.map(time));
-        let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
         let changes_owner = uid.is_some() || gid.is_some();
         let changed = self.write().and_then(|mut system| {
+            // By the clock of all other changes: with an exact one, a file that is written after another one's `touch` would be older.
+            let now = system.now() as i64;
+            let time = |time: TimeOrNow| match time {
+                TimeOrNow::SpecificTime(time) => nanoseconds(time),
+                TimeOrNow::Now => now,
+            };
+            let (accessed, modified) = (accessed.map(time), modified.map(time));
+            let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
             if mode.is_none() && (changes_owner || size.is_some() && !may_keep_privileges(request)) {
                 set.mode = system.inode(ino(number))?.without_privileges();
             }

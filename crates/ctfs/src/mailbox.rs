@@ -202,7 +202,8 @@ impl Mailbox {
 
     /// The owner's: both texts, if they are as long as the message may be.
     pub(crate) fn texts(&self, bytes: [usize; 2], into: &mut [Vec<u8>; 2]) -> Option<()> {
-        let (first, second) = (words_of(bytes[0].min(TEXT_BYTES + 1)), words_of(bytes[1].min(TEXT_BYTES + 1)));
+        let (first, second) =
+            (words_of(bytes[0].min(TEXT_BYTES + 1)), words_of(bytes[1].min(TEXT_BYTES + 1)));
         if first + second > self.texts.len() {
             return None;
         }
@@ -291,7 +292,8 @@ mod tests {
                 if round % 3 == 0 {
                     mailbox.post(bell, &[9; WORDS], [b"posted", b""], Sleep::plain(), &|| false).unwrap();
                 }
-                let texts = [&b"first and longer"[..(round % 17) as usize], &b"second"[..(round % 7) as usize]];
+                let texts =
+                    [&b"first and longer"[..(round % 17) as usize], &b"second"[..(round % 7) as usize]];
                 let mut words = [0; WORDS];
                 words[..3].copy_from_slice(&[round, texts[0].len() as u64, texts[1].len() as u64]);
                 let sum: u64 = words.iter().sum();

@@ -178,13 +178,8 @@ impl Request {
         let what = What::ALL.into_iter().find(|&what| what as u64 == words[0])?;
         let [uid, gid] = parts(words[1]);
         let is = |bit| words[3] & bit != 0;
-        let caller = Caller {
-            uid,
-            gid,
-            umask: words[2] as u32,
-            is_root: is(IS_ROOT),
-            has_groups: is(HAS_GROUPS),
-        };
+        let caller =
+            Caller { uid, gid, umask: words[2] as u32, is_root: is(IS_ROOT), has_groups: is(HAS_GROUPS) };
         let base = if is(IS_HANDLE) { Base::Handle(words[4]) } else { Base::Directory(Ino(words[4])) };
         let time = |at: usize| match words[at] {
             0 => Some(SetTime::No),

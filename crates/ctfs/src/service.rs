@@ -13,17 +13,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use pagewalk_vm::addr::PAGE_BYTES;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 
-use crate::extended::DEFAULT_LIST;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
-use crate::fuse::nanoseconds;
+use crate::extended::DEFAULT_LIST;
 use crate::gate::{CLIENTS, Gate};
 use crate::inode::{self, Field, Ino, Inode, kind};
 use crate::known::{Known, Stale};
@@ -454,7 +453,8 @@ impl Service {
                 let (mode, owner) = (request.mode & 0o7777, Owner { uid: caller.uid, gid: caller.gid });
                 // It has to be opened once more where the kernel needs it.
                 let kept = mode & !caller.umask;
-                if !caller.is_root && (kept >> 6 & wants != wants || self.has_default(system, reached.parent)) {
+                if !caller.is_root && (kept >> 6 & wants != wants || self.has_default(system, reached.parent))
+                {
                     return Err(Refused::Kernels);
                 }
                 let mode = (mode | kind::FILE, caller.umask);
@@ -565,8 +565,7 @@ impl Service {
             may_change_names(system, at.parent, caller)?;
         }
         let is_directory = |ino: Ino| Ok::<_, Refused>(system.inode(ino)?.is(kind::DIRECTORY));
-        let has_directory =
-            is_directory(moved)? || to.ino.map_or(Ok(false), is_directory)?;
+        let has_directory = is_directory(moved)? || to.ino.map_or(Ok(false), is_directory)?;
         // The kernel keeps where directories are, and lets only some callers move them elsewhere.
         let knows = |ino: Ino| self.known.has(ino);
         let is_others = has_directory && (from.parent != to.parent && !caller.is_root || knows(moved))
@@ -603,9 +602,10 @@ impl Service {
         let ino = self.subject(system, client, request, path)?;
         let inode = system.inode(ino)?;
         let given = |value: u32| (value != NO_ID).then_some(value);
+        let now = system.now() as i64;
         let time = |time| match time {
             SetTime::No => None,
-            SetTime::Now => Some(nanoseconds(SystemTime::now())),
+            SetTime::Now => Some(now),
             SetTime::To(nanoseconds) => Some(nanoseconds),
         };
         let mut set = SetAttributes {
@@ -618,7 +618,8 @@ impl Service {
         };
         let changes_owner = set.uid.is_some() || set.gid.is_some();
         let gives_privileges = set.mode.is_some_and(|mode| mode & PRIVILEGES != 0);
-        let is_usual = is_plain(inode.mode()) && is_owner(&inode, caller) && (!changes_owner || caller.is_root);
+        let is_usual =
+            is_plain(inode.mode()) && is_owner(&inode, caller) && (!changes_owner || caller.is_root);
         if !is_usual || gives_privileges && !(inode.is(kind::DIRECTORY) && caller.is_root) {
             return Err(Refused::Kernels);
         }

@@ -461,6 +461,30 @@ fn a_shell_has_all_descriptors_to_itself() {
     store.is_sound();
 }
 
+/// The preloaded library looked for the kernel's clock where valgrind has no memory for the program.
+#[test]
+fn a_program_that_valgrind_runs_writes() {
+    if shim().is_none() {
+        return;
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: `scripts/setup.sh` installs valgrind");
+        return;
+    }
+    let store = Store::new("16MiB");
+    let Some(mounted) = store.mount() else { return };
+    let to = format!("of={}", name(&mounted.point.join("file")));
+    let output = Command::new("timeout")
+        .args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_pagewalk"), "fs", "run", "--"])
+        .args(["valgrind", "--quiet", "--error-exitcode=3", "dd", "if=/dev/zero", &to, "bs=5000", "count=3"])
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{:?} {}", output.status, text(&output.stderr));
+    assert_eq!(std::fs::read(mounted.point.join("file")).expect("read"), [0; 15_000]);
+    drop(mounted);
+    store.is_sound();
+}
+
 /// No descriptor of a process writes the whole store, however it is found.
 pub(super) fn no_descriptor_writes_the_store(mount: &Path) {
     let file = File::create(mount.join("file")).expect("open");

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::offsets::{Growth, Sequence};
 use crate::threads::Within;
-use crate::{kernel, mappings, names, offsets, own, signals};
+use crate::{kernel, mappings, names, offsets, own, process, signals};
 
 /// Descriptors from this one on are the kernel's alone.
 pub(crate) const DESCRIPTORS: usize = 4_096;
@@ -271,12 +271,13 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
     if OTHER.load(Ordering::Relaxed) == device {
         return None;
     }
+    if process::shares_memory() {
+        // The connection, and handlers of faults, would be the child's.
+        return None;
+    }
     let _connecting = CONNECTING.lock();
     if let Some(client) = known() {
         return ours(client);
-    }
-    if !is_our_process() {
-        return None;
     }
     let Ok(client) = Client::connect(borrowed(&descriptor)) else {
         OTHER.store(device, Ordering::Relaxed);
@@ -385,8 +386,7 @@ pub(crate) fn handle_of(descriptor: c_int) -> Option<u64> {
 
 /// What `fcntl` answers for a file that was opened without the kernel, if that is known here.
 pub(crate) fn control(descriptor: c_int, command: c_int) -> Option<c_int> {
-    const OF_OPENING: c_int =
-        libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY | libc::O_CLOEXEC;
+    const OF_OPENING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY | libc::O_CLOEXEC;
     if command != libc::F_GETFL || !has_beside() {
         return None;
     }
@@ -519,6 +519,7 @@ pub(crate) fn about_to_call(number: i64, arguments: [usize; 6]) {
     let descriptor = |index: usize| arguments[index] as c_int;
     match number {
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            process::shares_memory();
             let shares_memory = number == libc::SYS_clone && descriptor(0) & libc::CLONE_VM != 0;
             if !shares_memory || descriptor(0) & libc::CLONE_FILES == 0 {
                 shared(true);
@@ -1152,7 +1153,8 @@ impl Description {
         let to = from.checked_add(by).and_then(|to| u64::try_from(to).ok())?;
         if at.is_some() {
             // The kernel says what is too large for it.
-            let to = i64::try_from(to).ok().filter(|&to| self.beside.handle().is_none() || to <= MOST_OFFSET)?;
+            let to =
+                i64::try_from(to).ok().filter(|&to| self.beside.handle().is_none() || to <= MOST_OFFSET)?;
             self.move_to(&sequence, descriptor, to as u64);
             return Some(to as ssize_t);
         }

@@ -107,6 +107,33 @@ pub(crate) unsafe fn call<const ARGUMENTS: usize>(number: c_long, arguments: [us
     }
 }
 
+/// Whether valgrind runs the program: it makes the program's system calls from places of its own, at which the kernel would dispatch
+/// them, and ends the program.
+pub(crate) fn is_valgrinds() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const RUNNING_ON_VALGRIND: usize = 0x1001;
+        let request = [RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0];
+        let mut answer = 0usize;
+        // SAFETY: instructions that change nothing (`valgrind.h`), which valgrind takes for a question and answers.
+        unsafe {
+            std::arch::asm!(
+                "rol rdi, 3",
+                "rol rdi, 13",
+                "rol rdi, 61",
+                "rol rdi, 51",
+                "xchg rbx, rbx",
+                in("rax") request.as_ptr(),
+                inout("rdx") answer,
+                options(nostack),
+            );
+        }
+        answer != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Moves a descriptor's offset: where it is then, or the error's number.
 pub(crate) fn seek(descriptor: c_int, by: off_t, whence: c_int) -> Result<u64, c_int> {
     // SAFETY: it touches no memory.

@@ -19,6 +19,7 @@ mod mappings;
 mod names;
 mod offsets;
 mod own;
+mod process;
 mod real;
 pub mod signals;
 mod threads;

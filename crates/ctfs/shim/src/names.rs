@@ -277,8 +277,11 @@ fn find((folder, path): Wanted, within: &Within) -> bool {
     NEXT_LOOK.store(next(USED.load(Ordering::Relaxed).max(FIRST_LOOK)), Ordering::Relaxed);
     // Users of another name space have other numbers.
     let map = read_all(c"/proc/self/uid_map");
-    let is_whole =
-        map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).eq([&b"0"[..], b"0", b"4294967295"]);
+    let is_whole = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).eq([
+        &b"0"[..],
+        b"0",
+        b"4294967295",
+    ]);
     if !is_whole || !open_mounts() {
         return false;
     }
@@ -288,7 +291,8 @@ fn find((folder, path): Wanted, within: &Within) -> bool {
     }
     // SAFETY: nobody has it yet.
     let path = copy_path(path, unsafe { buffer(FIRST) }, within).unwrap_or_default();
-    let device = if path.starts_with(b"/") { None } else { status_of(folder, 0).map(|status| device_of(&status)) };
+    let device =
+        if path.starts_with(b"/") { None } else { status_of(folder, 0).map(|status| device_of(&status)) };
     let mounts = mounts();
     let connected = files::device();
     let has = |mount: &&Mount| {
@@ -310,12 +314,10 @@ fn find((folder, path): Wanted, within: &Within) -> bool {
 fn connect(prefix: &[u8]) -> Option<(u64, libc::statx)> {
     let path = [prefix, b"/.\0"].concat();
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let folder =
-        call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize]).ok()? as RawFd;
+    let folder = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize])
+        .ok()? as RawFd;
     let status = status_of(folder, libc::STATX_BASIC_STATS);
-    let connected = status.filter(|status| {
-        status.stx_ino == 1 && files::connect(folder, device_of(status))
-    });
+    let connected = status.filter(|status| status.stx_ino == 1 && files::connect(folder, device_of(status)));
     own::close(folder);
     let status = connected?;
     Some((device_of(&status), status))
@@ -406,7 +408,8 @@ fn without_escapes(path: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;
     while let Some((&byte, behind)) = rest.split_first() {
-        let digits = behind.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits =
+            behind.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(decoded_byte) => {
                 decoded.push(decoded_byte);
@@ -434,8 +437,9 @@ fn is_uncovered() -> bool {
             let rest = mount.prefix.strip_prefix(&place.prefix[..]);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
         };
-        let is_free = mounts().iter().filter(|mount| is_within(mount)).map(|mount| mount.may_be_ours).eq([true])
-            && connect_again(place);
+        let is_free =
+            mounts().iter().filter(|mount| is_within(mount)).map(|mount| mount.may_be_ours).eq([true])
+                && connect_again(place);
         IS_FREE.store(is_free, Ordering::Relaxed);
     }
     MAY_BE_COVERED.store(false, Ordering::Relaxed);
@@ -520,7 +524,9 @@ impl Asking {
         into: *mut T,
     ) -> Answer {
         match (looked, PLACE.get()) {
-            (Ok(attributes), Some(place)) => self.put(&[make(place, &attributes)], into).map_or(failed(libc::EFAULT), Some),
+            (Ok(attributes), Some(place)) => {
+                self.put(&[make(place, &attributes)], into).map_or(failed(libc::EFAULT), Some)
+            }
             (looked, _) => answer(looked.map(drop)),
         }
     }
@@ -660,8 +666,10 @@ fn look<T: Copy>(
     flags: c_int,
     (make, into): (impl FnOnce(&Place, &Attributes) -> T, *mut T),
 ) -> Answer {
-    const KNOWN: c_int =
-        libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
+    const KNOWN: c_int = libc::AT_SYMLINK_NOFOLLOW
+        | libc::AT_NO_AUTOMOUNT
+        | libc::AT_STATX_FORCE_SYNC
+        | libc::AT_STATX_DONT_SYNC;
     if flags & !KNOWN != 0 {
         return None;
     }
@@ -769,7 +777,11 @@ pub(crate) fn remove(folder: c_int, path: *const c_char, flags: c_int) -> Answer
 }
 
 /// As `renameat2`.
-pub(crate) fn rename(from: (c_int, *const c_char), to: (c_int, *const c_char), flags: libc::c_uint) -> Answer {
+pub(crate) fn rename(
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    flags: libc::c_uint,
+) -> Answer {
     if flags & !libc::RENAME_NOREPLACE != 0 {
         return None;
     }

@@ -6,8 +6,8 @@ use libc::{c_char, c_int, c_uint, mode_t, msghdr, size_t, ssize_t};
 
 use super::{before, behind, or_pass, refuse_own};
 use crate::files::{self, closed, copied, get, opened};
-use crate::{names, own};
 use crate::real::real;
+use crate::{names, own};
 
 /// A descriptor is another file's than it was when its number was closed behind our back.
 fn is_new(descriptor: c_int) {

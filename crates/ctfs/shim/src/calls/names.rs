@@ -45,7 +45,11 @@ fn set_times(times: *const timespec) -> Option<Change> {
 /// Times of a path, or of an open file where there is none.
 fn set_times_of(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> Option<c_int> {
     let change = set_times(times)?;
-    if path.is_null() { names::change_opened(folder, change) } else { names::change(folder, path, flags, change) }
+    if path.is_null() {
+        names::change_opened(folder, change)
+    } else {
+        names::change(folder, path, flags, change)
+    }
 }
 
 named! {
@@ -126,9 +130,9 @@ named! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fchmodat(folder: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int {
     let changed = if flags == 0 { names::change(folder, path, 0, modes(mode)) } else { None };
-    changed.unwrap_or_else(|| {
-        real!(fchmodat(folder => c_int, path => *const c_char, mode => mode_t, flags => c_int) -> c_int)
-    })
+    changed.unwrap_or_else(
+        || real!(fchmodat(folder => c_int, path => *const c_char, mode => mode_t, flags => c_int) -> c_int),
+    )
 }
 
 /// As the C library's, which looks at the flags by itself.
@@ -140,9 +144,9 @@ pub unsafe extern "C" fn fchmodat(folder: c_int, path: *const c_char, mode: mode
 pub unsafe extern "C" fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
     let is_plain = mode == libc::F_OK && flags & !libc::AT_EACCESS == 0;
     let looked = if is_plain { names::exists(folder, path) } else { None };
-    looked.unwrap_or_else(|| {
-        real!(faccessat(folder => c_int, path => *const c_char, mode => c_int, flags => c_int) -> c_int)
-    })
+    looked.unwrap_or_else(
+        || real!(faccessat(folder => c_int, path => *const c_char, mode => c_int, flags => c_int) -> c_int),
+    )
 }
 
 // Behind these, paths and users mean something else than the owner believes.

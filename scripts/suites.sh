@@ -327,9 +327,10 @@ check() {
     case $suite in
     bash) set -- env BASH_TESTS="$tests" make check TESTSCRIPT=../../each.sh ;;
     dash) set -- env DASH_TESTS="$tests" sh -c 'cd .. && exec sh each.sh' ;;
-    coreutils) set -- make check ${tests:+SUBDIRS=. TESTS="$tests"} ;;
+    # Behind a folder whose tests fail, too.
+    coreutils) set -- make -k check ${tests:+SUBDIRS=. TESTS="$tests"} ;;
     coreutils-root) set -- make check-root NON_ROOT_USERNAME=nobody NON_ROOT_GROUP=nogroup ${tests:+TESTS="$tests"} ;;
-    findutils) set -- make check ${tests:+SUBDIRS=. TESTS="$tests"} ;;
+    findutils) set -- make -k check ${tests:+SUBDIRS=. TESTS="$tests"} ;;
     # One test of tar writes 10 GiB.
     tar | autoconf) set -- make check TESTSUITEFLAGS="$tests" TARTEST_SKIP_LARGE_FILES=1 ;;
     esac

@@ -304,11 +304,13 @@ impl Service {
             What::Close => {
                 let Base::Handle(handle) = request.base else { return Err(Refused::Kernels) };
                 let (ino, may_have_slack) = self.doors.close_beside(handle, client.0)?;
-                if may_have_slack && system.has_slack(ino) {
-                    // What fails is given back when the store is mounted again.
-                    let _ = system.shrink(ino);
+                if may_have_slack {
+                    if system.has_slack(ino) {
+                        // What fails is given back when the store is mounted again.
+                        let _ = system.shrink(ino);
+                    }
+                    answer.stale.extend(self.known.changed(ino));
                 }
-                answer.stale.extend(self.known.changed(ino).filter(|_| may_have_slack));
                 Ok(system.close(ino)?)
             }
             What::Path => {

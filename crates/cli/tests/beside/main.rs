@@ -2,9 +2,9 @@
 
 mod mapped;
 mod matrix;
-mod names;
 #[path = "../mounted/mod.rs"]
 mod mounted;
+mod names;
 mod programs;
 mod stress;
 

@@ -12,7 +12,8 @@ use super::{shim, start};
 
 const OPERATIONS: u64 = 6_000;
 const DIRECTORIES: [&str; 3] = [".", "a", "b"];
-const NAMES: [&str; 7] = ["one", "two", "three", "four", "link", "a name of more than forty-eight bytes, in two slots", "x"];
+const NAMES: [&str; 7] =
+    ["one", "two", "three", "four", "link", "a name of more than forty-eight bytes, in two slots", "x"];
 
 /// Numbers that are the same in each run.
 struct Numbers(u64);
@@ -44,7 +45,10 @@ fn said(answer: i32) -> i32 {
 /// What everybody sees of a file: but for times, which differ from run to run, and its number.
 fn seen(status: &libc::stat) -> String {
     let size = if status.st_mode & libc::S_IFMT == libc::S_IFDIR { 0 } else { status.st_size };
-    format!("{:o} {} {} {}:{} {}", status.st_mode, status.st_nlink, size, status.st_uid, status.st_gid, status.st_blocks)
+    format!(
+        "{:o} {} {} {}:{} {}",
+        status.st_mode, status.st_nlink, size, status.st_uid, status.st_gid, status.st_blocks
+    )
 }
 
 /// Attributes as the C library has them, which is asked in shared memory, and as the kernel has them.
@@ -64,8 +68,17 @@ fn look(path: &str, follows: bool) -> String {
         }
         assert_eq!(seen(&asked), seen(&kernels), "{path:?}");
         let exact = |status: &libc::stat| {
-            [status.st_ino as i64, status.st_dev as i64, status.st_size, status.st_mtime, status.st_mtime_nsec, status.st_ctime,
-             status.st_ctime_nsec, status.st_atime, status.st_atime_nsec]
+            [
+                status.st_ino as i64,
+                status.st_dev as i64,
+                status.st_size,
+                status.st_mtime,
+                status.st_mtime_nsec,
+                status.st_ctime,
+                status.st_ctime_nsec,
+                status.st_atime,
+                status.st_atime_nsec,
+            ]
         };
         assert_eq!(exact(&asked), exact(&kernels), "{path:?}");
         seen(&asked)
@@ -85,8 +98,13 @@ fn list(path: &str) -> Vec<String> {
 #[allow(unsafe_code)]
 fn open(numbers: &mut Numbers, path: &str, kept: &mut Option<File>) -> String {
     let flags = [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR][numbers.below(3) as usize]
-        | [0, libc::O_CREAT, libc::O_CREAT | libc::O_EXCL, libc::O_CREAT | libc::O_TRUNC, libc::O_TRUNC | libc::O_APPEND]
-            [numbers.below(5) as usize]
+        | [
+            0,
+            libc::O_CREAT,
+            libc::O_CREAT | libc::O_EXCL,
+            libc::O_CREAT | libc::O_TRUNC,
+            libc::O_TRUNC | libc::O_APPEND,
+        ][numbers.below(5) as usize]
         | if numbers.below(2) == 0 { libc::O_CLOEXEC } else { 0 };
     let mode = [0o644, 0o600, 0o444, 0o755][numbers.below(4) as usize];
     // SAFETY: the path is a string of C's.
@@ -97,14 +115,16 @@ fn open(numbers: &mut Numbers, path: &str, kept: &mut Option<File>) -> String {
     // SAFETY: it was just opened.
     let mut file = unsafe { File::from_raw_fd(descriptor) };
     let mut all = format!("open {flags:o} {}", descriptor >= 3);
-    let written = file.write(&vec![b'w'; numbers.below(9_000) as usize]).map_err(|error| error.raw_os_error());
+    let written =
+        file.write(&vec![b'w'; numbers.below(9_000) as usize]).map_err(|error| error.raw_os_error());
     let moved = file.seek(SeekFrom::Start(numbers.below(3))).expect("moved");
     let mut bytes = Vec::new();
     let read = file.read_to_end(&mut bytes).map_err(|error| error.raw_os_error());
     all += &format!(" {written:?} {moved} {read:?} {:?}", bytes.iter().all(|&byte| byte == b'w'));
     if numbers.below(4) == 0 {
         // SAFETY: both touch nothing but the descriptor.
-        let flags = unsafe { (libc::fcntl(descriptor, libc::F_GETFL), libc::fcntl(descriptor, libc::F_GETFD)) };
+        let flags =
+            unsafe { (libc::fcntl(descriptor, libc::F_GETFL), libc::fcntl(descriptor, libc::F_GETFD)) };
         all += &format!(" {flags:?}");
     }
     if numbers.below(5) == 0 {
@@ -125,7 +145,7 @@ fn operation(numbers: &mut Numbers, root: &str, kept: &mut Option<File>) -> Stri
         let (directory, name) = (numbers.of(&DIRECTORIES), numbers.of(&NAMES));
         match numbers.below(3) {
             0 => format!("{root}/{directory}/{name}"),
-            1 => format!("{directory}/../{directory}/{name}"),
+            1 => format!("a/../{directory}/{name}"),
             _ => format!("{directory}/{name}"),
         }
     };
@@ -194,10 +214,19 @@ fn names_are_the_same_with_and_without_the_shim() {
             let folder = store.mount_point().join("here");
             std::fs::create_dir(&folder).expect("made");
             let output = start("names", shim, &folder, seed, 0).wait_with_output().expect("it ended");
-            assert!(output.status.success(), "seed {seed}: {}", text(&output.stdout).lines().last().unwrap_or(""));
+            assert!(
+                output.status.success(),
+                "seed {seed}: {}",
+                text(&output.stdout).lines().last().unwrap_or("")
+            );
             // Without the shim, and after it.
             let mut left = std::process::Command::new("find");
-            let left = left.arg(".").args(["-printf", "%p %y %m %n %s %l\n"]).current_dir(&folder).output().expect("find");
+            let left = left
+                .arg(".")
+                .args(["-printf", "%p %y %m %n %s %l\n"])
+                .current_dir(&folder)
+                .output()
+                .expect("find");
             let mut lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
             let mut left: Vec<String> = text(&left.stdout).lines().map(str::to_owned).collect();
             left.sort();

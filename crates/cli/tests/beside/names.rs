@@ -42,13 +42,10 @@ fn said(answer: i32) -> i32 {
     if answer < 0 { -error() } else { answer }
 }
 
-/// What everybody sees of a file: but for times, which differ from run to run, and its number.
+/// What is the same in each run: times and the file's number are not, nor what is given to it ahead while it is open.
 fn seen(status: &libc::stat) -> String {
     let size = if status.st_mode & libc::S_IFMT == libc::S_IFDIR { 0 } else { status.st_size };
-    format!(
-        "{:o} {} {} {}:{} {}",
-        status.st_mode, status.st_nlink, size, status.st_uid, status.st_gid, status.st_blocks
-    )
+    format!("{:o} {} {size} {}:{}", status.st_mode, status.st_nlink, status.st_uid, status.st_gid)
 }
 
 /// Attributes as the C library has them, which is asked in shared memory, and as the kernel has them.
@@ -72,6 +69,7 @@ fn look(path: &str, follows: bool) -> String {
                 status.st_ino as i64,
                 status.st_dev as i64,
                 status.st_size,
+                status.st_blocks,
                 status.st_mtime,
                 status.st_mtime_nsec,
                 status.st_ctime,

@@ -633,7 +633,7 @@ pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) 
     let (path, ino) = ask.path(handle, answered).ok()?;
     let mut digits = [0; 16];
     let by_handle = by_handle(handle, &mut digits);
-    let flags = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC) | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC) | libc::O_CLOEXEC;
     [[path, b""], by_handle].into_iter().find_map(|path| {
         let mut end = 0;
         for part in [&place.prefix[..], b"/", path[0], path[1], b"\0"] {

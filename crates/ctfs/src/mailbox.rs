@@ -18,10 +18,14 @@ pub(crate) const WORDS: usize = 24;
 /// Bytes of a message's texts: two paths.
 pub(crate) const TEXT_BYTES: usize = 8_192;
 
-/// How long whoever waits looks before it sleeps.
+/// How long whoever waits looks before it sleeps, where that has helped before, and where it has not: others need the processor then, and
+/// who has used it up by looking gets it later.
 const LOOKS: Duration = Duration::from_micros(50);
+const SHORT_LOOKS: Duration = Duration::from_micros(2);
+/// Waits that are short at most, behind one that did not help.
+const MOST_SHORT: u32 = 63;
 /// Looks between two at the clock.
-const LOOKS_AT_ONCE: u32 = 64;
+const LOOKS_AT_ONCE: u32 = 16;
 /// How long a client sleeps before it looks whether the owner is there.
 const SLEEP: Duration = Duration::from_millis(50);
 
@@ -61,6 +65,7 @@ pub(crate) struct Mailbox {
     state: AtomicU32,
     /// Whether the client sleeps.
     is_asleep: AtomicU32,
+    patience: Patience,
     words: [AtomicU64; WORDS],
     texts: [AtomicU64; TEXT_BYTES / 8],
 }
@@ -74,29 +79,69 @@ pub(crate) struct Bell {
     is_asleep: AtomicU32,
     /// There is one processor: who looks at a word keeps the other from storing it.
     is_alone: AtomicU32,
+    patience: Patience,
+}
+
+/// Whether it helps to look before sleeping, as far as one side knows.
+struct Patience {
+    /// Waits that are to be short.
+    short: AtomicU32,
+    /// How many these were behind the last long one that did not help.
+    last: AtomicU32,
+}
+
+impl Patience {
+    #[cfg(test)]
+    const fn new() -> Self {
+        Self { short: AtomicU32::new(0), last: AtomicU32::new(0) }
+    }
+
+    /// How long the next wait looks.
+    fn time(&self) -> Duration {
+        let short = self.short.load(Ordering::Relaxed);
+        if short == 0 {
+            return LOOKS;
+        }
+        self.short.store(short - 1, Ordering::Relaxed);
+        SHORT_LOOKS
+    }
+
+    fn has_helped(&self, time: Duration, helped: bool) {
+        if helped {
+            self.last.store(0, Ordering::Relaxed);
+            self.short.store(0, Ordering::Relaxed);
+        } else if time == LOOKS {
+            let next = (self.last.load(Ordering::Relaxed) * 2 + 1).min(MOST_SHORT);
+            self.last.store(next, Ordering::Relaxed);
+            self.short.store(next, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Looks until something is so, for a while; whether it is.
 #[inline]
-fn look(bell: &Bell, is_so: impl Fn() -> bool) -> bool {
+fn look(bell: &Bell, patience: &Patience, is_so: impl Fn() -> bool) -> bool {
     if is_so() {
         return true;
     }
     if bell.is_alone.load(Ordering::Relaxed) != 0 {
         return false;
     }
+    let time = patience.time();
     let begun = Instant::now();
-    loop {
-        for _ in 0..LOOKS_AT_ONCE {
+    let helped = loop {
+        if (0..LOOKS_AT_ONCE).any(|_| {
             std::hint::spin_loop();
-            if is_so() {
-                return true;
-            }
+            is_so()
+        }) {
+            break true;
         }
-        if begun.elapsed() > LOOKS {
-            return false;
+        if begun.elapsed() > time {
+            break false;
         }
-    }
+    };
+    patience.has_helped(time, helped);
+    helped
 }
 
 fn store_text(texts: &[AtomicU64], text: &[u8]) {
@@ -174,7 +219,7 @@ impl Mailbox {
     #[inline]
     fn wait(&self, bell: &Bell, sleep: Sleep, is_owner_gone: &dyn Fn() -> bool) -> Option<()> {
         let is_answered = || self.state.load(Ordering::Acquire) != ASKED;
-        if !look(bell, is_answered) {
+        if !look(bell, &self.patience, is_answered) {
             self.is_asleep.store(1, Ordering::SeqCst);
             while self.state.load(Ordering::SeqCst) == ASKED {
                 (sleep.wait)(&self.state, ASKED, SLEEP);
@@ -237,7 +282,7 @@ impl Bell {
     /// The owner's: waits until it rings again, for a time at most; how often it has rung.
     pub(crate) fn wait(&self, rings: u32, time: Duration, sleep: Sleep) -> u32 {
         let has_rung = || self.rings.load(Ordering::Acquire) != rings;
-        if !look(self, has_rung) {
+        if !look(self, &self.patience, has_rung) {
             self.is_asleep.store(1, Ordering::SeqCst);
             if self.rings.load(Ordering::SeqCst) == rings {
                 (sleep.wait)(&self.rings, rings, time);
@@ -257,10 +302,16 @@ mod tests {
     /// As the gate's memory begins.
     fn new() -> Box<(Bell, Mailbox)> {
         Box::new((
-            Bell { rings: AtomicU32::new(0), is_asleep: AtomicU32::new(0), is_alone: AtomicU32::new(0) },
+            Bell {
+                rings: AtomicU32::new(0),
+                is_asleep: AtomicU32::new(0),
+                is_alone: AtomicU32::new(0),
+                patience: Patience::new(),
+            },
             Mailbox {
                 state: AtomicU32::new(IDLE),
                 is_asleep: AtomicU32::new(0),
+                patience: Patience::new(),
                 words: std::array::from_fn(|_| AtomicU64::new(0)),
                 texts: std::array::from_fn(|_| AtomicU64::new(0)),
             },

@@ -1,0 +1,131 @@
+#!/bin/sh
+# Many small files, and large ones by dd: on tmpfs, on ext4 in a loop device, on a mounted store, and on it under `pagewalk fs run`; all
+# of them in the same memory, in turn, round by round. Medians in seconds, and the ratios that are to be reached.
+#
+#   small-files.sh PAGEWALK
+#
+# SMALL_FILES_ROUNDS, SMALL_FILES_MEMORY (/dev/shm). Only root can mount ext4 and drop what the kernel keeps; without, these are left out.
+set -eu
+pagewalk=$1
+rounds=${SMALL_FILES_ROUNDS:-3}
+here=$(cd "$(dirname "$0")" && pwd)
+
+work=$(mktemp -d)
+scratch=$(mktemp -d "${SMALL_FILES_MEMORY:-/dev/shm}/pagewalk-small-files.XXXXXX")
+mount=""
+clean() {
+    status=$?
+    trap - EXIT
+    if mountpoint -q "$scratch/store"; then
+        umount -l "$scratch/store" 2>/dev/null || fusermount3 -uz "$scratch/store"
+    fi
+    [ -z "$mount" ] || wait "$mount" 2>/dev/null || true
+    ! mountpoint -q "$scratch/ext4" || umount -l "$scratch/ext4"
+    rm -rf "$work" "$scratch"
+    exit $status
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+
+cc -O2 -o "$work/small-files" "$here/small-files.c"
+"$work/small-files" tree "$scratch/tree"
+tar -C "$scratch" -cf "$scratch/tree.tar" tree
+mkdir "$scratch/tmpfs" "$scratch/ext4" "$scratch/store"
+"$pagewalk" fs mkfs --size 2GiB "$scratch/files.ctfs" >/dev/null 2>&1
+"$pagewalk" fs mount "$scratch/files.ctfs" "$scratch/store" 2>"$work/mount.log" &
+mount=$!
+until mountpoint -q "$scratch/store"; do
+    kill -0 "$mount" 2>/dev/null || { cat "$work/mount.log" >&2; exit 1; }
+    sleep 0.05
+done
+places="tmpfs mount shim"
+if [ "$(id -u)" = 0 ] && truncate -s 2G "$scratch/image" && mkfs.ext4 -q -F "$scratch/image" && mount -o loop "$scratch/image" "$scratch/ext4"; then
+    places="tmpfs ext4 mount shim"
+fi
+
+# Forgets what the kernel keeps of files, if that is allowed.
+forget() {
+    sync
+    { echo 3 >/proc/sys/vm/drop_caches; } 2>/dev/null
+}
+
+# with PLACE COMMAND...: a command as programs on that place run.
+with() {
+    if [ "$1" = shim ]; then
+        shift
+        "$pagewalk" fs run -- "$@"
+    else
+        shift
+        "$@"
+    fi
+}
+
+# timed PLACE ITEM COMMAND...: how long a command takes, as a line of results.
+timed() {
+    place=$1
+    item=$2
+    shift 2
+    begun=$(date +%s.%N)
+    with "$place" "$@" >/dev/null 2>&1
+    echo "$place $item $(date +%s.%N) $begun" | awk '{ printf "%s %s %.6f\n", $1, $2, $3 - $4 }' >>"$work/results"
+}
+
+round() {
+    place=$1
+    case $place in
+        mount | shim) folder=$scratch/store/$place ;;
+        *) folder=$scratch/$place/here ;;
+    esac
+    mkdir "$folder"
+    mkdir "$folder/names"
+    with "$place" "$work/small-files" names "$folder/names" 20000 | sed "s/^/$place /" >>"$work/results"
+    timed "$place" cp-r cp -r "$scratch/tree" "$folder/copy"
+    timed "$place" tar-x tar -C "$folder" -xf "$scratch/tree.tar"
+    if command -v git >/dev/null; then
+        (cd "$folder/tree" && git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm a) >/dev/null
+        if forget; then timed "$place" git-status git -C "$folder/tree" status; fi
+    fi
+    rm -rf "$folder/copy" "$folder/tree"
+    timed "$place" dd-write-1M dd if=/dev/zero of="$folder/large" bs=1M count=600
+    if forget; then timed "$place" dd-read-1M dd if="$folder/large" of=/dev/null bs=1M; fi
+    rm "$folder/large"
+    timed "$place" dd-write-4K dd if=/dev/zero of="$folder/large" bs=4K count=50000
+    rm -rf "$folder"
+}
+
+for number in $(seq "$rounds"); do
+    for place in $places; do
+        [ ! -t 2 ] || printf '\rround %s of %s: %s   ' "$number" "$rounds" "$place" >&2
+        round "$place"
+    done
+done
+[ ! -t 2 ] || printf '\r                              \r' >&2
+
+# Medians; then each ratio beside what it is to be at most.
+sort -k1,1 -k2,2 -k3,3n "$work/results" | awk -v places="$places" '
+    { key = $1 " " $2; times[key, ++count[key]] = $3; if (!($2 in seen)) { seen[$2] = 1 } }
+    function median(place, item, key) {
+        key = place " " item
+        return key in count ? times[key, int((count[key] + 1) / 2)] : -1
+    }
+    function target(item, place, over, most, a, b) {
+        a = median(place, item); b = median(over, item)
+        if (a >= 0 && b > 0) printf "%-16s %s over %s: %.2f, at most %.1f%s\n", item, place, over, a / b, most, (a / b > most ? "  MISSED" : "")
+    }
+    END {
+        items = split("create stat open-read-close unlink cp-r tar-x git-status dd-write-1M dd-read-1M dd-write-4K", item, " ")
+        columns = split(places, column, " ")
+        printf "%-16s", "seconds"
+        for (at = 1; at <= columns; at++) printf "%10s", column[at]
+        print ""
+        for (row = 1; row <= items; row++) {
+            if (!(item[row] in seen)) continue
+            printf "%-16s", item[row]
+            for (at = 1; at <= columns; at++) { found = median(column[at], item[row]); printf "%10s", (found < 0 ? "-" : sprintf("%.3f", found)) }
+            print ""
+        }
+        print ""
+        for (row = 1; row <= 4; row++) target(item[row], "shim", "tmpfs", 1.0)
+        target("cp-r", "shim", "ext4", 0.5); target("tar-x", "shim", "ext4", 0.5)
+        target("dd-write-1M", "mount", "ext4", 1.3); target("dd-read-1M", "mount", "ext4", 1.3); target("dd-write-4K", "mount", "ext4", 1.3)
+    }'

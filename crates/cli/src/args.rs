@@ -137,6 +137,9 @@ pub(crate) struct MkfsArguments {
     /// How large it is; the disk must have room for all of it.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
     pub(crate) size: u64,
+    /// The file takes room on its disk as files in the store do, not all at once. When the disk is full, so is the store.
+    #[arg(long)]
+    pub(crate) sparse: bool,
     /// Replace a file that is there; it stays as it is if the new one cannot be made.
     #[arg(long)]
     pub(crate) force: bool,

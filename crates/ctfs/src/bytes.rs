@@ -57,7 +57,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     }
 
     /// Writes at an offset, if all of it has frames: the bytes persist before the size says that they are there. Otherwise
-    /// nothing has changed.
+    /// nothing has changed, or the memory has failed.
     #[inline]
     pub(crate) fn write(self, offset: u64, data: &[u8], now: u64) -> bool {
         let size = self.size();
@@ -72,8 +72,12 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
             zero(self.memory, partition, size..offset);
         }
         self.memory.fence();
+        // The size must not say that bytes are there which are lost.
+        if self.memory.has_failed() {
+            return false;
+        }
         self.store([(Field::Modified, now), (Field::Changed, now), (Field::Size, size.max(end))]);
-        true
+        !self.memory.has_failed()
     }
 
     /// Where whole pages lie, as few pieces as there can be; nothing if some are not there or lie behind the end's.
@@ -91,7 +95,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     }
 
     /// Stores words of the inode, each by itself. Those that are so already need not persist again: the clock ticks less often than
-    /// programs write.
+    /// programs write. All words are stored, or the memory has failed.
     #[inline(always)]
     pub(crate) fn store<const WORDS: usize>(self, words: [(Field, u64); WORDS]) {
         let mut has_changed = false;
@@ -99,6 +103,9 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
             if self.word(field) != word {
                 if let Some(checkpoints) = self.memory.checkpoints() {
                     checkpoints.before_change(self.memory, std::iter::once(self.inode / PAGE_BYTES));
+                    if self.memory.has_failed() {
+                        return;
+                    }
                 }
                 self.memory.store(self.inode + 8 * field as u64, word);
                 has_changed = true;

@@ -273,13 +273,15 @@ impl Client {
         let _inside = self.gate.enter((self.number, self.serial), || self.is_owner_gone())?;
         self.memory.keep_translations_since(self.gate.closings());
         let holds = self.gate.lease(lease.index).load(Ordering::SeqCst) == lease.word;
-        holds.then(|| act(Bytes::new(&self.memory, lease.inode)))
+        let done = holds.then(|| act(Bytes::new(&self.memory, lease.inode)))?;
+        // What was found may be what a missing page reads as; the owner says what there is.
+        (!self.memory.has_failed()).then_some(done)
     }
 
     /// Where whole pages of a pinned file lie in the store, if all of them are there.
     pub(crate) fn pieces(&self, inode: u64, bytes: Range<u64>) -> Option<Vec<Range<u64>>> {
         let _inside = self.gate.enter((self.number, self.serial), || self.is_owner_gone())?;
-        Bytes::new(&self.memory, inode).pieces(bytes)
+        Bytes::new(&self.memory, inode).pieces(bytes).filter(|_| !self.memory.has_failed())
     }
 
     /// Bytes of the file, as long as the lease holds.
@@ -383,8 +385,15 @@ impl Client {
 
     /// Waits until what was written persists, where this process can see to that; whether it can. Otherwise the kernel asks the owner
     /// (`fsync`).
-    pub fn fence(&self) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// The store has failed (`EIO`).
+    pub fn fence(&self) -> OwnersResult<bool> {
         self.memory.fence();
-        self.memory.survives() != Survives::Synced
+        if self.memory.has_failed() {
+            return Err(Errno::IO);
+        }
+        Ok(self.memory.survives() != Survives::Synced)
     }
 }

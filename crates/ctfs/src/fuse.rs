@@ -34,6 +34,7 @@ use crate::file::Seek;
 use crate::gate::Gate;
 use crate::inode::{Ino, kind};
 use crate::mapped::Mapped;
+use crate::missing::{Failure, Health};
 use crate::syncer::Syncer;
 use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Place, Volume};
@@ -90,6 +91,7 @@ impl Drop for Forgetting {
 pub struct Mount {
     session: BackgroundSession,
     point: MountPoint,
+    health: Health,
     /// Ends the thread that welcomes clients.
     stop: Arc<AtomicBool>,
     watch: JoinHandle<io::Result<()>>,
@@ -111,11 +113,16 @@ impl Mount {
         self.point.detach()
     }
 
+    /// What has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
+    pub fn failure(&self) -> Option<Failure> {
+        self.health.failure()
+    }
+
     /// Unmounts it.
     ///
     /// # Errors
     ///
-    /// What it failed with.
+    /// What the mount failed with, or the store ([`Mount::failure`]).
     pub fn end(self) -> io::Result<()> {
         let ended = if self.is_finished() { self.session.join() } else { self.session.umount_and_join() };
         // Behind the last request, the kernel says to some of the threads that it has closed the connection, and to others that there is
@@ -126,7 +133,8 @@ impl Mount {
         });
         self.stop.store(true, Ordering::Relaxed);
         let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
-        ended.and(watched)
+        ended.and(watched)?;
+        self.health.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))
     }
 }
 
@@ -156,6 +164,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let listeners = doors::listen(doors.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
+    let health = memory.health().clone();
     let volume = Arc::new(Volume::with_gate(system, gate));
     let syncer = Syncer::start(&volume, &doors)?;
     let notifier = Arc::new(OnceLock::new());
@@ -190,7 +199,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: b
     let watch = std::thread::Builder::new()
         .name("clients".to_owned())
         .spawn(move || doors::watch(&listeners, &doors, unpin, (&file, survives), &stopped))?;
-    Ok(Mount { session, point, stop, watch })
+    Ok(Mount { session, point, health, stop, watch })
 }
 
 /// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
@@ -286,11 +295,15 @@ impl Mounted {
 
     /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
     fn change<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
-        let mut system = self.write()?;
-        match change(&mut system) {
-            Err(Number::NOSPC) if self.reclaim(&mut system)? => change(&mut system),
+        self.volume.with(|system| match change(system) {
+            Err(Number::NOSPC) if self.reclaim(system)? => change(system),
             done => done,
-        }
+        })
+    }
+
+    /// Whether the store has failed: whatever is asked for is answered with `EIO` then.
+    fn is_well(&self) -> Result<()> {
+        self.read().sure(Ok(()))
     }
 
     /// Gives back the frames behind the ends of files that are open to write; whether there were any.
@@ -312,6 +325,7 @@ impl Mounted {
 
     /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
     fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
+        self.is_well()?;
         let (handle, ends_leases) = self.doors.opened(ino, flags & libc::O_ACCMODE != libc::O_RDONLY);
         if ends_leases {
             match self.write() {
@@ -363,6 +377,7 @@ impl Mounted {
 
     /// What a client asks for.
     fn asked(&self, ino: Ino, handle: u64, command: u32, words: [u64; WORDS]) -> Result<[u64; WORDS]> {
+        self.is_well()?;
         match command {
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
             protocol::LEASE => {
@@ -500,6 +515,7 @@ impl Mounted {
     /// that it was done: the kernel need not ask again.
     fn sync(&self, reply: ReplyEmpty) {
         match &self.syncer {
+            None if self.is_well().is_err() => reply.error(Errno::EIO),
             None => reply.error(Errno::ENOSYS),
             Some(syncer) => syncer.ask(Box::new(|done| match done {
                 Ok(()) => reply.ok(),
@@ -627,7 +643,7 @@ impl Filesystem for Mounted {
         let (accessed, modified) = (accessed.map(time), modified.map(time));
         let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
         let changes_owner = uid.is_some() || gid.is_some();
-        let changed = self.write().and_then(|mut system| {
+        let changed = self.volume.with(|system| {
             if mode.is_none() && (changes_owner || size.is_some() && !may_keep_privileges(request)) {
                 set.mode = system.inode(ino(number))?.without_privileges();
             }
@@ -915,12 +931,19 @@ impl Filesystem for Mounted {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let space = self.read().space();
+        let system = self.read();
+        let space = system.space();
+        // Frames of a sparse store for which its disk has no room are not free.
+        let free = space.free.saturating_sub(system.store().memory().without_room() / PAGE_BYTES);
+        if let Err(error) = system.sure(Ok(())) {
+            return reply.error(errno(error));
+        }
+        drop(system);
         let block = PAGE_BYTES as u32;
         reply.statfs(
             space.frames,
-            space.free,
-            space.free,
+            free,
+            free,
             space.inodes,
             space.inodes - space.used_inodes,
             block,

@@ -318,6 +318,11 @@ impl Gate {
         self.words().closings.load(Ordering::Relaxed)
     }
 
+    /// No lease holds any more. Only while the gate is closed.
+    pub(crate) fn end_leases(&self) {
+        self.words().leases.iter().for_each(|lease| lease.store(0, Ordering::SeqCst));
+    }
+
     /// The word of a lease.
     #[inline]
     pub(crate) fn lease(&self, index: usize) -> &AtomicU64 {

@@ -21,7 +21,9 @@ use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, StatxFlags};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::alone::is_alone;
+use crate::missing::{self, Failure, Health, Source, Watched};
 use crate::reserved::Reserved;
+use crate::room::Room;
 use crate::translations::Translations;
 use crate::view::View;
 
@@ -68,9 +70,22 @@ impl Survives {
     }
 }
 
+/// When a new store's file gets its blocks on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Blocks {
+    /// All of them when it is made: nothing finds the disk full later.
+    #[default]
+    AtOnce,
+    /// Each when a frame in it is first used: the file takes what its files take, and an operation that finds the disk full fails with
+    /// `ENOSPC`.
+    AsNeeded,
+}
+
 /// A file, mapped whole, that nobody else maps.
 #[derive(Debug)]
 pub struct Mapped {
+    /// Before what is watched goes.
+    _watched: Watched,
     /// The owner's: a process beside it closes its descriptor, by which all of the store could be written.
     file: Option<File>,
     start: NonNull<u8>,
@@ -85,6 +100,9 @@ pub struct Mapped {
     /// What has been flushed, and how much of that was written back, in flushes.
     flushed: AtomicU64,
     written_back: Mutex<u64>,
+    health: Health,
+    /// The owner's, of a file whose blocks may be missing.
+    room: Option<Room>,
     /// The owner's, where programs ask for what is to survive power failures.
     checkpoints: Option<Arc<Checkpoints>>,
     identity: u64,
@@ -104,19 +122,26 @@ impl Mapped {
     /// - `ResourceBusy`: another process, or this one, has the store.
     /// - `StorageFull` and others: the file cannot be made, or there is not so much room.
     pub fn create(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
-        Self::create_in(path, bytes, survives, false)
+        Self::create_in(path, bytes, survives, Blocks::AtOnce, false)
     }
 
-    /// The same over any file.
+    /// The same over any file, and with a choice when it gets its blocks.
     ///
     /// # Errors
     ///
     /// As [`Mapped::create`], but for a file that holds something else.
-    pub fn create_over(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
-        Self::create_in(path, bytes, survives, true)
+    pub fn create_over(path: &Path, bytes: u64, survives: Survives, blocks: Blocks) -> io::Result<Self> {
+        Self::create_in(path, bytes, survives, blocks, true)
     }
 
-    fn create_in(path: &Path, bytes: u64, survives: Survives, over_anything: bool) -> io::Result<Self> {
+    fn create_in(
+        path: &Path,
+        bytes: u64,
+        survives: Survives,
+        blocks: Blocks,
+        over_anything: bool,
+    ) -> io::Result<Self> {
+        missing::watch_for();
         if bytes < PAGE_BYTES {
             let message = format!("{bytes} bytes; allowed: {PAGE_BYTES} and more");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -129,18 +154,46 @@ impl Mapped {
                 "the file holds something else than a store",
             ));
         }
+        let bytes = bytes / PAGE_BYTES * PAGE_BYTES;
         options.set_len(0)?;
-        options.set_len(bytes / PAGE_BYTES * PAGE_BYTES)?;
-        // Without its blocks a full disk would end the process at some store.
-        rustix::fs::fallocate(&options, FallocateFlags::empty(), 0, bytes / PAGE_BYTES * PAGE_BYTES)?;
-        Self::map(options, survives)?.with_view()
+        options.set_len(bytes)?;
+        let room = match blocks {
+            Blocks::AtOnce => Room::get_all(&options, bytes)?,
+            Blocks::AsNeeded => Room::unknown(bytes),
+        };
+        Self { room: Some(room), ..Self::map(options, survives)? }.with_view()
     }
 
     /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
     /// looked up twice, once for each way to it.
     fn with_view(self) -> io::Result<Self> {
         let has_huge_pages = is_in_memory(self.file().as_fd())?;
-        Ok(Self { view: has_huge_pages.then(View::new), ..self })
+        let view = has_huge_pages.then(|| View::new(self.source()));
+        Ok(Self { view, ..self })
+    }
+
+    /// The owner's file, for the handler of faults.
+    fn source(&self) -> Source {
+        Source::new(self.health.clone(), self.file.as_ref(), self.bytes, false)
+    }
+
+    /// What has made the store fail, if anything has: then every operation of the store answers `EIO`.
+    pub fn failure(&self) -> Option<Failure> {
+        self.health.failure()
+    }
+
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Bytes of the store for which the disk has no room now.
+    pub(crate) fn without_room(&self) -> u64 {
+        let Some(missing) = self.room.as_ref().map(Room::missing).filter(|&missing| missing > 0) else {
+            return 0;
+        };
+        let free =
+            rustix::fs::fstatvfs(self.file()).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        missing.saturating_sub(free)
     }
 
     /// Pieces of 2 MiB that the hardware finds by itself, and how many there may be; nothing where it does not.
@@ -151,7 +204,7 @@ impl Mapped {
     /// Lets the hardware find no more than so many pieces.
     #[cfg(test)]
     pub(crate) fn limit_mappings(&mut self, limit: usize) {
-        self.view = Some(View::with_limit(limit));
+        self.view = Some(View::with_limit(self.source(), limit));
     }
 
     /// Where bytes behind a page are in one piece, if the hardware finds all of them, or it was found before.
@@ -200,13 +253,17 @@ impl Mapped {
     ///
     /// It cannot be opened or mapped, or somebody uses it.
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
+        missing::watch_for();
         let file = File::options().read(true).write(true).open(path)?;
         lock(&file)?;
         let checkpoints = (survives == Survives::Synced).then(Arc::default);
         if checkpoints.is_some() {
             make_room_for_checkpoints(&file)?;
         }
-        Ok(Self { checkpoints, ..Self::map(file, survives)?.with_view()? })
+        let is_in_memory = is_in_memory(file.as_fd())?;
+        let mapped = Self::map(file, survives)?;
+        let room = Some(Room::of_file(mapped.file(), mapped.bytes, is_in_memory)?);
+        Self { checkpoints, room, ..mapped }.with_view()
     }
 
     /// Maps a file to look at it: what is stored stays in this process.
@@ -215,14 +272,18 @@ impl Mapped {
     ///
     /// It cannot be opened or mapped, or somebody uses it.
     pub fn open_copy(path: &Path) -> io::Result<Self> {
+        missing::watch_for();
         let file = File::open(path)?;
         lock(&file)?;
-        Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)
+        let how = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        Self::map_as(&file, Survives::ProcessCrash, how, Health::default(), Some(&file))
+            .map(|mapped| Self { file: Some(file), ..mapped })
     }
 
     /// Maps the file of a store that another process owns.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
-        Ok(Self { translations: Some(Translations::new()), file: None, ..Self::map(file, survives)? })
+        let mapped = Self::map_as(&file, survives, MapFlags::SHARED, Health::default(), None)?;
+        Ok(Self { translations: Some(Translations::new()), ..mapped })
     }
 
     /// The same memory once more, and its checkpoints, for a thread that waits for the disk while others have the store; nothing where
@@ -233,7 +294,8 @@ impl Mapped {
     /// It cannot be mapped.
     pub(crate) fn for_checkpoints(&self) -> io::Result<Option<(Self, Arc<Checkpoints>)>> {
         let Some(checkpoints) = self.checkpoints.clone() else { return Ok(None) };
-        let memory = Self { file: None, ..Self::map(self.file().try_clone()?, self.survives)? };
+        let health = self.health.clone();
+        let memory = Self::map_as(self.file(), self.survives, MapFlags::SHARED, health, None)?;
         Ok(Some((memory, checkpoints)))
     }
 
@@ -254,15 +316,21 @@ impl Mapped {
     }
 
     fn map(file: File, survives: Survives) -> io::Result<Self> {
+        let mapped = Self::map_shared(&file, survives)?;
+        Ok(Self { file: Some(file), ..mapped })
+    }
+
+    fn map_shared(file: &File, survives: Survives) -> io::Result<Self> {
+        let map = |how| Self::map_as(file, survives, how, Health::default(), Some(file));
         if survives != Survives::PowerFailureOfDax {
-            return Self::map_as(file, survives, MapFlags::SHARED);
+            return map(MapFlags::SHARED);
         }
         if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         // The kernel refuses this unless what is stored is in the memory that persists.
         let how = MapFlags::SHARED_VALIDATE | MapFlags::from_bits_retain(libc::MAP_SYNC as u32);
-        Self::map_as(file, survives, how).map_err(|error| match error.raw_os_error() {
+        map(how).map_err(|error| match error.raw_os_error() {
             Some(libc::EOPNOTSUPP) => {
                 io::Error::new(io::ErrorKind::Unsupported, "the file does not lie in persistent memory (DAX)")
             }
@@ -270,9 +338,16 @@ impl Mapped {
         })
     }
 
+    /// Maps a file; `kept` is its descriptor, if that stays open as long as the mapping.
     #[allow(unsafe_code)]
-    fn map_as(file: File, survives: Survives, how: MapFlags) -> io::Result<Self> {
-        let identity = identity(&file);
+    fn map_as(
+        file: &File,
+        survives: Survives,
+        how: MapFlags,
+        health: Health,
+        kept: Option<&File>,
+    ) -> io::Result<Self> {
+        let identity = identity(file);
         let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
             let message = "the file has less than 4,096 bytes: there is no store in it";
@@ -282,11 +357,13 @@ impl Mapped {
         // Aligned as the file is: huge pages can be mapped as such.
         let reserved = Reserved::new(bytes, HUGE_BYTES)?;
         let start = reserved.start();
-        let how = how | MapFlags::FIXED;
+        let fixed = how | MapFlags::FIXED;
         // SAFETY: this replaces what was just reserved.
-        unsafe { rustix::mm::mmap(start.as_ptr().cast(), bytes as usize, protection, how, &file, 0)? };
+        unsafe { rustix::mm::mmap(start.as_ptr().cast(), bytes as usize, protection, fixed, file, 0)? };
+        let source = Source::new(health.clone(), kept, bytes, how.contains(MapFlags::PRIVATE));
         Ok(Self {
-            file: Some(file),
+            _watched: Watched::new(start.as_ptr(), bytes, false, &source),
+            file: None,
             start,
             bytes,
             _reserved: reserved,
@@ -295,6 +372,8 @@ impl Mapped {
             survives,
             flushed: AtomicU64::new(0),
             written_back: Mutex::new(0),
+            health,
+            room: None,
             checkpoints: None,
             identity,
         })
@@ -644,6 +723,15 @@ impl PersistentMemory for Mapped {
         }
     }
 
+    fn provide(&self, at: u64, bytes: u64) -> bool {
+        self.room.as_ref().is_none_or(|room| room.get(self.file(), at, bytes))
+    }
+
+    #[inline]
+    fn has_failed(&self) -> bool {
+        self.health.has_failed()
+    }
+
     fn persist(&self, at: u64, bytes: u64) -> Result<(), NotPersistent> {
         order_stores();
         if self.survives == Survives::PowerFailureOfDax {
@@ -655,7 +743,11 @@ impl PersistentMemory for Mapped {
         let start = self.place(first, end - first).as_ptr().cast();
         // SAFETY: the range lies in the mapping, which lives as long as `self`.
         let done = unsafe { rustix::mm::msync(start, (end - first) as usize, MsyncFlags::SYNC) };
-        done.map_err(|_| NotPersistent)
+        if done.is_err() {
+            self.health.fail(Failure::NotWritten);
+        }
+        // A page of zeroes that took a missing one's place is no part of the file.
+        if self.has_failed() { Err(NotPersistent) } else { Ok(()) }
     }
 
     #[inline]
@@ -679,7 +771,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Whatever was flushed until now is on the disk when this returns, whoever writes it back.
+    /// Whatever was flushed until now is on the disk when this returns, whichever thread writes it back, or the store has failed.
     #[cold]
     fn write_back(&self) {
         let flushed = self.flushed.load(Ordering::SeqCst);
@@ -691,9 +783,11 @@ impl Mapped {
                 Some(file) => file.sync_data(),
                 None => self.write_back_mapping(),
             };
-            // What cannot be written back cannot be promised.
-            synced.expect("the store's file is written back");
-            *written_back = flushed;
+            // What cannot be written back is not promised.
+            match synced {
+                Ok(()) => *written_back = flushed,
+                Err(_) => self.health.fail(Failure::NotWritten),
+            }
         }
     }
 }
@@ -799,7 +893,7 @@ mod tests {
         assert_eq!(create(8_192).unwrap_err(), io::ErrorKind::AlreadyExists);
         assert_eq!(create(100).unwrap_err(), io::ErrorKind::InvalidInput);
         assert_eq!(std::fs::read(&short).unwrap(), b"x", "it is as it was");
-        drop(Mapped::create_over(&short, 8_192, Survives::ProcessCrash).unwrap());
+        drop(Mapped::create_over(&short, 8_192, Survives::ProcessCrash, Blocks::AtOnce).unwrap());
         std::fs::write(&short, STORE_MAGIC.to_le_bytes()).unwrap();
         drop(create(8_192).unwrap());
     }

@@ -1,7 +1,7 @@
 //! The file system: names, files and their attributes, by inode. Paths and who may do what are the business of the doors to it.
 
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::{OpenError, PersistentMemory, Recovered, Store};
+use pagewalk_vm::file::{NotPersistent, OpenError, PersistentMemory, Recovered, Store};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
@@ -203,7 +203,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// [`MountError`].
     pub fn mount(memory: M, clock: Clock) -> std::result::Result<(Self, Recovered), MountError> {
         let (mut system, recovered) = Self::mount_unchecked(memory, clock)?;
-        if let Some(problem) = crate::check::check(&system).into_iter().next() {
+        let problem = crate::check::check(&system).into_iter().next();
+        if system.store.memory().has_failed() {
+            return Err(OpenError::from(NotPersistent).into());
+        }
+        if let Some(problem) = problem {
             return Err(MountError::Damaged(problem));
         }
         while let orphan @ Ino(1..) = Ino(system.store.root_word(root::ORPHANS)) {
@@ -278,8 +282,13 @@ impl<M: PersistentMemory> FileSystem<M> {
         (self.clock)() as u64
     }
 
+    /// What an operation answers, unless the memory has failed meanwhile: then what was found or done means nothing.
+    pub(crate) fn sure<T>(&self, answer: Result<T>) -> Result<T> {
+        if self.store.memory().has_failed() { Err(Errno::IO) } else { answer }
+    }
+
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
-        inode::read(&self.store, ino)
+        self.sure(inode::read(&self.store, ino))
     }
 
     pub(crate) fn directory_inode(&self, ino: Ino) -> Result<Inode> {
@@ -304,7 +313,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     pub(crate) fn read_directory(&self, inode: &Inode) -> Result<Directory> {
         let mut bytes = vec![0; inode.size() as usize];
         self.read_bytes(inode, 0, &mut bytes);
-        Directory::of_bytes(&bytes)
+        self.sure(Directory::of_bytes(&bytes))
     }
 
     /// What is known of a file.
@@ -313,6 +322,10 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// There is no such inode.
     pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+        self.sure(self.attributes_present(ino))
+    }
+
+    fn attributes_present(&self, ino: Ino) -> Result<Attributes> {
         let inode = self.inode(ino)?;
         let owner = inode.get(Field::Owner);
         Ok(Attributes {
@@ -483,11 +496,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// It is a directory.
     pub fn read(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let inode = self.inode(ino)?;
-        if inode.is(kind::DIRECTORY) {
-            return Err(Errno::ISDIR);
-        }
-        Ok(self.read_bytes(&inode, offset, into))
+        let read = self.inode(ino).and_then(|inode| match inode.is(kind::DIRECTORY) {
+            true => Err(Errno::ISDIR),
+            false => Ok(self.read_bytes(&inode, offset, into)),
+        });
+        self.sure(read)
     }
 
     /// Writes a file's bytes at an offset; they persist before it returns. How many there was room for.
@@ -508,12 +521,14 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// It is none.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
-        let inode = self.inode(ino)?;
-        if !inode.is(kind::SYMLINK) {
-            return Err(Errno::INVAL);
-        }
-        let mut target = vec![0; inode.size().min(4_096) as usize];
-        self.read_bytes(&inode, 0, &mut target);
-        Ok(target)
+        let target = self.inode(ino).and_then(|inode| {
+            if !inode.is(kind::SYMLINK) {
+                return Err(Errno::INVAL);
+            }
+            let mut target = vec![0; inode.size().min(4_096) as usize];
+            self.read_bytes(&inode, 0, &mut target);
+            Ok(target)
+        });
+        self.sure(target)
     }
 }

@@ -1,6 +1,7 @@
 //! The file system against a naive model of files and directories, and what crashes leave of every operation.
 
 mod crashes;
+mod failing;
 mod model;
 mod repair;
 mod shift;

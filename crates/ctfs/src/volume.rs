@@ -138,11 +138,24 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// Another process is in the middle of a copy and does not go on (`EBUSY`), or this one is a child of the process that has the store
-    /// (`ESTALE`).
+    /// Another process is in the middle of a copy and does not go on (`EBUSY`), this one is a child of the process that has the store
+    /// (`ESTALE`), or the store has failed (`EIO`).
     pub(crate) fn exclusive(&self) -> Result<Exclusive<'_, M>> {
         self.is_ours()?;
-        self.unnoticed().noticed()
+        let system = self.unnoticed();
+        system.sure(Ok(()))?;
+        system.noticed()
+    }
+
+    /// Does something with the file system to itself.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Volume::exclusive`], and what is done.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut FileSystem<M>) -> Result<T>) -> Result<T> {
+        let mut system = self.exclusive()?;
+        let done = act(&mut system);
+        system.sure(done)
     }
 
     /// The file system, to change what those beside do not see: they go on meanwhile.
@@ -158,9 +171,9 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// There is no such file, or this is a child of the process that has the store (`ESTALE`).
+    /// There is no such file, this is a child of the process that has the store (`ESTALE`), or the store has failed (`EIO`).
     pub fn open(&self, ino: Ino) -> Result<Opened> {
-        self.open_in(&mut *self.exclusive()?, ino)
+        self.with(|system| self.open_in(system, ino))
     }
 
     /// The same under a lock that is held.
@@ -172,7 +185,8 @@ impl<M: SharedMemory> Volume<M> {
 
     /// A regular file that the caller keeps open otherwise.
     pub(crate) fn find(&self, ino: Ino) -> Result<Opened> {
-        Opened::of(&self.shared(), ino, self.number)
+        let system = self.shared();
+        system.sure(Opened::of(&system, ino, self.number))
     }
 
     /// Closes an open file. The last close gives back the frames behind the file's end.
@@ -186,24 +200,27 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// The file is damaged; it is another volume's (`EBADF`), or this is a child of the process that has the store (`ESTALE`).
+    /// The file is damaged; it is another volume's (`EBADF`), this is a child of the process that has the store (`ESTALE`), or the store
+    /// has failed (`EIO`).
     pub fn close(&self, file: Opened) -> Result<()> {
         self.has(&file)?;
-        let mut system = self.exclusive()?;
-        if system.has_one_user(file.ino) && system.has_slack(file.ino) {
-            system.shrink(file.ino)?;
-        }
-        system.close(file.ino)
+        self.with(|system| {
+            if system.has_one_user(file.ino) && system.has_slack(file.ino) {
+                system.shrink(file.ino)?;
+            }
+            system.close(file.ino)
+        })
     }
 
     /// Bytes of the file.
     ///
     /// # Errors
     ///
-    /// It is another volume's (`EBADF`), or this is a child of the process that has the store (`ESTALE`).
+    /// It is another volume's (`EBADF`), this is a child of the process that has the store (`ESTALE`), or the store has failed (`EIO`).
     pub fn size(&self, file: &Opened) -> Result<u64> {
         self.has(file)?;
-        Ok(Bytes::new(self.shared().store.memory(), file.at).size())
+        let system = self.shared();
+        system.sure(Ok(Bytes::new(system.store.memory(), file.at).size()))
     }
 
     /// Reads at an offset, up to the file's end; how much that was.
@@ -217,7 +234,8 @@ impl<M: SharedMemory> Volume<M> {
         // SAFETY: until both are dropped nothing is called but what follows, and the memory, which starts no thread.
         #[allow(unsafe_code)]
         let (system, _file) = unsafe { (alone::read(&self.system), alone::read(self.file_lock(file.ino))) };
-        Ok(Bytes::new(system.store.memory(), file.at).read(offset, into))
+        let read = Bytes::new(system.store.memory(), file.at).read(offset, into);
+        if system.store.memory().has_failed() { Err(Errno::IO) } else { Ok(read) }
     }
 
     /// Writes; the bytes persist before it returns. Where that was, and how many there was room for.
@@ -337,6 +355,10 @@ impl<M: PersistentMemory> Drop for Exclusive<'_, M> {
     fn drop(&mut self) {
         self.system.store.settle();
         if let Some(gate) = self.gate {
+            if self.system.store.memory().has_failed() {
+                // The log may hold words of inodes that the next recovery brings back: no client may store others until then.
+                gate.end_leases();
+            }
             gate.reopen();
         }
     }

@@ -87,12 +87,20 @@ pub enum OpenError {
     /// Something that is used twice, or that lies outside.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// There is no room below for the frames that are in use.
+    #[error(
+        "the disk has no room for the frames that the store uses; free {bytes} bytes or move the store to a larger disk"
+    )]
+    NoRoom {
+        /// How much.
+        bytes: u64,
+    },
     /// The memory fails.
     #[error(transparent)]
     NotPersistent(#[from] NotPersistent),
 }
 
-/// Why nothing was changed.
+/// Why an operation of the store failed. Nothing has changed, unless the memory has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreError {
     /// No frame is left, or no such run of frames.
@@ -104,6 +112,9 @@ pub enum StoreError {
     /// Too much at once.
     #[error(transparent)]
     LogFull(#[from] LogFull),
+    /// The memory has failed.
+    #[error(transparent)]
+    NotPersistent(#[from] NotPersistent),
     /// Ranges that overlap.
     #[error("the two ranges of pages overlap")]
     Overlap,
@@ -238,6 +249,7 @@ impl<M: PersistentMemory> Store<M> {
     /// The store that lies in a memory so, its log applied.
     pub(super) fn of_layout(memory: M, layout: Layout, journal: Journal) -> Result<Self, OpenError> {
         let frames = read_bitmap(&memory, &layout)?;
+        provide_used(&memory, &layout)?;
         if let Some(checkpoints) = memory.checkpoints() {
             checkpoints.begin(&memory, layout.frames)?;
         }
@@ -247,7 +259,7 @@ impl<M: PersistentMemory> Store<M> {
         if !(layout.first_free()..layout.frames).contains(&table) {
             return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
         }
-        Ok(store)
+        if store.memory.has_failed() { Err(NotPersistent.into()) } else { Ok(store) }
     }
 
     /// The memory.
@@ -381,11 +393,18 @@ pub fn damaged_superblocks(memory: &impl PersistentMemory) -> Result<Vec<&'stati
 
 /// Finds out what is where, makes both superblocks good, and applies what a crash left in the log.
 pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {
+    let recovered = recover_present(memory);
+    // What was found may be what a missing page reads as.
+    if memory.has_failed() { Err(NotPersistent.into()) } else { recovered }
+}
+
+fn recover_present(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {
     let (both, layout) = read_superblocks(memory)?;
     let room = memory.bytes() / PAGE_BYTES;
     if layout.frames > room {
         return Err(OpenError::Truncated { frames: layout.frames, room });
     }
+    provide(memory, Pfn(0), layout.first_free())?;
     let restored = checkpoint::restore(memory, layout.frames, LOG.addr().0)?;
     let mut journal = Journal::new(LOG.addr().0, LOG_FRAMES);
     let recovered = match (journal.recover(memory), restored) {
@@ -398,6 +417,12 @@ pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal
         }
     }
     Ok((layout, journal, recovered))
+}
+
+/// Lets frames that are in use have room.
+fn provide(memory: &impl PersistentMemory, first: Pfn, frames: u64) -> Result<(), OpenError> {
+    let bytes = frames * PAGE_BYTES;
+    if memory.provide(first.addr().0, bytes) { Ok(()) } else { Err(OpenError::NoRoom { bytes }) }
 }
 
 fn write_superblock(memory: &impl PersistentMemory, layout: &Layout, frame: Pfn) {
@@ -428,6 +453,23 @@ fn read_bitmap(memory: &impl PersistentMemory, layout: &Layout) -> Result<BuddyA
         Some(frame) => Err(OpenError::Damaged(format!("frame {frame} of the store's own is marked free"))),
         None => Ok(buddy),
     }
+}
+
+/// Lets all frames that are in use have room. All frames of a word of the bitmap count as used if one of them is: room is got in larger
+/// pieces anyway.
+fn provide_used(memory: &impl PersistentMemory, layout: &Layout) -> Result<(), OpenError> {
+    let bitmap = Pfn(layout.bitmap).addr().0;
+    let words = layout.frames.div_ceil(64);
+    let mut at = 0;
+    while at < words {
+        let run = (at..words).take_while(|at| memory.load(bitmap + 8 * at) != 0).count() as u64;
+        if run > 0 {
+            let first = 64 * at;
+            provide(memory, Pfn(first), (64 * run).min(layout.frames - first))?;
+        }
+        at += run.max(1);
+    }
+    Ok(())
 }
 
 /// Changes that become visible together. Reads see what was written before in the same transaction.
@@ -582,26 +624,29 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             Err(_) => self.store.frames.alloc(order).map_err(|_| StoreError::NoFrames)?,
         };
         // Each is given back by itself.
-        self.take(first, order);
-        Ok(first)
+        if self.take(first, order) { Ok(first) } else { Err(StoreError::NoFrames) }
     }
 
     /// Takes the same number of frames at an aligned one, if all of them are free; whether they were.
     pub fn take_frames_at(&mut self, first: Pfn, order: u32) -> bool {
-        let is_taken = first.0.is_multiple_of(1 << order) && self.store.frames.alloc_at(first, order);
-        if is_taken {
-            self.take(first, order);
-        }
-        is_taken
+        first.0.is_multiple_of(1 << order)
+            && self.store.frames.alloc_at(first, order)
+            && self.take(first, order)
     }
 
-    fn take(&mut self, first: Pfn, order: u32) {
+    /// Makes frames that are allocated this transaction's, unless there is no room for them below.
+    fn take(&mut self, first: Pfn, order: u32) -> bool {
+        if !self.store.memory.provide(first.addr().0, PAGE_BYTES << order) {
+            self.store.frames.free(first, order);
+            return false;
+        }
         self.store.frames.split(first, order, 0);
         if let Some(checkpoints) = self.store.memory.checkpoints() {
             checkpoints.taken(first, 1 << order);
         }
         self.taken.push((first, order));
         self.mark(first, 1 << order, true);
+        true
     }
 
     /// Gives frames back. Nobody gets them before the transaction is committed: what they hold is needed if it is not.
@@ -628,7 +673,8 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::LogFull`]; nothing has changed then.
+    /// - [`StoreError::LogFull`]: nothing has changed.
+    /// - [`StoreError::NotPersistent`]: the memory has failed.
     pub fn commit(mut self) -> Result<(), StoreError> {
         self.order.iter().for_each(|at| self.runs.push_word(*at, self.words[at]));
         let Store { memory, journal, frames, commits, waiting, .. } = &mut *self.store;

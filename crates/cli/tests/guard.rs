@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mounted::{Mounted, Store, name, pagewalk, text};
+use mounted::{Mounted, Small, Store, name, pagewalk, text};
 
 /// Runs a shell's script in a folder; what it says, on either way.
 fn said(folder: &Path, script: &str) -> String {
@@ -277,33 +277,6 @@ fn folders_that_cannot_be_mounted_at_are_named() {
     let error = std::fs::write(mounted.point.join("f"), "y").expect_err("it is read-only now");
     assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     assert_eq!(std::fs::read(mounted.point.join("f")).expect("read"), b"x");
-}
-
-/// A file system of a few MiB that goes with the test; `None` where that is impossible.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn new(bytes: &str) -> Option<Self> {
-        let small = Self(tempfile::tempdir().expect("a folder"));
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none", name(small.0.path())]);
-        if !command.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-            println!("skipped: mounting takes the right to");
-            return None;
-        }
-        Some(small)
-    }
-
-    fn free(&self) -> u64 {
-        let room = rustix::fs::statvfs(self.0.path()).expect("a file system");
-        room.f_bavail * room.f_bsize
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
 }
 
 /// `--force` with a size that was refused had destroyed the store already, and one that failed left the disk full.

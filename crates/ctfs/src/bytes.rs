@@ -207,8 +207,10 @@ fn put_pieces<M: PersistentMemory>(
         return true;
     }
     runs(memory, partition, bytes, |range, place| {
-        let at = place.expect("it was there");
-        write(at, &data[(range.start - offset) as usize..(range.end - offset) as usize]);
+        // All have frames, unless the page of a table has gone missing meanwhile, which the caller looks at.
+        if let Some(at) = place {
+            write(at, &data[(range.start - offset) as usize..(range.end - offset) as usize]);
+        }
     });
     true
 }

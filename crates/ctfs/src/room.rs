@@ -54,6 +54,10 @@ impl Room {
         let Some(first) = (first..end).find(|&piece| !self.has(piece)) else { return true };
         let end = 1 + (first..end).rfind(|&piece| !self.has(piece)).unwrap_or(first);
         let (start, stop) = (first * PIECE_BYTES, (end * PIECE_BYTES).min(self.bytes));
+        // What is asked for in vain may be given in part, which fills the disk.
+        if stop - start > PIECE_BYTES && stop - start > most(file) {
+            return false;
+        }
         if allocate(file, start, stop - start) {
             self.note(first..end);
             return true;
@@ -78,6 +82,14 @@ impl Room {
             self.pieces[piece as usize / 64].fetch_or(1 << (piece % 64), Ordering::Relaxed);
         }
     }
+}
+
+/// Bytes that a range of the file can have at most: its blocks, and those that are free.
+fn most(file: &File) -> u64 {
+    let used = file.metadata().map_or(u64::MAX, |metadata| metadata.blocks() * 512);
+    let free =
+        rustix::fs::fstatvfs(file).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    used.saturating_add(free)
 }
 
 /// Gives a range of the file blocks that hold zeroes, where the range has none. A file that was cut meanwhile stays cut. Where the file

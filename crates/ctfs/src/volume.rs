@@ -5,6 +5,7 @@
 //! that finds no frames gets them with the system's lock alone, and tries again.
 
 use std::ops::{Deref, DerefMut};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -154,8 +155,11 @@ impl<M: SharedMemory> Volume<M> {
     /// As for [`Volume::exclusive`], and what is done.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut FileSystem<M>) -> Result<T>) -> Result<T> {
         let mut system = self.exclusive()?;
-        let done = act(&mut system);
-        system.sure(done)
+        // Code that trusts a sound store may meet zeroes in the middle of it, where a page has gone missing.
+        match std::panic::catch_unwind(AssertUnwindSafe(|| act(&mut system))) {
+            Ok(done) => system.sure(done),
+            Err(panic) => system.sure(Ok(())).and_then(|()| std::panic::resume_unwind(panic)),
+        }
     }
 
     /// The file system, to change what those beside do not see: they go on meanwhile.

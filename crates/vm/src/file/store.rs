@@ -663,7 +663,10 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             let bits = (end - frame).min(64 - frame % 64);
             let mask = (u64::MAX >> (64 - bits)) << (frame % 64);
             let word = self.load(at);
-            debug_assert!(word & mask == if used { 0 } else { mask }, "frames {frame}, {bits}: {word:#x}");
+            debug_assert!(
+                word & mask == if used { 0 } else { mask } || self.store.memory.has_failed(),
+                "frames {frame}, {bits}: {word:#x}"
+            );
             self.set(at, if used { word | mask } else { word & !mask });
             frame += bits;
         }

@@ -159,12 +159,10 @@ fn commands_that_look_at_a_store_say_that_it_was_cut() {
         process.arg("fs").args(command).arg(store.file()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = process.spawn().expect("the command starts");
         let file = File::options().write(true).open(store.file()).expect("there");
-        // It has opened the file.
-        let is_free = || {
-            let taken = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok();
-            taken && rustix::fs::flock(&file, rustix::fs::FlockOperation::Unlock).is_ok()
-        };
-        while is_free() && process.try_wait().expect("a child").is_none() {}
+        // It has mapped the file.
+        let maps = format!("/proc/{}/maps", process.id());
+        let is_mapped = || std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("store.ctfs"));
+        while !is_mapped() && process.try_wait().expect("a child").is_none() {}
         std::thread::sleep(Duration::from_micros(round * 40));
         file.set_len([0, 4_096, 3 * 4_096, 262 * 4_096, 270 * 4_096][round as usize % 5]).expect("cut");
         let mut said = String::new();

@@ -160,6 +160,53 @@ fn access_lists_are_as_on_another_file_system() {
     assert_eq!(said(&mounted.point, &format!("getfacl -Rpn . ; {OTHER} cat f")), before);
 }
 
+/// Times before 1970 were off by twice their fraction, and those behind 2262 were clamped.
+#[test]
+fn times_are_those_that_programs_set() {
+    let store = Store::new("64MiB");
+    let Some(mut mounted) = store.mount() else { return };
+    let other = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let times = [
+        "-1.5",
+        "-0.5",
+        "-0.000000001",
+        "0",
+        "-11644473600.25",
+        "9223372036.9",
+        "9223372037.5",
+        "15032385536.125",
+        "253370764800.999999999",
+    ];
+    let set = |time: &str| {
+        format!("touch -d @{time} f{time}; touch -m -d @7.5 f{time}; touch -m -d @{time} f{time}")
+    };
+    let set = times.map(set).join(";");
+    let show = "TZ=UTC0 stat -c '%n %.9X %.9Y' f*";
+    let expected = said(other.path(), &format!("{set}; {show}"));
+    assert!(expected.contains("f-1.5 -1.500000000 -1.500000000\n"), "{expected}");
+    assert_eq!(said(&mounted.point, &format!("{set}; {show}")), expected);
+    // Not what the kernel remembers.
+    drop(mounted);
+    store.is_sound();
+    let Some(again) = store.mount() else { return };
+    mounted = again;
+    assert_eq!(said(&mounted.point, show), expected);
+    let shim = Path::new(env!("CARGO_BIN_EXE_pagewalk")).with_file_name("libpagewalk_ctfs_shim.so");
+    if !shim.is_file() {
+        println!("skipped in part: `cargo build --package pagewalk-ctfs-shim` makes what is preloaded");
+        return;
+    }
+    // Beside the owner, writes included: these have the time of now.
+    let run = format!("{} fs run -- sh -c", env!("CARGO_BIN_EXE_pagewalk"));
+    let written = times.map(|time| format!("echo x >> f{time}; echo y >> f{time}")).join(";");
+    let recent = "find . -name 'f*' -newermt '-1 hour' ! -newermt '+1 hour' | wc -l";
+    assert_eq!(said(&mounted.point, &format!("{run} \"{written}\"; {recent}")), format!("{}\n", times.len()));
+    let beside = said(&mounted.point, &format!("{run} \"{set}; {show}\""));
+    assert_eq!(beside, expected);
+    drop(mounted);
+    store.is_sound();
+}
+
 /// What the kernel keeps for itself under these names would be accepted and mean nothing.
 #[test]
 fn attributes_that_mean_nothing_here_are_refused() {

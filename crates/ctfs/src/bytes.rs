@@ -10,7 +10,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{Pages, Partition, PersistentMemory};
 
 use crate::file::LARGE_BYTES;
-use crate::inode::{Field, INODE_BYTES, partition_of};
+use crate::inode::{Field, INODE_BYTES, partition_of, with_epoch};
 
 /// A file, by where its inode lies.
 #[derive(Debug)]
@@ -99,7 +99,10 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     #[inline(always)]
     pub(crate) fn store<const WORDS: usize>(self, words: [(Field, u64); WORDS]) {
         let mut has_changed = false;
-        for (field, word) in words {
+        // What a program has set the time to may have an epoch, which the clock's has not.
+        let epochs = self.word(Field::Epochs);
+        let epochs_now = words.iter().fold(epochs, |epochs, (field, _)| with_epoch(epochs, *field, 0));
+        for (field, word) in [(Field::Epochs, epochs_now)].into_iter().chain(words) {
             if self.word(field) != word {
                 if let Some(checkpoints) = self.memory.checkpoints() {
                     checkpoints.before_change(self.memory, std::iter::once(self.inode / PAGE_BYTES));

@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::extended::{self, CAPABILITIES, SetExtended};
 use crate::file::Seek;
 use crate::gate::Gate;
-use crate::inode::{Ino, kind};
+use crate::inode::{Ino, NANOSECONDS, kind};
 use crate::mapped::Mapped;
 use crate::missing::{Failure, Health};
 use crate::syncer::Syncer;
@@ -236,15 +236,25 @@ fn ino(ino: INodeNo) -> Ino {
     Ino(u64::from(ino))
 }
 
-fn time(nanoseconds: i64) -> SystemTime {
-    let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
-    if nanoseconds < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
+fn time(nanoseconds: i128) -> SystemTime {
+    let distance = nanoseconds.unsigned_abs();
+    let second = NANOSECONDS.unsigned_abs();
+    let distance = Duration::new((distance / second) as u64, (distance % second) as u32);
+    let time =
+        if nanoseconds < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    // A check of the store has found none that the system cannot say.
+    time.unwrap_or(UNIX_EPOCH)
 }
 
-fn nanoseconds(time: SystemTime) -> i64 {
+/// The nanoseconds of a time in a request. The kernel sends seconds, rounded down, and nanoseconds behind them. Of seconds before 1970 fuser
+/// (0.18) takes the nanoseconds away where it should add them: the distance that it makes of both has them as they were sent.
+fn nanoseconds_sent(time: SystemTime) -> i128 {
     match time.duration_since(UNIX_EPOCH) {
-        Ok(distance) => i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX),
-        Err(error) => i64::try_from(error.duration().as_nanos()).map_or(i64::MIN, |distance| -distance),
+        Ok(distance) => distance.as_nanos() as i128,
+        Err(error) => {
+            let (seconds, nanoseconds) = (error.duration().as_secs(), error.duration().subsec_nanos());
+            i128::from(nanoseconds) - i128::from(seconds) * NANOSECONDS
+        }
     }
 }
 
@@ -511,12 +521,14 @@ impl Mounted {
         }
     }
 
-    /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do, and programs are told
-    /// that it was done: the kernel need not ask again.
+    /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do; the kernel asks all the
+    /// same each time, as the store may have failed.
     fn sync(&self, reply: ReplyEmpty) {
         match &self.syncer {
-            None if self.is_well().is_err() => reply.error(Errno::EIO),
-            None => reply.error(Errno::ENOSYS),
+            None => match self.is_well() {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            },
             Some(syncer) => syncer.ask(Box::new(|done| match done {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
@@ -637,8 +649,10 @@ impl Filesystem for Mounted {
         reply: ReplyAttr,
     ) {
         let time = |time: TimeOrNow| match time {
-            TimeOrNow::SpecificTime(time) => nanoseconds(time),
-            TimeOrNow::Now => nanoseconds(SystemTime::now()),
+            TimeOrNow::SpecificTime(time) => nanoseconds_sent(time),
+            TimeOrNow::Now => {
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128
+            }
         };
         let (accessed, modified) = (accessed.map(time), modified.map(time));
         let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };

@@ -121,6 +121,11 @@ impl<M: PersistentMemory> Repair<M> {
         true
     }
 
+    fn inode_word(&self, ino: Ino, field: Field) -> Result<u64> {
+        let at = inode::address(&self.store, ino).ok_or(Errno::IO)? + 8 * field as u64;
+        Ok(self.store.memory().load(at))
+    }
+
     fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<bool> {
         let at = inode::address(&self.store, ino).ok_or(Errno::IO)? + 8 * field as u64;
         Ok(self.set(at, word))
@@ -206,6 +211,11 @@ impl<M: PersistentMemory> Repair<M> {
             let level = inode.get(Field::Mode) >> 32 & 0xff;
             if self.set_field(ino, Field::Mode, u64::from(mode) | level << 32)? {
                 self.say(format!("inode {number} had mode {:#o}, and has {mode:#o}", inode.get(Field::Mode)));
+            }
+            for time in inode.impossible_times() {
+                let epochs = self.inode_word(ino, Field::Epochs)?;
+                self.set_field(ino, Field::Epochs, inode::with_epoch(epochs, time, 0))?;
+                self.say(format!("inode {number} had a time that no program can set"));
             }
             if !was_used {
                 self.mark(ino, true)?;
@@ -791,7 +801,7 @@ fn looks_used(inode: &Inode) -> bool {
         && inode.get(Field::Generation) > 0
 }
 
-fn with_size(inode: &Inode, size: u64) -> [u64; 13] {
+fn with_size(inode: &Inode, size: u64) -> [u64; 15] {
     let mut words = inode.words;
     words[Field::Size as usize] = size;
     words

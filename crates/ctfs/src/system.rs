@@ -79,11 +79,11 @@ pub struct Attributes {
     /// Blocks of 512 bytes that it takes.
     pub blocks: u64,
     /// Nanoseconds since 1970: access.
-    pub accessed: i64,
+    pub accessed: i128,
     /// Change of its bytes.
-    pub modified: i64,
+    pub modified: i128,
     /// Change of anything.
-    pub changed: i64,
+    pub changed: i128,
 }
 
 /// Changes of attributes; what is `None` stays.
@@ -98,9 +98,9 @@ pub struct SetAttributes {
     /// Bytes.
     pub size: Option<u64>,
     /// Access.
-    pub accessed: Option<i64>,
+    pub accessed: Option<i128>,
     /// Change of its bytes.
-    pub modified: Option<i64>,
+    pub modified: Option<i128>,
 }
 
 /// How a rename treats a name that is taken.
@@ -338,9 +338,9 @@ impl<M: PersistentMemory> FileSystem<M> {
             device: inode.get(Field::Device),
             size: inode.size(),
             blocks: self.mapped_bytes(ino, &inode) / 512,
-            accessed: inode.get(Field::Accessed) as i64,
-            modified: inode.get(Field::Modified) as i64,
-            changed: inode.get(Field::Changed) as i64,
+            accessed: inode.time(Field::Accessed),
+            modified: inode.time(Field::Modified),
+            changed: inode.time(Field::Changed),
         })
     }
 
@@ -360,7 +360,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// # Errors
     ///
-    /// The size is not a file's, or too large.
+    /// The size is not a file's, or too large; a time's seconds do not fit into 64 bits (`EINVAL`).
     pub fn set_attributes(&mut self, ino: Ino, set: &SetAttributes) -> Result<()> {
         let inode = self.inode(ino)?;
         if let Some(size) = set.size {
@@ -385,7 +385,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         transaction.set_field(ino, Field::Owner, u64::from(uid) | u64::from(gid) << 32)?;
         for (field, time) in [(Field::Accessed, set.accessed), (Field::Modified, set.modified)] {
             if let Some(time) = time {
-                transaction.set_field(ino, field, time as u64)?;
+                transaction.set_time(ino, field, time)?;
             }
         }
         transaction.set_field(ino, Field::Changed, now)?;

@@ -41,11 +41,16 @@ extern "C" {
 typedef struct pw_files pw_files;
 typedef struct pw_file pw_file;
 
-/* What is known of a file; times in nanoseconds since 1970. */
+/* A time: seconds since 1970, rounded down, and 0 to 999999999 nanoseconds behind them. */
+typedef struct pw_time {
+    int64_t seconds, nanoseconds;
+} pw_time;
+
+/* What is known of a file. */
 typedef struct pw_attributes {
     uint64_t ino, size, blocks, links;
     uint32_t mode, uid, gid, reserved;
-    int64_t accessed, modified, changed;
+    pw_time accessed, modified, changed;
 } pw_attributes;
 
 /* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic. Other bits are

@@ -74,6 +74,25 @@ unsafe fn in_file(file: *const PwFile, act: impl FnOnce(&pagewalk_ctfs::File<Map
     done.unwrap_or_else(i64::from)
 }
 
+/// A time: seconds since 1970, rounded down, and nanoseconds behind them.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PwTime {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl From<i128> for PwTime {
+    fn from(nanoseconds: i128) -> Self {
+        const SECOND: i128 = 1_000_000_000;
+        Self {
+            // A store has no others.
+            seconds: nanoseconds.div_euclid(SECOND) as i64,
+            nanoseconds: nanoseconds.rem_euclid(SECOND) as i64,
+        }
+    }
+}
+
 /// What is known of a file.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,9 +105,9 @@ pub struct PwAttributes {
     uid: u32,
     gid: u32,
     reserved: u32,
-    accessed: i64,
-    modified: i64,
-    changed: i64,
+    accessed: PwTime,
+    modified: PwTime,
+    changed: PwTime,
 }
 
 impl From<Attributes> for PwAttributes {
@@ -102,9 +121,9 @@ impl From<Attributes> for PwAttributes {
             uid: of.uid,
             gid: of.gid,
             reserved: 0,
-            accessed: of.accessed,
-            modified: of.modified,
-            changed: of.changed,
+            accessed: of.accessed.into(),
+            modified: of.modified.into(),
+            changed: of.changed.into(),
         }
     }
 }

@@ -142,7 +142,9 @@ fn names_change_whole_or_not_at_all_where_a_page_is_lost() {
             assert!(left == old || left == new, "{name}: neither before nor after");
             states[usize::from(left == new)] += 1;
         });
-        assert!(stores > 5 && states.iter().all(|&count| count > 0), "{name}: {stores}, {states:?}");
+        // The tree does not show attributes: of them all that is asked for is a sound file system.
+        let is_seen = old == new || states.iter().all(|&count| count > 0);
+        assert!(stores > 5 && is_seen, "{name}: {stores}, {states:?}");
     }
 }
 

@@ -18,7 +18,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
-use pagewalk_vm::file::{LARGE_ORDER, Level, PersistentMemory, Places, Store, StoreError};
+use pagewalk_vm::file::{
+    LARGE_ORDER, Level, NotPersistent, OpenError, PersistentMemory, Places, Store, StoreError,
+};
 use rustix::io::Errno;
 
 use crate::directory::{self, Directory, Entry, SLOT_BYTES, check_name, slots_of};
@@ -48,7 +50,11 @@ pub fn repair<M: PersistentMemory>(
         names: BTreeMap::new(),
         homes: BTreeMap::new(),
     };
-    repair.all().map_err(|error| MountError::Damaged(format!("beyond repair: {error}")))?;
+    let repaired = repair.all();
+    if repair.store.memory().has_failed() {
+        return Err(OpenError::from(NotPersistent).into());
+    }
+    repaired.map_err(|error| MountError::Damaged(format!("beyond repair: {error}")))?;
     let Repair { store, said, .. } = repair;
     let (system, _) = FileSystem::mount_unchecked(store.into_memory(), clock)?;
     Ok((system, said))

@@ -225,7 +225,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// [`MountError`].
     pub fn mount_unchecked(memory: M, clock: Clock) -> std::result::Result<(Self, Recovered), MountError> {
         let (store, recovered) = Store::open(memory)?;
-        if store.root_word(root::MAGIC) != MAGIC {
+        let magic = store.root_word(root::MAGIC);
+        if store.memory().has_failed() {
+            return Err(OpenError::from(NotPersistent).into());
+        }
+        if magic != MAGIC {
             return Err(MountError::NoFileSystem);
         }
         let mut system = Self {

@@ -248,7 +248,7 @@ impl<M: PersistentMemory> Store<M> {
 
     /// The store that lies in a memory so, its log applied.
     pub(super) fn of_layout(memory: M, layout: Layout, journal: Journal) -> Result<Self, OpenError> {
-        let frames = read_bitmap(&memory, &layout)?;
+        let frames = sure(&memory, read_bitmap(&memory, &layout))?;
         provide_used(&memory, &layout)?;
         if let Some(checkpoints) = memory.checkpoints() {
             checkpoints.begin(&memory, layout.frames)?;
@@ -256,10 +256,11 @@ impl<M: PersistentMemory> Store<M> {
         let (spare, waiting) = Default::default();
         let store = Self { memory, layout, journal, frames, commits: 0, spare, waiting };
         let table = store.table_root().0;
+        sure(&store.memory, Ok(()))?;
         if !(layout.first_free()..layout.frames).contains(&table) {
             return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
         }
-        if store.memory.has_failed() { Err(NotPersistent.into()) } else { Ok(store) }
+        Ok(store)
     }
 
     /// The memory.
@@ -386,16 +387,19 @@ fn read_superblocks(memory: &impl PersistentMemory) -> Result<Superblocks, OpenE
 ///
 /// [`OpenError::NoStore`] or [`OpenError::Version`]: no superblock can be read.
 pub fn damaged_superblocks(memory: &impl PersistentMemory) -> Result<Vec<&'static str>, OpenError> {
-    let (both, layout) = read_superblocks(memory)?;
+    let (both, layout) = sure(memory, read_superblocks(memory))?;
     let is_damaged = |(_, found): &(_, &Result<Layout, OpenError>)| found.as_ref() != Ok(&layout);
     Ok(SUPERBLOCKS.iter().zip(&both).filter(is_damaged).map(|((_, name), _)| *name).collect())
 }
 
 /// Finds out what is where, makes both superblocks good, and applies what a crash left in the log.
 pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {
-    let recovered = recover_present(memory);
-    // What was found may be what a missing page reads as.
-    if memory.has_failed() { Err(NotPersistent.into()) } else { recovered }
+    sure(memory, recover_present(memory))
+}
+
+/// What was found, unless the memory has failed: it may be what a missing page reads as.
+fn sure<T>(memory: &impl PersistentMemory, found: Result<T, OpenError>) -> Result<T, OpenError> {
+    if memory.has_failed() { Err(NotPersistent.into()) } else { found }
 }
 
 fn recover_present(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {

@@ -6,6 +6,7 @@ TARGET ?= $(CURDIR)/target
 FRONTENDS = $(TARGET)/pagewalk
 PAGEWALK = $(TARGET)/release/pagewalk
 FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
 
 export CARGO_TARGET_DIR = $(TARGET)
 export PAGEWALK_LIB = $(FRONTENDS)
@@ -72,8 +73,18 @@ ycsb: build
 	scripts/ycsb.sh --in-memory $(PAGEWALK)
 	scripts/ycsb.sh $(PAGEWALK)
 
+# Debian's bash, dash, coreutils, findutils, tar and autoconf: their own test suites on a mounted store, under the preloaded library,
+# beside tmpfs. Long, and takes root.
+suites: build
+	@scripts/setup.sh suites
+	scripts/suites.sh $(PAGEWALK)
+
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli --package pagewalk-ctfs-shim
+
+# The command, its mount helper for mount(8) and fstab, and its systemd unit.
+install: build
+	scripts/install.sh $(TARGET) $(PREFIX)
 
 frontends: setup
 	$(MAKE) --no-print-directory -C crates/capture OUT=$(FRONTENDS)
@@ -84,4 +95,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb build frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites build install frontends setup clean

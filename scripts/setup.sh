@@ -9,6 +9,7 @@
 #   setup.sh leveldb     what the loads of YCSB run on
 #   setup.sh images      file systems to compare with
 #   setup.sh server      a server to observe
+#   setup.sh suites      what Debian's sources need that scripts/suites.sh builds and tests
 set -eu
 
 if ! command -v cargo >/dev/null; then
@@ -67,8 +68,28 @@ images)
 server)
     need redis-check-rdb redis-tools            # holds the server as well, and starts none
     ;;
+suites)
+    need make make
+    need gcc gcc
+    need g++ g++                                # tests of autoconf compile C++
+    need /usr/include/stdlib.h libc6-dev
+    need m4 m4                                  # what autoconf is written in
+    need perl perl                              # tests of coreutils and autoconf
+    need /usr/share/i18n/charmaps/UTF-8.gz locales
+    need runtest dejagnu                        # drives tests of findutils
+    need dpkg-source dpkg-dev                   # apt-get checks and names sources with it
+    need python3 python3
+    need /usr/include/sys/acl.h libacl1-dev     # coreutils and tar copy access lists, attributes and capabilities
+    need /usr/include/attr/libattr.h libattr1-dev
+    need /usr/include/sys/capability.h libcap-dev
+    need setfacl acl                            # and their tests look at them
+    need setfattr attr
+    need setcap libcap2-bin
+    need strace strace
+    need xz xz-utils
+    ;;
 *)
-    echo "usage: setup.sh [hardware|riscv|programs|leveldb|images|server]" >&2
+    echo "usage: setup.sh [hardware|riscv|programs|leveldb|images|server|suites]" >&2
     exit 2
     ;;
 esac

@@ -45,6 +45,7 @@ EXAMPLES:
   pagewalk fs mkfs --size 4GiB files.ctfs
   pagewalk fs mount files.ctfs /mnt
   pagewalk fs run -- sqlite3 /mnt/data.db
+  pagewalk fs grow files.ctfs 8GiB
   pagewalk fs fsck files.ctfs
   pagewalk fs info files.ctfs
   pagewalk fs bench /dev/shm /home")]
@@ -59,6 +60,8 @@ pub(crate) enum FsCommand {
     Mkfs(MkfsArguments),
     /// Mount a file system for every program, until SIGINT, SIGTERM, SIGHUP or umount, and the last file is closed.
     Mount(MountArguments),
+    /// Let a file system have more room, whether it is mounted or not. After a crash it has its old size or the new one.
+    Grow(GrowArguments),
     /// Run a program that reads and writes files of mounted file systems in its own memory, instead of by system calls.
     #[command(after_help = "\
 The program's files are opened, named and locked through the kernel as always; only their bytes are not. A file that others use,
@@ -131,21 +134,22 @@ impl BenchItem {
 
 #[derive(Debug, Args)]
 pub(crate) struct MkfsArguments {
-    /// The file that will hold it.
+    /// The file that will hold it, or a block device, or persistent memory (/dev/dax).
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// How large it is; the disk must have room for all of it.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
-    pub(crate) size: u64,
-    /// The file takes room on its disk as files in the store do, not all at once. When the disk is full, so is the store.
+    /// How large it is, 1GiB if nothing is said; the disk must have room for all of it. In a device all of that, less some for checkpoints.
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) size: Option<u64>,
+    /// The file takes room on its disk as files in the store do, not all at once. When the disk is full, so is the store. A device has its
+    /// room anyway.
     #[arg(long)]
     pub(crate) sparse: bool,
-    /// Replace a file that is there; it stays as it is if the new one cannot be made.
+    /// Replace a file that is there; it stays as it is if the new one cannot be made. What a device holds is overwritten.
     #[arg(long)]
     pub(crate) force: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct MountArguments {
     /// The file that holds it.
     #[arg(value_name = "FILE")]
@@ -163,12 +167,45 @@ pub(crate) struct MountArguments {
     /// The file lies in persistent memory (a DAX file system): every write survives power failures, and no disk is waited for.
     #[arg(long, conflicts_with = "power_failure")]
     pub(crate) dax: bool,
+    /// Nothing is written to the file, which need not be writable nor lie on a medium that is: every change fails with EROFS. What a crash
+    /// left in the file's log is applied in memory alone.
+    #[arg(long, conflicts_with_all = ["power_failure", "no_sync", "dax", "strict"])]
+    pub(crate) read_only: bool,
     /// A write that is interrupted has happened or has not: overwritten bytes are all old or all new.
     #[arg(long)]
     pub(crate) strict: bool,
     /// For all users, as permissions say; otherwise for this one only.
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Set-user and set-group bits and capabilities give no rights. So it is anyway for users other than root.
+    #[arg(long)]
+    pub(crate) no_suid: bool,
+    /// Device files lead to no devices. So it is anyway for users other than root.
+    #[arg(long)]
+    pub(crate) no_dev: bool,
+    /// Programs cannot be run.
+    #[arg(long)]
+    pub(crate) no_exec: bool,
+    /// Go on in the background: the command ends when the file system is mounted, or with an error when it cannot be.
+    #[arg(long)]
+    pub(crate) daemon: bool,
+    /// In the background, what there is to say goes to this file; otherwise to the system's log.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// The process in the background.
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrowArguments {
+    /// The file that holds it, or where it is mounted. Programs that were started under `fs run` before use the files of a mounted one
+    /// through the kernel then.
+    #[arg(value_name = "FILE|FOLDER")]
+    pub(crate) store: PathBuf,
+    /// How large it is to be; the disk must have room for all of it.
+    #[arg(value_name = "SIZE", value_parser = bytes)]
+    pub(crate) size: u64,
 }
 
 #[derive(Debug, Args)]

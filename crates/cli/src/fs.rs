@@ -1,32 +1,42 @@
 //! `pagewalk fs`: a file system whose index is the page table, made, mounted, checked, shown and measured.
 
 mod bench;
+mod daemon;
+mod grow;
+pub(crate) mod helper;
 mod make;
 mod target;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pagewalk_ctfs::{
-    Clock, FileSystem, Mapped, Overwrites, Survives, check, coarse_now, mount, partition_counts, repair,
+    Clock, FileSystem, Mapped, MountRules, Overwrites, Survives, check, coarse_now, mount, partition_counts,
+    repair,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::{Recovered, damaged_superblocks};
+use pagewalk_vm::file::{Level, Recovered, damaged_superblocks};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use self::daemon::Background;
 use crate::args::{FormatArgument, FsArguments, FsCommand, InfoArguments, MountArguments};
 use crate::exit::Done;
 use crate::run::print;
 
 /// How often work that takes long says how far it is.
 const SAY: Duration = Duration::from_secs(5);
+/// Parts of the addresses that hold a file of more than 64 GiB, or smaller ones.
+const MOST_LARGEST: u64 = 511;
+/// How long a mount in the background waits for the store of another one that may be about to end.
+const MOST_WAIT: Duration = Duration::from_secs(5);
 /// How often a mount looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -35,6 +45,7 @@ pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
     match &arguments.command {
         FsCommand::Mkfs(arguments) => make::mkfs(arguments),
         FsCommand::Mount(arguments) => mount_file(arguments),
+        FsCommand::Grow(arguments) => grow::grow(arguments),
         FsCommand::Run { command } => run_beside(command),
         FsCommand::Fsck { repair: false, file } => fsck(file),
         FsCommand::Fsck { repair: true, file } => repair_file(file),
@@ -47,30 +58,60 @@ fn clock() -> Clock {
     coarse_now
 }
 
-fn open(file: &Path, survives: Survives) -> anyhow::Result<FileSystem<Mapped>> {
-    let memory = Mapped::open(file, survives).with_context(|| format!("cannot open {}", file.display()))?;
+/// Mounts the file system of a memory, and says what a crash had left.
+fn recovered(file: &Path, memory: std::io::Result<Mapped>) -> anyhow::Result<FileSystem<Mapped>> {
+    let memory = memory.map_err(|error| cannot_open(file, error))?;
     let mounted = FileSystem::mount(memory, clock());
     let (system, recovered) = mounted.with_context(|| file.display().to_string())?;
+    let how = if system.is_read_only() { ", in memory alone" } else { "" };
     match recovered {
         Recovered::Nothing => {}
-        Recovered::Applied(words) => eprintln!("{}: {words} words of its log were applied", file.display()),
+        Recovered::Applied(words) => {
+            eprintln!("{}: {words} words of its log were applied{how}", file.display());
+        }
         Recovered::Restored(pages) => eprintln!(
-            "{}: its power failed; {pages} pages are what they were at the last checkpoint",
+            "{}: its power failed; {pages} pages are what they were at the last checkpoint{how}",
             file.display()
         ),
     }
     Ok(system)
 }
 
+fn cannot_open(file: &Path, error: std::io::Error) -> anyhow::Error {
+    let may_be_read = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+        && std::fs::File::open(file).is_ok();
+    let help =
+        if may_be_read { "; it can be read: `--read-only` mounts it without writing to it" } else { "" };
+    anyhow::Error::new(error).context(format!("cannot open {}{help}", file.display()))
+}
+
 fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
-    let MountArguments { file, folder, power_failure, no_sync, dax, strict, allow_other } = arguments;
+    let MountArguments { file, folder, power_failure, no_sync, dax, read_only, strict, .. } = arguments;
+    anyhow::ensure!(
+        arguments.log.is_none() || arguments.daemon || arguments.detached,
+        "--log is for a mount in the background: --daemon"
+    );
+    if arguments.daemon {
+        return daemon::start(arguments);
+    }
+    let background = arguments.detached.then(|| Background::enter(arguments)).transpose()?;
     let survives = match (power_failure, no_sync, dax) {
         (true, ..) => Survives::PowerFailure,
         (_, true, _) => Survives::ProcessCrash,
         (.., true) => Survives::PowerFailureOfDax,
         _ => Survives::usual(file).with_context(|| format!("cannot open {}", file.display()))?,
     };
-    let mut system = open(file, survives)?;
+    let open = || if *read_only { Mapped::open_read_only(file) } else { Mapped::open(file, survives) };
+    // `umount` does not wait for the process that it takes a mount from, and scripts mount again at once.
+    let until = Instant::now() + if arguments.detached { MOST_WAIT } else { Duration::ZERO };
+    let mut memory = open();
+    while memory.as_ref().is_err_and(|error| error.kind() == ErrorKind::ResourceBusy)
+        && Instant::now() < until
+    {
+        std::thread::sleep(LOOK);
+        memory = open();
+    }
+    let mut system = recovered(file, memory)?;
     if *strict {
         system.set_overwrites(Overwrites::Whole);
     }
@@ -82,17 +123,31 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
             .context("cannot watch for signals")?;
     }
     check_mount_point(folder)?;
-    let session = mount(system, folder, &file.display().to_string(), *allow_other)
+    let rules = MountRules {
+        allow_other: arguments.allow_other,
+        no_suid: arguments.no_suid,
+        no_dev: arguments.no_dev,
+        no_exec: arguments.no_exec,
+    };
+    let session = mount(system, folder, &file.display().to_string(), rules)
         .with_context(|| format!("cannot mount at {}", folder.display()))?;
+    if let Some(background) = background {
+        background.tell_ready()?;
+    }
+    daemon::notify("READY=1").context("cannot tell the service manager")?;
     eprintln!(
-        "mounted {} at {}; what was written survives {}",
+        "mounted {} at {}; {}",
         file.display(),
         folder.display(),
         match survives {
-            Survives::ProcessCrash => "the end of this process, but no power failure",
+            _ if *read_only => "nothing is written to it",
+            Survives::ProcessCrash =>
+                "what was written survives the end of this process, but no power failure",
             Survives::Synced =>
-                "the end of this process, and power failures from the next `fsync` on, or five seconds",
-            Survives::PowerFailure | Survives::PowerFailureOfDax => "power failures",
+                "what was written survives the end of this process, and power failures from the next `fsync` on, or \
+                 five seconds",
+            Survives::PowerFailure | Survives::PowerFailureOfDax =>
+                "what was written survives power failures",
         }
     );
     let mut failure = None;
@@ -141,7 +196,7 @@ fn check_mount_point(folder: &Path) -> anyhow::Result<()> {
     match asked.and_then(|_| std::fs::metadata(folder)) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => anyhow::bail!("cannot mount at {}: it is not a folder", folder.display()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotConnected => anyhow::bail!(
+        Err(error) if error.kind() == ErrorKind::NotConnected => anyhow::bail!(
             "cannot mount at {0}: a mount is there whose process has ended; `umount {0}` removes it",
             folder.display()
         ),
@@ -194,7 +249,7 @@ fn run_beside(command: &[OsString]) -> anyhow::Result<Done> {
 }
 
 fn fsck(file: &Path) -> anyhow::Result<Done> {
-    let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let memory = Mapped::open_read_only(file).with_context(|| format!("cannot open {}", file.display()))?;
     // Before the store is opened, which writes both again.
     let superblocks = damaged_superblocks(&memory).with_context(|| file.display().to_string())?;
     let damaged: Vec<String> = superblocks.into_iter().map(|name| format!("{name} is damaged")).collect();
@@ -253,10 +308,13 @@ fn is_sound(system: &FileSystem<Mapped>, found: Vec<String>, file: &Path) -> any
 
 fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
     let file = &arguments.file;
-    let memory = Mapped::open_copy(file).with_context(|| format!("cannot open {}", file.display()))?;
+    let memory = Mapped::open_read_only(file).with_context(|| format!("cannot open {}", file.display()))?;
     let (system, _) = FileSystem::mount(memory, clock()).with_context(|| file.display().to_string())?;
     let (space, counts) = (system.space(), partition_counts(&system));
     was_there(&system, file)?;
+    let taken: u64 =
+        counts.iter().filter(|(level, ..)| *level == Level::L9).map(|(_, files, cut)| files + cut).sum();
+    let largest_left = MOST_LARGEST.saturating_sub(taken);
     if arguments.format == FormatArgument::Json {
         let levels: Vec<_> = counts
             .iter()
@@ -271,6 +329,8 @@ fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
             "free_bytes": space.free * PAGE_BYTES,
             "inodes": space.used_inodes,
             "partitions": levels,
+            "piece_bytes": PAGE_BYTES,
+            "largest_files_left": largest_left,
         });
         print(&format!("{document:#}\n"))?;
         return Ok(Done::Well);
@@ -293,6 +353,12 @@ fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
             bar(*allocated, most).trim_end_matches('.')
         );
     }
+    let _ = write!(
+        text,
+        "\nA file takes\n  up to 256 KiB   its bytes, in pieces of 4 KiB\n  more            the same, and a table of 4 KiB for each 2 MiB that \
+         lie in such pieces\n  addresses       a part of the smallest level that holds it, holes included: {largest_left} more files of \
+         more than 64 GiB\n"
+    );
     print(&text)?;
     Ok(Done::Well)
 }

@@ -19,6 +19,10 @@ use clap::Parser;
 use args::{Arguments, Command};
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if fs::helper::is_helper(words.next().as_deref()) {
+        return fs::helper::run(words);
+    }
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),

@@ -2,7 +2,7 @@
 
 mod mounted;
 
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -207,6 +207,49 @@ fn times_are_those_that_programs_set() {
     store.is_sound();
 }
 
+/// `tar --acls` sets an empty default list on folders that have none, which the kernel tells the mount as a removal.
+#[test]
+fn a_list_that_is_not_there_can_be_removed() {
+    let store = Store::new("64MiB");
+    let Some(mounted) = store.mount() else { return };
+    let folder = mounted.point.join("d");
+    std::fs::create_dir(&folder).expect("made");
+    let no_entries = 2u32.to_le_bytes();
+    for list in ["system.posix_acl_access", "system.posix_acl_default"] {
+        assert_eq!(rustix::fs::removexattr(&folder, list), Ok(()), "{list}");
+        let no_flags = rustix::fs::XattrFlags::empty();
+        assert_eq!(rustix::fs::setxattr(&folder, list, &no_entries, no_flags), Ok(()), "{list}");
+    }
+    assert_eq!(rustix::fs::removexattr(&folder, "user.x"), Err(rustix::io::Errno::NODATA));
+}
+
+/// `touch` took the exact time and everything else the clock's last tick: what was written afterwards was older, and `make` built it again.
+#[test]
+fn what_is_written_after_a_touch_is_not_older() {
+    let store = Store::new("64MiB");
+    let Some(mounted) = store.mount() else { return };
+    let [touched, written] = ["touched", "written"].map(|name| mounted.point.join(name));
+    for file in [&touched, &written] {
+        std::fs::write(file, "x").expect("written");
+    }
+    let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+    let now = rustix::fs::Timestamps { last_access: now, last_modification: now };
+    for _ in 0..100 {
+        let no_flags = rustix::fs::AtFlags::empty();
+        rustix::fs::utimensat(rustix::fs::CWD, &touched, &now, no_flags).expect("its owner may");
+        std::fs::write(&written, "y").expect("written");
+        let [touched, written] =
+            [&touched, &written].map(|file| std::fs::metadata(file).expect("it is there"));
+        let times = |file: &Metadata| (file.mtime(), file.mtime_nsec());
+        assert!(times(&written) >= times(&touched), "{written:?} {touched:?}");
+        let changed = (touched.ctime(), touched.ctime_nsec());
+        assert!(
+            times(&touched) <= changed && (touched.atime(), touched.atime_nsec()) <= changed,
+            "{touched:?}"
+        );
+    }
+}
+
 /// What the kernel keeps for itself under these names would be accepted and mean nothing.
 #[test]
 fn attributes_that_mean_nothing_here_are_refused() {
@@ -363,7 +406,7 @@ fn a_store_that_cannot_be_made_leaves_what_was_there() {
     let metadata = std::fs::metadata(&file).expect("there");
     assert_eq!((metadata.len(), metadata.mode() & 0o777, listed()), (3 << 20, 0o640, 1));
     let folder = pagewalk(&["fs", "mkfs", "--force", name(small.0.path())]);
-    assert!(text(&folder.stderr).contains("no regular file"), "{}", text(&folder.stderr));
+    assert!(text(&folder.stderr).contains("neither a regular file"), "{}", text(&folder.stderr));
 }
 
 /// A store's file holds the bytes of all users.

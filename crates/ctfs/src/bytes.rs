@@ -57,9 +57,12 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     }
 
     /// Writes at an offset, if all of it has frames: the bytes persist before the size says that they are there. Otherwise
-    /// nothing has changed, or the memory has failed.
+    /// nothing has changed, or the memory has failed. In a memory that is there to be read nothing is written.
     #[inline]
     pub(crate) fn write(self, offset: u64, data: &[u8], now: u64) -> bool {
+        if self.memory.is_read_only() {
+            return false;
+        }
         let size = self.size();
         let Some(end) = offset.checked_add(data.len() as u64) else { return false };
         let Some(partition) = self.partition().filter(|partition| end <= partition.level.bytes()) else {

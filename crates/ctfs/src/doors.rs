@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What the protocol's messages look like.
 pub(crate) mod protocol {
     /// Of the messages below.
-    pub(crate) const VERSION: u64 = 5;
+    pub(crate) const VERSION: u64 = 7;
 
     /// `_IOWR('p', number, words * 8)`.
     const fn command(number: u32, words: u32) -> u32 {
@@ -61,13 +61,17 @@ pub(crate) mod protocol {
     /// The file is used through the kernel until it is closed.
     pub(crate) const BAR: u32 = command(4, WORDS as u32);
 
-    /// In: the client's number and serial number. Out: the pin's number, where the inode lies. The number, sent on the client's socket, undoes it.
+    /// In: the keeper's number and serial number, and the serial number of the client that will look where the frames are. Out: the pin's
+    /// number, where the inode lies. The number, sent on the keeper's socket, undoes it.
     pub(crate) const PIN: u32 = command(5, WORDS as u32);
 
     /// In: offset and length of a range that is taken out of the file, as `FALLOC_FL_COLLAPSE_RANGE` does. For any program.
     pub(crate) const COLLAPSE: u32 = command(6, WORDS as u32);
     /// In: offset and length of a hole that is put into the file, as `FALLOC_FL_INSERT_RANGE` does. For any program.
     pub(crate) const INSERT: u32 = command(7, WORDS as u32);
+
+    /// In: bytes that the store is to have. For root and the owner's user.
+    pub(crate) const GROW: u32 = command(8, WORDS as u32);
 
     /// What a process connects for.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,11 +95,32 @@ pub(crate) mod protocol {
 }
 
 /// Somebody who has a file open.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Open {
     ino: Ino,
     writes: bool,
     client: Option<usize>,
+    /// The kernel does not know: the directory and the name that the client has opened.
+    beside: Option<(Ino, Box<[u8]>)>,
+}
+
+/// A file that a client has opened without the kernel, and the lease of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OpenedBeside {
+    pub(crate) handle: u64,
+    pub(crate) index: usize,
+    pub(crate) word: u64,
+    /// Somebody has it open to write.
+    pub(crate) is_written: bool,
+}
+
+/// What a client has left behind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Left {
+    /// Files that it had pinned.
+    pub(crate) pins: Vec<Ino>,
+    /// Files that it had open without the kernel.
+    pub(crate) opens: Vec<Ino>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +156,8 @@ struct State {
     free: Vec<usize>,
     /// Serial numbers of the clients that are there; 0 where there is none.
     clients: [u64; CLIENTS],
+    /// Clients up to this serial number have mapped less than there is now.
+    outgrown: u64,
 }
 
 /// Who has what open.
@@ -152,6 +179,7 @@ impl Doors {
             pins: FxHashMap::default(),
             free: (0..LEASES).rev().collect(),
             clients: [0; CLIENTS],
+            outgrown: 0,
         };
         Ok(Self { gate, state: Mutex::new(state), socket: u64::from_le_bytes(number) })
     }
@@ -166,15 +194,86 @@ impl Doors {
         let mut state = self.state.lock();
         state.serial += 1;
         let handle = state.serial;
-        state.opens.insert(handle, Open { ino, writes, client: None });
+        state.opens.insert(handle, Open { ino, writes, client: None, beside: None });
         let door = state.doors.entry(ino).or_default();
         door.opens.push(handle);
         (handle, door.leases.iter().any(|lease| writes || lease.writes))
     }
 
+    /// A client opens a file without the kernel, and gets the lease of it: nobody can see the difference. The client waits for the answer,
+    /// and uses no lease meanwhile: the gate need not be closed.
+    pub(crate) fn open_beside(
+        &self,
+        (ino, writes): (Ino, bool),
+        (client, serial): (usize, u64),
+        (parent, name): (Ino, &[u8]),
+    ) -> Result<OpenedBeside> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if serial == 0 || state.clients.get(client) != Some(&serial) {
+            return Err(Errno::INVAL);
+        }
+        if serial <= state.outgrown {
+            return Err(Errno::BUSY);
+        }
+        let mut is_written = writes;
+        if let Some(door) = state.doors.get(&ino) {
+            let of_file = || door.opens.iter().filter_map(|handle| state.opens.get(handle));
+            is_written |= of_file().any(|open| open.writes);
+            let is_others = of_file().any(|open| open.client != Some(client));
+            let has_lease =
+                door.leases.iter().any(|lease| lease.client != client && (is_written || lease.writes));
+            if door.is_barred || is_written && is_others || has_lease {
+                return Err(Errno::BUSY);
+            }
+        }
+        let index = state.free.pop().ok_or(Errno::NFILE)?;
+        state.end_leases(&self.gate, ino, |lease| lease.client == client);
+        let (handle, word) = (state.serial + 1, state.serial + 2);
+        state.serial = word;
+        self.gate.lease(index).store(word, Ordering::SeqCst);
+        state
+            .opens
+            .insert(handle, Open { ino, writes, client: Some(client), beside: Some((parent, name.into())) });
+        let door = state.doors.entry(ino).or_default();
+        door.opens.push(handle);
+        door.leases.push(Lease { index, client, writes: is_written });
+        Ok(OpenedBeside { handle, index, word, is_written })
+    }
+
+    /// A client closes what it has opened without the kernel: the file, and whether it may have got more frames than its bytes need.
+    pub(crate) fn close_beside(&self, handle: u64, client: usize) -> Result<(Ino, bool)> {
+        let ino = self.opened_beside(handle, client)?.0;
+        Ok((ino, self.closed_leased(handle).is_some()))
+    }
+
+    /// What a client has opened without the kernel: the file, and by which name in which directory.
+    pub(crate) fn opened_beside(&self, handle: u64, client: usize) -> Result<(Ino, Ino, Box<[u8]>)> {
+        let state = self.state.lock();
+        let open = state.opens.get(&handle).filter(|open| open.client == Some(client)).ok_or(Errno::BADF)?;
+        let (parent, name) = open.beside.clone().ok_or(Errno::BADF)?;
+        Ok((open.ino, parent, name))
+    }
+
+    /// The file that some client has opened without the kernel.
+    pub(crate) fn find_beside(&self, handle: u64) -> Option<Ino> {
+        self.state.lock().opens.get(&handle).filter(|open| open.beside.is_some()).map(|open| open.ino)
+    }
+
     /// Ends all leases of a file. The gate is closed, here and whenever a lease ends that somebody may be using.
     pub(crate) fn end_leases(&self, ino: Ino) {
         self.state.lock().end_leases(&self.gate, ino, |_| true);
+    }
+
+    /// The store has become larger than what the clients that are there have mapped: their leases end, and they get no more. The gate is
+    /// closed.
+    pub(crate) fn outgrow_clients(&self) {
+        let mut state = self.state.lock();
+        let files: Vec<Ino> = state.doors.keys().copied().collect();
+        for ino in files {
+            state.end_leases(&self.gate, ino, |_| true);
+        }
+        state.outgrown = state.serial;
     }
 
     /// The file is used through the kernel as long as anybody has it open.
@@ -215,6 +314,9 @@ impl Doors {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.has_client(handle, client, serial)?;
+        if serial <= state.outgrown {
+            return Err(Errno::BUSY);
+        }
         let (ino, writes) = state.may_use_beside(handle)?;
         if writes && !may_write {
             return Err(Errno::BUSY);
@@ -230,16 +332,19 @@ impl Doors {
     }
 
     /// Lets a client keep the frames of a handle's file where they are: the pin's number.
-    pub(crate) fn pin(&self, handle: u64, (client, serial): (usize, u64)) -> Result<u64> {
+    pub(crate) fn pin(&self, handle: u64, (keeper, serial): (usize, u64), client_serial: u64) -> Result<u64> {
         let mut state = self.state.lock();
-        state.has_client(handle, client, serial)?;
+        state.has_client(handle, keeper, serial)?;
+        if client_serial <= state.outgrown {
+            return Err(Errno::BUSY);
+        }
         let (ino, _) = state.may_use_beside(handle)?;
         if state.pins.len() >= PINS {
             return Err(Errno::NFILE);
         }
         state.serial += 1;
         let number = state.serial;
-        state.pins.insert(number, Pin { ino, client });
+        state.pins.insert(number, Pin { ino, client: keeper });
         Ok(number)
     }
 
@@ -313,9 +418,9 @@ impl Doors {
         Some((client, state.serial))
     }
 
-    /// A client is gone, and nobody looks at the words of its leases any more. What it had open the kernel closes, unless a child
-    /// of it still has it. The files that it had pinned.
-    fn remove_client(&self, client: usize) -> Vec<Ino> {
+    /// A client is gone, and nobody looks at the words of its leases any more. What it had open by the kernel that closes, unless a
+    /// child of it still has it.
+    fn remove_client(&self, client: usize) -> Left {
         // Whoever waits for it can go on now.
         self.gate.forget(client);
         let mut state = self.state.lock();
@@ -323,12 +428,20 @@ impl Doors {
         for ino in files {
             state.end_leases(&self.gate, ino, |lease| lease.client == client);
         }
-        for open in state.opens.values_mut().filter(|open| open.client == Some(client)) {
+        let mut beside = Vec::new();
+        for (&handle, open) in state.opens.iter_mut().filter(|(_, open)| open.client == Some(client)) {
             open.client = None;
+            if open.beside.is_some() {
+                beside.push(handle);
+            }
         }
         state.clients[client] = 0;
         let ends = |_: &u64, pin: &mut Pin| pin.client == client;
-        state.pins.extract_if(ends).map(|(_, pin)| pin.ino).collect()
+        let pins = state.pins.extract_if(ends).map(|(_, pin)| pin.ino).collect();
+        beside.sort_unstable();
+        let opens =
+            beside.into_iter().filter_map(|handle| state.closed(handle)).map(|open| open.ino).collect();
+        Left { pins, opens }
     }
 }
 
@@ -401,7 +514,7 @@ impl Heard {
 pub(crate) fn watch(
     listeners: &[UnixListener; 2],
     doors: &Doors,
-    unpin: impl Fn(Vec<Ino>),
+    has_left: impl Fn(Left),
     (store, survives): (&File, Survives),
     stop: &AtomicBool,
 ) -> io::Result<()> {
@@ -421,18 +534,23 @@ pub(crate) fn watch(
         let has_news: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         let (connecting, news) = has_news.split_at(listeners.len());
         let mut news = news.iter();
-        let mut unpinned = Vec::new();
+        let mut left = Left::default();
         clients.retain_mut(|heard| {
             if !news.next().is_some_and(|&is_new| is_new) {
                 return true;
             }
             let said = heard.hear(doors);
             let is_there = said.is_some();
-            unpinned.extend(said.unwrap_or_else(|| doors.remove_client(heard.client)));
+            let more = match said {
+                Some(pins) => Left { pins, opens: Vec::new() },
+                None => doors.remove_client(heard.client),
+            };
+            left.pins.extend(more.pins);
+            left.opens.extend(more.opens);
             is_there
         });
-        if !unpinned.is_empty() {
-            unpin(unpinned);
+        if left != Left::default() {
+            has_left(left);
         }
         for ((listener, store), _) in
             listeners.iter().zip(stores).zip(connecting).filter(|(_, is_new)| **is_new)

@@ -13,6 +13,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub(crate) fn of_store(error: StoreError) -> Error {
     match error {
         StoreError::NoFrames | StoreError::NoPartition => Errno::NOSPC,
+        StoreError::ReadOnly => Errno::ROFS,
         // The caller's ranges are right and small enough, or the store is damaged.
         StoreError::LogFull(_)
         | StoreError::Overlap

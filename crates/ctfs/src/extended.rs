@@ -172,13 +172,17 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// # Errors
     ///
-    /// There is none of that name.
+    /// There is none of that name. An access control list may be missing: the mode then says all of it, as after the call.
     pub fn remove_extended(&mut self, ino: Ino, name: &[u8]) -> Result<()> {
         let bytes = self.extended_bytes(ino)?;
         let mut all = decode(&bytes).ok_or(Errno::IO)?;
         let before = all.len();
         all.retain(|&(known, _)| known != name);
-        if all.len() == before { Err(Errno::NODATA) } else { self.replace_extended(ino, &encode(all), None) }
+        match before - all.len() {
+            0 if crate::acl::is_list(name) => Ok(()),
+            0 => Err(Errno::NODATA),
+            _ => self.replace_extended(ino, &encode(all), None),
+        }
     }
 
     /// The new ones are written beside the old ones, and take their place at once.

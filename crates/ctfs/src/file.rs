@@ -71,6 +71,7 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     /// Lets a range have frames to write it; up to where there are some, which is behind its beginning.
     pub(crate) fn reserve(&mut self, ino: Ino, bytes: Range<u64>) -> Result<u64> {
+        self.may_change()?;
         if bytes.end > MOST_FILE_BYTES {
             return Err(Errno::FBIG);
         }
@@ -88,6 +89,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         ino: Ino,
         words: [(Field, u64); WORDS],
     ) -> Result<()> {
+        self.may_change()?;
         self.store.settle();
         self.bytes(ino)?.store(words);
         self.sure(Ok(()))
@@ -347,7 +349,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// that holds it; later, if a process maps the file now.
     pub(crate) fn shrink(&mut self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
-        if self.is_pinned(ino) {
+        if self.is_pinned(ino) || self.is_read_only() {
             return Ok(());
         }
         let Some(old) = inode.partition() else { return Ok(()) };

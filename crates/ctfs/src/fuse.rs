@@ -9,15 +9,15 @@ use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, MountOption, Notifier, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use parking_lot::Mutex;
@@ -26,15 +26,17 @@ use rustix::io::Errno as Number;
 
 use crate::acl;
 use crate::directory::MOST_NAME_BYTES;
-use crate::doors::{self, Doors, protocol, protocol::WORDS};
+use crate::doors::{self, Doors, Left, protocol, protocol::WORDS};
 use crate::ends::MountPoint;
 use crate::error::{Error, Result};
 use crate::extended::{self, CAPABILITIES, SetExtended};
 use crate::file::Seek;
 use crate::gate::Gate;
 use crate::inode::{Ino, NANOSECONDS, kind};
+use crate::known::{ATTRIBUTES, Known, PAGES};
 use crate::mapped::Mapped;
 use crate::missing::{Failure, Health};
+use crate::service::{self, Service};
 use crate::syncer::Syncer;
 use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Place, Volume};
@@ -57,16 +59,21 @@ const ZERO_RANGE: i32 = 16;
 struct Mounted {
     volume: Arc<Volume<Mapped>>,
     doors: Arc<Doors>,
-    /// To tell the kernel what it knows no more.
-    notifier: Arc<OnceLock<Notifier>>,
+    /// What the kernel was told, and the way to take it back.
+    known: Arc<Known>,
     /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
     later: mpsc::Sender<Later>,
     /// Files of which the kernel may have pages: it has read or written there since it last forgot them.
-    paged: Mutex<FxHashSet<Ino>>,
+    paged: Arc<Mutex<FxHashSet<Ino>>>,
     /// Files whose pages the kernel is about to forget, as a client got a lease.
     forgetting: Arc<AtomicUsize>,
     /// Where `fsync` has something to do.
     syncer: Option<Syncer>,
+    /// Nobody may use the store any more.
+    is_over: Arc<AtomicBool>,
+    /// Whether other processes may use the store's memory. Where the store is there to be read only and had to be recovered, its file is
+    /// not what this process sees.
+    has_clients: bool,
 }
 
 type Later = Box<dyn FnOnce() + Send>;
@@ -92,9 +99,10 @@ pub struct Mount {
     session: BackgroundSession,
     point: MountPoint,
     health: Health,
-    /// Ends the thread that welcomes clients.
+    /// Ends the threads that welcome clients and answer them.
     stop: Arc<AtomicBool>,
     watch: JoinHandle<io::Result<()>>,
+    service: JoinHandle<()>,
 }
 
 impl Mount {
@@ -133,9 +141,23 @@ impl Mount {
         });
         self.stop.store(true, Ordering::Relaxed);
         let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
+        self.service.join().map_err(|_| io::Error::other("the service of clients panicked"))?;
         ended.and(watched)?;
         self.health.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))
     }
+}
+
+/// What a mount lets users and programs do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MountRules {
+    /// All users may use it, as permissions say; otherwise the one who mounts.
+    pub allow_other: bool,
+    /// Set-user and set-group bits and capabilities give no rights.
+    pub no_suid: bool,
+    /// Device files lead to no devices.
+    pub no_dev: bool,
+    /// Programs cannot be run.
+    pub no_exec: bool,
 }
 
 /// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
@@ -143,63 +165,88 @@ impl Mount {
 /// # Errors
 ///
 /// It cannot be mounted there.
-pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, for_everybody: bool) -> io::Result<Mount> {
+pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRules) -> io::Result<Mount> {
     let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::FSName(name.to_owned()),
-        MountOption::Subtype("pagewalk".to_owned()),
-        MountOption::DefaultPermissions,
-        MountOption::NoAtime,
-        MountOption::Dev,
-        MountOption::Suid,
+    config.mount_options =
+        vec![MountOption::FSName(name.to_owned()), MountOption::DefaultPermissions, MountOption::NoAtime];
+    let is_root = rustix::process::geteuid().is_root();
+    // The helper for other users has an option for the subtype, the kernel a word of what root mounts.
+    config.mount_options.push(match is_root {
+        true => MountOption::CUSTOM("subtype=pagewalk".to_owned()),
+        false => MountOption::Subtype("pagewalk".to_owned()),
+    });
+    let flags = [
+        (is_root && !rules.no_suid, MountOption::Suid),
+        (is_root && !rules.no_dev, MountOption::Dev),
+        (rules.no_exec, MountOption::NoExec),
     ];
-    if !rustix::process::geteuid().is_root() {
-        config.mount_options.retain(|option| !matches!(option, MountOption::Dev | MountOption::Suid));
+    config.mount_options.extend(flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, option)| option));
+    // This process refuses changes, too: root can mount the file system again, to be written.
+    if system.is_read_only() {
+        config.mount_options.push(MountOption::RO);
     }
     // Reads go on beside each other.
     config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
-    config.acl = if for_everybody { SessionACL::All } else { SessionACL::Owner };
+    config.acl = if rules.allow_other { SessionACL::All } else { SessionACL::Owner };
     let gate = Arc::new(Gate::create()?);
     let doors = Arc::new(Doors::new(gate.clone())?);
     let listeners = doors::listen(doors.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let health = memory.health().clone();
-    let volume = Arc::new(Volume::with_gate(system, gate));
+    let has_clients = !(system.is_read_only() && system.was_recovered);
+    let is_served = has_clients && !system.is_read_only();
+    let volume = Arc::new(Volume::with_gate(system, gate.clone()));
     let syncer = Syncer::start(&volume, &doors)?;
-    let notifier = Arc::new(OnceLock::new());
+    let known = Arc::new(Known::default());
     let (later, waiting) = mpsc::channel::<Later>();
     // It ends when the file system does.
     std::thread::Builder::new()
         .name("later".to_owned())
         .spawn(move || waiting.iter().for_each(|act| act()))?;
     // Not by the thread that sees clients go: this one may wait for a client that is gone.
-    let (unpinned, unpinner) = (volume.clone(), later.clone());
-    let unpin = move |files: Vec<Ino>| {
-        let volume = unpinned.clone();
-        let unpin =
-            move |system: &mut FileSystem<Mapped>| files.iter().try_for_each(|ino| system.unpin(*ino));
-        let _ = unpinner.send(Box::new(move || sooner_or_later(&volume, unpin)));
+    let (closed, closer) = (volume.clone(), later.clone());
+    let has_left = move |left: Left| {
+        let volume = closed.clone();
+        let close = move |system: &mut FileSystem<Mapped>| {
+            service::close_left(system, &left.opens)?;
+            left.pins.iter().try_for_each(|ino| system.unpin(*ino))
+        };
+        let _ = closer.send(Box::new(move || sooner_or_later(&volume, close)));
     };
     let mounted = Mounted {
         volume,
         doors: doors.clone(),
-        notifier: notifier.clone(),
+        known: known.clone(),
         later,
-        paged: Mutex::default(),
+        paged: Arc::default(),
         forgetting: Arc::default(),
         syncer,
+        // What can only be read is asked of the kernel.
+        is_over: Arc::new(AtomicBool::new(!is_served)),
+        has_clients,
+    };
+    let service = Service {
+        volume: mounted.volume.clone(),
+        doors: doors.clone(),
+        known: known.clone(),
+        paged: mounted.paged.clone(),
+        holder: mounted.syncer.as_ref().map(|syncer| syncer.holder.clone()),
+        is_over: mounted.is_over.clone(),
     };
     let at = at.canonicalize()?;
     let session = fuser::spawn_mount(mounted, &at, &config)?;
-    let _ = notifier.set(session.notifier());
+    known.notify_by(session.notifier());
     let point = MountPoint::of_mounted(at)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let watch = std::thread::Builder::new()
         .name("clients".to_owned())
-        .spawn(move || doors::watch(&listeners, &doors, unpin, (&file, survives), &stopped))?;
-    Ok(Mount { session, point, health, stop, watch })
+        .spawn(move || doors::watch(&listeners, &doors, has_left, (&file, survives), &stopped))?;
+    let stopped = stop.clone();
+    let service =
+        std::thread::Builder::new().name("service".to_owned()).spawn(move || service.run(&gate, &stopped))?;
+    Ok(Mount { session, point, health, stop, watch, service })
 }
 
 /// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
@@ -214,17 +261,6 @@ fn sooner_or_later(volume: &Volume<Mapped>, act: impl FnOnce(&mut FileSystem<Map
             Err(Number::BUSY) => {}
             Err(_) => return,
         }
-    }
-}
-
-/// What the kernel is to forget of a file: from which offset on its pages, and its attributes; or these alone.
-const PAGES: i64 = 0;
-const ATTRIBUTES: i64 = -1;
-
-fn forget(notifier: &OnceLock<Notifier>, ino: Ino, from: i64) {
-    if let Some(notifier) = notifier.get() {
-        // It may not know the file at all.
-        let _ = notifier.inval_inode(INodeNo(ino.0), from, 0);
     }
 }
 
@@ -305,15 +341,29 @@ impl Mounted {
 
     /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
     fn change<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
-        self.volume.with(|system| match change(system) {
-            Err(Number::NOSPC) if self.reclaim(system)? => change(system),
-            done => done,
+        self.volume.with(|system| {
+            system.may_change()?;
+            match change(system) {
+                Err(Number::NOSPC) if self.reclaim(system)? => change(system),
+                done => done,
+            }
         })
     }
 
     /// Whether the store has failed: whatever is asked for is answered with `EIO` then.
     fn is_well(&self) -> Result<()> {
         self.read().sure(Ok(()))
+    }
+
+    /// Changes names, and what nobody else uses: clients go on meanwhile.
+    fn change_names<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
+        self.volume.with_names(|system| match change(system) {
+            Err(Number::NOSPC) => {
+                system.keep_others_out()?;
+                if self.reclaim(system)? { change(system) } else { Err(Number::NOSPC) }
+            }
+            done => done,
+        })
     }
 
     /// Gives back the frames behind the ends of files that are open to write; whether there were any.
@@ -330,13 +380,17 @@ impl Mounted {
 
     /// The kernel knows no more how large a file is.
     fn forget_size(&self, ino: Ino) {
-        forget(&self.notifier, ino, ATTRIBUTES);
+        self.known.forget(ino, ATTRIBUTES);
     }
 
     /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
     fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
         self.is_well()?;
-        let (handle, ends_leases) = self.doors.opened(ino, flags & libc::O_ACCMODE != libc::O_RDONLY);
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        if writes {
+            self.read().may_change()?;
+        }
+        let (handle, ends_leases) = self.doors.opened(ino, writes);
         if ends_leases {
             match self.write() {
                 Ok(_closed) => self.doors.end_leases(ino),
@@ -368,10 +422,10 @@ impl Mounted {
         if closed.is_err() {
             // A client is in the middle of a copy, and perhaps waits for these very bytes: its buffer is a mapping of the file. What it
             // stores from now on the kernel is told to forget when the client is out.
-            let (volume, notifier) = (self.volume.clone(), self.notifier.clone());
+            let (volume, known) = (self.volume.clone(), self.known.clone());
             let _ = self.later.send(Box::new(move || {
                 sooner_or_later(&volume, |_| Ok(()));
-                forget(&notifier, ino, PAGES);
+                known.forget(ino, PAGES);
             }));
         }
     }
@@ -389,6 +443,7 @@ impl Mounted {
     fn asked(&self, ino: Ino, handle: u64, command: u32, words: [u64; WORDS]) -> Result<[u64; WORDS]> {
         self.is_well()?;
         match command {
+            protocol::HELLO if !self.has_clients => Err(Number::NOTTY),
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
             protocol::LEASE => {
                 let [client, at, bytes, serial] = words;
@@ -423,17 +478,17 @@ impl Mounted {
                 Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
             }
             protocol::PIN => {
-                let ([client, serial, ..], file) = (words, self.volume.find(ino)?);
-                let client = client as usize;
+                let ([keeper, serial, client_serial, _], file) = (words, self.volume.find(ino)?);
+                let keeper = keeper as usize;
                 let mut system = self.volume.unnoticed();
-                let number = self.doors.pin(handle, (client, serial))?;
+                let number = self.doors.pin(handle, (keeper, serial), client_serial)?;
                 let pinned = match self.doors.is_written_beside(ino) {
                     // What lies behind its end does not become bytes of it meanwhile.
                     true => system.noticed().and_then(|mut system| system.pin(ino)),
                     false => system.pin(ino),
                 };
                 if let Err(error) = pinned {
-                    self.doors.unpin(number, client);
+                    self.doors.unpin(number, keeper);
                     return Err(error);
                 }
                 Ok([number, file.at, 0, 0])
@@ -457,22 +512,46 @@ impl Mounted {
                 })?;
                 Ok([0; WORDS])
             }
+            protocol::GROW => self.grow(words[0]).map(|()| [0; WORDS]),
             _ => Err(Number::NOTTY),
         }
+    }
+
+    /// Lets the store have so many bytes. Clients have mapped the old ones only: what is leased to them they use through the kernel.
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let mut system = self.write()?;
+        let for_syncer = |memory: &Mapped| Ok([memory.for_checkpoints()?, memory.for_checkpoints()?]);
+        let grown = system.grow_with(bytes, for_syncer).map_err(|error| error.errno())?;
+        if let Some(memories) = grown {
+            if let (Some(syncer), [Some(one), Some(other)]) = (&self.syncer, memories) {
+                syncer.follow(one, other);
+            }
+            self.doors.outgrow_clients();
+        }
+        Ok(())
     }
 
     /// A client stores words of an inode from now on.
     fn held(&self, at: u64) {
         if let Some(syncer) = &self.syncer {
-            syncer.hold(at);
+            syncer.holder.hold(at);
         }
     }
 
     /// What the kernel is told of an inode that it will know from now on.
     fn known(&self, system: &mut FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
         system.open(ino)?;
-        // Leases do not change meanwhile.
-        Ok((system.attributes(ino)?, self.kept(ino)))
+        self.known.named(ino);
+        self.told(system, ino)
+    }
+
+    /// What the kernel is told of an inode that it knows.
+    fn told(&self, system: &FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
+        self.known.told(ino);
+        // Before: a lease that begins behind this lets the kernel forget what it is told now, and one that ended has changed what is
+        // read now.
+        let kept = self.kept(ino);
+        Ok((system.attributes(ino)?, kept))
     }
 
     /// The same of an inode, or a name of it, that is made.
@@ -480,7 +559,7 @@ impl Mounted {
         &self,
         mut make: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>,
     ) -> Result<(Attributes, Duration)> {
-        self.change(|system| {
+        self.change_names(|system| {
             let ino = make(system)?;
             self.known(system, ino)
         })
@@ -517,7 +596,7 @@ impl Mounted {
             // What cannot be done now fails for the bytes, too.
             let _ = self.write().and_then(|mut system| system.set_attributes(ino, &set));
             // Before the answer: the kernel keeps the old mode, and would run the changed file with its owner's rights.
-            forget(&self.notifier, ino, ATTRIBUTES);
+            self.known.forget(ino, ATTRIBUTES);
         }
     }
 
@@ -541,6 +620,13 @@ impl Mounted {
         let group = self.read().attributes(ino).map(|attributes| attributes.gid);
         request.uid() == 0
             || group.is_ok_and(|group| group == request.gid() || has_group(request.pid(), group))
+    }
+
+    fn named(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
+        match self.change_names(change) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
     }
 
     fn done(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
@@ -589,6 +675,7 @@ impl Filesystem for Mounted {
 
     /// Whatever the kernel still knew it forgets.
     fn destroy(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
         // What cannot be given back now is when it is mounted again.
         let _ = self.write().and_then(|mut system| system.forget_all());
         if let Some(syncer) = self.syncer.take() {
@@ -598,6 +685,13 @@ impl Filesystem for Mounted {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let mut system = self.volume.unnoticed();
+        let opened = service::handle_of(name.as_bytes()).filter(|_| ino(parent) == Ino::ROOT);
+        if let Some(ino) = opened.and_then(|handle| self.doors.find_beside(handle)) {
+            // A name for one `open`, of a file that may have none.
+            let known = self.known(&mut system, ino).map(|(attributes, _)| (attributes, Duration::ZERO));
+            drop(system);
+            return Self::entry(reply, known);
+        }
         let found = system.look_up(ino(parent), name.as_bytes());
         let known = found.and_then(|ino| self.known(&mut system, ino));
         drop(system);
@@ -607,6 +701,7 @@ impl Filesystem for Mounted {
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
         let (ino, mut left) = (ino(number), lookups);
         let mut system = self.volume.unnoticed();
+        self.known.forgot(ino, lookups);
         // The root is known without having been looked up.
         while left > 0 && !system.goes_when_closed(ino) && system.close(ino).is_ok() {
             left -= 1;
@@ -621,11 +716,9 @@ impl Filesystem for Mounted {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        // Before: a lease that begins behind this lets the kernel forget what it is told now, and one that ended has changed what is
-        // read now.
-        let kept = self.kept(ino(number));
-        match self.read().attributes(ino(number)) {
-            Ok(attributes) => reply.attr(&kept, &attr(&attributes)),
+        let told = self.told(&self.read(), ino(number));
+        match told {
+            Ok((attributes, kept)) => reply.attr(&kept, &attr(&attributes)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -648,16 +741,16 @@ impl Filesystem for Mounted {
         _: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let time = |time: TimeOrNow| match time {
-            TimeOrNow::SpecificTime(time) => nanoseconds_sent(time),
-            TimeOrNow::Now => {
-                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128
-            }
-        };
-        let (accessed, modified) = (accessed.map(time), modified.map(time));
-        let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
         let changes_owner = uid.is_some() || gid.is_some();
         let changed = self.volume.with(|system| {
+            // By the clock of all other changes: with an exact one, a file that is written after another one's `touch` would be older.
+            let now = i128::from(system.now() as i64);
+            let time = |time: TimeOrNow| match time {
+                TimeOrNow::SpecificTime(time) => nanoseconds_sent(time),
+                TimeOrNow::Now => now,
+            };
+            let (accessed, modified) = (accessed.map(time), modified.map(time));
+            let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
             if mode.is_none() && (changes_owner || size.is_some() && !may_keep_privileges(request)) {
                 set.mode = system.inode(ino(number))?.without_privileges();
             }
@@ -666,7 +759,7 @@ impl Filesystem for Mounted {
                 // A client would write without the kernel, which takes them away.
                 self.doors.end_leases(ino(number));
             }
-            Ok((system.attributes(ino(number))?, self.kept(ino(number))))
+            self.told(system, ino(number))
         });
         match changed {
             Ok((attributes, kept)) => reply.attr(&kept, &attr(&attributes)),
@@ -718,11 +811,11 @@ impl Filesystem for Mounted {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.done(reply, |system| system.unlink(ino(parent), name.as_bytes()));
+        self.named(reply, |system| system.unlink(ino(parent), name.as_bytes()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.done(reply, |system| system.remove_directory(ino(parent), name.as_bytes()));
+        self.named(reply, |system| system.remove_directory(ino(parent), name.as_bytes()));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -752,7 +845,7 @@ impl Filesystem for Mounted {
         };
         let (from, to) = ((ino(parent), name.as_bytes()), (ino(new_parent), new_name.as_bytes()));
         let owner = owner(request);
-        self.done(reply, |system| match leaves_whiteout {
+        self.named(reply, |system| match leaves_whiteout {
             true => system.rename_and_white_out(from, to, replace, owner),
             false => system.rename(from, to, replace),
         });
@@ -825,6 +918,9 @@ impl Filesystem for Mounted {
         let words =
             std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| data[8 * word + byte])));
         let ino = ino(number);
+        if command == protocol::GROW && ![0, rustix::process::geteuid().as_raw()].contains(&request.uid()) {
+            return reply.error(Errno::EPERM);
+        }
         if matches!(command, protocol::COLLAPSE | protocol::INSERT) && !may_keep_privileges(request) {
             self.drop_privileges(ino);
         }
@@ -832,7 +928,7 @@ impl Filesystem for Mounted {
         let forgetting = (command == protocol::LEASE).then(|| Forgetting::begin(&self.forgetting));
         match self.asked(ino, handle.0, command, words) {
             Ok(words) => {
-                let notifier = self.notifier.clone();
+                let known = self.known.clone();
                 let answer = move || reply.ioctl(0, &words.map(u64::to_ne_bytes).concat());
                 // What the kernel has read may soon be different, if the client writes.
                 let is_written = command == protocol::LEASE && words[3] != 0;
@@ -840,7 +936,7 @@ impl Filesystem for Mounted {
                 if is_shifted || is_written && self.paged.lock().remove(&ino) {
                     // Nobody gets an answer any more when that thread is gone.
                     drop(self.later.send(Box::new(move || {
-                        forget(&notifier, ino, PAGES);
+                        known.forget(ino, PAGES);
                         drop(forgetting);
                         answer();
                     })));
@@ -907,8 +1003,8 @@ impl Filesystem for Mounted {
             && at != offset
         {
             // The kernel has put the bytes where it believed that the file ends.
-            let (notifier, ino) = (self.notifier.clone(), ino(number));
-            let _ = self.later.send(Box::new(move || forget(&notifier, ino, PAGES)));
+            let (known, ino) = (self.known.clone(), ino(number));
+            let _ = self.later.send(Box::new(move || known.forget(ino, PAGES)));
         }
         match written {
             Ok((_, written)) => reply.written(written as u32),
@@ -935,9 +1031,12 @@ impl Filesystem for Mounted {
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let listed = self.volume.unnoticed().list(ino(number), offset, &mut |name, ino, kind, next| {
+        let mut system = self.volume.unnoticed();
+        self.known.listed(ino(number));
+        let listed = system.list(ino(number), offset, &mut |name, ino, kind, next| {
             !reply.add(INodeNo(ino.0), next, file_type(u32::from(kind) << 12), OsStr::from_bytes(name))
         });
+        drop(system);
         match listed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(error)),
@@ -1062,10 +1161,10 @@ impl Filesystem for Mounted {
         };
         // What a program has stored in a mapping the kernel may not have written yet: a hole that it covers is data.
         if self.doors.is_written(ino) && self.paged.lock().contains(&ino) {
-            let notifier = self.notifier.clone();
+            let known = self.known.clone();
             drop(self.later.send(Box::new(move || {
                 // This writes dirty pages first.
-                forget(&notifier, ino, PAGES);
+                known.forget(ino, PAGES);
                 answer();
             })));
             return;

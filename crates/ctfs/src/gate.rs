@@ -27,10 +27,11 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 
 use crate::alone::{barrier, is_alone};
+use crate::mailbox::{Bell, Mailbox};
 use crate::mapped::order_stores;
 
-/// "pwgate03".
-const MAGIC: u64 = u64::from_le_bytes(*b"pwgate03");
+/// "pwgate04".
+const MAGIC: u64 = u64::from_le_bytes(*b"pwgate04");
 /// Clients at once.
 pub(crate) const CLIENTS: usize = 64;
 /// Files at once that clients may read and write.
@@ -66,10 +67,13 @@ struct Words {
     waiting: AtomicU32,
     /// Whether the owner lets clients pass barriers, so that they need none.
     has_barriers: AtomicU32,
-    /// How often it was closed.
+    /// How often it was closed, or pages of files moved that no client was using.
     closings: AtomicU64,
     clients: [Client; CLIENTS],
     leases: [AtomicU64; LEASES],
+    /// Rings for the owner when a client has asked for something.
+    bell: Bell,
+    mailboxes: [Mailbox; CLIENTS],
 }
 
 /// The gate, mapped.
@@ -111,6 +115,7 @@ impl Gate {
         gate.file = Some(file);
         gate.has_barriers = barrier::is_there();
         gate.words().has_barriers.store(u32::from(gate.has_barriers), Ordering::Release);
+        gate.bell().begin();
         gate.words().magic.store(MAGIC, Ordering::Release);
         Ok(gate)
     }
@@ -160,6 +165,7 @@ impl Gate {
 
     /// A client has this place from now on.
     pub(crate) fn welcome(&self, client: usize, serial: u64) {
+        self.mailbox(client).clear();
         self.words().clients[client].serial.store(serial, Ordering::SeqCst);
     }
 
@@ -318,9 +324,29 @@ impl Gate {
         self.words().closings.load(Ordering::Relaxed)
     }
 
-    /// No lease holds any more. Only while the gate is closed.
+    /// No lease holds any more. Only while the gate is closed, or where the store has failed.
     pub(crate) fn end_leases(&self) {
         self.words().leases.iter().for_each(|lease| lease.store(0, Ordering::SeqCst));
+    }
+
+    /// Pages have moved that no client uses now: what clients remember of the page table is not so any more.
+    pub(crate) fn pages_moved(&self) {
+        self.words().closings.fetch_add(1, Ordering::Release);
+    }
+
+    /// What a client asks for by itself, and the answer.
+    pub(crate) fn mailbox(&self, client: usize) -> &Mailbox {
+        &self.words().mailboxes[client]
+    }
+
+    /// The bell of all mailboxes.
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.words().bell
+    }
+
+    /// The serial number of the client that has a place now; 0 for none.
+    pub(crate) fn serial(&self, client: usize) -> u64 {
+        self.words().clients[client].serial.load(Ordering::SeqCst)
     }
 
     /// The word of a lease.

@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{
-    Checkpoints, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC, checkpoint_frames,
-    frames_of_store,
+    Checkpoints, MOST_FRAMES, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC,
+    checkpoint_frames, frames_of_store,
 };
 use parking_lot::Mutex;
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, StatxFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::alone::is_alone;
+use crate::medium::{self, Medium};
 use crate::missing::{self, Failure, Health, Source, Watched};
 use crate::reserved::Reserved;
 use crate::room::Room;
@@ -54,13 +55,19 @@ impl Survives {
         self as u64
     }
 
-    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk.
+    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk; everything in
+    /// persistent memory.
     ///
     /// # Errors
     ///
-    /// The file cannot be opened.
+    /// The file cannot be opened, or is of a kind that holds no store.
     pub fn usual(path: &Path) -> io::Result<Self> {
-        Ok(if is_in_memory(File::open(path)?.as_fd())? { Self::ProcessCrash } else { Self::Synced })
+        let file = medium::open_to_read(path)?;
+        Ok(match Medium::of(&file)? {
+            Medium::Dax => Self::PowerFailureOfDax,
+            _ if is_in_memory(file.as_fd())? => Self::ProcessCrash,
+            _ => Self::Synced,
+        })
     }
 
     pub(crate) fn of_number(number: u64) -> Option<Self> {
@@ -106,6 +113,8 @@ pub struct Mapped {
     /// The owner's, where programs ask for what is to survive power failures.
     checkpoints: Option<Arc<Checkpoints>>,
     identity: u64,
+    /// What is stored stays in this process, and is to be what recovery stores only.
+    is_read_only: bool,
 }
 
 // SAFETY: the mapping belongs to this value and lives as long. Threads do not share it by itself: two of them could use the same bytes.
@@ -146,22 +155,52 @@ impl Mapped {
             let message = format!("{bytes} bytes; allowed: {PAGE_BYTES} and more");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        let options = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        lock(&options)?;
-        if !over_anything && !is_empty_or_store(&options)? {
+        let file = match medium::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File::options().read(true).write(true).create(true).truncate(false).open(path)?
+            }
+            opened => opened?,
+        };
+        let medium = Medium::of(&file)?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        if !over_anything && !is_empty_or_store(&file)? {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "the file holds something else than a store",
             ));
         }
         let bytes = bytes / PAGE_BYTES * PAGE_BYTES;
-        options.set_len(0)?;
-        options.set_len(bytes)?;
+        if medium != Medium::File {
+            let has = medium::length(&file)?;
+            if bytes > has {
+                let message = format!("{bytes} bytes; the device has {has}");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+            // What lies behind is room for checkpoints.
+            return Ok(Self { bytes, ..Self::map(file, survives)? });
+        }
+        file.set_len(0)?;
+        file.set_len(bytes)?;
         let room = match blocks {
-            Blocks::AtOnce => Room::get_all(&options, bytes)?,
+            Blocks::AtOnce => Room::get_all(&file, bytes)?,
             Blocks::AsNeeded => Room::unknown(bytes),
         };
-        Self { room: Some(room), ..Self::map(options, survives)? }.with_view()
+        Self { room: Some(room), ..Self::map(file, survives)? }.with_view()
+    }
+
+    /// Bytes of the largest store that a device holds, with room for checkpoints behind it; nothing for what is no device.
+    ///
+    /// # Errors
+    ///
+    /// There is no such file, or it is of a kind that holds no store.
+    pub fn most_bytes(path: &Path) -> io::Result<Option<u64>> {
+        let medium = Medium::at(path)?;
+        if medium == Medium::File {
+            return Ok(None);
+        }
+        let frames = medium::length(&medium::open_to_read(path)?)? / PAGE_BYTES;
+        let behind = if medium == Medium::Dax { 0 } else { checkpoint_frames(frames) };
+        Ok(Some(frames.saturating_sub(behind).min(MOST_FRAMES) * PAGE_BYTES))
     }
 
     /// Lets the hardware find files' bytes by itself, where the host has huge pages for the file. Elsewhere every page would be
@@ -170,6 +209,15 @@ impl Mapped {
         let has_huge_pages = is_in_memory(self.file().as_fd())?;
         let view = has_huge_pages.then(|| View::new(self.source()));
         Ok(Self { view, ..self })
+    }
+
+    /// What the owner's file has of its room. A device has all of it.
+    fn room_of_file(&self) -> io::Result<Option<Room>> {
+        let file = self.file();
+        if Medium::of(file)? != Medium::File {
+            return Ok(None);
+        }
+        Room::of_file(file, self.bytes, is_in_memory(file.as_fd())?).map(Some)
     }
 
     /// The owner's file, for the handler of faults.
@@ -251,39 +299,47 @@ impl Mapped {
     ///
     /// # Errors
     ///
-    /// It cannot be opened or mapped, or somebody uses it.
+    /// It cannot be opened or mapped, or another process uses it.
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
         missing::watch_for();
-        let file = File::options().read(true).write(true).open(path)?;
-        lock(&file)?;
+        let file = medium::open(path)?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let checkpoints = (survives == Survives::Synced).then(Arc::default);
         if checkpoints.is_some() {
             make_room_for_checkpoints(&file)?;
         }
-        let is_in_memory = is_in_memory(file.as_fd())?;
         let mapped = Self::map(file, survives)?;
-        let room = Some(Room::of_file(mapped.file(), mapped.bytes, is_in_memory)?);
-        Self { checkpoints, room, ..mapped }.with_view()
+        Self { checkpoints, room: mapped.room_of_file()?, ..mapped }.with_view()
     }
 
-    /// Maps a file to look at it: what is stored stays in this process.
+    /// Maps a file to read it only: it need not be writable, nor lie on a medium that is. Several processes may do so at a time, while
+    /// none has the store to change it. What recovery from a crash stores goes to copies of pages that this process has alone.
     ///
     /// # Errors
     ///
-    /// It cannot be opened or mapped, or somebody uses it.
-    pub fn open_copy(path: &Path) -> io::Result<Self> {
+    /// It cannot be opened or mapped, or another process has the store to change it (`ResourceBusy`).
+    pub fn open_read_only(path: &Path) -> io::Result<Self> {
         missing::watch_for();
-        let file = File::open(path)?;
-        lock(&file)?;
-        let how = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        Self::map_as(&file, Survives::ProcessCrash, how, Health::default(), Some(&file))
-            .map(|mapped| Self { file: Some(file), ..mapped })
+        let file = medium::open_to_read(path)?;
+        lock(&file, FlockOperation::NonBlockingLockShared)?;
+        Self::map_read_only(&file, Some(&file)).map(|mapped| Self { file: Some(file), ..mapped })
     }
 
-    /// Maps the file of a store that another process owns.
+    /// The mapping is private and could be written: safe code has ways to store, and a fault would end the process.
+    fn map_read_only(file: &File, kept: Option<&File>) -> io::Result<Self> {
+        let how = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let mapped = Self::map_as(file, Survives::ProcessCrash, how, Health::default(), kept)?;
+        Ok(Self { is_read_only: true, ..mapped })
+    }
+
+    /// Maps the file of a store that another process owns. An owner that only reads has passed on a descriptor that only reads.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
-        let mapped = Self::map_as(&file, survives, MapFlags::SHARED, Health::default(), None)?;
-        Ok(Self { translations: Some(Translations::new()), ..mapped })
+        let is_writable = rustix::fs::fcntl_getfl(&file)?.contains(OFlags::RDWR);
+        let mapped = match is_writable {
+            true => Self::map_shared(&file, survives, Health::default(), None),
+            false => Self::map_read_only(&file, None),
+        };
+        Ok(Self { translations: Some(Translations::new()), ..mapped? })
     }
 
     /// The same memory once more, and its checkpoints, for a thread that waits for the disk while others have the store; nothing where
@@ -295,8 +351,36 @@ impl Mapped {
     pub(crate) fn for_checkpoints(&self) -> io::Result<Option<(Self, Arc<Checkpoints>)>> {
         let Some(checkpoints) = self.checkpoints.clone() else { return Ok(None) };
         let health = self.health.clone();
-        let memory = Self::map_as(self.file(), self.survives, MapFlags::SHARED, health, None)?;
+        let memory = Self::map_shared(self.file(), self.survives, health, None)?;
         Ok(Some((memory, checkpoints)))
+    }
+
+    /// Makes the file as long as a store of so many frames needs, with room for checkpoints where this memory has them, and maps it once
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full; the file is as long as it was then. Or there is no address for the mapping.
+    pub(crate) fn longer(&self, frames: u64) -> io::Result<Self> {
+        let file = self.file().try_clone()?;
+        let behind = self.checkpoints.as_ref().map_or(0, |_| checkpoint_frames(frames));
+        let (length, wanted) = (medium::length(&file)?, (frames + behind) * PAGE_BYTES);
+        if length < wanted && Medium::of(&file)? != Medium::File {
+            return Err(rustix::io::Errno::NOSPC.into());
+        }
+        if length < wanted {
+            let done = rustix::fs::fallocate(&file, FallocateFlags::empty(), length, wanted - length);
+            done.inspect_err(|_| {
+                // What the disk had room for nothing needs.
+                let _ = file.set_len(length);
+            })?;
+        }
+        let checkpoints = self.checkpoints.as_ref().map(|_| Arc::default());
+        let mapped = Self::map_shared(&file, self.survives, self.health.clone(), Some(&file))?;
+        let mapped = Self { file: Some(file), checkpoints, ..mapped };
+        let room = mapped.room_of_file()?;
+        let view = self.view.as_ref().map(|_| View::new(mapped.source()));
+        Ok(Self { room, view, ..mapped })
     }
 
     /// The owner's file, to let another process map it.
@@ -316,12 +400,14 @@ impl Mapped {
     }
 
     fn map(file: File, survives: Survives) -> io::Result<Self> {
-        let mapped = Self::map_shared(&file, survives)?;
+        let mapped = Self::map_shared(&file, survives, Health::default(), Some(&file))?;
         Ok(Self { file: Some(file), ..mapped })
     }
 
-    fn map_shared(file: &File, survives: Survives) -> io::Result<Self> {
-        let map = |how| Self::map_as(file, survives, how, Health::default(), Some(file));
+    fn map_shared(file: &File, survives: Survives, health: Health, kept: Option<&File>) -> io::Result<Self> {
+        // Nothing else can be written back there.
+        let survives = if Medium::of(file)? == Medium::Dax { Survives::PowerFailureOfDax } else { survives };
+        let map = |how| Self::map_as(file, survives, how, health, kept);
         if survives != Survives::PowerFailureOfDax {
             return map(MapFlags::SHARED);
         }
@@ -347,8 +433,8 @@ impl Mapped {
         health: Health,
         kept: Option<&File>,
     ) -> io::Result<Self> {
-        let identity = identity(file);
-        let bytes = file.metadata()?.len() / PAGE_BYTES * PAGE_BYTES;
+        let identity = medium::identity(file);
+        let bytes = medium::length(file)? / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
             let message = "the file has less than 4,096 bytes: there is no store in it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -376,6 +462,7 @@ impl Mapped {
             room: None,
             checkpoints: None,
             identity,
+            is_read_only: false,
         })
     }
 
@@ -416,7 +503,11 @@ fn is_empty_or_store(file: &File) -> io::Result<bool> {
         let read = file.read_at(&mut word, at)?;
         Ok::<_, io::Error>(read == word.len() && u64::from_le_bytes(word) == STORE_MAGIC)
     };
-    Ok(file.metadata()?.len() == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
+    if Medium::of(file)? == Medium::Dax {
+        // Its bytes cannot be read without being mapped.
+        return Ok(false);
+    }
+    Ok(medium::length(file)? == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
 }
 
 /// Pieces that are read at random, which no prefetcher foresees.
@@ -557,14 +648,19 @@ pub(crate) fn order_stores() {
 }
 
 /// The time in nanoseconds since 1970, as exact as file systems have it: asking costs next to nothing.
+#[allow(unsafe_code)]
 pub fn coarse_now() -> i64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // By the C library: `rustix` finds the kernel's code for it by itself, where valgrind does not let a program go.
+    // SAFETY: there is room for the answer, and this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Whether a file is nowhere but in memory.
+/// Whether a file is nowhere but in memory. A device has its name there, and its bytes elsewhere.
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
-    Ok(matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
+    let is_file = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile;
+    Ok(is_file && matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
 }
 
 /// Lets the file have room for checkpoints behind the store that it holds.
@@ -579,8 +675,13 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
         });
     }
     if let Some(frames) = frames_of_store(superblocks) {
-        let length = file.metadata()?.len();
+        let length = medium::length(file)?;
         let wanted = (frames + checkpoint_frames(frames)) * PAGE_BYTES;
+        if length < wanted && Medium::of(file)? != Medium::File {
+            let message =
+                format!("no room for checkpoints behind the store: {length} bytes; wanted: {wanted}");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, message));
+        }
         if (frames * PAGE_BYTES..wanted).contains(&length) {
             rustix::fs::fallocate(file, FallocateFlags::empty(), length, wanted - length).map_err(
                 |error| {
@@ -597,24 +698,9 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What holds a file's pages until they are written back: this run of the kernel, and the file system as it is mounted now.
-fn identity(file: &File) -> u64 {
-    let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
-    let Ok(status) = rustix::fs::fstat(file) else { return 0 };
-    // Since Linux 5.8, unique from 6.8 on.
-    let unique = StatxFlags::from_bits_retain(0x4000);
-    let mounted = [unique, StatxFlags::MNT_ID].into_iter().find_map(|asked| {
-        let got = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, asked).ok()?;
-        (got.stx_mask & asked.bits() != 0).then_some(got.stx_mnt_id)
-    });
-    let Some(mounted) = mounted else { return 0 };
-    let words = [status.st_dev, status.st_ino, mounted].map(u64::to_le_bytes).concat();
-    xxhash_rust::xxh3::xxh3_64(&[&boot[..], &words].concat()).max(1)
-}
-
-/// One process owns a store.
-fn lock(file: &File) -> io::Result<()> {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+/// One process owns a store, or several read it.
+fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
+    rustix::fs::flock(file, how).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => {
             io::Error::new(io::ErrorKind::ResourceBusy, "another process has the store mounted")
         }
@@ -757,6 +843,11 @@ impl PersistentMemory for Mapped {
 
     fn identity(&self) -> u64 {
         self.identity
+    }
+
+    #[inline]
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 }
 

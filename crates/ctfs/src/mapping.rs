@@ -87,7 +87,8 @@ impl Keeper {
         bytes: Range<u64>,
         (protection, how): (ProtFlags, MapFlags),
     ) -> Result<MappedFile> {
-        let [pin, inode, ..] = message(file, protocol::PIN, [self.number as u64, self.serial, 0, 0])?;
+        let [pin, inode, ..] =
+            message(file, protocol::PIN, [self.number as u64, self.serial, client.serial(), 0])?;
         let mapped = client
             .pieces(inode, bytes)
             .filter(|pieces| (1..=MOST_PIECES).contains(&pieces.len()))

@@ -226,13 +226,16 @@ fn map_zeroes(start: usize, end: usize) -> bool {
     mapped != libc::MAP_FAILED
 }
 
-/// Bytes of a file, if there is a descriptor of it.
+/// Bytes of a regular file, if there is a descriptor of it. A device is not cut.
 #[allow(unsafe_code)]
 fn size_of(file: RawFd) -> Option<u64> {
     // SAFETY: (1) zeroes are such a value; (2) there is room for the answer.
     unsafe {
         let mut status: libc::stat = std::mem::zeroed();
-        (file >= 0 && libc::fstat(file, &raw mut status) == 0).then_some(status.st_size as u64)
+        let is_known = file >= 0
+            && libc::fstat(file, &raw mut status) == 0
+            && status.st_mode & libc::S_IFMT == libc::S_IFREG;
+        is_known.then_some(status.st_size as u64)
     }
 }
 

@@ -157,6 +157,9 @@ impl<M: PersistentMemory> FileSystem<M> {
         if !options.read && !writes || options.truncate && !options.write {
             return Err(Errno::INVAL);
         }
+        if writes {
+            self.may_change()?;
+        }
         let led = self.lead(path, !options.create_new && !options.no_follow)?;
         let ino = match led.ino {
             Some(_) if options.create_new => return Err(Errno::EXIST),

@@ -24,11 +24,28 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Is told when everything that was done before has reached the disk, or cannot.
 pub(crate) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
 
+/// A store's memory once more, and its checkpoints.
+type OnceMore = (Mapped, Arc<Checkpoints>);
+
+/// Lets clients store words of inodes. The store once more, for other threads than the one that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder(Arc<Mutex<OnceMore>>);
+
+impl Holder {
+    /// A client stores words of the inode that lies there from now on.
+    pub(crate) fn hold(&self, at: u64) {
+        let store = self.0.lock();
+        let (memory, checkpoints) = &*store;
+        checkpoints.hold(memory, at / PAGE_BYTES);
+    }
+}
+
 /// The way to the thread; it ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Syncer {
-    /// The store once more, for other threads than this one.
-    store: Mutex<(Mapped, Arc<Checkpoints>)>,
+    pub(crate) holder: Holder,
+    /// The store once more, for the thread. The lock comes behind the volume's.
+    served: Arc<Mutex<OnceMore>>,
     ask: mpsc::Sender<Answer>,
     thread: JoinHandle<()>,
 }
@@ -40,17 +57,18 @@ impl Syncer {
         let (Some(store), Some(served)) = (once_more()?, once_more()?) else { return Ok(None) };
         let (ask, asked) = mpsc::channel();
         let (volume, doors) = (volume.clone(), doors.clone());
+        let served = Arc::new(Mutex::new(served));
+        let to_serve = served.clone();
         let thread = std::thread::Builder::new()
             .name("sync".to_owned())
-            .spawn(move || serve(&asked, &served, (&volume, &doors)))?;
-        Ok(Some(Self { store: Mutex::new(store), ask, thread }))
+            .spawn(move || serve(&asked, &to_serve, (&volume, &doors)))?;
+        Ok(Some(Self { holder: Holder(Arc::new(Mutex::new(store))), served, ask, thread }))
     }
 
-    /// A client stores words of the inode that lies there from now on.
-    pub(crate) fn hold(&self, at: u64) {
-        let store = self.store.lock();
-        let (memory, checkpoints) = &*store;
-        checkpoints.hold(memory, at / PAGE_BYTES);
+    /// The store lies in another memory now, which is given twice. No transaction is begun meanwhile, and no client is inside the gate.
+    pub(crate) fn follow(&self, one: OnceMore, other: OnceMore) {
+        *self.holder.0.lock() = one;
+        *self.served.lock() = other;
     }
 
     /// Asks, and does not wait.
@@ -69,7 +87,7 @@ impl Syncer {
 
 fn serve(
     asked: &mpsc::Receiver<Answer>,
-    (memory, checkpoints): &(Mapped, Arc<Checkpoints>),
+    served: &Mutex<OnceMore>,
     (volume, doors): (&Volume<Mapped>, &Doors),
 ) {
     let checkpoint = || {
@@ -80,6 +98,8 @@ fn serve(
             .filter(|ino| doors.is_written_beside(*ino))
             .filter_map(|ino| address(&system.store, ino).map(|at| at / PAGE_BYTES))
             .collect();
+        let served = served.lock();
+        let (memory, checkpoints) = &*served;
         // Transactions go on as soon as the images are taken.
         checkpoints.checkpoint_then(memory, Some(held), || drop(system)).map_err(|_| Errno::IO)
     };
@@ -91,7 +111,8 @@ fn serve(
                 all.into_iter().for_each(|answer| answer(done));
             }
             Err(RecvTimeoutError::Timeout) => {
-                if checkpoints.is_needed() {
+                let is_needed = served.lock().1.is_needed();
+                if is_needed {
                     // The next program that asks is told.
                     let _ = checkpoint();
                 }
@@ -100,6 +121,8 @@ fn serve(
         }
     }
     let system = volume.shared();
+    let served = served.lock();
+    let (memory, checkpoints) = &*served;
     let _ = checkpoints.end(memory);
     drop(system);
 }

@@ -164,6 +164,8 @@ pub struct FileSystem<M> {
     clock: Clock,
     pub(crate) overwrites: Overwrites,
     pub(crate) counts: Counts,
+    /// What a crash left in the log, or had not written, was applied when this was mounted.
+    pub(crate) was_recovered: bool,
 }
 
 /// A directory with very many directories in it says that its links were not counted, as ext4 does with `dir_nlink`: programs such as
@@ -196,7 +198,8 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Mounts a file system: applies what a crash left in the log, looks at all of it, and gives back what files without a name
-    /// had.
+    /// had. In a memory that is there to be read only ([`Mapped::open_read_only`](crate::Mapped::open_read_only)) the log is applied to
+    /// what this process sees, and nothing else is changed: every operation that would change something fails with `EROFS`.
     ///
     /// # Errors
     ///
@@ -210,7 +213,10 @@ impl<M: PersistentMemory> FileSystem<M> {
         if let Some(problem) = problem {
             return Err(MountError::Damaged(problem));
         }
-        while let orphan @ Ino(1..) = Ino(system.store.root_word(root::ORPHANS)) {
+        // Read only, nothing needs the room that they take.
+        while !system.is_read_only()
+            && let orphan @ Ino(1..) = Ino(system.store.root_word(root::ORPHANS))
+        {
             system
                 .reclaim(orphan)
                 .map_err(|error| MountError::Damaged(format!("inode {}: {error}", orphan.0)))?;
@@ -244,12 +250,23 @@ impl<M: PersistentMemory> FileSystem<M> {
             clock,
             overwrites: Overwrites::default(),
             counts: Counts::default(),
+            was_recovered: recovered != Recovered::Nothing,
         };
         // A page table that is damaged cannot be followed.
         if system.store.check().is_ok() {
             inode::visit(&system.store, &mut |_| system.used_inodes += 1);
         }
         Ok((system, recovered))
+    }
+
+    /// Whether nothing can be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.store.memory().is_read_only()
+    }
+
+    /// Refuses where nothing can be changed (`EROFS`), for what would find out too late, or never, as it changes nothing by a transaction.
+    pub(crate) fn may_change(&self) -> Result<()> {
+        if self.is_read_only() { Err(Errno::ROFS) } else { Ok(()) }
     }
 
     /// Says what becomes of interrupted writes from now on.
@@ -445,7 +462,8 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// It is no file, or its overwrites are whole: these take other frames.
     pub(crate) fn pin(&mut self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
-        if !inode.is(kind::FILE) || self.overwrites == Overwrites::Whole {
+        // Read only, what lies behind the end in the store's file cannot be made zero.
+        if !inode.is(kind::FILE) || self.overwrites == Overwrites::Whole || self.is_read_only() {
             return Err(Errno::NODEV);
         }
         if let Some(partition) = inode.partition() {

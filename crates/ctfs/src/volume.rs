@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::alone;
 use crate::bytes::Bytes;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::MOST_FILE_BYTES;
 use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
@@ -154,12 +154,32 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// As for [`Volume::exclusive`], and what is done.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut FileSystem<M>) -> Result<T>) -> Result<T> {
-        let mut system = self.exclusive()?;
-        // Code that trusts a sound store may meet zeroes in the middle of it, where a page has gone missing.
-        match std::panic::catch_unwind(AssertUnwindSafe(|| act(&mut system))) {
-            Ok(done) => system.sure(done),
-            Err(panic) => system.sure(Ok(())).and_then(|()| std::panic::resume_unwind(panic)),
-        }
+        self.exclusive()?.surely(|system| act(system))
+    }
+
+    /// Does something with the file system as [`Volume::names`] gives it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Volume::names`], and what is done.
+    pub(crate) fn with_names<T, E: From<Error>>(
+        &self,
+        act: impl FnOnce(&mut Exclusive<'_, M>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        self.names()?.surely(act)
+    }
+
+    /// The file system, to change names, and files that no other process uses: those beside go on meanwhile. They neither load nor store
+    /// the words of inodes that this changes, and use none of the pages that it moves.
+    ///
+    /// # Errors
+    ///
+    /// As [`Volume::exclusive`].
+    fn names(&self) -> Result<Exclusive<'_, M>> {
+        self.is_ours()?;
+        let system = self.system.write();
+        system.sure(Ok(()))?;
+        Ok(Exclusive { system, gate: None, beside: self.gate.as_deref() })
     }
 
     /// The file system, to change what those beside do not see: they go on meanwhile.
@@ -310,13 +330,13 @@ impl<'a, M: PersistentMemory> Unnoticed<'a, M> {
     /// Keeps the other processes out, too.
     pub(crate) fn noticed(self) -> Result<Exclusive<'a, M>> {
         self.gate.map_or(Ok(()), Gate::close)?;
-        Ok(Exclusive { system: self.system, gate: self.gate })
+        Ok(Exclusive { system: self.system, gate: self.gate, beside: None })
     }
 
     /// The same, if none of them stays inside for so long.
     pub(crate) fn noticed_within(self, patience: Duration) -> Result<Exclusive<'a, M>> {
         self.gate.map_or(Ok(()), |gate| gate.close_within(patience))?;
-        Ok(Exclusive { system: self.system, gate: self.gate })
+        Ok(Exclusive { system: self.system, gate: self.gate, beside: None })
     }
 }
 
@@ -334,10 +354,36 @@ impl<M: PersistentMemory> DerefMut for Unnoticed<'_, M> {
     }
 }
 
-/// The file system of a thread that has it to itself.
+/// The file system of a thread that has it to itself, or as far as [`Volume::names`] says.
 pub(crate) struct Exclusive<'a, M: PersistentMemory> {
     system: RwLockWriteGuard<'a, FileSystem<M>>,
+    /// It is closed.
     gate: Option<&'a Gate>,
+    /// It is open.
+    beside: Option<&'a Gate>,
+}
+
+impl<M: PersistentMemory> Exclusive<'_, M> {
+    /// Does something, and answers `EIO` instead if the store has failed by then.
+    pub(crate) fn surely<T, E: From<Error>>(
+        mut self,
+        act: impl FnOnce(&mut Self) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        // Code that trusts a sound store may meet zeroes in the middle of it, where a page has gone missing.
+        let done = std::panic::catch_unwind(AssertUnwindSafe(|| act(&mut self)));
+        self.sure(Ok(()))?;
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// Keeps the other processes out from now on, if they are not yet.
+    pub(crate) fn keep_others_out(&mut self) -> Result<()> {
+        if let Some(gate) = self.beside {
+            self.system.store.settle();
+            gate.close()?;
+            (self.gate, self.beside) = (Some(gate), None);
+        }
+        Ok(())
+    }
 }
 
 impl<M: PersistentMemory> Deref for Exclusive<'_, M> {
@@ -358,12 +404,24 @@ impl<M: PersistentMemory> Drop for Exclusive<'_, M> {
     /// Words of inodes are stored without the log from now on: it must not bring back what it holds.
     fn drop(&mut self) {
         self.system.store.settle();
+        let has_failed = self.system.store.memory().has_failed();
         if let Some(gate) = self.gate {
-            if self.system.store.memory().has_failed() {
+            if has_failed {
                 // The log may hold words of inodes that the next recovery brings back: no client may store others until then.
                 gate.end_leases();
             }
             gate.reopen();
+        }
+        if let Some(gate) = self.beside {
+            gate.pages_moved();
+            if has_failed {
+                // The same; a client that does not leave stores nothing more behind the copy that it is in.
+                let closed = gate.close();
+                gate.end_leases();
+                if closed.is_ok() {
+                    gate.reopen();
+                }
+            }
         }
     }
 }

@@ -149,7 +149,7 @@ fn a_check_says_that_the_file_was_cut() {
     drop(files);
     for left in [0, 4_096, 2 * 4_096, 3 * 4_096, 260 * 4_096, 270 * 4_096, 600 * 4_096] {
         let whole = std::fs::read(&path).expect("read");
-        let memory = Mapped::open_copy(&path).expect("opened");
+        let memory = Mapped::open_read_only(&path).expect("opened");
         cut(&path, left);
         let error = FileSystem::mount_unchecked(memory, coarse_now).map(|(system, _)| {
             check(&system);
@@ -160,7 +160,7 @@ fn a_check_says_that_the_file_was_cut() {
             Err(error) => assert!(error.to_string().contains("cannot be read"), "{left}: {error}"),
         }
         std::fs::write(&path, &whole).expect("written");
-        let memory = Mapped::open_copy(&path).expect("opened");
+        let memory = Mapped::open_read_only(&path).expect("opened");
         let (system, _) = FileSystem::mount_unchecked(memory, coarse_now).expect("mounted");
         cut(&path, left);
         let problems = check(&system);
@@ -247,7 +247,7 @@ fn a_full_disk_is_no_room() {
     // Even where not a page is left, it can be looked at.
     let rest = File::create(&full).expect("made");
     while std::io::Write::write_all(&mut &rest, &[1; 4_096]).is_ok() {}
-    let memory = Mapped::open_copy(&holes).expect("opened");
+    let memory = Mapped::open_read_only(&holes).expect("opened");
     let (system, _) = FileSystem::mount_unchecked(memory, coarse_now).expect("mounted");
     assert_eq!((check(&system), system.store().memory().failure()), (Vec::new(), None));
 }

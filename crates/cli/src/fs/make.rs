@@ -5,14 +5,14 @@
 //! the old file as it was and no other one.
 
 use std::fs::{File, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use pagewalk_ctfs::{Blocks, FileSystem, Mapped, Owner, Survives};
+use pagewalk_ctfs::{Blocks, FileSystem, Mapped, Owner, Space, Survives};
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::{LEAST_FRAMES, MOST_FRAMES};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
@@ -24,16 +24,30 @@ use crate::exit::Done;
 /// A store holds the bytes of all users of its mount: only its owner may open the file.
 const PRIVATE: u32 = 0o600;
 
+/// How large a store is if nothing is said; on a device all of it.
+const USUAL_BYTES: u64 = 1 << 30;
+/// Of a device: no common file system begins behind these.
+const FIRST_BYTES: u64 = 128 << 10;
+
 /// Runs the command.
 pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
     let MkfsArguments { file, size, sparse, force } = arguments;
     let blocks = if *sparse { Blocks::AsNeeded } else { Blocks::AtOnce };
+    let of_device = match Mapped::most_bytes(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        found => found.with_context(|| file.display().to_string())?,
+    };
+    let size = &size.or(of_device).unwrap_or(USUAL_BYTES);
     let frames = size / PAGE_BYTES;
     anyhow::ensure!(
         (LEAST_FRAMES..=MOST_FRAMES).contains(&frames),
         "{}: {frames} frames of 4 KiB; allowed: {LEAST_FRAMES} to {MOST_FRAMES}",
         file.display()
     );
+    if let Some(most) = of_device {
+        anyhow::ensure!(*size <= most, "{}: {size} bytes; allowed: up to {most}", file.display());
+        return on_device(file, *size, *force);
+    }
     let old = Old::look(file, *force)?;
     let path = old.path();
     let new = New::beside(path)?;
@@ -48,17 +62,39 @@ pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
         new.belong_to_owner_of(kept)?;
     }
     new.take_name(path).with_context(|| format!("cannot give the store its name {}", path.display()))?;
+    Ok(made(file, space))
+}
+
+fn made(file: &Path, space: Space) -> Done {
     eprintln!(
         "{}: {} of {} bytes are free",
         file.display(),
         space.free * PAGE_BYTES,
         space.frames * PAGE_BYTES
     );
-    Ok(Done::Well)
+    Done::Well
+}
+
+/// Makes the file system in a device, which cannot be replaced: what it held is gone from the first write on.
+fn on_device(device: &Path, size: u64, force: bool) -> anyhow::Result<Done> {
+    anyhow::ensure!(
+        force || is_blank(device)?,
+        "{} holds something, or cannot be read without being changed; --force overwrites it",
+        device.display()
+    );
+    let space = format(device, size, Blocks::AtOnce).with_context(|| device.display().to_string())?;
+    Ok(made(device, space))
+}
+
+/// Whether the first bytes of a device are zero, where file systems, tables of partitions and stores begin.
+fn is_blank(device: &Path) -> anyhow::Result<bool> {
+    let mut first = Vec::new();
+    let read = File::open(device).and_then(|file| file.take(FIRST_BYTES).read_to_end(&mut first));
+    Ok(read.is_ok() && first.iter().all(|byte| *byte == 0))
 }
 
 /// Makes the file system in a file that is there.
-fn format(path: &Path, size: u64, blocks: Blocks) -> anyhow::Result<pagewalk_ctfs::Space> {
+fn format(path: &Path, size: u64, blocks: Blocks) -> anyhow::Result<Space> {
     let memory = Mapped::create_over(path, size, Survives::PowerFailure, blocks)
         .with_context(|| format!("cannot make a store of {size} bytes"))?;
     let mut said = Instant::now();
@@ -105,7 +141,6 @@ impl Old {
             }
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
-        anyhow::ensure!(metadata.is_file(), "{} is no regular file; a store is one", path.display());
         anyhow::ensure!(force || metadata.len() == 0, "{} exists; --force overwrites it", path.display());
         let path = path.canonicalize().with_context(|| path.display().to_string())?;
         // A file that may not be written is not replaced either.

@@ -2,6 +2,7 @@
 
 mod mapped;
 mod matrix;
+mod names;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod programs;
@@ -92,6 +93,7 @@ fn part_of_a_test(part: &str) {
         "store" => programs::no_descriptor_writes_the_store(&folder.join("mount")),
         "cut" => programs::cut(&folder.join("mount/mapped")),
         "mapped" => mapped::mapped(&folder.join("mount")),
+        "names" => names::names(&folder, number),
         "leaves mapped" => mapped::leaves_mapped(&folder.join("mount")),
         part => panic!("{part}"),
     }

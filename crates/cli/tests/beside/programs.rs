@@ -401,10 +401,13 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         output.read_line(&mut said).expect("read");
         let other = said.strip_prefix("inside ").and_then(|number| number.trim().parse().ok());
         let other: libc::pid_t = other.unwrap_or_else(|| panic!("{said}"));
-        // What moves nothing is done, and what would have to wait is not.
+        // What moves nothing is done, names as well, and what would have to wait is not.
         assert_eq!(std::fs::read(mount.join("other")).expect("read"), [7; 10_000]);
-        let refused = File::create(mount.join("new")).expect_err("it is inside");
-        assert_eq!(refused.raw_os_error(), Some(libc::EBUSY));
+        std::fs::write(mount.join("new"), "").expect("made");
+        std::fs::rename(mount.join("new"), mount.join("newer")).expect("renamed");
+        std::fs::remove_file(mount.join("newer")).expect("removed");
+        let changed = File::options().write(true).open(mount.join("other")).expect("open").set_len(20_000);
+        assert_eq!(changed.expect_err("it is inside").raw_os_error(), Some(libc::EBUSY));
         // It has been stopped for seconds.
         // SAFETY: it touches nothing of this process.
         assert_eq!(unsafe { libc::kill(other, libc::SIGCONT) }, 0);
@@ -412,7 +415,8 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         let bytes = std::fs::read(mount.join("stopped")).expect("read");
         assert!(bytes[..4_096].iter().all(|&byte| byte == 1) && bytes[4_096..].iter().all(|&byte| byte == 2));
         assert_eq!(bytes.len(), 3 * 4_096);
-        File::create(mount.join("new")).expect("nobody is inside");
+        let other = File::options().write(true).open(mount.join("other")).expect("open");
+        other.set_len(10_000).expect("nobody is inside");
     }
     drop(mounted);
     store.is_sound();
@@ -453,6 +457,30 @@ fn a_shell_has_all_descriptors_to_itself() {
             .expect("it starts");
         assert!(output.status.success(), "{shell}: {:?} {}", output.status, text(&output.stderr));
     }
+    drop(mounted);
+    store.is_sound();
+}
+
+/// The preloaded library looked for the kernel's clock where valgrind has no memory for the program.
+#[test]
+fn a_program_that_valgrind_runs_writes() {
+    if shim().is_none() {
+        return;
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("skipped: `scripts/setup.sh` installs valgrind");
+        return;
+    }
+    let store = Store::new("16MiB");
+    let Some(mounted) = store.mount() else { return };
+    let to = format!("of={}", name(&mounted.point.join("file")));
+    let output = Command::new("timeout")
+        .args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_pagewalk"), "fs", "run", "--"])
+        .args(["valgrind", "--quiet", "--error-exitcode=3", "dd", "if=/dev/zero", &to, "bs=5000", "count=3"])
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{:?} {}", output.status, text(&output.stderr));
+    assert_eq!(std::fs::read(mounted.point.join("file")).expect("read"), [0; 15_000]);
     drop(mounted);
     store.is_sound();
 }

@@ -68,23 +68,28 @@ impl Store {
             println!("skipped: mounting takes the right to, and /dev/fuse");
             return None;
         }
-        let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
-            .args(["fs", "mount", name(&self.file()), name(&self.mount_point())])
-            .args(options)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command starts");
-        let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines();
-        let said = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find(|line| !["of its log", "its power failed"].iter().any(|said| line.contains(said)));
-        let said = said.unwrap_or_default();
-        assert!(said.starts_with("mounted "), "{said}");
-        // What it says later nobody reads.
-        std::thread::spawn(move || lines.for_each(drop));
-        Some(Mounted { process, point: self.mount_point() })
+        Some(mount(&self.file(), &self.mount_point(), options))
     }
+}
+
+/// Mounts a store where that is possible.
+pub(crate) fn mount(file: &Path, point: &Path, options: &[&str]) -> Mounted {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_pagewalk"))
+        .args(["fs", "mount", name(file), name(point)])
+        .args(options)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines();
+    let said = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find(|line| !["of its log", "its power failed"].iter().any(|said| line.contains(said)));
+    let said = said.unwrap_or_default();
+    assert!(said.starts_with("mounted "), "{said}");
+    // What it says later nobody reads.
+    std::thread::spawn(move || lines.for_each(drop));
+    Mounted { process, point: point.to_owned() }
 }
 
 pub(crate) struct Mounted {

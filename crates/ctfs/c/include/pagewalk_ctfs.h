@@ -53,10 +53,11 @@ typedef struct pw_attributes {
     pw_time accessed, modified, changed;
 } pw_attributes;
 
-/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic. Other bits are
- * EINVAL. */
+/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic; nothing is
+ * written to the store's file, and every change is EROFS (not with the other two). Other bits are EINVAL. */
 #define PW_POWER_FAILURE 1
 #define PW_STRICT 2
+#define PW_READ_ONLY 4
 
 /* Before the first store: the library installs no handler of SIGBUS. */
 void pw_leave_sigbus(void);

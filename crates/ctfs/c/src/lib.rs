@@ -130,6 +130,7 @@ impl From<Attributes> for PwAttributes {
 
 const POWER_FAILURE: c_int = 1;
 const STRICT: c_int = 2;
+const READ_ONLY: c_int = 4;
 
 fn owner() -> Owner {
     // SAFETY: they always succeed.
@@ -262,12 +263,17 @@ pub unsafe extern "C" fn pw_files_open(at: *const c_char, flags: c_int) -> *mut 
     let open = || {
         // SAFETY: the caller's.
         let path = unsafe { path(at) }?;
-        if flags & !(POWER_FAILURE | STRICT) != 0 {
+        let is_known = flags & !(POWER_FAILURE | STRICT | READ_ONLY) == 0;
+        if !is_known || flags & READ_ONLY != 0 && flags != READ_ONLY {
             return Err(refused(libc::EINVAL));
         }
         let survives =
             if flags & POWER_FAILURE != 0 { Survives::PowerFailure } else { Survives::ProcessCrash };
-        let memory = Mapped::open(path, survives).map_err(|error| of_io(&error))?;
+        let memory = match flags {
+            READ_ONLY => Mapped::open_read_only(path),
+            _ => Mapped::open(path, survives),
+        };
+        let memory = memory.map_err(|error| of_io(&error))?;
         let (mut system, _) = FileSystem::mount(memory, coarse_now).map_err(|error| of_mount(&error))?;
         if flags & STRICT != 0 {
             system.set_overwrites(Overwrites::Whole);

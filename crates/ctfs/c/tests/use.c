@@ -107,5 +107,16 @@ int main(int argc, char **argv)
     pw_close(file);
     MUST(pw_stat(files, "/h", &attributes) == 0 && attributes.size == 6);
     pw_files_close(files);
+    /* Two may read a store. */
+    MUST(!pw_files_open(argv[1], PW_READ_ONLY | PW_STRICT) && errno == EINVAL);
+    files = pw_files_open(argv[1], PW_READ_ONLY);
+    pw_files *others = pw_files_open(argv[1], PW_READ_ONLY);
+    MUST(files && others && !pw_files_open(argv[1], 0) && errno == EBUSY);
+    pw_files_close(others);
+    MUST(pw_mkdir(files, "/new", 0700) == -EROFS && !pw_open(files, "/h", O_RDWR, 0) && errno == EROFS);
+    file = pw_open(files, "/h", O_RDONLY, 0);
+    MUST(file && pw_read(file, text, sizeof text) == 6 && !memcmp(text, "hello!", 6));
+    pw_close(file);
+    pw_files_close(files);
     return 0;
 }

@@ -8,13 +8,13 @@ use std::sync::{Arc, Weak};
 use libc::{c_int, iovec, off_t, ssize_t};
 use pagewalk_ctfs::alone::{self, Reading, Writing};
 use pagewalk_ctfs::faults::Recovery;
-use pagewalk_ctfs::{Client, Lease, Place, ReadDone, Written};
+use pagewalk_ctfs::{Client, Lease, OpenedBeside, Place, ReadDone, Written};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
 use crate::offsets::{Growth, Sequence};
 use crate::threads::Within;
-use crate::{kernel, mappings, offsets, own, signals};
+use crate::{kernel, mappings, names, offsets, own, process, signals};
 
 /// Descriptors from this one on are the kernel's alone.
 pub(crate) const DESCRIPTORS: usize = 4_096;
@@ -27,6 +27,9 @@ const MOST_AHEAD: u64 = 16 << 20;
 const MOST_ATTEMPTS: u32 = 100;
 /// Operations between two attempts to get a lease back, at most.
 const MOST_SKIPPED: u32 = 1_024;
+
+/// Offsets of files that the kernel does not know, at most.
+const MOST_OFFSET: i64 = 1 << 40;
 
 /// No descriptor.
 const NONE: c_int = -1;
@@ -55,6 +58,75 @@ pub(crate) struct Description {
     writes: bool,
     /// What the kernel does from now on.
     kernels: AtomicU8,
+    beside: Beside,
+}
+
+/// A file that was opened without the kernel: behind its descriptor is nothing that could be used. It becomes the kernel's before anything
+/// that is not done here could meet it.
+struct Beside {
+    /// Its number at the owner's service; 0 for none.
+    handle: AtomicU64,
+    offset: AtomicU64,
+    /// How the program has opened it.
+    flags: c_int,
+}
+
+/// How many there are.
+static BESIDE: AtomicU32 = AtomicU32::new(0);
+
+impl Beside {
+    fn new(handle: u64, flags: c_int) -> Self {
+        if handle != 0 {
+            BESIDE.fetch_add(1, Ordering::Relaxed);
+        }
+        Self { handle: AtomicU64::new(handle), offset: AtomicU64::new(0), flags }
+    }
+
+    #[inline]
+    fn handle(&self) -> Option<u64> {
+        Some(self.handle.load(Ordering::Relaxed)).filter(|&handle| handle != 0)
+    }
+
+    #[inline]
+    fn offset(&self) -> Option<u64> {
+        self.handle().map(|_| self.offset.load(Ordering::Relaxed))
+    }
+
+    /// It is one no more.
+    fn ends(&self) -> Option<u64> {
+        let handle = Some(self.handle.swap(0, Ordering::Relaxed)).filter(|&handle| handle != 0)?;
+        BESIDE.fetch_sub(1, Ordering::Relaxed);
+        Some(handle)
+    }
+}
+
+impl Drop for Description {
+    /// Whoever drops it is within.
+    fn drop(&mut self) {
+        if let Some(handle) = self.beside.ends() {
+            names::ask(self.client).close(handle);
+        }
+    }
+}
+
+/// Whether any file was opened without the kernel.
+#[inline]
+pub(crate) fn has_beside() -> bool {
+    BESIDE.load(Ordering::Relaxed) > 0
+}
+
+/// All files that were opened without the kernel become the kernel's.
+pub(crate) fn make_all_real(_: &Within) {
+    if !has_beside() {
+        return;
+    }
+    for (descriptor, (slot, is_open)) in (0..).zip(OPEN.iter().zip(&IS_OPEN.0)) {
+        if is_open.load(Ordering::Acquire)
+            && let Some(description) = &*reading(slot)
+        {
+            description.make_real(descriptor);
+        }
+    }
 }
 
 /// Reads and writes from the offset on: other processes have it, too, and move it.
@@ -116,6 +188,20 @@ fn failed(number: c_int) -> Answer {
     unsafe { *libc::__errno_location() = number };
     Some(-1)
 }
+
+/// When the program is loaded: there is no child of `vfork` yet that could be taken for it.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = {
+    extern "C" fn begin() {
+        // SAFETY: handlers of ours, for as long as the program runs; the call touches no memory.
+        unsafe {
+            PROCESS.store(kernel::call(libc::SYS_getpid, []) as u32, Ordering::Relaxed);
+            libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
+        }
+    }
+    begin
+};
 
 /// Whether the tables are this process's: a child of `vfork` has the same memory for a while.
 pub(crate) fn is_our_process() -> bool {
@@ -185,6 +271,10 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
     if OTHER.load(Ordering::Relaxed) == device {
         return None;
     }
+    if process::shares_memory() {
+        // The connection, and handlers of faults, would be the child's.
+        return None;
+    }
     let _connecting = CONNECTING.lock();
     if let Some(client) = known() {
         return ours(client);
@@ -195,16 +285,11 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
     };
     client.descriptor_is_now(own::out_of_the_way(client.descriptor()));
     signals::own_faults();
-    // SAFETY: handlers of ours, for as long as the program runs.
-    unsafe {
-        if PROCESS.swap(libc::getpid() as u32, Ordering::Relaxed) == 0 {
-            libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
-            IS_OPEN.end_in_children();
-        }
-    }
+    IS_OPEN.end_in_children();
     OURS.store(device, Ordering::Relaxed);
     let client = Box::leak(Box::new(client));
     CLIENT.store(client, Ordering::Release);
+    names::look_soon();
     Some(client)
 }
 
@@ -222,8 +307,7 @@ pub(crate) fn opened(descriptor: c_int, flags: c_int) {
 }
 
 fn track(descriptor: c_int, flags: c_int, within: &Within) {
-    let file = borrowed(&descriptor);
-    let Ok(status) = rustix::fs::fstat(file) else { return };
+    let Some(status) = kernel::status(descriptor) else { return };
     if status.st_mode & libc::S_IFMT != libc::S_IFREG {
         return;
     }
@@ -232,19 +316,12 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
         return;
     }
     limit_may_have_changed();
-    let access = flags & libc::O_ACCMODE;
     let known = {
         let mut files = FILES.lock();
         let files = files.get_or_insert_with(FxHashMap::default);
         let known = files.get(&(status.st_dev, status.st_ino)).and_then(Weak::upgrade);
         known.ok_or_else(|| {
-            let file = Arc::new(File {
-                lease: RwLock::new(None),
-                unknown: AtomicI32::new(descriptor),
-                skips: AtomicU32::new(0),
-                skipped: AtomicU32::new(0),
-                growth: Growth::new(),
-            });
+            let file = Arc::new(File::new(descriptor));
             if files.len() > DESCRIPTORS {
                 files.retain(|_, file| file.strong_count() > 0);
             }
@@ -261,28 +338,84 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
         }
         Err(file) => file,
     };
-    let description = Description {
-        file,
-        client,
-        sequence: RwLock::new(Sequence::new()),
-        appends: AtomicBool::new(flags & libc::O_APPEND != 0),
-        reads: access != libc::O_WRONLY,
-        writes: access != libc::O_RDONLY,
-        kernels: AtomicU8::new(0),
-    };
-    put(descriptor, Some(Arc::new(description)), within);
+    put(descriptor, Some(Arc::new(Description::new(file, client, flags, 0))), within);
+}
+
+/// A file was opened without the kernel, behind a descriptor that stands for it.
+pub(crate) fn opened_beside(
+    descriptor: c_int,
+    flags: c_int,
+    (client, opened): (&'static Client, &OpenedBeside),
+    within: &Within,
+) {
+    let mut files = FILES.lock();
+    let files = files.get_or_insert_with(FxHashMap::default);
+    let place = (OURS.load(Ordering::Relaxed), opened.ino.0);
+    let file = files.get(&place).and_then(Weak::upgrade).unwrap_or_else(|| {
+        let file = Arc::new(File::new(NONE));
+        if files.len() > DESCRIPTORS {
+            files.retain(|_, file| file.strong_count() > 0);
+        }
+        files.insert(place, Arc::downgrade(&file));
+        file
+    });
+    *writing(&file.lease) = Some(opened.lease);
+    put(descriptor, Some(Arc::new(Description::new(file, client, flags, opened.handle))), within);
+}
+
+/// Connects to the owner of a directory's file system; whether this process is its client then.
+pub(crate) fn connect(descriptor: c_int, device: u64) -> bool {
+    client(descriptor, device).is_some()
+}
+
+/// The device of the mount that this process is a client of.
+pub(crate) fn device() -> Option<u64> {
+    connection().map(|_| OURS.load(Ordering::Relaxed))
+}
+
+/// Whether a descriptor stands for a file that was opened without the kernel.
+#[inline]
+pub(crate) fn is_beside(descriptor: c_int) -> bool {
+    has_beside() && handle_of(descriptor).is_some()
+}
+
+/// The number at the owner's service of such a file. Within a call.
+pub(crate) fn handle_of(descriptor: c_int) -> Option<u64> {
+    reading(&OPEN[slot(descriptor)?]).as_ref()?.beside()
+}
+
+/// What `fcntl` answers for a file that was opened without the kernel, if that is known here.
+pub(crate) fn control(descriptor: c_int, command: c_int) -> Option<c_int> {
+    const OF_OPENING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY | libc::O_CLOEXEC;
+    if command != libc::F_GETFL || !has_beside() {
+        return None;
+    }
+    let file = get(descriptor)?;
+    file.beside()?;
+    Some(file.beside.flags & !OF_OPENING | names::LARGE)
+}
+
+/// Whether a descriptor is none of ours.
+#[inline]
+pub(crate) fn is_apart(descriptor: c_int) -> bool {
+    slot(descriptor).is_none()
 }
 
 /// The program may have a limit of how long files may get.
 pub(crate) fn limit_may_have_changed() {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
-    HAS_SIZE_LIMIT.store(limit.current.is_some(), Ordering::Relaxed);
+    let mut limit = [0u64; 2];
+    let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, limit.as_mut_ptr() as usize];
+    // SAFETY: both words are written.
+    let failed = unsafe { kernel::call(libc::SYS_prlimit64, arguments) } < 0;
+    HAS_SIZE_LIMIT.store(failed || limit[0] != u64::MAX, Ordering::Relaxed);
 }
 
 /// A descriptor is closed, or becomes another one.
 pub(crate) fn closed(descriptor: c_int) {
-    let Some(slot) = slot(descriptor).filter(|_| is_our_process()) else { return };
-    offsets::settle();
+    // While calls are dispatched, no child of `vfork` is here.
+    let is_ours = || offsets::is_watching() || is_our_process();
+    let Some(slot) = slot(descriptor).filter(|_| is_ours()) else { return };
+    offsets::give_back();
     match Within::new() {
         Some(within) => put(descriptor, None, &within),
         // A function that this one was called from may use it still.
@@ -301,7 +434,7 @@ pub(crate) fn copied(from: c_int, to: c_int) {
         description.is_shared(from);
         closed(to);
     } else if let Some(within) = Within::new() {
-        offsets::settle();
+        offsets::give_back();
         // One of the two may be closed.
         description.file.tell_of_first(description.client, &within);
         put(to, Some(description), &within);
@@ -386,6 +519,7 @@ pub(crate) fn about_to_call(number: i64, arguments: [usize; 6]) {
     let descriptor = |index: usize| arguments[index] as c_int;
     match number {
         libc::SYS_clone | libc::SYS_clone3 | libc::SYS_fork | libc::SYS_vfork => {
+            process::shares_memory();
             let shares_memory = number == libc::SYS_clone && descriptor(0) & libc::CLONE_VM != 0;
             if !shares_memory || descriptor(0) & libc::CLONE_FILES == 0 {
                 shared(true);
@@ -453,11 +587,22 @@ extern "C" fn in_child() {
         // SAFETY: clients are never freed, and this one is used no more.
         own::close(unsafe { &*client }.descriptor());
     }
+    names::in_child();
     // SAFETY: it always succeeds.
     PROCESS.store(unsafe { kernel::call(libc::SYS_getpid, []) } as u32, Ordering::Relaxed);
 }
 
 impl File {
+    fn new(unknown: c_int) -> Self {
+        Self {
+            lease: RwLock::new(None),
+            unknown: AtomicI32::new(unknown),
+            skips: AtomicU32::new(0),
+            skipped: AtomicU32::new(0),
+            growth: Growth::new(),
+        }
+    }
+
     /// The owner learns that its only descriptor is ours.
     fn tell_of_first(&self, client: &Client, _: &Within) {
         let Ok(first) = usize::try_from(self.unknown.swap(NONE, Ordering::AcqRel)) else { return };
@@ -497,6 +642,42 @@ impl<'a> Parts<'a> {
 }
 
 impl Description {
+    fn new(file: Arc<File>, client: &'static Client, flags: c_int, handle: u64) -> Self {
+        let access = flags & libc::O_ACCMODE;
+        Self {
+            file,
+            client,
+            sequence: RwLock::new(Sequence::new()),
+            appends: AtomicBool::new(flags & libc::O_APPEND != 0),
+            reads: access != libc::O_WRONLY,
+            writes: access != libc::O_RDONLY,
+            kernels: AtomicU8::new(0),
+            beside: Beside::new(handle, flags),
+        }
+    }
+
+    /// The number at the owner's service of a file that was opened without the kernel.
+    pub(crate) fn beside(&self) -> Option<u64> {
+        self.beside.handle()
+    }
+
+    /// It becomes the kernel's, if it was opened without it.
+    pub(crate) fn make_real(&self, descriptor: c_int) {
+        let Some(handle) = self.beside.handle() else { return };
+        let ask = names::ask(self.client);
+        let opened = names::open_again(&ask, handle, self.beside.flags, OURS.load(Ordering::Relaxed));
+        if let Some(opened) = opened {
+            let _ = kernel::seek(opened, self.beside.offset.load(Ordering::Relaxed) as off_t, libc::SEEK_SET);
+            kernel::replace(opened, descriptor);
+        } else {
+            // The descriptor stays one that nothing can be done with.
+            self.kernels.fetch_or(ALL, Ordering::AcqRel);
+        }
+        self.beside.ends();
+        // The lease ends with this, if it did not when the file was opened.
+        ask.close(handle);
+    }
+
     #[inline]
     fn is_kernels(&self) -> bool {
         self.kernels.load(Ordering::Acquire) & ALL != 0
@@ -540,6 +721,7 @@ impl Description {
         if self.is_kernels() {
             return None;
         }
+        self.make_real(descriptor);
         self.file.unknown.store(NONE, Ordering::Release);
         mappings::map(self.client, borrowed(&descriptor), bytes, protection, flags, self.writes)
     }
@@ -557,6 +739,7 @@ impl Description {
         if self.is_kernels() {
             return false;
         }
+        self.make_real(descriptor);
         file.unknown.store(NONE, Ordering::Release);
         if lease.is_none() {
             match self.client.lease(borrowed(&descriptor), written) {
@@ -663,6 +846,7 @@ impl Description {
                     }
                 },
                 || {
+                    self.make_real(descriptor);
                     // SAFETY: as the program's own call.
                     let read = unsafe {
                         let arguments = [descriptor as usize, into.0 as usize, length, at as usize];
@@ -767,7 +951,9 @@ impl Description {
             match unsafe { self.client.write(&held, place, from, recovery) } {
                 Written::At(offset) => return Ok((offset, length)),
                 Written::Behind(offset) => {
-                    self.file.growth.begins();
+                    if self.beside.handle().is_none() {
+                        self.file.growth.begins();
+                    }
                     return Ok((offset, length));
                 }
                 Written::Ended => *lease = None,
@@ -787,6 +973,7 @@ impl Description {
                 Written::Fault(address) => length = self.before_fault(address, &piece)?,
             }
         }
+        self.make_real(descriptor);
         // The kernel appends behind the length that it knows.
         self.length_is_needed(descriptor);
         let (start, here) = (piece.iov_base as usize, descriptor as usize);
@@ -811,6 +998,15 @@ impl Description {
         let size = self.client.size(lease).unwrap_or(0);
         let ahead =
             if offset == size { size.saturating_mul(AHEAD).clamp(LEAST_AHEAD, MOST_AHEAD) } else { 0 };
+        if let Some(handle) = self.beside.handle() {
+            let ask = names::ask(self.client);
+            let reserved = ask.reserve(handle, offset, bytes.max(ahead.min(size)));
+            if let Ok(reached) = reserved.or_else(|_| ask.reserve(handle, offset, bytes)) {
+                return Ok(reached);
+            }
+            // Frames that others have ahead of what they write are for the kernel's requests to find.
+            self.make_real(descriptor);
+        }
         let reserved = match Client::reserve(file, offset, bytes.max(ahead)) {
             Err(_) if ahead > bytes => Client::reserve(file, offset, bytes),
             reserved => reserved,
@@ -824,6 +1020,13 @@ impl Description {
         // Other processes would see an offset behind the end for a moment.
         if !self.reads || self.kernels.load(Ordering::Acquire) != 0 {
             return None;
+        }
+        if let Some(at) = self.beside.offset() {
+            let read = self.read_parts(descriptor, at, parts, recovery);
+            if let Ok(read) = read {
+                self.move_to(&sequence, descriptor, at + read as u64);
+            }
+            return answer(read);
         }
         if let Some(at) = sequence.borrowed(descriptor) {
             let read = self.read_parts(descriptor, at, parts, recovery);
@@ -842,6 +1045,14 @@ impl Description {
             sequence.move_to(descriptor, end);
         }
         answer(read)
+    }
+
+    /// Moves the offset to another place, of a file that may have become the kernel's just now.
+    fn move_to(&self, sequence: &Sequence, descriptor: c_int, offset: u64) {
+        match self.beside.handle() {
+            Some(_) => self.beside.offset.store(offset, Ordering::Relaxed),
+            None => sequence.move_to(descriptor, offset),
+        }
     }
 
     /// Reads at an offset. Nothing if the kernel is to do that.
@@ -880,7 +1091,7 @@ impl Description {
         if !self.may_write() || self.kernels.load(Ordering::Acquire) != 0 || parts.bytes == 0 {
             return None;
         }
-        let borrowed = sequence.borrowed(descriptor);
+        let borrowed = self.beside.offset().or_else(|| sequence.borrowed(descriptor));
         if borrowed.is_none() && self.file.skips.load(Ordering::Relaxed) > 0 {
             self.file.skips.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -888,7 +1099,7 @@ impl Description {
         if appends {
             let written = self.write_parts(descriptor, Place::End, parts, recovery);
             if let Ok((_, end)) = written {
-                sequence.move_to(descriptor, end);
+                self.move_to(&sequence, descriptor, end);
             }
             return answer(written.map(|(written, _)| written));
         }
@@ -899,7 +1110,7 @@ impl Description {
         let written = self.write_parts(descriptor, Place::At(at), parts, recovery);
         let end = written.map_or(at, |(_, end)| end);
         if end != claimed {
-            sequence.move_to(descriptor, end);
+            self.move_to(&sequence, descriptor, end);
         }
         answer(written.map(|(written, _)| written))
     }
@@ -928,7 +1139,7 @@ impl Description {
     /// Moves the offset. Nothing if the kernel is to do that.
     pub(crate) fn seek(&self, descriptor: c_int, by: off_t, whence: c_int) -> Answer {
         let sequence = writing(&self.sequence);
-        let at = sequence.offset();
+        let at = self.beside.offset().or_else(|| sequence.offset());
         let from = match (whence, at) {
             (libc::SEEK_SET, Some(_)) => 0,
             (libc::SEEK_CUR, Some(at)) => at as off_t,
@@ -941,7 +1152,10 @@ impl Description {
         };
         let to = from.checked_add(by).and_then(|to| u64::try_from(to).ok())?;
         if at.is_some() {
-            sequence.move_to(descriptor, to);
+            // The kernel says what is too large for it.
+            let to =
+                i64::try_from(to).ok().filter(|&to| self.beside.handle().is_none() || to <= MOST_OFFSET)?;
+            self.move_to(&sequence, descriptor, to as u64);
             return Some(to as ssize_t);
         }
         answer(kernel::seek(descriptor, to as off_t, libc::SEEK_SET).map(|at| at as usize))
@@ -964,7 +1178,7 @@ impl Description {
 
     /// What was written persists.
     pub(crate) fn sync(&self) -> Option<c_int> {
-        if reading(&self.file.lease).is_none() {
+        if reading(&self.file.lease).is_none() || self.beside.handle().is_some() {
             return None;
         }
         match self.client.fence() {
@@ -975,6 +1189,7 @@ impl Description {
 
     /// Other processes get it, with the kernel's offset, and see how long it is.
     fn is_shared(&self, descriptor: c_int) {
+        self.make_real(descriptor);
         self.kernels.fetch_or(OFFSET, Ordering::AcqRel);
         self.length_is_needed(descriptor);
     }

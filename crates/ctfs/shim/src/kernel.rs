@@ -3,6 +3,9 @@
 //! They are made from one place, which the kernel lets through while it dispatches all others to a handler (see `offsets`). None of
 //! them is a point where a thread is cancelled, and none changes `errno`.
 
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
 use libc::{c_int, c_long, off_t};
 
 #[cfg(target_arch = "x86_64")]
@@ -59,6 +62,12 @@ pub(crate) fn place() -> (usize, usize) {
     (start, pagewalk_system_call_end as *const () as usize - start)
 }
 
+/// Where a handler of a signal ends.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn end_of_handler() -> usize {
+    pagewalk_handled as *const () as usize
+}
+
 /// Makes a system call: its answer, or the error's number below zero.
 ///
 /// # Safety
@@ -98,6 +107,33 @@ pub(crate) unsafe fn call<const ARGUMENTS: usize>(number: c_long, arguments: [us
     }
 }
 
+/// Whether valgrind runs the program: it makes the program's system calls from places of its own, at which the kernel would dispatch
+/// them, and ends the program.
+pub(crate) fn is_valgrinds() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        const RUNNING_ON_VALGRIND: usize = 0x1001;
+        let request = [RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0];
+        let mut answer = 0usize;
+        // SAFETY: instructions that change nothing (`valgrind.h`), which valgrind takes for a question and answers.
+        unsafe {
+            std::arch::asm!(
+                "rol rdi, 3",
+                "rol rdi, 13",
+                "rol rdi, 61",
+                "rol rdi, 51",
+                "xchg rbx, rbx",
+                in("rax") request.as_ptr(),
+                inout("rdx") answer,
+                options(nostack),
+            );
+        }
+        answer != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// Moves a descriptor's offset: where it is then, or the error's number.
 pub(crate) fn seek(descriptor: c_int, by: off_t, whence: c_int) -> Result<u64, c_int> {
     // SAFETY: it touches no memory.
@@ -105,11 +141,49 @@ pub(crate) fn seek(descriptor: c_int, by: off_t, whence: c_int) -> Result<u64, c
     u64::try_from(at).map_err(|_| -at as c_int)
 }
 
+/// Puts a file behind another descriptor, with that one's mark, and closes its own.
+pub(crate) fn replace(opened: c_int, descriptor: c_int) {
+    // SAFETY: none of them touches memory.
+    unsafe {
+        let flags = call(libc::SYS_fcntl, [descriptor as usize, libc::F_GETFD as usize]);
+        let closes = if flags & libc::FD_CLOEXEC as isize != 0 { libc::O_CLOEXEC } else { 0 };
+        call(libc::SYS_dup3, [opened as usize, descriptor as usize, closes as usize]);
+        call(libc::SYS_close, [opened as usize]);
+    }
+}
+
+/// Sleeps while a word is so, for a time at most.
+pub(crate) fn wait(word: &AtomicU32, value: u32, time: Duration) {
+    let time = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    let arguments = [
+        word.as_ptr() as usize,
+        libc::FUTEX_WAIT as usize,
+        value as usize,
+        std::ptr::from_ref(&time) as usize,
+    ];
+    // SAFETY: both are read.
+    unsafe { call(libc::SYS_futex, arguments) };
+}
+
+/// Wakes whoever sleeps there.
+pub(crate) fn wake(word: &AtomicU32) {
+    // SAFETY: it touches no memory.
+    unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, libc::FUTEX_WAKE as usize, i32::MAX as usize]) };
+}
+
+/// A file's attributes, for which the kernel may ask the owner.
+pub(crate) fn status(descriptor: c_int) -> Option<libc::stat> {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: (1) there is room; (2) the kernel has filled it.
+    unsafe {
+        let done = call(libc::SYS_fstat, [descriptor as usize, status.as_mut_ptr() as usize]);
+        (done == 0).then(|| status.assume_init())
+    }
+}
+
 /// Has the kernel ask the owner for a file's attributes: it knows its length then.
 pub(crate) fn look_at(descriptor: c_int) {
-    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: there is room.
-    unsafe { call(libc::SYS_fstat, [descriptor as usize, status.as_mut_ptr() as usize]) };
+    let _ = status(descriptor);
 }
 
 /// The calling thread's number, which a child of `vfork` does not share.

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 use libc::{c_int, siginfo_t};
 use pagewalk_ctfs::alone;
 
-use crate::threads::Within;
-use crate::{files, kernel, signals};
+use crate::threads::{Thread, Within, this};
+use crate::{files, kernel, names, signals};
 
 /// Offsets that are borrowed at once.
 const MOST_BORROWED: usize = 8;
@@ -209,7 +209,23 @@ pub(crate) fn in_child() {
     SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
-/// Gives all offsets back to the kernel: before each system call that is not made here, and each call of the C library's.
+/// Whether calls of this thread are dispatched now, and were since whoever asks has seen to it.
+#[inline]
+pub(crate) fn is_watching() -> bool {
+    SELECTOR.load(Ordering::Relaxed) != ALLOW
+}
+
+/// Has calls dispatched from now on; whether they are.
+pub(crate) fn watch() -> bool {
+    let does = is_watching() || dispatches() && can_handle();
+    if does {
+        SELECTOR.store(DISPATCH, Ordering::Relaxed);
+    }
+    does
+}
+
+/// Gives all offsets back to the kernel, and lets files that it does not know be the kernel's: before each system call that is not made
+/// here, and each call of the C library's.
 #[inline]
 pub(crate) fn settle() {
     if SELECTOR.load(Ordering::Relaxed) != ALLOW {
@@ -220,7 +236,24 @@ pub(crate) fn settle() {
 #[cold]
 fn settle_all() {
     // A handler that moved an offset in the middle of this would see it go back.
-    let _within = Within::new();
+    let within = Within::new();
+    give_back_all();
+    // Calls from within here are made where they are dispatched.
+    let Some(within) = within else { return };
+    files::make_all_real(&within);
+    names::forget();
+    SELECTOR.store(ALLOW, Ordering::Relaxed);
+}
+
+/// Gives all offsets back to the kernel.
+pub(crate) fn give_back() {
+    if is_watching() {
+        let _within = Within::new();
+        give_back_all();
+    }
+}
+
+fn give_back_all() {
     for entry in &ENTRIES {
         let descriptor = entry.descriptor.load(Ordering::Relaxed);
         if descriptor != NONE {
@@ -231,7 +264,6 @@ fn settle_all() {
             entry.descriptor.store(NONE, Ordering::Relaxed);
         }
     }
-    SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
 /// Whether the kernel dispatches this thread's calls, from now on at the latest. A child does not inherit that.
@@ -272,27 +304,32 @@ fn begin() -> bool {
     false
 }
 
-/// Calls that are made in the handler's place, so that those behind them are dispatched, too: they use neither an offset nor a length,
-/// cannot wait, and change nothing that a handler's end sets again.
+/// Calls that have nothing to do with any descriptor, and with nothing that is known here.
 #[cfg(target_arch = "x86_64")]
-const MADE_HERE: [i64; 21] = [
+const APART: [i64; 13] = [
     libc::SYS_brk,
     libc::SYS_munmap,
     libc::SYS_madvise,
     libc::SYS_mprotect,
     libc::SYS_stat,
     libc::SYS_lstat,
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
     libc::SYS_access,
-    libc::SYS_faccessat,
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_getuid,
     libc::SYS_geteuid,
     libc::SYS_getrusage,
     libc::SYS_clock_gettime,
+];
+
+/// Calls that are made in the handler's place, so that those behind them are dispatched, too: they use neither an offset nor a length,
+/// cannot wait, and change nothing that a handler's end sets again.
+#[cfg(target_arch = "x86_64")]
+const MADE_HERE: [i64; 8] = [
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
     libc::SYS_dup,
     libc::SYS_dup2,
     libc::SYS_dup3,
@@ -309,19 +346,30 @@ const MADE_HERE: [i64; 21] = [
 pub(crate) unsafe fn dispatched(_: *mut siginfo_t, context: *mut c_void) {
     /// `syscall`, and `int 0x80` as well.
     const INSTRUCTION_BYTES: i64 = 2;
-    settle_all();
     // SAFETY: the caller's.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let argument = |register: c_int| registers[register as usize] as usize;
     let arguments = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
     let (number, arguments) = (registers[libc::REG_RAX as usize], arguments.map(argument));
     let is_anonymous = number == libc::SYS_mmap && arguments[3] as c_int & libc::MAP_ANONYMOUS != 0;
+    let is_within = this(Thread::is_within);
+    if is_within && number == libc::SYS_rt_sigreturn {
+        // The end of a handler that has put its signal off: made from the place that the kernel lets through, with the frame's stack.
+        registers[libc::REG_RIP as usize] = kernel::end_of_handler() as i64;
+        return;
+    }
+    if is_anonymous || APART.contains(&number) || is_within {
+        // SAFETY: as the program's own, or as the one that was made within here.
+        registers[libc::REG_RAX as usize] = unsafe { kernel::call(number, arguments) } as i64;
+        return;
+    }
+    settle_all();
     // Locks lie from the offset on or from the end.
     let is_lock = number == libc::SYS_fcntl
         && ![libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL]
             .contains(&(arguments[1] as c_int));
     files::about_to_call(number, arguments);
-    if is_anonymous || MADE_HERE.contains(&number) && !is_lock {
+    if MADE_HERE.contains(&number) && !is_lock {
         // SAFETY: as the program's own.
         let answer = unsafe { kernel::call(number, arguments) };
         files::has_called(number, arguments, answer);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::{c_int, c_uint};
 
-use crate::{files, kernel, mappings};
+use crate::{files, kernel, mappings, names};
 
 /// How far behind the end of the numbers that there may be.
 const BEHIND: u64 = 64;
@@ -19,7 +19,8 @@ const MOST_FIRST: u64 = 1 << 16;
 static LEAST: AtomicI32 = AtomicI32::new(c_int::MAX);
 
 fn all() -> impl Iterator<Item = c_int> {
-    files::connection().map(|(_, number)| number).into_iter().chain(mappings::kept()).filter(|&own| own >= 0)
+    let kept = mappings::kept().chain(names::kept());
+    files::connection().map(|(_, number)| number).into_iter().chain(kept).filter(|&own| own >= 0)
 }
 
 /// Whether it is one of them.
@@ -73,6 +74,9 @@ pub(crate) fn make_way(number: c_int) {
     LEAST.fetch_min(moved, Ordering::Relaxed);
     match files::connection().filter(|&(_, own)| own == number) {
         Some((client, _)) => client.descriptor_is_now(moved),
-        None => mappings::moved(number, moved),
+        None => {
+            mappings::moved(number, moved);
+            names::moved(number, moved);
+        }
     }
 }

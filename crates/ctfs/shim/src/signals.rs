@@ -15,6 +15,7 @@ use pagewalk_ctfs::missing;
 
 use crate::kernel;
 use crate::offsets;
+use crate::process::shares_memory;
 use crate::real::real;
 use crate::threads::{Deferred, Thread, this};
 
@@ -142,12 +143,14 @@ fn exchange(signal: c_int, new: Option<libc::sigaction>) -> Option<libc::sigacti
     exchange_by_libraries(signal, new)
 }
 
-/// Sets what the kernel does at a signal; what it did before, as the program has set it.
+/// Sets what the kernel does at a signal; what it did before, as the program has set it. A child of `vfork` gets its handlers as they
+/// are: those that are known here are its parent's, and it makes no calls in whose middle a signal could arrive.
 fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::sigaction> {
     let wanted = wanted(signal);
     let before = wanted.map(Wanted::get);
-    let to_install = new.map(|new| installed(signal, new));
-    if let (Some(wanted), Some(new)) = (wanted, new) {
+    let is_known = new.is_some() && !shares_memory();
+    let to_install = new.map(|new| if is_known { installed(signal, new) } else { *new });
+    if let (true, Some(wanted), Some(new)) = (is_known, wanted, new) {
         // Before the kernel calls it.
         wanted.set((new.sa_sigaction, new.sa_flags, kernels_set(&new.sa_mask)));
     }
@@ -157,7 +160,7 @@ fn set_action(signal: c_int, new: Option<&libc::sigaction>) -> Option<libc::siga
         exchange_by_libraries(signal, to_install)
     };
     let Some(mut found) = found else {
-        if let (Some(wanted), Some(before)) = (wanted, before) {
+        if let (true, Some(wanted), Some(before)) = (is_known, wanted, before) {
             wanted.set(before);
         }
         return None;
@@ -190,7 +193,7 @@ pub(crate) fn own_faults() {
 
 /// From now on system calls can be dispatched; whether that is so.
 pub(crate) fn own_dispatches() -> bool {
-    OWNS_DISPATCHES.swap(true, Ordering::Relaxed) || own(libc::SIGSYS)
+    !kernel::is_valgrinds() && (OWNS_DISPATCHES.swap(true, Ordering::Relaxed) || own(libc::SIGSYS))
 }
 
 /// Puts our handler in the place of the program's.
@@ -412,12 +415,12 @@ pub unsafe extern "C" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int
     let Some(mut action) = wanted(signal).and_then(|_| set_action(signal, None)) else {
         return crate::files::refused(libc::EINVAL);
     };
-    if interrupts != 0 {
-        INTERRUPTING.fetch_or(bit(signal), Ordering::Relaxed);
-        action.sa_flags &= !libc::SA_RESTART;
-    } else {
-        INTERRUPTING.fetch_and(!bit(signal), Ordering::Relaxed);
-        action.sa_flags |= libc::SA_RESTART;
+    action.sa_flags =
+        action.sa_flags & !libc::SA_RESTART | if interrupts == 0 { libc::SA_RESTART } else { 0 };
+    match interrupts {
+        _ if shares_memory() => {}
+        0 => drop(INTERRUPTING.fetch_and(!bit(signal), Ordering::Relaxed)),
+        _ => drop(INTERRUPTING.fetch_or(bit(signal), Ordering::Relaxed)),
     }
     if set_action(signal, Some(&action)).is_some() { 0 } else { -1 }
 }

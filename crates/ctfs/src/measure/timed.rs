@@ -123,6 +123,10 @@ impl<M: PersistentMemory> PersistentMemory for Timed<M> {
         is_done
     }
 
+    fn is_read_only(&self) -> bool {
+        self.memory.is_read_only()
+    }
+
     fn remapped(&self, change: Remapped) {
         self.memory.remapped(change);
     }

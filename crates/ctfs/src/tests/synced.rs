@@ -1,7 +1,7 @@
 //! Programs that ask with `fsync`: whatever pages a power failure leaves between two of them, the file system is sound, and what was
 //! there at the last one is there.
 
-use pagewalk_vm::file::{Grain, Recovered};
+use pagewalk_vm::file::{Grain, Recovered, Store};
 use pagewalk_vm::random::SplitMix64;
 
 use super::crashes::{Tree, tree};
@@ -312,4 +312,39 @@ fn random_operations_and_power_failures() {
             assert!(tree(&mut system) == last, "seed {seed}, round {round}");
         }
     }
+}
+
+/// Growing waits for the disk itself, whatever fences do: a power failure leaves the old size or the new one, and all files.
+#[test]
+fn a_power_failure_while_a_store_grows_leaves_all_files() {
+    const GROWN: u64 = 1_500;
+    let mut system = synced();
+    write(&mut system, "a", &[1; 100]);
+    write(&mut system, "b", &[2; 50_000]);
+    sync(&mut system);
+    system.unlink(Ino::ROOT, b"a").unwrap();
+    write(&mut system, "c", &[3; 9_000]);
+    let state = tree(&mut system);
+    system.store.settle();
+    let memory = system.store.memory();
+    memory.checkpoints().unwrap().end(memory).unwrap();
+    let mut image = system.into_memory().image();
+    image.resize((GROWN as usize + BEHIND) * 4_096, 0);
+    let memory = Recording::with_checkpoints(image, BEFORE);
+    let before = memory.begin();
+    let mut grown = Store::grow(memory, GROWN).unwrap();
+    grown.checkpoint().unwrap();
+    let memory = grown.into_memory();
+    let mut sizes = std::collections::BTreeSet::new();
+    memory.crashes(&before, Grain::Page, 12, 7, &mut |image| {
+        let (mut system, _) = mounted(Recording::with_checkpoints(image, BEHIND_FAILURE));
+        sound(&system);
+        assert!(tree(&mut system) == state);
+        sizes.insert(system.space().frames);
+        let later = write(&mut system, "later", &[9; 5_000]);
+        assert_eq!(contents(&system, later), [9; 5_000]);
+        sync(&mut system);
+        true
+    });
+    assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [FRAMES as u64, GROWN]);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::mapping::Persistent;
 use super::memory::PersistentMemory;
 use super::partition::{Level, Part};
-use super::store::{Store, StoreError};
+use super::store::{Layout, Store, StoreError};
 use crate::addr::{Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry};
 
@@ -54,13 +54,13 @@ impl<M: PersistentMemory> Store<M> {
     /// The first damage, in the order of pages; the bitmap's last.
     pub fn check(&self) -> Result<(), Damage> {
         let (frames, _) = self.frame_counts();
-        let mut used = Used::new(self.first_frame().0, frames);
+        let mut used = Used::new(*self.layout());
         used.take(self.table_root(), 1, Vpn(0))?;
         self.check_node(self.table_root(), Persistent::LEVELS - 1, Vpn(0), &mut used)?;
-        for frame in used.first..frames {
-            let is_used = used.is_met(frame);
-            if is_used != self.is_used(Pfn(frame)) {
-                return Err(Damage::Bitmap { frame: Pfn(frame), used: is_used });
+        for frame in (0..frames).map(Pfn) {
+            let is_used = used.is_met(frame.0) || self.layout().is_own(frame, 1);
+            if is_used != self.is_used(frame) {
+                return Err(Damage::Bitmap { frame, used: is_used });
             }
         }
         Ok(())
@@ -131,14 +131,13 @@ impl<M: PersistentMemory> Store<M> {
 #[derive(Clone)]
 pub(super) struct Used {
     pub(super) words: Vec<u64>,
-    first: u64,
-    frames: u64,
+    layout: Layout,
 }
 
 impl Used {
-    /// None so far, of so many frames; those before `first` are not to be met.
-    pub(super) fn new(first: u64, frames: u64) -> Self {
-        Self { words: vec![0; frames.div_ceil(64) as usize], first, frames }
+    /// None so far; the store's own are not to be met.
+    pub(super) fn new(layout: Layout) -> Self {
+        Self { words: vec![0; layout.frames.div_ceil(64) as usize], layout }
     }
 
     pub(super) fn is_met(&self, frame: u64) -> bool {
@@ -147,8 +146,7 @@ impl Used {
 
     /// Whether frames can be those of a page or a table, as far as their numbers go.
     pub(super) fn is_inside(&self, frame: Pfn, count: u64) -> bool {
-        let last = self.frames.checked_sub(count);
-        frame.0 >= self.first && last.is_some_and(|last| frame.0 <= last) && frame.0.is_multiple_of(count)
+        !self.layout.is_own(frame, count) && frame.0.is_multiple_of(count)
     }
 
     /// Takes frames, all or none.

@@ -70,7 +70,8 @@ struct Area {
 impl Area {
     /// What there is behind a store's frames.
     fn behind(memory: &impl PersistentMemory, frames: u64) -> Self {
-        let room = (memory.bytes() / PAGE_BYTES).saturating_sub(frames).min(MOST_CHECKPOINT_FRAMES);
+        // However much longer the file is: where the halves lie must not change when it becomes so.
+        let room = (memory.bytes() / PAGE_BYTES).saturating_sub(frames).min(checkpoint_frames(frames));
         Self { first: frames, half: room / 2 }
     }
 
@@ -211,6 +212,21 @@ pub(super) fn restore(
     Ok((!is_whole).then_some(restored))
 }
 
+/// Lets none of the images behind a store's end be found any more, as the room becomes frames of the store and, perhaps, room for other
+/// checkpoints. Its checkpoints have ended.
+///
+/// The heads stay: a crash leaves the store as it is, and their numbers must not be used again while images are there that bear them.
+pub(super) fn erase(memory: &impl PersistentMemory, frames: u64) -> Result<(), NotPersistent> {
+    let area = Area::behind(memory, frames);
+    let heads = [area.at(0, 0), area.at(1, 0)];
+    for at in (0..2 * area.half).map(|page| area.at(0, page)) {
+        if !heads.contains(&at) && memory.load(at) == MAGIC {
+            memory.store(at, 0);
+        }
+    }
+    memory.persist(area.at(0, 0), 2 * area.half * PAGE_BYTES)
+}
+
 fn end_at(memory: &impl PersistentMemory, area: Area) -> Result<(), NotPersistent> {
     if area.half == 0 {
         return Ok(());
@@ -323,6 +339,11 @@ impl Checkpoints {
         let open = std::iter::repeat_with(AtomicU64::default).take(words).collect();
         let _ = self.running.set(Running { area, open });
         Ok(())
+    }
+
+    /// What was stored cannot be made to persist, from now on.
+    pub(super) fn fail(&self) {
+        self.state().has_failed = true;
     }
 
     /// Whether they have begun.

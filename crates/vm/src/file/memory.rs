@@ -92,6 +92,12 @@ pub trait PersistentMemory {
         0
     }
 
+    /// Whether what is stored stays in this process: what the memory was opened from keeps what it holds. No transaction is committed
+    /// in a store there; what a crash left in the log is applied all the same.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Zeroes a frame and flushes it.
     fn clear_frame(&self, frame: Pfn) {
         self.zero(frame.addr().0, PAGE_BYTES);

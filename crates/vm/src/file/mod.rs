@@ -37,6 +37,6 @@ pub use partition::{Level, Part, Partition};
 pub use recording::{Grain, Image, Recording, Snapshot};
 pub use repair::Places;
 pub use store::{
-    LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS, STORE_MAGIC, Store,
-    StoreError, Transaction, VERSION, damaged_superblocks, frames_of_store,
+    GROWN_VERSION, GrowError, LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS,
+    STORE_MAGIC, Store, StoreError, Transaction, VERSION, damaged_superblocks, frames_of_store,
 };

@@ -77,13 +77,13 @@ impl<M: PersistentMemory> Store<M> {
         }
         let (layout, journal, _) = recover(&memory)?;
         // It is there in every store from the beginning, and stays.
-        let table = layout.first_free();
+        let table = layout.table;
         if memory.load(root_place(root::TABLE)) != table {
             set(&memory, root_place(root::TABLE), table);
             said(format!("the page table's root is frame {table} again"));
         }
-        let mut tables = Used::new(table, layout.frames);
-        tables.take(Pfn(table), 1, Vpn(0)).expect("it is the first frame that can be used");
+        let mut tables = Used::new(layout);
+        tables.take(Pfn(table), 1, Vpn(0)).expect("it is none of the store's own");
         let mut repair = Repair { memory: &memory, used: tables, said };
         repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));
         let tables = repair.used.clone();

@@ -8,6 +8,9 @@
 //!  then         a bit for every frame
 //!  then         frames: tables of pages, and whatever is mapped
 //! ```
+//!
+//! A store that grows gets a new bitmap, in the first of its new frames, and the old one's frames are free. Until a superblock names
+//! the new bitmap, all of that is behind the store's end: a crash leaves the old store or the new one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -23,16 +26,19 @@ use crate::hash::xxh64_of_word;
 use crate::table::cuckoo::NoChunk;
 use crate::table::{ContiguousMemory, TableMemory, TableWords};
 
-/// "pwctfs", and the format's version.
-/// What a store's file begins with, and its second page.
+/// What a store's file begins with, and its second page: "pwctfs".
 pub const STORE_MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
-/// The only format that is read. Before it the log had words instead of runs of bytes.
+/// The format of stores as they are made. Before it the log had words instead of runs of bytes.
 pub const VERSION: u64 = 2;
+/// The format of stores that have grown: the bitmap is where a superblock says, and the superblock names the page table's root.
+pub const GROWN_VERSION: u64 = 3;
 /// Where the superblocks lie, and their names.
 const SUPERBLOCKS: [(Pfn, &str); 2] =
     [(Pfn(0), "the superblock (frame 0)"), (Pfn(1), "the superblock's mirror (frame 1)")];
 const ROOTS: Pfn = Pfn(2);
 const LOG: Pfn = Pfn(3);
+/// Where the bitmap of a store lies that has not grown.
+const FIRST_BITMAP: u64 = LOG.0 + LOG_FRAMES;
 /// Words of a transaction whose room the next one gets, at most.
 const MOST_SPARE: usize = 1_024;
 /// Frames of the redo log: 65,532 words that lie apart, or one run of 1,048,504 bytes. A swap of any two ranges takes at most 4,088
@@ -65,7 +71,7 @@ pub enum OpenError {
     #[error("neither superblock is one: there is no store here, or it is damaged beyond use")]
     NoStore,
     /// Made by another version.
-    #[error("the store has format {found}; this is format {VERSION}")]
+    #[error("the store has format {found}; known are {VERSION} and {GROWN_VERSION}")]
     Version {
         /// Its version.
         found: u64,
@@ -100,6 +106,33 @@ pub enum OpenError {
     NotPersistent(#[from] NotPersistent),
 }
 
+/// Why a store is as large as before.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum GrowError {
+    /// It would lose frames.
+    #[error("the store has {has} bytes and cannot become smaller: {wanted} bytes", has = .frames * PAGE_BYTES, wanted = .wanted * PAGE_BYTES)]
+    Smaller {
+        /// What it has.
+        frames: u64,
+        /// What it was to have.
+        wanted: u64,
+    },
+    /// The new frames have no room for the new bitmap.
+    #[error("the store has {has} bytes and would grow to {least} bytes or more, as it gets a new bitmap", has = .frames * PAGE_BYTES, least = .least * PAGE_BYTES)]
+    TooLittle {
+        /// What it has.
+        frames: u64,
+        /// What it can have.
+        least: u64,
+    },
+    /// No store has such a size.
+    #[error("{0} frames of 4 KiB; allowed: up to {MOST_FRAMES}")]
+    Size(u64),
+    /// What is there is no store, or it cannot be written.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
 /// Why an operation of the store failed. Nothing has changed, unless the memory has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -121,6 +154,9 @@ pub enum StoreError {
     /// Beyond the address space.
     #[error("pages beyond the end of the address space")]
     Range,
+    /// The memory is there to be read only ([`PersistentMemory::is_read_only`]).
+    #[error("the store is open to be read only")]
+    ReadOnly,
     /// Something that cannot be.
     #[error("damaged: the partition at page {page} is not what the partitions around it say")]
     Damaged {
@@ -141,6 +177,8 @@ pub(super) struct Layout {
     pub(super) frames: u64,
     pub(super) bitmap: u64,
     pub(super) bitmap_frames: u64,
+    /// The page table's root, which stays where it is.
+    pub(super) table: u64,
 }
 
 impl Layout {
@@ -149,17 +187,44 @@ impl Layout {
             return Err(OpenError::Size { frames });
         }
         let bitmap_frames = frames.div_ceil(8 * PAGE_BYTES);
-        Ok(Self { frames, bitmap: LOG.0 + LOG_FRAMES, bitmap_frames })
+        Ok(Self { frames, bitmap: FIRST_BITMAP, bitmap_frames, table: FIRST_BITMAP + bitmap_frames })
     }
 
-    /// The first frame that is free in an empty store.
-    pub(super) fn first_free(&self) -> u64 {
-        self.bitmap + self.bitmap_frames
+    /// The same store with more frames: the bitmap of all lies in the first of the new ones. Nothing if it has so many already.
+    fn grown(&self, frames: u64) -> Result<Option<Self>, GrowError> {
+        if frames > MOST_FRAMES {
+            return Err(GrowError::Size(frames));
+        }
+        if frames < self.frames {
+            return Err(GrowError::Smaller { frames: self.frames, wanted: frames });
+        }
+        if frames == self.frames {
+            return Ok(None);
+        }
+        let grown =
+            Self { frames, bitmap: self.frames, bitmap_frames: frames.div_ceil(8 * PAGE_BYTES), ..*self };
+        if grown.bitmap + grown.bitmap_frames >= frames {
+            let least = grown.bitmap + grown.bitmap_frames + 1;
+            return Err(GrowError::TooLittle { frames: self.frames, least });
+        }
+        Ok(Some(grown))
+    }
+
+    fn has_grown(&self) -> bool {
+        self.bitmap != FIRST_BITMAP
+    }
+
+    /// Whether some of these frames are the store's own, which no page and no table of pages has, or there are no such frames.
+    pub(super) fn is_own(&self, first: Pfn, count: u64) -> bool {
+        let Some(end) = first.0.checked_add(count).filter(|&end| end <= self.frames) else { return true };
+        first.0 < FIRST_BITMAP || first.0 < self.bitmap + self.bitmap_frames && self.bitmap < end
     }
 
     /// A superblock's words.
     fn words(&self) -> [u64; 6] {
-        let words = [STORE_MAGIC, VERSION, self.frames, self.bitmap, self.bitmap_frames];
+        let (version, last) =
+            if self.has_grown() { (GROWN_VERSION, self.table) } else { (VERSION, self.bitmap_frames) };
+        let words = [STORE_MAGIC, version, self.frames, self.bitmap, last];
         let sum = words.iter().fold(0, |sum, &word| xxh64_of_word(word, sum));
         [words[0], words[1], words[2], words[3], words[4], sum]
     }
@@ -176,12 +241,19 @@ impl Layout {
         if words[0] != STORE_MAGIC {
             return Err(OpenError::NoStore);
         }
-        if words[1] != VERSION {
-            return Err(OpenError::Version { found: words[1] });
-        }
         // Everything follows from the size.
-        let layout = Self::of(words[2])?;
-        if layout.words() == words { Ok(layout) } else { Err(OpenError::NoStore) }
+        let layout = Self::of(words[2]);
+        let layout = match words[1] {
+            VERSION => layout?,
+            GROWN_VERSION => Self { bitmap: words[3], table: words[4], ..layout? },
+            found => return Err(OpenError::Version { found }),
+        };
+        let has_place = |first: u64, count: u64| {
+            first >= FIRST_BITMAP && first.checked_add(count).is_some_and(|end| end <= layout.frames)
+        };
+        let is_possible =
+            has_place(layout.bitmap, layout.bitmap_frames) && !layout.is_own(Pfn(layout.table), 1);
+        if is_possible && layout.words() == words { Ok(layout) } else { Err(OpenError::NoStore) }
     }
 }
 
@@ -219,7 +291,7 @@ impl<M: PersistentMemory> Store<M> {
         let bitmap = Pfn(layout.bitmap).addr().0;
         memory.zero(bitmap, layout.bitmap_frames * PAGE_BYTES);
         // The frames so far, the page table's root behind them, and those that there are not.
-        let table = layout.first_free();
+        let table = layout.table;
         let beyond = layout.bitmap_frames * 8 * PAGE_BYTES;
         for frame in (0..=table).chain(layout.frames..beyond) {
             let at = bitmap + frame / 64 * 8;
@@ -246,6 +318,47 @@ impl<M: PersistentMemory> Store<M> {
         Ok((Self::of_layout(memory, layout, journal)?, recovered))
     }
 
+    /// Opens a store, and lets it have so many frames of the memory. A crash leaves it with as many as before, or with all of them.
+    ///
+    /// The store may be open already, in the same memory by another way, if it is used no more after this has answered a store: its log
+    /// must be settled ([`Store::settle`]), and its checkpoints must have ended ([`Checkpoints::end`]).
+    ///
+    /// # Errors
+    ///
+    /// [`GrowError`]; the store is as large as before.
+    pub fn grow(memory: M, frames: u64) -> Result<Self, GrowError> {
+        let (old, journal, _) = recover(&memory)?;
+        let Some(new) = old.grown(frames)? else { return Ok(Self::of_layout(memory, old, journal)?) };
+        let room = memory.bytes() / PAGE_BYTES;
+        if frames > room {
+            return Err(OpenError::Truncated { frames, room }.into());
+        }
+        provide(&memory, Pfn(new.bitmap), new.bitmap_frames)?;
+        let on_disk = |error: NotPersistent| GrowError::Open(error.into());
+        checkpoint::erase(&memory, old.frames).map_err(on_disk)?;
+        write_grown_bitmap(&memory, &old, &new).map_err(on_disk)?;
+        // The first frame counts before its mirror does: it comes last.
+        let store = Self::of_layout(memory, new, journal)?;
+        let written = SUPERBLOCKS.iter().rev().try_for_each(|(frame, _)| {
+            write_superblock(&store.memory, &new, *frame);
+            store.memory.persist(frame.addr().0, PAGE_BYTES)
+        });
+        // In memory the new size counts from now on: the next `fsync` says that the disk does not know.
+        if let (Err(NotPersistent), Some(checkpoints)) = (written, store.memory.checkpoints()) {
+            checkpoints.fail();
+        }
+        Ok(store)
+    }
+
+    /// Whether the store can have so many frames and has fewer.
+    ///
+    /// # Errors
+    ///
+    /// [`GrowError`], as of [`Store::grow`].
+    pub fn can_grow(&self, frames: u64) -> Result<bool, GrowError> {
+        Ok(self.layout.grown(frames)?.is_some())
+    }
+
     /// The store that lies in a memory so, its log applied.
     pub(super) fn of_layout(memory: M, layout: Layout, journal: Journal) -> Result<Self, OpenError> {
         let frames = sure(&memory, read_bitmap(&memory, &layout))?;
@@ -255,9 +368,9 @@ impl<M: PersistentMemory> Store<M> {
         }
         let (spare, waiting) = Default::default();
         let store = Self { memory, layout, journal, frames, commits: 0, spare, waiting };
-        let table = store.table_root().0;
+        let table = store.table_root();
         sure(&store.memory, Ok(()))?;
-        if !(layout.first_free()..layout.frames).contains(&table) {
+        if layout.is_own(table, 1) {
             return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
         }
         Ok(store)
@@ -278,9 +391,8 @@ impl<M: PersistentMemory> Store<M> {
         (self.layout.frames, self.frames.free_frames() + self.waiting.len() as u64)
     }
 
-    /// The first frame that an empty store has free.
-    pub fn first_frame(&self) -> Pfn {
-        Pfn(self.layout.first_free())
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Transactions that were committed since it was opened.
@@ -408,7 +520,8 @@ fn recover_present(memory: &impl PersistentMemory) -> Result<(Layout, Journal, R
     if layout.frames > room {
         return Err(OpenError::Truncated { frames: layout.frames, room });
     }
-    provide(memory, Pfn(0), layout.first_free())?;
+    provide(memory, Pfn(0), FIRST_BITMAP)?;
+    provide(memory, Pfn(layout.bitmap), layout.bitmap_frames)?;
     let restored = checkpoint::restore(memory, layout.frames, LOG.addr().0)?;
     let mut journal = Journal::new(LOG.addr().0, LOG_FRAMES);
     let recovered = match (journal.recover(memory), restored) {
@@ -438,6 +551,33 @@ fn write_superblock(memory: &impl PersistentMemory, layout: &Layout, frame: Pfn)
     memory.fence();
 }
 
+/// The bitmap of a store that grows, in frames that are new: what the old one says, the old one's own frames free, and the new frames.
+fn write_grown_bitmap(
+    memory: &impl PersistentMemory,
+    old: &Layout,
+    new: &Layout,
+) -> Result<(), NotPersistent> {
+    let place = |layout: &Layout, index: u64| Pfn(layout.bitmap).addr().0 + 8 * index;
+    let bitmap_of = |layout: &Layout| layout.bitmap..layout.bitmap + layout.bitmap_frames;
+    for index in 0..new.bitmap_frames * PAGE_BYTES / 8 {
+        let bits = |frames: Range<u64>| bits_in(&frames, 64 * index);
+        let known = bits(0..old.frames);
+        let used =
+            if known == 0 { 0 } else { memory.load(place(old, index)) & known & !bits(bitmap_of(old)) };
+        memory.store(place(new, index), used | bits(bitmap_of(new)) | bits(new.frames..u64::MAX));
+    }
+    let bytes = new.bitmap_frames * PAGE_BYTES;
+    memory.flush(place(new, 0), bytes);
+    memory.fence();
+    memory.persist(place(new, 0), bytes)
+}
+
+/// The bits of a range among the 64 from one on.
+fn bits_in(range: &Range<u64>, first: u64) -> u64 {
+    let [from, to] = [range.start, range.end].map(|end| end.clamp(first, first + 64) - first);
+    if from < to { u64::MAX >> (64 - (to - from)) << from } else { 0 }
+}
+
 fn read_bitmap(memory: &impl PersistentMemory, layout: &Layout) -> Result<BuddyAllocator, OpenError> {
     let mut buddy = BuddyAllocator::new(layout.frames * PAGE_BYTES).expect("the size was looked at");
     let bitmap = Pfn(layout.bitmap).addr().0;
@@ -452,7 +592,8 @@ fn read_bitmap(memory: &impl PersistentMemory, layout: &Layout) -> Result<BuddyA
             }
         }
     }
-    let kept = (1..layout.first_free()).find(|&frame| buddy.alloc_at(Pfn(frame), 0));
+    let own = (1..FIRST_BITMAP).chain(layout.bitmap..layout.bitmap + layout.bitmap_frames);
+    let kept = own.into_iter().find(|&frame| buddy.alloc_at(Pfn(frame), 0));
     match kept {
         Some(frame) => Err(OpenError::Damaged(format!("frame {frame} of the store's own is marked free"))),
         None => Ok(buddy),
@@ -680,9 +821,12 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// # Errors
     ///
-    /// - [`StoreError::LogFull`]: nothing has changed.
+    /// - [`StoreError::LogFull`] or [`StoreError::ReadOnly`]: nothing has changed.
     /// - [`StoreError::NotPersistent`]: the memory has failed.
     pub fn commit(mut self) -> Result<(), StoreError> {
+        if self.store.memory.is_read_only() {
+            return Err(StoreError::ReadOnly);
+        }
         self.order.iter().for_each(|at| self.runs.push_word(*at, self.words[at]));
         let Store { memory, journal, frames, commits, waiting, .. } = &mut *self.store;
         journal.commit(memory, &self.runs)?;

@@ -6,6 +6,8 @@ use super::*;
 use crate::addr::{PAGE_BYTES, Pfn, Vpn};
 use crate::random::SplitMix64;
 
+mod grow;
+
 const FRAMES: u64 = 2_048;
 
 fn empty(frames: u64) -> Store<Recording> {
@@ -446,7 +448,7 @@ fn a_transaction_that_is_dropped_changes_nothing() {
     }
     assert_eq!((store.frame_counts(), store.root_word(3), store.commits()), (free, 0, 0));
     // Frames that were to be its tables hold something else, and nobody's they are still.
-    let used = (store.first_frame().0 + 1) as usize * 4_096;
+    let used = (store.table_root().0 + 1) as usize * 4_096;
     assert_eq!(store.memory().image()[..used], image[..used]);
 }
 

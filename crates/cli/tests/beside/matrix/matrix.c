@@ -651,6 +651,26 @@ static void handler_is_told(void) {
     pread(descriptor, (void *) 8, 10, 0);
     printf("handled %d ", handled);
 }
+static void handlers_stay(void) {
+    /* What a child sets in its parent's memory is the child's alone. */
+    struct sigaction found, action = {.sa_handler = SIG_DFL};
+    signal(SIGUSR1, writes);
+    pid_t child = vfork();
+    if (!child) {
+        sigaction(SIGUSR1, &action, &found);
+        int was_told = found.sa_handler == writes;
+        was_told += signal(SIGUSR1, SIG_IGN) == SIG_DFL;
+        was_told += signal(SIGUSR1, SIG_IGN) == SIG_IGN;
+        siginterrupt(SIGUSR1, 1);
+        _exit(was_told);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    answer = status;
+    raise(SIGUSR1);
+    sigaction(SIGUSR1, 0, &found);
+    printf("handled %d, still %d ", handled, found.sa_handler == writes && found.sa_flags & SA_RESTART);
+}
 static void fault_ends(void) {
     fflush(stdout);
     if (!fork()) {
@@ -681,7 +701,7 @@ static const struct handed cases[] = {
     HAND(all_closed), HAND(spawned), HAND(spawned_by_path), HAND(forked), HAND(cloned), HAND(cloned_by_syscall), HAND(vforked),
     HAND(with_system), HAND(turns), HAND(sent), FILLS(asynchronous), HAND(listed), HAND(locked), HAND(too_long), FILLS(ring),
     HAND(spliced), HAND(bad_pointers), HAND(short_writes), HAND(handlers_write), HAND(handlers_leave), HAND(cancelled_between),
-    HAND(cancelled_anywhere), HAND(handler_is_told), HAND(fault_ends),
+    HAND(cancelled_anywhere), HAND(handler_is_told), HAND(handlers_stay), HAND(fault_ends),
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

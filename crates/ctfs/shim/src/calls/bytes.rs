@@ -3,8 +3,9 @@
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagewalk_ctfs::alone;
 
-use super::{before, or_real, refuse_own};
-use crate::files::{Parts, Used, get, length_is_needed};
+use super::{before, or_pass, or_real, refuse_own};
+use crate::files::{self, Parts, Used, get, length_is_needed};
+use crate::names;
 use crate::real::real;
 
 /// Parts of one call at most, as the kernel has it.
@@ -60,8 +61,10 @@ macro_rules! reads_and_writes {
                 file.read(descriptor, Parts::new(&one(start, length))?, file.recovery())
             });
             or_real!(answer, {
-                refuse_own!(descriptor);
-                real!($read(descriptor => c_int, start => *mut c_void, length => size_t) -> ssize_t)
+                or_pass!(
+                    SYS_read of (descriptor ) [descriptor, start, length],
+                    real!($read(descriptor => c_int, start => *mut c_void, length => size_t) -> ssize_t)
+                )
             })
         }
 
@@ -76,8 +79,10 @@ macro_rules! reads_and_writes {
                 file.write(descriptor, Parts::new(&one(start, length))?, file.recovery())
             });
             or_real!(answer, {
-                refuse_own!(descriptor);
-                real!($write(descriptor => c_int, start => *const c_void, length => size_t) -> ssize_t)
+                or_pass!(
+                    SYS_write of (descriptor ) [descriptor, start, length],
+                    real!($write(descriptor => c_int, start => *const c_void, length => size_t) -> ssize_t)
+                )
             })
         }
     )*};
@@ -123,8 +128,10 @@ macro_rules! at_offsets {
                 file.read_at(descriptor, offset, Parts::new(&one(start, length))?, file.recovery())
             });
             or_real!(answer, {
-                refuse_own!(descriptor);
-                real!($read(descriptor => c_int, start => *mut c_void, length => size_t, offset => off_t) -> ssize_t)
+                or_pass!(
+                    SYS_pread64 of (descriptor ) [descriptor, start, length, offset],
+                    real!($read(descriptor => c_int, start => *mut c_void, length => size_t, offset => off_t) -> ssize_t)
+                )
             })
         }
 
@@ -144,8 +151,10 @@ macro_rules! at_offsets {
                 file.write_at(descriptor, offset, Parts::new(&one(start, length))?, file.recovery())
             });
             or_real!(answer, {
-                refuse_own!(descriptor);
-                real!($write(descriptor => c_int, start => *const c_void, length => size_t, offset => off_t) -> ssize_t)
+                or_pass!(
+                    SYS_pwrite64 of (descriptor ) [descriptor, start, length, offset],
+                    real!($write(descriptor => c_int, start => *const c_void, length => size_t, offset => off_t) -> ssize_t)
+                )
             })
         }
     )*};
@@ -191,8 +200,10 @@ pub unsafe extern "C" fn readv(descriptor: c_int, vectors: *const iovec, count: 
         with_parts(&file, vectors, count, |parts| file.read(descriptor, parts, file.recovery()))
     });
     or_real!(answer, {
-        refuse_own!(descriptor);
-        real!(readv(descriptor => c_int, vectors => *const iovec, count => c_int) -> ssize_t)
+        or_pass!(
+            SYS_readv of (descriptor ) [descriptor, vectors, count],
+            real!(readv(descriptor => c_int, vectors => *const iovec, count => c_int) -> ssize_t)
+        )
     })
 }
 
@@ -207,8 +218,10 @@ pub unsafe extern "C" fn writev(descriptor: c_int, vectors: *const iovec, count:
         with_parts(&file, vectors, count, |parts| file.write(descriptor, parts, file.recovery()))
     });
     or_real!(answer, {
-        refuse_own!(descriptor);
-        real!(writev(descriptor => c_int, vectors => *const iovec, count => c_int) -> ssize_t)
+        or_pass!(
+            SYS_writev of (descriptor ) [descriptor, vectors, count],
+            real!(writev(descriptor => c_int, vectors => *const iovec, count => c_int) -> ssize_t)
+        )
     })
 }
 
@@ -282,8 +295,10 @@ macro_rules! seeks {
         pub unsafe extern "C" fn $name(descriptor: c_int, by: off_t, whence: c_int) -> off_t {
             let answer = get(descriptor).and_then(|file| file.seek(descriptor, by, whence));
             or_real!(answer.map(|at| at as off_t), {
-                refuse_own!(descriptor);
-                real!($name(descriptor => c_int, by => off_t, whence => c_int) -> off_t)
+                or_pass!(
+                    SYS_lseek of (descriptor ) [descriptor, by, whence],
+                    real!($name(descriptor => c_int, by => off_t, whence => c_int) -> off_t)
+                )
             })
         }
     )*};
@@ -314,9 +329,93 @@ before! {
     sendfile64(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t, length_is_needed(from);
     splice(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: libc::c_uint) -> ssize_t,
         length_is_needed(from);
-    copy_file_range(from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: libc::c_uint) -> ssize_t,
-        length_is_needed(from);
 }
+
+/// As the C library's. Into a file that was opened without the kernel the bytes are copied here.
+///
+/// # Safety
+///
+/// The same.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn copy_file_range(
+    from: c_int,
+    from_offset: *mut off_t,
+    to: c_int,
+    to_offset: *mut off_t,
+    length: size_t,
+    flags: libc::c_uint,
+) -> ssize_t {
+    let is_plain = from_offset.is_null() && to_offset.is_null() && flags == 0 && from != to;
+    if is_plain && files::is_beside(to) {
+        match names::is_of_mount(from) {
+            Some(false) => return files::refused(libc::EXDEV) as ssize_t,
+            Some(true) if !files::is_apart(from) => return copy(from, to, length),
+            _ => {}
+        }
+    }
+    length_is_needed(from);
+    real!(copy_file_range(from => c_int, from_offset => *mut off_t, to => c_int, to_offset => *mut off_t, length => size_t, flags => libc::c_uint) -> ssize_t)
+}
+
+/// Copies from one file's offset to another's, a part at least.
+fn copy(from: c_int, to: c_int, length: size_t) -> ssize_t {
+    /// Bytes at once, and of one call.
+    const PART: usize = 128 << 10;
+    const MOST: usize = 16 << 20;
+    let mut part = vec![0u8; PART.min(length)];
+    let mut done = 0;
+    while done < length.min(MOST) {
+        let bytes = part.len().min(length - done);
+        // SAFETY: there is room.
+        let got = unsafe { read(from, part.as_mut_ptr().cast(), bytes) };
+        if got <= 0 {
+            return if done > 0 { done as ssize_t } else { got };
+        }
+        // SAFETY: so many were read.
+        let put = unsafe { write(to, part.as_ptr().cast(), got as usize) };
+        done += put.max(0) as usize;
+        if put < got {
+            let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            // SAFETY: it touches no memory.
+            unsafe { lseek(from, put.max(0) as off_t - got as off_t, libc::SEEK_CUR) };
+            files::refused(kept);
+            return if done > 0 { done as ssize_t } else { -1 };
+        }
+    }
+    done as ssize_t
+}
+
+/// `posix_fadvise` under both its names: no advice matters for a file whose bytes are used where they are.
+macro_rules! advises {
+    ($($name:ident)*) => {$(
+        /// As the C library's.
+        ///
+        /// # Safety
+        ///
+        /// The same.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(descriptor: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int {
+            let is_known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
+            if is_known && length >= 0 && files::is_beside(descriptor) {
+                return 0;
+            }
+            refuse_own!(descriptor);
+            if files::is_apart(descriptor) {
+                let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+                let arguments = [descriptor as usize, offset as usize, length as usize, advice as usize];
+                if let Some(done) = names::pass(libc::SYS_fadvise64, arguments) {
+                    // It answers the error's number.
+                    let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+                    files::refused(kept);
+                    return if done < 0 { number } else { 0 };
+                }
+            }
+            real!($name(descriptor => c_int, offset => off_t, length => off_t, advice => c_int) -> c_int)
+        }
+    )*};
+}
+
+advises! { posix_fadvise posix_fadvise64 }
 
 /// As the C library's. `FIONREAD` tells how much there is up to the length that the kernel knows.
 ///
@@ -329,7 +428,18 @@ pub unsafe extern "C" fn ioctl(descriptor: c_int, request: libc::c_ulong, argume
     if request == libc::FIONREAD {
         length_is_needed(descriptor);
     }
-    real!(ioctl(descriptor => c_int, request => libc::c_ulong, argument => usize) -> c_int)
+    if request == libc::FICLONE && files::is_beside(descriptor) {
+        // Two files never have the same frames.
+        match names::is_of_mount(argument as c_int) {
+            Some(true) => return files::refused(libc::EOPNOTSUPP),
+            Some(false) => return files::refused(libc::EXDEV),
+            None => {}
+        }
+    }
+    or_pass!(
+        SYS_ioctl of (descriptor ) [descriptor, request, argument],
+        real!(ioctl(descriptor => c_int, request => libc::c_ulong, argument => usize) -> c_int)
+    )
 }
 
 /// `fallocate` under both its names. The kernel passes on neither what takes a range out nor what puts one in.

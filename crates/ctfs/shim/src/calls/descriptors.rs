@@ -4,10 +4,10 @@ use std::ffi::c_void;
 
 use libc::{c_char, c_int, c_uint, mode_t, msghdr, size_t, ssize_t};
 
-use super::{before, behind, refuse_own};
+use super::{before, behind, or_pass, refuse_own};
 use crate::files::{self, closed, copied, get, opened};
-use crate::own;
 use crate::real::real;
+use crate::{names, own};
 
 /// A descriptor is another file's than it was when its number was closed behind our back.
 fn is_new(descriptor: c_int) {
@@ -23,19 +23,48 @@ fn opened_as(descriptor: c_int, flags: c_int) {
     }
 }
 
+/// What opens a file by its name: the mode is 0 where there is none.
+macro_rules! opens {
+    ($($name:ident($($argument:ident: $type:ty),*) at ($folder:expr, $path:ident), $flags:expr, $mode:expr;)*) => {$(
+        /// As the C library's.
+        ///
+        /// # Safety
+        ///
+        /// The same.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            let (folder, flags, mode): (c_int, c_int, mode_t) = ($folder, $flags, $mode);
+            if let Some(answer) = names::open(folder, $path, flags, mode) {
+                return answer;
+            }
+            let descriptor = or_pass!(
+                SYS_openat of (folder) at ($path ) [folder, $path, flags | names::LARGE, mode],
+                real!($name($($argument => $type),*) -> c_int)
+            );
+            opened_as(descriptor, flags);
+            descriptor
+        }
+    )*};
+}
+
+const CREATES: c_int = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+
+opens! {
+    open(path: *const c_char, flags: c_int, mode: mode_t) at (libc::AT_FDCWD, path), flags, mode;
+    open64(path: *const c_char, flags: c_int, mode: mode_t) at (libc::AT_FDCWD, path), flags, mode;
+    __open(path: *const c_char, flags: c_int, mode: mode_t) at (libc::AT_FDCWD, path), flags, mode;
+    __open64(path: *const c_char, flags: c_int, mode: mode_t) at (libc::AT_FDCWD, path), flags, mode;
+    openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) at (folder, path), flags, mode;
+    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) at (folder, path), flags, mode;
+    creat(path: *const c_char, mode: mode_t) at (libc::AT_FDCWD, path), CREATES, mode;
+    creat64(path: *const c_char, mode: mode_t) at (libc::AT_FDCWD, path), CREATES, mode;
+    __open_2(path: *const c_char, flags: c_int) at (libc::AT_FDCWD, path), flags, 0;
+    __open64_2(path: *const c_char, flags: c_int) at (libc::AT_FDCWD, path), flags, 0;
+    __openat_2(folder: c_int, path: *const c_char, flags: c_int) at (folder, path), flags, 0;
+    __openat64_2(folder: c_int, path: *const c_char, flags: c_int) at (folder, path), flags, 0;
+}
+
 behind! {
-    open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, flags);
-    open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, flags);
-    __open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, flags);
-    __open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, flags);
-    openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, flags);
-    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, flags);
-    creat(path: *const c_char, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, libc::O_WRONLY);
-    creat64(path: *const c_char, mode: mode_t) -> c_int, |descriptor| opened_as(descriptor, libc::O_WRONLY);
-    __open_2(path: *const c_char, flags: c_int) -> c_int, |descriptor| opened_as(descriptor, flags);
-    __open64_2(path: *const c_char, flags: c_int) -> c_int, |descriptor| opened_as(descriptor, flags);
-    __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int, |descriptor| opened_as(descriptor, flags);
-    __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int, |descriptor| opened_as(descriptor, flags);
     mkstemp(path: *mut c_char) -> c_int, |descriptor| opened_as(descriptor, libc::O_RDWR);
     mkstemp64(path: *mut c_char) -> c_int, |descriptor| opened_as(descriptor, libc::O_RDWR);
     mkostemp(path: *mut c_char, flags: c_int) -> c_int, |descriptor| opened_as(descriptor, flags | libc::O_RDWR);
@@ -199,7 +228,7 @@ macro_rules! closes {
         pub unsafe extern "C" fn $name(descriptor: c_int) -> c_int {
             refuse_own!(descriptor);
             closed(descriptor);
-            real!($name(descriptor => c_int) -> c_int)
+            or_pass!(SYS_close of (descriptor ) [descriptor], real!($name(descriptor => c_int) -> c_int))
         }
     )*};
 }
@@ -296,7 +325,20 @@ macro_rules! controls {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(descriptor: c_int, command: c_int, argument: usize) -> c_int {
             refuse_own!(descriptor);
-            let done = real!($name(descriptor => c_int, command => c_int, argument => usize) -> c_int);
+            if let Some(flags) = files::control(descriptor, command) {
+                return flags;
+            }
+            if matches!(command, libc::F_GETFD | libc::F_SETFD)
+                && let Some(done) = names::pass(libc::SYS_fcntl, [descriptor as usize, command as usize, argument])
+            {
+                // It is the descriptor's, whatever is behind it.
+                return done as c_int;
+            }
+            let control = || real!($name(descriptor => c_int, command => c_int, argument => usize) -> c_int);
+            let done = match command {
+                libc::F_GETFL => or_pass!(SYS_fcntl of (descriptor ) [descriptor, command, argument], control()),
+                _ => control(),
+            };
             if done >= 0 {
                 match command {
                     libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => copied(descriptor, done),

@@ -10,6 +10,7 @@
 pub mod bytes;
 pub mod descriptors;
 pub mod memory;
+pub mod names;
 pub mod processes;
 
 /// What becomes of a call that is not handled here.
@@ -22,6 +23,23 @@ macro_rules! or_real {
     };
 }
 use or_real;
+
+/// Makes a call that nothing here has to do with, past the C library while calls are dispatched: what is kept here need not be given
+/// back. Descriptors and paths that it names are none of ours.
+macro_rules! or_pass {
+    ($number:ident $(of ($($descriptor:ident)+))? $(at ($($path:ident)+))? [$($argument:expr),*], $real:expr) => {{
+        $($($crate::calls::refuse_own!($descriptor);)+)?
+        let is_apart = true
+            $($(&& $crate::files::is_apart($descriptor))+)?
+            $($(&& !$crate::names::may_lead_to_descriptors($path))+)?;
+        let passed = if is_apart { $crate::names::pass(libc::$number, [$($argument as usize),*]) } else { None };
+        match passed {
+            Some(answer) => answer as _,
+            None => $real,
+        }
+    }};
+}
+use or_pass;
 
 /// Functions under all their names, which do something first, and are the C library's otherwise.
 macro_rules! before {

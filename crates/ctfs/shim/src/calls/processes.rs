@@ -6,6 +6,7 @@ use libc::{c_char, c_int, c_long, pid_t};
 
 use super::{before, behind};
 use crate::files::{self, limit_may_have_changed, shared};
+use crate::process::shares_memory;
 use crate::real::real;
 /// What becomes another program, which inherits what is not marked.
 macro_rules! becomes {
@@ -146,6 +147,7 @@ std::arch::global_asm!(
 #[cfg(target_arch = "x86_64")]
 extern "C" fn before_vfork() -> *mut c_void {
     static REAL: crate::real::Real = crate::real::Real::new(c"vfork");
+    shares_memory();
     shared(false);
     REAL.get()
 }

@@ -1,0 +1,917 @@
+//! Names and attributes, asked of the owner in shared memory instead of by the kernel's requests.
+//!
+//! A file that is opened so has a descriptor that stands for it, and nothing else: no system call could do anything with it. That never
+//! shows, as every system call that is not made here is dispatched first (`offsets`), and makes such files the kernel's before. The same
+//! keeps what is remembered here true: a process that has one thread, and has made no other call, has the same working directory, user
+//! and groups as before. Where calls cannot be dispatched nothing is done here.
+//!
+//! What the owner's service is not sure of it leaves to the kernel; so do all functions here that answer nothing.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use libc::{c_char, c_int, mode_t};
+use pagewalk_ctfs::alone;
+use pagewalk_ctfs::{Ask, Attributes, Base, Caller, Change, Client, Ino, Refused, SetTime, Sleep};
+
+use crate::threads::Within;
+use crate::{files, kernel, offsets, own};
+
+/// Bytes of a path at most, with its end.
+const PATH_BYTES: usize = 4_096;
+/// Names that a program uses before the mount is looked for, and how often it is looked for again.
+const FIRST_LOOK: u32 = 8;
+const LATER: u32 = 8;
+const MOST_BETWEEN: u32 = 1 << 16;
+/// What `open` may be asked for here. The last is what 64-bit programs' files have anyway.
+const SERVED: c_int = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_CLOEXEC
+    | libc::O_NOFOLLOW
+    | libc::O_NOCTTY
+    | libc::O_NONBLOCK
+    | LARGE;
+pub(crate) const LARGE: c_int = 0o100_000;
+const NONE: RawFd = -1;
+/// Calls by which a program may wait for another one, which may have mounted something meanwhile.
+const MAY_WAIT: [libc::c_long; 6] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+];
+/// No directory that is known, and one of another file system.
+const UNKNOWN: u64 = u64::MAX;
+const ELSEWHERE: u64 = 0;
+const NO_UMASK: u32 = u32::MAX;
+
+/// Where the file system is mounted, as paths begin, and what `statx` says of all of its files.
+struct Place {
+    prefix: Vec<u8>,
+    device: u64,
+    template: libc::statx,
+}
+
+static PLACE: OnceLock<Place> = OnceLock::new();
+/// What is remembered holds.
+static IS_VALID: AtomicBool = AtomicBool::new(false);
+/// Others may have mounted something since that was looked at.
+static MAY_BE_COVERED: AtomicBool = AtomicBool::new(true);
+/// Nothing is done here any more.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+static USED: AtomicU32 = AtomicU32::new(0);
+static NEXT_LOOK: AtomicU32 = AtomicU32::new(FIRST_LOOK);
+/// The list of mounts, which tells when it changes.
+static MOUNTS: AtomicI32 = AtomicI32::new(NONE);
+/// What descriptors that stand for files are copies of.
+static STAND_IN: AtomicI32 = AtomicI32::new(NONE);
+static DIRECTORY: AtomicU64 = AtomicU64::new(UNKNOWN);
+static UMASK: AtomicU32 = AtomicU32::new(NO_UMASK);
+static UID: AtomicU32 = AtomicU32::new(0);
+static GID: AtomicU32 = AtomicU32::new(0);
+static IS_ROOT: AtomicBool = AtomicBool::new(false);
+static HAS_GROUPS: AtomicBool = AtomicBool::new(false);
+
+/// A call's result as C has it, or nothing if the kernel is to be asked.
+type Answer = Option<c_int>;
+
+fn call<const ARGUMENTS: usize>(number: libc::c_long, arguments: [usize; ARGUMENTS]) -> Result<usize, c_int> {
+    // SAFETY: whoever calls this passes what the call may read and write.
+    let done = unsafe { kernel::call(number, arguments) };
+    usize::try_from(done).map_err(|_| -done as c_int)
+}
+
+/// As another one's number.
+pub(crate) fn failed(number: c_int) -> Answer {
+    Some(files::refused(number))
+}
+
+/// The owner's service, for whoever this process is.
+pub(crate) fn ask(client: &Client) -> Ask<'_> {
+    let caller = Caller {
+        uid: UID.load(Ordering::Relaxed),
+        gid: GID.load(Ordering::Relaxed),
+        umask: UMASK.load(Ordering::Relaxed),
+        is_root: IS_ROOT.load(Ordering::Relaxed),
+        has_groups: HAS_GROUPS.load(Ordering::Relaxed),
+    };
+    client.ask(caller, Sleep { wait: kernel::wait, wake: kernel::wake })
+}
+
+/// Descriptors of our own.
+pub(crate) fn kept() -> [RawFd; 2] {
+    [MOUNTS.load(Ordering::Relaxed), STAND_IN.load(Ordering::Relaxed)]
+}
+
+/// One of them has moved.
+pub(crate) fn moved(from: RawFd, to: RawFd) {
+    for descriptor in [&MOUNTS, &STAND_IN] {
+        let _ = descriptor.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+fn close(descriptor: &AtomicI32) {
+    let number = descriptor.swap(NONE, Ordering::Relaxed);
+    if number != NONE {
+        own::close(number);
+    }
+}
+
+/// The program makes a call that is not known here: what is remembered may not be so behind it, and nothing may be in a mount's way while
+/// it waits.
+pub(crate) fn forget() {
+    if IS_VALID.swap(false, Ordering::Relaxed) {
+        MAY_BE_COVERED.store(true, Ordering::Relaxed);
+        close(&STAND_IN);
+    }
+}
+
+/// Paths mean something else from now on.
+pub(crate) fn is_over() {
+    IS_OVER.store(true, Ordering::Relaxed);
+}
+
+/// A child has none of the descriptors, and looks by itself.
+pub(crate) fn in_child() {
+    close(&STAND_IN);
+    close(&MOUNTS);
+    IS_VALID.store(false, Ordering::Relaxed);
+    MAY_BE_COVERED.store(true, Ordering::Relaxed);
+}
+
+/// Room for paths. Not on the stack: a handler of a signal may have very little.
+struct Buffers(UnsafeCell<[MaybeUninit<[u8; PATH_BYTES]>; 4]>);
+
+// SAFETY: only a process with one thread uses them, and only within a call, which nothing comes between.
+unsafe impl Sync for Buffers {}
+
+static BUFFERS: Buffers = Buffers(UnsafeCell::new([const { MaybeUninit::uninit() }; 4]));
+
+/// Which of them: a call's paths, an answer, and a path that is put together.
+const FIRST: usize = 0;
+const SECOND: usize = 1;
+const ANSWERED: usize = 2;
+const WHOLE: usize = 3;
+
+/// One of them.
+///
+/// # Safety
+///
+/// Within one call, nobody has the same one.
+unsafe fn buffer<'a>(which: usize) -> &'a mut MaybeUninit<[u8; PATH_BYTES]> {
+    // SAFETY: (1) as `Sync` says; (2) the caller's.
+    unsafe { &mut (*BUFFERS.0.get())[which] }
+}
+
+/// The same, cleared.
+///
+/// # Safety
+///
+/// The same.
+unsafe fn cleared<'a>(which: usize) -> &'a mut [u8; PATH_BYTES] {
+    // SAFETY: the caller's.
+    unsafe { buffer(which) }.write([0; PATH_BYTES])
+}
+
+/// What is asked, in the middle of a call of the program.
+struct Asking {
+    ask: Ask<'static>,
+    client: &'static Client,
+    within: Within,
+}
+
+/// Which file is asked for: a path from a directory on, or an open one.
+type Wanted = (c_int, *const c_char);
+
+fn begin(wanted: Wanted) -> Option<Asking> {
+    if IS_OVER.load(Ordering::Relaxed) || !alone::is_alone() {
+        return None;
+    }
+    if PLACE.get().is_none() {
+        let used = USED.fetch_add(1, Ordering::Relaxed);
+        if used < NEXT_LOOK.load(Ordering::Relaxed) {
+            return None;
+        }
+    }
+    let within = Within::new()?;
+    let is_valid =
+        offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) && !MAY_BE_COVERED.load(Ordering::Relaxed);
+    if !is_valid && !prepare(wanted, &within) {
+        return None;
+    }
+    let client = files::connection()?.0;
+    Some(Asking { ask: ask(client), client, within })
+}
+
+/// Looks at everything that is remembered; whether it can be.
+#[cold]
+fn prepare(wanted: Wanted, within: &Within) -> bool {
+    if !files::is_our_process() {
+        return false;
+    }
+    let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    let is_ready = (PLACE.get().is_some() && files::connection().is_some() || find(wanted, within))
+        && is_uncovered()
+        && (offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) || offsets::watch() && remember());
+    if is_ready {
+        IS_VALID.store(true, Ordering::Relaxed);
+    }
+    files::refused(kept);
+    is_ready
+}
+
+/// Who this process is.
+fn remember() -> bool {
+    // What cannot be set is answered with what is set: as whom this process uses files.
+    let number = |number| call(number, [usize::MAX]).unwrap_or(0) as u32;
+    let (uid, gid) = (number(libc::SYS_setfsuid), number(libc::SYS_setfsgid));
+    /// Changing owners, all that modes forbid, and what only owners may do.
+    const ALL: u32 = 0b1_1111;
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = [VERSION_3, 0];
+    let mut sets = [0u32; 6];
+    if call(libc::SYS_capget, [header.as_ptr() as usize, sets.as_mut_ptr() as usize]).is_err() {
+        return false;
+    }
+    let is_root = uid == 0 && sets[0] & ALL == ALL;
+    // Somebody who may do a part of it is the kernel's.
+    if !is_root && (uid == 0 || sets[0] & ALL != 0) {
+        return false;
+    }
+    let has_groups = call(libc::SYS_getgroups, [0, 0]).map_or(true, |groups| groups > 0);
+    UID.store(uid, Ordering::Relaxed);
+    GID.store(gid, Ordering::Relaxed);
+    IS_ROOT.store(is_root, Ordering::Relaxed);
+    HAS_GROUPS.store(has_groups, Ordering::Relaxed);
+    UMASK.store(NO_UMASK, Ordering::Relaxed);
+    DIRECTORY.store(UNKNOWN, Ordering::Relaxed);
+    files::limit_may_have_changed();
+    true
+}
+
+/// The permissions that new files do not get.
+fn know_umask() {
+    if UMASK.load(Ordering::Relaxed) == NO_UMASK {
+        let umask = call(libc::SYS_umask, [0o777]).unwrap_or(0);
+        let _ = call(libc::SYS_umask, [umask]);
+        UMASK.store(umask as u32, Ordering::Relaxed);
+    }
+}
+
+/// This process is a client now: the next name shows where the mount is.
+pub(crate) fn look_soon() {
+    NEXT_LOOK.store(0, Ordering::Relaxed);
+}
+
+/// Looks for the mount that has a file, and connects to its owner.
+fn find((folder, path): Wanted, within: &Within) -> bool {
+    let next = |from: u32| from.saturating_mul(LATER).min(from.saturating_add(MOST_BETWEEN));
+    NEXT_LOOK.store(next(USED.load(Ordering::Relaxed).max(FIRST_LOOK)), Ordering::Relaxed);
+    // Users of another name space have other numbers.
+    let map = read_all(c"/proc/self/uid_map");
+    let is_whole = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).eq([
+        &b"0"[..],
+        b"0",
+        b"4294967295",
+    ]);
+    if !is_whole || !open_mounts() {
+        return false;
+    }
+    if PLACE.get().is_some() {
+        // In a child.
+        return PLACE.get().is_some_and(|place| connect(&place.prefix).is_some());
+    }
+    // SAFETY: nobody has it yet.
+    let path = copy_path(path, unsafe { buffer(FIRST) }, within).unwrap_or_default();
+    let device =
+        if path.starts_with(b"/") { None } else { status_of(folder, 0).map(|status| device_of(&status)) };
+    let mounts = mounts();
+    let connected = files::device();
+    let has = |mount: &&Mount| {
+        if let Some(device) = connected {
+            return mount.may_be_ours && mount.device == device;
+        }
+        let rest = path.strip_prefix(&mount.prefix[..]);
+        mount.may_be_ours && (device == Some(mount.device) || rest.is_some_and(|rest| rest.starts_with(b"/")))
+    };
+    let Some(mount) = mounts.iter().filter(has).max_by_key(|mount| mount.prefix.len()) else { return false };
+    let Some((device, mut template)) = connect(&mount.prefix) else { return false };
+    /// The mount's root alone has it.
+    const MOUNT_ROOT: u64 = 0x2000;
+    template.stx_attributes &= !MOUNT_ROOT;
+    PLACE.set(Place { prefix: mount.prefix.clone(), device, template }).is_ok()
+}
+
+/// Connects to the owner of what is mounted at a path: its device, and what `statx` says of its root.
+fn connect(prefix: &[u8]) -> Option<(u64, libc::statx)> {
+    let path = [prefix, b"/.\0"].concat();
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    let folder = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize])
+        .ok()? as RawFd;
+    let status = status_of(folder, libc::STATX_BASIC_STATS);
+    let connected = status.filter(|status| status.stx_ino == 1 && files::connect(folder, device_of(status)));
+    own::close(folder);
+    let status = connected?;
+    Some((device_of(&status), status))
+}
+
+/// What the kernel knows of a descriptor, without asking the owner.
+fn status_of(descriptor: c_int, mask: u32) -> Option<libc::statx> {
+    let mut status = MaybeUninit::<libc::statx>::zeroed();
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+    let arguments = [
+        descriptor as usize,
+        c"".as_ptr() as usize,
+        flags as usize,
+        mask as usize,
+        status.as_mut_ptr() as usize,
+    ];
+    call(libc::SYS_statx, arguments).ok()?;
+    // SAFETY: the kernel has filled it.
+    Some(unsafe { status.assume_init() })
+}
+
+/// Kinds of mounts, as the list has them, that ours may be.
+const KINDS: [&[u8]; 2] = [b"fuse.pagewalk", b"fuse"];
+
+fn device_of(status: &libc::statx) -> u64 {
+    libc::makedev(status.stx_dev_major, status.stx_dev_minor)
+}
+
+/// A mount of the list.
+struct Mount {
+    prefix: Vec<u8>,
+    device: u64,
+    /// Connecting tells.
+    may_be_ours: bool,
+}
+
+fn open_mounts() -> bool {
+    if MOUNTS.load(Ordering::Relaxed) != NONE {
+        return true;
+    }
+    let path = c"/proc/self/mountinfo";
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let opened = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize]);
+    let Ok(opened) = opened else { return false };
+    MOUNTS.store(own::out_of_the_way(opened as RawFd), Ordering::Relaxed);
+    true
+}
+
+/// Reads a descriptor to its end.
+fn read_from(descriptor: RawFd) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut part = [0; 4_096];
+    while let Ok(read @ 1..) =
+        call(libc::SYS_read, [descriptor as usize, part.as_mut_ptr() as usize, part.len()])
+    {
+        bytes.extend_from_slice(&part[..read]);
+    }
+    bytes
+}
+
+fn read_all(path: &std::ffi::CStr) -> Vec<u8> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    let opened = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize]);
+    let Ok(opened) = opened else { return Vec::new() };
+    let bytes = read_from(opened as RawFd);
+    own::close(opened as RawFd);
+    bytes
+}
+
+/// All that is mounted. Lines of the list are `number parent device root path options ... - kind source options`.
+fn mounts() -> Vec<Mount> {
+    let descriptor = MOUNTS.load(Ordering::Relaxed);
+    let _ = kernel::seek(descriptor, 0, libc::SEEK_SET);
+    let list = read_from(descriptor);
+    let mount = |line: &[u8]| {
+        let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        let kind = words.iter().position(|word| *word == b"-").and_then(|at| words.get(at + 1))?;
+        let prefix = without_escapes(words.get(4)?);
+        let mut numbers = std::str::from_utf8(words[2]).ok()?.split(':').map(str::parse);
+        let device = libc::makedev(numbers.next()?.ok()?, numbers.next()?.ok()?);
+        Some(Mount { may_be_ours: KINDS.contains(kind) && words[3] == b"/", device, prefix })
+    };
+    list.split(|&byte| byte == b'\n').filter_map(mount).collect()
+}
+
+/// A path of the list: blanks and the like are three octal digits behind a backslash.
+fn without_escapes(path: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let digits =
+            behind.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(decoded_byte) => {
+                decoded.push(decoded_byte);
+                rest = &behind[3..];
+            }
+            None => {
+                decoded.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    decoded
+}
+
+/// Whether the mount is where it was found, and nothing is mounted within: looked at when the list has changed.
+fn is_uncovered() -> bool {
+    static IS_FREE: AtomicBool = AtomicBool::new(false);
+    static WAS_READ: AtomicI32 = AtomicI32::new(NONE);
+    let descriptor = MOUNTS.load(Ordering::Relaxed);
+    let Some(place) = PLACE.get() else { return false };
+    let mut polled = libc::pollfd { fd: descriptor, events: libc::POLLPRI, revents: 0 };
+    let has_changed = call(libc::SYS_poll, [&raw mut polled as usize, 1, 0]) != Ok(0);
+    if has_changed || WAS_READ.swap(descriptor, Ordering::Relaxed) != descriptor {
+        let is_within = |mount: &Mount| {
+            let rest = mount.prefix.strip_prefix(&place.prefix[..]);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        let is_free =
+            mounts().iter().filter(|mount| is_within(mount)).map(|mount| mount.may_be_ours).eq([true])
+                && connect_again(place);
+        IS_FREE.store(is_free, Ordering::Relaxed);
+    }
+    MAY_BE_COVERED.store(false, Ordering::Relaxed);
+    IS_FREE.load(Ordering::Relaxed)
+}
+
+/// Whether the path still leads to the mount.
+fn connect_again(place: &Place) -> bool {
+    connect(&place.prefix).is_some_and(|(device, _)| device == place.device)
+}
+
+fn copy_path<'a>(
+    path: *const c_char,
+    buffer: &'a mut MaybeUninit<[u8; PATH_BYTES]>,
+    within: &Within,
+) -> Option<&'a [u8]> {
+    let to = buffer.as_mut_ptr().cast::<u8>();
+    // SAFETY: (1) only a copy, to where there is room; what is not there is known; (2) this thread's.
+    let bytes = unsafe {
+        within.recovery().run(|| {
+            (0..PATH_BYTES)
+                .find(|&at| {
+                    let byte = path.cast::<u8>().add(at).read();
+                    to.add(at).write(byte);
+                    byte == 0
+                })
+                .unwrap_or(PATH_BYTES)
+        })
+    };
+    let bytes = bytes.ok().filter(|&bytes| bytes > 0 && bytes < PATH_BYTES)?;
+    // SAFETY: so many were written.
+    Some(unsafe { std::slice::from_raw_parts(to, bytes) })
+}
+
+impl Asking {
+    /// A path of the program's; nothing if the kernel is to say what is wrong with it.
+    fn path<'a>(
+        &self,
+        path: *const c_char,
+        buffer: &'a mut MaybeUninit<[u8; PATH_BYTES]>,
+    ) -> Option<&'a [u8]> {
+        copy_path(path, buffer, &self.within)
+    }
+
+    /// Where a path begins, and what is left of it.
+    fn base<'a>(&self, folder: c_int, path: &'a [u8]) -> Option<(Ino, &'a [u8])> {
+        if path.starts_with(b"/") {
+            let rest = path.strip_prefix(&PLACE.get()?.prefix[..])?;
+            let inside = rest.strip_prefix(b"/")?;
+            return (!inside.is_empty() && !inside.starts_with(b"/")).then_some((Ino::ROOT, inside));
+        }
+        let ino = if folder == libc::AT_FDCWD {
+            let known = DIRECTORY.load(Ordering::Relaxed);
+            if known == UNKNOWN {
+                DIRECTORY.store(self.directory(folder).unwrap_or(ELSEWHERE), Ordering::Relaxed);
+            }
+            DIRECTORY.load(Ordering::Relaxed)
+        } else {
+            self.directory(folder)?
+        };
+        (ino != ELSEWHERE).then_some((Ino(ino), path))
+    }
+
+    /// A directory of the mount.
+    fn directory(&self, folder: c_int) -> Option<u64> {
+        if files::is_beside(folder) {
+            // It is none, which the kernel says.
+            files::make_all_real(&self.within);
+            return None;
+        }
+        let status = status_of(folder, libc::STATX_INO | libc::STATX_TYPE)?;
+        let device = device_of(&status);
+        let is_directory = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFDIR;
+        (is_directory && device == PLACE.get()?.device).then_some(status.stx_ino)
+    }
+
+    /// Answers with a file's attributes.
+    fn tell<T: Copy>(
+        &self,
+        looked: Result<Attributes, Refused>,
+        make: impl FnOnce(&Place, &Attributes) -> T,
+        into: *mut T,
+    ) -> Answer {
+        match (looked, PLACE.get()) {
+            (Ok(attributes), Some(place)) => {
+                self.put(&[make(place, &attributes)], into).map_or(failed(libc::EFAULT), Some)
+            }
+            (looked, _) => answer(looked.map(drop)),
+        }
+    }
+
+    /// Copies to where the program wants it; nothing if there is no memory.
+    fn put<T: Copy>(&self, values: &[T], into: *mut T) -> Answer {
+        let bytes = size_of_val(values);
+        // SAFETY: (1) only a copy; what is not there is known; (2) this thread's.
+        let put = unsafe {
+            self.within.recovery().run(|| {
+                into.cast::<u8>().copy_from_nonoverlapping(values.as_ptr().cast(), bytes);
+                0
+            })
+        };
+        put.ok().map(|_| 0)
+    }
+
+    /// A file that was opened without the kernel.
+    fn opened(&self, descriptor: c_int) -> Option<Base> {
+        files::handle_of(descriptor).map(Base::Handle)
+    }
+}
+
+/// Does something with a path that leads into the mount.
+fn with_path<T>(
+    folder: c_int,
+    path: *const c_char,
+    act: impl FnOnce(&Asking, Base, &[u8]) -> Option<T>,
+) -> Option<T> {
+    let asking = begin((folder, path))?;
+    // SAFETY: nobody has it.
+    let (base, rest) = asking.base(folder, asking.path(path, unsafe { buffer(FIRST) })?)?;
+    act(&asking, Base::Directory(base), rest)
+}
+
+/// The same with two.
+fn with_paths<T>(
+    (folder, path): (c_int, *const c_char),
+    (other_folder, other): (c_int, *const c_char),
+    act: impl FnOnce(&Asking, (Base, &[u8]), (Ino, &[u8])) -> Option<T>,
+) -> Option<T> {
+    with_path(folder, path, |asking, base, path| {
+        // SAFETY: nobody has it.
+        let other = asking.base(other_folder, asking.path(other, unsafe { buffer(SECOND) })?)?;
+        act(asking, (base, path), other)
+    })
+}
+
+fn answer(done: Result<(), Refused>) -> Answer {
+    match done {
+        Ok(()) => Some(0),
+        Err(Refused::Kernels) => None,
+        Err(Refused::Error(error)) => failed(error.raw_os_error()),
+    }
+}
+
+/// Opens a file: its descriptor.
+pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Answer {
+    if flags & !SERVED != 0 {
+        return None;
+    }
+    with_path(folder, path, |asking, base, path| {
+        if flags & libc::O_CREAT != 0 {
+            know_umask();
+        }
+        // Without a descriptor nothing is made either.
+        let descriptor = stand_in(flags)?;
+        let opened = match ask(asking.client).open(base, path, flags, mode) {
+            Ok(opened) => opened,
+            Err(refused) => {
+                own::close(descriptor);
+                return answer(Err(refused));
+            }
+        };
+        files::opened_beside(descriptor, flags, (asking.client, &opened), &asking.within);
+        Some(descriptor)
+    })
+}
+
+/// A descriptor that stands for a file: the lowest number that is free.
+fn stand_in(flags: c_int) -> Option<c_int> {
+    if STAND_IN.load(Ordering::Relaxed) == NONE {
+        let path = [&PLACE.get()?.prefix[..], b"/.\0"].concat();
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize];
+        let opened = call(libc::SYS_openat, arguments).ok()?;
+        STAND_IN.store(own::out_of_the_way(opened as RawFd), Ordering::Relaxed);
+    }
+    let command = if flags & libc::O_CLOEXEC != 0 { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+    let of = STAND_IN.load(Ordering::Relaxed);
+    let descriptor = call(libc::SYS_fcntl, [of as usize, command as usize, 0]).ok()?;
+    if descriptor >= files::DESCRIPTORS {
+        own::close(descriptor as c_int);
+        return None;
+    }
+    Some(descriptor as c_int)
+}
+
+/// Opens once more by the kernel what was opened without it. A handler of a signal may do that in the middle of anything: no memory is taken.
+pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) -> Option<RawFd> {
+    let place = PLACE.get()?;
+    // SAFETY: nobody has either.
+    let (answered, whole) = unsafe { (cleared(ANSWERED), cleared(WHOLE)) };
+    let (path, ino) = ask.path(handle, answered).ok()?;
+    let mut digits = [0; 16];
+    let by_handle = by_handle(handle, &mut digits);
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC) | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+    [[path, b""], by_handle].into_iter().find_map(|path| {
+        let mut end = 0;
+        for part in [&place.prefix[..], b"/", path[0], path[1], b"\0"] {
+            whole.get_mut(end..end + part.len())?.copy_from_slice(part);
+            end += part.len();
+        }
+        let arguments = [libc::AT_FDCWD as usize, whole.as_ptr() as usize, flags as usize];
+        let opened = call(libc::SYS_openat, arguments).ok()? as RawFd;
+        let is_it = status_of(opened, libc::STATX_INO)
+            .is_some_and(|status| status.stx_ino == ino.0 && device_of(&status) == device);
+        if !is_it {
+            own::close(opened);
+        }
+        is_it.then_some(opened)
+    })
+}
+
+/// The name by which the owner knows what was opened, whatever name it has by now: a part that is the same for all, and digits.
+fn by_handle(handle: u64, digits: &mut [u8; 16]) -> [&[u8]; 2] {
+    let count = (64 - handle.leading_zeros() as usize).div_ceil(4).max(1);
+    for (at, digit) in digits[..count].iter_mut().rev().enumerate() {
+        *digit = b"0123456789abcdef"[(handle >> (4 * at) & 15) as usize];
+    }
+    [b".pagewalk-open-", &digits[..count]]
+}
+
+/// A file's attributes, as a call has them.
+fn look<T: Copy>(
+    (folder, path): (c_int, *const c_char),
+    flags: c_int,
+    (make, into): (impl FnOnce(&Place, &Attributes) -> T, *mut T),
+) -> Answer {
+    const KNOWN: c_int = libc::AT_SYMLINK_NOFOLLOW
+        | libc::AT_NO_AUTOMOUNT
+        | libc::AT_STATX_FORCE_SYNC
+        | libc::AT_STATX_DONT_SYNC;
+    if flags & !KNOWN != 0 {
+        return None;
+    }
+    with_path(folder, path, |asking, base, path| {
+        let looked = asking.ask.look(base, path, flags & libc::AT_SYMLINK_NOFOLLOW == 0);
+        asking.tell(looked, make, into)
+    })
+}
+
+/// A time's seconds and the rest. The owner answers none by itself whose nanoseconds do not fit into 64 bits.
+fn parts_of(time: i128) -> (i64, i64) {
+    (time.div_euclid(1_000_000_000) as i64, time.rem_euclid(1_000_000_000) as i64)
+}
+
+fn stat_of(place: &Place, attributes: &Attributes) -> libc::stat {
+    // SAFETY: zeroes are such a value.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    status.st_dev = place.device;
+    status.st_ino = attributes.ino.0;
+    status.st_mode = attributes.mode;
+    status.st_nlink = attributes.links as _;
+    status.st_uid = attributes.uid;
+    status.st_gid = attributes.gid;
+    status.st_size = attributes.size as i64;
+    status.st_blksize = place.template.stx_blksize as _;
+    status.st_blocks = attributes.blocks as i64;
+    (status.st_atime, status.st_atime_nsec) = parts_of(attributes.accessed);
+    (status.st_mtime, status.st_mtime_nsec) = parts_of(attributes.modified);
+    (status.st_ctime, status.st_ctime_nsec) = parts_of(attributes.changed);
+    status
+}
+
+fn statx_of(place: &Place, attributes: &Attributes) -> libc::statx {
+    let mut status = place.template;
+    let time = |time| {
+        let (seconds, rest) = parts_of(time);
+        // SAFETY: zeroes are such a value.
+        let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
+        (stamp.tv_sec, stamp.tv_nsec) = (seconds, rest as u32);
+        stamp
+    };
+    status.stx_ino = attributes.ino.0;
+    status.stx_mode = attributes.mode as u16;
+    status.stx_nlink = attributes.links as u32;
+    status.stx_uid = attributes.uid;
+    status.stx_gid = attributes.gid;
+    status.stx_size = attributes.size;
+    status.stx_blocks = attributes.blocks;
+    status.stx_atime = time(attributes.accessed);
+    status.stx_mtime = time(attributes.modified);
+    status.stx_ctime = time(attributes.changed);
+    status
+}
+
+/// As `fstatat`.
+pub(crate) fn stat(folder: c_int, path: *const c_char, flags: c_int, into: *mut libc::stat) -> Answer {
+    look((folder, path), flags, (stat_of, into))
+}
+
+/// As `statx`. What is only said to whoever asks the kernel says.
+pub(crate) fn statx(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mask: u32,
+    into: *mut libc::statx,
+) -> Answer {
+    if mask & !(libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID) != 0 {
+        return None;
+    }
+    look((folder, path), flags, (statx_of, into))
+}
+
+/// As `fstat`, of what was opened without the kernel.
+pub(crate) fn stat_opened(descriptor: c_int, into: *mut libc::stat) -> Answer {
+    if !files::is_beside(descriptor) {
+        return None;
+    }
+    let asking = begin((descriptor, std::ptr::null()))?;
+    let looked = asking.ask.look(asking.opened(descriptor)?, b"", false);
+    asking.tell(looked, stat_of, into)
+}
+
+/// As `access`, whether there is a file. Who may do what with it the kernel says.
+pub(crate) fn exists(folder: c_int, path: *const c_char) -> Answer {
+    let nowhere: [(); 0] = [];
+    look((folder, path), 0, (|_, _| (), nowhere.as_ptr().cast_mut()))
+}
+
+/// As `mkdirat`.
+pub(crate) fn make_directory(folder: c_int, path: *const c_char, mode: mode_t) -> Answer {
+    with_path(folder, path, |asking, base, path| {
+        know_umask();
+        answer(ask(asking.client).make_directory(base, path, mode))
+    })
+}
+
+/// As `unlinkat`.
+pub(crate) fn remove(folder: c_int, path: *const c_char, flags: c_int) -> Answer {
+    with_path(folder, path, |asking, base, path| match flags {
+        0 => answer(asking.ask.unlink(base, path)),
+        libc::AT_REMOVEDIR => answer(asking.ask.remove_directory(base, path)),
+        _ => None,
+    })
+}
+
+/// As `renameat2`.
+pub(crate) fn rename(
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    flags: libc::c_uint,
+) -> Answer {
+    if flags & !libc::RENAME_NOREPLACE != 0 {
+        return None;
+    }
+    with_paths(from, to, |asking, from, to| answer(asking.ask.rename(from, to, flags == 0)))
+}
+
+/// As `linkat`.
+pub(crate) fn link(from: (c_int, *const c_char), to: (c_int, *const c_char), flags: c_int) -> Answer {
+    if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
+        return None;
+    }
+    with_paths(from, to, |asking, from, to| answer(asking.ask.link(from, to, flags != 0)))
+}
+
+/// As `symlinkat`.
+pub(crate) fn link_to(target: *const c_char, folder: c_int, path: *const c_char) -> Answer {
+    with_path(folder, path, |asking, base, path| {
+        // SAFETY: nobody has it.
+        answer(asking.ask.link_to(asking.path(target, unsafe { buffer(SECOND) })?, base, path))
+    })
+}
+
+/// As `readlinkat`.
+pub(crate) fn read_link(
+    folder: c_int,
+    path: *const c_char,
+    into: *mut c_char,
+    bytes: usize,
+) -> Option<libc::ssize_t> {
+    if bytes == 0 {
+        return None;
+    }
+    with_path(folder, path, |asking, base, path| {
+        // SAFETY: nobody has it.
+        match asking.ask.read_link(base, path, unsafe { cleared(ANSWERED) }) {
+            Ok(target) => {
+                let target = &target[..target.len().min(bytes)];
+                let put = asking.put(target, into.cast());
+                Some(put.map_or_else(|| files::refused(libc::EFAULT) as isize, |_| target.len() as isize))
+            }
+            Err(refused) => answer(Err(refused)).map(|done| done as libc::ssize_t),
+        }
+    })
+}
+
+/// Whether a regular file lies in the mount; nothing if it is something else.
+pub(crate) fn is_of_mount(descriptor: c_int) -> Option<bool> {
+    if files::is_beside(descriptor) {
+        return Some(true);
+    }
+    let place = PLACE.get()?;
+    let status = status_of(descriptor, libc::STATX_TYPE)?;
+    let is_file = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFREG;
+    is_file.then(|| device_of(&status) == place.device)
+}
+
+/// Changes a path's attributes.
+pub(crate) fn change(folder: c_int, path: *const c_char, flags: c_int, change: Change) -> Answer {
+    if flags & !libc::AT_SYMLINK_NOFOLLOW != 0 {
+        return None;
+    }
+    with_path(folder, path, |asking, base, path| {
+        answer(asking.ask.change(base, path, flags & libc::AT_SYMLINK_NOFOLLOW == 0, change))
+    })
+}
+
+/// Changes attributes of what was opened without the kernel.
+pub(crate) fn change_opened(descriptor: c_int, change: Change) -> Answer {
+    if !files::is_beside(descriptor) {
+        return None;
+    }
+    let asking = begin((descriptor, std::ptr::null()))?;
+    answer(asking.ask.change(asking.opened(descriptor)?, b"", false, change))
+}
+
+/// What `utimensat` is given; nothing if the kernel is to say what is wrong with it, or nothing changes.
+pub(crate) fn times(times: *const libc::timespec) -> Option<[SetTime; 2]> {
+    if times.is_null() {
+        return Some([SetTime::Now; 2]);
+    }
+    let mut copied = [libc::timespec { tv_sec: 0, tv_nsec: 0 }; 2];
+    let to = copied.as_mut_ptr();
+    let within = Within::new()?;
+    // SAFETY: (1) only a copy; what is not there is known; (2) this thread's.
+    let is_there = unsafe {
+        within.recovery().run(|| {
+            to.cast::<u8>().copy_from_nonoverlapping(times.cast(), size_of::<[libc::timespec; 2]>());
+            0
+        })
+    };
+    let times = is_there.ok().map(|_| copied)?;
+    let mut set = [SetTime::No; 2];
+    for (set, time) in set.iter_mut().zip(times) {
+        *set = match time.tv_nsec {
+            libc::UTIME_OMIT => SetTime::No,
+            libc::UTIME_NOW => SetTime::Now,
+            0..1_000_000_000 => {
+                SetTime::To(time.tv_sec.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec)?)
+            }
+            _ => return None,
+        };
+    }
+    (set != [SetTime::No; 2]).then_some(set)
+}
+
+/// Whether a path may lead to the program's own descriptors, so that none may stand for another file.
+pub(crate) fn may_lead_to_descriptors(path: *const c_char) -> bool {
+    if !files::has_beside() {
+        return false;
+    }
+    let Some(within) = Within::new() else { return true };
+    // SAFETY: nobody has it.
+    let path = copy_path(path, unsafe { buffer(FIRST) }, &within).unwrap_or_default();
+    !path.starts_with(b"/") || [&b"/proc/"[..], b"/dev/"].iter().any(|folder| path.starts_with(folder))
+}
+
+/// Makes a call that has to do with no file that is kept here, while others are dispatched. What it answers is as C has it.
+#[inline]
+pub(crate) fn pass<const ARGUMENTS: usize>(
+    number: libc::c_long,
+    arguments: [usize; ARGUMENTS],
+) -> Option<isize> {
+    if !offsets::is_watching() || !alone::is_alone() {
+        return None;
+    }
+    if MAY_WAIT.contains(&number) {
+        MAY_BE_COVERED.store(true, Ordering::Relaxed);
+    }
+    Some(match call(number, arguments) {
+        Ok(done) => done as isize,
+        Err(number) => files::refused(number) as isize,
+    })
+}

@@ -1,0 +1,150 @@
+//! What the kernel knows of the file system, and is told when it is no longer so.
+//!
+//! The kernel may keep what it is told for a long time: whatever it does itself it sees. What clients have done beside it by the owner's
+//! service ([`crate::service`]) it does not see. So the owner notes what it has told, and takes that back where it has changed. What is told
+//! and noted under the file system's lock is noted before it can change.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+use fuser::{INodeNo, Notifier};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use crate::inode::Ino;
+
+/// What the kernel is to forget of a file: from which offset on its pages, and its attributes; or these alone.
+pub(crate) const PAGES: i64 = 0;
+pub(crate) const ATTRIBUTES: i64 = -1;
+
+/// Of one inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Facts {
+    /// Answers that named it, less those that were taken back.
+    lookups: u64,
+    has_attributes: bool,
+    has_names: bool,
+}
+
+/// What has to be taken back, when the locks are free again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Stale {
+    /// An inode's attributes.
+    Attributes(Ino),
+    /// A directory's attributes and names.
+    Names(Ino),
+    /// That there is a name.
+    Name(Ino, Vec<u8>),
+}
+
+/// What the kernel knows.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    notifier: OnceLock<Notifier>,
+    files: Mutex<FxHashMap<Ino, Facts>>,
+}
+
+impl Known {
+    /// The way to the kernel, when the file system is mounted.
+    pub(crate) fn notify_by(&self, notifier: Notifier) {
+        let _ = self.notifier.set(notifier);
+    }
+
+    /// An answer will name an inode.
+    pub(crate) fn named(&self, ino: Ino) {
+        self.files.lock().entry(ino).or_default().lookups += 1;
+    }
+
+    /// An answer will say an inode's attributes.
+    pub(crate) fn told(&self, ino: Ino) {
+        self.files.lock().entry(ino).or_default().has_attributes = true;
+    }
+
+    /// An answer will list a directory's names.
+    pub(crate) fn listed(&self, ino: Ino) {
+        self.files.lock().entry(ino).or_default().has_names = true;
+    }
+
+    /// The kernel has taken back so many names.
+    pub(crate) fn forgot(&self, ino: Ino, lookups: u64) {
+        let mut files = self.files.lock();
+        let Some(facts) = files.get_mut(&ino) else { return };
+        facts.lookups = facts.lookups.saturating_sub(lookups);
+        if facts.lookups == 0 && ino != Ino::ROOT {
+            files.remove(&ino);
+        }
+    }
+
+    /// Whether the kernel knows an inode.
+    pub(crate) fn has(&self, ino: Ino) -> bool {
+        ino == Ino::ROOT || self.files.lock().get(&ino).is_some_and(|facts| facts.lookups > 0)
+    }
+
+    /// Under the file system's lock: attributes of an inode, and names of a directory, have changed.
+    pub(crate) fn changed(&self, ino: Ino) -> Option<Stale> {
+        let mut files = self.files.lock();
+        let facts = files.get_mut(&ino)?;
+        let (has_attributes, has_names) = (facts.has_attributes, facts.has_names);
+        (facts.has_attributes, facts.has_names) = (false, false);
+        match (has_names, has_attributes) {
+            (true, _) => Some(Stale::Names(ino)),
+            (false, true) => Some(Stale::Attributes(ino)),
+            (false, false) => None,
+        }
+    }
+
+    /// Tells the kernel. Without the file system's lock: it may wait for answers to other requests.
+    pub(crate) fn take_back(&self, stale: Stale) {
+        match stale {
+            Stale::Attributes(ino) => self.forget(ino, ATTRIBUTES),
+            Stale::Names(ino) => self.forget(ino, PAGES),
+            Stale::Name(parent, name) => {
+                if let Some(notifier) = self.notifier.get() {
+                    // It may not have the name at all.
+                    let _ = notifier.inval_entry(INodeNo(parent.0), OsStr::from_bytes(&name));
+                }
+            }
+        }
+    }
+
+    /// Lets the kernel forget an inode's attributes, and its pages from an offset on.
+    pub(crate) fn forget(&self, ino: Ino, from: i64) {
+        if let Some(notifier) = self.notifier.get() {
+            // It may not know the file at all.
+            let _ = notifier.inval_inode(INodeNo(ino.0), from, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_taken_back_once() {
+        let known = Known::default();
+        let (file, folder) = (Ino(7), Ino(8));
+        assert!(known.has(Ino::ROOT) && !known.has(file));
+        assert_eq!(known.changed(file), None);
+        known.named(file);
+        assert_eq!(known.changed(file), None, "it knows no more than the name");
+        known.told(file);
+        assert_eq!(known.changed(file), Some(Stale::Attributes(file)));
+        assert_eq!(known.changed(file), None);
+        known.named(folder);
+        known.told(folder);
+        known.listed(folder);
+        assert_eq!(known.changed(folder), Some(Stale::Names(folder)));
+        known.named(file);
+        known.forgot(file, 1);
+        assert!(known.has(file));
+        known.told(file);
+        known.forgot(file, 1);
+        assert!(!known.has(file));
+        assert_eq!(known.changed(file), None);
+        known.listed(Ino::ROOT);
+        known.forgot(Ino::ROOT, 1);
+        assert_eq!(known.changed(Ino::ROOT), Some(Stale::Names(Ino::ROOT)), "that is never forgotten");
+    }
+}

@@ -32,6 +32,8 @@ fn base() -> &'static (Image, Vec<usize>) {
         system.write(file, 40_000, &[7; 5_000]).expect("room");
         system.link(file, Ino::ROOT, b"hard").expect("room");
         system.set_extended(file, b"user.x", b"value", SetExtended::Any).expect("room");
+        let beyond = SetAttributes { modified: Some(-(1 << 70)), accessed: Some(1 << 80), ..SetAttributes::default() };
+        system.set_attributes(file, &beyond).expect("it is there");
         system.create_link_to(below, b"soft", b"../hard", OWNER).expect("room");
         let gone = system.create(Ino::ROOT, b"gone", FILE, OWNER, 0).expect("room");
         system.open(gone).expect("it is there");

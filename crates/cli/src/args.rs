@@ -140,6 +140,10 @@ pub(crate) struct MkfsArguments {
     /// How large it is, 1GiB if nothing is said; the disk must have room for all of it. In a device all of that, less some for checkpoints.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) size: Option<u64>,
+    /// The file takes room on its disk as files in the store do, not all at once. When the disk is full, so is the store. A device has its
+    /// room anyway.
+    #[arg(long)]
+    pub(crate) sparse: bool,
     /// Replace a file that is there; it stays as it is if the new one cannot be made. What a device holds is overwritten.
     #[arg(long)]
     pub(crate) force: bool,

@@ -150,8 +150,15 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
                 "what was written survives power failures",
         }
     );
+    let mut failure = None;
     while !stop.load(Ordering::Relaxed) && !session.is_finished() {
         std::thread::sleep(LOOK);
+        if failure.is_none() {
+            failure = session.failure();
+            if let Some(failure) = failure {
+                eprintln!("{}: {failure}; all operations fail until it is mounted again", file.display());
+            }
+        }
     }
     if !session.is_finished()
         && session.detach().with_context(|| format!("cannot unmount {}", folder.display()))?
@@ -260,6 +267,14 @@ fn fsck(file: &Path) -> anyhow::Result<Done> {
     is_sound(&system, damaged, file)
 }
 
+/// Whether the file was there while it was looked at: what was found means nothing otherwise.
+fn was_there(system: &FileSystem<Mapped>, file: &Path) -> anyhow::Result<()> {
+    match system.store().memory().failure() {
+        Some(failure) => Err(failure).with_context(|| file.display().to_string()),
+        None => Ok(()),
+    }
+}
+
 fn repair_file(file: &Path) -> anyhow::Result<Done> {
     let memory = Mapped::open(file, Survives::PowerFailure)
         .with_context(|| format!("cannot open {}", file.display()))?;
@@ -274,6 +289,7 @@ fn repair_file(file: &Path) -> anyhow::Result<Done> {
 fn is_sound(system: &FileSystem<Mapped>, found: Vec<String>, file: &Path) -> anyhow::Result<Done> {
     let mut problems = found;
     problems.extend(check(system));
+    was_there(system, file)?;
     for problem in &problems {
         print(&format!("{problem}\n"))?;
     }
@@ -295,6 +311,7 @@ fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
     let memory = Mapped::open_read_only(file).with_context(|| format!("cannot open {}", file.display()))?;
     let (system, _) = FileSystem::mount(memory, clock()).with_context(|| file.display().to_string())?;
     let (space, counts) = (system.space(), partition_counts(&system));
+    was_there(&system, file)?;
     let taken: u64 =
         counts.iter().filter(|(level, ..)| *level == Level::L9).map(|(_, files, cut)| files + cut).sum();
     let largest_left = MOST_LARGEST.saturating_sub(taken);

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mounted::{Mounted, Store, name, pagewalk, text};
+use mounted::{Mounted, Small, Store, name, pagewalk, text};
 
 /// Runs a shell's script in a folder; what it says, on either way.
 fn said(folder: &Path, script: &str) -> String {
@@ -158,6 +158,53 @@ fn access_lists_are_as_on_another_file_system() {
     store.is_sound();
     let Some(mounted) = store.mount_with(&["--allow-other"]) else { return };
     assert_eq!(said(&mounted.point, &format!("getfacl -Rpn . ; {OTHER} cat f")), before);
+}
+
+/// Times before 1970 were off by twice their fraction, and those behind 2262 were clamped.
+#[test]
+fn times_are_those_that_programs_set() {
+    let store = Store::new("64MiB");
+    let Some(mut mounted) = store.mount() else { return };
+    let other = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let times = [
+        "-1.5",
+        "-0.5",
+        "-0.000000001",
+        "0",
+        "-11644473600.25",
+        "9223372036.9",
+        "9223372037.5",
+        "15032385536.125",
+        "253370764800.999999999",
+    ];
+    let set = |time: &str| {
+        format!("touch -d @{time} f{time}; touch -m -d @7.5 f{time}; touch -m -d @{time} f{time}")
+    };
+    let set = times.map(set).join(";");
+    let show = "TZ=UTC0 stat -c '%n %.9X %.9Y' f*";
+    let expected = said(other.path(), &format!("{set}; {show}"));
+    assert!(expected.contains("f-1.5 -1.500000000 -1.500000000\n"), "{expected}");
+    assert_eq!(said(&mounted.point, &format!("{set}; {show}")), expected);
+    // Not what the kernel remembers.
+    drop(mounted);
+    store.is_sound();
+    let Some(again) = store.mount() else { return };
+    mounted = again;
+    assert_eq!(said(&mounted.point, show), expected);
+    let shim = Path::new(env!("CARGO_BIN_EXE_pagewalk")).with_file_name("libpagewalk_ctfs_shim.so");
+    if !shim.is_file() {
+        println!("skipped in part: `cargo build --package pagewalk-ctfs-shim` makes what is preloaded");
+        return;
+    }
+    // Beside the owner, writes included: these have the time of now.
+    let run = format!("{} fs run -- sh -c", env!("CARGO_BIN_EXE_pagewalk"));
+    let written = times.map(|time| format!("echo x >> f{time}; echo y >> f{time}")).join(";");
+    let recent = "find . -name 'f*' -newermt '-1 hour' ! -newermt '+1 hour' | wc -l";
+    assert_eq!(said(&mounted.point, &format!("{run} \"{written}\"; {recent}")), format!("{}\n", times.len()));
+    let beside = said(&mounted.point, &format!("{run} \"{set}; {show}\""));
+    assert_eq!(beside, expected);
+    drop(mounted);
+    store.is_sound();
 }
 
 /// `tar --acls` sets an empty default list on folders that have none, which the kernel tells the mount as a removal.
@@ -320,33 +367,6 @@ fn folders_that_cannot_be_mounted_at_are_named() {
     let error = std::fs::write(mounted.point.join("f"), "y").expect_err("it is read-only now");
     assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     assert_eq!(std::fs::read(mounted.point.join("f")).expect("read"), b"x");
-}
-
-/// A file system of a few MiB that goes with the test; `None` where that is impossible.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn new(bytes: &str) -> Option<Self> {
-        let small = Self(tempfile::tempdir().expect("a folder"));
-        let mut command = Command::new("mount");
-        command.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none", name(small.0.path())]);
-        if !command.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-            println!("skipped: mounting takes the right to");
-            return None;
-        }
-        Some(small)
-    }
-
-    fn free(&self) -> u64 {
-        let room = rustix::fs::statvfs(self.0.path()).expect("a file system");
-        room.f_bavail * room.f_bsize
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
 }
 
 /// `--force` with a size that was refused had destroyed the store already, and one that failed left the disk full.

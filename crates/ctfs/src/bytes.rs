@@ -10,7 +10,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{Pages, Partition, PersistentMemory};
 
 use crate::file::LARGE_BYTES;
-use crate::inode::{Field, INODE_BYTES, partition_of};
+use crate::inode::{Field, INODE_BYTES, partition_of, with_epoch};
 
 /// A file, by where its inode lies.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     }
 
     /// Writes at an offset, if all of it has frames: the bytes persist before the size says that they are there. Otherwise
-    /// nothing has changed. In a memory that is there to be read nothing is written.
+    /// nothing has changed, or the memory has failed. In a memory that is there to be read nothing is written.
     #[inline]
     pub(crate) fn write(self, offset: u64, data: &[u8], now: u64) -> bool {
         if self.memory.is_read_only() {
@@ -75,8 +75,12 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
             zero(self.memory, partition, size..offset);
         }
         self.memory.fence();
+        // The size must not say that bytes are there which are lost.
+        if self.memory.has_failed() {
+            return false;
+        }
         self.store([(Field::Modified, now), (Field::Changed, now), (Field::Size, size.max(end))]);
-        true
+        !self.memory.has_failed()
     }
 
     /// Where whole pages lie, as few pieces as there can be; nothing if some are not there or lie behind the end's.
@@ -94,14 +98,20 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
     }
 
     /// Stores words of the inode, each by itself. Those that are so already need not persist again: the clock ticks less often than
-    /// programs write.
+    /// programs write. All words are stored, or the memory has failed.
     #[inline(always)]
     pub(crate) fn store<const WORDS: usize>(self, words: [(Field, u64); WORDS]) {
         let mut has_changed = false;
-        for (field, word) in words {
+        // What a program has set the time to may have an epoch, which the clock's has not.
+        let epochs = self.word(Field::Epochs);
+        let epochs_now = words.iter().fold(epochs, |epochs, (field, _)| with_epoch(epochs, *field, 0));
+        for (field, word) in [(Field::Epochs, epochs_now)].into_iter().chain(words) {
             if self.word(field) != word {
                 if let Some(checkpoints) = self.memory.checkpoints() {
                     checkpoints.before_change(self.memory, std::iter::once(self.inode / PAGE_BYTES));
+                    if self.memory.has_failed() {
+                        return;
+                    }
                 }
                 self.memory.store(self.inode + 8 * field as u64, word);
                 has_changed = true;
@@ -203,8 +213,10 @@ fn put_pieces<M: PersistentMemory>(
         return true;
     }
     runs(memory, partition, bytes, |range, place| {
-        let at = place.expect("it was there");
-        write(at, &data[(range.start - offset) as usize..(range.end - offset) as usize]);
+        // All have frames, unless the page of a table has gone missing meanwhile, which the caller looks at.
+        if let Some(at) = place {
+            write(at, &data[(range.start - offset) as usize..(range.end - offset) as usize]);
+        }
     });
     true
 }

@@ -87,6 +87,9 @@ fn check_inodes<M: PersistentMemory>(
             }
             _ => {}
         }
+        if inode.impossible_times().next().is_some() {
+            problems.push(format!("inode {number} has a time that no program can set"));
+        }
         let holder = Ino(inode.get(Field::Attributes));
         if holder != Ino::NONE {
             let is_one = system.inode(holder).is_ok_and(|holder| {

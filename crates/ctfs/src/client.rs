@@ -185,7 +185,7 @@ impl Ask<'_> {
         }
     }
 
-    fn new(&self, what: What, base: Base) -> Request {
+    fn request(&self, what: What, base: Base) -> Request {
         Request::new(what, self.caller, base)
     }
 
@@ -195,7 +195,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`], as for the others.
     pub fn look(&self, base: Base, path: &[u8], follows: bool) -> Answered<Attributes> {
-        let request = Request { flags: u32::from(follows) * FOLLOW, ..self.new(What::Look, base) };
+        let request = Request { flags: u32::from(follows) * FOLLOW, ..self.request(What::Look, base) };
         self.send(request, [path, b""]).map(|words| attributes(&words))
     }
 
@@ -205,7 +205,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn open(&self, base: Base, path: &[u8], flags: i32, mode: u32) -> Answered<OpenedBeside> {
-        let request = Request { flags: flags as u32, mode, ..self.new(What::Open, base) };
+        let request = Request { flags: flags as u32, mode, ..self.request(What::Open, base) };
         let words = self.send(request, [path, b""])?;
         let [handle, ino, index, word, inode, writes] = std::array::from_fn(|at| words[1 + at]);
         let lease = Lease { index: index as usize, word, inode, writes: writes != 0 };
@@ -216,7 +216,7 @@ impl Ask<'_> {
     pub fn close(&self, handle: u64) {
         let client = self.client;
         if client.gate.serial(client.number) == client.serial {
-            let words = self.new(What::Close, Base::Handle(handle)).to_words();
+            let words = self.request(What::Close, Base::Handle(handle)).to_words();
             let mailbox = client.gate.mailbox(client.number);
             let _ =
                 mailbox.post(client.gate.bell(), &words, [b""; 2], self.sleep, &|| client.is_owner_gone());
@@ -229,7 +229,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn path<'a>(&self, handle: u64, into: &'a mut [u8]) -> Answered<(&'a [u8], Ino)> {
-        let words = self.send(self.new(What::Path, Base::Handle(handle)), [b""; 2])?;
+        let words = self.send(self.request(What::Path, Base::Handle(handle)), [b""; 2])?;
         let mailbox = self.client.gate.mailbox(self.client.number);
         Ok((mailbox.text(into, words[1] as usize), Ino(words[2])))
     }
@@ -240,7 +240,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn reserve(&self, handle: u64, offset: u64, bytes: u64) -> Answered<u64> {
-        let request = Request { range: [offset, bytes], ..self.new(What::Reserve, Base::Handle(handle)) };
+        let request = Request { range: [offset, bytes], ..self.request(What::Reserve, Base::Handle(handle)) };
         let reached = self.send(request, [b""; 2])?[1];
         // The file may lie elsewhere now.
         self.client.memory.keep_translations_since(self.client.gate.closings());
@@ -253,7 +253,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn make_directory(&self, base: Base, path: &[u8], mode: u32) -> Answered<()> {
-        self.send(Request { mode, ..self.new(What::MakeDirectory, base) }, [path, b""]).map(drop)
+        self.send(Request { mode, ..self.request(What::MakeDirectory, base) }, [path, b""]).map(drop)
     }
 
     /// Takes a file's name away.
@@ -262,7 +262,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn unlink(&self, base: Base, path: &[u8]) -> Answered<()> {
-        self.send(self.new(What::Unlink, base), [path, b""]).map(drop)
+        self.send(self.request(What::Unlink, base), [path, b""]).map(drop)
     }
 
     /// Removes an empty directory.
@@ -271,7 +271,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn remove_directory(&self, base: Base, path: &[u8]) -> Answered<()> {
-        self.send(self.new(What::RemoveDirectory, base), [path, b""]).map(drop)
+        self.send(self.request(What::RemoveDirectory, base), [path, b""]).map(drop)
     }
 
     /// Gives a file another name; it takes the name from another file, if it may.
@@ -286,7 +286,7 @@ impl Ask<'_> {
         may_replace: bool,
     ) -> Answered<()> {
         let flags = if may_replace { 0 } else { REPLACES_NOTHING };
-        self.send(Request { flags, other: to, ..self.new(What::Rename, base) }, [path, name]).map(drop)
+        self.send(Request { flags, other: to, ..self.request(What::Rename, base) }, [path, name]).map(drop)
     }
 
     /// Gives a file one more name.
@@ -296,7 +296,7 @@ impl Ask<'_> {
     /// [`Refused`].
     pub fn link(&self, (base, path): (Base, &[u8]), (to, name): (Ino, &[u8]), follows: bool) -> Answered<()> {
         let flags = u32::from(follows) * FOLLOW;
-        self.send(Request { flags, other: to, ..self.new(What::Link, base) }, [path, name]).map(drop)
+        self.send(Request { flags, other: to, ..self.request(What::Link, base) }, [path, name]).map(drop)
     }
 
     /// Makes a symbolic link.
@@ -305,7 +305,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn link_to(&self, target: &[u8], base: Base, path: &[u8]) -> Answered<()> {
-        self.send(self.new(What::LinkTo, base), [path, target]).map(drop)
+        self.send(self.request(What::LinkTo, base), [path, target]).map(drop)
     }
 
     /// A symbolic link's target, as much as there is room for.
@@ -314,7 +314,7 @@ impl Ask<'_> {
     ///
     /// [`Refused`].
     pub fn read_link<'a>(&self, base: Base, path: &[u8], into: &'a mut [u8]) -> Answered<&'a [u8]> {
-        let words = self.send(self.new(What::ReadLink, base), [path, b""])?;
+        let words = self.send(self.request(What::ReadLink, base), [path, b""])?;
         Ok(self.client.gate.mailbox(self.client.number).text(into, words[1] as usize))
     }
 
@@ -330,7 +330,7 @@ impl Ask<'_> {
             mode: given(change.mode),
             ids: [given(change.uid), given(change.gid)],
             times: [change.accessed, change.modified],
-            ..self.new(What::Change, base)
+            ..self.request(What::Change, base)
         };
         self.send(request, [path, b""]).map(drop)
     }
@@ -499,13 +499,15 @@ impl Client {
         let _inside = self.gate.enter((self.number, self.serial), || self.is_owner_gone())?;
         self.memory.keep_translations_since(self.gate.closings());
         let holds = self.gate.lease(lease.index).load(Ordering::SeqCst) == lease.word;
-        holds.then(|| act(Bytes::new(&self.memory, lease.inode)))
+        let done = holds.then(|| act(Bytes::new(&self.memory, lease.inode)))?;
+        // What was found may be what a missing page reads as; the owner says what there is.
+        (!self.memory.has_failed()).then_some(done)
     }
 
     /// Where whole pages of a pinned file lie in the store, if all of them are there.
     pub(crate) fn pieces(&self, inode: u64, bytes: Range<u64>) -> Option<Vec<Range<u64>>> {
         let _inside = self.gate.enter((self.number, self.serial), || self.is_owner_gone())?;
-        Bytes::new(&self.memory, inode).pieces(bytes)
+        Bytes::new(&self.memory, inode).pieces(bytes).filter(|_| !self.memory.has_failed())
     }
 
     /// Names and attributes, asked of the owner in shared memory. Only one thread of this process asks, and nothing else of it is in the
@@ -615,8 +617,15 @@ impl Client {
 
     /// Waits until what was written persists, where this process can see to that; whether it can. Otherwise the kernel asks the owner
     /// (`fsync`).
-    pub fn fence(&self) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// The store has failed (`EIO`).
+    pub fn fence(&self) -> OwnersResult<bool> {
         self.memory.fence();
-        self.memory.survives() != Survives::Synced
+        if self.memory.has_failed() {
+            return Err(Errno::IO);
+        }
+        Ok(self.memory.survives() != Survives::Synced)
     }
 }

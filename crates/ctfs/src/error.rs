@@ -15,8 +15,10 @@ pub(crate) fn of_store(error: StoreError) -> Error {
         StoreError::NoFrames | StoreError::NoPartition => Errno::NOSPC,
         StoreError::ReadOnly => Errno::ROFS,
         // The caller's ranges are right and small enough, or the store is damaged.
-        StoreError::LogFull(_) | StoreError::Overlap | StoreError::Range | StoreError::Damaged { .. } => {
-            Errno::IO
-        }
+        StoreError::LogFull(_)
+        | StoreError::Overlap
+        | StoreError::Range
+        | StoreError::Damaged { .. }
+        | StoreError::NotPersistent(_) => Errno::IO,
     }
 }

@@ -100,7 +100,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let inode = self.inode(holder)?;
         let mut bytes = vec![0; inode.size().min(MOST_BYTES as u64) as usize];
         self.read_bytes(&inode, 0, &mut bytes);
-        Ok(bytes)
+        self.sure(Ok(bytes))
     }
 
     /// An extended attribute's value.

@@ -92,7 +92,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.may_change()?;
         self.store.settle();
         self.bytes(ino)?.store(words);
-        Ok(())
+        self.sure(Ok(()))
     }
 
     /// Lets a file have a partition of at least so many bytes: its pages move into a larger one.
@@ -266,6 +266,10 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// It is no file, or there is no more of it there.
     pub fn seek(&self, ino: Ino, offset: u64, to: Seek) -> Result<u64> {
+        self.sure(self.seek_present(ino, offset, to))
+    }
+
+    fn seek_present(&self, ino: Ino, offset: u64, to: Seek) -> Result<u64> {
         let inode = self.inode(ino)?;
         let size = inode.size();
         if !inode.is(kind::FILE) {

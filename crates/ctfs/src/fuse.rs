@@ -32,9 +32,10 @@ use crate::error::{Error, Result};
 use crate::extended::{self, CAPABILITIES, SetExtended};
 use crate::file::Seek;
 use crate::gate::Gate;
-use crate::inode::{Ino, kind};
+use crate::inode::{Ino, NANOSECONDS, kind};
 use crate::known::{ATTRIBUTES, Known, PAGES};
 use crate::mapped::Mapped;
+use crate::missing::{Failure, Health};
 use crate::service::{self, Service};
 use crate::syncer::Syncer;
 use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
@@ -97,6 +98,7 @@ impl Drop for Forgetting {
 pub struct Mount {
     session: BackgroundSession,
     point: MountPoint,
+    health: Health,
     /// Ends the threads that welcome clients and answer them.
     stop: Arc<AtomicBool>,
     watch: JoinHandle<io::Result<()>>,
@@ -119,11 +121,16 @@ impl Mount {
         self.point.detach()
     }
 
+    /// What has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
+    pub fn failure(&self) -> Option<Failure> {
+        self.health.failure()
+    }
+
     /// Unmounts it.
     ///
     /// # Errors
     ///
-    /// What it failed with.
+    /// What the mount failed with, or the store ([`Mount::failure`]).
     pub fn end(self) -> io::Result<()> {
         let ended = if self.is_finished() { self.session.join() } else { self.session.umount_and_join() };
         // Behind the last request, the kernel says to some of the threads that it has closed the connection, and to others that there is
@@ -135,7 +142,8 @@ impl Mount {
         self.stop.store(true, Ordering::Relaxed);
         let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
         self.service.join().map_err(|_| io::Error::other("the service of clients panicked"))?;
-        ended.and(watched)
+        ended.and(watched)?;
+        self.health.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))
     }
 }
 
@@ -185,6 +193,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let listeners = doors::listen(doors.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
+    let health = memory.health().clone();
     let has_clients = !(system.is_read_only() && system.was_recovered);
     let is_served = has_clients && !system.is_read_only();
     let volume = Arc::new(Volume::with_gate(system, gate.clone()));
@@ -237,7 +246,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let stopped = stop.clone();
     let service =
         std::thread::Builder::new().name("service".to_owned()).spawn(move || service.run(&gate, &stopped))?;
-    Ok(Mount { session, point, stop, watch, service })
+    Ok(Mount { session, point, health, stop, watch, service })
 }
 
 /// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
@@ -263,15 +272,25 @@ fn ino(ino: INodeNo) -> Ino {
     Ino(u64::from(ino))
 }
 
-fn time(nanoseconds: i64) -> SystemTime {
-    let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
-    if nanoseconds < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
+fn time(nanoseconds: i128) -> SystemTime {
+    let distance = nanoseconds.unsigned_abs();
+    let second = NANOSECONDS.unsigned_abs();
+    let distance = Duration::new((distance / second) as u64, (distance % second) as u32);
+    let time =
+        if nanoseconds < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    // A check of the store has found none that the system cannot say.
+    time.unwrap_or(UNIX_EPOCH)
 }
 
-fn nanoseconds(time: SystemTime) -> i64 {
+/// The nanoseconds of a time in a request. The kernel sends seconds, rounded down, and nanoseconds behind them. Of seconds before 1970 fuser
+/// (0.18) takes the nanoseconds away where it should add them: the distance that it makes of both has them as they were sent.
+fn nanoseconds_sent(time: SystemTime) -> i128 {
     match time.duration_since(UNIX_EPOCH) {
-        Ok(distance) => i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX),
-        Err(error) => i64::try_from(error.duration().as_nanos()).map_or(i64::MIN, |distance| -distance),
+        Ok(distance) => distance.as_nanos() as i128,
+        Err(error) => {
+            let (seconds, nanoseconds) = (error.duration().as_secs(), error.duration().subsec_nanos());
+            i128::from(nanoseconds) - i128::from(seconds) * NANOSECONDS
+        }
     }
 }
 
@@ -322,24 +341,29 @@ impl Mounted {
 
     /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
     fn change<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
-        let mut system = self.write()?;
-        system.may_change()?;
-        match change(&mut system) {
-            Err(Number::NOSPC) if self.reclaim(&mut system)? => change(&mut system),
-            done => done,
-        }
+        self.volume.with(|system| {
+            system.may_change()?;
+            match change(system) {
+                Err(Number::NOSPC) if self.reclaim(system)? => change(system),
+                done => done,
+            }
+        })
+    }
+
+    /// Whether the store has failed: whatever is asked for is answered with `EIO` then.
+    fn is_well(&self) -> Result<()> {
+        self.read().sure(Ok(()))
     }
 
     /// Changes names, and what nobody else uses: clients go on meanwhile.
     fn change_names<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
-        let mut system = self.volume.names()?;
-        match change(&mut system) {
+        self.volume.with_names(|system| match change(system) {
             Err(Number::NOSPC) => {
                 system.keep_others_out()?;
-                if self.reclaim(&mut system)? { change(&mut system) } else { Err(Number::NOSPC) }
+                if self.reclaim(system)? { change(system) } else { Err(Number::NOSPC) }
             }
             done => done,
-        }
+        })
     }
 
     /// Gives back the frames behind the ends of files that are open to write; whether there were any.
@@ -361,6 +385,7 @@ impl Mounted {
 
     /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
     fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
+        self.is_well()?;
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         if writes {
             self.read().may_change()?;
@@ -416,6 +441,7 @@ impl Mounted {
 
     /// What a client asks for.
     fn asked(&self, ino: Ino, handle: u64, command: u32, words: [u64; WORDS]) -> Result<[u64; WORDS]> {
+        self.is_well()?;
         match command {
             protocol::HELLO if !self.has_clients => Err(Number::NOTTY),
             protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
@@ -574,11 +600,14 @@ impl Mounted {
         }
     }
 
-    /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do, and programs are told
-    /// that it was done: the kernel need not ask again.
+    /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do; the kernel asks all the
+    /// same each time, as the store may have failed.
     fn sync(&self, reply: ReplyEmpty) {
         match &self.syncer {
-            None => reply.error(Errno::ENOSYS),
+            None => match self.is_well() {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            },
             Some(syncer) => syncer.ask(Box::new(|done| match done {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
@@ -713,11 +742,11 @@ impl Filesystem for Mounted {
         reply: ReplyAttr,
     ) {
         let changes_owner = uid.is_some() || gid.is_some();
-        let changed = self.write().and_then(|mut system| {
+        let changed = self.volume.with(|system| {
             // By the clock of all other changes: with an exact one, a file that is written after another one's `touch` would be older.
-            let now = system.now() as i64;
+            let now = i128::from(system.now() as i64);
             let time = |time: TimeOrNow| match time {
-                TimeOrNow::SpecificTime(time) => nanoseconds(time),
+                TimeOrNow::SpecificTime(time) => nanoseconds_sent(time),
                 TimeOrNow::Now => now,
             };
             let (accessed, modified) = (accessed.map(time), modified.map(time));
@@ -730,7 +759,7 @@ impl Filesystem for Mounted {
                 // A client would write without the kernel, which takes them away.
                 self.doors.end_leases(ino(number));
             }
-            self.told(&system, ino(number))
+            self.told(system, ino(number))
         });
         match changed {
             Ok((attributes, kept)) => reply.attr(&kept, &attr(&attributes)),
@@ -1015,12 +1044,19 @@ impl Filesystem for Mounted {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let space = self.read().space();
+        let system = self.read();
+        let space = system.space();
+        // Frames of a sparse store for which its disk has no room are not free.
+        let free = space.free.saturating_sub(system.store().memory().without_room() / PAGE_BYTES);
+        if let Err(error) = system.sure(Ok(())) {
+            return reply.error(errno(error));
+        }
+        drop(system);
         let block = PAGE_BYTES as u32;
         reply.statfs(
             space.frames,
-            space.free,
-            space.free,
+            free,
+            free,
             space.inodes,
             space.inodes - space.used_inodes,
             block,

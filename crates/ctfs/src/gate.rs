@@ -324,6 +324,11 @@ impl Gate {
         self.words().closings.load(Ordering::Relaxed)
     }
 
+    /// No lease holds any more. Only while the gate is closed, or where the store has failed.
+    pub(crate) fn end_leases(&self) {
+        self.words().leases.iter().for_each(|lease| lease.store(0, Ordering::SeqCst));
+    }
+
     /// Pages have moved that no client uses now: what clients remember of the page table is not so any more.
     pub(crate) fn pages_moved(&self) {
         self.words().closings.fetch_add(1, Ordering::Release);

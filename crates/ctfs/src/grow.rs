@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::{GrowError as StoreGrowError, PersistentMemory, Store};
+use pagewalk_vm::file::{GrowError as StoreGrowError, OpenError, PersistentMemory, Store};
 use rustix::io::Errno;
 
 use crate::client::message;
@@ -41,6 +41,7 @@ impl GrowError {
         match self {
             Self::Store(StoreGrowError::Smaller { .. }) => Errno::INVAL,
             Self::Store(StoreGrowError::TooLittle { .. } | StoreGrowError::Size(_)) => Errno::RANGE,
+            Self::Store(StoreGrowError::Open(OpenError::NoRoom { .. })) => Errno::NOSPC,
             Self::Store(StoreGrowError::Open(_)) => Errno::IO,
             Self::ReadOnly => Errno::ROFS,
             Self::File(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
@@ -101,7 +102,7 @@ impl Volume<Mapped> {
     ///
     /// [`GrowError`].
     pub fn grow(&self, bytes: u64) -> Result<(), GrowError> {
-        self.exclusive()?.grow(bytes)
+        self.exclusive()?.surely(|system| system.grow(bytes))
     }
 }
 

@@ -7,8 +7,12 @@
 //!  word 3   links                              word 10  parent, of a directory
 //!  word 4   uid (0-31), gid (32-63)            word 11  device number
 //!  word 5-7 access, modification and change    word 12  generation: how often the number was used
-//!           time, nanoseconds since 1970
+//!           time, nanoseconds since 1970       word 14  epochs of access (0-31) and modification (32-63)
 //! ```
+//!
+//! A word of nanoseconds reaches from 1677 to 2262. The times that programs set may lie anywhere: their *epochs*, signed, are what is left
+//! of them in units of 2^64 nanoseconds, 584 years. They are 0 in stores that were made before there were any. A time of change is the
+//! clock's, and has none.
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{Level, Partition, PersistentMemory, Store, Transaction};
@@ -50,7 +54,39 @@ pub(crate) enum Field {
     Parent = 10,
     Device = 11,
     Generation = 12,
+    Epochs = 14,
 }
+
+impl Field {
+    /// Where among the epochs that of a time lies, if it has one.
+    #[inline]
+    fn epoch_shift(self) -> Option<u32> {
+        match self {
+            Self::Accessed => Some(0),
+            Self::Modified => Some(32),
+            _ => None,
+        }
+    }
+}
+
+/// The word of epochs, when a time gets one.
+#[inline]
+pub(crate) fn with_epoch(epochs: u64, time: Field, epoch: i32) -> u64 {
+    match time.epoch_shift() {
+        Some(shift) => epochs & !(u64::from(u32::MAX) << shift) | u64::from(epoch as u32) << shift,
+        None => epochs,
+    }
+}
+
+/// A time in nanoseconds as a word and an epoch; nothing if its seconds do not fit into 64 bits.
+fn time_parts(nanoseconds: i128) -> Option<(u64, i32)> {
+    i64::try_from(nanoseconds.div_euclid(NANOSECONDS)).ok()?;
+    let word = nanoseconds as i64;
+    Some((word as u64, i32::try_from((nanoseconds - i128::from(word)) >> 64).ok()?))
+}
+
+/// Of a second.
+pub(crate) const NANOSECONDS: i128 = 1_000_000_000;
 
 /// Kinds of files, as they stand in a mode.
 pub(crate) mod kind {
@@ -72,7 +108,7 @@ pub(crate) mod kind {
 /// An inode as it was when it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Inode {
-    pub(crate) words: [u64; 13],
+    pub(crate) words: [u64; 15],
 }
 
 impl Inode {
@@ -98,6 +134,18 @@ impl Inode {
 
     pub(crate) fn is(&self, kind: u32) -> bool {
         self.mode() & kind::MASK == kind
+    }
+
+    /// A time in nanoseconds since 1970.
+    pub(crate) fn time(&self, field: Field) -> i128 {
+        let epoch = field.epoch_shift().map_or(0, |shift| (self.get(Field::Epochs) >> shift) as i32);
+        (i128::from(epoch) << 64) + i128::from(self.get(field) as i64)
+    }
+
+    /// The times that lie where no program can set them.
+    pub(crate) fn impossible_times(&self) -> impl Iterator<Item = Field> {
+        let is_impossible = |field: &Field| time_parts(self.time(*field)).is_none();
+        [Field::Accessed, Field::Modified].into_iter().filter(is_impossible)
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -172,8 +220,10 @@ pub(crate) trait Inodes {
     fn inode_address(&self, ino: Ino) -> Result<u64>;
     /// A word of it.
     fn field(&self, ino: Ino, field: Field) -> Result<u64>;
-    /// Changes a word of it.
+    /// Changes a word of it. A time is one of the clock's then.
     fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<()>;
+    /// Changes a time, in nanoseconds since 1970.
+    fn set_time(&mut self, ino: Ino, field: Field, nanoseconds: i128) -> Result<()>;
     /// Says that it is used, or not; all its words are 0 then, but for the generation.
     fn mark_inode(&mut self, ino: Ino, used: bool) -> Result<()>;
 }
@@ -189,11 +239,26 @@ impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
     }
 
     fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<()> {
-        let at = self.inode_address(ino)? + 8 * field as u64;
-        if self.load(at) != word {
-            self.set(at, word);
+        let inode = self.inode_address(ino)?;
+        let mut set = |field: Field, word| {
+            let at = inode + 8 * field as u64;
+            if self.load(at) != word {
+                self.set(at, word);
+            }
+        };
+        set(field, word);
+        if field.epoch_shift().is_some() {
+            let epochs = self.load(inode + 8 * Field::Epochs as u64);
+            self.set_field(ino, Field::Epochs, with_epoch(epochs, field, 0))?;
         }
         Ok(())
+    }
+
+    fn set_time(&mut self, ino: Ino, field: Field, nanoseconds: i128) -> Result<()> {
+        let (word, epoch) = time_parts(nanoseconds).ok_or(Errno::INVAL)?;
+        self.set_field(ino, field, word)?;
+        let epochs = self.field(ino, Field::Epochs)?;
+        self.set_field(ino, Field::Epochs, with_epoch(epochs, field, epoch))
     }
 
     fn mark_inode(&mut self, ino: Ino, used: bool) -> Result<()> {
@@ -209,7 +274,7 @@ impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
         let (word, bit) = (self.load(at), 1 << (ino.0 % 64));
         self.set(at, if used { word | bit } else { word & !bit });
         let at = self.inode_address(ino)?;
-        for word in 0..Field::Generation as u64 {
+        for word in (0..Field::Generation as u64).chain([Field::Epochs as u64]) {
             if self.load(at + 8 * word) != 0 {
                 self.set(at + 8 * word, 0);
             }

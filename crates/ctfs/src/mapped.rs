@@ -22,7 +22,9 @@ use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
 use crate::alone::is_alone;
 use crate::medium::{self, Medium};
+use crate::missing::{self, Failure, Health, Source, Watched};
 use crate::reserved::Reserved;
+use crate::room::Room;
 use crate::translations::Translations;
 use crate::view::View;
 
@@ -75,9 +77,22 @@ impl Survives {
     }
 }
 
+/// When a new store's file gets its blocks on the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Blocks {
+    /// All of them when it is made: nothing finds the disk full later.
+    #[default]
+    AtOnce,
+    /// Each when a frame in it is first used: the file takes what its files take, and an operation that finds the disk full fails with
+    /// `ENOSPC`.
+    AsNeeded,
+}
+
 /// A file, mapped whole, that nobody else maps.
 #[derive(Debug)]
 pub struct Mapped {
+    /// Before what is watched goes.
+    _watched: Watched,
     /// The owner's: a process beside it closes its descriptor, by which all of the store could be written.
     file: Option<File>,
     start: NonNull<u8>,
@@ -92,6 +107,9 @@ pub struct Mapped {
     /// What has been flushed, and how much of that was written back, in flushes.
     flushed: AtomicU64,
     written_back: Mutex<u64>,
+    health: Health,
+    /// The owner's, of a file whose blocks may be missing.
+    room: Option<Room>,
     /// The owner's, where programs ask for what is to survive power failures.
     checkpoints: Option<Arc<Checkpoints>>,
     identity: u64,
@@ -113,19 +131,26 @@ impl Mapped {
     /// - `ResourceBusy`: another process, or this one, has the store.
     /// - `StorageFull` and others: the file cannot be made, or there is not so much room.
     pub fn create(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
-        Self::create_in(path, bytes, survives, false)
+        Self::create_in(path, bytes, survives, Blocks::AtOnce, false)
     }
 
-    /// The same over any file.
+    /// The same over any file, and with a choice when it gets its blocks.
     ///
     /// # Errors
     ///
     /// As [`Mapped::create`], but for a file that holds something else.
-    pub fn create_over(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
-        Self::create_in(path, bytes, survives, true)
+    pub fn create_over(path: &Path, bytes: u64, survives: Survives, blocks: Blocks) -> io::Result<Self> {
+        Self::create_in(path, bytes, survives, blocks, true)
     }
 
-    fn create_in(path: &Path, bytes: u64, survives: Survives, over_anything: bool) -> io::Result<Self> {
+    fn create_in(
+        path: &Path,
+        bytes: u64,
+        survives: Survives,
+        blocks: Blocks,
+        over_anything: bool,
+    ) -> io::Result<Self> {
+        missing::watch_for();
         if bytes < PAGE_BYTES {
             let message = format!("{bytes} bytes; allowed: {PAGE_BYTES} and more");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -156,9 +181,11 @@ impl Mapped {
         }
         file.set_len(0)?;
         file.set_len(bytes)?;
-        // Without its blocks a full disk would end the process at some store.
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-        Self::map(file, survives)?.with_view()
+        let room = match blocks {
+            Blocks::AtOnce => Room::get_all(&file, bytes)?,
+            Blocks::AsNeeded => Room::unknown(bytes),
+        };
+        Self { room: Some(room), ..Self::map(file, survives)? }.with_view()
     }
 
     /// Bytes of the largest store that a device holds, with room for checkpoints behind it; nothing for what is no device.
@@ -180,7 +207,41 @@ impl Mapped {
     /// looked up twice, once for each way to it.
     fn with_view(self) -> io::Result<Self> {
         let has_huge_pages = is_in_memory(self.file().as_fd())?;
-        Ok(Self { view: has_huge_pages.then(View::new), ..self })
+        let view = has_huge_pages.then(|| View::new(self.source()));
+        Ok(Self { view, ..self })
+    }
+
+    /// What the owner's file has of its room. A device has all of it.
+    fn room_of_file(&self) -> io::Result<Option<Room>> {
+        let file = self.file();
+        if Medium::of(file)? != Medium::File {
+            return Ok(None);
+        }
+        Room::of_file(file, self.bytes, is_in_memory(file.as_fd())?).map(Some)
+    }
+
+    /// The owner's file, for the handler of faults.
+    fn source(&self) -> Source {
+        Source::new(self.health.clone(), self.file.as_ref(), self.bytes, false)
+    }
+
+    /// What has made the store fail, if anything has: then every operation of the store answers `EIO`.
+    pub fn failure(&self) -> Option<Failure> {
+        self.health.failure()
+    }
+
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Bytes of the store for which the disk has no room now.
+    pub(crate) fn without_room(&self) -> u64 {
+        let Some(missing) = self.room.as_ref().map(Room::missing).filter(|&missing| missing > 0) else {
+            return 0;
+        };
+        let free =
+            rustix::fs::fstatvfs(self.file()).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        missing.saturating_sub(free)
     }
 
     /// Pieces of 2 MiB that the hardware finds by itself, and how many there may be; nothing where it does not.
@@ -191,7 +252,7 @@ impl Mapped {
     /// Lets the hardware find no more than so many pieces.
     #[cfg(test)]
     pub(crate) fn limit_mappings(&mut self, limit: usize) {
-        self.view = Some(View::with_limit(limit));
+        self.view = Some(View::with_limit(self.source(), limit));
     }
 
     /// Where bytes behind a page are in one piece, if the hardware finds all of them, or it was found before.
@@ -240,13 +301,15 @@ impl Mapped {
     ///
     /// It cannot be opened or mapped, or another process uses it.
     pub fn open(path: &Path, survives: Survives) -> io::Result<Self> {
+        missing::watch_for();
         let file = medium::open(path)?;
         lock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let checkpoints = (survives == Survives::Synced).then(Arc::default);
         if checkpoints.is_some() {
             make_room_for_checkpoints(&file)?;
         }
-        Ok(Self { checkpoints, ..Self::map(file, survives)?.with_view()? })
+        let mapped = Self::map(file, survives)?;
+        Self { checkpoints, room: mapped.room_of_file()?, ..mapped }.with_view()
     }
 
     /// Maps a file to read it only: it need not be writable, nor lie on a medium that is. Several processes may do so at a time, while
@@ -256,22 +319,27 @@ impl Mapped {
     ///
     /// It cannot be opened or mapped, or another process has the store to change it (`ResourceBusy`).
     pub fn open_read_only(path: &Path) -> io::Result<Self> {
+        missing::watch_for();
         let file = medium::open_to_read(path)?;
         lock(&file, FlockOperation::NonBlockingLockShared)?;
-        Self::map_read_only(file)
+        Self::map_read_only(&file, Some(&file)).map(|mapped| Self { file: Some(file), ..mapped })
     }
 
     /// The mapping is private and could be written: safe code has ways to store, and a fault would end the process.
-    fn map_read_only(file: File) -> io::Result<Self> {
-        let mapped = Self::map_as(file, Survives::ProcessCrash, MapFlags::PRIVATE | MapFlags::NORESERVE)?;
+    fn map_read_only(file: &File, kept: Option<&File>) -> io::Result<Self> {
+        let how = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let mapped = Self::map_as(file, Survives::ProcessCrash, how, Health::default(), kept)?;
         Ok(Self { is_read_only: true, ..mapped })
     }
 
     /// Maps the file of a store that another process owns. An owner that only reads has passed on a descriptor that only reads.
     pub(crate) fn beside_owner(file: File, survives: Survives) -> io::Result<Self> {
         let is_writable = rustix::fs::fcntl_getfl(&file)?.contains(OFlags::RDWR);
-        let mapped = if is_writable { Self::map(file, survives) } else { Self::map_read_only(file) };
-        Ok(Self { translations: Some(Translations::new()), file: None, ..mapped? })
+        let mapped = match is_writable {
+            true => Self::map_shared(&file, survives, Health::default(), None),
+            false => Self::map_read_only(&file, None),
+        };
+        Ok(Self { translations: Some(Translations::new()), ..mapped? })
     }
 
     /// The same memory once more, and its checkpoints, for a thread that waits for the disk while others have the store; nothing where
@@ -282,7 +350,8 @@ impl Mapped {
     /// It cannot be mapped.
     pub(crate) fn for_checkpoints(&self) -> io::Result<Option<(Self, Arc<Checkpoints>)>> {
         let Some(checkpoints) = self.checkpoints.clone() else { return Ok(None) };
-        let memory = Self { file: None, ..Self::map(self.file().try_clone()?, self.survives)? };
+        let health = self.health.clone();
+        let memory = Self::map_shared(self.file(), self.survives, health, None)?;
         Ok(Some((memory, checkpoints)))
     }
 
@@ -306,9 +375,12 @@ impl Mapped {
                 let _ = file.set_len(length);
             })?;
         }
-        let (checkpoints, view) =
-            (self.checkpoints.as_ref().map(|_| Arc::default()), self.view.as_ref().map(|_| View::new()));
-        Ok(Self { checkpoints, view, ..Self::map(file, self.survives)? })
+        let checkpoints = self.checkpoints.as_ref().map(|_| Arc::default());
+        let mapped = Self::map_shared(&file, self.survives, self.health.clone(), Some(&file))?;
+        let mapped = Self { file: Some(file), checkpoints, ..mapped };
+        let room = mapped.room_of_file()?;
+        let view = self.view.as_ref().map(|_| View::new(mapped.source()));
+        Ok(Self { room, view, ..mapped })
     }
 
     /// The owner's file, to let another process map it.
@@ -328,17 +400,23 @@ impl Mapped {
     }
 
     fn map(file: File, survives: Survives) -> io::Result<Self> {
+        let mapped = Self::map_shared(&file, survives, Health::default(), Some(&file))?;
+        Ok(Self { file: Some(file), ..mapped })
+    }
+
+    fn map_shared(file: &File, survives: Survives, health: Health, kept: Option<&File>) -> io::Result<Self> {
         // Nothing else can be written back there.
-        let survives = if Medium::of(&file)? == Medium::Dax { Survives::PowerFailureOfDax } else { survives };
+        let survives = if Medium::of(file)? == Medium::Dax { Survives::PowerFailureOfDax } else { survives };
+        let map = |how| Self::map_as(file, survives, how, health, kept);
         if survives != Survives::PowerFailureOfDax {
-            return Self::map_as(file, survives, MapFlags::SHARED);
+            return map(MapFlags::SHARED);
         }
         if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         // The kernel refuses this unless what is stored is in the memory that persists.
         let how = MapFlags::SHARED_VALIDATE | MapFlags::from_bits_retain(libc::MAP_SYNC as u32);
-        Self::map_as(file, survives, how).map_err(|error| match error.raw_os_error() {
+        map(how).map_err(|error| match error.raw_os_error() {
             Some(libc::EOPNOTSUPP) => {
                 io::Error::new(io::ErrorKind::Unsupported, "the file does not lie in persistent memory (DAX)")
             }
@@ -346,10 +424,17 @@ impl Mapped {
         })
     }
 
+    /// Maps a file; `kept` is its descriptor, if that stays open as long as the mapping.
     #[allow(unsafe_code)]
-    fn map_as(file: File, survives: Survives, how: MapFlags) -> io::Result<Self> {
-        let identity = medium::identity(&file);
-        let bytes = medium::length(&file)? / PAGE_BYTES * PAGE_BYTES;
+    fn map_as(
+        file: &File,
+        survives: Survives,
+        how: MapFlags,
+        health: Health,
+        kept: Option<&File>,
+    ) -> io::Result<Self> {
+        let identity = medium::identity(file);
+        let bytes = medium::length(file)? / PAGE_BYTES * PAGE_BYTES;
         if bytes == 0 {
             let message = "the file has less than 4,096 bytes: there is no store in it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -358,11 +443,13 @@ impl Mapped {
         // Aligned as the file is: huge pages can be mapped as such.
         let reserved = Reserved::new(bytes, HUGE_BYTES)?;
         let start = reserved.start();
-        let how = how | MapFlags::FIXED;
+        let fixed = how | MapFlags::FIXED;
         // SAFETY: this replaces what was just reserved.
-        unsafe { rustix::mm::mmap(start.as_ptr().cast(), bytes as usize, protection, how, &file, 0)? };
+        unsafe { rustix::mm::mmap(start.as_ptr().cast(), bytes as usize, protection, fixed, file, 0)? };
+        let source = Source::new(health.clone(), kept, bytes, how.contains(MapFlags::PRIVATE));
         Ok(Self {
-            file: Some(file),
+            _watched: Watched::new(start.as_ptr(), bytes, false, &source),
+            file: None,
             start,
             bytes,
             _reserved: reserved,
@@ -371,6 +458,8 @@ impl Mapped {
             survives,
             flushed: AtomicU64::new(0),
             written_back: Mutex::new(0),
+            health,
+            room: None,
             checkpoints: None,
             identity,
             is_read_only: false,
@@ -720,6 +809,15 @@ impl PersistentMemory for Mapped {
         }
     }
 
+    fn provide(&self, at: u64, bytes: u64) -> bool {
+        self.room.as_ref().is_none_or(|room| room.get(self.file(), at, bytes))
+    }
+
+    #[inline]
+    fn has_failed(&self) -> bool {
+        self.health.has_failed()
+    }
+
     fn persist(&self, at: u64, bytes: u64) -> Result<(), NotPersistent> {
         order_stores();
         if self.survives == Survives::PowerFailureOfDax {
@@ -731,7 +829,11 @@ impl PersistentMemory for Mapped {
         let start = self.place(first, end - first).as_ptr().cast();
         // SAFETY: the range lies in the mapping, which lives as long as `self`.
         let done = unsafe { rustix::mm::msync(start, (end - first) as usize, MsyncFlags::SYNC) };
-        done.map_err(|_| NotPersistent)
+        if done.is_err() {
+            self.health.fail(Failure::NotWritten);
+        }
+        // A page of zeroes that took a missing one's place is no part of the file.
+        if self.has_failed() { Err(NotPersistent) } else { Ok(()) }
     }
 
     #[inline]
@@ -760,7 +862,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Whatever was flushed until now is on the disk when this returns, whoever writes it back.
+    /// Whatever was flushed until now is on the disk when this returns, whichever thread writes it back, or the store has failed.
     #[cold]
     fn write_back(&self) {
         let flushed = self.flushed.load(Ordering::SeqCst);
@@ -772,9 +874,11 @@ impl Mapped {
                 Some(file) => file.sync_data(),
                 None => self.write_back_mapping(),
             };
-            // What cannot be written back cannot be promised.
-            synced.expect("the store's file is written back");
-            *written_back = flushed;
+            // What cannot be written back is not promised.
+            match synced {
+                Ok(()) => *written_back = flushed,
+                Err(_) => self.health.fail(Failure::NotWritten),
+            }
         }
     }
 }
@@ -880,7 +984,7 @@ mod tests {
         assert_eq!(create(8_192).unwrap_err(), io::ErrorKind::AlreadyExists);
         assert_eq!(create(100).unwrap_err(), io::ErrorKind::InvalidInput);
         assert_eq!(std::fs::read(&short).unwrap(), b"x", "it is as it was");
-        drop(Mapped::create_over(&short, 8_192, Survives::ProcessCrash).unwrap());
+        drop(Mapped::create_over(&short, 8_192, Survives::ProcessCrash, Blocks::AtOnce).unwrap());
         std::fs::write(&short, STORE_MAGIC.to_le_bytes()).unwrap();
         drop(create(8_192).unwrap());
     }

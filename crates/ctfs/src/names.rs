@@ -22,13 +22,13 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// It has no such name.
     pub fn look_up(&mut self, parent: Ino, name: &[u8]) -> Result<Ino> {
-        let inode = self.directory_inode(parent)?;
-        match name {
+        let found = self.directory_inode(parent).and_then(|inode| match name {
             b"." => Ok(parent),
             b".." => Ok(Ino(inode.get(Field::Parent))),
             _ if name.len() > directory::MOST_NAME_BYTES => Err(Errno::NAMETOOLONG),
             _ => self.directory(parent)?.get(name).map(|entry| entry.ino).ok_or(Errno::NOENT),
-        }
+        });
+        self.sure(found)
     }
 
     /// Entries of a directory from a cookie on, 0 for the first: visits name, inode, kind and the cookie behind each, until
@@ -38,6 +38,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// It is none.
     pub fn list(&mut self, ino: Ino, cookie: u64, visit: Visit<'_>) -> Result<()> {
+        let listed = self.list_present(ino, cookie, visit);
+        self.sure(listed)
+    }
+
+    fn list_present(&mut self, ino: Ino, cookie: u64, visit: Visit<'_>) -> Result<()> {
         let inode = self.directory_inode(ino)?;
         let directory_kind = kind_byte(kind::DIRECTORY);
         let own = [(&b"."[..], ino), (b"..", Ino(inode.get(Field::Parent)))];

@@ -228,11 +228,10 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is none, there is one and must not be, it is of another kind, or there is no room.
     pub fn open(&self, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<File<M>> {
-        let opened = {
-            let mut system = self.0.exclusive()?;
+        let opened = self.0.with(|system| {
             let ino = system.open_path(path.as_ref(), options)?;
-            self.0.open_in(&mut system, ino)?
-        };
+            self.0.open_in(system, ino)
+        })?;
         let opened = ManuallyDrop::new(opened);
         Ok(File { volume: self.0.clone(), opened, options: *options, offset: Mutex::new(0) })
     }
@@ -244,18 +243,13 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is no room (`ENOSPC`).
     pub fn open_unnamed(&self, mode: u32, owner: Owner) -> Result<File<M>> {
-        let opened = {
-            let mut system = self.0.exclusive()?;
+        let opened = self.0.with(|system| {
             let ino = system.create_without_name(kind::FILE | mode & 0o7777, owner)?;
-            self.0.open_in(&mut system, ino)?
-        };
+            self.0.open_in(system, ino)
+        })?;
         let opened = ManuallyDrop::new(opened);
         let options = OpenOptions { mode, owner, ..OpenOptions::update() };
         Ok(File { volume: self.0.clone(), opened, options, offset: Mutex::new(0) })
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&mut FileSystem<M>) -> Result<T>) -> Result<T> {
-        act(&mut *self.0.exclusive()?)
     }
 
     /// What is known of a file, behind all symbolic links.
@@ -264,7 +258,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is none.
     pub fn attributes(&self, path: impl AsRef<[u8]>) -> Result<Attributes> {
-        self.with(|system| {
+        self.0.with(|system| {
             let led = system.lead(path.as_ref(), true)?;
             let attributes = system.attributes(led.file()?)?;
             let is_directory = attributes.mode & kind::MASK == kind::DIRECTORY;
@@ -278,7 +272,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is none.
     pub fn link_attributes(&self, path: impl AsRef<[u8]>) -> Result<Attributes> {
-        self.with(|system| {
+        self.0.with(|system| {
             let ino = system.lead(path.as_ref(), false)?.file()?;
             system.attributes(ino)
         })
@@ -290,7 +284,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::set_attributes`].
     pub fn set_attributes(&self, path: impl AsRef<[u8]>, set: &SetAttributes) -> Result<()> {
-        self.with(|system| {
+        self.0.with(|system| {
             let ino = system.lead(path.as_ref(), true)?.file()?;
             system.set_attributes(ino, set)
         })
@@ -302,7 +296,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::create`].
     pub fn create_directory(&self, path: impl AsRef<[u8]>, mode: u32, owner: Owner) -> Result<()> {
-        self.with(|system| {
+        self.0.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             if led.ino.is_some() {
                 return Err(Errno::EXIST);
@@ -317,7 +311,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::remove_directory`].
     pub fn remove_directory(&self, path: impl AsRef<[u8]>) -> Result<()> {
-        self.with(|system| {
+        self.0.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             if led.file()? == Ino::ROOT {
                 return Err(Errno::BUSY);
@@ -332,7 +326,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::unlink`].
     pub fn remove_file(&self, path: impl AsRef<[u8]>) -> Result<()> {
-        self.with(|system| {
+        self.0.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             if led.wants_directory {
                 return Err(Errno::NOTDIR);
@@ -347,7 +341,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::rename`].
     pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, replace: Replace) -> Result<()> {
-        self.with(|system| {
+        self.0.with(|system| {
             let from = system.lead(from.as_ref(), false)?;
             let to = system.lead(to.as_ref(), false)?;
             let is_directory = system.inode(from.file()?)?.is(kind::DIRECTORY);
@@ -364,7 +358,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::link`].
     pub fn link(&self, file: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Result<()> {
-        self.with(|system| {
+        self.0.with(|system| {
             let ino = system.lead(file.as_ref(), false)?.file()?;
             let led = system.lead(name.as_ref(), false)?;
             system.link(ino, led.parent, &led.name)
@@ -382,7 +376,7 @@ impl<M: SharedMemory> Files<M> {
         path: impl AsRef<[u8]>,
         owner: Owner,
     ) -> Result<()> {
-        self.with(|system| {
+        self.0.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             system.create_link_to(led.parent, &led.name, target.as_ref(), owner).map(|_| ())
         })
@@ -394,7 +388,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// It is none.
     pub fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
-        self.with(|system| {
+        self.0.with(|system| {
             let ino = system.lead(path.as_ref(), false)?.file()?;
             system.read_link(ino)
         })
@@ -406,7 +400,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// It is none.
     pub fn list(&self, path: impl AsRef<[u8]>) -> Result<Vec<DirectoryEntry>> {
-        self.with(|system| {
+        self.0.with(|system| {
             let ino = system.lead(path.as_ref(), true)?.file()?;
             let mut entries = Vec::new();
             system.list(ino, 2, &mut |name, ino, kind, _| {
@@ -462,11 +456,9 @@ impl<M: SharedMemory> File<M> {
     ///
     /// It was not opened to write, or it would be too large.
     pub fn set_len(&self, bytes: u64) -> Result<()> {
-        if !self.options.write && !self.options.append {
-            return Err(Errno::BADF);
-        }
+        self.is_writable()?;
         let set = SetAttributes { size: Some(bytes), ..SetAttributes::default() };
-        self.volume.exclusive()?.set_attributes(self.opened.ino(), &set)
+        self.volume.with(|system| system.set_attributes(self.opened.ino(), &set))
     }
 
     /// Lets a range have frames, so that writes there find room.
@@ -475,7 +467,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// As [`FileSystem::allocate`].
     pub fn allocate(&self, bytes: std::ops::Range<u64>, keeps_size: bool) -> Result<()> {
-        self.volume.exclusive()?.allocate(self.opened.ino(), bytes, keeps_size)
+        self.volume.with(|system| system.allocate(self.opened.ino(), bytes, keeps_size))
     }
 
     /// Gives the file a name, its first or another one.
@@ -484,9 +476,10 @@ impl<M: SharedMemory> File<M> {
     ///
     /// As [`FileSystem::link`].
     pub fn link(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        let mut system = self.volume.exclusive()?;
-        let led = system.lead(name.as_ref(), false)?;
-        system.link(self.opened.ino(), led.parent, &led.name)
+        self.volume.with(|system| {
+            let led = system.lead(name.as_ref(), false)?;
+            system.link(self.opened.ino(), led.parent, &led.name)
+        })
     }
 
     /// Takes a range of whole pages out of the file: what lies behind the range moves to its place, by entries of the page table.
@@ -495,7 +488,8 @@ impl<M: SharedMemory> File<M> {
     ///
     /// As [`FileSystem::collapse`]; the file was not opened to write (`EBADF`).
     pub fn collapse(&self, bytes: std::ops::Range<u64>) -> Result<()> {
-        self.writable()?.collapse(self.opened.ino(), bytes)
+        self.is_writable()?;
+        self.volume.with(|system| system.collapse(self.opened.ino(), bytes))
     }
 
     /// Puts a hole of whole pages into the file: what lies behind its beginning moves behind its end, by entries of the page table.
@@ -504,12 +498,12 @@ impl<M: SharedMemory> File<M> {
     ///
     /// As [`FileSystem::insert`]; the file was not opened to write (`EBADF`).
     pub fn insert(&self, bytes: std::ops::Range<u64>) -> Result<()> {
-        self.writable()?.insert(self.opened.ino(), bytes)
+        self.is_writable()?;
+        self.volume.with(|system| system.insert(self.opened.ino(), bytes))
     }
 
-    fn writable(&self) -> Result<crate::volume::Exclusive<'_, M>> {
-        let writes = self.options.write || self.options.append;
-        if writes { self.volume.exclusive() } else { Err(Errno::BADF) }
+    fn is_writable(&self) -> Result<()> {
+        if self.options.write || self.options.append { Ok(()) } else { Err(Errno::BADF) }
     }
 
     /// What is known of it.

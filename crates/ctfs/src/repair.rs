@@ -18,7 +18,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
-use pagewalk_vm::file::{LARGE_ORDER, Level, PersistentMemory, Places, Store, StoreError};
+use pagewalk_vm::file::{
+    LARGE_ORDER, Level, NotPersistent, OpenError, PersistentMemory, Places, Store, StoreError,
+};
 use rustix::io::Errno;
 
 use crate::directory::{self, Directory, Entry, SLOT_BYTES, check_name, slots_of};
@@ -48,7 +50,11 @@ pub fn repair<M: PersistentMemory>(
         names: BTreeMap::new(),
         homes: BTreeMap::new(),
     };
-    repair.all().map_err(|error| MountError::Damaged(format!("beyond repair: {error}")))?;
+    let repaired = repair.all();
+    if repair.store.memory().has_failed() {
+        return Err(OpenError::from(NotPersistent).into());
+    }
+    repaired.map_err(|error| MountError::Damaged(format!("beyond repair: {error}")))?;
     let Repair { store, said, .. } = repair;
     let (system, _) = FileSystem::mount_unchecked(store.into_memory(), clock)?;
     Ok((system, said))
@@ -119,6 +125,11 @@ impl<M: PersistentMemory> Repair<M> {
         self.store.memory().store(at, word);
         self.store.memory().flush(at, 8);
         true
+    }
+
+    fn inode_word(&self, ino: Ino, field: Field) -> Result<u64> {
+        let at = inode::address(&self.store, ino).ok_or(Errno::IO)? + 8 * field as u64;
+        Ok(self.store.memory().load(at))
     }
 
     fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<bool> {
@@ -206,6 +217,11 @@ impl<M: PersistentMemory> Repair<M> {
             let level = inode.get(Field::Mode) >> 32 & 0xff;
             if self.set_field(ino, Field::Mode, u64::from(mode) | level << 32)? {
                 self.say(format!("inode {number} had mode {:#o}, and has {mode:#o}", inode.get(Field::Mode)));
+            }
+            for time in inode.impossible_times() {
+                let epochs = self.inode_word(ino, Field::Epochs)?;
+                self.set_field(ino, Field::Epochs, inode::with_epoch(epochs, time, 0))?;
+                self.say(format!("inode {number} had a time that no program can set"));
             }
             if !was_used {
                 self.mark(ino, true)?;
@@ -791,7 +807,7 @@ fn looks_used(inode: &Inode) -> bool {
         && inode.get(Field::Generation) > 0
 }
 
-fn with_size(inode: &Inode, size: u64) -> [u64; 13] {
+fn with_size(inode: &Inode, size: u64) -> [u64; 15] {
     let mut words = inode.words;
     words[Field::Size as usize] = size;
     words

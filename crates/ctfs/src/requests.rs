@@ -208,8 +208,9 @@ pub(crate) const DONE: u64 = 0;
 /// The kernel is to be asked instead.
 pub(crate) const KERNELS: u64 = u64::MAX;
 
-/// Attributes behind an answer's first word.
-pub(crate) fn put_attributes(words: &mut [u64; WORDS], attributes: &Attributes) {
+/// Attributes behind an answer's first word; nothing if a time does not fit into one.
+pub(crate) fn put_attributes(words: &mut [u64; WORDS], attributes: &Attributes) -> Option<()> {
+    let time = |nanoseconds| i64::try_from(nanoseconds).ok().map(|time| time as u64);
     let known = [
         attributes.ino.0,
         u64::from(attributes.mode),
@@ -217,11 +218,12 @@ pub(crate) fn put_attributes(words: &mut [u64; WORDS], attributes: &Attributes) 
         pair([attributes.uid, attributes.gid]),
         attributes.size,
         attributes.blocks,
-        attributes.accessed as u64,
-        attributes.modified as u64,
-        attributes.changed as u64,
+        time(attributes.accessed)?,
+        time(attributes.modified)?,
+        time(attributes.changed)?,
     ];
     words[1..=known.len()].copy_from_slice(&known);
+    Some(())
 }
 
 /// The same, back. Only files, directories and symbolic links have them here: there is no device number.
@@ -237,9 +239,9 @@ pub(crate) fn attributes(words: &[u64; WORDS]) -> Attributes {
         device: 0,
         size: words[5],
         blocks: words[6],
-        accessed: words[7] as i64,
-        modified: words[8] as i64,
-        changed: words[9] as i64,
+        accessed: i128::from(words[7] as i64),
+        modified: i128::from(words[8] as i64),
+        changed: i128::from(words[9] as i64),
     }
 }
 

@@ -268,14 +268,14 @@ impl Service {
         (words, text): (&mut [u64; WORDS], &mut Vec<u8>),
     ) -> Done<()> {
         let mut stale = Vec::new();
-        let done = {
-            let mut system = self.volume.names()?;
+        // Where the store has failed the kernel is to be asked, which hears that.
+        let done = self.volume.with_names(|system| {
             if self.is_over.load(Ordering::SeqCst) {
                 return Err(Refused::Kernels);
             }
             let answer = Answer { words, text, stale: &mut stale };
-            self.act(&mut system, client, request, texts, answer)
-        };
+            self.act(system, client, request, texts, answer)
+        });
         stale.into_iter().for_each(|stale| self.known.take_back(stale));
         done
     }
@@ -297,8 +297,7 @@ impl Service {
                 if !is_plain(attributes.mode) {
                     return Err(Refused::Kernels);
                 }
-                put_attributes(answer.words, &attributes);
-                Ok(())
+                put_attributes(answer.words, &attributes).ok_or(Refused::Kernels)
             }
             What::Open => self.open(system, client, request, path, answer),
             What::Close => {
@@ -604,11 +603,11 @@ impl Service {
         let ino = self.subject(system, client, request, path)?;
         let inode = system.inode(ino)?;
         let given = |value: u32| (value != NO_ID).then_some(value);
-        let now = system.now() as i64;
+        let now = i128::from(system.now() as i64);
         let time = |time| match time {
             SetTime::No => None,
             SetTime::Now => Some(now),
-            SetTime::To(nanoseconds) => Some(nanoseconds),
+            SetTime::To(nanoseconds) => Some(nanoseconds.into()),
         };
         let mut set = SetAttributes {
             mode: given(request.mode),

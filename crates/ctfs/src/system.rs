@@ -1,7 +1,7 @@
 //! The file system: names, files and their attributes, by inode. Paths and who may do what are the business of the doors to it.
 
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::{OpenError, PersistentMemory, Recovered, Store};
+use pagewalk_vm::file::{NotPersistent, OpenError, PersistentMemory, Recovered, Store};
 use rustc_hash::FxHashMap;
 use rustix::io::Errno;
 
@@ -79,11 +79,11 @@ pub struct Attributes {
     /// Blocks of 512 bytes that it takes.
     pub blocks: u64,
     /// Nanoseconds since 1970: access.
-    pub accessed: i64,
+    pub accessed: i128,
     /// Change of its bytes.
-    pub modified: i64,
+    pub modified: i128,
     /// Change of anything.
-    pub changed: i64,
+    pub changed: i128,
 }
 
 /// Changes of attributes; what is `None` stays.
@@ -98,9 +98,9 @@ pub struct SetAttributes {
     /// Bytes.
     pub size: Option<u64>,
     /// Access.
-    pub accessed: Option<i64>,
+    pub accessed: Option<i128>,
     /// Change of its bytes.
-    pub modified: Option<i64>,
+    pub modified: Option<i128>,
 }
 
 /// How a rename treats a name that is taken.
@@ -206,7 +206,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// [`MountError`].
     pub fn mount(memory: M, clock: Clock) -> std::result::Result<(Self, Recovered), MountError> {
         let (mut system, recovered) = Self::mount_unchecked(memory, clock)?;
-        if let Some(problem) = crate::check::check(&system).into_iter().next() {
+        let problem = crate::check::check(&system).into_iter().next();
+        if system.store.memory().has_failed() {
+            return Err(OpenError::from(NotPersistent).into());
+        }
+        if let Some(problem) = problem {
             return Err(MountError::Damaged(problem));
         }
         // Read only, nothing needs the room that they take.
@@ -227,7 +231,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// [`MountError`].
     pub fn mount_unchecked(memory: M, clock: Clock) -> std::result::Result<(Self, Recovered), MountError> {
         let (store, recovered) = Store::open(memory)?;
-        if store.root_word(root::MAGIC) != MAGIC {
+        let magic = store.root_word(root::MAGIC);
+        if store.memory().has_failed() {
+            return Err(OpenError::from(NotPersistent).into());
+        }
+        if magic != MAGIC {
             return Err(MountError::NoFileSystem);
         }
         let mut system = Self {
@@ -295,8 +303,13 @@ impl<M: PersistentMemory> FileSystem<M> {
         (self.clock)() as u64
     }
 
+    /// What an operation answers, unless the memory has failed meanwhile: then what was found or done means nothing.
+    pub(crate) fn sure<T>(&self, answer: Result<T>) -> Result<T> {
+        if self.store.memory().has_failed() { Err(Errno::IO) } else { answer }
+    }
+
     pub(crate) fn inode(&self, ino: Ino) -> Result<Inode> {
-        inode::read(&self.store, ino)
+        self.sure(inode::read(&self.store, ino))
     }
 
     pub(crate) fn directory_inode(&self, ino: Ino) -> Result<Inode> {
@@ -321,7 +334,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     pub(crate) fn read_directory(&self, inode: &Inode) -> Result<Directory> {
         let mut bytes = vec![0; inode.size() as usize];
         self.read_bytes(inode, 0, &mut bytes);
-        Directory::of_bytes(&bytes)
+        self.sure(Directory::of_bytes(&bytes))
     }
 
     /// What is known of a file.
@@ -330,6 +343,10 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// There is no such inode.
     pub fn attributes(&self, ino: Ino) -> Result<Attributes> {
+        self.sure(self.attributes_present(ino))
+    }
+
+    fn attributes_present(&self, ino: Ino) -> Result<Attributes> {
         let inode = self.inode(ino)?;
         let owner = inode.get(Field::Owner);
         Ok(Attributes {
@@ -342,9 +359,9 @@ impl<M: PersistentMemory> FileSystem<M> {
             device: inode.get(Field::Device),
             size: inode.size(),
             blocks: self.mapped_bytes(ino, &inode) / 512,
-            accessed: inode.get(Field::Accessed) as i64,
-            modified: inode.get(Field::Modified) as i64,
-            changed: inode.get(Field::Changed) as i64,
+            accessed: inode.time(Field::Accessed),
+            modified: inode.time(Field::Modified),
+            changed: inode.time(Field::Changed),
         })
     }
 
@@ -364,7 +381,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// # Errors
     ///
-    /// The size is not a file's, or too large.
+    /// The size is not a file's, or too large; a time's seconds do not fit into 64 bits (`EINVAL`).
     pub fn set_attributes(&mut self, ino: Ino, set: &SetAttributes) -> Result<()> {
         let inode = self.inode(ino)?;
         if let Some(size) = set.size {
@@ -389,7 +406,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         transaction.set_field(ino, Field::Owner, u64::from(uid) | u64::from(gid) << 32)?;
         for (field, time) in [(Field::Accessed, set.accessed), (Field::Modified, set.modified)] {
             if let Some(time) = time {
-                transaction.set_field(ino, field, time as u64)?;
+                transaction.set_time(ino, field, time)?;
             }
         }
         transaction.set_field(ino, Field::Changed, now)?;
@@ -501,11 +518,11 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// It is a directory.
     pub fn read(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let inode = self.inode(ino)?;
-        if inode.is(kind::DIRECTORY) {
-            return Err(Errno::ISDIR);
-        }
-        Ok(self.read_bytes(&inode, offset, into))
+        let read = self.inode(ino).and_then(|inode| match inode.is(kind::DIRECTORY) {
+            true => Err(Errno::ISDIR),
+            false => Ok(self.read_bytes(&inode, offset, into)),
+        });
+        self.sure(read)
     }
 
     /// Writes a file's bytes at an offset; they persist before it returns. How many there was room for.
@@ -526,12 +543,14 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// It is none.
     pub fn read_link(&self, ino: Ino) -> Result<Vec<u8>> {
-        let inode = self.inode(ino)?;
-        if !inode.is(kind::SYMLINK) {
-            return Err(Errno::INVAL);
-        }
-        let mut target = vec![0; inode.size().min(4_096) as usize];
-        self.read_bytes(&inode, 0, &mut target);
-        Ok(target)
+        let target = self.inode(ino).and_then(|inode| {
+            if !inode.is(kind::SYMLINK) {
+                return Err(Errno::INVAL);
+            }
+            let mut target = vec![0; inode.size().min(4_096) as usize];
+            self.read_bytes(&inode, 0, &mut target);
+            Ok(target)
+        });
+        self.sure(target)
     }
 }

@@ -1,6 +1,7 @@
 //! The file system against a naive model of files and directories, and what crashes leave of every operation.
 
 mod crashes;
+mod failing;
 mod model;
 mod repair;
 mod shift;
@@ -269,6 +270,79 @@ fn a_whiteout_is_left_where_a_name_was() {
     // Whiteouts are removed as files are.
     system.unlink(Ino::ROOT, b"file").unwrap();
     sound(&system);
+}
+
+/// Times before 1677 and behind 2262 were clamped.
+#[test]
+fn times_are_what_they_were_set_to() {
+    const SECOND: i128 = 1_000_000_000;
+    let mut system = empty(1 << 11);
+    let file = make(&mut system, "file");
+    let seconds =
+        [i64::MIN, -1 << 40, -9_300_000_000, -1, 0, 9_223_372_036, 15_000_000_000, 253_402_300_799, i64::MAX];
+    let times = seconds.iter().flat_map(|&seconds| {
+        [0, 1, SECOND / 2, SECOND - 1].map(|nanoseconds| i128::from(seconds) * SECOND + nanoseconds)
+    });
+    let times: Vec<i128> = times.collect();
+    for (&accessed, &modified) in times.iter().zip(times.iter().rev()) {
+        let set = SetAttributes { accessed: Some(accessed), modified: Some(modified), ..Default::default() };
+        system.set_attributes(file, &set).unwrap();
+        let known = system.attributes(file).unwrap();
+        assert_eq!((known.accessed, known.modified), (accessed, modified));
+        sound(&system);
+        system = remounted(system);
+        let known = system.attributes(file).unwrap();
+        assert_eq!((known.accessed, known.modified), (accessed, modified));
+        // What is written has the clock's time, in place and in a transaction; the other time stays.
+        let now = i128::from(clock()());
+        for round in 0..2 {
+            system.set_attributes(file, &set).unwrap();
+            match round {
+                0 => assert_eq!(system.write(file, 0, b"written"), Ok(7)),
+                _ => system
+                    .set_attributes(file, &SetAttributes { size: Some(3), ..Default::default() })
+                    .unwrap(),
+            }
+            let known = system.attributes(file).unwrap();
+            assert_eq!((known.accessed, known.modified, known.changed), (accessed, now, now));
+        }
+    }
+    for beyond in
+        [(i128::from(i64::MAX) + 1) * SECOND, i128::from(i64::MIN) * SECOND - 1, i128::MIN, i128::MAX]
+    {
+        let set = SetAttributes { accessed: Some(beyond), ..Default::default() };
+        assert_eq!(system.set_attributes(file, &set), Err(Errno::INVAL));
+        let set = SetAttributes { modified: Some(beyond), ..Default::default() };
+        assert_eq!(system.set_attributes(file, &set), Err(Errno::INVAL));
+    }
+    // A new file in the same place has none of it.
+    let set = SetAttributes { accessed: Some(times[0]), modified: Some(times[0]), ..Default::default() };
+    system.set_attributes(file, &set).unwrap();
+    system.unlink(Ino::ROOT, b"file").unwrap();
+    assert_eq!(make(&mut system, "other"), file);
+    let known = system.attributes(file).unwrap();
+    assert_eq!((known.accessed, known.modified), (i128::from(clock()()), i128::from(clock()())));
+    // A directory's time is the clock's, too, when a name comes.
+    system.set_attributes(Ino::ROOT, &set).unwrap();
+    make(&mut system, "more");
+    assert_eq!(system.attributes(Ino::ROOT).unwrap().modified, i128::from(clock()()));
+}
+
+/// What only damage can set is found, and repaired.
+#[test]
+fn times_that_cannot_be_are_damage() {
+    for (shift, is_possible) in [(0, false), (32, false), (1, true)] {
+        let mut system = empty(1 << 11);
+        let file = make(&mut system, "file");
+        let at = inode::address(&system.store, file).unwrap() + 8 * Field::Epochs as u64;
+        system.store.settle();
+        let epoch = if is_possible { 5 } else { u64::from(i32::MAX as u32) };
+        system.store.memory().store(at, epoch << (shift & 32));
+        assert_eq!(check(&system).is_empty(), is_possible);
+        let (system, said) = repair(system.into_memory(), clock()).unwrap();
+        assert_eq!(said.is_empty(), is_possible, "{said:?}");
+        sound(&system);
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ use pagewalk_vm::file::{LARGE_ORDER, Remapped};
 use parking_lot::Mutex;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
+use crate::missing::{Source, Watched};
 use crate::reserved::Reserved;
 
 /// A chunk is what one entry of the table maps.
@@ -53,6 +54,8 @@ const AHEAD_SHIFT: u32 = 2;
 const MOST_AT_ONCE: u64 = 16;
 
 struct Window {
+    /// Before what is watched goes.
+    _watched: Watched,
     reserved: Reserved,
     chunks: Box<[AtomicU32]>,
 }
@@ -69,6 +72,7 @@ fn is_ahead(word: u32) -> bool {
 
 /// The windows of one store.
 pub(crate) struct View {
+    source: Source,
     windows: Box<[OnceLock<Option<Window>>]>,
     filling: Mutex<()>,
     mapped: AtomicUsize,
@@ -85,14 +89,15 @@ impl std::fmt::Debug for View {
 }
 
 impl View {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(source: Source) -> Self {
         let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count");
         let limit = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL_LIMIT);
-        Self::with_limit(limit.saturating_sub(LEFT_TO_OTHERS))
+        Self::with_limit(source, limit.saturating_sub(LEFT_TO_OTHERS))
     }
 
-    pub(crate) fn with_limit(limit: usize) -> Self {
+    pub(crate) fn with_limit(source: Source, limit: usize) -> Self {
         Self {
+            source,
             windows: (0..WINDOWS).map(|_| OnceLock::new()).collect(),
             filling: Mutex::new(()),
             mapped: AtomicUsize::new(0),
@@ -108,12 +113,12 @@ impl View {
     #[inline]
     fn window(&self, number: u64) -> Option<&Window> {
         let slot = self.windows.get(number as usize)?;
-        slot.get().unwrap_or_else(|| Self::reserve(slot)).as_ref()
+        slot.get().unwrap_or_else(|| self.reserve(slot)).as_ref()
     }
 
     #[cold]
-    fn reserve(slot: &OnceLock<Option<Window>>) -> &Option<Window> {
-        slot.get_or_init(|| Window::reserve().ok())
+    fn reserve<'a>(&self, slot: &'a OnceLock<Option<Window>>) -> &'a Option<Window> {
+        slot.get_or_init(|| Window::reserve(&self.source).ok())
     }
 
     /// Where bytes behind a page lie in one piece, if all of them are mapped. What is not is looked up: the frame of a chunk that
@@ -307,9 +312,11 @@ impl View {
 }
 
 impl Window {
-    fn reserve() -> io::Result<Self> {
+    fn reserve(source: &Source) -> io::Result<Self> {
+        let reserved = Reserved::new(WINDOW_BYTES, ALIGNMENT)?;
         Ok(Self {
-            reserved: Reserved::new(WINDOW_BYTES, ALIGNMENT)?,
+            _watched: Watched::new(reserved.start().as_ptr(), WINDOW_BYTES, true, source),
+            reserved,
             chunks: (0..WINDOW_CHUNKS).map(|_| AtomicU32::new(UNKNOWN)).collect(),
         })
     }

@@ -5,6 +5,7 @@
 //! that finds no frames gets them with the system's lock alone, and tries again.
 
 use std::ops::{Deref, DerefMut};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::alone;
 use crate::bytes::Bytes;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::MOST_FILE_BYTES;
 use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
@@ -138,11 +139,34 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// Another process is in the middle of a copy and does not go on (`EBUSY`), or this one is a child of the process that has the store
-    /// (`ESTALE`).
+    /// Another process is in the middle of a copy and does not go on (`EBUSY`), this one is a child of the process that has the store
+    /// (`ESTALE`), or the store has failed (`EIO`).
     pub(crate) fn exclusive(&self) -> Result<Exclusive<'_, M>> {
         self.is_ours()?;
-        self.unnoticed().noticed()
+        let system = self.unnoticed();
+        system.sure(Ok(()))?;
+        system.noticed()
+    }
+
+    /// Does something with the file system to itself.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Volume::exclusive`], and what is done.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut FileSystem<M>) -> Result<T>) -> Result<T> {
+        self.exclusive()?.surely(|system| act(system))
+    }
+
+    /// Does something with the file system as [`Volume::names`] gives it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Volume::names`], and what is done.
+    pub(crate) fn with_names<T, E: From<Error>>(
+        &self,
+        act: impl FnOnce(&mut Exclusive<'_, M>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        self.names()?.surely(act)
     }
 
     /// The file system, to change names, and files that no other process uses: those beside go on meanwhile. They neither load nor store
@@ -151,9 +175,11 @@ impl<M: SharedMemory> Volume<M> {
     /// # Errors
     ///
     /// As [`Volume::exclusive`].
-    pub(crate) fn names(&self) -> Result<Exclusive<'_, M>> {
+    fn names(&self) -> Result<Exclusive<'_, M>> {
         self.is_ours()?;
-        Ok(Exclusive { system: self.system.write(), gate: None, beside: self.gate.as_deref() })
+        let system = self.system.write();
+        system.sure(Ok(()))?;
+        Ok(Exclusive { system, gate: None, beside: self.gate.as_deref() })
     }
 
     /// The file system, to change what those beside do not see: they go on meanwhile.
@@ -169,9 +195,9 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// There is no such file, or this is a child of the process that has the store (`ESTALE`).
+    /// There is no such file, this is a child of the process that has the store (`ESTALE`), or the store has failed (`EIO`).
     pub fn open(&self, ino: Ino) -> Result<Opened> {
-        self.open_in(&mut *self.exclusive()?, ino)
+        self.with(|system| self.open_in(system, ino))
     }
 
     /// The same under a lock that is held.
@@ -183,7 +209,8 @@ impl<M: SharedMemory> Volume<M> {
 
     /// A regular file that the caller keeps open otherwise.
     pub(crate) fn find(&self, ino: Ino) -> Result<Opened> {
-        Opened::of(&self.shared(), ino, self.number)
+        let system = self.shared();
+        system.sure(Opened::of(&system, ino, self.number))
     }
 
     /// Closes an open file. The last close gives back the frames behind the file's end.
@@ -197,24 +224,27 @@ impl<M: SharedMemory> Volume<M> {
     ///
     /// # Errors
     ///
-    /// The file is damaged; it is another volume's (`EBADF`), or this is a child of the process that has the store (`ESTALE`).
+    /// The file is damaged; it is another volume's (`EBADF`), this is a child of the process that has the store (`ESTALE`), or the store
+    /// has failed (`EIO`).
     pub fn close(&self, file: Opened) -> Result<()> {
         self.has(&file)?;
-        let mut system = self.exclusive()?;
-        if system.has_one_user(file.ino) && system.has_slack(file.ino) {
-            system.shrink(file.ino)?;
-        }
-        system.close(file.ino)
+        self.with(|system| {
+            if system.has_one_user(file.ino) && system.has_slack(file.ino) {
+                system.shrink(file.ino)?;
+            }
+            system.close(file.ino)
+        })
     }
 
     /// Bytes of the file.
     ///
     /// # Errors
     ///
-    /// It is another volume's (`EBADF`), or this is a child of the process that has the store (`ESTALE`).
+    /// It is another volume's (`EBADF`), this is a child of the process that has the store (`ESTALE`), or the store has failed (`EIO`).
     pub fn size(&self, file: &Opened) -> Result<u64> {
         self.has(file)?;
-        Ok(Bytes::new(self.shared().store.memory(), file.at).size())
+        let system = self.shared();
+        system.sure(Ok(Bytes::new(system.store.memory(), file.at).size()))
     }
 
     /// Reads at an offset, up to the file's end; how much that was.
@@ -228,7 +258,8 @@ impl<M: SharedMemory> Volume<M> {
         // SAFETY: until both are dropped nothing is called but what follows, and the memory, which starts no thread.
         #[allow(unsafe_code)]
         let (system, _file) = unsafe { (alone::read(&self.system), alone::read(self.file_lock(file.ino))) };
-        Ok(Bytes::new(system.store.memory(), file.at).read(offset, into))
+        let read = Bytes::new(system.store.memory(), file.at).read(offset, into);
+        if system.store.memory().has_failed() { Err(Errno::IO) } else { Ok(read) }
     }
 
     /// Writes; the bytes persist before it returns. Where that was, and how many there was room for.
@@ -333,6 +364,17 @@ pub(crate) struct Exclusive<'a, M: PersistentMemory> {
 }
 
 impl<M: PersistentMemory> Exclusive<'_, M> {
+    /// Does something, and answers `EIO` instead if the store has failed by then.
+    pub(crate) fn surely<T, E: From<Error>>(
+        mut self,
+        act: impl FnOnce(&mut Self) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        // Code that trusts a sound store may meet zeroes in the middle of it, where a page has gone missing.
+        let done = std::panic::catch_unwind(AssertUnwindSafe(|| act(&mut self)));
+        self.sure(Ok(()))?;
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
     /// Keeps the other processes out from now on, if they are not yet.
     pub(crate) fn keep_others_out(&mut self) -> Result<()> {
         if let Some(gate) = self.beside {
@@ -362,11 +404,24 @@ impl<M: PersistentMemory> Drop for Exclusive<'_, M> {
     /// Words of inodes are stored without the log from now on: it must not bring back what it holds.
     fn drop(&mut self) {
         self.system.store.settle();
+        let has_failed = self.system.store.memory().has_failed();
         if let Some(gate) = self.gate {
+            if has_failed {
+                // The log may hold words of inodes that the next recovery brings back: no client may store others until then.
+                gate.end_leases();
+            }
             gate.reopen();
         }
         if let Some(gate) = self.beside {
             gate.pages_moved();
+            if has_failed {
+                // The same; a client that does not leave stores nothing more behind the copy that it is in.
+                let closed = gate.close();
+                gate.end_leases();
+                if closed.is_ok() {
+                    gate.reopen();
+                }
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context;
-use pagewalk_ctfs::{FileSystem, Mapped, Owner, Space, Survives};
+use pagewalk_ctfs::{Blocks, FileSystem, Mapped, Owner, Space, Survives};
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::{LEAST_FRAMES, MOST_FRAMES};
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
@@ -31,7 +31,8 @@ const FIRST_BYTES: u64 = 128 << 10;
 
 /// Runs the command.
 pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
-    let MkfsArguments { file, size, force } = arguments;
+    let MkfsArguments { file, size, sparse, force } = arguments;
+    let blocks = if *sparse { Blocks::AsNeeded } else { Blocks::AtOnce };
     let of_device = match Mapped::most_bytes(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         found => found.with_context(|| file.display().to_string())?,
@@ -50,7 +51,7 @@ pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
     let old = Old::look(file, *force)?;
     let path = old.path();
     let new = New::beside(path)?;
-    let space = format(&new.path(), *size).with_context(|| match &old {
+    let space = format(&new.path(), *size, blocks).with_context(|| match &old {
         Old::File { .. } => format!(
             "{} stays as it was; the disk needs room for both, or remove the file first",
             path.display()
@@ -81,7 +82,7 @@ fn on_device(device: &Path, size: u64, force: bool) -> anyhow::Result<Done> {
         "{} holds something, or cannot be read without being changed; --force overwrites it",
         device.display()
     );
-    let space = format(device, size).with_context(|| device.display().to_string())?;
+    let space = format(device, size, Blocks::AtOnce).with_context(|| device.display().to_string())?;
     Ok(made(device, space))
 }
 
@@ -93,16 +94,19 @@ fn is_blank(device: &Path) -> anyhow::Result<bool> {
 }
 
 /// Makes the file system in a file that is there.
-fn format(path: &Path, size: u64) -> anyhow::Result<Space> {
-    let memory = Mapped::create_over(path, size, Survives::PowerFailure)
+fn format(path: &Path, size: u64, blocks: Blocks) -> anyhow::Result<Space> {
+    let memory = Mapped::create_over(path, size, Survives::PowerFailure, blocks)
         .with_context(|| format!("cannot make a store of {size} bytes"))?;
     let mut said = Instant::now();
-    memory.make_huge_pages(|done| {
-        if said.elapsed() >= SAY {
-            said = Instant::now();
-            eprintln!("huge pages for {} of {}", super::size(done), super::size(size));
-        }
-    });
+    // A huge page that is made takes its room.
+    if blocks == Blocks::AtOnce {
+        memory.make_huge_pages(|done| {
+            if said.elapsed() >= SAY {
+                said = Instant::now();
+                eprintln!("huge pages for {} of {}", super::size(done), super::size(size));
+            }
+        });
+    }
     let owner = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
     let system = FileSystem::format(memory, owner, clock()).context("cannot make a file system")?;
     Ok(system.space())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 pub(super) use pagewalk_ctfs::measure::Look;
 use pagewalk_ctfs::measure::Timed;
-use pagewalk_ctfs::{FileSystem, Files, Mapped, OpenOptions, Owner, Survives, coarse_now};
+use pagewalk_ctfs::{Blocks, FileSystem, Files, Mapped, OpenOptions, Owner, Survives, coarse_now};
 use pagewalk_vm::file::PersistentMemory;
 
 const NAME: &[u8] = b"file";
@@ -129,7 +129,7 @@ impl Target for Mapping {
     fn empty(&mut self) -> anyhow::Result<()> {
         // Whoever has it mapped keeps it locked.
         self.memory = None;
-        let memory = Mapped::create_over(&self.path.0, self.bytes, Survives::ProcessCrash)
+        let memory = Mapped::create_over(&self.path.0, self.bytes, Survives::ProcessCrash, Blocks::AtOnce)
             .with_context(|| format!("cannot map {}", self.path.0.display()))?;
         self.memory = Some(memory);
         Ok(())

@@ -28,9 +28,14 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(size: &str) -> Self {
-        let store = Self { folder: tempfile::tempdir().expect("a folder") };
+        Self::new_in(&std::env::temp_dir(), &["--size", size])
+    }
+
+    /// The same in a folder that is there, with options of `mkfs`.
+    pub(crate) fn new_in(folder: &Path, options: &[&str]) -> Self {
+        let store = Self { folder: tempfile::tempdir_in(folder).expect("a folder") };
         std::fs::create_dir(store.mount_point()).expect("a folder");
-        let made = pagewalk(&["fs", "mkfs", "--size", size, name(&store.file())]);
+        let made = pagewalk(&[&["fs", "mkfs"], options, &[name(&store.file())]].concat());
         assert_eq!(made.status.code(), Some(0), "{}", text(&made.stderr));
         store
     }
@@ -103,5 +108,32 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         let _ = Command::new("umount").args(["-l", name(&self.point)]).stderr(Stdio::null()).status();
         let _ = self.process.wait();
+    }
+}
+
+/// A file system of a few MiB that goes with the test; `None` where that is impossible.
+pub(crate) struct Small(pub(crate) tempfile::TempDir);
+
+impl Small {
+    pub(crate) fn new(bytes: &str) -> Option<Self> {
+        let small = Self(tempfile::tempdir().expect("a folder"));
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none", name(small.0.path())]);
+        if !command.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+            println!("skipped: mounting takes the right to");
+            return None;
+        }
+        Some(small)
+    }
+
+    pub(crate) fn free(&self) -> u64 {
+        let room = rustix::fs::statvfs(self.0.path()).expect("a file system");
+        room.f_bavail * room.f_bsize
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
 }

@@ -14,6 +14,12 @@
  *
  * Panics: a defect of the library does not end the program. The function answers ENOTRECOVERABLE, and so do all others for the same
  * store, until it is closed and opened again; that brings it in order as after a crash.
+ *
+ * SIGBUS: where a page of a store is missing, as its file was cut, its disk is full or cannot be read, the function that needs the page
+ * answers EIO, and so do all others for the same store until it is closed and opened again. For that the first pw_files_format or
+ * pw_files_open of a process installs a handler of SIGBUS, which calls the handler that was there before for every other address. A
+ * program that sets a handler later calls the one that it replaces; a program that wants none installed calls pw_leave_sigbus first, and in
+ * a handler of its own pw_recover_sigbus.
  */
 #ifndef PAGEWALK_CTFS_H
 #define PAGEWALK_CTFS_H
@@ -35,11 +41,16 @@ extern "C" {
 typedef struct pw_files pw_files;
 typedef struct pw_file pw_file;
 
-/* What is known of a file; times in nanoseconds since 1970. */
+/* A time: seconds since 1970, rounded down, and 0 to 999999999 nanoseconds behind them. */
+typedef struct pw_time {
+    int64_t seconds, nanoseconds;
+} pw_time;
+
+/* What is known of a file. */
 typedef struct pw_attributes {
     uint64_t ino, size, blocks, links;
     uint32_t mode, uid, gid, reserved;
-    int64_t accessed, modified, changed;
+    pw_time accessed, modified, changed;
 } pw_attributes;
 
 /* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic; nothing is
@@ -47,6 +58,11 @@ typedef struct pw_attributes {
 #define PW_POWER_FAILURE 1
 #define PW_STRICT 2
 #define PW_READ_ONLY 4
+
+/* Before the first store: the library installs no handler of SIGBUS. */
+void pw_leave_sigbus(void);
+/* For a handler of SIGBUS, with the address of the fault (si_addr): not 0 if the address is a store's, and the handler is to return. */
+int pw_recover_sigbus(const void *address);
 
 /* Makes a file of so many bytes and an empty store in it. An empty file and a store that no process has open are overwritten; another file
  * is EEXIST, a size that no store has EINVAL (a store has 2 MiB to 1 TiB). */

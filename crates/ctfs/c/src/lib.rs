@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_char, c_int, c_void, mode_t, off_t, size_t, ssize_t};
 use pagewalk_ctfs::{
     Attributes, Error, FileSystem, Files, Mapped, MountError, OpenOptions, Overwrites, Owner, Replace,
-    Survives, coarse_now,
+    Survives, coarse_now, missing,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::{LEAST_FRAMES, MOST_FRAMES};
+use pagewalk_vm::file::{LEAST_FRAMES, MOST_FRAMES, OpenError};
 
 /// Whether a call has panicked in the middle of a store: what it left nothing here can say.
 type IsBroken = Arc<AtomicBool>;
@@ -74,6 +74,25 @@ unsafe fn in_file(file: *const PwFile, act: impl FnOnce(&pagewalk_ctfs::File<Map
     done.unwrap_or_else(i64::from)
 }
 
+/// A time: seconds since 1970, rounded down, and nanoseconds behind them.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PwTime {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl From<i128> for PwTime {
+    fn from(nanoseconds: i128) -> Self {
+        const SECOND: i128 = 1_000_000_000;
+        Self {
+            // A store has no others.
+            seconds: nanoseconds.div_euclid(SECOND) as i64,
+            nanoseconds: nanoseconds.rem_euclid(SECOND) as i64,
+        }
+    }
+}
+
 /// What is known of a file.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,9 +105,9 @@ pub struct PwAttributes {
     uid: u32,
     gid: u32,
     reserved: u32,
-    accessed: i64,
-    modified: i64,
-    changed: i64,
+    accessed: PwTime,
+    modified: PwTime,
+    changed: PwTime,
 }
 
 impl From<Attributes> for PwAttributes {
@@ -102,9 +121,9 @@ impl From<Attributes> for PwAttributes {
             uid: of.uid,
             gid: of.gid,
             reserved: 0,
-            accessed: of.accessed,
-            modified: of.modified,
-            changed: of.changed,
+            accessed: of.accessed.into(),
+            modified: of.modified.into(),
+            changed: of.changed.into(),
         }
     }
 }
@@ -133,6 +152,8 @@ fn of_io(error: &std::io::Error) -> c_int {
 
 fn of_mount(error: &MountError) -> c_int {
     match error {
+        MountError::Store(OpenError::NotPersistent(_)) => -libc::EIO,
+        MountError::Store(OpenError::NoRoom { .. }) => -libc::ENOSPC,
         MountError::Store(_) | MountError::NoFileSystem => -libc::EINVAL,
         MountError::Damaged(_) => -libc::EUCLEAN,
     }
@@ -203,6 +224,18 @@ unsafe fn source<'a>(start: *const c_void, length: size_t) -> Result<&'a [u8], c
         // SAFETY: the caller's.
         _ => Ok(unsafe { std::slice::from_raw_parts(start.cast(), length) }),
     }
+}
+
+/// Lets the program alone have handlers of `SIGBUS`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pw_leave_sigbus() {
+    missing::leave_to_program();
+}
+
+/// In a handler of `SIGBUS`: whether the thread may go on, as the address is a store's.
+#[unsafe(no_mangle)]
+pub extern "C" fn pw_recover_sigbus(address: *const c_void) -> c_int {
+    c_int::from(missing::recover(address))
 }
 
 /// # Safety
@@ -613,6 +646,38 @@ pub unsafe extern "C" fn pw_list(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The C program ended by SIGBUS.
+    #[test]
+    fn a_store_that_is_cut_answers_eio() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let store = CString::new(path.as_os_str().as_bytes()).expect("no zeroes");
+        // SAFETY: strings, and pointers from these functions.
+        unsafe {
+            assert_eq!(pw_files_format(store.as_ptr(), 4 << 20), 0);
+            let files = pw_files_open(store.as_ptr(), 0);
+            let file = pw_open(files, c"/f".as_ptr(), libc::O_RDWR | libc::O_CREAT, 0o600);
+            assert_eq!(pw_pwrite(file, [7; 100].as_ptr().cast(), 100, 0), 100);
+            std::fs::File::options().write(true).open(&path).expect("there").set_len(1 << 20).expect("cut");
+            let (mut bytes, mut known) = ([0; 100], PwAttributes::default());
+            let error = -libc::EIO;
+            assert_eq!(pw_pread(file, bytes.as_mut_ptr().cast(), 100, 0), error as ssize_t);
+            assert_eq!(pw_pwrite(file, bytes.as_ptr().cast(), 100, 0), error as ssize_t);
+            assert_eq!((pw_fstat(file, &raw mut known), pw_ftruncate(file, 0)), (error, error));
+            assert_eq!(pw_stat(files, c"/f".as_ptr(), &raw mut known), error);
+            assert_eq!(
+                (pw_mkdir(files, c"/d".as_ptr(), 0o700), pw_unlink(files, c"/f".as_ptr())),
+                (error, error)
+            );
+            assert!(pw_open(files, c"/f".as_ptr(), 0, 0).is_null());
+            assert_eq!(*libc::__errno_location(), libc::EIO);
+            pw_close(file);
+            pw_files_close(files);
+            assert!(pw_files_open(store.as_ptr(), 0).is_null());
+            assert_eq!(*libc::__errno_location(), libc::EINVAL);
+        }
+    }
 
     /// A panic in the library ended the C program that had called.
     #[test]

@@ -1181,7 +1181,10 @@ impl Description {
         if reading(&self.file.lease).is_none() || self.beside.handle().is_some() {
             return None;
         }
-        self.client.fence().then_some(0)
+        match self.client.fence() {
+            Ok(persists) => persists.then_some(0),
+            Err(error) => failed(error.raw_os_error()).map(|failed| failed as c_int),
+        }
     }
 
     /// Other processes get it, with the kernel's offset, and see how long it is.

@@ -679,9 +679,9 @@ fn look<T: Copy>(
     })
 }
 
-/// A time's seconds and the rest.
-fn parts_of(time: i64) -> (i64, i64) {
-    (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000))
+/// A time's seconds and the rest. The owner answers none by itself whose nanoseconds do not fit into 64 bits.
+fn parts_of(time: i128) -> (i64, i64) {
+    (time.div_euclid(1_000_000_000) as i64, time.rem_euclid(1_000_000_000) as i64)
 }
 
 fn stat_of(place: &Place, attributes: &Attributes) -> libc::stat {

@@ -11,6 +11,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{c_int, siginfo_t, sigset_t};
+use pagewalk_ctfs::missing;
 
 use crate::kernel;
 use crate::offsets;
@@ -290,6 +291,10 @@ unsafe extern "C" fn owned(signal: c_int, information: *mut siginfo_t, context: 
         unsafe { thread.recovery.recover(context, address) }
     };
     if signal != libc::SIGSYS && is_instructions && this(recover) {
+        return;
+    }
+    // Where no copy is made, a word of the store is missing.
+    if signal == libc::SIGBUS && is_instructions && missing::recover(address as *const c_void) {
         return;
     }
     let Some(wanted) = wanted(signal) else { return };

@@ -131,6 +131,14 @@ impl<M: PersistentMemory> PersistentMemory for Timed<M> {
         self.memory.remapped(change);
     }
 
+    fn provide(&self, at: u64, bytes: u64) -> bool {
+        self.memory.provide(at, bytes)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.memory.has_failed()
+    }
+
     fn zero(&self, at: u64, bytes: u64) {
         self.memory.zero(at, bytes);
     }

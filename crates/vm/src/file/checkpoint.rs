@@ -50,9 +50,9 @@ const LEAST_CHECKPOINT_FRAMES: u64 = 1 << 11;
 /// Frames of both halves, at most.
 const MOST_CHECKPOINT_FRAMES: u64 = 1 << 14;
 
-/// What was written could not be made to persist; what was promised before still holds.
+/// The memory has failed ([`PersistentMemory::has_failed`]): what was written since may not persist; what was promised before still holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the store's file cannot be written back")]
+#[error("the store's file cannot be read or written back")]
 pub struct NotPersistent;
 
 /// Frames for checkpoints behind a store of so many.

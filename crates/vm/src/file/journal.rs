@@ -22,7 +22,9 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::checkpoint::NotPersistent;
 use super::memory::PersistentMemory;
+use super::store::StoreError;
 use crate::addr::PAGE_BYTES;
 use crate::hash::xxh64_of_word;
 
@@ -169,7 +171,7 @@ impl Journal {
         let recovered = self.apply_committed(memory);
         // A log of which a crash left a part must not become whole when the next commit stores the words of its head that are missing.
         let is_clear = [8, 16].into_iter().all(|offset| memory.load(self.at + offset) == 0);
-        if recovered == Recovered::Nothing && !is_clear {
+        if recovered == Recovered::Nothing && !is_clear && !memory.has_failed() {
             self.clear(memory);
         }
         recovered
@@ -210,11 +212,16 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`LogFull`].
-    pub(super) fn commit(&mut self, memory: &impl PersistentMemory, changes: &Runs) -> Result<(), LogFull> {
+    /// - [`LogFull`]: nothing has changed.
+    /// - [`NotPersistent`]: the memory has failed. All runs count, or none does; which, the next recovery says.
+    pub(super) fn commit(
+        &mut self,
+        memory: &impl PersistentMemory,
+        changes: &Runs,
+    ) -> Result<(), StoreError> {
         let bytes = changes.len();
         if bytes > self.capacity {
-            return Err(LogFull { bytes, capacity: self.capacity });
+            return Err(LogFull { bytes, capacity: self.capacity }.into());
         }
         // What was flushed until now persists before the runs do, which make it count; and the last commit's runs must
         // not count any more when they are overwritten.
@@ -223,14 +230,18 @@ impl Journal {
         } else {
             memory.fence();
         }
-        if bytes == 0 {
-            return Ok(());
-        }
         if let Some(checkpoints) = memory.checkpoints() {
             let pages = runs(&changes.bytes)
                 .flatten()
                 .flat_map(|(at, bytes)| at / PAGE_BYTES..=(at + bytes.len() as u64 - 1) / PAGE_BYTES);
             checkpoints.before_change(memory, pages);
+        }
+        // What the runs make count was stored before: all of it must be there.
+        if memory.has_failed() {
+            return Err(NotPersistent.into());
+        }
+        if bytes == 0 {
+            return Ok(());
         }
         // Whatever a damaged head said: 0 is no commit's.
         self.sequence = self.sequence.wrapping_add(1).max(1);
@@ -242,14 +253,19 @@ impl Journal {
         memory.flush(self.at, HEAD_BYTES + bytes);
         memory.fence();
         self.is_live = true;
+        // A run whose copy in the log is lost must not reach its place before the others.
+        if memory.has_failed() {
+            return Err(NotPersistent.into());
+        }
         apply(memory, runs(&changes.bytes).flatten());
-        Ok(())
+        // Runs that did not reach their places are applied again by the next recovery, which needs the head.
+        if memory.has_failed() { Err(NotPersistent.into()) } else { Ok(()) }
     }
 
-    /// Clears the head. Must come before a word that was committed is stored without the log.
+    /// Clears the head, unless the memory has failed. Must come before a word that was committed is stored without the log.
     #[inline]
     pub(super) fn settle(&mut self, memory: &impl PersistentMemory) {
-        if self.is_live {
+        if self.is_live && !memory.has_failed() {
             self.clear(memory);
             self.is_live = false;
         }
@@ -441,7 +457,7 @@ mod tests {
         most.push_word(0, 1);
         let full = LogFull { bytes: capacity + WORD_BYTES, capacity };
         let before = memory.image();
-        assert_eq!(journal.commit(&memory, &most), Err(full));
+        assert_eq!(journal.commit(&memory, &most), Err(full.into()));
         assert!(memory.image() == before);
     }
 }

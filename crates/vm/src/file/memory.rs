@@ -61,11 +61,24 @@ pub trait PersistentMemory {
     ///
     /// # Errors
     ///
-    /// [`NotPersistent`]: the memory cannot be written back.
+    /// [`NotPersistent`]: the memory cannot be written back, or has failed before.
     fn persist(&self, at: u64, bytes: u64) -> Result<(), NotPersistent> {
         self.flush(at, bytes);
         self.fence();
         Ok(())
+    }
+
+    /// Makes sure that a range has room in what holds the memory, where room is got on demand. Must come before the first store to frames
+    /// that had no use. Answers whether there is room.
+    fn provide(&self, _at: u64, _bytes: u64) -> bool {
+        true
+    }
+
+    /// Whether bytes of the memory are lost: a load found none, a store reached nothing that persists, or the memory could not be
+    /// written back. Once this is so it stays so. A caller that has loaded or stored may use what it found, and call done what it did, only
+    /// if this is not so *behind* that.
+    fn has_failed(&self) -> bool {
+        false
     }
 
     /// The checkpoints that a power failure leads back to, for a memory in which fences do not wait.

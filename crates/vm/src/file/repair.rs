@@ -308,6 +308,7 @@ impl<M: PersistentMemory> Repair<'_, M> {
         let is_free = |first: &u64| {
             self.used.is_inside(Pfn(*first), count)
                 && (*first..*first + count).all(|frame| !self.used.is_met(frame))
+                && self.memory.provide(Pfn(*first).addr().0, count * PAGE_BYTES)
         };
         (0..all).step_by(count as usize).find(is_free).map(Pfn)
     }

@@ -93,6 +93,14 @@ pub enum OpenError {
     /// Something that is used twice, or that lies outside.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// There is no room below for the frames that are in use.
+    #[error(
+        "the disk has no room for the frames that the store uses; free {bytes} bytes or move the store to a larger disk"
+    )]
+    NoRoom {
+        /// How much.
+        bytes: u64,
+    },
     /// The memory fails.
     #[error(transparent)]
     NotPersistent(#[from] NotPersistent),
@@ -125,7 +133,7 @@ pub enum GrowError {
     Open(#[from] OpenError),
 }
 
-/// Why nothing was changed.
+/// Why an operation of the store failed. Nothing has changed, unless the memory has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreError {
     /// No frame is left, or no such run of frames.
@@ -137,6 +145,9 @@ pub enum StoreError {
     /// Too much at once.
     #[error(transparent)]
     LogFull(#[from] LogFull),
+    /// The memory has failed.
+    #[error(transparent)]
+    NotPersistent(#[from] NotPersistent),
     /// Ranges that overlap.
     #[error("the two ranges of pages overlap")]
     Overlap,
@@ -322,6 +333,7 @@ impl<M: PersistentMemory> Store<M> {
         if frames > room {
             return Err(OpenError::Truncated { frames, room }.into());
         }
+        provide(&memory, Pfn(new.bitmap), new.bitmap_frames)?;
         let on_disk = |error: NotPersistent| GrowError::Open(error.into());
         checkpoint::erase(&memory, old.frames).map_err(on_disk)?;
         write_grown_bitmap(&memory, &old, &new).map_err(on_disk)?;
@@ -349,13 +361,15 @@ impl<M: PersistentMemory> Store<M> {
 
     /// The store that lies in a memory so, its log applied.
     pub(super) fn of_layout(memory: M, layout: Layout, journal: Journal) -> Result<Self, OpenError> {
-        let frames = read_bitmap(&memory, &layout)?;
+        let frames = sure(&memory, read_bitmap(&memory, &layout))?;
+        provide_used(&memory, &layout)?;
         if let Some(checkpoints) = memory.checkpoints() {
             checkpoints.begin(&memory, layout.frames)?;
         }
         let (spare, waiting) = Default::default();
         let store = Self { memory, layout, journal, frames, commits: 0, spare, waiting };
         let table = store.table_root();
+        sure(&store.memory, Ok(()))?;
         if layout.is_own(table, 1) {
             return Err(OpenError::Damaged(format!("the page table's root is frame {table}")));
         }
@@ -485,18 +499,29 @@ fn read_superblocks(memory: &impl PersistentMemory) -> Result<Superblocks, OpenE
 ///
 /// [`OpenError::NoStore`] or [`OpenError::Version`]: no superblock can be read.
 pub fn damaged_superblocks(memory: &impl PersistentMemory) -> Result<Vec<&'static str>, OpenError> {
-    let (both, layout) = read_superblocks(memory)?;
+    let (both, layout) = sure(memory, read_superblocks(memory))?;
     let is_damaged = |(_, found): &(_, &Result<Layout, OpenError>)| found.as_ref() != Ok(&layout);
     Ok(SUPERBLOCKS.iter().zip(&both).filter(is_damaged).map(|((_, name), _)| *name).collect())
 }
 
 /// Finds out what is where, makes both superblocks good, and applies what a crash left in the log.
 pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {
+    sure(memory, recover_present(memory))
+}
+
+/// What was found, unless the memory has failed: it may be what a missing page reads as.
+fn sure<T>(memory: &impl PersistentMemory, found: Result<T, OpenError>) -> Result<T, OpenError> {
+    if memory.has_failed() { Err(NotPersistent.into()) } else { found }
+}
+
+fn recover_present(memory: &impl PersistentMemory) -> Result<(Layout, Journal, Recovered), OpenError> {
     let (both, layout) = read_superblocks(memory)?;
     let room = memory.bytes() / PAGE_BYTES;
     if layout.frames > room {
         return Err(OpenError::Truncated { frames: layout.frames, room });
     }
+    provide(memory, Pfn(0), FIRST_BITMAP)?;
+    provide(memory, Pfn(layout.bitmap), layout.bitmap_frames)?;
     let restored = checkpoint::restore(memory, layout.frames, LOG.addr().0)?;
     let mut journal = Journal::new(LOG.addr().0, LOG_FRAMES);
     let recovered = match (journal.recover(memory), restored) {
@@ -509,6 +534,12 @@ pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal
         }
     }
     Ok((layout, journal, recovered))
+}
+
+/// Lets frames that are in use have room.
+fn provide(memory: &impl PersistentMemory, first: Pfn, frames: u64) -> Result<(), OpenError> {
+    let bytes = frames * PAGE_BYTES;
+    if memory.provide(first.addr().0, bytes) { Ok(()) } else { Err(OpenError::NoRoom { bytes }) }
 }
 
 fn write_superblock(memory: &impl PersistentMemory, layout: &Layout, frame: Pfn) {
@@ -567,6 +598,23 @@ fn read_bitmap(memory: &impl PersistentMemory, layout: &Layout) -> Result<BuddyA
         Some(frame) => Err(OpenError::Damaged(format!("frame {frame} of the store's own is marked free"))),
         None => Ok(buddy),
     }
+}
+
+/// Lets all frames that are in use have room. All frames of a word of the bitmap count as used if one of them is: room is got in larger
+/// pieces anyway.
+fn provide_used(memory: &impl PersistentMemory, layout: &Layout) -> Result<(), OpenError> {
+    let bitmap = Pfn(layout.bitmap).addr().0;
+    let words = layout.frames.div_ceil(64);
+    let mut at = 0;
+    while at < words {
+        let run = (at..words).take_while(|at| memory.load(bitmap + 8 * at) != 0).count() as u64;
+        if run > 0 {
+            let first = 64 * at;
+            provide(memory, Pfn(first), (64 * run).min(layout.frames - first))?;
+        }
+        at += run.max(1);
+    }
+    Ok(())
 }
 
 /// Changes that become visible together. Reads see what was written before in the same transaction.
@@ -721,26 +769,29 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             Err(_) => self.store.frames.alloc(order).map_err(|_| StoreError::NoFrames)?,
         };
         // Each is given back by itself.
-        self.take(first, order);
-        Ok(first)
+        if self.take(first, order) { Ok(first) } else { Err(StoreError::NoFrames) }
     }
 
     /// Takes the same number of frames at an aligned one, if all of them are free; whether they were.
     pub fn take_frames_at(&mut self, first: Pfn, order: u32) -> bool {
-        let is_taken = first.0.is_multiple_of(1 << order) && self.store.frames.alloc_at(first, order);
-        if is_taken {
-            self.take(first, order);
-        }
-        is_taken
+        first.0.is_multiple_of(1 << order)
+            && self.store.frames.alloc_at(first, order)
+            && self.take(first, order)
     }
 
-    fn take(&mut self, first: Pfn, order: u32) {
+    /// Makes frames that are allocated this transaction's, unless there is no room for them below.
+    fn take(&mut self, first: Pfn, order: u32) -> bool {
+        if !self.store.memory.provide(first.addr().0, PAGE_BYTES << order) {
+            self.store.frames.free(first, order);
+            return false;
+        }
         self.store.frames.split(first, order, 0);
         if let Some(checkpoints) = self.store.memory.checkpoints() {
             checkpoints.taken(first, 1 << order);
         }
         self.taken.push((first, order));
         self.mark(first, 1 << order, true);
+        true
     }
 
     /// Gives frames back. Nobody gets them before the transaction is committed: what they hold is needed if it is not.
@@ -757,7 +808,10 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             let bits = (end - frame).min(64 - frame % 64);
             let mask = (u64::MAX >> (64 - bits)) << (frame % 64);
             let word = self.load(at);
-            debug_assert!(word & mask == if used { 0 } else { mask }, "frames {frame}, {bits}: {word:#x}");
+            debug_assert!(
+                word & mask == if used { 0 } else { mask } || self.store.memory.has_failed(),
+                "frames {frame}, {bits}: {word:#x}"
+            );
             self.set(at, if used { word | mask } else { word & !mask });
             frame += bits;
         }
@@ -767,7 +821,8 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::LogFull`] or [`StoreError::ReadOnly`]; nothing has changed then.
+    /// - [`StoreError::LogFull`] or [`StoreError::ReadOnly`]: nothing has changed.
+    /// - [`StoreError::NotPersistent`]: the memory has failed.
     pub fn commit(mut self) -> Result<(), StoreError> {
         if self.store.memory.is_read_only() {
             return Err(StoreError::ReadOnly);

@@ -1,0 +1,105 @@
+//! Room on the disk for a store's file, got when frames get a use.
+//!
+//! A file may be as long as the store and have fewer blocks than that: one made so (`mkfs --sparse`), or a copy without its zeroes
+//! (`cp --sparse`, `rsync --sparse`). A store to a page without a block would find out that the disk is full by a fault. So blocks are asked
+//! for before a frame gets its first use, where a full disk is an ordinary answer, `ENOSPC`.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+/// What is asked for at once, if the disk has that: a file has its blocks in few pieces then.
+const PIECE_BYTES: u64 = 2 << 20;
+
+/// Which pieces of a file are known to have all their blocks.
+#[derive(Debug)]
+pub(crate) struct Room {
+    bytes: u64,
+    pieces: Box<[AtomicU64]>,
+}
+
+impl Room {
+    /// Nothing is known to be there.
+    pub(crate) fn unknown(bytes: u64) -> Self {
+        let words = bytes.div_ceil(PIECE_BYTES).div_ceil(64);
+        Self { bytes, pieces: std::iter::repeat_with(AtomicU64::default).take(words as usize).collect() }
+    }
+
+    /// What a file that is opened has. Of a file in memory the kernel knows how many pages there are; on a disk its count has the file
+    /// system's own blocks among it, and asking again costs little.
+    pub(crate) fn of_file(file: &File, bytes: u64, is_in_memory: bool) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let room = Self::unknown(bytes);
+        if is_in_memory && metadata.blocks() * 512 >= metadata.len() {
+            room.note(0..bytes.div_ceil(PIECE_BYTES));
+        }
+        Ok(room)
+    }
+
+    /// Gets all of it.
+    pub(crate) fn get_all(file: &File, bytes: u64) -> io::Result<Self> {
+        let room = Self::unknown(bytes);
+        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)?;
+        room.note(0..bytes.div_ceil(PIECE_BYTES));
+        Ok(room)
+    }
+
+    /// Gets room for a range; whether there is some.
+    pub(crate) fn get(&self, file: &File, at: u64, bytes: u64) -> bool {
+        let (first, end) = (at / PIECE_BYTES, (at + bytes).div_ceil(PIECE_BYTES));
+        let Some(first) = (first..end).find(|&piece| !self.has(piece)) else { return true };
+        let end = 1 + (first..end).rfind(|&piece| !self.has(piece)).unwrap_or(first);
+        let (start, stop) = (first * PIECE_BYTES, (end * PIECE_BYTES).min(self.bytes));
+        // What is asked for in vain may be given in part, which fills the disk.
+        if stop - start > PIECE_BYTES && stop - start > most(file) {
+            return false;
+        }
+        if allocate(file, start, stop - start) {
+            self.note(first..end);
+            return true;
+        }
+        // The last blocks of a disk.
+        allocate(file, at, bytes.min(self.bytes.saturating_sub(at)))
+    }
+
+    /// Bytes that are not known to have their blocks.
+    pub(crate) fn missing(&self) -> u64 {
+        let known: u64 =
+            self.pieces.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum();
+        self.bytes.saturating_sub(known * PIECE_BYTES)
+    }
+
+    fn has(&self, piece: u64) -> bool {
+        self.pieces[piece as usize / 64].load(Ordering::Relaxed) >> (piece % 64) & 1 != 0
+    }
+
+    fn note(&self, pieces: std::ops::Range<u64>) {
+        for piece in pieces {
+            self.pieces[piece as usize / 64].fetch_or(1 << (piece % 64), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes that a range of the file can have at most: its blocks, and those that are free.
+fn most(file: &File) -> u64 {
+    let used = file.metadata().map_or(u64::MAX, |metadata| metadata.blocks() * 512);
+    let free =
+        rustix::fs::fstatvfs(file).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    used.saturating_add(free)
+}
+
+/// Gives a range of the file blocks that hold zeroes, where the range has none. A file that was cut meanwhile stays cut. Where the file
+/// system cannot say, writes find out.
+fn allocate(file: &File, at: u64, bytes: u64) -> bool {
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, bytes) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return true,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}

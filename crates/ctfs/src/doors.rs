@@ -409,7 +409,7 @@ impl Doors {
     }
 
     /// A place for a client, and its serial number.
-    fn add_client(&self) -> Option<(usize, u64)> {
+    pub(crate) fn add_client(&self) -> Option<(usize, u64)> {
         let mut state = self.state.lock();
         let client = state.clients.iter().position(|&serial| serial == 0)?;
         state.serial += 1;

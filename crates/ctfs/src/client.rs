@@ -29,7 +29,7 @@ use crate::inode::Ino;
 use crate::mailbox::{Sleep, WORDS};
 use crate::mapped::{Mapped, Survives, coarse_now};
 use crate::requests::{
-    Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Request, SetTime, What, attributes,
+    Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What, attributes,
 };
 use crate::system::Attributes;
 use crate::volume::Place;
@@ -119,15 +119,6 @@ pub enum Written {
     Fault(usize),
     /// The lease is over.
     Ended,
-}
-
-/// Why the owner's service has not done something.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
-    /// The kernel is to be asked: it does it, or says what is wrong.
-    Kernels,
-    /// That is the answer.
-    Error(Errno),
 }
 
 /// A file that was opened without the kernel.

@@ -243,16 +243,19 @@ impl Doors {
 
     /// A client closes what it has opened without the kernel: the file, and whether it may have got more frames than its bytes need.
     pub(crate) fn close_beside(&self, handle: u64, client: usize) -> Result<(Ino, bool)> {
-        let ino = self.opened_beside(handle, client)?.0;
+        let ino = self.opened_beside(handle, client)?;
         Ok((ino, self.closed_leased(handle).is_some()))
     }
 
-    /// What a client has opened without the kernel: the file, and by which name in which directory.
-    pub(crate) fn opened_beside(&self, handle: u64, client: usize) -> Result<(Ino, Ino, Box<[u8]>)> {
+    /// What a client has opened without the kernel.
+    pub(crate) fn opened_beside(&self, handle: u64, client: usize) -> Result<Ino> {
+        self.state.lock().opened_beside(handle, client).map(|(ino, ..)| ino)
+    }
+
+    /// The same, and by which name in which directory.
+    pub(crate) fn name_beside(&self, handle: u64, client: usize) -> Result<(Ino, Ino, Box<[u8]>)> {
         let state = self.state.lock();
-        let open = state.opens.get(&handle).filter(|open| open.client == Some(client)).ok_or(Errno::BADF)?;
-        let (parent, name) = open.beside.clone().ok_or(Errno::BADF)?;
-        Ok((open.ino, parent, name))
+        state.opened_beside(handle, client).map(|(ino, parent, name)| (ino, parent, name.into()))
     }
 
     /// The file that some client has opened without the kernel.
@@ -446,6 +449,12 @@ impl Doors {
 }
 
 impl State {
+    fn opened_beside(&self, handle: u64, client: usize) -> Result<(Ino, Ino, &[u8])> {
+        let open = self.opens.get(&handle).filter(|open| open.client == Some(client)).ok_or(Errno::BADF)?;
+        let (parent, name) = open.beside.as_ref().ok_or(Errno::BADF)?;
+        Ok((open.ino, *parent, name))
+    }
+
     /// A client says that a handle is its own.
     fn has_client(&mut self, handle: u64, client: usize, serial: u64) -> Result<()> {
         if serial == 0 || self.clients.get(client) != Some(&serial) {
@@ -556,7 +565,8 @@ pub(crate) fn watch(
             listeners.iter().zip(stores).zip(connecting).filter(|(_, is_new)| **is_new)
         {
             let Ok((stream, _)) = listener.accept() else { continue };
-            if !may_have_store(&stream) {
+            let peer = rustix::net::sockopt::socket_peercred(&stream);
+            if !peer.is_ok_and(|peer| may_have_store(peer.uid.as_raw())) {
                 continue;
             }
             let Some((client, serial)) = doors.add_client() else { continue };
@@ -578,10 +588,9 @@ pub(crate) fn listen(number: u64) -> io::Result<[UnixListener; 2]> {
     Ok([listen(protocol::Role::Client)?, listen(protocol::Role::Keeper)?])
 }
 
-/// Whoever has the memory can change all of it.
-fn may_have_store(stream: &UnixStream) -> bool {
-    rustix::net::sockopt::socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+/// Whether a user may have the store's memory: a process that has it can change all of it.
+pub(crate) fn may_have_store(user: u32) -> bool {
+    user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
 fn welcome(stream: &UnixStream, words: [u64; 3], files: [BorrowedFd<'_>; 2]) -> io::Result<()> {

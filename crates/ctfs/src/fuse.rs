@@ -685,10 +685,9 @@ impl Filesystem for Mounted {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let mut system = self.volume.unnoticed();
-        // For whoever may have the store's memory: others must not come by a file without the directories above it.
-        let may_be_client = request.uid() == 0 || request.uid() == rustix::process::geteuid().as_raw();
-        let opened =
-            service::handle_of(name.as_bytes()).filter(|_| ino(parent) == Ino::ROOT && may_be_client);
+        // Users who may not have the store's memory must not come by a file without the directories above it.
+        let opened = service::handle_of(name.as_bytes())
+            .filter(|_| ino(parent) == Ino::ROOT && doors::may_have_store(request.uid()));
         if let Some(ino) = opened.and_then(|handle| self.doors.find_beside(handle)) {
             // A name for one `open`, of a file that may have none.
             let known = self.known(&mut system, ino).map(|(attributes, _)| (attributes, Duration::ZERO));

@@ -54,7 +54,7 @@ mod view;
 mod volume;
 
 pub use check::{check, partition_counts};
-pub use client::{Ask, Change, Client, Lease, OpenedBeside, ReadDone, Refused, Written};
+pub use client::{Ask, Change, Client, Lease, OpenedBeside, ReadDone, Written};
 pub use directory::MOST_NAME_BYTES;
 pub use error::{Error, Result};
 pub use extended::SetExtended;
@@ -67,7 +67,7 @@ pub use mapped::{Blocks, Mapped, Survives, coarse_now};
 pub use mapping::{Keeper, MappedFile};
 pub use paths::{DirectoryEntry, File, Files, OpenOptions};
 pub use repair::repair;
-pub use requests::{Base, Caller, SetTime};
+pub use requests::{BY_HANDLE, Base, Caller, Refused, SetTime};
 pub use sharing::SharedMemory;
 pub use shift::{collapse_on_mount, insert_on_mount};
 pub use strict::MOST_WHOLE_BYTES;

@@ -19,9 +19,9 @@ use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
 use crate::volume::{Opened, Place, Volume};
 
 /// Symbolic links that a path leads through at most.
-const MOST_LINKS_FOLLOWED: usize = 40;
+pub(crate) const MOST_LINKS_FOLLOWED: usize = 40;
 /// Bytes of a path at most.
-const MOST_PATH_BYTES: usize = 4_095;
+pub(crate) const MOST_PATH_BYTES: usize = 4_095;
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

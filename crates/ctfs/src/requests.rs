@@ -1,5 +1,7 @@
 //! What clients ask the owner's service for, as both sides know it.
 
+use rustix::io::Errno;
+
 use crate::inode::{Ino, kind};
 use crate::mailbox::WORDS;
 use crate::system::Attributes;
@@ -202,6 +204,18 @@ impl Request {
         })
     }
 }
+
+/// Why the owner's service has not done something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The kernel is to be asked: it does it, or says what is wrong.
+    Kernels,
+    /// That is the answer.
+    Error(Errno),
+}
+
+/// What an open file is found by, in the root directory, if its name leads elsewhere by now: this, and its handle in hexadecimal digits.
+pub const BY_HANDLE: &[u8] = b".pagewalk-open-";
 
 /// What became of a request, in an answer's first word; otherwise it is an error's number.
 pub(crate) const DONE: u64 = 0;

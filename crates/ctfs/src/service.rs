@@ -11,6 +11,7 @@
 //!
 //! What the kernel has been told and is not so any more it is told before the client hears of the change ([`Known`]).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,22 +29,17 @@ use crate::inode::{self, Field, Ino, Inode, kind};
 use crate::known::{Known, Stale};
 use crate::mailbox::{Sleep, WORDS};
 use crate::mapped::Mapped;
+use crate::paths::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
 use crate::requests::{
-    Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Request, SetTime, What, is_plain,
-    put_attributes,
+    BY_HANDLE, Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What,
+    is_plain, put_attributes,
 };
 use crate::syncer::Holder;
 use crate::system::{FileSystem, Overwrites, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Volume};
 
-/// Symbolic links that a path leads through at most.
-const MOST_LINKS_FOLLOWED: usize = 40;
-/// Bytes of a path at most.
-const MOST_PATH_BYTES: usize = 4_095;
 /// How often the service looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// What an open file is found by, in the root directory, if its name leads elsewhere by now.
-const BY_HANDLE: &str = ".pagewalk-open-";
 
 const READ: u32 = 4;
 const WRITE: u32 = 2;
@@ -51,14 +47,6 @@ const SEARCH: u32 = 1;
 /// In a directory: whoever may change it still may not take away or use in every way what belongs to others.
 const STICKY: u32 = 0o1000;
 const PRIVILEGES: u32 = 0o6000;
-
-/// Why something was not done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Refused {
-    /// The kernel is to be asked.
-    Kernels,
-    Error(Errno),
-}
 
 impl From<Error> for Refused {
     /// Whether a name is there is all that is sure here.
@@ -82,13 +70,13 @@ pub(crate) struct Service {
 }
 
 /// Where a path leads.
-struct Reached<'a> {
+struct Reached {
     parent: Ino,
-    name: std::borrow::Cow<'a, [u8]>,
+    name: Vec<u8>,
     ino: Option<Ino>,
 }
 
-impl Reached<'_> {
+impl Reached {
     fn file(&self) -> Done<Ino> {
         self.ino.ok_or(Refused::Error(Errno::NOENT))
     }
@@ -132,32 +120,20 @@ fn is_owner(inode: &Inode, caller: &Caller) -> bool {
 }
 
 /// Follows a path as the kernel does for a caller, within this file system.
-fn reach<'a>(
+fn reach(
     system: &mut FileSystem<Mapped>,
     caller: &Caller,
     base: Ino,
-    path: &'a [u8],
+    path: &[u8],
     follows_last: bool,
-) -> Done<Reached<'a>> {
-    use std::borrow::Cow;
+) -> Done<Reached> {
     if path.is_empty() || path.ends_with(b"/") || path.len() > MOST_PATH_BYTES || path.contains(&0) {
         return Err(Refused::Kernels);
     }
     let mut at = base;
     let mut path = Cow::Borrowed(path);
     for _ in 0..MOST_LINKS_FOLLOWED {
-        let followed = match path {
-            Cow::Borrowed(path) => reach_part(system, caller, at, path, follows_last)?,
-            Cow::Owned(ref path) => match reach_part(system, caller, at, path, follows_last)? {
-                Part::There(reached) => Part::There(Reached {
-                    parent: reached.parent,
-                    name: Cow::Owned(reached.name.into_owned()),
-                    ino: reached.ino,
-                }),
-                Part::Again(from, path) => Part::Again(from, path),
-            },
-        };
-        match followed {
+        match reach_part(system, caller, (at, &path), follows_last)? {
             Part::There(reached) => return Ok(reached),
             Part::Again(from, next) => (at, path) = (from, Cow::Owned(next)),
         }
@@ -166,18 +142,17 @@ fn reach<'a>(
 }
 
 /// What a part of a path leads to: where it ends, or a path from a directory on.
-enum Part<'a> {
-    There(Reached<'a>),
+enum Part {
+    There(Reached),
     Again(Ino, Vec<u8>),
 }
 
-fn reach_part<'a>(
+fn reach_part(
     system: &mut FileSystem<Mapped>,
     caller: &Caller,
-    base: Ino,
-    path: &'a [u8],
+    (base, path): (Ino, &[u8]),
     follows_last: bool,
-) -> Done<Part<'a>> {
+) -> Done<Part> {
     let mut at = base;
     let mut names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).peekable();
     while let Some(name) = names.next() {
@@ -314,16 +289,16 @@ impl Service {
             }
             What::Path => {
                 let Base::Handle(handle) = request.base else { return Err(Refused::Kernels) };
-                let (ino, parent, name) = self.doors.opened_beside(handle, client.0)?;
+                let (ino, parent, name) = self.doors.name_beside(handle, client.0)?;
                 *answer.text = path_of(system, ino, parent, &name)
-                    .unwrap_or_else(|| format!("{BY_HANDLE}{handle:x}").into_bytes());
+                    .unwrap_or_else(|| [BY_HANDLE, format!("{handle:x}").as_bytes()].concat());
                 answer.words[1] = answer.text.len() as u64;
                 answer.words[2] = ino.0;
                 Ok(())
             }
             What::Reserve => {
                 let Base::Handle(handle) = request.base else { return Err(Refused::Kernels) };
-                let (ino, ..) = self.doors.opened_beside(handle, client.0)?;
+                let ino = self.doors.opened_beside(handle, client.0)?;
                 let [offset, bytes] = request.range;
                 let end = offset.checked_add(bytes).ok_or(Refused::Kernels)?;
                 answer.words[1] = system.reserve(ino, offset..end)?;
@@ -378,36 +353,26 @@ impl Service {
         path: &[u8],
     ) -> Done<Ino> {
         match request.base {
-            Base::Handle(handle) => Ok(self.doors.opened_beside(handle, client.0)?.0),
+            Base::Handle(handle) => Ok(self.doors.opened_beside(handle, client.0)?),
             Base::Directory(base) => {
                 reach(system, &request.caller, base, path, request.flags & FOLLOW != 0)?.file()
             }
         }
     }
 
-    fn from<'a>(
-        system: &mut FileSystem<Mapped>,
-        request: &Request,
-        path: &'a [u8],
-        follows: bool,
-    ) -> Done<Reached<'a>> {
+    fn from(system: &mut FileSystem<Mapped>, request: &Request, path: &[u8], follows: bool) -> Done<Reached> {
         let Base::Directory(base) = request.base else { return Err(Refused::Kernels) };
         reach(system, &request.caller, base, path, follows)
     }
 
     /// Where a caller may make a name.
-    fn new_name<'a>(
-        &self,
-        system: &mut FileSystem<Mapped>,
-        request: &Request,
-        path: &'a [u8],
-    ) -> Done<Reached<'a>> {
+    fn new_name(&self, system: &mut FileSystem<Mapped>, request: &Request, path: &[u8]) -> Done<Reached> {
         let to = Self::from(system, request, path, false)?;
         Self::is_free(system, &request.caller, &to)?;
         Ok(to)
     }
 
-    fn is_free(system: &FileSystem<Mapped>, caller: &Caller, to: &Reached<'_>) -> Done<()> {
+    fn is_free(system: &FileSystem<Mapped>, caller: &Caller, to: &Reached) -> Done<()> {
         if to.ino.is_some() {
             return Err(Refused::Error(Errno::EXIST));
         }
@@ -543,7 +508,7 @@ impl Service {
             _ => return Err(Refused::Kernels),
         }
         if is_known {
-            answer.stale.push(Stale::Name(from.parent, from.name.into_owned()));
+            answer.stale.push(Stale::Name(from.parent, from.name));
             answer.stale.extend(self.known.changed(ino));
         }
         answer.stale.extend(self.known.changed(from.parent));
@@ -661,7 +626,7 @@ fn path_of(system: &mut FileSystem<Mapped>, ino: Ino, parent: Ino, name: &[u8]) 
 
 /// The handle in a name by which the kernel looks for an open file that has another one, or none.
 pub(crate) fn handle_of(name: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(name).ok()?.strip_prefix(BY_HANDLE)?;
+    let digits = std::str::from_utf8(name.strip_prefix(BY_HANDLE)?).ok()?;
     u64::from_str_radix(digits, 16).ok().filter(|handle| format!("{handle:x}") == digits)
 }
 

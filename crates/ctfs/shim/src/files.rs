@@ -101,7 +101,7 @@ impl Beside {
 }
 
 impl Drop for Description {
-    /// Whoever drops it is within.
+    /// The thread that drops it is within a call.
     fn drop(&mut self) {
         if let Some(handle) = self.beside.ends() {
             names::ask(self.client).close(handle);

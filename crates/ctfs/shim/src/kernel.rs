@@ -165,7 +165,7 @@ pub(crate) fn wait(word: &AtomicU32, value: u32, time: Duration) {
     unsafe { call(libc::SYS_futex, arguments) };
 }
 
-/// Wakes whoever sleeps there.
+/// Wakes the threads that sleep there.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: it touches no memory.
     unsafe { call(libc::SYS_futex, [word.as_ptr() as usize, libc::FUTEX_WAKE as usize, i32::MAX as usize]) };

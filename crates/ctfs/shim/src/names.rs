@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_char, c_int, mode_t};
 use pagewalk_ctfs::alone;
-use pagewalk_ctfs::{Ask, Attributes, Base, Caller, Change, Client, Ino, Refused, SetTime, Sleep};
+use pagewalk_ctfs::{Ask, Attributes, BY_HANDLE, Base, Caller, Change, Client, Ino, Refused, SetTime, Sleep};
 
 use crate::threads::Within;
 use crate::{files, kernel, offsets, own};
@@ -84,7 +84,7 @@ static HAS_GROUPS: AtomicBool = AtomicBool::new(false);
 type Answer = Option<c_int>;
 
 fn call<const ARGUMENTS: usize>(number: libc::c_long, arguments: [usize; ARGUMENTS]) -> Result<usize, c_int> {
-    // SAFETY: whoever calls this passes what the call may read and write.
+    // SAFETY: the functions here pass what the call may read and write.
     let done = unsafe { kernel::call(number, arguments) };
     usize::try_from(done).map_err(|_| -done as c_int)
 }
@@ -94,7 +94,7 @@ pub(crate) fn failed(number: c_int) -> Answer {
     Some(files::refused(number))
 }
 
-/// The owner's service, for whoever this process is.
+/// The owner's service, asked as the user that this process is.
 pub(crate) fn ask(client: &Client) -> Ask<'_> {
     let caller = Caller {
         uid: UID.load(Ordering::Relaxed),
@@ -165,7 +165,7 @@ const WHOLE: usize = 3;
 ///
 /// # Safety
 ///
-/// Within one call, nobody has the same one.
+/// No other part of the same call has that one.
 unsafe fn buffer<'a>(which: usize) -> &'a mut MaybeUninit<[u8; PATH_BYTES]> {
     // SAFETY: (1) as `Sync` says; (2) the caller's.
     unsafe { &mut (*BUFFERS.0.get())[which] }
@@ -242,7 +242,7 @@ fn remember() -> bool {
         return false;
     }
     let is_root = uid == 0 && sets[0] & ALL == ALL;
-    // Somebody who may do a part of it is the kernel's.
+    // A user who may do only a part of it is the kernel's.
     if !is_root && (uid == 0 || sets[0] & ALL != 0) {
         return false;
     }
@@ -289,7 +289,7 @@ fn find((folder, path): Wanted, within: &Within) -> bool {
         // In a child.
         return PLACE.get().is_some_and(|place| connect(&place.prefix).is_some());
     }
-    // SAFETY: nobody has it yet.
+    // SAFETY: no part of this call has it yet.
     let path = copy_path(path, unsafe { buffer(FIRST) }, within).unwrap_or_default();
     let device =
         if path.starts_with(b"/") { None } else { status_of(folder, 0).map(|status| device_of(&status)) };
@@ -557,7 +557,7 @@ fn with_path<T>(
     act: impl FnOnce(&Asking, Base, &[u8]) -> Option<T>,
 ) -> Option<T> {
     let asking = begin((folder, path))?;
-    // SAFETY: nobody has it.
+    // SAFETY: no other part of this call has it.
     let (base, rest) = asking.base(folder, asking.path(path, unsafe { buffer(FIRST) })?)?;
     act(&asking, Base::Directory(base), rest)
 }
@@ -569,7 +569,7 @@ fn with_paths<T>(
     act: impl FnOnce(&Asking, (Base, &[u8]), (Ino, &[u8])) -> Option<T>,
 ) -> Option<T> {
     with_path(folder, path, |asking, base, path| {
-        // SAFETY: nobody has it.
+        // SAFETY: no other part of this call has it.
         let other = asking.base(other_folder, asking.path(other, unsafe { buffer(SECOND) })?)?;
         act(asking, (base, path), other)
     })
@@ -628,7 +628,7 @@ fn stand_in(flags: c_int) -> Option<c_int> {
 /// Opens once more by the kernel what was opened without it. A handler of a signal may do that in the middle of anything: no memory is taken.
 pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) -> Option<RawFd> {
     let place = PLACE.get()?;
-    // SAFETY: nobody has either.
+    // SAFETY: no other part of this call has either.
     let (answered, whole) = unsafe { (cleared(ANSWERED), cleared(WHOLE)) };
     let (path, ino) = ask.path(handle, answered).ok()?;
     let mut digits = [0; 16];
@@ -657,7 +657,7 @@ fn by_handle(handle: u64, digits: &mut [u8; 16]) -> [&[u8]; 2] {
     for (at, digit) in digits[..count].iter_mut().rev().enumerate() {
         *digit = b"0123456789abcdef"[(handle >> (4 * at) & 15) as usize];
     }
-    [b".pagewalk-open-", &digits[..count]]
+    [BY_HANDLE, &digits[..count]]
 }
 
 /// A file's attributes, as a call has them.
@@ -799,7 +799,7 @@ pub(crate) fn link(from: (c_int, *const c_char), to: (c_int, *const c_char), fla
 /// As `symlinkat`.
 pub(crate) fn link_to(target: *const c_char, folder: c_int, path: *const c_char) -> Answer {
     with_path(folder, path, |asking, base, path| {
-        // SAFETY: nobody has it.
+        // SAFETY: no other part of this call has it.
         answer(asking.ask.link_to(asking.path(target, unsafe { buffer(SECOND) })?, base, path))
     })
 }
@@ -815,7 +815,7 @@ pub(crate) fn read_link(
         return None;
     }
     with_path(folder, path, |asking, base, path| {
-        // SAFETY: nobody has it.
+        // SAFETY: no other part of this call has it.
         match asking.ask.read_link(base, path, unsafe { cleared(ANSWERED) }) {
             Ok(target) => {
                 let target = &target[..target.len().min(bytes)];
@@ -893,7 +893,7 @@ pub(crate) fn may_lead_to_descriptors(path: *const c_char) -> bool {
         return false;
     }
     let Some(within) = Within::new() else { return true };
-    // SAFETY: nobody has it.
+    // SAFETY: no other part of this call has it.
     let path = copy_path(path, unsafe { buffer(FIRST) }, &within).unwrap_or_default();
     !path.starts_with(b"/") || [&b"/proc/"[..], b"/dev/"].iter().any(|folder| path.starts_with(folder))
 }

@@ -21,6 +21,7 @@ test: setup frontends
 
 bench: setup build
 	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb && scripts/setup.sh server; }
+	$(CARGO) build --release --package pagewalk-ctfs --example bare
 	PAGEWALK=$(PAGEWALK) scripts/bench.sh
 
 # Every experiment of every paper at its published size: long.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Many small files, and large ones by dd: on tmpfs, on ext4 in a loop device, on a mounted store, and on it under `pagewalk fs run`; all
-# of them in the same memory, in turn, round by round. Medians in seconds, and the ratios that are to be reached.
+# Many small files, and large ones by dd: on tmpfs, on ext4 in a loop device, on a file system that does next to nothing behind FUSE
+# (crates/ctfs/examples/bare.rs, where it is built beside PAGEWALK), on a mounted store, and on it under `pagewalk fs run`; all of them in
+# the same memory, in turn, round by round. Medians in seconds, and the ratios that are to be reached.
 #
 #   small-files.sh PAGEWALK
 #
@@ -13,13 +14,18 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 scratch=$(mktemp -d "${SMALL_FILES_MEMORY:-/dev/shm}/pagewalk-small-files.XXXXXX")
 mount=""
+bare=""
 clean() {
     status=$?
     trap - EXIT
-    if mountpoint -q "$scratch/store"; then
-        umount -l "$scratch/store" 2>/dev/null || fusermount3 -uz "$scratch/store"
-    fi
-    [ -z "$mount" ] || wait "$mount" 2>/dev/null || true
+    for folder in "$scratch/store" "$scratch/bare"; do
+        if mountpoint -q "$folder"; then
+            umount -l "$folder" 2>/dev/null || fusermount3 -uz "$folder"
+        fi
+    done
+    for process in $mount $bare; do
+        wait "$process" 2>/dev/null || true
+    done
     ! mountpoint -q "$scratch/ext4" || umount -l "$scratch/ext4"
     rm -rf "$work" "$scratch"
     exit $status
@@ -30,18 +36,30 @@ trap 'exit 130' INT TERM
 cc -O2 -o "$work/small-files" "$here/small-files.c"
 "$work/small-files" tree "$scratch/tree"
 tar -C "$scratch" -cf "$scratch/tree.tar" tree
-mkdir "$scratch/tmpfs" "$scratch/ext4" "$scratch/store"
+mkdir "$scratch/tmpfs" "$scratch/ext4" "$scratch/store" "$scratch/bare"
 "$pagewalk" fs mkfs --size 2GiB "$scratch/files.ctfs" >/dev/null 2>&1
 "$pagewalk" fs mount "$scratch/files.ctfs" "$scratch/store" 2>"$work/mount.log" &
 mount=$!
-until mountpoint -q "$scratch/store"; do
-    kill -0 "$mount" 2>/dev/null || { cat "$work/mount.log" >&2; exit 1; }
-    sleep 0.05
-done
-places="tmpfs mount shim"
-if [ "$(id -u)" = 0 ] && truncate -s 2G "$scratch/image" && mkfs.ext4 -q -F "$scratch/image" && mount -o loop "$scratch/image" "$scratch/ext4"; then
-    places="tmpfs ext4 mount shim"
+# mounted PROCESS FOLDER: waits until the process has mounted something there.
+mounted() {
+    until mountpoint -q "$2"; do
+        kill -0 "$1" 2>/dev/null || { cat "$work"/*.log >&2; exit 1; }
+        sleep 0.05
+    done
+}
+mounted "$mount" "$scratch/store"
+places="mount shim"
+bare_program=$(dirname "$pagewalk")/examples/bare
+if [ -x "$bare_program" ]; then
+    "$bare_program" "$scratch/bare" 2>"$work/bare.log" &
+    bare=$!
+    mounted "$bare" "$scratch/bare"
+    places="bare $places"
 fi
+if [ "$(id -u)" = 0 ] && truncate -s 2G "$scratch/image" && mkfs.ext4 -q -F "$scratch/image" && mount -o loop "$scratch/image" "$scratch/ext4"; then
+    places="ext4 $places"
+fi
+places="tmpfs $places"
 
 # Forgets what the kernel keeps of files, if that is allowed.
 forget() {
@@ -126,6 +144,7 @@ sort -k1,1 -k2,2 -k3,3n "$work/results" | awk -v places="$places" '
         }
         print ""
         for (row = 1; row <= 4; row++) target(item[row], "shim", "tmpfs", 1.0)
+        for (row = 1; row <= items; row++) target(item[row], "mount", "bare", 1.2)
         target("cp-r", "shim", "ext4", 0.5); target("tar-x", "shim", "ext4", 0.5)
         target("dd-write-1M", "mount", "ext4", 1.3); target("dd-read-1M", "mount", "ext4", 1.3); target("dd-write-4K", "mount", "ext4", 1.3)
     }'

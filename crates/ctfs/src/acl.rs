@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use crate::error::Result;
 use crate::extended::{ACCESS_LIST, DEFAULT_LIST, SetExtended};
 use crate::inode::{Field, Ino, kind};
+use crate::names::With;
 use crate::system::{FileSystem, Owner};
 
 const VERSION: u32 = 2;
@@ -182,16 +183,16 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// # Errors
     ///
     /// As [`FileSystem::create`]; nothing is made then.
-    pub fn create_for(
+    pub(crate) fn create_for(
         &mut self,
         parent: Ino,
         name: &[u8],
         (mode, umask): (u32, u32),
         owner: Owner,
-        device: u64,
+        with: With,
     ) -> Result<Ino> {
         let Some(default) = self.list_of(parent, DEFAULT_LIST)? else {
-            return self.create(parent, name, mode & !(umask & PERMISSIONS), owner, device);
+            return self.create_with(parent, name, mode & !(umask & PERMISSIONS), owner, with);
         };
         let mut access = default.of_new(mode);
         let mode = mode & !PERMISSIONS | access.permissions();
@@ -205,10 +206,10 @@ impl<M: PersistentMemory> FileSystem<M> {
             lists.push((DEFAULT_LIST, Some(&default_bytes[..])));
         }
         if lists.is_empty() {
-            return self.create(parent, name, mode, owner, device);
+            return self.create_with(parent, name, mode, owner, with);
         }
         // After a crash before the lists are there, the group has no rights that a list would take from it.
-        let ino = self.create(parent, name, mode & !0o070, owner, device)?;
+        let ino = self.create_with(parent, name, mode & !0o070, owner, with)?;
         let mode = self.inode(ino)?.mode() & 0o7777 & !PERMISSIONS | mode & PERMISSIONS;
         let listed = self.change_extended(ino, &lists, SetExtended::Any, Some(mode));
         if let Err(error) = listed {
@@ -305,7 +306,7 @@ mod tests {
         let mut system = system();
         let me = Owner::default();
         let made = (kind::DIRECTORY | 0o777, 0o027);
-        let above = system.create_for(Ino::ROOT, b"d", made, me, 0).unwrap();
+        let above = system.create_for(Ino::ROOT, b"d", made, me, With::Nothing).unwrap();
         assert_eq!(system.attributes(above).unwrap().mode & 0o7777, 0o750, "the umask");
         let list = bytes(&[
             (tag::OWNER, 7, NO),
@@ -316,7 +317,7 @@ mod tests {
         ]);
         system.set_list(above, DEFAULT_LIST, &list, SetExtended::Any, false).unwrap();
         assert_eq!(system.attributes(above).unwrap().mode & 0o7777, 0o750, "that is for what is made there");
-        let file = system.create_for(above, b"f", (kind::FILE | 0o664, 0o077), me, 0).unwrap();
+        let file = system.create_for(above, b"f", (kind::FILE | 0o664, 0o077), me, With::Nothing).unwrap();
         assert_eq!(system.attributes(file).unwrap().mode, kind::FILE | 0o660, "no umask");
         let access = bytes(&[
             (tag::OWNER, 6, NO),
@@ -327,7 +328,7 @@ mod tests {
         ]);
         assert_eq!(system.extended(file, ACCESS_LIST).as_deref(), Ok(&access[..]));
         assert_eq!(system.extended(file, DEFAULT_LIST), Err(Errno::NODATA));
-        let below = system.create_for(above, b"b", (kind::DIRECTORY | 0o755, 0), me, 0).unwrap();
+        let below = system.create_for(above, b"b", (kind::DIRECTORY | 0o755, 0), me, With::Nothing).unwrap();
         assert_eq!(system.extended(below, DEFAULT_LIST).as_deref(), Ok(&list[..]));
         assert_eq!(system.attributes(below).unwrap().mode & 0o7777, 0o750);
         assert_eq!(crate::check(&system), Vec::<String>::new());

@@ -23,6 +23,9 @@ use crate::inode::Ino;
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: u64 = 64;
 const HEAD_BYTES: u64 = 16;
+/// Where in a head's second word the number of slots lies, and the highest.
+const SLOTS_SHIFT: u32 = 16;
+const MOST_SLOTS_OF_PART: u64 = 255;
 /// Bytes of a name at most.
 pub const MOST_NAME_BYTES: usize = 255;
 
@@ -164,7 +167,7 @@ fn place<M: PersistentMemory>(
 }
 
 fn head(length: usize, kind: u8, slots: u64) -> u64 {
-    length as u64 | u64::from(kind) << 8 | slots << 16
+    length as u64 | u64::from(kind) << 8 | slots << SLOTS_SHIFT
 }
 
 /// Writes an entry into a run of free slots.
@@ -176,6 +179,12 @@ pub(crate) fn put<M: PersistentMemory>(
     run: u64,
 ) -> Result<()> {
     let Entry { ino, kind, slot, slots } = entry;
+    // What is free there says so in parts; of the last one that it takes something is left.
+    let mut end_of_part = slot;
+    while end_of_part < slot + slots {
+        let head = transaction.load(place(transaction, partition, end_of_part)? + 8);
+        end_of_part += (head >> SLOTS_SHIFT & MOST_SLOTS_OF_PART).max(1);
+    }
     let mut bytes = vec![0; (slots * SLOT_BYTES) as usize];
     bytes[..8].copy_from_slice(&ino.0.to_le_bytes());
     bytes[8..16].copy_from_slice(&head(name.len(), kind, slots).to_le_bytes());
@@ -189,8 +198,10 @@ pub(crate) fn put<M: PersistentMemory>(
             }
         }
     }
-    if run > slots {
-        set_free(transaction, partition, slot + slots, run - slots)?;
+    // A damaged directory says that it has more than there is.
+    let end_of_part = end_of_part.min(slot + run);
+    if end_of_part > slot + slots {
+        set_free(transaction, partition, slot + slots, end_of_part - slot - slots)?;
     }
     Ok(())
 }
@@ -205,7 +216,7 @@ pub(crate) fn set_free<M: PersistentMemory>(
     let mut slot = slot;
     let end = slot + slots;
     while slot < end {
-        let part = (end - slot).min(255);
+        let part = (end - slot).min(MOST_SLOTS_OF_PART);
         let at = place(transaction, partition, slot)?;
         transaction.set(at, 0);
         transaction.set(at + 8, head(0, 0, part));

@@ -393,7 +393,16 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     /// An inode that has neither a name nor a user goes, with all it has.
     pub(crate) fn reclaim(&mut self, ino: Ino) -> Result<()> {
-        let attributes = Ino(self.inode(ino)?.get(Field::Attributes));
+        let inode = self.inode(ino)?;
+        if is_little(&inode) {
+            let mut transaction = self.store.begin();
+            crate::orphans::remove(&mut transaction, ino)?;
+            give_back(&mut transaction, ino, &inode)?;
+            transaction.commit().map_err(of_store)?;
+            self.has_gone(ino);
+            return Ok(());
+        }
+        let attributes = Ino(inode.get(Field::Attributes));
         for ino in [attributes, ino] {
             self.preallocated.remove(&ino);
             if ino != Ino::NONE {
@@ -409,14 +418,20 @@ impl<M: PersistentMemory> FileSystem<M> {
             }
         }
         transaction.commit().map_err(of_store)?;
-        self.directories.remove(&ino);
         for ino in [attributes, ino] {
             if ino != Ino::NONE {
-                self.page_counts.forget(ino);
-                self.freed_inode(ino);
+                self.has_gone(ino);
             }
         }
         Ok(())
+    }
+
+    /// A number is no file's any more.
+    pub(crate) fn has_gone(&mut self, ino: Ino) {
+        self.preallocated.remove(&ino);
+        self.directories.remove(&ino);
+        self.page_counts.forget(ino);
+        self.freed_inode(ino);
     }
 
     /// Bytes of frames that a file has.
@@ -458,9 +473,44 @@ pub(crate) fn set_place<M: PersistentMemory>(
     mode: u32,
     partition: Option<Partition>,
 ) -> Result<()> {
-    place_words(mode, partition)
-        .into_iter()
-        .try_for_each(|(field, word)| transaction.set_field(ino, field, word))
+    transaction.set_fields(ino, place_words(mode, partition))
+}
+
+/// Whether all that an inode has can go in one transaction, with room in the log for others.
+pub(crate) fn is_little(inode: &Inode) -> bool {
+    let has_attributes = inode.get(Field::Attributes) != Ino::NONE.0;
+    !has_attributes && inode.partition().is_none_or(|partition| partition.level < Level::L3)
+}
+
+/// Gives back what an inode has that [is little](is_little), and the inode.
+pub(crate) fn give_back<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    ino: Ino,
+    inode: &Inode,
+) -> Result<()> {
+    if let Some(partition) = inode.partition() {
+        if transaction.unmap(partition.first, partition.end()) < partition.end() {
+            return Err(of_store(transaction.log_full().into()));
+        }
+        transaction.free_partition(partition).map_err(of_store)?;
+    }
+    transaction.mark_inode(ino, false)
+}
+
+/// Gives a fresh file a partition for so many bytes, and its frames. What nobody has written yet nobody can read.
+pub(crate) fn give_first_frames<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    ino: Ino,
+    mode: u32,
+    bytes: u64,
+) -> Result<()> {
+    let partition = transaction.allocate(Level::of_bytes(bytes).ok_or(Errno::FBIG)?).map_err(of_store)?;
+    set_place(transaction, ino, mode, Some(partition))?;
+    let mut at = 0;
+    while at < bytes {
+        at = map_next(transaction, partition, at, (&(0..bytes), &(0..bytes)), bytes).map_err(of_store)?;
+    }
+    Ok(())
 }
 
 /// Maps what lies at a byte of a file, if nothing does; the byte behind it. A large page is for what is written from its

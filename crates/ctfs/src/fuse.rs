@@ -36,6 +36,7 @@ use crate::inode::{Ino, NANOSECONDS, kind};
 use crate::known::{ATTRIBUTES, Known, PAGES};
 use crate::mapped::Mapped;
 use crate::missing::{Failure, Health};
+use crate::names::With;
 use crate::service::{self, Service};
 use crate::syncer::Syncer;
 use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
@@ -791,7 +792,13 @@ impl Filesystem for Mounted {
         Self::entry(
             reply,
             self.made(|system| {
-                system.create_for(ino(parent), name.as_bytes(), (mode, umask), owner, device.into())
+                system.create_for(
+                    ino(parent),
+                    name.as_bytes(),
+                    (mode, umask),
+                    owner,
+                    With::Device(device.into()),
+                )
             }),
         );
     }
@@ -808,7 +815,7 @@ impl Filesystem for Mounted {
         let (owner, mode) = (owner(request), (mode & 0o7777 | kind::DIRECTORY, umask));
         Self::entry(
             reply,
-            self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, 0)),
+            self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, With::Nothing)),
         );
     }
 
@@ -1185,7 +1192,8 @@ impl Filesystem for Mounted {
         reply: ReplyCreate,
     ) {
         let (owner, mode) = (owner(request), (mode & 0o7777 | kind::FILE, umask));
-        let created = self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, 0));
+        let created =
+            self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, With::Nothing));
         match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);

@@ -220,8 +220,12 @@ pub(crate) trait Inodes {
     fn inode_address(&self, ino: Ino) -> Result<u64>;
     /// A word of it.
     fn field(&self, ino: Ino, field: Field) -> Result<u64>;
-    /// Changes a word of it. A time is one of the clock's then.
-    fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<()>;
+    /// Changes words of it. A time is one of the clock's then.
+    fn set_fields<const FIELDS: usize>(&mut self, ino: Ino, words: [(Field, u64); FIELDS]) -> Result<()>;
+    /// Changes a word of it.
+    fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<()> {
+        self.set_fields(ino, [(field, word)])
+    }
     /// Changes a time, in nanoseconds since 1970.
     fn set_time(&mut self, ino: Ino, field: Field, nanoseconds: i128) -> Result<()>;
     /// Says that it is used, or not; all its words are 0 then, but for the generation.
@@ -238,18 +242,19 @@ impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
         Ok(self.load(self.inode_address(ino)? + 8 * field as u64))
     }
 
-    fn set_field(&mut self, ino: Ino, field: Field, word: u64) -> Result<()> {
+    fn set_fields<const FIELDS: usize>(&mut self, ino: Ino, words: [(Field, u64); FIELDS]) -> Result<()> {
         let inode = self.inode_address(ino)?;
+        let epochs = self.load(inode + 8 * Field::Epochs as u64);
+        let of_clock = words.iter().fold(epochs, |epochs, &(field, _)| with_epoch(epochs, field, 0));
         let mut set = |field: Field, word| {
             let at = inode + 8 * field as u64;
             if self.load(at) != word {
                 self.set(at, word);
             }
         };
-        set(field, word);
-        if field.epoch_shift().is_some() {
-            let epochs = self.load(inode + 8 * Field::Epochs as u64);
-            self.set_field(ino, Field::Epochs, with_epoch(epochs, field, 0))?;
+        words.into_iter().for_each(|(field, word)| set(field, word));
+        if of_clock != epochs {
+            set(Field::Epochs, of_clock);
         }
         Ok(())
     }

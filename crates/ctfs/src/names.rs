@@ -6,9 +6,20 @@ use rustix::io::Errno;
 
 use crate::directory::{self, Entry, check_name, slots_of};
 use crate::error::{Result, of_store};
+use crate::file::{give_back, give_first_frames, is_little};
 use crate::inode::{self, Field, Ino, Inode, Inodes, kind};
 use crate::orphans;
 use crate::system::{FileSystem, MOST_LINKS, Owner, Replace, Visit};
+
+/// What a new file begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum With {
+    Nothing,
+    /// The number of the device that it stands for.
+    Device(u64),
+    /// Frames for its first bytes.
+    Room(u64),
+}
 
 /// The kind of a file as directories have it.
 fn kind_byte(mode: u32) -> u8 {
@@ -105,6 +116,27 @@ impl<M: PersistentMemory> FileSystem<M> {
     ///
     /// The name is taken or cannot be one, or there is no room.
     pub fn create(&mut self, parent: Ino, name: &[u8], mode: u32, owner: Owner, device: u64) -> Result<Ino> {
+        self.create_with(parent, name, mode, owner, With::Device(device))
+    }
+
+    /// The same, with more than a device's number. Where there is no room for the first bytes the file begins without.
+    pub(crate) fn create_with(
+        &mut self,
+        parent: Ino,
+        name: &[u8],
+        mode: u32,
+        owner: Owner,
+        with: With,
+    ) -> Result<Ino> {
+        match self.create_once(parent, name, mode, owner, with) {
+            Err(Errno::NOSPC) if matches!(with, With::Room(_)) => {
+                self.create_once(parent, name, mode, owner, With::Nothing)
+            }
+            made => made,
+        }
+    }
+
+    fn create_once(&mut self, parent: Ino, name: &[u8], mode: u32, owner: Owner, with: With) -> Result<Ino> {
         let above = self.check_new(parent, name)?;
         let is_directory = mode & kind::MASK == kind::DIRECTORY;
         let (mut mode, mut owner) = (mode, owner);
@@ -120,7 +152,9 @@ impl<M: PersistentMemory> FileSystem<M> {
         let mut transaction = self.store.begin();
         transaction.mark_inode(ino, true)?;
         fill(&mut transaction, ino, mode, owner, now)?;
-        transaction.set_field(ino, Field::Device, device)?;
+        if let With::Device(device) = with {
+            transaction.set_field(ino, Field::Device, device)?;
+        }
         if is_directory {
             transaction.set_field(ino, Field::Links, 2)?;
             transaction.set_field(ino, Field::Parent, parent.0)?;
@@ -128,6 +162,9 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         directory::put(&mut transaction, partition, name, entry, run)?;
         touch(&mut transaction, parent, now)?;
+        if let With::Room(bytes) = with {
+            give_first_frames(&mut transaction, ino, mode, bytes)?;
+        }
         transaction.commit().map_err(of_store)?;
         self.used_inodes += 1;
         self.directory(parent)?.insert(name, entry);
@@ -246,15 +283,25 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         let partition = above.partition().ok_or(Errno::IO)?;
         let now = self.now();
+        // What is little goes with its last name, at once.
+        let goes = is_last_link(&inode) && !self.users.contains_key(&entry.ino) && is_little(&inode);
         let mut transaction = self.store.begin();
         directory::set_free(&mut transaction, partition, entry.slot, entry.slots)?;
-        let is_last = drop_link(&mut transaction, entry.ino, &inode, now)?;
+        let is_last = if goes {
+            give_back(&mut transaction, entry.ino, &inode)?;
+            false
+        } else {
+            drop_link(&mut transaction, entry.ino, &inode, now)?
+        };
         if wants_directory {
             transaction.set_field(parent, Field::Links, above.links() - 1)?;
         }
         touch(&mut transaction, parent, now)?;
         transaction.commit().map_err(of_store)?;
         self.directory(parent)?.remove(name);
+        if goes {
+            self.has_gone(entry.ino);
+        }
         if is_last { self.reclaim_unused(entry.ino) } else { Ok(()) }
     }
 
@@ -442,18 +489,22 @@ pub(crate) fn fill<M: PersistentMemory>(
     owner: Owner,
     now: u64,
 ) -> Result<()> {
-    transaction.set_field(ino, Field::Mode, mode.into())?;
-    transaction.set_field(ino, Field::Links, 1)?;
-    transaction.set_field(ino, Field::Owner, u64::from(owner.uid) | u64::from(owner.gid) << 32)?;
-    [Field::Accessed, Field::Modified, Field::Changed]
-        .into_iter()
-        .try_for_each(|field| transaction.set_field(ino, field, now))
+    transaction.set_fields(
+        ino,
+        [
+            (Field::Mode, mode.into()),
+            (Field::Links, 1),
+            (Field::Owner, u64::from(owner.uid) | u64::from(owner.gid) << 32),
+            (Field::Accessed, now),
+            (Field::Modified, now),
+            (Field::Changed, now),
+        ],
+    )
 }
 
 /// A directory's names have changed.
 fn touch<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino: Ino, now: u64) -> Result<()> {
-    transaction.set_field(ino, Field::Modified, now)?;
-    transaction.set_field(ino, Field::Changed, now)
+    transaction.set_fields(ino, [(Field::Modified, now), (Field::Changed, now)])
 }
 
 /// A directory has more links, or fewer: one for each directory in it.
@@ -481,11 +532,16 @@ fn drop_link<M: PersistentMemory>(
     inode: &Inode,
     now: u64,
 ) -> Result<bool> {
-    let links = if inode.is(kind::DIRECTORY) { 0 } else { inode.links().saturating_sub(1) };
-    transaction.set_field(ino, Field::Links, links)?;
-    transaction.set_field(ino, Field::Changed, now)?;
-    if links == 0 {
+    let is_last = is_last_link(inode);
+    let links = if is_last { 0 } else { inode.links() - 1 };
+    transaction.set_fields(ino, [(Field::Links, links), (Field::Changed, now)])?;
+    if is_last {
         orphans::add(transaction, ino)?;
     }
-    Ok(links == 0)
+    Ok(is_last)
+}
+
+/// Whether a file has no name when it loses one more.
+fn is_last_link(inode: &Inode) -> bool {
+    inode.is(kind::DIRECTORY) || inode.links() <= 1
 }

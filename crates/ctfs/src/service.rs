@@ -29,6 +29,7 @@ use crate::inode::{self, Field, Ino, Inode, kind};
 use crate::known::{Known, Stale};
 use crate::mailbox::{Sleep, WORDS};
 use crate::mapped::Mapped;
+use crate::names::With;
 use crate::paths::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
 use crate::requests::{
     BY_HANDLE, Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What,
@@ -307,7 +308,7 @@ impl Service {
             What::MakeDirectory => {
                 let to = self.new_name(system, request, path)?;
                 let mode = (request.mode & 0o7777 | kind::DIRECTORY, caller.umask);
-                system.create_for(to.parent, &to.name, mode, owner, 0)?;
+                system.create_for(to.parent, &to.name, mode, owner, With::Nothing)?;
                 answer.stale.extend(self.known.changed(to.parent));
                 Ok(())
             }
@@ -424,7 +425,9 @@ impl Service {
                     return Err(Refused::Kernels);
                 }
                 let mode = (mode | kind::FILE, caller.umask);
-                let ino = system.create_for(reached.parent, &reached.name, mode, owner, 0)?;
+                // What there is no room for the client asks for when it writes.
+                let with = if writes { With::Room(PAGE_BYTES) } else { With::Nothing };
+                let ino = system.create_for(reached.parent, &reached.name, mode, owner, with)?;
                 answer.stale.extend(self.known.changed(reached.parent));
                 (ino, true)
             }
@@ -471,10 +474,6 @@ impl Service {
             }
             let set = SetAttributes { size: Some(0), ..SetAttributes::default() };
             system.set_attributes(ino, &set)?;
-        }
-        if writes && is_new {
-            // What there is no room for the client asks for when it writes.
-            let _ = system.reserve(ino, 0..PAGE_BYTES);
         }
         if let Some(holder) = self.holder.as_ref().filter(|_| writes) {
             holder.hold(at);

@@ -319,8 +319,9 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     /// A directory's index, which is made if there is none yet.
     pub(crate) fn directory(&mut self, ino: Ino) -> Result<&mut Directory> {
-        let inode = self.directory_inode(ino)?;
+        // One that has an index is a directory as long as there is its number.
         if !self.directories.contains_key(&ino) {
+            let inode = self.directory_inode(ino)?;
             let directory = self.read_directory(&inode)?;
             let indexed: usize = self.directories.values().map(Directory::len).sum();
             if indexed + directory.len() > MOST_INDEXED {

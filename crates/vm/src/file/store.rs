@@ -41,6 +41,8 @@ const LOG: Pfn = Pfn(3);
 const FIRST_BITMAP: u64 = LOG.0 + LOG_FRAMES;
 /// Words of a transaction whose room the next one gets, at most.
 const MOST_SPARE: usize = 1_024;
+/// Bytes of a line, by which a transaction remembers roughly where it has changed something.
+const LINE_BYTES: u64 = 64;
 /// Frames of the redo log: 65,532 words that lie apart, or one run of 1,048,504 bytes. A swap of any two ranges takes at most 4,088
 /// words and two for each GiB.
 pub const LOG_FRAMES: u64 = 256;
@@ -466,6 +468,7 @@ impl<M: PersistentMemory> Store<M> {
             net_pages: 0,
             is_committed: false,
             pages: FxHashSet::default(),
+            lines: Lines::default(),
         }
     }
 }
@@ -634,6 +637,40 @@ pub struct Transaction<'a, M: PersistentMemory> {
     is_committed: bool,
     /// Pages that it changes, where that is limited.
     pages: FxHashSet<u64>,
+    lines: Lines,
+}
+
+/// Lines that may have been changed: nearly all words that a transaction loads, on its ways through tables above all, are none of those,
+/// and this says so at once. Each is one of 256 bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines([u64; 4]);
+
+impl Lines {
+    /// The word and the bit that stand for a line.
+    #[inline]
+    fn place(line: u64) -> (usize, u64) {
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        let bit = line.wrapping_mul(GOLDEN) >> 56;
+        (bit as usize / 64, 1 << (bit % 64))
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: &Range<u64>) {
+        if bytes.end - bytes.start >= 256 * LINE_BYTES {
+            self.0 = [u64::MAX; 4];
+            return;
+        }
+        for line in bytes.start / LINE_BYTES..=(bytes.end - 1) / LINE_BYTES {
+            let (word, bit) = Self::place(line);
+            self.0[word] |= bit;
+        }
+    }
+
+    #[inline]
+    fn may_have(self, at: u64) -> bool {
+        let (word, bit) = Self::place(at / LINE_BYTES);
+        self.0[word] & bit != 0
+    }
 }
 
 impl<M: PersistentMemory> Transaction<'_, M> {
@@ -665,20 +702,22 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         self.runs.len() + WORD_BYTES * self.order.len() as u64
     }
 
-    pub(super) fn log_full(&self) -> LogFull {
+    /// That it takes more than the log has room for.
+    pub fn log_full(&self) -> LogFull {
         LogFull { bytes: self.logged(), capacity: self.store.journal.capacity() }
     }
 
     /// The word at an aligned address.
     #[inline]
     pub fn load(&self, at: u64) -> u64 {
-        if let Some(&word) = self.words.get(&at) {
-            return word;
-        }
-        match self.place_in_runs(at) {
-            Some(place) => self.runs.word(place),
-            None => self.store.memory.load(at),
-        }
+        let changed = if self.lines.may_have(at) { self.changed_word(at) } else { None };
+        changed.unwrap_or_else(|| self.store.memory.load(at))
+    }
+
+    /// A word that it has changed.
+    fn changed_word(&self, at: u64) -> Option<u64> {
+        let in_runs = || self.place_in_runs(at).map(|place| self.runs.word(place));
+        self.words.get(&at).copied().or_else(in_runs)
     }
 
     /// Changes the word at an aligned address.
@@ -692,9 +731,10 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         }
     }
 
-    /// Counts the pages that it changes, where that is limited.
+    /// Remembers what it has changed, and counts the pages, where that is limited.
     #[inline]
     fn note(&mut self, range: Range<u64>) {
+        self.lines.add(&range);
         if self.store.memory.checkpoints().is_some() {
             self.pages.extend(range.start / PAGE_BYTES..=(range.end - 1) / PAGE_BYTES);
         }

@@ -5,6 +5,7 @@ mod mounted;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use mounted::{Store, name, pagewalk, text};
 
@@ -173,6 +174,99 @@ fn programs_use_a_mount() {
     let Some(mounted) = store.mount() else { return };
     assert_eq!(std::fs::read(mounted.point.join("a/moved")).expect("read"), vec![3; 300_000]);
     assert_eq!(std::fs::read_to_string(mounted.point.join("a/b/c/77")).expect("read"), "77");
+}
+
+/// The kernel passes on what is written by a descriptor that only writes, and keeps none of it. Whoever reads beside that, by calls or by a
+/// mapping, sees all that had been written before.
+#[test]
+fn whoever_reads_sees_what_was_written_before() {
+    const WORDS: usize = 16 << 10;
+    const WRITES: u64 = 4_000;
+    let store = Store::new("64MiB");
+    let Some(mounted) = store.mount() else { return };
+    let path = mounted.point.join("file");
+    let written: Vec<AtomicU64> = std::iter::repeat_with(AtomicU64::default).take(WORDS).collect();
+    let (length, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let random = |state: &mut u64, below: usize| {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize % below
+    };
+    let is_as_written = |from: usize, words: &[u64], known: &[u64]| {
+        for (at, (word, known)) in words.iter().zip(known).enumerate() {
+            assert!(word >= known, "word {}: {word} behind {known}", from + at);
+        }
+    };
+    let known = |range: std::ops::Range<usize>| -> Vec<u64> {
+        written[range].iter().map(|word| word.load(Ordering::SeqCst)).collect()
+    };
+    let part = |state: &mut u64| {
+        let length = length.load(Ordering::SeqCst);
+        let from = if length == 0 { 0 } else { random(state, length) };
+        from..length.min(from + 1 + random(state, 1_500))
+    };
+    let whole_words = |bytes: &[u8]| -> Vec<u64> {
+        bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+    };
+    let writes = |appends: bool| File::options().append(appends).write(!appends).open(&path).expect("open");
+    File::create(&path).expect("made");
+    let file = File::open(&path).expect("open");
+    // SAFETY: a mapping of its own, of a file that never becomes shorter; only what lies before its end is read.
+    #[allow(unsafe_code)]
+    let mapped = unsafe {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        mmap(std::ptr::null_mut(), 8 * WORDS, ProtFlags::READ, MapFlags::SHARED, &file, 0).expect("mapped")
+    } as usize;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut state = 1;
+            while !is_over.load(Ordering::SeqCst) {
+                let range = part(&mut state);
+                let known = known(range.clone());
+                let mut bytes = vec![0; 8 * range.len()];
+                file.read_exact_at(&mut bytes, 8 * range.start as u64).expect("read");
+                is_as_written(range.start, &whole_words(&bytes), &known);
+            }
+        });
+        scope.spawn(|| {
+            let mut state = 2;
+            while !is_over.load(Ordering::SeqCst) {
+                let range = part(&mut state);
+                let known = known(range.clone());
+                // SAFETY: as above.
+                #[allow(unsafe_code)]
+                let words: Vec<u64> = range
+                    .clone()
+                    .map(|word| unsafe { (mapped as *const u64).add(word).read_volatile() })
+                    .collect();
+                is_as_written(range.start, &words, &known);
+            }
+        });
+        let mut state = 3;
+        let (in_place, at_end) = (writes(false), writes(true));
+        for stamp in 1..=WRITES {
+            let end = length.load(Ordering::SeqCst);
+            let count = 1 + random(&mut state, 1_500);
+            let appends = end == 0 || random(&mut state, 20) == 0;
+            let from = if appends { end } else { random(&mut state, end) };
+            let range = from..WORDS.min(from + count);
+            let bytes: Vec<u8> = range.clone().flat_map(|_| stamp.to_ne_bytes()).collect();
+            match appends {
+                true => (&at_end).write_all(&bytes).expect("written"),
+                false => in_place.write_all_at(&bytes, 8 * from as u64).expect("written"),
+            }
+            written[range.clone()].iter().for_each(|word| word.store(stamp, Ordering::SeqCst));
+            length.fetch_max(range.end, Ordering::SeqCst);
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    let length = length.into_inner();
+    assert_eq!(whole_words(&std::fs::read(&path).expect("read")), known(0..length));
+    // SAFETY: as above.
+    #[allow(unsafe_code)]
+    unsafe {
+        assert_eq!(std::slice::from_raw_parts(mapped as *const u64, length), known(0..length));
+        rustix::mm::munmap(mapped as *mut _, 8 * WORDS).expect("it is mapped");
+    }
 }
 
 /// Kills a mount while a program makes, fills, renames and removes files; what was done before is there.

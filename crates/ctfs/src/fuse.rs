@@ -20,8 +20,6 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
-use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
 use rustix::io::Errno as Number;
 
 use crate::acl;
@@ -64,8 +62,6 @@ struct Mounted {
     known: Arc<Known>,
     /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
     later: mpsc::Sender<Later>,
-    /// Files of which the kernel may have pages: it has read or written there since it last forgot them.
-    paged: Arc<Mutex<FxHashSet<Ino>>>,
     /// Files whose pages the kernel is about to forget, as a client got a lease.
     forgetting: Arc<AtomicUsize>,
     /// Where `fsync` has something to do.
@@ -220,7 +216,6 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
         doors: doors.clone(),
         known: known.clone(),
         later,
-        paged: Arc::default(),
         forgetting: Arc::default(),
         syncer,
         // What can only be read is asked of the kernel.
@@ -231,7 +226,6 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
         volume: mounted.volume.clone(),
         doors: doors.clone(),
         known: known.clone(),
-        paged: mounted.paged.clone(),
         holder: mounted.syncer.as_ref().map(|syncer| syncer.holder.clone()),
         is_over: mounted.is_over.clone(),
     };
@@ -638,6 +632,18 @@ impl Mounted {
     }
 }
 
+/// How the kernel uses a file that is opened so. It keeps what it has read: nobody else changes it.
+fn open_flags(flags: i32) -> FopenFlags {
+    let direct = if is_direct(flags) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
+    FopenFlags::FOPEN_KEEP_CACHE | direct
+}
+
+/// Whether the kernel passes on what is written without keeping it. Getting pages to keep and copying to them takes longer than everything
+/// else about large writes. Whoever also reads, or may map the file, finds its own bytes in these pages.
+fn is_direct(flags: i32) -> bool {
+    flags & libc::O_ACCMODE == libc::O_WRONLY
+}
+
 /// Whether who changes a file's bytes may leave it the rights that it gives. The kernel looks at a capability, and does not say.
 fn may_keep_privileges(request: &Request) -> bool {
     request.uid() == 0
@@ -708,9 +714,6 @@ impl Filesystem for Mounted {
         // The root is known without having been looked up.
         while left > 0 && !system.goes_when_closed(ino) && system.close(ino).is_ok() {
             left -= 1;
-        }
-        if !system.is_used(ino) {
-            self.paged.lock().remove(&ino);
         }
         drop(system);
         if left > 0 {
@@ -868,10 +871,9 @@ impl Filesystem for Mounted {
         Self::entry(reply, made);
     }
 
-    /// The kernel keeps what it has read: nobody else changes it.
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.opened(ino(number), flags.0) {
-            Ok(handle) => self.behind_forgetting(move || reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE)),
+            Ok(handle) => self.behind_forgetting(move || reply.opened(handle, open_flags(flags.0))),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -881,11 +883,15 @@ impl Filesystem for Mounted {
         _: &Request,
         number: INodeNo,
         handle: FileHandle,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
         reply: ReplyEmpty,
     ) {
+        if is_direct(flags.0) && self.known.was_read_beside(ino(number)) {
+            let (known, ino) = (self.known.clone(), ino(number));
+            let _ = self.later.send(Box::new(move || known.forget(ino, PAGES)));
+        }
         if !self.doors.has_lease(handle.0) {
             let has_written = self.doors.writes(handle.0);
             self.doors.closed(handle.0);
@@ -942,7 +948,7 @@ impl Filesystem for Mounted {
                 // What the kernel has read may soon be different, if the client writes.
                 let is_written = command == protocol::LEASE && words[3] != 0;
                 let is_shifted = matches!(command, protocol::COLLAPSE | protocol::INSERT);
-                if is_shifted || is_written && self.paged.lock().remove(&ino) {
+                if is_shifted || is_written && self.known.had_pages(ino) {
                     // Nobody gets an answer any more when that thread is gone.
                     drop(self.later.send(Box::new(move || {
                         known.forget(ino, PAGES);
@@ -972,7 +978,7 @@ impl Filesystem for Mounted {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.paged.lock().insert(ino(number));
+        self.known.keeps_pages(ino(number));
         self.kernel_uses(ino(number), false);
         let mut bytes = vec![0; size as usize];
         match self.volume.find(ino(number)).and_then(|file| self.volume.read(&file, offset, &mut bytes)) {
@@ -993,12 +999,19 @@ impl Filesystem for Mounted {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.paged.lock().insert(ino(number));
+        let is_direct = is_direct(flags.0) && !kind.contains(WriteFlags::FUSE_WRITE_CACHE);
+        if !is_direct {
+            self.known.keeps_pages(ino(number));
+        }
         self.kernel_uses(ino(number), true);
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
         if kind.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.drop_privileges(ino(number));
         }
+        let answer = |reply: ReplyWrite, written: Result<(u64, usize)>| match written {
+            Ok((_, written)) => reply.written(written as u32),
+            Err(error) => reply.error(errno(error)),
+        };
         let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(&file, place, data));
         let written = match write() {
             Err(Number::NOSPC)
@@ -1008,17 +1021,19 @@ impl Filesystem for Mounted {
             }
             written => written,
         };
-        if let Ok((at, _)) = written
-            && at != offset
-        {
+        let (known, ino) = (self.known.clone(), ino(number));
+        if is_direct && known.has_passed_on(ino) {
+            drop(self.later.send(Box::new(move || {
+                known.forget(ino, PAGES);
+                answer(reply, written);
+            })));
+            return;
+        }
+        if written.is_ok_and(|(at, _)| at != offset) {
             // The kernel has put the bytes where it believed that the file ends.
-            let (known, ino) = (self.known.clone(), ino(number));
             let _ = self.later.send(Box::new(move || known.forget(ino, PAGES)));
         }
-        match written {
-            Ok((_, written)) => reply.written(written as u32),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(reply, written);
     }
 
     /// What was written persists already: the kernel need not ask again.
@@ -1169,7 +1184,7 @@ impl Filesystem for Mounted {
             Err(error) => reply.error(errno(error)),
         };
         // What a program has stored in a mapping the kernel may not have written yet: a hole that it covers is data.
-        if self.doors.is_written(ino) && self.paged.lock().contains(&ino) {
+        if self.doors.is_written(ino) && self.known.has_pages(ino) {
             let known = self.known.clone();
             drop(self.later.send(Box::new(move || {
                 // This writes dirty pages first.
@@ -1192,12 +1207,14 @@ impl Filesystem for Mounted {
         reply: ReplyCreate,
     ) {
         let (owner, mode) = (owner(request), (mode & 0o7777 | kind::FILE, umask));
-        let created =
-            self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, With::Nothing));
+        // Who opens it to write writes, and who closes it empty gives that back.
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let with = if writes { With::Room(PAGE_BYTES) } else { With::Nothing };
+        let created = self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, with));
         match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);
-                let flags = FopenFlags::FOPEN_KEEP_CACHE;
+                let flags = open_flags(flags);
                 self.behind_forgetting(move || {
                     reply.created(&KEPT, &attr(&attributes), generation, handle, flags);
                 });

@@ -25,6 +25,10 @@ struct Facts {
     lookups: u64,
     has_attributes: bool,
     has_names: bool,
+    /// It may have pages: it has read there, or written and kept that.
+    has_pages: bool,
+    /// It may have read pages while something was written that it passes on without keeping it.
+    was_read_beside: bool,
 }
 
 /// What has to be taken back, when the locks are free again.
@@ -64,6 +68,36 @@ impl Known {
     /// An answer will list a directory's names.
     pub(crate) fn listed(&self, ino: Ino) {
         self.files.lock().entry(ino).or_default().has_names = true;
+    }
+
+    /// The kernel reads bytes of a file, or writes some and keeps them.
+    pub(crate) fn keeps_pages(&self, ino: Ino) {
+        self.files.lock().entry(ino).or_default().has_pages = true;
+    }
+
+    /// Whether the kernel may have pages of a file.
+    pub(crate) fn has_pages(&self, ino: Ino) -> bool {
+        self.files.lock().get(&ino).is_some_and(|facts| facts.has_pages)
+    }
+
+    /// The same of a kernel that is about to be told to forget them.
+    pub(crate) fn had_pages(&self, ino: Ino) -> bool {
+        self.files.lock().get_mut(&ino).is_some_and(|facts| std::mem::take(&mut facts.has_pages))
+    }
+
+    /// Something was written that the kernel does not keep: whether it must forget pages. It let go of them before it passed that on, and
+    /// may have read them again meanwhile, as they were.
+    pub(crate) fn has_passed_on(&self, ino: Ino) -> bool {
+        let mut files = self.files.lock();
+        let Some(facts) = files.get_mut(&ino).filter(|facts| facts.has_pages) else { return false };
+        (facts.has_pages, facts.was_read_beside) = (false, true);
+        true
+    }
+
+    /// The file is closed by whoever wrote so: whether the kernel must forget pages once more. One that was written from itself, through a
+    /// mapping, it could not let go of during the write.
+    pub(crate) fn was_read_beside(&self, ino: Ino) -> bool {
+        self.files.lock().get_mut(&ino).is_some_and(|facts| std::mem::take(&mut facts.was_read_beside))
     }
 
     /// The kernel has taken back so many names.
@@ -120,6 +154,23 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_forgotten_when_others_change_them() {
+        let known = Known::default();
+        let file = Ino(7);
+        known.named(file);
+        assert!(!known.has_pages(file) && !known.had_pages(file) && !known.has_passed_on(file));
+        known.keeps_pages(file);
+        assert!(known.has_pages(file) && known.had_pages(file) && !known.has_pages(file));
+        assert!(!known.was_read_beside(file));
+        known.keeps_pages(file);
+        assert!(known.has_passed_on(file) && !known.has_passed_on(file), "they were forgotten");
+        assert!(known.was_read_beside(file) && !known.was_read_beside(file));
+        known.keeps_pages(file);
+        known.forgot(file, 1);
+        assert!(!known.has_pages(file), "the kernel has nothing of what it does not know");
+    }
 
     #[test]
     fn what_was_told_is_taken_back_once() {

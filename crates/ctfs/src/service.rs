@@ -17,8 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pagewalk_vm::addr::PAGE_BYTES;
-use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 
 use crate::doors::Doors;
@@ -63,8 +61,6 @@ pub(crate) struct Service {
     pub(crate) volume: Arc<Volume<Mapped>>,
     pub(crate) doors: Arc<Doors>,
     pub(crate) known: Arc<Known>,
-    /// Files of which the kernel may have pages.
-    pub(crate) paged: Arc<Mutex<FxHashSet<Ino>>>,
     pub(crate) holder: Option<Holder>,
     /// The file system is no longer mounted.
     pub(crate) is_over: Arc<AtomicBool>,
@@ -408,7 +404,7 @@ impl Service {
                 let inode = system.inode(ino)?;
                 let above = system.inode(reached.parent)?;
                 let is_usual = inode.is(kind::FILE) && !(has(libc::O_CREAT) && mode_of(&above) & STICKY != 0);
-                if !is_usual || writes && (system.has_privileges(ino)? || self.paged.lock().contains(&ino)) {
+                if !is_usual || writes && (system.has_privileges(ino)? || self.known.has_pages(ino)) {
                     return Err(Refused::Kernels);
                 }
                 may(&inode, caller, wants)?;
@@ -668,7 +664,6 @@ mod tests {
                 volume: Arc::new(Volume::with_gate(system, gate)),
                 doors,
                 known: Arc::default(),
-                paged: Arc::default(),
                 holder: None,
                 is_over: Arc::default(),
             };
@@ -776,7 +771,7 @@ mod tests {
         // What the kernel may have read it would keep.
         let other = served.open(ROOT, "d/other", MAKES, 0o666).unwrap();
         served.close(other[1]).unwrap();
-        served.service.paged.lock().insert(Ino(other[2]));
+        served.service.known.keeps_pages(Ino(other[2]));
         assert_eq!(served.open(ROOT, "d/other", libc::O_RDWR, 0).map(drop), KERNELS);
         served.open(ROOT, "d/other", libc::O_RDONLY, 0).unwrap();
     }

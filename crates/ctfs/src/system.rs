@@ -440,11 +440,6 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
     }
 
-    /// Whether anybody uses a file.
-    pub(crate) fn is_used(&self, ino: Ino) -> bool {
-        self.users.contains_key(&ino)
-    }
-
     /// Whether exactly one handle of a file is open.
     pub(crate) fn has_one_user(&self, ino: Ino) -> bool {
         self.users.get(&ino) == Some(&1)

@@ -86,7 +86,7 @@ impl Known {
     }
 
     /// Something was written that the kernel does not keep: whether it must forget pages. It let go of them before it passed that on, and
-    /// may have read them again meanwhile, as they were.
+    /// may have read them again meanwhile, as they were: some kernels do not look again behind the write.
     pub(crate) fn has_passed_on(&self, ino: Ino) -> bool {
         let mut files = self.files.lock();
         let Some(facts) = files.get_mut(&ino).filter(|facts| facts.has_pages) else { return false };

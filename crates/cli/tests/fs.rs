@@ -176,6 +176,45 @@ fn programs_use_a_mount() {
     assert_eq!(std::fs::read_to_string(mounted.point.join("a/b/c/77")).expect("read"), "77");
 }
 
+/// Whoever lists a directory and looks at its files gets both at once, and the owner counts what the kernel knows: files that go give back
+/// what they had.
+#[test]
+fn files_that_were_listed_are_what_they_are_and_go() {
+    let store = Store::new("64MiB");
+    let Some(mounted) = store.mount() else { return };
+    let folder = mounted.point.join("folder");
+    let free = || rustix::fs::statvfs(&folder).expect("a file system").f_bfree;
+    std::fs::create_dir(&folder).expect("made");
+    let before = free();
+    for number in 0..200usize {
+        std::fs::write(folder.join(format!("{number}")), vec![7; 40_000 + number]).expect("written");
+    }
+    // The kernel knows nothing of what it is told the first time.
+    drop(mounted);
+    let Some(mounted) = store.mount() else { return };
+    for _ in 0..3 {
+        let mut listed = 0;
+        for entry in std::fs::read_dir(&folder).expect("read") {
+            let entry = entry.expect("an entry");
+            let number: u64 = entry.file_name().to_str().expect("text").parse().expect("a number");
+            assert_eq!(entry.metadata().expect("there").len(), 40_000 + number);
+            listed += 1;
+        }
+        assert_eq!(listed, 200);
+    }
+    assert!(free() < before);
+    std::fs::remove_dir_all(&folder).expect("removed");
+    std::fs::create_dir(&folder).expect("made");
+    // The kernel says by and by what it has forgotten. The table of inodes keeps its pages.
+    let begun = std::time::Instant::now();
+    while free() + 20 < before {
+        assert!(begun.elapsed().as_secs() < 20, "{} of {before} are free", free());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(mounted);
+    store.is_sound();
+}
+
 /// The kernel passes on what is written by a descriptor that only writes, and keeps none of it. Whoever reads beside that, by calls or by a
 /// mapping, sees all that had been written before.
 #[test]

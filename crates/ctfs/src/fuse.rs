@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno as Number;
@@ -549,6 +549,49 @@ impl Mounted {
         Ok((system.attributes(ino)?, kept))
     }
 
+    /// Lists names of a directory together with what the kernel would ask of each next, as many as the answer has room for.
+    fn list_known(
+        &self,
+        system: &mut FileSystem<Mapped>,
+        directory: Ino,
+        cookie: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> Result<()> {
+        const AT_ONCE: usize = 32;
+        let mut cookie = cookie;
+        let mut is_empty = true;
+        loop {
+            let mut part = Vec::with_capacity(AT_ONCE);
+            system.list(directory, cookie, &mut |name, ino, _, next| {
+                part.push((name.to_vec(), ino, next));
+                part.len() < AT_ONCE
+            })?;
+            for (name, ino, next) in &part {
+                let (attributes, kept) = match self.told(system, *ino) {
+                    Ok(told) => told,
+                    Err(error) if is_empty => return Err(error),
+                    // The kernel knows the names before this one, and asks once more.
+                    Err(_) => return Ok(()),
+                };
+                let generation = Generation(attributes.generation);
+                let name = OsStr::from_bytes(name);
+                if reply.add(INodeNo(ino.0), *next, name, &kept, &attr(&attributes), generation) {
+                    return Ok(());
+                }
+                is_empty = false;
+                // These two it knows already.
+                if !matches!(name.as_bytes(), b"." | b"..") {
+                    system.open(*ino)?;
+                    self.known.named(*ino);
+                }
+                cookie = *next;
+            }
+            if part.len() < AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
     /// The same of an inode, or a name of it, that is made.
     fn made(
         &self,
@@ -671,6 +714,8 @@ impl Filesystem for Mounted {
         let _ = config.set_max_write(MOST_WRITE);
         // Otherwise it asks for a file's capabilities before every write.
         let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        // It finds out by itself whether a program that lists names looks at the files, too.
+        let _ = config.add_capabilities(InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO);
         // The kernel enforces access control lists; what a new file gets from its directory's, or from the umask, is decided here.
         let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
         if let Err(missing) = config.add_capabilities(lists) {
@@ -1060,6 +1105,24 @@ impl Filesystem for Mounted {
         let listed = system.list(ino(number), offset, &mut |name, ino, kind, next| {
             !reply.add(INodeNo(ino.0), next, file_type(u32::from(kind) << 12), OsStr::from_bytes(name))
         });
+        drop(system);
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let mut system = self.volume.unnoticed();
+        self.known.listed(ino(number));
+        let listed = self.list_known(&mut system, ino(number), offset, &mut reply);
         drop(system);
         match listed {
             Ok(()) => reply.ok(),

@@ -107,6 +107,16 @@ pub(crate) unsafe fn call<const ARGUMENTS: usize>(number: c_long, arguments: [us
     }
 }
 
+/// The same of a call that reads and writes only what its caller has, as all in this library do: what it answers, or the error's number.
+pub(crate) fn checked<const ARGUMENTS: usize>(
+    number: c_long,
+    arguments: [usize; ARGUMENTS],
+) -> Result<usize, c_int> {
+    // SAFETY: as it says.
+    let done = unsafe { call(number, arguments) };
+    usize::try_from(done).map_err(|_| -done as c_int)
+}
+
 /// Whether valgrind runs the program: it makes the program's system calls from places of its own, at which the kernel would dispatch
 /// them, and ends the program.
 pub(crate) fn is_valgrinds() -> bool {

@@ -10,15 +10,15 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_char, c_int, mode_t};
 use pagewalk_ctfs::alone;
-use pagewalk_ctfs::{Ask, Attributes, BY_HANDLE, Base, Caller, Change, Client, Ino, Refused, SetTime, Sleep};
+use pagewalk_ctfs::{Ask, Attributes, BY_HANDLE, Base, Change, Client, Ino, Refused, SetTime, Sleep};
 
+use crate::mounts::{self, Place, device_of, status_of};
 use crate::threads::Within;
-use crate::{files, kernel, offsets, own};
+use crate::{files, kernel, offsets, own, user};
 
 /// Bytes of a path at most, with its end.
 const PATH_BYTES: usize = 4_096;
@@ -51,43 +51,19 @@ const MAY_WAIT: [libc::c_long; 6] = [
 /// No directory that is known, and one of another file system.
 const UNKNOWN: u64 = u64::MAX;
 const ELSEWHERE: u64 = 0;
-const NO_UMASK: u32 = u32::MAX;
 
-/// Where the file system is mounted, as paths begin, and what `statx` says of all of its files.
-struct Place {
-    prefix: Vec<u8>,
-    device: u64,
-    template: libc::statx,
-}
-
-static PLACE: OnceLock<Place> = OnceLock::new();
 /// What is remembered holds.
 static IS_VALID: AtomicBool = AtomicBool::new(false);
-/// Others may have mounted something since that was looked at.
-static MAY_BE_COVERED: AtomicBool = AtomicBool::new(true);
 /// Nothing is done here any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 static USED: AtomicU32 = AtomicU32::new(0);
 static NEXT_LOOK: AtomicU32 = AtomicU32::new(FIRST_LOOK);
-/// The list of mounts, which tells when it changes.
-static MOUNTS: AtomicI32 = AtomicI32::new(NONE);
 /// What descriptors that stand for files are copies of.
 static STAND_IN: AtomicI32 = AtomicI32::new(NONE);
 static DIRECTORY: AtomicU64 = AtomicU64::new(UNKNOWN);
-static UMASK: AtomicU32 = AtomicU32::new(NO_UMASK);
-static UID: AtomicU32 = AtomicU32::new(0);
-static GID: AtomicU32 = AtomicU32::new(0);
-static IS_ROOT: AtomicBool = AtomicBool::new(false);
-static HAS_GROUPS: AtomicBool = AtomicBool::new(false);
 
 /// A call's result as C has it, or nothing if the kernel is to be asked.
 type Answer = Option<c_int>;
-
-fn call<const ARGUMENTS: usize>(number: libc::c_long, arguments: [usize; ARGUMENTS]) -> Result<usize, c_int> {
-    // SAFETY: the functions here pass what the call may read and write.
-    let done = unsafe { kernel::call(number, arguments) };
-    usize::try_from(done).map_err(|_| -done as c_int)
-}
 
 /// As another one's number.
 pub(crate) fn failed(number: c_int) -> Answer {
@@ -96,30 +72,22 @@ pub(crate) fn failed(number: c_int) -> Answer {
 
 /// The owner's service, asked as the user that this process is.
 pub(crate) fn ask(client: &Client) -> Ask<'_> {
-    let caller = Caller {
-        uid: UID.load(Ordering::Relaxed),
-        gid: GID.load(Ordering::Relaxed),
-        umask: UMASK.load(Ordering::Relaxed),
-        is_root: IS_ROOT.load(Ordering::Relaxed),
-        has_groups: HAS_GROUPS.load(Ordering::Relaxed),
-    };
-    client.ask(caller, Sleep { wait: kernel::wait, wake: kernel::wake })
+    client.ask(user::caller(), Sleep { wait: kernel::wait, wake: kernel::wake })
 }
 
 /// Descriptors of our own.
 pub(crate) fn kept() -> [RawFd; 2] {
-    [MOUNTS.load(Ordering::Relaxed), STAND_IN.load(Ordering::Relaxed)]
+    [mounts::kept(), STAND_IN.load(Ordering::Relaxed)]
 }
 
 /// One of them has moved.
 pub(crate) fn moved(from: RawFd, to: RawFd) {
-    for descriptor in [&MOUNTS, &STAND_IN] {
-        let _ = descriptor.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
-    }
+    mounts::moved(from, to);
+    let _ = STAND_IN.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-fn close(descriptor: &AtomicI32) {
-    let number = descriptor.swap(NONE, Ordering::Relaxed);
+fn close_stand_in() {
+    let number = STAND_IN.swap(NONE, Ordering::Relaxed);
     if number != NONE {
         own::close(number);
     }
@@ -129,8 +97,8 @@ fn close(descriptor: &AtomicI32) {
 /// it waits.
 pub(crate) fn forget() {
     if IS_VALID.swap(false, Ordering::Relaxed) {
-        MAY_BE_COVERED.store(true, Ordering::Relaxed);
-        close(&STAND_IN);
+        mounts::may_be_covered();
+        close_stand_in();
     }
 }
 
@@ -141,10 +109,9 @@ pub(crate) fn is_over() {
 
 /// A child has none of the descriptors, and looks by itself.
 pub(crate) fn in_child() {
-    close(&STAND_IN);
-    close(&MOUNTS);
+    close_stand_in();
+    mounts::in_child();
     IS_VALID.store(false, Ordering::Relaxed);
-    MAY_BE_COVERED.store(true, Ordering::Relaxed);
 }
 
 /// Room for paths. Not on the stack: a handler of a signal may have very little.
@@ -195,15 +162,14 @@ fn begin(wanted: Wanted) -> Option<Asking> {
     if IS_OVER.load(Ordering::Relaxed) || !alone::is_alone() {
         return None;
     }
-    if PLACE.get().is_none() {
+    if mounts::place().is_none() {
         let used = USED.fetch_add(1, Ordering::Relaxed);
         if used < NEXT_LOOK.load(Ordering::Relaxed) {
             return None;
         }
     }
     let within = Within::new()?;
-    let is_valid =
-        offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) && !MAY_BE_COVERED.load(Ordering::Relaxed);
+    let is_valid = offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) && mounts::is_as_seen();
     if !is_valid && !prepare(wanted, &within) {
         return None;
     }
@@ -218,8 +184,8 @@ fn prepare(wanted: Wanted, within: &Within) -> bool {
         return false;
     }
     let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    let is_ready = (PLACE.get().is_some() && files::connection().is_some() || find(wanted, within))
-        && is_uncovered()
+    let is_ready = (mounts::place().is_some() && files::connection().is_some() || find(wanted, within))
+        && mounts::is_uncovered()
         && (offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) || offsets::watch() && remember());
     if is_ready {
         IS_VALID.store(true, Ordering::Relaxed);
@@ -228,42 +194,11 @@ fn prepare(wanted: Wanted, within: &Within) -> bool {
     is_ready
 }
 
-/// Who this process is.
+/// Looks who this process is.
 fn remember() -> bool {
-    // What cannot be set is answered with what is set: as whom this process uses files.
-    let number = |number| call(number, [usize::MAX]).unwrap_or(0) as u32;
-    let (uid, gid) = (number(libc::SYS_setfsuid), number(libc::SYS_setfsgid));
-    /// Changing owners, all that modes forbid, and what only owners may do.
-    const ALL: u32 = 0b1_1111;
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = [VERSION_3, 0];
-    let mut sets = [0u32; 6];
-    if call(libc::SYS_capget, [header.as_ptr() as usize, sets.as_mut_ptr() as usize]).is_err() {
-        return false;
-    }
-    let is_root = uid == 0 && sets[0] & ALL == ALL;
-    // A user who may do only a part of it is the kernel's.
-    if !is_root && (uid == 0 || sets[0] & ALL != 0) {
-        return false;
-    }
-    let has_groups = call(libc::SYS_getgroups, [0, 0]).map_or(true, |groups| groups > 0);
-    UID.store(uid, Ordering::Relaxed);
-    GID.store(gid, Ordering::Relaxed);
-    IS_ROOT.store(is_root, Ordering::Relaxed);
-    HAS_GROUPS.store(has_groups, Ordering::Relaxed);
-    UMASK.store(NO_UMASK, Ordering::Relaxed);
     DIRECTORY.store(UNKNOWN, Ordering::Relaxed);
     files::limit_may_have_changed();
-    true
-}
-
-/// The permissions that new files do not get.
-fn know_umask() {
-    if UMASK.load(Ordering::Relaxed) == NO_UMASK {
-        let umask = call(libc::SYS_umask, [0o777]).unwrap_or(0);
-        let _ = call(libc::SYS_umask, [umask]);
-        UMASK.store(umask as u32, Ordering::Relaxed);
-    }
+    user::remember()
 }
 
 /// This process is a client now: the next name shows where the mount is.
@@ -271,184 +206,15 @@ pub(crate) fn look_soon() {
     NEXT_LOOK.store(0, Ordering::Relaxed);
 }
 
-/// Looks for the mount that has a file, and connects to its owner.
+/// Looks for the mount that has a file.
 fn find((folder, path): Wanted, within: &Within) -> bool {
     let next = |from: u32| from.saturating_mul(LATER).min(from.saturating_add(MOST_BETWEEN));
     NEXT_LOOK.store(next(USED.load(Ordering::Relaxed).max(FIRST_LOOK)), Ordering::Relaxed);
-    // Users of another name space have other numbers.
-    let map = read_all(c"/proc/self/uid_map");
-    let is_whole = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).eq([
-        &b"0"[..],
-        b"0",
-        b"4294967295",
-    ]);
-    if !is_whole || !open_mounts() {
-        return false;
-    }
-    if PLACE.get().is_some() {
-        // In a child.
-        return PLACE.get().is_some_and(|place| connect(&place.prefix).is_some());
-    }
     // SAFETY: no part of this call has it yet.
     let path = copy_path(path, unsafe { buffer(FIRST) }, within).unwrap_or_default();
-    let device =
-        if path.starts_with(b"/") { None } else { status_of(folder, 0).map(|status| device_of(&status)) };
-    let mounts = mounts();
-    let connected = files::device();
-    let has = |mount: &&Mount| {
-        if let Some(device) = connected {
-            return mount.may_be_ours && mount.device == device;
-        }
-        let rest = path.strip_prefix(&mount.prefix[..]);
-        mount.may_be_ours && (device == Some(mount.device) || rest.is_some_and(|rest| rest.starts_with(b"/")))
-    };
-    let Some(mount) = mounts.iter().filter(has).max_by_key(|mount| mount.prefix.len()) else { return false };
-    let Some((device, mut template)) = connect(&mount.prefix) else { return false };
-    /// The mount's root alone has it.
-    const MOUNT_ROOT: u64 = 0x2000;
-    template.stx_attributes &= !MOUNT_ROOT;
-    PLACE.set(Place { prefix: mount.prefix.clone(), device, template }).is_ok()
-}
-
-/// Connects to the owner of what is mounted at a path: its device, and what `statx` says of its root.
-fn connect(prefix: &[u8]) -> Option<(u64, libc::statx)> {
-    let path = [prefix, b"/.\0"].concat();
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let folder = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize])
-        .ok()? as RawFd;
-    let status = status_of(folder, libc::STATX_BASIC_STATS);
-    let connected = status.filter(|status| status.stx_ino == 1 && files::connect(folder, device_of(status)));
-    own::close(folder);
-    let status = connected?;
-    Some((device_of(&status), status))
-}
-
-/// What the kernel knows of a descriptor, without asking the owner.
-fn status_of(descriptor: c_int, mask: u32) -> Option<libc::statx> {
-    let mut status = MaybeUninit::<libc::statx>::zeroed();
-    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
-    let arguments = [
-        descriptor as usize,
-        c"".as_ptr() as usize,
-        flags as usize,
-        mask as usize,
-        status.as_mut_ptr() as usize,
-    ];
-    call(libc::SYS_statx, arguments).ok()?;
-    // SAFETY: the kernel has filled it.
-    Some(unsafe { status.assume_init() })
-}
-
-/// Kinds of mounts, as the list has them, that ours may be.
-const KINDS: [&[u8]; 2] = [b"fuse.pagewalk", b"fuse"];
-
-fn device_of(status: &libc::statx) -> u64 {
-    libc::makedev(status.stx_dev_major, status.stx_dev_minor)
-}
-
-/// A mount of the list.
-struct Mount {
-    prefix: Vec<u8>,
-    device: u64,
-    /// Connecting tells.
-    may_be_ours: bool,
-}
-
-fn open_mounts() -> bool {
-    if MOUNTS.load(Ordering::Relaxed) != NONE {
-        return true;
-    }
-    let path = c"/proc/self/mountinfo";
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let opened = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize]);
-    let Ok(opened) = opened else { return false };
-    MOUNTS.store(own::out_of_the_way(opened as RawFd), Ordering::Relaxed);
-    true
-}
-
-/// Reads a descriptor to its end.
-fn read_from(descriptor: RawFd) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut part = [0; 4_096];
-    while let Ok(read @ 1..) =
-        call(libc::SYS_read, [descriptor as usize, part.as_mut_ptr() as usize, part.len()])
-    {
-        bytes.extend_from_slice(&part[..read]);
-    }
-    bytes
-}
-
-fn read_all(path: &std::ffi::CStr) -> Vec<u8> {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let opened = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize]);
-    let Ok(opened) = opened else { return Vec::new() };
-    let bytes = read_from(opened as RawFd);
-    own::close(opened as RawFd);
-    bytes
-}
-
-/// All that is mounted. Lines of the list are `number parent device root path options ... - kind source options`.
-fn mounts() -> Vec<Mount> {
-    let descriptor = MOUNTS.load(Ordering::Relaxed);
-    let _ = kernel::seek(descriptor, 0, libc::SEEK_SET);
-    let list = read_from(descriptor);
-    let mount = |line: &[u8]| {
-        let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-        let kind = words.iter().position(|word| *word == b"-").and_then(|at| words.get(at + 1))?;
-        let prefix = without_escapes(words.get(4)?);
-        let mut numbers = std::str::from_utf8(words[2]).ok()?.split(':').map(str::parse);
-        let device = libc::makedev(numbers.next()?.ok()?, numbers.next()?.ok()?);
-        Some(Mount { may_be_ours: KINDS.contains(kind) && words[3] == b"/", device, prefix })
-    };
-    list.split(|&byte| byte == b'\n').filter_map(mount).collect()
-}
-
-/// A path of the list: blanks and the like are three octal digits behind a backslash.
-fn without_escapes(path: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((&byte, behind)) = rest.split_first() {
-        let digits =
-            behind.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(decoded_byte) => {
-                decoded.push(decoded_byte);
-                rest = &behind[3..];
-            }
-            None => {
-                decoded.push(byte);
-                rest = behind;
-            }
-        }
-    }
-    decoded
-}
-
-/// Whether the mount is where it was found, and nothing is mounted within: looked at when the list has changed.
-fn is_uncovered() -> bool {
-    static IS_FREE: AtomicBool = AtomicBool::new(false);
-    static WAS_READ: AtomicI32 = AtomicI32::new(NONE);
-    let descriptor = MOUNTS.load(Ordering::Relaxed);
-    let Some(place) = PLACE.get() else { return false };
-    let mut polled = libc::pollfd { fd: descriptor, events: libc::POLLPRI, revents: 0 };
-    let has_changed = call(libc::SYS_poll, [&raw mut polled as usize, 1, 0]) != Ok(0);
-    if has_changed || WAS_READ.swap(descriptor, Ordering::Relaxed) != descriptor {
-        let is_within = |mount: &Mount| {
-            let rest = mount.prefix.strip_prefix(&place.prefix[..]);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        };
-        let is_free =
-            mounts().iter().filter(|mount| is_within(mount)).map(|mount| mount.may_be_ours).eq([true])
-                && connect_again(place);
-        IS_FREE.store(is_free, Ordering::Relaxed);
-    }
-    MAY_BE_COVERED.store(false, Ordering::Relaxed);
-    IS_FREE.load(Ordering::Relaxed)
-}
-
-/// Whether the path still leads to the mount.
-fn connect_again(place: &Place) -> bool {
-    connect(&place.prefix).is_some_and(|(device, _)| device == place.device)
+    let is_absolute = path.starts_with(b"/");
+    let device = if is_absolute { None } else { status_of(folder, 0).map(|status| device_of(&status)) };
+    mounts::find(path, device)
 }
 
 fn copy_path<'a>(
@@ -487,7 +253,7 @@ impl Asking {
     /// Where a path begins, and what is left of it.
     fn base<'a>(&self, folder: c_int, path: &'a [u8]) -> Option<(Ino, &'a [u8])> {
         if path.starts_with(b"/") {
-            let rest = path.strip_prefix(&PLACE.get()?.prefix[..])?;
+            let rest = path.strip_prefix(&mounts::place()?.prefix[..])?;
             let inside = rest.strip_prefix(b"/")?;
             return (!inside.is_empty() && !inside.starts_with(b"/")).then_some((Ino::ROOT, inside));
         }
@@ -513,7 +279,7 @@ impl Asking {
         let status = status_of(folder, libc::STATX_INO | libc::STATX_TYPE)?;
         let device = device_of(&status);
         let is_directory = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFDIR;
-        (is_directory && device == PLACE.get()?.device).then_some(status.stx_ino)
+        (is_directory && device == mounts::place()?.device).then_some(status.stx_ino)
     }
 
     /// Answers with a file's attributes.
@@ -523,7 +289,7 @@ impl Asking {
         make: impl FnOnce(&Place, &Attributes) -> T,
         into: *mut T,
     ) -> Answer {
-        match (looked, PLACE.get()) {
+        match (looked, mounts::place()) {
             (Ok(attributes), Some(place)) => {
                 self.put(&[make(place, &attributes)], into).map_or(failed(libc::EFAULT), Some)
             }
@@ -590,7 +356,7 @@ pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int, mode: mode_
     }
     with_path(folder, path, |asking, base, path| {
         if flags & libc::O_CREAT != 0 {
-            know_umask();
+            user::know_umask();
         }
         // Without a descriptor nothing is made either.
         let descriptor = stand_in(flags)?;
@@ -609,15 +375,15 @@ pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int, mode: mode_
 /// A descriptor that stands for a file: the lowest number that is free.
 fn stand_in(flags: c_int) -> Option<c_int> {
     if STAND_IN.load(Ordering::Relaxed) == NONE {
-        let path = [&PLACE.get()?.prefix[..], b"/.\0"].concat();
+        let path = [&mounts::place()?.prefix[..], b"/.\0"].concat();
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
         let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize];
-        let opened = call(libc::SYS_openat, arguments).ok()?;
+        let opened = kernel::checked(libc::SYS_openat, arguments).ok()?;
         STAND_IN.store(own::out_of_the_way(opened as RawFd), Ordering::Relaxed);
     }
     let command = if flags & libc::O_CLOEXEC != 0 { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
     let of = STAND_IN.load(Ordering::Relaxed);
-    let descriptor = call(libc::SYS_fcntl, [of as usize, command as usize, 0]).ok()?;
+    let descriptor = kernel::checked(libc::SYS_fcntl, [of as usize, command as usize, 0]).ok()?;
     if descriptor >= files::DESCRIPTORS {
         own::close(descriptor as c_int);
         return None;
@@ -627,7 +393,7 @@ fn stand_in(flags: c_int) -> Option<c_int> {
 
 /// Opens once more by the kernel what was opened without it. A handler of a signal may do that in the middle of anything: no memory is taken.
 pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) -> Option<RawFd> {
-    let place = PLACE.get()?;
+    let place = mounts::place()?;
     // SAFETY: no other part of this call has either.
     let (answered, whole) = unsafe { (cleared(ANSWERED), cleared(WHOLE)) };
     let (path, ino) = ask.path(handle, answered).ok()?;
@@ -641,7 +407,7 @@ pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) 
             end += part.len();
         }
         let arguments = [libc::AT_FDCWD as usize, whole.as_ptr() as usize, flags as usize];
-        let opened = call(libc::SYS_openat, arguments).ok()? as RawFd;
+        let opened = kernel::checked(libc::SYS_openat, arguments).ok()? as RawFd;
         let is_it = status_of(opened, libc::STATX_INO)
             .is_some_and(|status| status.stx_ino == ino.0 && device_of(&status) == device);
         if !is_it {
@@ -762,7 +528,7 @@ pub(crate) fn exists(folder: c_int, path: *const c_char) -> Answer {
 /// As `mkdirat`.
 pub(crate) fn make_directory(folder: c_int, path: *const c_char, mode: mode_t) -> Answer {
     with_path(folder, path, |asking, base, path| {
-        know_umask();
+        user::know_umask();
         answer(ask(asking.client).make_directory(base, path, mode))
     })
 }
@@ -832,7 +598,7 @@ pub(crate) fn is_of_mount(descriptor: c_int) -> Option<bool> {
     if files::is_beside(descriptor) {
         return Some(true);
     }
-    let place = PLACE.get()?;
+    let place = mounts::place()?;
     let status = status_of(descriptor, libc::STATX_TYPE)?;
     let is_file = u32::from(status.stx_mode) & libc::S_IFMT == libc::S_IFREG;
     is_file.then(|| device_of(&status) == place.device)
@@ -908,9 +674,9 @@ pub(crate) fn pass<const ARGUMENTS: usize>(
         return None;
     }
     if MAY_WAIT.contains(&number) {
-        MAY_BE_COVERED.store(true, Ordering::Relaxed);
+        mounts::may_be_covered();
     }
-    Some(match call(number, arguments) {
+    Some(match kernel::checked(number, arguments) {
         Ok(done) => done as isize,
         Err(number) => files::refused(number) as isize,
     })

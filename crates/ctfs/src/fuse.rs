@@ -10,34 +10,30 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno as Number;
 
 use crate::acl;
 use crate::directory::MOST_NAME_BYTES;
-use crate::doors::{self, Doors, Left, protocol, protocol::WORDS};
-use crate::ends::MountPoint;
+use crate::doors::{self, Doors, protocol, protocol::WORDS};
 use crate::error::{Error, Result};
 use crate::extended::{self, CAPABILITIES, SetExtended};
 use crate::file::Seek;
-use crate::gate::Gate;
 use crate::inode::{Ino, NANOSECONDS, kind};
 use crate::known::{ATTRIBUTES, Known, PAGES};
 use crate::mapped::Mapped;
-use crate::missing::{Failure, Health};
 use crate::names::With;
-use crate::service::{self, Service};
+use crate::service::{self};
 use crate::syncer::Syncer;
-use crate::system::{Attributes, FileSystem, Overwrites, Owner, Replace, SetAttributes};
+use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Place, Volume};
 
 /// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
@@ -47,33 +43,30 @@ const KEPT: Duration = Duration::from_secs(3_600);
 /// Bytes of a request.
 const MOST_WRITE: u32 = 1 << 20;
 
-/// Threads that serve requests at most.
-const MOST_THREADS: usize = 8;
-
 /// Modes of `fallocate`, as Linux has them.
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 
-struct Mounted {
-    volume: Arc<Volume<Mapped>>,
-    doors: Arc<Doors>,
+pub(crate) struct Mounted {
+    pub(crate) volume: Arc<Volume<Mapped>>,
+    pub(crate) doors: Arc<Doors>,
     /// What the kernel was told, and the way to take it back.
-    known: Arc<Known>,
+    pub(crate) known: Arc<Known>,
     /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
-    later: mpsc::Sender<Later>,
+    pub(crate) later: mpsc::Sender<Later>,
     /// Files whose pages the kernel is about to forget, as a client got a lease.
-    forgetting: Arc<AtomicUsize>,
+    pub(crate) forgetting: Arc<AtomicUsize>,
     /// Where `fsync` has something to do.
-    syncer: Option<Syncer>,
+    pub(crate) syncer: Option<Syncer>,
     /// Nobody may use the store any more.
-    is_over: Arc<AtomicBool>,
+    pub(crate) is_over: Arc<AtomicBool>,
     /// Whether other processes may use the store's memory. Where the store is there to be read only and had to be recovered, its file is
     /// not what this process sees.
-    has_clients: bool,
+    pub(crate) has_clients: bool,
 }
 
-type Later = Box<dyn FnOnce() + Send>;
+pub(crate) type Later = Box<dyn FnOnce() + Send>;
 
 /// One of those that are counted, until it is dropped.
 struct Forgetting(Arc<AtomicUsize>);
@@ -91,162 +84,12 @@ impl Drop for Forgetting {
     }
 }
 
-/// A mounted file system. It is unmounted when this is dropped.
-pub struct Mount {
-    session: BackgroundSession,
-    point: MountPoint,
-    health: Health,
-    /// Ends the threads that welcome clients and answer them.
-    stop: Arc<AtomicBool>,
-    watch: JoinHandle<io::Result<()>>,
-    service: JoinHandle<()>,
-}
-
-impl Mount {
-    /// Whether somebody has unmounted it, or it failed.
-    pub fn is_finished(&self) -> bool {
-        self.session.guard.is_finished()
-    }
-
-    /// Takes the file system out of the tree of folders, also while files are open: these are served until they are closed, and the
-    /// session is finished then. Answers whether it was still in the tree.
-    ///
-    /// # Errors
-    ///
-    /// The kernel, or `fusermount3` for users other than root, refuses.
-    pub fn detach(&self) -> io::Result<bool> {
-        self.point.detach()
-    }
-
-    /// What has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
-    pub fn failure(&self) -> Option<Failure> {
-        self.health.failure()
-    }
-
-    /// Unmounts it.
-    ///
-    /// # Errors
-    ///
-    /// What the mount failed with, or the store ([`Mount::failure`]).
-    pub fn end(self) -> io::Result<()> {
-        let ended = if self.is_finished() { self.session.join() } else { self.session.umount_and_join() };
-        // Behind the last request, the kernel says to some of the threads that it has closed the connection, and to others that there is
-        // no device any more.
-        let ended = ended.or_else(|error| match error.kind() {
-            io::ErrorKind::ConnectionAborted => Ok(()),
-            _ => Err(error),
-        });
-        self.stop.store(true, Ordering::Relaxed);
-        let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
-        self.service.join().map_err(|_| io::Error::other("the service of clients panicked"))?;
-        ended.and(watched)?;
-        self.health.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))
-    }
-}
-
-/// What a mount lets users and programs do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct MountRules {
-    /// All users may use it, as permissions say; otherwise the one who mounts.
-    pub allow_other: bool,
-    /// Set-user and set-group bits and capabilities give no rights.
-    pub no_suid: bool,
-    /// Device files lead to no devices.
-    pub no_dev: bool,
-    /// Programs cannot be run.
-    pub no_exec: bool,
-}
-
-/// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
-///
-/// # Errors
-///
-/// It cannot be mounted there.
-pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRules) -> io::Result<Mount> {
-    let mut config = Config::default();
-    config.mount_options =
-        vec![MountOption::FSName(name.to_owned()), MountOption::DefaultPermissions, MountOption::NoAtime];
-    let is_root = rustix::process::geteuid().is_root();
-    // The helper for other users has an option for the subtype, the kernel a word of what root mounts.
-    config.mount_options.push(match is_root {
-        true => MountOption::CUSTOM("subtype=pagewalk".to_owned()),
-        false => MountOption::Subtype("pagewalk".to_owned()),
-    });
-    let flags = [
-        (is_root && !rules.no_suid, MountOption::Suid),
-        (is_root && !rules.no_dev, MountOption::Dev),
-        (rules.no_exec, MountOption::NoExec),
-    ];
-    config.mount_options.extend(flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, option)| option));
-    // This process refuses changes, too: root can mount the file system again, to be written.
-    if system.is_read_only() {
-        config.mount_options.push(MountOption::RO);
-    }
-    // Reads go on beside each other.
-    config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
-    config.acl = if rules.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let gate = Arc::new(Gate::create()?);
-    let doors = Arc::new(Doors::new(gate.clone())?);
-    let listeners = doors::listen(doors.socket())?;
-    let memory = system.store().memory();
-    let (file, survives) = (memory.file().try_clone()?, memory.survives());
-    let health = memory.health().clone();
-    let has_clients = !(system.is_read_only() && system.was_recovered);
-    let is_served = has_clients && !system.is_read_only();
-    let volume = Arc::new(Volume::with_gate(system, gate.clone()));
-    let syncer = Syncer::start(&volume, &doors)?;
-    let known = Arc::new(Known::default());
-    let (later, waiting) = mpsc::channel::<Later>();
-    // It ends when the file system does.
-    std::thread::Builder::new()
-        .name("later".to_owned())
-        .spawn(move || waiting.iter().for_each(|act| act()))?;
-    // Not by the thread that sees clients go: this one may wait for a client that is gone.
-    let (closed, closer) = (volume.clone(), later.clone());
-    let has_left = move |left: Left| {
-        let volume = closed.clone();
-        let close = move |system: &mut FileSystem<Mapped>| {
-            service::close_left(system, &left.opens)?;
-            left.pins.iter().try_for_each(|ino| system.unpin(*ino))
-        };
-        let _ = closer.send(Box::new(move || sooner_or_later(&volume, close)));
-    };
-    let mounted = Mounted {
-        volume,
-        doors: doors.clone(),
-        known: known.clone(),
-        later,
-        forgetting: Arc::default(),
-        syncer,
-        // What can only be read is asked of the kernel.
-        is_over: Arc::new(AtomicBool::new(!is_served)),
-        has_clients,
-    };
-    let service = Service {
-        volume: mounted.volume.clone(),
-        doors: doors.clone(),
-        known: known.clone(),
-        holder: mounted.syncer.as_ref().map(|syncer| syncer.holder.clone()),
-        is_over: mounted.is_over.clone(),
-    };
-    let at = at.canonicalize()?;
-    let session = fuser::spawn_mount(mounted, &at, &config)?;
-    known.notify_by(session.notifier());
-    let point = MountPoint::of_mounted(at)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = stop.clone();
-    let watch = std::thread::Builder::new()
-        .name("clients".to_owned())
-        .spawn(move || doors::watch(&listeners, &doors, has_left, (&file, survives), &stopped))?;
-    let stopped = stop.clone();
-    let service =
-        std::thread::Builder::new().name("service".to_owned()).spawn(move || service.run(&gate, &stopped))?;
-    Ok(Mount { session, point, health, stop, watch, service })
-}
-
 /// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
 /// when the store is mounted again.
-fn sooner_or_later(volume: &Volume<Mapped>, act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()>) {
+pub(crate) fn sooner_or_later(
+    volume: &Volume<Mapped>,
+    act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()>,
+) {
     loop {
         match volume.exclusive() {
             Ok(mut system) => {
@@ -326,16 +169,19 @@ fn owner(request: &Request) -> Owner {
 }
 
 impl Mounted {
-    fn read(&self) -> impl Deref<Target = FileSystem<Mapped>> {
+    pub(crate) fn read(&self) -> impl Deref<Target = FileSystem<Mapped>> {
         self.volume.shared()
     }
 
-    fn write(&self) -> Result<Exclusive<'_, Mapped>> {
+    pub(crate) fn write(&self) -> Result<Exclusive<'_, Mapped>> {
         self.volume.exclusive()
     }
 
     /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
-    fn change<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
+    pub(crate) fn change<T>(
+        &self,
+        mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
+    ) -> Result<T> {
         self.volume.with(|system| {
             system.may_change()?;
             match change(system) {
@@ -346,7 +192,7 @@ impl Mounted {
     }
 
     /// Whether the store has failed: whatever is asked for is answered with `EIO` then.
-    fn is_well(&self) -> Result<()> {
+    pub(crate) fn is_well(&self) -> Result<()> {
         self.read().sure(Ok(()))
     }
 
@@ -374,7 +220,7 @@ impl Mounted {
     }
 
     /// The kernel knows no more how large a file is.
-    fn forget_size(&self, ino: Ino) {
+    pub(crate) fn forget_size(&self, ino: Ino) {
         self.known.forget(ino, ATTRIBUTES);
     }
 
@@ -432,105 +278,6 @@ impl Mounted {
             return answer();
         }
         drop(self.later.send(Box::new(answer)));
-    }
-
-    /// What a client asks for.
-    fn asked(&self, ino: Ino, handle: u64, command: u32, words: [u64; WORDS]) -> Result<[u64; WORDS]> {
-        self.is_well()?;
-        match command {
-            protocol::HELLO if !self.has_clients => Err(Number::NOTTY),
-            protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
-            protocol::LEASE => {
-                let [client, at, bytes, serial] = words;
-                let client = (client as usize, serial);
-                let file = self.volume.find(ino)?;
-                let system = self.volume.unnoticed();
-                // Overwriting as a whole needs the log, which is the owner's; and a write through the kernel takes away what running the
-                // file gives a program.
-                let may_write = system.overwrites != Overwrites::Whole && !system.has_privileges(ino)?;
-                let lease = || {
-                    let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
-                    if writes {
-                        self.held(file.at);
-                    }
-                    Ok([index as u64, word, file.at, u64::from(writes)])
-                };
-                if bytes == 0 && !self.doors.ends_leases(handle, client.0) {
-                    return lease();
-                }
-                let mut system = system.noticed()?;
-                let leased = lease()?;
-                let size = system.inode(ino)?.size();
-                if leased[3] != 0 && bytes > 0 && [size, protocol::END].contains(&at) {
-                    // What there is no room for the client asks for when it writes.
-                    let _ = system.reserve(ino, size..size.saturating_add(bytes));
-                }
-                Ok(leased)
-            }
-            protocol::RESERVE => {
-                let [offset, bytes, ..] = words;
-                let end = offset.checked_add(bytes).ok_or(Number::FBIG)?;
-                Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
-            }
-            protocol::PIN => {
-                let ([keeper, serial, client_serial, _], file) = (words, self.volume.find(ino)?);
-                let keeper = keeper as usize;
-                let mut system = self.volume.unnoticed();
-                let number = self.doors.pin(handle, (keeper, serial), client_serial)?;
-                let pinned = match self.doors.is_written_beside(ino) {
-                    // What lies behind its end does not become bytes of it meanwhile.
-                    true => system.noticed().and_then(|mut system| system.pin(ino)),
-                    false => system.pin(ino),
-                };
-                if let Err(error) = pinned {
-                    self.doors.unpin(number, keeper);
-                    return Err(error);
-                }
-                Ok([number, file.at, 0, 0])
-            }
-            protocol::BAR => {
-                let closed = self.write()?;
-                self.doors.bar(handle)?;
-                drop(closed);
-                self.forget_size(ino);
-                Ok([0; WORDS])
-            }
-            protocol::COLLAPSE | protocol::INSERT => {
-                let [offset, bytes, ..] = words;
-                let range = offset..offset.checked_add(bytes).ok_or(Number::FBIG)?;
-                if !self.doors.writes(handle) {
-                    return Err(Number::BADF);
-                }
-                self.change(|system| match command {
-                    protocol::COLLAPSE => system.collapse(ino, range.clone()),
-                    _ => system.insert(ino, range.clone()),
-                })?;
-                Ok([0; WORDS])
-            }
-            protocol::GROW => self.grow(words[0]).map(|()| [0; WORDS]),
-            _ => Err(Number::NOTTY),
-        }
-    }
-
-    /// Lets the store have so many bytes. Clients have mapped the old ones only: what is leased to them they use through the kernel.
-    fn grow(&self, bytes: u64) -> Result<()> {
-        let mut system = self.write()?;
-        let for_syncer = |memory: &Mapped| Ok([memory.for_checkpoints()?, memory.for_checkpoints()?]);
-        let grown = system.grow_with(bytes, for_syncer).map_err(|error| error.errno())?;
-        if let Some(memories) = grown {
-            if let (Some(syncer), [Some(one), Some(other)]) = (&self.syncer, memories) {
-                syncer.follow(one, other);
-            }
-            self.doors.outgrow_clients();
-        }
-        Ok(())
-    }
-
-    /// A client stores words of an inode from now on.
-    fn held(&self, at: u64) {
-        if let Some(syncer) = &self.syncer {
-            syncer.holder.hold(at);
-        }
     }
 
     /// What the kernel is told of an inode that it will know from now on.

@@ -1,0 +1,118 @@
+//! What clients ask the owner for through the kernel, by `ioctl` on a file of the mount: leases, frames, mappings, and what no system call
+//! of the kernel's passes on.
+
+use rustix::io::Errno;
+
+use crate::doors::protocol::{self, WORDS};
+use crate::error::Result;
+use crate::fuse::Mounted;
+use crate::inode::Ino;
+use crate::mapped::Mapped;
+use crate::system::Overwrites;
+
+impl Mounted {
+    /// What a client asks for.
+    pub(crate) fn asked(
+        &self,
+        ino: Ino,
+        handle: u64,
+        command: u32,
+        words: [u64; WORDS],
+    ) -> Result<[u64; WORDS]> {
+        self.is_well()?;
+        match command {
+            protocol::HELLO if !self.has_clients => Err(Errno::NOTTY),
+            protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
+            protocol::LEASE => {
+                let [client, at, bytes, serial] = words;
+                let client = (client as usize, serial);
+                let file = self.volume.find(ino)?;
+                let system = self.volume.unnoticed();
+                // Overwriting as a whole needs the log, which is the owner's; and a write through the kernel takes away what running the
+                // file gives a program.
+                let may_write = system.overwrites != Overwrites::Whole && !system.has_privileges(ino)?;
+                let lease = || {
+                    let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
+                    if writes {
+                        self.held(file.at);
+                    }
+                    Ok([index as u64, word, file.at, u64::from(writes)])
+                };
+                if bytes == 0 && !self.doors.ends_leases(handle, client.0) {
+                    return lease();
+                }
+                let mut system = system.noticed()?;
+                let leased = lease()?;
+                let size = system.inode(ino)?.size();
+                if leased[3] != 0 && bytes > 0 && [size, protocol::END].contains(&at) {
+                    // What there is no room for the client asks for when it writes.
+                    let _ = system.reserve(ino, size..size.saturating_add(bytes));
+                }
+                Ok(leased)
+            }
+            protocol::RESERVE => {
+                let [offset, bytes, ..] = words;
+                let end = offset.checked_add(bytes).ok_or(Errno::FBIG)?;
+                Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
+            }
+            protocol::PIN => {
+                let ([keeper, serial, client_serial, _], file) = (words, self.volume.find(ino)?);
+                let keeper = keeper as usize;
+                let mut system = self.volume.unnoticed();
+                let number = self.doors.pin(handle, (keeper, serial), client_serial)?;
+                let pinned = match self.doors.is_written_beside(ino) {
+                    // What lies behind its end does not become bytes of it meanwhile.
+                    true => system.noticed().and_then(|mut system| system.pin(ino)),
+                    false => system.pin(ino),
+                };
+                if let Err(error) = pinned {
+                    self.doors.unpin(number, keeper);
+                    return Err(error);
+                }
+                Ok([number, file.at, 0, 0])
+            }
+            protocol::BAR => {
+                let closed = self.write()?;
+                self.doors.bar(handle)?;
+                drop(closed);
+                self.forget_size(ino);
+                Ok([0; WORDS])
+            }
+            protocol::COLLAPSE | protocol::INSERT => {
+                let [offset, bytes, ..] = words;
+                let range = offset..offset.checked_add(bytes).ok_or(Errno::FBIG)?;
+                if !self.doors.writes(handle) {
+                    return Err(Errno::BADF);
+                }
+                self.change(|system| match command {
+                    protocol::COLLAPSE => system.collapse(ino, range.clone()),
+                    _ => system.insert(ino, range.clone()),
+                })?;
+                Ok([0; WORDS])
+            }
+            protocol::GROW => self.grow(words[0]).map(|()| [0; WORDS]),
+            _ => Err(Errno::NOTTY),
+        }
+    }
+
+    /// Lets the store have so many bytes. Clients have mapped the old ones only: what is leased to them they use through the kernel.
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let mut system = self.write()?;
+        let for_syncer = |memory: &Mapped| Ok([memory.for_checkpoints()?, memory.for_checkpoints()?]);
+        let grown = system.grow_with(bytes, for_syncer).map_err(|error| error.errno())?;
+        if let Some(memories) = grown {
+            if let (Some(syncer), [Some(one), Some(other)]) = (&self.syncer, memories) {
+                syncer.follow(one, other);
+            }
+            self.doors.outgrow_clients();
+        }
+        Ok(())
+    }
+
+    /// A client stores words of an inode from now on.
+    fn held(&self, at: u64) {
+        if let Some(syncer) = &self.syncer {
+            syncer.holder.hold(at);
+        }
+    }
+}

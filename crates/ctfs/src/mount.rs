@@ -1,0 +1,177 @@
+//! A mounted file system: the session with the kernel, and the threads that serve clients beside it.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+
+use crate::doors::{self, Doors, Left};
+use crate::ends::MountPoint;
+use crate::fuse::{Later, Mounted, sooner_or_later};
+use crate::gate::Gate;
+use crate::known::Known;
+use crate::mapped::Mapped;
+use crate::missing::{Failure, Health};
+use crate::service::{self, Service};
+use crate::syncer::Syncer;
+use crate::system::FileSystem;
+use crate::volume::Volume;
+
+/// Threads that serve requests at most.
+const MOST_THREADS: usize = 8;
+
+/// A mounted file system. It is unmounted when this is dropped.
+pub struct Mount {
+    session: BackgroundSession,
+    point: MountPoint,
+    health: Health,
+    /// Ends the threads that welcome clients and answer them.
+    stop: Arc<AtomicBool>,
+    watch: JoinHandle<io::Result<()>>,
+    service: JoinHandle<()>,
+}
+
+impl Mount {
+    /// Whether somebody has unmounted it, or it failed.
+    pub fn is_finished(&self) -> bool {
+        self.session.guard.is_finished()
+    }
+
+    /// Takes the file system out of the tree of folders, also while files are open: these are served until they are closed, and the
+    /// session is finished then. Answers whether it was still in the tree.
+    ///
+    /// # Errors
+    ///
+    /// The kernel, or `fusermount3` for users other than root, refuses.
+    pub fn detach(&self) -> io::Result<bool> {
+        self.point.detach()
+    }
+
+    /// What has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
+    pub fn failure(&self) -> Option<Failure> {
+        self.health.failure()
+    }
+
+    /// Unmounts it.
+    ///
+    /// # Errors
+    ///
+    /// What the mount failed with, or the store ([`Mount::failure`]).
+    pub fn end(self) -> io::Result<()> {
+        let ended = if self.is_finished() { self.session.join() } else { self.session.umount_and_join() };
+        // Behind the last request, the kernel says to some of the threads that it has closed the connection, and to others that there is
+        // no device any more.
+        let ended = ended.or_else(|error| match error.kind() {
+            io::ErrorKind::ConnectionAborted => Ok(()),
+            _ => Err(error),
+        });
+        self.stop.store(true, Ordering::Relaxed);
+        let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
+        self.service.join().map_err(|_| io::Error::other("the service of clients panicked"))?;
+        ended.and(watched)?;
+        self.health.failure().map_or(Ok(()), |failure| Err(io::Error::other(failure)))
+    }
+}
+
+/// What a mount lets users and programs do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MountRules {
+    /// All users may use it, as permissions say; otherwise the one who mounts.
+    pub allow_other: bool,
+    /// Set-user and set-group bits and capabilities give no rights.
+    pub no_suid: bool,
+    /// Device files lead to no devices.
+    pub no_dev: bool,
+    /// Programs cannot be run.
+    pub no_exec: bool,
+}
+
+/// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
+///
+/// # Errors
+///
+/// It cannot be mounted there.
+pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRules) -> io::Result<Mount> {
+    let mut config = Config::default();
+    config.mount_options =
+        vec![MountOption::FSName(name.to_owned()), MountOption::DefaultPermissions, MountOption::NoAtime];
+    let is_root = rustix::process::geteuid().is_root();
+    // The helper for other users has an option for the subtype, the kernel a word of what root mounts.
+    config.mount_options.push(match is_root {
+        true => MountOption::CUSTOM("subtype=pagewalk".to_owned()),
+        false => MountOption::Subtype("pagewalk".to_owned()),
+    });
+    let flags = [
+        (is_root && !rules.no_suid, MountOption::Suid),
+        (is_root && !rules.no_dev, MountOption::Dev),
+        (rules.no_exec, MountOption::NoExec),
+    ];
+    config.mount_options.extend(flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, option)| option));
+    // This process refuses changes, too: root can mount the file system again, to be written.
+    if system.is_read_only() {
+        config.mount_options.push(MountOption::RO);
+    }
+    // Reads go on beside each other.
+    config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
+    config.acl = if rules.allow_other { SessionACL::All } else { SessionACL::Owner };
+    let gate = Arc::new(Gate::create()?);
+    let doors = Arc::new(Doors::new(gate.clone())?);
+    let listeners = doors::listen(doors.socket())?;
+    let memory = system.store().memory();
+    let (file, survives) = (memory.file().try_clone()?, memory.survives());
+    let health = memory.health().clone();
+    let has_clients = !(system.is_read_only() && system.was_recovered);
+    let is_served = has_clients && !system.is_read_only();
+    let volume = Arc::new(Volume::with_gate(system, gate.clone()));
+    let syncer = Syncer::start(&volume, &doors)?;
+    let known = Arc::new(Known::default());
+    let (later, waiting) = mpsc::channel::<Later>();
+    // It ends when the file system does.
+    std::thread::Builder::new()
+        .name("later".to_owned())
+        .spawn(move || waiting.iter().for_each(|act| act()))?;
+    // Not by the thread that sees clients go: this one may wait for a client that is gone.
+    let (closed, closer) = (volume.clone(), later.clone());
+    let has_left = move |left: Left| {
+        let volume = closed.clone();
+        let close = move |system: &mut FileSystem<Mapped>| {
+            service::close_left(system, &left.opens)?;
+            left.pins.iter().try_for_each(|ino| system.unpin(*ino))
+        };
+        let _ = closer.send(Box::new(move || sooner_or_later(&volume, close)));
+    };
+    let mounted = Mounted {
+        volume,
+        doors: doors.clone(),
+        known: known.clone(),
+        later,
+        forgetting: Arc::default(),
+        syncer,
+        // What can only be read is asked of the kernel.
+        is_over: Arc::new(AtomicBool::new(!is_served)),
+        has_clients,
+    };
+    let service = Service {
+        volume: mounted.volume.clone(),
+        doors: doors.clone(),
+        known: known.clone(),
+        holder: mounted.syncer.as_ref().map(|syncer| syncer.holder.clone()),
+        is_over: mounted.is_over.clone(),
+    };
+    let at = at.canonicalize()?;
+    let session = fuser::spawn_mount(mounted, &at, &config)?;
+    known.notify_by(session.notifier());
+    let point = MountPoint::of_mounted(at)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let watch = std::thread::Builder::new()
+        .name("clients".to_owned())
+        .spawn(move || doors::watch(&listeners, &doors, has_left, (&file, survives), &stopped))?;
+    let stopped = stop.clone();
+    let service =
+        std::thread::Builder::new().name("service".to_owned()).spawn(move || service.run(&gate, &stopped))?;
+    Ok(Mount { session, point, health, stop, watch, service })
+}

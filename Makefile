@@ -15,7 +15,7 @@ run: setup build
 	scripts/demo.sh $(PAGEWALK)
 
 test: setup frontends
-	$(CARGO) build --quiet --package pagewalk-ctfs-shim
+	$(CARGO) build --quiet --profile test --package pagewalk-ctfs-shim
 	$(CARGO) test --workspace --quiet
 	fuzz/run.sh 3
 

@@ -608,6 +608,28 @@ static void handlers_leave(void) {
     answer = mkdir("made", 0755) + rmdir("made");
     ftruncate(descriptor, 0);
 }
+static void counts(int number) {
+    sigset_t now;
+    (void) number;
+    sigprocmask(SIG_BLOCK, 0, &now);
+    handled += sigismember(&now, SIGUSR2) == 1;
+}
+static void handlers_block_all(void) {
+    /* Shells have such handlers for children that end. */
+    struct sigaction action = {.sa_handler = counts}, found;
+    struct stat status;
+    long right = 0, rounds = 0;
+    keep_alarming(counts);
+    sigfillset(&action.sa_mask);
+    sigaction(SIGALRM, &action, 0);
+    for (; handled < 200; rounds++) {
+        int file = open("of a name", O_CREAT | O_WRONLY | O_EXCL, 0644);
+        right += write(file, "some", 4) == 4 && !close(file) && !stat("of a name", &status) && status.st_size == 4 && !unlink("of a name");
+    }
+    sigaction(SIGALRM, 0, &found);
+    stop_alarming();
+    answer = right == rounds && sigismember(&found.sa_mask, SIGSYS) == 1;
+}
 static void *cancelled(void *anywhere) {
     static char large[1 << 20];
     if (anywhere)
@@ -700,7 +722,7 @@ static const struct handed cases[] = {
     HAND(stream_closes), HAND(reopened), HAND(standard_output), HAND(standard_input), HAND(own_numbers), HAND(own_numbers_used),
     HAND(all_closed), HAND(spawned), HAND(spawned_by_path), HAND(forked), HAND(cloned), HAND(cloned_by_syscall), HAND(vforked),
     HAND(with_system), HAND(turns), HAND(sent), FILLS(asynchronous), HAND(listed), HAND(locked), HAND(too_long), FILLS(ring),
-    HAND(spliced), HAND(bad_pointers), HAND(short_writes), HAND(handlers_write), HAND(handlers_leave), HAND(cancelled_between),
+    HAND(spliced), HAND(bad_pointers), HAND(short_writes), HAND(handlers_write), HAND(handlers_block_all), HAND(handlers_leave), HAND(cancelled_between),
     HAND(cancelled_anywhere), HAND(handler_is_told), HAND(handlers_stay), HAND(fault_ends),
 };
 enum { CASES = sizeof cases / sizeof *cases };

@@ -98,6 +98,9 @@ fn installed(signal: c_int, wanted: &libc::sigaction) -> libc::sigaction {
     if is_ours(action.sa_sigaction) {
         // What a handler does that puts a signal off, its end above all, may be dispatched: the kernel ends a process that blocks this then.
         action.sa_mask = set_of(kernels_set(&action.sa_mask) & !bit(libc::SIGSYS));
+        if signal == libc::SIGSYS {
+            action.sa_flags |= libc::SA_NODEFER;
+        }
     }
     action
 }

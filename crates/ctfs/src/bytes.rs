@@ -83,6 +83,18 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
         !self.memory.has_failed()
     }
 
+    /// Whether a write there would leave a whole page behind the file's end unwritten that has a frame, given ahead: this is to be a hole.
+    #[inline]
+    pub(crate) fn skips_frames(self, offset: u64) -> bool {
+        let first = self.size().div_ceil(PAGE_BYTES);
+        // Most writes begin within the file, or at its end.
+        if offset / PAGE_BYTES <= first {
+            return false;
+        }
+        let partition = self.partition().filter(|partition| first < partition.level.pages());
+        partition.is_some_and(|partition| Pages(self.memory).find(Vpn(partition.first.0 + first)).is_some())
+    }
+
     /// Where whole pages lie, as few pieces as there can be; nothing if some are not there or lie behind the end's.
     pub(crate) fn pieces(self, bytes: Range<u64>) -> Option<Vec<Range<u64>>> {
         let is_there = bytes.start < bytes.end && bytes.end <= self.size().next_multiple_of(PAGE_BYTES);

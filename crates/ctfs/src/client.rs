@@ -559,7 +559,8 @@ impl Client {
         }
     }
 
-    /// Writes at most [`Client::most_at_once`] bytes; they persist before it returns.
+    /// Writes at most [`Client::most_at_once`] bytes; they persist before it returns. Whether the caller has reserved frames since the last
+    /// write tells whether frames that it skips were given back.
     ///
     /// # Safety
     ///
@@ -575,6 +576,7 @@ impl Client {
         place: Place,
         (from, length): (*const u8, usize),
         recovery: &Recovery,
+        is_reserved: bool,
     ) -> Written {
         debug_assert!(length <= MOST_AT_ONCE);
         let now = coarse_now();
@@ -584,6 +586,9 @@ impl Client {
                 Place::At(offset) => offset,
                 Place::End => size,
             };
+            if !is_reserved && bytes.skips_frames(offset) {
+                return Written::NoFrames(offset);
+            }
             // SAFETY: (1) it copies bytes, and stores words; (2) the caller's; what faults is not used as a slice any more.
             let is_done = unsafe {
                 recovery.run(|| {

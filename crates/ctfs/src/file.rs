@@ -76,6 +76,9 @@ impl<M: PersistentMemory> FileSystem<M> {
             return Err(Errno::FBIG);
         }
         let size = self.inode(ino)?.size();
+        if bytes.start > size {
+            self.give_back_skipped(ino, bytes.start / PAGE_BYTES)?;
+        }
         let partition = self.ensure_level(ino, bytes.end)?;
         // What can be read already is zero until it is written: a hole must not show what a frame held.
         let unseen = bytes.start.max(size)..bytes.end.max(size);
@@ -169,6 +172,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let (size, now) = (inode.size(), self.now());
         let words = [(Field::Size, bytes), (Field::Modified, now), (Field::Changed, now)];
         if bytes > size {
+            self.give_back_skipped(ino, bytes.div_ceil(PAGE_BYTES))?;
             let partition = self.ensure_level(ino, bytes)?;
             bytes::zero(self.store.memory(), partition, size..bytes);
             self.store.memory().fence();
@@ -240,7 +244,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let end = bytes.end.min(partition.level.bytes());
         bytes::zero(self.store.memory(), partition, bytes.start..end.min(inode.size()));
         self.store.memory().fence();
-        let mut from = Vpn(partition.first.0 + bytes.start.div_ceil(PAGE_BYTES));
+        let from = Vpn(partition.first.0 + bytes.start.div_ceil(PAGE_BYTES));
         // The last page goes, too, if the file ends in it. Frames that somebody maps stay.
         let last = if self.is_pinned(ino) {
             0
@@ -250,6 +254,26 @@ impl<M: PersistentMemory> FileSystem<M> {
             end / PAGE_BYTES
         };
         let last = Vpn(partition.first.0 + last).min(partition.end());
+        self.unmap_whole(ino, from, last)?;
+        self.store_fields(ino, [(Field::Modified, now), (Field::Changed, now)])
+    }
+
+    /// Gives back frames that a file has behind its end and before a page, but for those that `fallocate` gave it: what becomes a part of the
+    /// file there without being written is a hole.
+    fn give_back_skipped(&mut self, ino: Ino, end: u64) -> Result<()> {
+        let inode = self.inode(ino)?;
+        let Some(partition) = inode.partition().filter(|_| !self.is_pinned(ino)) else { return Ok(()) };
+        let from = Vpn(partition.first.0 + self.kept_bytes(ino, &inode).div_ceil(PAGE_BYTES));
+        let last = Vpn(partition.first.0 + end).min(partition.end());
+        if from >= last || self.store.find(from).is_none() {
+            return Ok(());
+        }
+        self.unmap_whole(ino, from, last)
+    }
+
+    /// Unmaps a range of pages of a file.
+    fn unmap_whole(&mut self, ino: Ino, from: Vpn, last: Vpn) -> Result<()> {
+        let mut from = from;
         if from < last {
             self.split(from)?;
             self.split(last)?;
@@ -257,7 +281,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         while from < last {
             from = self.unmap(ino, from, last)?;
         }
-        self.store_fields(ino, [(Field::Modified, now), (Field::Changed, now)])
+        Ok(())
     }
 
     /// Where data is next from an offset on, or where a hole is; its end is the last hole. What has a frame is data.

@@ -385,6 +385,15 @@ impl Mounted {
         }
     }
 
+    /// The same of capabilities, and whoever changes the bytes: the kernel takes them away before it keeps what is written, and not before it
+    /// passes it on.
+    fn drop_capabilities(&self, ino: Ino) {
+        if self.read().has_capabilities(ino) == Ok(true) {
+            // What cannot be done now fails for the bytes, too.
+            let _ = self.write().and_then(|mut system| system.remove_extended(ino, CAPABILITIES));
+        }
+    }
+
     /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do; the kernel asks all the
     /// same each time, as the store may have failed.
     fn sync(&self, reply: ReplyEmpty) {
@@ -799,6 +808,9 @@ impl Filesystem for Mounted {
         let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
         if kind.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.drop_privileges(ino(number));
+        }
+        if is_direct {
+            self.drop_capabilities(ino(number));
         }
         let answer = |reply: ReplyWrite, written: Result<(u64, usize)>| match written {
             Ok((_, written)) => reply.written(written as u32),

@@ -368,14 +368,20 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     /// Whether running a file gives a program rights that its user does not have, which a write by another user takes away.
     pub(crate) fn has_privileges(&self, ino: Ino) -> Result<bool> {
+        Ok(self.inode(ino)?.without_privileges().is_some() || self.has_capabilities(ino)?)
+    }
+
+    /// Whether a file has capabilities for whoever runs it.
+    pub(crate) fn has_capabilities(&self, ino: Ino) -> Result<bool> {
         let inode = self.inode(ino)?;
-        let has_capabilities = || match self.extended(ino, CAPABILITIES) {
+        if !inode.is(kind::FILE) || inode.get(Field::Attributes) == Ino::NONE.0 {
+            return Ok(false);
+        }
+        match self.extended(ino, CAPABILITIES) {
             Ok(_) => Ok(true),
             Err(Errno::NODATA) => Ok(false),
             Err(error) => Err(error),
-        };
-        Ok(inode.without_privileges().is_some()
-            || inode.is(kind::FILE) && inode.get(Field::Attributes) != Ino::NONE.0 && has_capabilities()?)
+        }
     }
 
     /// Changes attributes.

@@ -270,17 +270,17 @@ impl<M: SharedMemory> Volume<M> {
     #[inline]
     pub fn write(&self, file: &Opened, place: Place, data: &[u8]) -> Result<(u64, usize)> {
         self.has(file)?;
-        match self.write_in_place(file, place, data) {
+        match self.write_in_place(file, place, data, false) {
             Some(offset) => Ok((offset, data.len())),
             None => self.write_with_room(file, place, data),
         }
     }
 
-    /// Writes all where all has frames and the log is not needed, or nothing; where that was.
+    /// Writes all where all has frames and the log is not needed, or nothing; where that was. What it skips must have been given back.
     ///
     /// The answer is for registers: one in memory may be loaded as a whole, and that waits for everything that was stored before.
     #[inline]
-    fn write_in_place(&self, file: &Opened, place: Place, data: &[u8]) -> Option<u64> {
+    fn write_in_place(&self, file: &Opened, place: Place, data: &[u8], is_reserved: bool) -> Option<u64> {
         let now = (self.clock)();
         // SAFETY: as in `read`.
         #[allow(unsafe_code)]
@@ -288,7 +288,8 @@ impl<M: SharedMemory> Volume<M> {
         let bytes = Bytes::new(system.store.memory(), file.at);
         let offset = place.in_file(bytes);
         let is_logged = system.overwrites == Overwrites::Whole && offset < bytes.size();
-        let is_done = data.is_empty() || !is_logged && bytes.write(offset, data, now as u64);
+        let is_ready = !is_logged && (is_reserved || !bytes.skips_frames(offset));
+        let is_done = data.is_empty() || is_ready && bytes.write(offset, data, now as u64);
         is_done.then_some(offset)
     }
 
@@ -313,7 +314,7 @@ impl<M: SharedMemory> Volume<M> {
                 };
                 data = &data[..(reached - offset) as usize];
             }
-            if let Some(offset) = self.write_in_place(file, place, data) {
+            if let Some(offset) = self.write_in_place(file, place, data, true) {
                 return Ok((offset, data.len()));
             }
         }

@@ -948,7 +948,7 @@ impl Description {
         while let Some(held) = lease.filter(|lease| lease.writes) {
             let from = (piece.iov_base.cast_const().cast(), length);
             // SAFETY: (1) the program's own, and faults are known here; (2) this thread's; (3) the lease is held.
-            match unsafe { self.client.write(&held, place, from, recovery) } {
+            match unsafe { self.client.write(&held, place, from, recovery, attempts > 0) } {
                 Written::At(offset) => return Ok((offset, length)),
                 Written::Behind(offset) => {
                     if self.beside.handle().is_none() {

@@ -227,3 +227,38 @@ fn a_hole_in_a_large_page_gives_its_frames_back() {
         sound(&system);
     }
 }
+
+/// Frames that a file has ahead once became data of it where a write skipped them, or its end moved over them.
+#[test]
+fn what_is_skipped_is_a_hole() {
+    for (ahead, to) in [(4_096, 40_000), (4_096, MIB), (4 * MIB, 3 * MIB), (4 * MIB, 9 * MIB + 5)] {
+        for grows in [false, true] {
+            let mut system = empty(1 << 13);
+            let ino = make(&mut system, "file");
+            system.write(ino, 0, b"some").unwrap();
+            system.reserve(ino, 4..ahead).unwrap();
+            if grows {
+                system
+                    .set_attributes(ino, &SetAttributes { size: Some(to), ..SetAttributes::default() })
+                    .unwrap();
+                system.write(ino, to, b"more").unwrap();
+            } else {
+                system.write(ino, to, b"more").unwrap();
+            }
+            assert_eq!(system.seek(ino, 0, Seek::Hole), Ok(4_096), "{ahead} {to} {grows}");
+            assert_eq!(system.seek(ino, 4_096, Seek::Data), Ok(to / 4_096 * 4_096), "{ahead} {to} {grows}");
+            let mut expected = vec![0; to as usize + 4];
+            expected[..4].copy_from_slice(b"some");
+            expected[to as usize..].copy_from_slice(b"more");
+            assert!(contents(&system, ino) == expected);
+            sound(&system);
+        }
+    }
+    // What `fallocate` has given is the file's.
+    let mut system = empty(1 << 13);
+    let ino = make(&mut system, "file");
+    system.allocate(ino, 0..64 << 10, true).unwrap();
+    system.write(ino, 50_000, b"more").unwrap();
+    assert_eq!(system.seek(ino, 0, Seek::Hole), Ok(50_004));
+    sound(&system);
+}

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -38,6 +38,8 @@ use crate::volume::{Exclusive, Place, Volume};
 
 /// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+/// How long whoever finds no room waits for files that were removed.
+const FORGETTING_TAKES: Duration = Duration::from_millis(50);
 /// How long the kernel may keep what it was told. Nobody else changes anything.
 const KEPT: Duration = Duration::from_secs(3_600);
 /// Bytes of a request.
@@ -182,13 +184,30 @@ impl Mounted {
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
     ) -> Result<T> {
-        self.volume.with(|system| {
-            system.may_change()?;
-            match change(system) {
-                Err(Number::NOSPC) if self.reclaim(system)? => change(system),
-                done => done,
-            }
+        self.with_room(|| {
+            self.volume.with(|system| {
+                system.may_change()?;
+                match change(system) {
+                    Err(Number::NOSPC) if self.reclaim(system)? => change(system),
+                    done => done,
+                }
+            })
         })
+    }
+
+    /// Does something again that has found no room, while there are files without a name: who has removed a file has its room, but the kernel
+    /// says later that it is closed and forgotten.
+    fn with_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut done = act();
+        let begun = Instant::now();
+        while matches!(done, Err(Number::NOSPC)) && begun.elapsed() < FORGETTING_TAKES {
+            if !self.read().has_nameless() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            done = act();
+        }
+        done
     }
 
     /// Whether the store has failed: whatever is asked for is answered with `EIO` then.
@@ -198,12 +217,14 @@ impl Mounted {
 
     /// Changes names, and what nobody else uses: clients go on meanwhile.
     fn change_names<T>(&self, mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>) -> Result<T> {
-        self.volume.with_names(|system| match change(system) {
-            Err(Number::NOSPC) => {
-                system.keep_others_out()?;
-                if self.reclaim(system)? { change(system) } else { Err(Number::NOSPC) }
-            }
-            done => done,
+        self.with_room(|| {
+            self.volume.with_names(|system| match change(system) {
+                Err(Number::NOSPC) => {
+                    system.keep_others_out()?;
+                    if self.reclaim(system)? { change(system) } else { Err(Number::NOSPC) }
+                }
+                done => done,
+            })
         })
     }
 
@@ -549,7 +570,7 @@ impl Filesystem for Mounted {
         reply: ReplyAttr,
     ) {
         let changes_owner = uid.is_some() || gid.is_some();
-        let changed = self.volume.with(|system| {
+        let change = |system: &mut FileSystem<Mapped>| {
             // By the clock of all other changes: with an exact one, a file that is written after another one's `touch` would be older.
             let now = i128::from(system.now() as i64);
             let time = |time: TimeOrNow| match time {
@@ -567,7 +588,8 @@ impl Filesystem for Mounted {
                 self.doors.end_leases(ino(number));
             }
             self.told(system, ino(number))
-        });
+        };
+        let changed = self.with_room(|| self.volume.with(change));
         match changed {
             Ok((attributes, kept)) => reply.attr(&kept, &attr(&attributes)),
             Err(error) => reply.error(errno(error)),
@@ -817,14 +839,14 @@ impl Filesystem for Mounted {
             Err(error) => reply.error(errno(error)),
         };
         let write = || self.volume.find(ino(number)).and_then(|file| self.volume.write(&file, place, data));
-        let written = match write() {
+        let written = self.with_room(|| match write() {
             Err(Number::NOSPC)
                 if self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true) =>
             {
                 write()
             }
             written => written,
-        };
+        });
         let (known, ino) = (self.known.clone(), ino(number));
         if is_direct && known.has_passed_on(ino) {
             drop(self.later.send(Box::new(move || {

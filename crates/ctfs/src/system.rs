@@ -446,6 +446,11 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
     }
 
+    /// Whether there are files without a name, which somebody uses.
+    pub(crate) fn has_nameless(&self) -> bool {
+        Ino(self.store.root_word(root::ORPHANS)) != Ino::NONE
+    }
+
     /// Whether exactly one handle of a file is open.
     pub(crate) fn has_one_user(&self, ino: Ino) -> bool {
         self.users.get(&ino) == Some(&1)

@@ -215,18 +215,6 @@ fn files_that_were_listed_are_what_they_are_and_go() {
     store.is_sound();
 }
 
-/// The kernel says behind a removal that the file is closed and forgotten; what was made at once found no room now and then.
-#[test]
-fn whoever_removes_a_file_has_its_room() {
-    let store = Store::new("64MiB");
-    let Some(mounted) = store.mount() else { return };
-    let file = mounted.point.join("file");
-    for round in 0..60 {
-        std::fs::write(&file, vec![round; 40 << 20]).expect("there is room");
-        std::fs::remove_file(&file).expect("removed");
-    }
-}
-
 /// The kernel passes on what is written by a descriptor that only writes, and keeps none of it. Whoever reads beside that, by calls or by a
 /// mapping, sees all that had been written before.
 #[test]

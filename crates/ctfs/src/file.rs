@@ -538,7 +538,7 @@ pub(crate) fn give_first_frames<M: PersistentMemory>(
 }
 
 /// Maps what lies at a byte of a file, if nothing does; the byte behind it. A large page is for what is written from its
-/// beginning on and follows what is mapped, or to half of it at least: little that is written here and there takes little.
+/// beginning on and follows what is mapped, or to half of it at least at the file's end: little that is written here and there takes little.
 fn map_next<M: PersistentMemory>(
     transaction: &mut Transaction<'_, M>,
     partition: Partition,
@@ -558,7 +558,9 @@ fn map_next<M: PersistentMemory>(
             let from_its_beginning = wanted.start <= chunk
                 && chunk > 0
                 && transaction.find(Vpn(partition.first.0 + chunk / PAGE_BYTES - 1)).is_some();
-            if from_its_beginning || covered >= LARGE_BYTES / 2 {
+            // Where bytes behind what is wanted can be read they are a hole, which stays one.
+            let is_last = readable <= wanted.end;
+            if from_its_beginning || covered == LARGE_BYTES || covered >= LARGE_BYTES / 2 && is_last {
                 match transaction.take_frames(LARGE_ORDER) {
                     Ok(frame) => {
                         let first = Vpn(partition.first.0 + chunk / PAGE_BYTES);

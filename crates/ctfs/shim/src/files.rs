@@ -271,8 +271,8 @@ fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
     if OTHER.load(Ordering::Relaxed) == device {
         return None;
     }
-    if process::shares_memory() {
-        // The connection, and handlers of faults, would be the child's.
+    // The connection, and handlers of faults, would be the child's.
+    if process::shares_memory() || !own::has_room() {
         return None;
     }
     let _connecting = CONNECTING.lock();
@@ -665,10 +665,17 @@ impl Description {
     pub(crate) fn make_real(&self, descriptor: c_int) {
         let Some(handle) = self.beside.handle() else { return };
         let ask = names::ask(self.client);
-        let opened = names::open_again(&ask, handle, self.beside.flags, OURS.load(Ordering::Relaxed));
-        if let Some(opened) = opened {
-            let _ = kernel::seek(opened, self.beside.offset.load(Ordering::Relaxed) as off_t, libc::SEEK_SET);
-            kernel::replace(opened, descriptor);
+        let open = || names::open_again(&ask, handle, self.beside.flags, OURS.load(Ordering::Relaxed));
+        let is_open = match open() {
+            Some(opened) => {
+                kernel::replace(opened, descriptor);
+                true
+            }
+            None => kernel::open_in_place(descriptor, names::stands_in(), open),
+        };
+        if is_open {
+            let offset = self.beside.offset.load(Ordering::Relaxed) as off_t;
+            let _ = kernel::seek(descriptor, offset, libc::SEEK_SET);
         } else {
             // The descriptor stays one that nothing can be done with.
             self.kernels.fetch_or(ALL, Ordering::AcqRel);

@@ -162,6 +162,30 @@ pub(crate) fn replace(opened: c_int, descriptor: c_int) {
     }
 }
 
+/// Opens something behind a descriptor's number while the program has used up all others; whether it is open. Otherwise the number stays
+/// taken, by a copy of another descriptor.
+pub(crate) fn open_in_place(descriptor: c_int, instead: c_int, open: impl FnOnce() -> Option<c_int>) -> bool {
+    let copied = checked(libc::SYS_fcntl, [descriptor as usize, libc::F_DUPFD_CLOEXEC as usize, 0]);
+    if let Ok(copied) = copied {
+        let _ = checked(libc::SYS_close, [copied]);
+    }
+    if copied != Err(libc::EMFILE) {
+        return false;
+    }
+    let flags = checked(libc::SYS_fcntl, [descriptor as usize, libc::F_GETFD as usize]).unwrap_or(0);
+    let _ = checked(libc::SYS_close, [descriptor as usize]);
+    let opened = open();
+    let source = opened.unwrap_or(instead);
+    if source != descriptor {
+        let _ = checked(libc::SYS_dup3, [source as usize, descriptor as usize, 0]);
+    }
+    let _ = checked(libc::SYS_fcntl, [descriptor as usize, libc::F_SETFD as usize, flags]);
+    if let Some(opened) = opened.filter(|&opened| opened != descriptor) {
+        let _ = checked(libc::SYS_close, [opened as usize]);
+    }
+    opened.is_some()
+}
+
 /// Sleeps while a word is so, for a time at most.
 pub(crate) fn wait(word: &AtomicU32, value: u32, time: Duration) {
     let time = libc::timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };

@@ -41,7 +41,7 @@ pub(crate) fn find(path: &[u8], device: Option<u64>) -> bool {
         b"0",
         b"4294967295",
     ]);
-    if !is_whole || !open_list() {
+    if !is_whole || !own::has_room() || !open_list() {
         return false;
     }
     if let Some(place) = PLACE.get() {

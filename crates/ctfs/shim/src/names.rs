@@ -391,6 +391,11 @@ fn stand_in(flags: c_int) -> Option<c_int> {
     Some(descriptor as c_int)
 }
 
+/// What descriptors that stand for files are copies of.
+pub(crate) fn stands_in() -> RawFd {
+    STAND_IN.load(Ordering::Relaxed)
+}
+
 /// Opens once more by the kernel what was opened without it. A handler of a signal may do that in the middle of anything: no memory is taken.
 pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) -> Option<RawFd> {
     let place = mounts::place()?;

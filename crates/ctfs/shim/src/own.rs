@@ -10,6 +10,8 @@ use libc::{c_int, c_uint};
 
 use crate::{files, kernel, mappings, names};
 
+/// Numbers that a program has at least if some are our own: with fewer it counts them, as `sort` does.
+const LEAST_LIMIT: u64 = 256;
 /// How far behind the end of the numbers that there may be.
 const BEHIND: u64 = 64;
 /// The first number that they lie at where there may be very many.
@@ -32,6 +34,12 @@ pub(crate) fn is_own(descriptor: c_int) -> bool {
 /// The first one from a descriptor on.
 pub(crate) fn next(from: c_uint) -> Option<c_uint> {
     all().filter_map(|own| c_uint::try_from(own).ok()).filter(|&own| own >= from).min()
+}
+
+/// Whether there are so many numbers that the program does not miss those of our own.
+pub(crate) fn has_room() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.is_none_or(|limit| limit >= LEAST_LIMIT)
 }
 
 /// Moves a descriptor behind those that programs choose: its number then, which may be the same where there is no other.

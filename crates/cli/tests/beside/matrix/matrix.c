@@ -630,6 +630,28 @@ static void handlers_block_all(void) {
     stop_alarming();
     answer = right == rounds && sigismember(&found.sa_mask, SIGSYS) == 1;
 }
+static void numbers_run_out(void) {
+    /* There is no number left by which a file could be opened once more. */
+    static int files[300];
+    struct rlimit before, few;
+    struct stat status;
+    int count = 0, bad = 0;
+    getrlimit(RLIMIT_NOFILE, &before);
+    few = before, few.rlim_cur = 270;
+    must(!setrlimit(RLIMIT_NOFILE, &few), "limit");
+    for (int number = 0; number < 20; number++)
+        stat("not there", &status);
+    while (count < 300 && (files[count] = open("of a name", O_CREAT | O_RDWR | (count % 2 ? O_CLOEXEC : 0), 0644)) >= 0)
+        bad += write(files[count++], "abcdef", 6) != 6;
+    bad += errno != EMFILE || count < 200;
+    for (int at = 0; at < count; at++)
+        bad += ftruncate(files[at], 3) || lseek(files[at], 0, SEEK_CUR) != 6 || fcntl(files[at], F_GETFD) != at % 2;
+    for (int at = 0; at < count; at++)
+        bad += close(files[at]) != 0;
+    setrlimit(RLIMIT_NOFILE, &before);
+    unlink("of a name");
+    answer = bad;
+}
 static void *cancelled(void *anywhere) {
     static char large[1 << 20];
     if (anywhere)
@@ -722,7 +744,7 @@ static const struct handed cases[] = {
     HAND(stream_closes), HAND(reopened), HAND(standard_output), HAND(standard_input), HAND(own_numbers), HAND(own_numbers_used),
     HAND(all_closed), HAND(spawned), HAND(spawned_by_path), HAND(forked), HAND(cloned), HAND(cloned_by_syscall), HAND(vforked),
     HAND(with_system), HAND(turns), HAND(sent), FILLS(asynchronous), HAND(listed), HAND(locked), HAND(too_long), FILLS(ring),
-    HAND(spliced), HAND(bad_pointers), HAND(short_writes), HAND(handlers_write), HAND(handlers_block_all), HAND(handlers_leave), HAND(cancelled_between),
+    HAND(spliced), HAND(bad_pointers), HAND(short_writes), HAND(handlers_write), HAND(handlers_block_all), HAND(numbers_run_out), HAND(handlers_leave), HAND(cancelled_between),
     HAND(cancelled_anywhere), HAND(handler_is_told), HAND(handlers_stay), HAND(fault_ends),
 };
 enum { CASES = sizeof cases / sizeof *cases };

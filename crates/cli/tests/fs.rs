@@ -176,8 +176,8 @@ fn programs_use_a_mount() {
     assert_eq!(std::fs::read_to_string(mounted.point.join("a/b/c/77")).expect("read"), "77");
 }
 
-/// Whoever lists a directory and looks at its files gets both at once, and the owner counts what the kernel knows: files that go give back
-/// what they had.
+/// A program that lists a directory gets names and attributes from the owner in one answer. The owner counts each such name as known to the
+/// kernel, so that files which the program removes give back their frames.
 #[test]
 fn files_that_were_listed_are_what_they_are_and_go() {
     let store = Store::new("64MiB");
@@ -215,10 +215,10 @@ fn files_that_were_listed_are_what_they_are_and_go() {
     store.is_sound();
 }
 
-/// The kernel passes on what is written by a descriptor that only writes, and keeps none of it. Whoever reads beside that, by calls or by a
-/// mapping, sees all that had been written before.
+/// The kernel passes on what is written by a descriptor that only writes, and keeps none of it. Another program that reads at the same
+/// time, by calls or by a mapping, sees all that had been written before.
 #[test]
-fn whoever_reads_sees_what_was_written_before() {
+fn readers_see_what_was_written_before() {
     const WORDS: usize = 1 << 10;
     const WRITES: u64 = 5_000;
     let store = Store::new("64MiB");

@@ -100,7 +100,7 @@ impl Nodes {
 
 impl Bare {
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
-        self.0.lock().expect("nobody panics with it")
+        self.0.lock().expect("no thread panics while it holds the lock")
     }
 }
 

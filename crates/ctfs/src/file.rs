@@ -514,14 +514,14 @@ pub(crate) fn give_back<M: PersistentMemory>(
 ) -> Result<()> {
     if let Some(partition) = inode.partition() {
         if transaction.unmap(partition.first, partition.end()) < partition.end() {
-            return Err(of_store(transaction.log_full().into()));
+            return Err(Errno::IO);
         }
         transaction.free_partition(partition).map_err(of_store)?;
     }
     transaction.mark_inode(ino, false)
 }
 
-/// Gives a fresh file a partition for so many bytes, and its frames. What nobody has written yet nobody can read.
+/// Gives a fresh file a partition for so many bytes, and its frames. They lie behind its end, where no program can read them.
 pub(crate) fn give_first_frames<M: PersistentMemory>(
     transaction: &mut Transaction<'_, M>,
     ino: Ino,

@@ -31,14 +31,14 @@ use crate::inode::{Ino, NANOSECONDS, kind};
 use crate::known::{ATTRIBUTES, Known, PAGES};
 use crate::mapped::Mapped;
 use crate::names::With;
-use crate::service::{self};
+use crate::service;
 use crate::syncer::Syncer;
 use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Place, Volume};
 
 /// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
-/// How long whoever finds no room waits for files that were removed.
+/// How long a request that finds no room waits for removed files to give theirs back.
 const FORGETTING_TAKES: Duration = Duration::from_millis(50);
 /// How long the kernel may keep what it was told. Nobody else changes anything.
 const KEPT: Duration = Duration::from_secs(3_600);
@@ -406,8 +406,8 @@ impl Mounted {
         }
     }
 
-    /// The same of capabilities, and whoever changes the bytes: the kernel takes them away before it keeps what is written, and not before it
-    /// passes it on.
+    /// Takes a file's capabilities away, as a program changes its bytes, root's as well. The kernel does that itself before it keeps what is
+    /// written, but not before it passes a direct write on.
     fn drop_capabilities(&self, ino: Ino) {
         if self.read().has_capabilities(ino) == Ok(true) {
             // What cannot be done now fails for the bytes, too.
@@ -452,14 +452,14 @@ impl Mounted {
     }
 }
 
-/// How the kernel uses a file that is opened so. It keeps what it has read: nobody else changes it.
+/// How the kernel uses a file that a program opens with these flags. It keeps what it has read: the owner tells it of every change.
 fn open_flags(flags: i32) -> FopenFlags {
     let direct = if is_direct(flags) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
     FopenFlags::FOPEN_KEEP_CACHE | direct
 }
 
-/// Whether the kernel passes on what is written without keeping it. Getting pages to keep and copying to them takes longer than everything
-/// else about large writes. Whoever also reads, or may map the file, finds its own bytes in these pages.
+/// Whether the kernel passes on what a program writes without keeping it in pages, which takes longer than everything else about a large
+/// write. A descriptor that can also read gets pages: the program may read back, or map, what it has written.
 fn is_direct(flags: i32) -> bool {
     flags & libc::O_ACCMODE == libc::O_WRONLY
 }

@@ -85,8 +85,9 @@ impl Known {
         self.files.lock().get_mut(&ino).is_some_and(|facts| std::mem::take(&mut facts.has_pages))
     }
 
-    /// Something was written that the kernel does not keep: whether it must forget pages. It let go of them before it passed that on, and
-    /// may have read them again meanwhile, as they were: some kernels do not look again behind the write.
+    /// A program has written bytes that the kernel does not keep: whether the kernel must forget pages. It dropped its pages before it passed
+    /// the write on, and another program's read may have filled them again with the old bytes. Some kernels drop them once more behind the
+    /// write, others do not.
     pub(crate) fn has_passed_on(&self, ino: Ino) -> bool {
         let mut files = self.files.lock();
         let Some(facts) = files.get_mut(&ino).filter(|facts| facts.has_pages) else { return false };
@@ -94,8 +95,8 @@ impl Known {
         true
     }
 
-    /// The file is closed by whoever wrote so: whether the kernel must forget pages once more. One that was written from itself, through a
-    /// mapping, it could not let go of during the write.
+    /// A program closes a file that it has written so: whether the kernel must forget pages once more. If the program wrote a page from a
+    /// mapping of that same page, the kernel could not let go of it during the write.
     pub(crate) fn was_read_beside(&self, ino: Ino) -> bool {
         self.files.lock().get_mut(&ino).is_some_and(|facts| std::mem::take(&mut facts.was_read_beside))
     }

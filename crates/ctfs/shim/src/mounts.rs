@@ -71,7 +71,7 @@ pub(crate) fn may_be_covered() {
     MAY_BE_COVERED.store(true, Ordering::Relaxed);
 }
 
-/// Whether nobody can have mounted anything since [`is_uncovered`].
+/// Whether what [`is_uncovered`] found still holds: no other program can have mounted anything since.
 #[inline]
 pub(crate) fn is_as_seen() -> bool {
     !MAY_BE_COVERED.load(Ordering::Relaxed)

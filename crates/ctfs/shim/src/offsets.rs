@@ -38,7 +38,7 @@ const KEPT_BLOCK: usize = 1 << 20;
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = {
     extern "C" fn begin() {
-        // SAFETY: nobody else has the block.
+        // SAFETY: no other code has the block's address.
         unsafe { libc::free(std::hint::black_box(libc::malloc(KEPT_BLOCK))) }
     }
     begin

@@ -640,8 +640,8 @@ pub struct Transaction<'a, M: PersistentMemory> {
     lines: Lines,
 }
 
-/// Lines that may have been changed: nearly all words that a transaction loads, on its ways through tables above all, are none of those,
-/// and this says so at once. Each is one of 256 bits.
+/// A filter of the lines that a transaction has changed, 256 bits. Nearly all words that a transaction loads lie in other lines, on its ways
+/// through tables above all: for those the filter saves the look-up among the changed words.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines([u64; 4]);
 
@@ -702,8 +702,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         self.runs.len() + WORD_BYTES * self.order.len() as u64
     }
 
-    /// That it takes more than the log has room for.
-    pub fn log_full(&self) -> LogFull {
+    pub(super) fn log_full(&self) -> LogFull {
         LogFull { bytes: self.logged(), capacity: self.store.journal.capacity() }
     }
 

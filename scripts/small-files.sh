@@ -1,7 +1,7 @@
 #!/bin/sh
 # Many small files, and large ones by dd: on tmpfs, on ext4 in a loop device, on a file system that does next to nothing behind FUSE
-# (crates/ctfs/examples/bare.rs, where it is built beside PAGEWALK), on a mounted store, and on it under `pagewalk fs run`; all of them in
-# the same memory, in turn, round by round. Medians in seconds, and the ratios that are to be reached.
+# (crates/ctfs/examples/bare.rs, where it is built beside PAGEWALK), on a mounted store, on it under `pagewalk fs run`, and on another that is
+# mounted with --write-back; all of them in the same memory, in turn, round by round. Medians in seconds, and the ratios that are to be reached.
 #
 #   small-files.sh PAGEWALK
 #
@@ -13,17 +13,16 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 work=$(mktemp -d)
 scratch=$(mktemp -d "${SMALL_FILES_MEMORY:-/dev/shm}/pagewalk-small-files.XXXXXX")
-mount=""
-bare=""
+processes=""
 clean() {
     status=$?
     trap - EXIT
-    for folder in "$scratch/store" "$scratch/bare"; do
+    for folder in "$scratch/store" "$scratch/write-back" "$scratch/bare"; do
         if mountpoint -q "$folder"; then
             umount -l "$folder" 2>/dev/null || fusermount3 -uz "$folder"
         fi
     done
-    for process in $mount $bare; do
+    for process in $processes; do
         wait "$process" 2>/dev/null || true
     done
     ! mountpoint -q "$scratch/ext4" || umount -l "$scratch/ext4"
@@ -36,24 +35,27 @@ trap 'exit 130' INT TERM
 cc -O2 -o "$work/small-files" "$here/small-files.c"
 "$work/small-files" tree "$scratch/tree"
 tar -C "$scratch" -cf "$scratch/tree.tar" tree
-mkdir "$scratch/tmpfs" "$scratch/ext4" "$scratch/store" "$scratch/bare"
-"$pagewalk" fs mkfs --size 2GiB "$scratch/files.ctfs" >/dev/null 2>&1
-"$pagewalk" fs mount "$scratch/files.ctfs" "$scratch/store" 2>"$work/mount.log" &
-mount=$!
-# mounted PROCESS FOLDER: waits until the process has mounted something there.
+mkdir "$scratch/tmpfs" "$scratch/ext4" "$scratch/store" "$scratch/write-back" "$scratch/bare"
+# mounted FOLDER COMMAND...: starts what mounts something there, and waits until it has.
 mounted() {
-    until mountpoint -q "$2"; do
-        kill -0 "$1" 2>/dev/null || { cat "$work"/*.log >&2; exit 1; }
+    folder=$1
+    shift
+    "$@" 2>"$folder.log" &
+    processes="$processes $!"
+    until mountpoint -q "$folder"; do
+        kill -0 "$!" 2>/dev/null || { cat "$folder.log" >&2; exit 1; }
         sleep 0.05
     done
 }
-mounted "$mount" "$scratch/store"
-places="mount shim"
-bare_program=$(dirname "$pagewalk")/examples/bare
-if [ -x "$bare_program" ]; then
-    "$bare_program" "$scratch/bare" 2>"$work/bare.log" &
-    bare=$!
-    mounted "$bare" "$scratch/bare"
+for store in store write-back; do
+    "$pagewalk" fs mkfs --size 2GiB "$scratch/$store.ctfs" >/dev/null 2>&1
+done
+mounted "$scratch/store" "$pagewalk" fs mount "$scratch/store.ctfs" "$scratch/store"
+mounted "$scratch/write-back" "$pagewalk" fs mount --write-back "$scratch/write-back.ctfs" "$scratch/write-back"
+places="mount shim write-back"
+bare=$(dirname "$pagewalk")/examples/bare
+if [ -x "$bare" ]; then
+    mounted "$scratch/bare" "$bare" "$scratch/bare"
     places="bare $places"
 fi
 if [ "$(id -u)" = 0 ] && truncate -s 2G "$scratch/image" && mkfs.ext4 -q -F "$scratch/image" && mount -o loop "$scratch/image" "$scratch/ext4"; then
@@ -134,17 +136,17 @@ sort -k1,1 -k2,2 -k3,3n "$work/results" | awk -v places="$places" '
         items = split("create stat open-read-close unlink cp-r tar-x git-status dd-write-1M dd-read-1M dd-write-4K", item, " ")
         columns = split(places, column, " ")
         printf "%-16s", "seconds"
-        for (at = 1; at <= columns; at++) printf "%10s", column[at]
+        for (at = 1; at <= columns; at++) printf "%11s", column[at]
         print ""
         for (row = 1; row <= items; row++) {
             if (!(item[row] in seen)) continue
             printf "%-16s", item[row]
-            for (at = 1; at <= columns; at++) { found = median(column[at], item[row]); printf "%10s", (found < 0 ? "-" : sprintf("%.3f", found)) }
+            for (at = 1; at <= columns; at++) { found = median(column[at], item[row]); printf "%11s", (found < 0 ? "-" : sprintf("%.3f", found)) }
             print ""
         }
         print ""
         for (row = 1; row <= 4; row++) target(item[row], "shim", "tmpfs", 1.0)
         for (row = 1; row <= items; row++) target(item[row], "mount", "bare", 1.2)
         target("cp-r", "shim", "ext4", 0.5); target("tar-x", "shim", "ext4", 0.5)
-        target("dd-write-1M", "mount", "ext4", 1.3); target("dd-read-1M", "mount", "ext4", 1.3); target("dd-write-4K", "mount", "ext4", 1.3)
+        for (row = 8; row <= 10; row++) { target(item[row], "mount", "ext4", 1.3); target(item[row], "write-back", "ext4", 1.3) }
     }'

@@ -128,6 +128,7 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         no_suid: arguments.no_suid,
         no_dev: arguments.no_dev,
         no_exec: arguments.no_exec,
+        write_back: arguments.write_back,
     };
     let session = mount(system, folder, &file.display().to_string(), rules)
         .with_context(|| format!("cannot mount at {}", folder.display()))?;
@@ -135,21 +136,16 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         background.tell_ready()?;
     }
     daemon::notify("READY=1").context("cannot tell the service manager")?;
-    eprintln!(
-        "mounted {} at {}; {}",
-        file.display(),
-        folder.display(),
-        match survives {
-            _ if *read_only => "nothing is written to it",
-            Survives::ProcessCrash =>
-                "what was written survives the end of this process, but no power failure",
-            Survives::Synced =>
-                "what was written survives the end of this process, and power failures from the next `fsync` on, or \
-                 five seconds",
-            Survives::PowerFailure | Survives::PowerFailureOfDax =>
-                "what was written survives power failures",
-        }
-    );
+    let what = if arguments.write_back { "what was written and closed" } else { "what was written" };
+    let promise = match survives {
+        _ if *read_only => "nothing is written to it".to_owned(),
+        Survives::ProcessCrash => format!("{what} survives the end of this process, but no power failure"),
+        Survives::Synced => format!(
+            "{what} survives the end of this process, and power failures from the next `fsync` on, or five seconds"
+        ),
+        Survives::PowerFailure | Survives::PowerFailureOfDax => format!("{what} survives power failures"),
+    };
+    eprintln!("mounted {} at {}; {promise}", file.display(), folder.display());
     let mut failure = None;
     while !stop.load(Ordering::Relaxed) && !session.is_finished() {
         std::thread::sleep(LOOK);

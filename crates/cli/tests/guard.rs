@@ -28,9 +28,12 @@ fn has(program: &str) -> bool {
     is_there
 }
 
+/// Ways to mount, between which the kernel's part in what follows differs.
+const HOW: [&[&str]; 2] = [&[], &["--write-back"]];
+
 /// A mount that every user may use.
-fn mount_for_all(store: &Store) -> Option<Mounted> {
-    let mounted = store.mount_with(&["--allow-other"])?;
+fn mount_for_all(store: &Store, options: &[&str]) -> Option<Mounted> {
+    let mounted = store.mount_with(&[&["--allow-other"], options].concat())?;
     for folder in [store.folder.path(), &mounted.point] {
         std::fs::set_permissions(folder, Permissions::from_mode(0o777)).expect("its owner may");
     }
@@ -40,8 +43,12 @@ fn mount_for_all(store: &Store) -> Option<Mounted> {
 /// The kernel keeps modes for an hour: a file of root's that another user had changed still ran as root.
 #[test]
 fn rights_of_programs_end_when_another_user_changes_them() {
+    HOW.into_iter().for_each(rights_end_when_another_user_changes_them);
+}
+
+fn rights_end_when_another_user_changes_them(how: &[&str]) {
     let store = Store::new("64MiB");
-    let Some(mounted) = mount_for_all(&store) else { return };
+    let Some(mounted) = mount_for_all(&store, how) else { return };
     let at = &mounted.point;
     for (change, is_changed) in [
         ("printf a >> x", true),
@@ -72,7 +79,7 @@ fn rights_of_programs_end_beside_the_kernel() {
         return;
     }
     let store = Store::new("64MiB");
-    let Some(mounted) = mount_for_all(&store) else { return };
+    let Some(mounted) = mount_for_all(&store, &[]) else { return };
     let run = format!("{} fs run --", env!("CARGO_BIN_EXE_pagewalk"));
     // Without truncation, which the kernel does.
     for write in ["", &run] {
@@ -113,12 +120,16 @@ fn rights_of_programs_end_beside_the_kernel() {
 /// Each line of the script says the same in a folder of the mount as in one of another file system.
 #[test]
 fn access_lists_are_as_on_another_file_system() {
+    HOW.into_iter().for_each(access_lists_are_the_same);
+}
+
+fn access_lists_are_the_same(how: &[&str]) {
     let other = Path::new("/dev/shm");
     if !has("setfacl") || !other.is_dir() {
         return;
     }
     let store = Store::new("64MiB");
-    let Some(mounted) = mount_for_all(&store) else { return };
+    let Some(mounted) = mount_for_all(&store, how) else { return };
     let other = tempfile::tempdir_in(other).expect("a folder");
     std::fs::set_permissions(other.path(), Permissions::from_mode(0o777)).expect("its owner may");
     if said(other.path(), "touch t; setfacl -m u:1:r t").contains("not supported") {

@@ -78,6 +78,8 @@ impl Mounted {
                 self.forget_size(ino);
                 Ok([0; WORDS])
             }
+            // The kernel may have kept bytes that would have to move, too.
+            protocol::COLLAPSE | protocol::INSERT if self.writes_back => Err(Errno::OPNOTSUPP),
             protocol::COLLAPSE | protocol::INSERT => {
                 let [offset, bytes, ..] = words;
                 let range = offset..offset.checked_add(bytes).ok_or(Errno::FBIG)?;

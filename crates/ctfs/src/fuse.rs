@@ -3,6 +3,7 @@
 //! The kernel checks permissions and keeps locks. An inode stays as long as the kernel knows it: every answer that names one
 //! counts, and `forget` takes the counts back.
 
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Deref;
@@ -43,7 +44,7 @@ const FORGETTING_TAKES: Duration = Duration::from_millis(50);
 /// How long the kernel may keep what it was told. Nobody else changes anything.
 const KEPT: Duration = Duration::from_secs(3_600);
 /// Bytes of a request.
-const MOST_WRITE: u32 = 1 << 20;
+pub(crate) const MOST_BYTES: u32 = 1 << 20;
 
 /// Modes of `fallocate`, as Linux has them.
 const KEEP_SIZE: i32 = 1;
@@ -66,6 +67,8 @@ pub(crate) struct Mounted {
     /// Whether other processes may use the store's memory. Where the store is there to be read only and had to be recovered, its file is
     /// not what this process sees.
     pub(crate) has_clients: bool,
+    /// The kernel keeps what programs write for a while, and knows a file's size and times better than its owner meanwhile.
+    pub(crate) writes_back: bool,
 }
 
 pub(crate) type Later = Box<dyn FnOnce() + Send>;
@@ -437,6 +440,18 @@ impl Mounted {
             || group.is_ok_and(|group| group == request.gid() || has_group(request.pid(), group))
     }
 
+    /// How the kernel uses a file that a program opens with these flags. It keeps what it has read: the owner tells it of every change.
+    fn open_flags(&self, flags: i32) -> FopenFlags {
+        let direct = if self.is_direct(flags) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
+        FopenFlags::FOPEN_KEEP_CACHE | direct
+    }
+
+    /// Whether the kernel passes on what a program writes without keeping it in pages, which takes longer than everything else about a large
+    /// write. A descriptor that can also read gets pages: the program may read back, or map, what it has written.
+    fn is_direct(&self, flags: i32) -> bool {
+        !self.writes_back && flags & libc::O_ACCMODE == libc::O_WRONLY
+    }
+
     fn named(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
         match self.change_names(change) {
             Ok(()) => reply.ok(),
@@ -450,18 +465,6 @@ impl Mounted {
             Err(error) => reply.error(errno(error)),
         }
     }
-}
-
-/// How the kernel uses a file that a program opens with these flags. It keeps what it has read: the owner tells it of every change.
-fn open_flags(flags: i32) -> FopenFlags {
-    let direct = if is_direct(flags) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
-    FopenFlags::FOPEN_KEEP_CACHE | direct
-}
-
-/// Whether the kernel passes on what a program writes without keeping it in pages, which takes longer than everything else about a large
-/// write. A descriptor that can also read gets pages: the program may read back, or map, what it has written.
-fn is_direct(flags: i32) -> bool {
-    flags & libc::O_ACCMODE == libc::O_WRONLY
 }
 
 /// Whether who changes a file's bytes may leave it the rights that it gives. The kernel looks at a capability, and does not say.
@@ -488,7 +491,7 @@ fn answer_extended(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
 impl Filesystem for Mounted {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What the kernel has otherwise is right, too.
-        let _ = config.set_max_write(MOST_WRITE);
+        let _ = config.set_max_write(MOST_BYTES);
         // Otherwise it asks for a file's capabilities before every write.
         let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         // It finds out by itself whether a program that lists names looks at the files, too.
@@ -497,6 +500,10 @@ impl Filesystem for Mounted {
         let lists = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
         if let Err(missing) = config.add_capabilities(lists) {
             let message = format!("the kernel has no access control lists for FUSE ({missing:?})");
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        if self.writes_back && config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE).is_err() {
+            let message = "the kernel does not keep what is written to FUSE";
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         Ok(())
@@ -561,7 +568,7 @@ impl Filesystem for Mounted {
         size: Option<u64>,
         accessed: Option<TimeOrNow>,
         modified: Option<TimeOrNow>,
-        _: Option<SystemTime>,
+        changed: Option<SystemTime>,
         _: Option<FileHandle>,
         _: Option<SystemTime>,
         _: Option<SystemTime>,
@@ -578,7 +585,9 @@ impl Filesystem for Mounted {
                 TimeOrNow::Now => now,
             };
             let (accessed, modified) = (accessed.map(time), modified.map(time));
-            let mut set = SetAttributes { mode, uid, gid, size, accessed, modified };
+            // The kernel says this one only of what it has kept.
+            let changed = changed.map(nanoseconds_sent);
+            let mut set = SetAttributes { mode, uid, gid, size, accessed, modified, changed };
             if mode.is_none() && (changes_owner || size.is_some() && !may_keep_privileges(request)) {
                 set.mode = system.inode(ino(number))?.without_privileges();
             }
@@ -696,7 +705,10 @@ impl Filesystem for Mounted {
 
     fn open(&self, _: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         match self.opened(ino(number), flags.0) {
-            Ok(handle) => self.behind_forgetting(move || reply.opened(handle, open_flags(flags.0))),
+            Ok(handle) => {
+                let flags = self.open_flags(flags.0);
+                self.behind_forgetting(move || reply.opened(handle, flags));
+            }
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -711,7 +723,7 @@ impl Filesystem for Mounted {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        if is_direct(flags.0) && self.known.was_read_beside(ino(number)) {
+        if self.is_direct(flags.0) && self.known.was_read_beside(ino(number)) {
             let (known, ino) = (self.known.clone(), ino(number));
             let _ = self.later.send(Box::new(move || known.forget(ino, PAGES)));
         }
@@ -803,11 +815,21 @@ impl Filesystem for Mounted {
     ) {
         self.known.keeps_pages(ino(number));
         self.kernel_uses(ino(number), false);
-        let mut bytes = vec![0; size as usize];
-        match self.volume.find(ino(number)).and_then(|file| self.volume.read(&file, offset, &mut bytes)) {
-            Ok(read) => reply.data(&bytes[..read]),
-            Err(error) => reply.error(errno(error)),
+        thread_local! {
+            /// Where answers are put together: memory that is new each time takes as long as the copy.
+            static BYTES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
+        BYTES.with_borrow_mut(|bytes| {
+            let size = size as usize;
+            if bytes.len() < size {
+                bytes.resize(size, 0);
+            }
+            let file = self.volume.find(ino(number));
+            match file.and_then(|file| self.volume.read(&file, offset, &mut bytes[..size])) {
+                Ok(read) => reply.data(&bytes[..read]),
+                Err(error) => reply.error(errno(error)),
+            }
+        });
     }
 
     fn write(
@@ -822,12 +844,14 @@ impl Filesystem for Mounted {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let is_direct = is_direct(flags.0) && !kind.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let is_direct = self.is_direct(flags.0) && !kind.contains(WriteFlags::FUSE_WRITE_CACHE);
         if !is_direct {
             self.known.keeps_pages(ino(number));
         }
         self.kernel_uses(ino(number), true);
-        let place = if flags.0 & libc::O_APPEND != 0 { Place::End } else { Place::At(offset) };
+        // Where the file ends the kernel knows better if it has kept some of it.
+        let is_appended = flags.0 & libc::O_APPEND != 0 && !self.writes_back;
+        let place = if is_appended { Place::End } else { Place::At(offset) };
         if kind.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.drop_privileges(ino(number));
         }
@@ -1028,7 +1052,7 @@ impl Filesystem for Mounted {
             Err(error) => reply.error(errno(error)),
         };
         // What a program has stored in a mapping the kernel may not have written yet: a hole that it covers is data.
-        if self.doors.is_written(ino) && self.known.has_pages(ino) {
+        if self.doors.is_written(ino) && (self.writes_back || self.known.has_pages(ino)) {
             let known = self.known.clone();
             drop(self.later.send(Box::new(move || {
                 // This writes dirty pages first.
@@ -1058,7 +1082,7 @@ impl Filesystem for Mounted {
         match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);
-                let flags = open_flags(flags);
+                let flags = self.open_flags(flags);
                 self.behind_forgetting(move || {
                     reply.created(&KEPT, &attr(&attributes), generation, handle, flags);
                 });

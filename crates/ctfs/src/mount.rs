@@ -10,7 +10,7 @@ use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
 use crate::doors::{self, Doors, Left};
 use crate::ends::MountPoint;
-use crate::fuse::{Later, Mounted, sooner_or_later};
+use crate::fuse::{Later, MOST_BYTES, Mounted, sooner_or_later};
 use crate::gate::Gate;
 use crate::known::Known;
 use crate::mapped::Mapped;
@@ -76,6 +76,17 @@ impl Mount {
     }
 }
 
+/// Has the kernel read files ahead in requests as long as they may be, eight times as long as it begins with: it asks less often then.
+/// Only root may.
+fn read_further_ahead(at: &Path) -> io::Result<()> {
+    let device = rustix::fs::stat(at)?.st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    let kilobytes: u32 = std::fs::read_to_string(&path)?.trim().parse().map_err(io::Error::other)?;
+    let wanted = MOST_BYTES >> 10;
+    if kilobytes < wanted { std::fs::write(&path, wanted.to_string()) } else { Ok(()) }
+}
+
 /// What a mount lets users and programs do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MountRules {
@@ -87,6 +98,9 @@ pub struct MountRules {
     pub no_dev: bool,
     /// Programs cannot be run.
     pub no_exec: bool,
+    /// The kernel keeps what programs write until they close the file, and passes it on in large pieces. Nobody else changes files beside
+    /// it then: no process becomes a client.
+    pub write_back: bool,
 }
 
 /// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
@@ -123,7 +137,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let health = memory.health().clone();
-    let has_clients = !(system.is_read_only() && system.was_recovered);
+    let has_clients = !rules.write_back && !(system.is_read_only() && system.was_recovered);
     let is_served = has_clients && !system.is_read_only();
     let volume = Arc::new(Volume::with_gate(system, gate.clone()));
     let syncer = Syncer::start(&volume, &doors)?;
@@ -153,6 +167,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
         // What can only be read is asked of the kernel.
         is_over: Arc::new(AtomicBool::new(!is_served)),
         has_clients,
+        writes_back: rules.write_back,
     };
     let service = Service {
         volume: mounted.volume.clone(),
@@ -164,6 +179,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let at = at.canonicalize()?;
     let session = fuser::spawn_mount(mounted, &at, &config)?;
     known.notify_by(session.notifier());
+    let _ = read_further_ahead(&at);
     let point = MountPoint::of_mounted(at)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();

@@ -576,6 +576,7 @@ impl Service {
             size: None,
             accessed: time(request.times[0]),
             modified: time(request.times[1]),
+            changed: None,
         };
         let changes_owner = set.uid.is_some() || set.gid.is_some();
         let gives_privileges = set.mode.is_some_and(|mode| mode & PRIVILEGES != 0);

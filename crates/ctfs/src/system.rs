@@ -101,6 +101,8 @@ pub struct SetAttributes {
     pub accessed: Option<i128>,
     /// Change of its bytes.
     pub modified: Option<i128>,
+    /// Change of anything; `None` is now.
+    pub changed: Option<i128>,
 }
 
 /// How a rename treats a name that is taken.
@@ -416,7 +418,10 @@ impl<M: PersistentMemory> FileSystem<M> {
                 transaction.set_time(ino, field, time)?;
             }
         }
-        transaction.set_field(ino, Field::Changed, now)?;
+        match set.changed {
+            Some(time) => transaction.set_time(ino, Field::Changed, time)?,
+            None => transaction.set_field(ino, Field::Changed, now)?,
+        }
         transaction.commit().map_err(of_store)
     }
 

@@ -52,6 +52,7 @@ fn words(arguments: &MountArguments) -> Vec<OsString> {
         (arguments.dax, "--dax"),
         (arguments.read_only, "--read-only"),
         (arguments.strict, "--strict"),
+        (arguments.write_back, "--write-back"),
         (arguments.allow_other, "--allow-other"),
         (arguments.no_suid, "--no-suid"),
         (arguments.no_dev, "--no-dev"),

@@ -91,11 +91,16 @@ impl Asked {
             modes.iter().filter(|is_on| **is_on).count() <= 1 && !(arguments.read_only && arguments.strict),
             "of ro, sync, nosync and dax one is possible, and with ro not strict"
         );
+        let is_exact = arguments.read_only || arguments.power_failure || arguments.dax || arguments.strict;
+        anyhow::ensure!(
+            !(arguments.write_back && is_exact),
+            "writeback is not possible with ro, sync, dax or strict"
+        );
         Ok(Self { arguments, is_fake })
     }
 }
 
-const ALLOWED: &str = "ro rw sync async nosync dax strict allow_other nosuid suid nodev dev noexec exec log=FILE; without effect: \
+const ALLOWED: &str = "ro rw sync async nosync dax strict writeback allow_other nosuid suid nodev dev noexec exec log=FILE; without effect: \
                        defaults auto noauto user nouser users owner group nofail _netdev (no)atime (no)diratime (no)relatime \
                        x-* X-* comment=";
 
@@ -109,6 +114,7 @@ fn apply(option: &str, to: &mut MountArguments) -> anyhow::Result<bool> {
         "nosync" => to.no_sync = true,
         "dax" => to.dax = true,
         "strict" => to.strict = true,
+        "writeback" => to.write_back = true,
         "allow_other" => to.allow_other = true,
         "nosuid" => to.no_suid = true,
         "suid" => to.no_suid = false,
@@ -155,6 +161,7 @@ mod tests {
             asked_for("/store /mnt -o sync,strict").power_failure
                 && asked_for("-o nosync /store /mnt").no_sync
         );
+        assert!(asked_for("/store /mnt -o writeback").write_back);
         assert!(!asked_for("/store /mnt -o ro,rw,nosuid,suid").read_only);
         assert!(asked("/store /mnt -fsn -o unknown").unwrap().is_fake);
         for (wrong, word) in [
@@ -162,6 +169,7 @@ mod tests {
             ("/store /mnt -o uid=5", "`uid=5`"),
             ("/store /mnt -o ro,sync", "one is possible"),
             ("/store /mnt -o ro,strict", "not strict"),
+            ("/store /mnt -o writeback,sync", "writeback is not"),
             ("/store", "1 paths"),
             ("/store /mnt /more", "3 paths"),
             ("/store /mnt -x", "-x"),

@@ -3,6 +3,7 @@
 //! They are made from one place, which the kernel lets through while it dispatches all others to a handler (see `offsets`). None of
 //! them is a point where a thread is cancelled, and none changes `errno`.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -53,6 +54,12 @@ unsafe extern "C" {
         sixth: usize,
     ) -> isize;
     fn pagewalk_system_call_end();
+}
+
+/// A descriptor that the program has just got or is using.
+pub(crate) fn borrowed(descriptor: &c_int) -> BorrowedFd<'_> {
+    // SAFETY: it is open, as above.
+    unsafe { BorrowedFd::borrow_raw(*descriptor) }
 }
 
 /// Where the calls are made, and how many bytes of instructions that is.

@@ -12,7 +12,9 @@
 
 #![allow(unsafe_code)]
 
+mod answers;
 pub mod calls;
+mod description;
 mod files;
 mod kernel;
 mod mappings;

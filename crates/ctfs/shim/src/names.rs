@@ -18,7 +18,7 @@ use pagewalk_ctfs::{Ask, Attributes, BY_HANDLE, Base, Change, Client, Ino, Refus
 
 use crate::mounts::{self, Place, device_of, status_of};
 use crate::threads::Within;
-use crate::{files, kernel, offsets, own, user};
+use crate::{answers, description, files, kernel, offsets, own, user};
 
 /// Bytes of a path at most, with its end.
 const PATH_BYTES: usize = 4_096;
@@ -67,7 +67,7 @@ type Answer = Option<c_int>;
 
 /// As another one's number.
 pub(crate) fn failed(number: c_int) -> Answer {
-    Some(files::refused(number))
+    Some(answers::refused(number))
 }
 
 /// The owner's service, asked as the user that this process is.
@@ -190,7 +190,7 @@ fn prepare(wanted: Wanted, within: &Within) -> bool {
     if is_ready {
         IS_VALID.store(true, Ordering::Relaxed);
     }
-    files::refused(kept);
+    answers::refused(kept);
     is_ready
 }
 
@@ -591,7 +591,7 @@ pub(crate) fn read_link(
             Ok(target) => {
                 let target = &target[..target.len().min(bytes)];
                 let put = asking.put(target, into.cast());
-                Some(put.map_or_else(|| files::refused(libc::EFAULT) as isize, |_| target.len() as isize))
+                Some(put.map_or_else(|| answers::refused(libc::EFAULT) as isize, |_| target.len() as isize))
             }
             Err(refused) => answer(Err(refused)).map(|done| done as libc::ssize_t),
         }
@@ -660,7 +660,7 @@ pub(crate) fn times(times: *const libc::timespec) -> Option<[SetTime; 2]> {
 
 /// Whether a path may lead to the program's own descriptors, so that none may stand for another file.
 pub(crate) fn may_lead_to_descriptors(path: *const c_char) -> bool {
-    if !files::has_beside() {
+    if !description::has_beside() {
         return false;
     }
     let Some(within) = Within::new() else { return true };
@@ -683,6 +683,6 @@ pub(crate) fn pass<const ARGUMENTS: usize>(
     }
     Some(match kernel::checked(number, arguments) {
         Ok(done) => done as isize,
-        Err(number) => files::refused(number) as isize,
+        Err(number) => answers::refused(number) as isize,
     })
 }

@@ -365,7 +365,7 @@ fn set_handler(signal: c_int, handler: usize, flags: c_int, mask: u64) -> usize 
     match wanted(signal).filter(|_| handler != libc::SIG_ERR) {
         Some(_) => set_action(signal, Some(&action)).map_or(libc::SIG_ERR, |before| before.sa_sigaction),
         None => {
-            crate::files::refused(libc::EINVAL);
+            crate::answers::refused(libc::EINVAL);
             libc::SIG_ERR
         }
     }
@@ -420,7 +420,7 @@ signals_once! { sysv_signal __sysv_signal }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int {
     let Some(mut action) = wanted(signal).and_then(|_| set_action(signal, None)) else {
-        return crate::files::refused(libc::EINVAL);
+        return crate::answers::refused(libc::EINVAL);
     };
     action.sa_flags =
         action.sa_flags & !libc::SA_RESTART | if interrupts == 0 { libc::SA_RESTART } else { 0 };

@@ -4,8 +4,9 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use libc::{c_int, siginfo_t};
-use pagewalk_ctfs::alone;
+use pagewalk_ctfs::alone::{self, Reading, Writing};
 use pagewalk_ctfs::faults::Recovery;
+use parking_lot::RwLock;
 
 use crate::signals;
 
@@ -120,4 +121,18 @@ impl Drop for Within {
             thread.deliver();
         }
     }
+}
+
+/// Takes a lock, within a call.
+#[inline]
+pub(crate) fn reading<T>(lock: &RwLock<T>) -> Reading<'_, T> {
+    // SAFETY: it is dropped within, and no lock is taken twice there.
+    unsafe { alone::read(lock) }
+}
+
+/// The same to change what it guards.
+#[inline]
+pub(crate) fn writing<T>(lock: &RwLock<T>) -> Writing<'_, T> {
+    // SAFETY: as for `reading`.
+    unsafe { alone::write(lock) }
 }

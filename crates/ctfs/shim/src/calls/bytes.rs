@@ -4,7 +4,9 @@ use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagewalk_ctfs::alone;
 
 use super::{before, or_pass, or_real, refuse_own};
-use crate::files::{self, Parts, Used, get, length_is_needed};
+use crate::answers;
+use crate::description::Parts;
+use crate::files::{self, Used, get, length_is_needed};
 use crate::names;
 use crate::real::real;
 
@@ -348,7 +350,7 @@ pub unsafe extern "C" fn copy_file_range(
     let is_plain = from_offset.is_null() && to_offset.is_null() && flags == 0 && from != to;
     if is_plain && files::is_beside(to) {
         match names::is_of_mount(from) {
-            Some(false) => return files::refused(libc::EXDEV) as ssize_t,
+            Some(false) => return answers::refused(libc::EXDEV) as ssize_t,
             Some(true) if !files::is_apart(from) => return copy(from, to, length),
             _ => {}
         }
@@ -378,7 +380,7 @@ fn copy(from: c_int, to: c_int, length: size_t) -> ssize_t {
             let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
             // SAFETY: it touches no memory.
             unsafe { lseek(from, put.max(0) as off_t - got as off_t, libc::SEEK_CUR) };
-            files::refused(kept);
+            answers::refused(kept);
             return if done > 0 { done as ssize_t } else { -1 };
         }
     }
@@ -406,7 +408,7 @@ macro_rules! advises {
                 if let Some(done) = names::pass(libc::SYS_fadvise64, arguments) {
                     // It answers the error's number.
                     let number = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-                    files::refused(kept);
+                    answers::refused(kept);
                     return if done < 0 { number } else { 0 };
                 }
             }
@@ -431,8 +433,8 @@ pub unsafe extern "C" fn ioctl(descriptor: c_int, request: libc::c_ulong, argume
     if request == libc::FICLONE && files::is_beside(descriptor) {
         // Two files never have the same frames.
         match names::is_of_mount(argument as c_int) {
-            Some(true) => return files::refused(libc::EOPNOTSUPP),
-            Some(false) => return files::refused(libc::EXDEV),
+            Some(true) => return answers::refused(libc::EOPNOTSUPP),
+            Some(false) => return answers::refused(libc::EXDEV),
             None => {}
         }
     }

@@ -7,7 +7,7 @@ use libc::{c_char, c_int, c_uint, mode_t, msghdr, size_t, ssize_t};
 use super::{before, behind, or_pass, refuse_own};
 use crate::files::{self, closed, copied, get, opened};
 use crate::real::real;
-use crate::{names, own};
+use crate::{answers, names, own};
 
 /// A descriptor is another file's than it was when its number was closed behind our back.
 fn is_new(descriptor: c_int) {
@@ -202,7 +202,7 @@ fn stream_closes(stream: *mut c_void) {
     if descriptor >= 0 {
         closed(descriptor);
     }
-    files::refused(kept);
+    answers::refused(kept);
 }
 
 /// As the C library's, for all streams.
@@ -244,7 +244,7 @@ closes! { close __close }
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     const MARKS: c_int = 4;
     if first > last {
-        return files::refused(libc::EINVAL);
+        return answers::refused(libc::EINVAL);
     }
     if flags & MARKS == 0 {
         (first..=last.min(files::DESCRIPTORS as c_uint)).for_each(|descriptor| closed(descriptor as c_int));

@@ -2,7 +2,8 @@
 
 use libc::{c_int, c_void, off_t, size_t};
 
-use crate::files::{self, get};
+use crate::answers;
+use crate::files::get;
 use crate::mappings;
 use crate::real::real;
 /// `mmap` under its names.
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn mremap(
     match mappings::resized(start, old, new, is_plain) {
         Some(Ok(start)) => return start,
         Some(Err(number)) => {
-            files::refused(number);
+            answers::refused(number);
             return libc::MAP_FAILED;
         }
         None => {}

@@ -81,7 +81,7 @@ macro_rules! refuse_own {
     ($($descriptor:expr),*) => {
         $(
             if $crate::own::is_own($descriptor) {
-                return $crate::files::refused(libc::EBADF) as _;
+                return $crate::answers::refused(libc::EBADF) as _;
             }
         )*
     };

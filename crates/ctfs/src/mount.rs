@@ -137,7 +137,8 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let health = memory.health().clone();
-    let has_clients = !rules.write_back && !(system.is_read_only() && system.was_recovered);
+    let is_as_its_file = !(system.is_read_only() && system.was_recovered);
+    let has_clients = is_as_its_file && !rules.write_back;
     let is_served = has_clients && !system.is_read_only();
     let volume = Arc::new(Volume::with_gate(system, gate.clone()));
     let syncer = Syncer::start(&volume, &doors)?;

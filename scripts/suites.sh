@@ -29,6 +29,8 @@ coreutils tests/tail-2/inotify-dir-recreate tail counts every FUSE mount as remo
 coreutils tests/tail-2/inotify-rotate-resources the same
 coreutils tests/tail-2/inotify-race the same; the breakpoint is not reached
 coreutils tests/tail-2/inotify-race2 the same; the breakpoint is not reached
+coreutils-root tests/rm/empty-immutable-skip it wants `chattr +i`, which the mount refuses
+coreutils-root tests/tail-2/append-only it wants `chattr +a`, which the mount refuses
 LIST
 }
 

@@ -174,8 +174,8 @@ pub(crate) struct MountArguments {
     /// A write that is interrupted has happened or has not: overwritten bytes are all old or all new.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// The kernel keeps what programs write until they close or sync the file, and passes it on in large pieces: small writes take as long
-    /// as on other file systems. If this process is killed, what the kernel has not passed on is lost; that the disk is full a program may
+    /// The kernel keeps what programs write until they close or sync the file, and passes it on in large pieces: small writes take about
+    /// as long as on ext4. If this process is killed, what the kernel has not passed on is lost; that the disk is full a program may
     /// learn from `close` or `fsync` alone; and programs under `fs run` use the files through the kernel.
     #[arg(long, conflicts_with_all = ["power_failure", "dax", "read_only", "strict"])]
     pub(crate) write_back: bool,

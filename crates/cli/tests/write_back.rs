@@ -1,4 +1,4 @@
-//! `pagewalk fs mount --write-back`: the kernel keeps what is written, and nobody can tell.
+//! `pagewalk fs mount --write-back`: the kernel keeps what programs write, and no program sees a difference.
 
 mod mounted;
 
@@ -9,8 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use mounted::{Mounted, Store, mount, name};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
+use pagewalk_vm::random::SplitMix64;
 use rustix::fs::{FallocateFlags, SeekFrom};
 
 fn mount_back(store: &Store) -> Option<Mounted> {
@@ -28,22 +27,22 @@ struct Ways {
     both: File,
     writes: File,
     appends: File,
-    /// What it writes the kernel does not keep, if the flags say so, but passes on at once.
+    /// With `O_DIRECT`, the kernel does not keep what this one writes, but passes it on at once.
     appends_past: File,
 }
 
 impl Ways {
-    fn of(path: &Path, past: i32) -> Self {
+    fn of(path: &Path, flags: i32) -> Self {
         let mut both = File::options();
         Self {
             both: both.read(true).write(true).create(true).truncate(false).open(path).expect("made"),
             writes: File::options().write(true).open(path).expect("there"),
             appends: File::options().append(true).open(path).expect("there"),
-            appends_past: File::options().append(true).custom_flags(past).open(path).expect("there"),
+            appends_past: File::options().append(true).custom_flags(flags).open(path).expect("there"),
         }
     }
 
-    /// What there is to see: bytes, or how many, and where the first hole behind an offset is, as far as it depends on no block's size.
+    /// What a program sees of the file: its bytes, and how long it is.
     fn seen(&self) -> (Vec<u8>, u64) {
         let mut bytes = vec![0; 1 << 20];
         let read = self.both.read_at(&mut bytes, 0).expect("read");
@@ -63,14 +62,14 @@ impl Ways {
         bytes
     }
 
-    fn act(&mut self, random: &mut impl FnMut(u64) -> u64) {
+    fn act(&mut self, random: &mut SplitMix64) {
         // An end inside of a page lets the kernel pass that page on before what is appended past it.
-        let (at, bytes) = match random(2) {
-            0 => (random(75) * 4_096, (random(5) + 1) * 4_096),
-            _ => (random(300_000), random(20_000) + 1),
+        let (at, bytes) = match random.below(2) {
+            0 => (random.below(75) * 4_096, (random.below(5) + 1) * 4_096),
+            _ => (random.below(300_000), random.below(20_000) + 1),
         };
-        let data = vec![random(256) as u8; bytes as usize];
-        match random(10) {
+        let data = vec![random.below(256) as u8; bytes as usize];
+        match random.below(10) {
             0 | 1 => self.both.write_all_at(&data, at).expect("written"),
             2 | 3 => self.writes.write_all_at(&data, at).expect("written"),
             4 | 5 => self.appends.write_all(&data).expect("written"),
@@ -91,14 +90,13 @@ fn bytes_are_as_on_another_file_system() {
     let Some(mut mounted) = mount_back(&store) else { return };
     let other = tempfile::tempdir().expect("a folder");
     for seed in 0..4 {
-        let mut numbers = ChaCha8Rng::seed_from_u64(seed);
+        let mut random = SplitMix64::new(seed);
         let path = mounted.point.join(format!("file-{seed}"));
         let (mut here, mut there) =
             (Ways::of(&path, libc::O_DIRECT), Ways::of(&other.path().join(format!("file-{seed}")), 0));
         for number in 0..300 {
-            let mut both = numbers.clone();
-            here.act(&mut |below| numbers.next_u64() % below);
-            there.act(&mut |below| both.next_u64() % below);
+            here.act(&mut random.clone());
+            there.act(&mut random);
             assert!(here.seen() == there.seen(), "seed {seed}, operation {number}");
             if number % 16 == 0 {
                 assert!(here.copied() == there.seen().0, "seed {seed}, operation {number}: holes");
@@ -113,7 +111,7 @@ fn bytes_are_as_on_another_file_system() {
     store.is_sound();
 }
 
-/// The kernel has them, and tells the owner, which would have later ones.
+/// The kernel knows when a program wrote, and tells the owner, whose own clock would give a later time.
 #[test]
 fn times_are_those_of_the_writes() {
     let store = Store::new("64MiB");
@@ -134,7 +132,7 @@ fn times_are_those_of_the_writes() {
     assert_eq!(times(&path), written, "closing changes nothing");
     mounted = again(&store, mounted);
     assert_eq!(times(&path), written, "mounted again");
-    // Times that somebody sets count more than those of writes before.
+    // The program sets a time behind its write: the kernel must not pass the write's time on after that.
     let mut file = File::options().append(true).open(&path).expect("there");
     file.write_all(b"more").expect("written");
     let set = std::time::UNIX_EPOCH + std::time::Duration::new(86_400, 5);
@@ -165,7 +163,7 @@ fn what_was_closed_or_synced_survives_the_end_of_the_owner() {
     store.is_sound();
 }
 
-/// A write may succeed and find no room later: whoever closes or syncs the file learns that.
+/// The kernel accepts a write before it knows whether the store has room: the program learns from `close` or `fsync` that there is none.
 #[test]
 fn a_full_store_is_said_by_sync_at_the_latest() {
     let store = Store::new("8MiB");

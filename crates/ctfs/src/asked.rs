@@ -5,9 +5,9 @@ use rustix::io::Errno;
 
 use crate::doors::protocol::{self, WORDS};
 use crate::error::Result;
-use crate::fuse::Mounted;
 use crate::inode::Ino;
 use crate::mapped::Mapped;
+use crate::mounted::Mounted;
 use crate::system::Overwrites;
 
 impl Mounted {

@@ -263,7 +263,7 @@ impl Mapped {
         match (&self.view, &self.translations) {
             (Some(view), _) => view.at(page, offset, bytes, self.file(), find),
             (None, Some(translations)) if is_alone() => {
-                translations.at(page, offset, bytes, find).map(|at| self.place(at, bytes))
+                translations.at(page, offset, bytes, find).and_then(|at| self.place(at, bytes))
             }
             _ => None,
         }
@@ -283,7 +283,7 @@ impl Mapped {
     #[allow(unsafe_code)]
     pub fn make_huge_pages(&self, mut done: impl FnMut(u64)) {
         for at in (0..self.bytes / HUGE_BYTES).map(|chunk| chunk * HUGE_BYTES) {
-            let start = self.place(at, HUGE_BYTES);
+            let Some(start) = self.place(at, HUGE_BYTES) else { break };
             // SAFETY: the range lies in the mapping; what it holds stays the same.
             let made = unsafe { libc::madvise(start.as_ptr().cast(), HUGE_BYTES as usize, MADV_COLLAPSE) };
             // A page that somebody else holds for a moment is left as it is.
@@ -466,32 +466,45 @@ impl Mapped {
         })
     }
 
+    /// Where bytes lie; `None` for what [`Mapped::is_nowhere`] is about.
     #[inline]
     #[allow(unsafe_code)]
-    fn place(&self, at: u64, bytes: u64) -> NonNull<u8> {
+    fn place(&self, at: u64, bytes: u64) -> Option<NonNull<u8>> {
         if at > self.bytes || bytes > self.bytes - at {
-            self.is_outside(at, bytes);
+            return self.is_nowhere(at, bytes);
         }
         // SAFETY: it lies within the mapping.
-        unsafe { self.start.add(at as usize) }
+        Some(unsafe { self.start.add(at as usize) })
     }
 
     #[inline]
     #[allow(unsafe_code)]
-    fn word(&self, at: u64) -> &AtomicU64 {
+    fn word(&self, at: u64) -> Option<&AtomicU64> {
         // There is a whole number of words.
         if at >= self.bytes || !at.is_multiple_of(8) {
-            self.is_outside(at, 8);
+            return self.is_nowhere(at, 8);
         }
         // SAFETY: (1) it lies within the mapping, which lives as long as `self`; (2) it is aligned.
-        unsafe { self.start.add(at as usize).cast::<AtomicU64>().as_ref() }
+        Some(unsafe { self.start.add(at as usize).cast::<AtomicU64>().as_ref() })
     }
 
-    /// Kept apart: what a message needs is not to be made ready for each word.
+    /// Lets the caches write back the lines that bytes lie in.
+    #[inline]
+    fn write_lines_back(&self, at: u64, bytes: u64) {
+        if let Some(place) = self.place(at, bytes) {
+            lines::write_back(place.as_ptr(), bytes as usize);
+        }
+    }
+
+    /// An address outside of the memory, or between two words, is the caller's mistake, and ends the program. But where the memory has failed
+    /// the caller may have taken it from a page of zeroes that replaced a missing one, or from what such a page led to: then nothing lies
+    /// there, zeroes are read, and stores are lost, as in that page itself. Kept apart: what a message needs is not to be made ready for
+    /// each word.
     #[cold]
     #[inline(never)]
-    fn is_outside(&self, at: u64, bytes: u64) -> ! {
-        panic!("{bytes} bytes at {at:#x} of {:#x}", self.bytes);
+    fn is_nowhere<T>(&self, at: u64, bytes: u64) -> Option<T> {
+        assert!(self.health.has_failed(), "{bytes} bytes at {at:#x} of {:#x}", self.bytes);
+        None
     }
 }
 
@@ -716,24 +729,26 @@ impl PersistentMemory for Mapped {
 
     #[inline]
     fn load(&self, at: u64) -> u64 {
-        u64::from_le(self.word(at).load(Ordering::Relaxed))
+        self.word(at).map_or(0, |word| u64::from_le(word.load(Ordering::Relaxed)))
     }
 
     #[inline]
     fn store(&self, at: u64, word: u64) {
-        self.word(at).store(word.to_le(), Ordering::Relaxed);
+        if let Some(place) = self.word(at) {
+            place.store(word.to_le(), Ordering::Relaxed);
+        }
     }
 
     #[inline]
     fn read(&self, at: u64, into: &mut [u8]) {
-        let place = self.place(at, into.len() as u64);
+        let Some(place) = self.place(at, into.len() as u64) else { return into.fill(0) };
         // SAFETY: (1) all of it lies within the mapping; (2) nobody writes these bytes meanwhile, by the trait's contract.
         unsafe { copy_out(place.as_ptr(), into.as_mut_ptr(), into.len()) }
     }
 
     #[inline]
     fn write(&self, at: u64, bytes: &[u8]) {
-        let place = self.place(at, bytes.len() as u64);
+        let Some(place) = self.place(at, bytes.len() as u64) else { return };
         // SAFETY: as for `read`; nobody reads them either.
         unsafe { copy_past_caches(bytes.as_ptr(), place.as_ptr(), bytes.len()) }
     }
@@ -746,7 +761,7 @@ impl PersistentMemory for Mapped {
         if bytes.len() >= least || self.survives == Survives::PowerFailureOfDax {
             return self.write(at, bytes);
         }
-        let place = self.place(at, bytes.len() as u64);
+        let Some(place) = self.place(at, bytes.len() as u64) else { return };
         // SAFETY: as for `write`.
         unsafe { copy_and_ask_for_more(bytes.as_ptr(), place.as_ptr(), bytes.len()) }
     }
@@ -779,7 +794,7 @@ impl PersistentMemory for Mapped {
     }
 
     fn zero(&self, at: u64, bytes: u64) {
-        let place = self.place(at, bytes);
+        let Some(place) = self.place(at, bytes) else { return };
         // SAFETY: as for `write`.
         unsafe { std::ptr::write_bytes(place.as_ptr(), 0, bytes as usize) }
     }
@@ -791,7 +806,7 @@ impl PersistentMemory for Mapped {
             Survives::PowerFailure => {
                 self.flushed.fetch_add(1, Ordering::SeqCst);
             }
-            Survives::PowerFailureOfDax => lines::write_back(self.place(at, bytes).as_ptr(), bytes as usize),
+            Survives::PowerFailureOfDax => self.write_lines_back(at, bytes),
         }
     }
 
@@ -821,12 +836,12 @@ impl PersistentMemory for Mapped {
     fn persist(&self, at: u64, bytes: u64) -> Result<(), NotPersistent> {
         order_stores();
         if self.survives == Survives::PowerFailureOfDax {
-            lines::write_back(self.place(at, bytes).as_ptr(), bytes as usize);
+            self.write_lines_back(at, bytes);
             order_stores();
             return Ok(());
         }
         let (first, end) = (at / PAGE_BYTES * PAGE_BYTES, at + bytes);
-        let start = self.place(first, end - first).as_ptr().cast();
+        let start = self.place(first, end - first).ok_or(NotPersistent)?.as_ptr().cast();
         // SAFETY: the range lies in the mapping, which lives as long as `self`.
         let done = unsafe { rustix::mm::msync(start, (end - first) as usize, MsyncFlags::SYNC) };
         if done.is_err() {
@@ -935,6 +950,36 @@ mod lines {
 mod tests {
     use super::*;
 
+    /// What a page of zeroes in a missing one's place leads to: `info` once panicked while its store was cut.
+    #[test]
+    fn nothing_lies_outside_of_a_memory_that_has_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = Mapped::create(&folder.path().join("store"), 8_192, Survives::ProcessCrash).unwrap();
+        memory.write(0, &[7; 8_192]);
+        memory.health().fail(Failure::Cut);
+        for at in [8_192, 8_190, 1, u64::MAX - 7, 0xffa3_e464_cf73_7000] {
+            assert_eq!(memory.load(at), 0);
+            memory.store(at, 1);
+            let mut bytes = [1; 16];
+            memory.read(at.max(8_190), &mut bytes);
+            assert_eq!(bytes, [0; 16]);
+            memory.write(at.max(8_190), &bytes);
+            memory.append(at.max(8_190), &bytes);
+            memory.zero(at.max(8_190), 16);
+        }
+        let mut bytes = [0; 8_192];
+        memory.read(0, &mut bytes);
+        assert_eq!(bytes, [7; 8_192]);
+    }
+
+    #[test]
+    #[should_panic(expected = "8 bytes at 0x2000 of 0x2000")]
+    fn the_end_of_a_sound_memory_is_its_callers_business() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = Mapped::create(&folder.path().join("store"), 8_192, Survives::ProcessCrash).unwrap();
+        memory.load(8_192);
+    }
+
     #[test]
     fn a_file_is_memory_that_one_process_has() {
         let folder = tempfile::tempdir().unwrap();
@@ -972,7 +1017,7 @@ mod tests {
                     .all(|&byte| byte == 0)
             );
         }
-        lines::write_back(memory.place(3, 5_000).as_ptr(), 5_000);
+        memory.write_lines_back(3, 5_000);
         drop(memory);
         let refused = Mapped::open(&path, Survives::PowerFailureOfDax).unwrap_err();
         assert!(refused.to_string().contains("DAX"), "{refused}");

@@ -10,11 +10,12 @@ use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
 use crate::doors::{self, Doors, Left};
 use crate::ends::MountPoint;
-use crate::fuse::{Later, MOST_BYTES, Mounted, sooner_or_later};
+use crate::fuse::MOST_BYTES;
 use crate::gate::Gate;
 use crate::known::Known;
 use crate::mapped::Mapped;
 use crate::missing::{Failure, Health};
+use crate::mounted::{Later, Mounted, sooner_or_later};
 use crate::service::{self, Service};
 use crate::syncer::Syncer;
 use crate::system::FileSystem;
@@ -76,8 +77,8 @@ impl Mount {
     }
 }
 
-/// Has the kernel read files ahead in requests as long as they may be, eight times as long as it begins with: it asks less often then.
-/// Only root may.
+/// Has the kernel read files ahead in requests of [`MOST_BYTES`] instead of the 128 KiB that it begins with: it asks less often then. Only
+/// root may; for other users the mount works as it is.
 fn read_further_ahead(at: &Path) -> io::Result<()> {
     let device = rustix::fs::stat(at)?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -98,8 +99,8 @@ pub struct MountRules {
     pub no_dev: bool,
     /// Programs cannot be run.
     pub no_exec: bool,
-    /// The kernel keeps what programs write until they close the file, and passes it on in large pieces. Nobody else changes files beside
-    /// it then: no process becomes a client.
+    /// The kernel keeps what programs write until they close the file, and passes it on in large pieces. The owner lets no process become a
+    /// client then: the kernel would not see what a client changes.
     pub write_back: bool,
 }
 

@@ -5,13 +5,14 @@ use libc::{c_int, ssize_t};
 /// A call's result as C has it; the error's number is in its place.
 pub(crate) type Answer = Option<ssize_t>;
 
+/// The result of a call that has failed, with this number in `errno`.
 pub(crate) fn failed(number: c_int) -> Answer {
     // SAFETY: it is this thread's.
     unsafe { *libc::__errno_location() = number };
     Some(-1)
 }
 
-/// A call's result if it is not done, with the error's number in its place.
+/// The same as an `int`.
 pub(crate) fn refused(number: c_int) -> c_int {
     failed(number);
     -1

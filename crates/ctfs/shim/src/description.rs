@@ -36,7 +36,7 @@ const ALL: u8 = 2;
 
 /// A file, however often it is open.
 pub(crate) struct File {
-    /// Shared by whoever reads. The lease is there as long as it is known to hold.
+    /// The lease, until this process knows that it has ended. Threads that read or write under it share the lock.
     pub(crate) lease: RwLock<Option<Lease>>,
     /// The only descriptor, as long as the owner does not know that it is ours: many files are opened to be mapped, inherited or
     /// looked at.

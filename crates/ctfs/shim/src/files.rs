@@ -245,7 +245,7 @@ pub(crate) fn connect(descriptor: c_int, device: u64) -> bool {
     client(descriptor, device).is_some()
 }
 
-/// The same if it is one.
+/// The mount's device, where this process is known to be a client of it.
 pub(crate) fn our_device() -> u64 {
     OURS.load(Ordering::Relaxed)
 }
@@ -283,7 +283,7 @@ pub(crate) fn is_apart(descriptor: c_int) -> bool {
     slot(descriptor).is_none()
 }
 
-/// The program may have a limit of how long files may get.
+/// Looks again whether the program has a limit of how long files may get.
 pub(crate) fn limit_may_have_changed() {
     let mut limit = [0u64; 2];
     let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, limit.as_mut_ptr() as usize];
@@ -292,7 +292,7 @@ pub(crate) fn limit_may_have_changed() {
     HAS_SIZE_LIMIT.store(failed || limit[0] != u64::MAX, Ordering::Relaxed);
 }
 
-/// Whether it has one.
+/// Whether the program may have a limit of how long files may get.
 #[inline]
 pub(crate) fn has_size_limit() -> bool {
     HAS_SIZE_LIMIT.load(Ordering::Relaxed)

@@ -1,0 +1,395 @@
+//! A mounted file system, and what the kernel's requests have in common: who has it to itself, what the kernel is told and may keep, and
+//! when the kernel and the clients must not use a file at the same time.
+
+use std::ffi::OsStr;
+use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use fuser::{
+    FileHandle, FopenFlags, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, Request,
+};
+use rustix::io::Errno as Number;
+
+use crate::convert::{attr, errno};
+use crate::doors::Doors;
+use crate::error::Result;
+use crate::extended::CAPABILITIES;
+use crate::inode::Ino;
+use crate::known::{ATTRIBUTES, Known, PAGES};
+use crate::mapped::Mapped;
+use crate::syncer::Syncer;
+use crate::system::{Attributes, FileSystem, SetAttributes};
+use crate::volume::{Exclusive, Volume};
+
+/// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+/// How long a request that finds no room waits for removed files to give theirs back.
+const FORGETTING_TAKES: Duration = Duration::from_millis(50);
+/// How long the kernel may keep what it was told. Nobody else changes anything.
+pub(crate) const KEPT: Duration = Duration::from_secs(3_600);
+
+pub(crate) struct Mounted {
+    pub(crate) volume: Arc<Volume<Mapped>>,
+    pub(crate) doors: Arc<Doors>,
+    /// What the kernel was told, and the way to take it back.
+    pub(crate) known: Arc<Known>,
+    /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
+    pub(crate) later: mpsc::Sender<Later>,
+    /// Files whose pages the kernel is about to forget, as a client got a lease.
+    pub(crate) forgetting: Arc<AtomicUsize>,
+    /// Where `fsync` has something to do.
+    pub(crate) syncer: Option<Syncer>,
+    /// Nobody may use the store any more.
+    pub(crate) is_over: Arc<AtomicBool>,
+    /// Whether other processes may use the store's memory. They may not where the kernel keeps writes, nor where the store is there to be
+    /// read only and had to be recovered: its file is not what this process sees then.
+    pub(crate) has_clients: bool,
+    /// The kernel keeps what programs write for a while, and knows a file's size and times better than its owner meanwhile.
+    pub(crate) writes_back: bool,
+}
+
+pub(crate) type Later = Box<dyn FnOnce() + Send>;
+
+/// One of those that are counted, until it is dropped.
+pub(crate) struct Forgetting(Arc<AtomicUsize>);
+
+impl Forgetting {
+    pub(crate) fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Forgetting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
+/// when the store is mounted again.
+pub(crate) fn sooner_or_later(
+    volume: &Volume<Mapped>,
+    act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()>,
+) {
+    loop {
+        match volume.exclusive() {
+            Ok(mut system) => {
+                let _ = act(&mut system);
+                return;
+            }
+            Err(Number::BUSY) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+impl Mounted {
+    pub(crate) fn read(&self) -> impl Deref<Target = FileSystem<Mapped>> {
+        self.volume.shared()
+    }
+
+    pub(crate) fn write(&self) -> Result<Exclusive<'_, Mapped>> {
+        self.volume.exclusive()
+    }
+
+    /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
+    pub(crate) fn change<T>(
+        &self,
+        mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
+    ) -> Result<T> {
+        self.with_room(|| {
+            self.volume.with(|system| {
+                system.may_change()?;
+                match change(system) {
+                    Err(Number::NOSPC) if self.reclaim(system)? => change(system),
+                    done => done,
+                }
+            })
+        })
+    }
+
+    /// Does something again that has found no room, while there are files without a name: who has removed a file has its room, but the kernel
+    /// says later that it is closed and forgotten.
+    pub(crate) fn with_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut done = act();
+        let begun = Instant::now();
+        while matches!(done, Err(Number::NOSPC)) && begun.elapsed() < FORGETTING_TAKES {
+            if !self.read().has_nameless() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            done = act();
+        }
+        done
+    }
+
+    /// Whether the store has failed: whatever is asked for is answered with `EIO` then.
+    pub(crate) fn is_well(&self) -> Result<()> {
+        self.read().sure(Ok(()))
+    }
+
+    /// Changes names, and what nobody else uses: clients go on meanwhile.
+    pub(crate) fn change_names<T>(
+        &self,
+        mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
+    ) -> Result<T> {
+        self.with_room(|| {
+            self.volume.with_names(|system| match change(system) {
+                Err(Number::NOSPC) => {
+                    system.keep_others_out()?;
+                    if self.reclaim(system)? { change(system) } else { Err(Number::NOSPC) }
+                }
+                done => done,
+            })
+        })
+    }
+
+    /// Gives back the frames behind the ends of files that are open to write; whether there were any.
+    pub(crate) fn reclaim(&self, system: &mut FileSystem<Mapped>) -> Result<bool> {
+        let free = system.space().free;
+        self.doors.open_to_write().into_iter().try_for_each(|ino| system.shrink(ino))?;
+        Ok(system.space().free > free)
+    }
+
+    /// How long the kernel may keep what it is told of a file.
+    pub(crate) fn kept(&self, ino: Ino) -> Duration {
+        if self.doors.is_written_beside(ino) { Duration::ZERO } else { KEPT }
+    }
+
+    /// The kernel knows no more how large a file is.
+    pub(crate) fn forget_size(&self, ino: Ino) {
+        self.known.forget(ino, ATTRIBUTES);
+    }
+
+    /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
+    pub(crate) fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
+        self.is_well()?;
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        if writes {
+            self.read().may_change()?;
+        }
+        let (handle, ends_leases) = self.doors.opened(ino, writes);
+        if ends_leases {
+            match self.write() {
+                Ok(_closed) => self.doors.end_leases(ino),
+                Err(error) => {
+                    self.doors.closed(handle);
+                    return Err(error);
+                }
+            }
+            self.forget_size(ino);
+        }
+        // Each write is to persist, which the kernel asks for and a client would not.
+        if self.syncer.is_some() && flags & libc::O_DSYNC != 0 {
+            let closed = self.write()?;
+            self.doors.bar(handle)?;
+            drop(closed);
+        }
+        Ok(FileHandle(handle))
+    }
+
+    /// The kernel reads or writes bytes of a file, whichever call of whichever process makes it do so: what clients do with them beside
+    /// it ends first. So the kernel has no page of a file that a client may write, and a program that makes system calls the client's
+    /// library does not see finds what it wrote.
+    pub(crate) fn kernel_uses(&self, ino: Ino, writes: bool) {
+        if !self.doors.keeps_kernel_out(ino, writes) {
+            return;
+        }
+        let closed = self.volume.unnoticed().noticed_within(SHORT_PATIENCE);
+        self.doors.end_leases(ino);
+        if closed.is_err() {
+            // A client is in the middle of a copy, and perhaps waits for these very bytes: its buffer is a mapping of the file. What it
+            // stores from now on the kernel is told to forget when the client is out.
+            let (volume, known) = (self.volume.clone(), self.known.clone());
+            let _ = self.later.send(Box::new(move || {
+                sooner_or_later(&volume, |_| Ok(()));
+                known.forget(ino, PAGES);
+            }));
+        }
+    }
+
+    /// Answers whoever opens a file when the kernel has forgotten what it is to forget. It lets others have a page that is written
+    /// before the write has come here: if it forgot the page meanwhile, it would read it again as it was, and keep that.
+    pub(crate) fn behind_forgetting(&self, answer: impl FnOnce() + Send + 'static) {
+        if self.forgetting.load(Ordering::SeqCst) == 0 {
+            return answer();
+        }
+        drop(self.later.send(Box::new(answer)));
+    }
+
+    /// What the kernel is told of an inode that it will know from now on.
+    pub(crate) fn known(&self, system: &mut FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
+        system.open(ino)?;
+        self.known.named(ino);
+        self.told(system, ino)
+    }
+
+    /// What the kernel is told of an inode that it knows.
+    pub(crate) fn told(&self, system: &FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
+        self.known.told(ino);
+        // Before: a lease that begins behind this lets the kernel forget what it is told now, and one that ended has changed what is
+        // read now.
+        let kept = self.kept(ino);
+        Ok((system.attributes(ino)?, kept))
+    }
+
+    /// Lists names of a directory together with what the kernel would ask of each next, as many as the answer has room for.
+    pub(crate) fn list_known(
+        &self,
+        system: &mut FileSystem<Mapped>,
+        directory: Ino,
+        cookie: u64,
+        reply: &mut ReplyDirectoryPlus,
+    ) -> Result<()> {
+        const AT_ONCE: usize = 32;
+        let mut cookie = cookie;
+        let mut is_empty = true;
+        loop {
+            let mut part = Vec::with_capacity(AT_ONCE);
+            system.list(directory, cookie, &mut |name, ino, _, next| {
+                part.push((name.to_vec(), ino, next));
+                part.len() < AT_ONCE
+            })?;
+            for (name, ino, next) in &part {
+                let (attributes, kept) = match self.told(system, *ino) {
+                    Ok(told) => told,
+                    Err(error) if is_empty => return Err(error),
+                    // The kernel knows the names before this one, and asks once more.
+                    Err(_) => return Ok(()),
+                };
+                let generation = Generation(attributes.generation);
+                let name = OsStr::from_bytes(name);
+                if reply.add(INodeNo(ino.0), *next, name, &kept, &attr(&attributes), generation) {
+                    return Ok(());
+                }
+                is_empty = false;
+                // These two it knows already.
+                if !matches!(name.as_bytes(), b"." | b"..") {
+                    system.open(*ino)?;
+                    self.known.named(*ino);
+                }
+                cookie = *next;
+            }
+            if part.len() < AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same of an inode, or a name of it, that is made.
+    pub(crate) fn made(
+        &self,
+        mut make: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>,
+    ) -> Result<(Attributes, Duration)> {
+        self.change_names(|system| {
+            let ino = make(system)?;
+            self.known(system, ino)
+        })
+    }
+
+    pub(crate) fn entry(reply: ReplyEntry, known: Result<(Attributes, Duration)>) {
+        match known {
+            Ok((attributes, kept)) => {
+                reply.entry(&kept, &attr(&attributes), Generation(attributes.generation));
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// Does what nobody waits for: now, or later if a client is stopped in the middle of a copy.
+    pub(crate) fn sooner_or_later(
+        &self,
+        act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()> + Send + 'static,
+    ) {
+        match self.write() {
+            Ok(mut system) => {
+                // What fails is given back when the store is mounted again.
+                let _ = act(&mut system);
+            }
+            Err(_) => {
+                let volume = self.volume.clone();
+                let _ = self.later.send(Box::new(move || sooner_or_later(&volume, act)));
+            }
+        }
+    }
+
+    /// Somebody else than root changes a file's bytes: who runs it gets its owner's rights no more.
+    pub(crate) fn drop_privileges(&self, ino: Ino) {
+        let mode = self.read().inode(ino).ok().and_then(|inode| inode.without_privileges());
+        if let Some(mode) = mode {
+            let set = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+            // What cannot be done now fails for the bytes, too.
+            let _ = self.write().and_then(|mut system| system.set_attributes(ino, &set));
+            // Before the answer: the kernel keeps the old mode, and would run the changed file with its owner's rights.
+            self.known.forget(ino, ATTRIBUTES);
+        }
+    }
+
+    /// Takes a file's capabilities away, as a program changes its bytes, root's as well. The kernel does that itself before it keeps what is
+    /// written, but not before it passes a direct write on.
+    pub(crate) fn drop_capabilities(&self, ino: Ino) {
+        if self.read().has_capabilities(ino) == Ok(true) {
+            // What cannot be done now fails for the bytes, too.
+            let _ = self.write().and_then(|mut system| system.remove_extended(ino, CAPABILITIES));
+        }
+    }
+
+    /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do; the kernel asks all the
+    /// same each time, as the store may have failed.
+    pub(crate) fn sync(&self, reply: ReplyEmpty) {
+        match &self.syncer {
+            None => match self.is_well() {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            },
+            Some(syncer) => syncer.ask(Box::new(|done| match done {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(error)),
+            })),
+        }
+    }
+
+    /// Whether a caller may leave a file the right to act as its group: root, or a member of that group.
+    pub(crate) fn is_in_group(&self, request: &Request, ino: Ino) -> bool {
+        let group = self.read().attributes(ino).map(|attributes| attributes.gid);
+        request.uid() == 0
+            || group.is_ok_and(|group| group == request.gid() || has_group(request.pid(), group))
+    }
+
+    /// How the kernel uses a file that a program opens with these flags. It keeps what it has read: the owner tells it of every change.
+    pub(crate) fn open_flags(&self, flags: i32) -> FopenFlags {
+        let direct = if self.is_direct(flags) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
+        FopenFlags::FOPEN_KEEP_CACHE | direct
+    }
+
+    /// Whether the kernel passes on what a program writes without keeping it in pages, which takes longer than everything else about a large
+    /// write. A descriptor that can also read gets pages: the program may read back, or map, what it has written.
+    pub(crate) fn is_direct(&self, flags: i32) -> bool {
+        !self.writes_back && flags & libc::O_ACCMODE == libc::O_WRONLY
+    }
+
+    pub(crate) fn named(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
+        match self.change_names(change) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    pub(crate) fn done(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
+        match self.change(change) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}
+
+/// Whether a process has a group beside its first one. The kernel does not send these.
+fn has_group(process: u32, group: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    groups.split_whitespace().any(|known| known.parse() == Ok(group))
+}

@@ -116,6 +116,11 @@ impl<M: PersistentMemory> Repair<M> {
         inode::read(&self.store, ino)
     }
 
+    /// The names of a directory. All directories are here before anything is looked for in them, unless the memory failed while they were read.
+    fn directory(&self, ino: Ino) -> Result<&Directory> {
+        self.directories.get(&ino).ok_or(Errno::IO)
+    }
+
     /// Stores a word without the log; whether it was another one.
     fn set(&mut self, at: u64, word: u64) -> bool {
         if self.store.memory().load(at) == word {
@@ -280,7 +285,7 @@ impl<M: PersistentMemory> Repair<M> {
             self.say(format!("made the headers of partitions say what {} inodes have", owners.len()));
         }
         for partition in failed {
-            let ino = owners[&partition];
+            let ino = *owners.get(&partition).ok_or(Errno::IO)?;
             self.displace(ino)?;
             self.say(format!("inode {} lost its bytes: there was no frame for a header around them", ino.0));
         }
@@ -548,7 +553,7 @@ impl<M: PersistentMemory> Repair<M> {
             if unknown.is_empty() {
                 break;
             }
-            let named = self.names_from_known(&unknown);
+            let named = self.names_from_known(&unknown)?;
             if named.is_empty() {
                 let top = unknown.iter().copied().find(|ino| !self.names.contains_key(ino));
                 self.adopt(top.unwrap_or(unknown[0]))?;
@@ -569,12 +574,11 @@ impl<M: PersistentMemory> Repair<M> {
     fn follow(&mut self, from: Ino) -> Result<()> {
         let mut open = VecDeque::from([from]);
         while let Some(parent) = open.pop_front() {
-            for (_, entry) in self.directories[&parent].entries_from(0) {
-                let child = entry.ino;
-                if self.is_directory(child)
-                    && !self.homes.contains_key(&child)
-                    && self.inode(child)?.get(Field::Parent) == parent.0
-                {
+            let entries = self.directory(parent)?.entries_from(0);
+            let children: Vec<Ino> =
+                entries.map(|(_, entry)| entry.ino).filter(|&child| self.is_directory(child)).collect();
+            for child in children {
+                if !self.homes.contains_key(&child) && self.inode(child)?.get(Field::Parent) == parent.0 {
                     self.homes.insert(child, parent);
                     open.push_back(child);
                 }
@@ -584,16 +588,16 @@ impl<M: PersistentMemory> Repair<M> {
     }
 
     /// Directories that are not known, and the known ones that have names for them.
-    fn names_from_known(&self, unknown: &[Ino]) -> BTreeMap<Ino, Ino> {
+    fn names_from_known(&self, unknown: &[Ino]) -> Result<BTreeMap<Ino, Ino>> {
         let mut named = BTreeMap::new();
         for &parent in self.homes.keys() {
-            for (_, entry) in self.directories[&parent].entries_from(0) {
+            for (_, entry) in self.directory(parent)?.entries_from(0) {
                 if unknown.binary_search(&entry.ino).is_ok() {
                     named.entry(entry.ino).or_insert(parent);
                 }
             }
         }
-        named
+        Ok(named)
     }
 
     fn remove_other_names(&mut self) -> Result<()> {
@@ -626,7 +630,7 @@ impl<M: PersistentMemory> Repair<M> {
 
     fn name_lost(&mut self, ino: Ino) -> Result<()> {
         let parent = self.lost_and_found()?;
-        let directory = &self.directories[&parent];
+        let directory = self.directory(parent)?;
         let name = unused_name(directory, &format!("#{}", ino.0));
         self.add_name(parent, &name, ino, |_| Ok(()))?;
         if self.is_directory(ino) {
@@ -642,14 +646,14 @@ impl<M: PersistentMemory> Repair<M> {
 
     /// The directory for what had no name, which is made if there is none.
     fn lost_and_found(&mut self) -> Result<Ino> {
-        let root = &self.directories[&Ino::ROOT];
+        let root = self.directory(Ino::ROOT)?;
         let found = root.get(b"lost+found").map(|entry| entry.ino);
         if let Some(ino) = found.filter(|&ino| self.is_directory(ino)) {
             // If it says that it lies elsewhere it is not known yet.
             self.homes.entry(ino).or_insert(Ino::ROOT);
             return Ok(ino);
         }
-        let root = &self.directories[&Ino::ROOT];
+        let root = self.directory(Ino::ROOT)?;
         let name = unused_name(root, "lost+found");
         let ino = inode::find_free(&self.store, Ino(2)).ok_or(Errno::NOSPC)?;
         let (owner, now) = (self.inode(Ino::ROOT)?.get(Field::Owner), self.now);
@@ -686,12 +690,12 @@ impl<M: PersistentMemory> Repair<M> {
         also: impl FnOnce(&mut pagewalk_vm::file::Transaction<'_, M>) -> Result<()>,
     ) -> Result<()> {
         let slots = slots_of(name);
-        if self.directories[&parent].room(slots).is_none() {
+        if self.directory(parent)?.room(slots).is_none() {
             self.grow(parent)?;
         }
-        let (slot, run) = self.directories[&parent].room(slots).ok_or(Errno::NOSPC)?;
+        let (slot, run) = self.directory(parent)?.room(slots).ok_or(Errno::NOSPC)?;
         let partition = self.inode(parent)?.partition().ok_or(Errno::IO)?;
-        let entry = Entry { ino, kind: (self.used[&ino] >> 12) as u8, slot, slots };
+        let entry = Entry { ino, kind: (self.used.get(&ino).ok_or(Errno::IO)? >> 12) as u8, slot, slots };
         let mut transaction = self.store.begin();
         also(&mut transaction)?;
         directory::put(&mut transaction, partition, name, entry, run)?;

@@ -214,11 +214,11 @@ HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words)
       send_message(kind, self.number, payload, words * sizeof *payload, 0);
 }
 
-static void thread_end(void *unused)
+HIDDEN void pw_end_thread(void)
 {
-   (void)unused;
-   if (self.ends_left-- > 0 && pthread_setspecific(key, &self) == 0)
+   if (!self.base)
       return;
+   pthread_setspecific(key, NULL);
    pw_flush();
    lock_list();
    self.previous->next = self.next;
@@ -228,6 +228,15 @@ static void thread_end(void *unused)
    self.base = NULL;
    pw_cursor = nowhere;
    pw_syscall(SYS_munmap, (long)self.mapping, 2 * BUFFER_BYTES, 0, 0, 0, 0);
+}
+
+/* After the destructors of the program, which are observed. */
+static void thread_end(void *unused)
+{
+   (void)unused;
+   if (self.ends_left-- > 0 && pthread_setspecific(key, &self) == 0)
+      return;
+   pw_end_thread();
 }
 
 /* ---- processes ---- */

@@ -45,6 +45,8 @@ EXPORT void pw_record_slowly(uint64_t *cursor, uint64_t record);
 HIDDEN void pw_flush(void);
 /* Sends a side record. */
 HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words);
+/* This thread runs no more code of the program: sends what it has, and that it ended. */
+HIDDEN void pw_end_thread(void);
 /* The process ends now, or its program does: sends everything that any thread has. */
 HIDDEN void pw_end_process(void);
 HIDDEN void pw_flush_all(void);

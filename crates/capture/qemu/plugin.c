@@ -109,10 +109,10 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 
 /* The numbers that matter, x86-64's and those that all newer instruction sets share. */
 struct numbers {
-   int64_t mmap, munmap, mprotect, mremap, madvise, brk, execve, execveat;
+   int64_t mmap, munmap, mprotect, mremap, madvise, brk, execve, execveat, exit;
 };
-static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322 };
-static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281 };
+static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322, 60 };
+static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281, 93 };
 static const struct numbers *numbers = &generic;
 
 static __thread uint64_t arguments[5];
@@ -129,6 +129,9 @@ static void before_syscall(qemu_plugin_id_t id, unsigned processor, int64_t numb
       pw_exec(a, b, c);
    else if (number == numbers->execveat)
       pw_flush_all();
+   else if (number == numbers->exit)
+      /* Not later: QEMU wakes who waits for the thread before its host thread ends, and the process may end meanwhile. */
+      pw_end_thread();
 }
 
 static void send(uint32_t kind, const uint64_t *payload, uint32_t words)

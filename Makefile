@@ -80,6 +80,12 @@ suites: build
 	@scripts/setup.sh suites
 	scripts/suites.sh $(PAGEWALK)
 
+# What others test file systems with, in every mode of a mount and by both doors. Long, and takes root.
+modes: build
+	@scripts/setup.sh modes
+	$(CARGO) install --quiet --locked --root $(TARGET)/tools --version 0.3.2 fsx
+	FSX=$(TARGET)/tools/bin/fsx scripts/modes.sh $(PAGEWALK)
+
 build: setup frontends
 	$(CARGO) build --release --package pagewalk-cli --package pagewalk-ctfs-shim
 
@@ -96,4 +102,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites build install frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install frontends setup clean

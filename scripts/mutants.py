@@ -32,7 +32,7 @@ GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs
 VIEW, CHECKPOINT = "crates/ctfs/src/view.rs", "crates/vm/src/file/checkpoint.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
-# Name, file, texts and what replaces them, package, tests of which one must fail.
+# Name, file, texts and what replaces them, package, tests of which one must fail: unit tests, or FILE/TESTS for those of tests/FILE.rs.
 MUTANTS = [
     ("a changed page has no image", CHECKPOINT,
      [("!state.is_fresh(**page) && !state.saved.contains(page);", "**page == u64::MAX;")],
@@ -64,9 +64,9 @@ MUTANTS = [
      [("if self.is_pinned(ino) || self.is_read_only() {\n            return", "if self.is_read_only() {\n            return")],
      CTFS, "frames_of_a_mapped"),
     ("a store that is only read commits", STORE,
-     [("if self.store.memory.is_read_only() {", "if false {")], CTFS, "every_change_is_refused"),
+     [("if self.store.memory.is_read_only() {", "if false {")], CTFS, "read_only/every_change_is_refused"),
     ("a store that is only read is written in place", BYTES,
-     [("if self.memory.is_read_only() {", "if false {")], CTFS, "every_change_is_refused"),
+     [("if self.memory.is_read_only() {", "if false {")], CTFS, "read_only/every_change_is_refused"),
     ("a store grows before its new bitmap persists", STORE,
      [("    memory.flush(place(new, 0), bytes);\n    memory.fence();\n    memory.persist(place(new, 0), bytes)", "    let _ = bytes;\n    Ok(())")],
      VM, "grow::"),
@@ -281,13 +281,15 @@ def planted(mutant, tree):
     return text
 
 
-def test_of(package):
-    return ["cargo", "test", "--offline", "--quiet", "--package", package, "--lib"]
+def test_of(package, tests):
+    """The command that builds these tests, and what it is told behind `--` to run them."""
+    file, _, tests = tests.rpartition("/")
+    return ["cargo", "test", "--offline", "--quiet", "--package", package, *(["--test", file] if file else ["--lib"])], tests
 
 
 def outcome(mutant, tree, environment):
     _, name, _, package, tests = mutant
-    path, test = tree / name, test_of(package)
+    path, (test, tests) = tree / name, test_of(package, tests)
     try:
         changed = planted(mutant, tree)
     except ValueError as error:
@@ -333,8 +335,11 @@ def main():
     environment = {**os.environ, "CARGO_TARGET_DIR": str(scratch / "target")}
     chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant[0] for word in words)]
     # What they share, for as long as it takes: a mutant that cannot be built is told from one that is built slowly.
-    for package in sorted({mutant[3] for mutant in chosen}):
-        subprocess.run([*test_of(package), "--no-run"], cwd=tree, env=environment, check=True)
+    for package, tests in sorted({mutant[3:] for mutant in chosen}):
+        test, tests = test_of(package, tests)
+        there = subprocess.run([*test, "--", "--list", tests], cwd=tree, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        if ": test" not in there.stdout:
+            sys.exit(f"no test of {package} is called {tests}")
     failed = 0
     for mutant in chosen:
         begin = time.monotonic()

@@ -9,6 +9,7 @@
 #   setup.sh leveldb     what the loads of YCSB run on
 #   setup.sh images      file systems to compare with
 #   setup.sh server      a server to observe
+#   setup.sh modes       what others test file systems with
 #   setup.sh suites      what Debian's sources need that scripts/suites.sh builds and tests
 set -eu
 
@@ -88,8 +89,16 @@ suites)
     need strace strace
     need xz xz-utils
     ;;
+modes)
+    need gcc gcc
+    need fio fio
+    need git git
+    need prove perl
+    need python3 python3
+    need /usr/include/leveldb/c.h libleveldb-dev
+    ;;
 *)
-    echo "usage: setup.sh [hardware|riscv|programs|leveldb|images|server|suites]" >&2
+    echo "usage: setup.sh [hardware|riscv|programs|leveldb|images|server|suites|modes]" >&2
     exit 2
     ;;
 esac

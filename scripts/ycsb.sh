@@ -13,6 +13,8 @@
 #
 # Throughput wants an idle machine: beside other work, whoever sleeps often gets processors sooner. Processor time says more there.
 #
+# With --kill, YCSB_KILL_DOORS are the doors, "shim FUSE", and YCSB_MOUNT is an option of the mount.
+#
 # YCSB_RECORDS, YCSB_OPERATIONS, YCSB_THREADS, YCSB_ROUNDS; no round is begun that would not end within YCSB_SECONDS.
 set -eu
 if [ "${1:-}" = --in-memory ]; then
@@ -188,8 +190,9 @@ if [ "$kills" -gt 0 ]; then
         make_scratch "$folder"
         store=$scratch/files.ctfs
         at=$scratch/mount
-        mount_store "$store" 512 "$at"
-        for door in shim FUSE; do
+        # shellcheck disable=SC2086 # one option or none
+        mount_store "$store" 512 "$at" ${YCSB_MOUNT:-}
+        for door in ${YCSB_KILL_DOORS:-shim FUSE}; do
             for victim in program mount; do
                 database=$at/$door-$victim
                 state=$work/state
@@ -209,7 +212,8 @@ if [ "$kills" -gt 0 ]; then
                         end
                         umount -l "$at"
                         "$pagewalk" fs fsck "$store" >"$work/fsck.log" || { cat "$work/fsck.log" >&2; exit 1; }
-                        mount_store "$store" 512 "$at"
+                        # shellcheck disable=SC2086 # one option or none
+                        mount_store "$store" 512 "$at" ${YCSB_MOUNT:-}
                     fi
                     # By one door and by the other.
                     verify $door

@@ -77,15 +77,20 @@ impl Mount {
     }
 }
 
-/// Has the kernel read files ahead in requests of [`MOST_BYTES`] instead of the 128 KiB that it begins with: it asks less often then. Only
-/// root may; for other users the mount works as it is.
-fn read_further_ahead(at: &Path) -> io::Result<()> {
+/// Raises what the kernel allows a FUSE mount from what suits a network to what suits memory: it reads files ahead in requests of
+/// [`MOST_BYTES`] instead of the 128 KiB that it begins with, so that it asks less often, and keeps as much written as of any other
+/// file system, instead of a hundredth of that, before it has writers wait. Only root may; for other users the mount works as it is.
+fn raise_limits(at: &Path) -> io::Result<()> {
     let device = rustix::fs::stat(at)?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let path = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-    let kilobytes: u32 = std::fs::read_to_string(&path)?.trim().parse().map_err(io::Error::other)?;
-    let wanted = MOST_BYTES >> 10;
-    if kilobytes < wanted { std::fs::write(&path, wanted.to_string()) } else { Ok(()) }
+    for (limit, wanted) in [("read_ahead_kb", MOST_BYTES >> 10), ("max_ratio", 100)] {
+        let path = format!("/sys/class/bdi/{major}:{minor}/{limit}");
+        let present: u32 = std::fs::read_to_string(&path)?.trim().parse().map_err(io::Error::other)?;
+        if present < wanted {
+            std::fs::write(&path, wanted.to_string())?;
+        }
+    }
+    Ok(())
 }
 
 /// What a mount lets users and programs do.
@@ -181,7 +186,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let at = at.canonicalize()?;
     let session = fuser::spawn_mount(mounted, &at, &config)?;
     known.notify_by(session.notifier());
-    let _ = read_further_ahead(&at);
+    let _ = raise_limits(&at);
     let point = MountPoint::of_mounted(at)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();

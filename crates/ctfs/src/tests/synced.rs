@@ -234,6 +234,29 @@ fn a_full_store_gets_back_what_was_removed() {
     }
 }
 
+/// What a checkpoint gives back need not lie together.
+#[test]
+fn frames_that_come_back_scattered_do() {
+    let mut system = synced();
+    let file = make(&mut system, "file");
+    // It has its place already, so that the first frames it takes are those of its bytes.
+    system.write(file, 131_072, &[2; 4_096]).unwrap();
+    let mut made = 0u32;
+    while let Ok(ino) = system.create(Ino::ROOT, made.to_string().as_bytes(), FILE, ME, 0) {
+        made += 1;
+        if system.write(ino, 0, &[1; 4_096]).is_err() {
+            break;
+        }
+    }
+    for name in (0..made).step_by(2) {
+        system.unlink(Ino::ROOT, name.to_string().as_bytes()).unwrap();
+    }
+    let data: Vec<u8> = (0..131_072).map(|at| (at / 9) as u8).chain([2; 4_096]).collect();
+    assert_eq!(system.write(file, 0, &data[..131_072]), Ok(131_072));
+    assert!(contents(&system, file) == data);
+    sound(&system);
+}
+
 /// One page in each piece of 2 MiB: every one of them has a table of its own, and each is a page of the store's.
 #[test]
 fn a_file_of_many_tables_goes_piece_by_piece() {

@@ -130,8 +130,11 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         no_exec: arguments.no_exec,
         write_back: arguments.write_back,
     };
-    let session = mount(system, folder, &file.display().to_string(), rules)
-        .with_context(|| format!("cannot mount at {}", folder.display()))?;
+    let session = mount(system, folder, &file.display().to_string(), rules).with_context(|| {
+        let may_lack = !rustix::process::geteuid().is_root() && !is_in_path("fusermount3");
+        let why = if may_lack { ": users other than root need fusermount3 (Debian: fuse3)" } else { "" };
+        format!("cannot mount at {}{why}", folder.display())
+    })?;
     if let Some(background) = background {
         background.tell_ready()?;
     }
@@ -198,6 +201,11 @@ fn check_mount_point(folder: &Path) -> anyhow::Result<()> {
         ),
         Err(error) => Err(error).with_context(|| format!("cannot mount at {}", folder.display())),
     }
+}
+
+fn is_in_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// What is preloaded into programs, as it is called.

@@ -308,7 +308,6 @@ fn readers_see_what_was_written_before() {
     }
 }
 
-/// Kills a mount while a program makes, fills, renames and removes files; what was done before is there.
 /// On a disk, and where nothing else is asked for: a copy of the store's file, which is not in the memory that held the original, is
 /// what a power failure leaves.
 #[test]
@@ -358,6 +357,28 @@ fn what_was_synced_outlives_a_power_failure() {
     }
 }
 
+/// Containers and services have mounts of their own, and others when they are started again; the disk is the same.
+#[test]
+fn what_was_done_outlives_a_kill_wherever_its_disk_is_mounted() {
+    let store = Store::new("16MiB");
+    let Some(mut mounted) = store.mount() else { return };
+    // Where there is no disk of this machine below, the file system is another one to whoever has another mount of it.
+    let device = std::fs::metadata(store.file()).expect("there").dev();
+    if rustix::fs::major(device) == 0 || !rustix::process::geteuid().is_root() {
+        println!("skipped: it takes root, and a folder for temporary files on a disk");
+        return;
+    }
+    std::fs::write(mounted.point.join("file"), "nobody asked for it").expect("written");
+    mounted.kill();
+    drop(mounted);
+    let mut elsewhere = std::process::Command::new("unshare");
+    elsewhere.args(["--mount", env!("CARGO_BIN_EXE_pagewalk"), "fs", "fsck"]).arg(store.file());
+    let said = elsewhere.output().expect("unshare");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("sound: 2 inodes") && !said.contains("power"), "{said}");
+}
+
+/// Kills a mount while a program makes, fills, renames and removes files; what was done before is there.
 fn killed(rounds: u64) {
     let store = Store::new("64MiB");
     let mut expected = 0;

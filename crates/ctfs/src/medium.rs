@@ -46,7 +46,7 @@ impl Medium {
         if kind.is_block_device() {
             return Ok(Self::Block);
         }
-        let subsystem = std::fs::read_link(described(metadata).join("subsystem"));
+        let subsystem = std::fs::read_link(described("char", metadata.rdev()).join("subsystem"));
         if kind.is_char_device() && subsystem.is_ok_and(|subsystem| subsystem.ends_with("dax")) {
             return Ok(Self::Dax);
         }
@@ -76,18 +76,21 @@ pub(crate) fn length(file: &File) -> io::Result<u64> {
             let mut file = file;
             file.seek(SeekFrom::End(0))
         }
-        Medium::Dax => number(&described(&file.metadata()?).join("size")),
+        Medium::Dax => number(&described("char", file.metadata()?.rdev()).join("size")),
     }
 }
 
-/// What holds a file's pages until they are written back: this run of the kernel, and the file system as it is mounted now, or the
-/// device as it is attached now. 0 if that cannot be known.
+/// What holds a file's pages until they are written back: this run of the kernel, and the disk as it is attached now, whichever mount
+/// leads to it, as a container has mounts of its own. A file system that lies on no disk of this machine is known by its mount alone.
+/// 0 if that cannot be known.
 pub(crate) fn identity(file: &File) -> u64 {
     let Ok(boot) = std::fs::read("/proc/sys/kernel/random/boot_id") else { return 0 };
     let Ok(metadata) = file.metadata() else { return 0 };
     let words = match Medium::of(file) {
-        Ok(Medium::File) => mount_number(file).map(|mount| [metadata.dev(), metadata.ino(), mount]),
-        Ok(Medium::Block) => attachment(file).map(|attached| [metadata.rdev(), u64::MAX, attached]),
+        Ok(Medium::File) => attachment(metadata.dev())
+            .or_else(|| mount_number(file))
+            .map(|held_by| [metadata.dev(), metadata.ino(), held_by]),
+        Ok(Medium::Block) => attachment(metadata.rdev()).map(|attached| [metadata.rdev(), u64::MAX, attached]),
         _ => None,
     };
     let Some(words) = words else { return 0 };
@@ -105,16 +108,14 @@ fn mount_number(file: &File) -> Option<u64> {
 
 /// A number that no other disk gets in this run of the kernel, nor this one when it is attached again; since Linux 5.15. A part of a disk
 /// has its disk's.
-fn attachment(file: &File) -> Option<u64> {
-    let described = described(&file.metadata().ok()?).canonicalize().ok()?;
+fn attachment(disk: u64) -> Option<u64> {
+    let described = described("block", disk).canonicalize().ok()?;
     let disk = [described.clone(), described.parent()?.to_owned()];
     disk.iter().find_map(|folder| number(&folder.join("diskseq")).ok())
 }
 
 /// Where the kernel describes a device.
-fn described(metadata: &Metadata) -> PathBuf {
-    let device = metadata.rdev();
-    let kind = if metadata.file_type().is_block_device() { "block" } else { "char" };
+fn described(kind: &str, device: u64) -> PathBuf {
     format!("/sys/dev/{kind}/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)).into()
 }
 

@@ -29,6 +29,7 @@ VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
 NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
 GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
+SYNCER = "crates/ctfs/src/syncer.rs"
 VIEW, CHECKPOINT = "crates/ctfs/src/view.rs", "crates/vm/src/file/checkpoint.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
@@ -238,21 +239,28 @@ MUTANTS = [
      CTFS, "paths::tests::what_is_known"),
     ("open to truncate does not", PATHS, [("if options.truncate && self.inode", "if false && self.inode")],
      CTFS, "paths::tests::what_a_file"),
-    ("writes to append go where they like", PATHS, [("(true, _) => self.volume.write(&self.opened, Place::End, data)",
-                                                     "(true, _) => self.volume.write(&self.opened, place, data)")],
+    ("writes to append go where they like", PATHS, [("(true, _) => self.files.write(&self.opened, Place::End, data)",
+                                                     "(true, _) => self.files.write(&self.opened, place, data)")],
      CTFS, "paths::tests::what_a_file"),
     ("what must be new may be there", PATHS, [("Some(_) if options.create_new => return Err(Errno::EXIST),", "")],
      CTFS, "paths::tests::paths_lead"),
     ("permissions of a new file ignored", PATHS, [("options.mode & 0o7777", "0o644")], CTFS, "paths::tests::what_is_known"),
     ("no attributes of what is open to write", PATHS,
-     [("self.volume.shared().attributes(self.opened.ino())",
+     [("self.files.shared().attributes(self.opened.ino())",
        "if !self.options.read {\n            return Err(Errno::BADF);\n        }\n"
-       "        self.volume.shared().attributes(self.opened.ino())")], CTFS, "paths::tests::what_is_known"),
+       "        self.files.shared().attributes(self.opened.ino())")], CTFS, "paths::tests::what_is_known"),
     ("a table is a page's before it is a table", VM_REPAIR,
      [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
     ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, END)?;", "")], CTFS, "tests::repair::"),
     ("the lowest number gets the partition", REPAIR, [("let is_known = inode", "let is_known = false && inode")],
      CTFS, "tests::repair::a_partition"),
+    ("a sync counts for those who asked behind its beginning", SYNCER,
+     [("*done = asked;", "let _ = asked;\n        *done = self.asked.load(Ordering::SeqCst);")], CTFS, "syncer::"),
+    ("a sync of the library does not wait", SYNCER,
+     [("checkpoints.checkpoint_then(&memory, None, || drop(system)).map_err(|_| Errno::IO)", "let _ = (memory, checkpoints); Ok(())")],
+     CTFS, "synced/what_was_synced"),
+    ("a store of the library does not end in order", PATHS,
+     [("let _ = self.0.shared().end();", "")], CTFS, "synced/what_was_synced"),
     ("the first name of a directory is right", REPAIR,
      [("&& self.inode(child)?.get(Field::Parent) == parent.0", "")], CTFS, "tests::repair::every"),
 ]

@@ -101,6 +101,8 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         (.., true) => Survives::PowerFailureOfDax,
         _ => Survives::usual(file).with_context(|| format!("cannot open {}", file.display()))?,
     };
+    // Before the store is opened: whoever opens it has to end it.
+    check_mount_point(folder)?;
     let open = || if *read_only { Mapped::open_read_only(file) } else { Mapped::open(file, survives) };
     // `umount` does not wait for the process that it takes a mount from, and scripts mount again at once.
     let until = Instant::now() + if arguments.detached { MOST_WAIT } else { Duration::ZERO };
@@ -122,7 +124,6 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
             .context("cannot watch for signals")?;
     }
-    check_mount_point(folder)?;
     let rules = MountRules {
         allow_other: arguments.allow_other,
         no_suid: arguments.no_suid,

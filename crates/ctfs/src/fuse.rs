@@ -84,9 +84,7 @@ impl Filesystem for Mounted {
         self.is_over.store(true, Ordering::SeqCst);
         // What cannot be given back now is when it is mounted again.
         let _ = self.write().and_then(|mut system| system.forget_all());
-        if let Some(syncer) = self.syncer.take() {
-            syncer.end();
-        }
+        self.syncer = None;
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

@@ -90,7 +90,9 @@ pub(crate) fn identity(file: &File) -> u64 {
         Ok(Medium::File) => attachment(metadata.dev())
             .or_else(|| mount_number(file))
             .map(|held_by| [metadata.dev(), metadata.ino(), held_by]),
-        Ok(Medium::Block) => attachment(metadata.rdev()).map(|attached| [metadata.rdev(), u64::MAX, attached]),
+        Ok(Medium::Block) => {
+            attachment(metadata.rdev()).map(|attached| [metadata.rdev(), u64::MAX, attached])
+        }
         _ => None,
     };
     let Some(words) = words else { return 0 };

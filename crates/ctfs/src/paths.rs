@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::error::Result;
 use crate::inode::{Ino, kind};
+use crate::mapped::Mapped;
 use crate::sharing::SharedMemory;
 use crate::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
 use crate::volume::{Opened, Place, Volume};
@@ -200,26 +201,38 @@ impl<M: PersistentMemory> FileSystem<M> {
 /// assert_eq!(files.attributes("/notes/first")?.size, 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Files<M>(Arc<Volume<M>>);
+pub struct Files<M: SharedMemory>(Arc<Kept<M>>);
 
-impl<M> Clone for Files<M> {
+impl<M: SharedMemory> Clone for Files<M> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<M> Deref for Files<M> {
+impl<M: SharedMemory> Deref for Files<M> {
     type Target = Volume<M>;
 
     fn deref(&self) -> &Volume<M> {
-        &self.0
+        &self.0.0
+    }
+}
+
+/// A file system that its files keep. It ends in good order with the last of them.
+struct Kept<M: SharedMemory>(Volume<M>);
+
+impl<M: SharedMemory> Drop for Kept<M> {
+    fn drop(&mut self) {
+        if self.0.is_ours().is_ok() {
+            // A store that has failed is found as a crash leaves it.
+            let _ = self.0.shared().end();
+        }
     }
 }
 
 impl<M: SharedMemory> Files<M> {
     /// A file system that was mounted or made.
     pub fn new(system: FileSystem<M>) -> Self {
-        Self(Arc::new(Volume::new(system)))
+        Self(Arc::new(Kept(Volume::new(system))))
     }
 
     /// Opens a regular file.
@@ -228,12 +241,12 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is none, there is one and must not be, it is of another kind, or there is no room.
     pub fn open(&self, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<File<M>> {
-        let opened = self.0.with(|system| {
+        let opened = self.with(|system| {
             let ino = system.open_path(path.as_ref(), options)?;
-            self.0.open_in(system, ino)
+            self.open_in(system, ino)
         })?;
         let opened = ManuallyDrop::new(opened);
-        Ok(File { volume: self.0.clone(), opened, options: *options, offset: Mutex::new(0) })
+        Ok(File { files: self.clone(), opened, options: *options, offset: Mutex::new(0) })
     }
 
     /// Makes a regular file without a name, as `O_TMPFILE` does. The file goes when the answer is dropped, or after a crash, unless it has
@@ -243,13 +256,13 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is no room (`ENOSPC`).
     pub fn open_unnamed(&self, mode: u32, owner: Owner) -> Result<File<M>> {
-        let opened = self.0.with(|system| {
+        let opened = self.with(|system| {
             let ino = system.create_without_name(kind::FILE | mode & 0o7777, owner)?;
-            self.0.open_in(system, ino)
+            self.open_in(system, ino)
         })?;
         let opened = ManuallyDrop::new(opened);
         let options = OpenOptions { mode, owner, ..OpenOptions::update() };
-        Ok(File { volume: self.0.clone(), opened, options, offset: Mutex::new(0) })
+        Ok(File { files: self.clone(), opened, options, offset: Mutex::new(0) })
     }
 
     /// What is known of a file, behind all symbolic links.
@@ -258,7 +271,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is none.
     pub fn attributes(&self, path: impl AsRef<[u8]>) -> Result<Attributes> {
-        self.0.with(|system| {
+        self.with(|system| {
             let led = system.lead(path.as_ref(), true)?;
             let attributes = system.attributes(led.file()?)?;
             let is_directory = attributes.mode & kind::MASK == kind::DIRECTORY;
@@ -272,7 +285,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// There is none.
     pub fn link_attributes(&self, path: impl AsRef<[u8]>) -> Result<Attributes> {
-        self.0.with(|system| {
+        self.with(|system| {
             let ino = system.lead(path.as_ref(), false)?.file()?;
             system.attributes(ino)
         })
@@ -284,7 +297,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::set_attributes`].
     pub fn set_attributes(&self, path: impl AsRef<[u8]>, set: &SetAttributes) -> Result<()> {
-        self.0.with(|system| {
+        self.with(|system| {
             let ino = system.lead(path.as_ref(), true)?.file()?;
             system.set_attributes(ino, set)
         })
@@ -296,7 +309,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::create`].
     pub fn create_directory(&self, path: impl AsRef<[u8]>, mode: u32, owner: Owner) -> Result<()> {
-        self.0.with(|system| {
+        self.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             if led.ino.is_some() {
                 return Err(Errno::EXIST);
@@ -311,7 +324,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::remove_directory`].
     pub fn remove_directory(&self, path: impl AsRef<[u8]>) -> Result<()> {
-        self.0.with(|system| {
+        self.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             if led.file()? == Ino::ROOT {
                 return Err(Errno::BUSY);
@@ -326,7 +339,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::unlink`].
     pub fn remove_file(&self, path: impl AsRef<[u8]>) -> Result<()> {
-        self.0.with(|system| {
+        self.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             if led.wants_directory {
                 return Err(Errno::NOTDIR);
@@ -341,7 +354,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::rename`].
     pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, replace: Replace) -> Result<()> {
-        self.0.with(|system| {
+        self.with(|system| {
             let from = system.lead(from.as_ref(), false)?;
             let to = system.lead(to.as_ref(), false)?;
             let is_directory = system.inode(from.file()?)?.is(kind::DIRECTORY);
@@ -358,7 +371,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// As [`FileSystem::link`].
     pub fn link(&self, file: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Result<()> {
-        self.0.with(|system| {
+        self.with(|system| {
             let ino = system.lead(file.as_ref(), false)?.file()?;
             let led = system.lead(name.as_ref(), false)?;
             system.link(ino, led.parent, &led.name)
@@ -376,7 +389,7 @@ impl<M: SharedMemory> Files<M> {
         path: impl AsRef<[u8]>,
         owner: Owner,
     ) -> Result<()> {
-        self.0.with(|system| {
+        self.with(|system| {
             let led = system.lead(path.as_ref(), false)?;
             system.create_link_to(led.parent, &led.name, target.as_ref(), owner).map(|_| ())
         })
@@ -388,7 +401,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// It is none.
     pub fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
-        self.0.with(|system| {
+        self.with(|system| {
             let ino = system.lead(path.as_ref(), false)?.file()?;
             system.read_link(ino)
         })
@@ -400,7 +413,7 @@ impl<M: SharedMemory> Files<M> {
     ///
     /// It is none.
     pub fn list(&self, path: impl AsRef<[u8]>) -> Result<Vec<DirectoryEntry>> {
-        self.0.with(|system| {
+        self.with(|system| {
             let ino = system.lead(path.as_ref(), true)?.file()?;
             let mut entries = Vec::new();
             system.list(ino, 2, &mut |name, ino, kind, _| {
@@ -414,7 +427,7 @@ impl<M: SharedMemory> Files<M> {
 
 /// An open file. It stays until this is dropped, with a name or without.
 pub struct File<M: SharedMemory> {
-    volume: Arc<Volume<M>>,
+    files: Files<M>,
     /// Until this is dropped.
     opened: ManuallyDrop<Opened>,
     options: OpenOptions,
@@ -429,7 +442,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// It was not opened to read.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> Result<usize> {
-        if self.options.read { self.volume.read(&self.opened, offset, into) } else { Err(Errno::BADF) }
+        if self.options.read { self.files.read(&self.opened, offset, into) } else { Err(Errno::BADF) }
     }
 
     /// Writes at an offset, or behind the end if it was opened to append; how much there was room for. It persists.
@@ -444,8 +457,8 @@ impl<M: SharedMemory> File<M> {
     #[inline]
     fn write_to(&self, place: Place, data: &[u8]) -> Result<(u64, usize)> {
         match (self.options.append, self.options.write) {
-            (true, _) => self.volume.write(&self.opened, Place::End, data),
-            (false, true) => self.volume.write(&self.opened, place, data),
+            (true, _) => self.files.write(&self.opened, Place::End, data),
+            (false, true) => self.files.write(&self.opened, place, data),
             (false, false) => Err(Errno::BADF),
         }
     }
@@ -458,7 +471,7 @@ impl<M: SharedMemory> File<M> {
     pub fn set_len(&self, bytes: u64) -> Result<()> {
         self.is_writable()?;
         let set = SetAttributes { size: Some(bytes), ..SetAttributes::default() };
-        self.volume.with(|system| system.set_attributes(self.opened.ino(), &set))
+        self.files.with(|system| system.set_attributes(self.opened.ino(), &set))
     }
 
     /// Lets a range have frames, so that writes there find room.
@@ -467,7 +480,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// As [`FileSystem::allocate`].
     pub fn allocate(&self, bytes: std::ops::Range<u64>, keeps_size: bool) -> Result<()> {
-        self.volume.with(|system| system.allocate(self.opened.ino(), bytes, keeps_size))
+        self.files.with(|system| system.allocate(self.opened.ino(), bytes, keeps_size))
     }
 
     /// Gives the file a name, its first or another one.
@@ -476,7 +489,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// As [`FileSystem::link`].
     pub fn link(&self, name: impl AsRef<[u8]>) -> Result<()> {
-        self.volume.with(|system| {
+        self.files.with(|system| {
             let led = system.lead(name.as_ref(), false)?;
             system.link(self.opened.ino(), led.parent, &led.name)
         })
@@ -489,7 +502,7 @@ impl<M: SharedMemory> File<M> {
     /// As [`FileSystem::collapse`]; the file was not opened to write (`EBADF`).
     pub fn collapse(&self, bytes: std::ops::Range<u64>) -> Result<()> {
         self.is_writable()?;
-        self.volume.with(|system| system.collapse(self.opened.ino(), bytes))
+        self.files.with(|system| system.collapse(self.opened.ino(), bytes))
     }
 
     /// Puts a hole of whole pages into the file: what lies behind its beginning moves behind its end, by entries of the page table.
@@ -499,7 +512,7 @@ impl<M: SharedMemory> File<M> {
     /// As [`FileSystem::insert`]; the file was not opened to write (`EBADF`).
     pub fn insert(&self, bytes: std::ops::Range<u64>) -> Result<()> {
         self.is_writable()?;
-        self.volume.with(|system| system.insert(self.opened.ino(), bytes))
+        self.files.with(|system| system.insert(self.opened.ino(), bytes))
     }
 
     fn is_writable(&self) -> Result<()> {
@@ -512,8 +525,8 @@ impl<M: SharedMemory> File<M> {
     ///
     /// Something is wrong with it.
     pub fn attributes(&self) -> Result<Attributes> {
-        self.volume.size(&self.opened)?;
-        self.volume.shared().attributes(self.opened.ino())
+        self.files.size(&self.opened)?;
+        self.files.shared().attributes(self.opened.ino())
     }
 
     /// Its bytes.
@@ -522,7 +535,18 @@ impl<M: SharedMemory> File<M> {
     ///
     /// As for [`Volume::size`].
     pub fn size(&self) -> Result<u64> {
-        self.volume.size(&self.opened)
+        self.files.size(&self.opened)
+    }
+}
+
+impl File<Mapped> {
+    /// Waits until the file is on the disk, and everything else that was done before, as [`Volume::sync`] does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Volume::sync`].
+    pub fn sync(&self) -> Result<()> {
+        self.files.sync()
     }
 }
 
@@ -543,7 +567,7 @@ impl<M: SharedMemory> Write for &File<M> {
         Ok(written)
     }
 
-    /// What was written persists.
+    /// Nothing is kept here.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -568,7 +592,7 @@ impl<M: SharedMemory> Drop for File<M> {
         // A file without a name goes when the store is mounted again, if it cannot now.
         // SAFETY: it is used no more.
         let opened = unsafe { ManuallyDrop::take(&mut self.opened) };
-        let _ = self.volume.close(opened);
+        let _ = self.files.close(opened);
     }
 }
 

@@ -226,6 +226,17 @@ impl<M: PersistentMemory> FileSystem<M> {
         Ok((system, recovered))
     }
 
+    /// Ends a store that nothing is changed in any more, with everything in its place: whoever gets the file, on this machine or another one,
+    /// finds what is there now. Does nothing where programs do not ask for that anyway ([`Survives::Synced`](crate::Survives::Synced)).
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses (`EIO`).
+    pub fn end(&self) -> Result<()> {
+        let memory = self.store.memory();
+        memory.checkpoints().map_or(Ok(()), |checkpoints| checkpoints.end(memory)).map_err(|_| Errno::IO)
+    }
+
     /// The same without looking, for [`check`](crate::check()): nothing else may be done with it, as anything may be wrong.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use crate::file::MOST_FILE_BYTES;
 use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
 use crate::sharing::{Process, SharedMemory};
+use crate::syncer::Turns;
 use crate::system::{Clock, FileSystem, Overwrites};
 
 /// Locks of files; those with the same number modulo this share one.
@@ -86,6 +87,7 @@ pub struct Volume<M> {
     /// Of all volumes of this program.
     number: u64,
     process: Process,
+    pub(crate) turns: Turns,
 }
 
 // SAFETY: (1) the memory allows what the locks let threads do, as its trait says; (2) everything else is shared by its locks.
@@ -103,12 +105,13 @@ impl<M: SharedMemory> Volume<M> {
             gate: None,
             number: VOLUMES.fetch_add(1, Ordering::Relaxed),
             process: Process::this(),
+            turns: Turns::default(),
         }
     }
 
     /// Whether a child of the process that has the store is here: the parent goes on with it.
     #[inline]
-    fn is_ours(&self) -> Result<()> {
+    pub(crate) fn is_ours(&self) -> Result<()> {
         if self.process.is_here() { Ok(()) } else { Err(Errno::STALE) }
     }
 

@@ -53,11 +53,21 @@ typedef struct pw_attributes {
     pw_time accessed, modified, changed;
 } pw_attributes;
 
-/* For pw_files_open: what was written survives power failures, not only the end of the process; overwriting is atomic; nothing is
- * written to the store's file, and every change is EROFS (not with the other two). Other bits are EINVAL. */
+/* For pw_files_open. Without the first two, a store in a file on a disk keeps the usual contract: everything survives the end of the
+ * process, and what was done before pw_fsync, pw_sync, pw_files_close, or a write to a file opened with O_SYNC or O_DSYNC, also a power
+ * failure, which leaves the state of such a moment. The first such opening makes the file longer, by 8 to 64 MiB. Where the store's file
+ * lies in memory (tmpfs), pw_fsync has nothing to wait for; in persistent memory (DAX) each write persists.
+ *
+ *   PW_POWER_FAILURE  every function waits for the disk
+ *   PW_NO_SYNC        none does, pw_fsync neither: after a power failure the store may not open any more
+ *   PW_STRICT         overwriting is atomic; beside one of these or none
+ *   PW_READ_ONLY      nothing is written to the store's file, and every change is EROFS; alone
+ *
+ * All others are EINVAL. */
 #define PW_POWER_FAILURE 1
 #define PW_STRICT 2
 #define PW_READ_ONLY 4
+#define PW_NO_SYNC 8
 
 /* Before the first store: the library installs no handler of SIGBUS. */
 void pw_leave_sigbus(void);
@@ -77,22 +87,25 @@ void pw_files_close(pw_files *files);
  *   O_RDONLY, O_WRONLY, O_RDWR                                        what may be done with it
  *   O_APPEND, O_TRUNC (with O_WRONLY or O_RDWR), O_CREAT, O_EXCL (with O_CREAT), O_NOFOLLOW
  *                                                                     as there
- *   O_CLOEXEC, O_NOCTTY, O_NONBLOCK, O_LARGEFILE, O_NOATIME, O_SYNC, O_DSYNC
- *                                                                     say nothing here: there is no descriptor, and what was
- *                                                                     written persists as the store was opened
+ *   O_SYNC, O_DSYNC                                                   each write ends with a pw_fsync
+ *   O_CLOEXEC, O_NOCTTY, O_NONBLOCK, O_LARGEFILE, O_NOATIME           say nothing here: there is no descriptor
  *
  * All others, O_DIRECTORY, O_DIRECT, O_PATH and O_TMPFILE among them, are EINVAL. A new file has the given mode: the process's umask does
  * not count. Its owner is the process's effective user and group. */
 pw_file *pw_open(pw_files *files, const char *path, int flags, mode_t mode);
 void pw_close(pw_file *file);
 
-/* As the calls of these names. What was written persists before they return. */
+/* As the calls of these names. What was written persists before they return, as the store was opened. */
 ssize_t pw_read(pw_file *file, void *bytes, size_t length);
 ssize_t pw_write(pw_file *file, const void *bytes, size_t length);
 ssize_t pw_pread(pw_file *file, void *bytes, size_t length, off_t offset);
 ssize_t pw_pwrite(pw_file *file, const void *bytes, size_t length, off_t offset);
 off_t pw_lseek(pw_file *file, off_t offset, int whence);
 int pw_ftruncate(pw_file *file, off_t bytes);
+/* Waits until everything that was done before, to any file of the store, is on its disk; calls at the same time wait together. EIO if the
+ * disk refuses, as it does from then on. pw_sync does the same without a file. */
+int pw_fsync(pw_file *file);
+int pw_sync(pw_files *files);
 /* As fallocate with FALLOC_FL_COLLAPSE_RANGE and FALLOC_FL_INSERT_RANGE, in whole pages of 4096 bytes: what lies behind the range
  * moves by entries of the page table, and no byte is copied. */
 int pw_collapse(pw_file *file, off_t offset, off_t length);

@@ -30,6 +30,8 @@ pub struct PwFiles {
 /// A file in one.
 pub struct PwFile {
     file: pagewalk_ctfs::File<Mapped>,
+    /// Each write waits for the disk.
+    is_synchronous: bool,
     is_broken: IsBroken,
 }
 
@@ -72,6 +74,28 @@ unsafe fn in_file(file: *const PwFile, act: impl FnOnce(&pagewalk_ctfs::File<Map
         .ok_or(refused(libc::EFAULT))
         .and_then(|opened| guarded(&opened.is_broken, || act(&opened.file)));
     done.unwrap_or_else(i64::from)
+}
+
+/// The same for what writes: behind a write to a file that was opened so, the disk is waited for.
+///
+/// # Safety
+///
+/// An open file, or null.
+unsafe fn write_in_file(
+    file: *const PwFile,
+    write: impl FnOnce(&pagewalk_ctfs::File<Mapped>) -> Result<usize, c_int>,
+) -> ssize_t {
+    // SAFETY: the caller's.
+    let waits = unsafe { file.as_ref() }.is_some_and(|opened| opened.is_synchronous);
+    let and_wait = |file: &pagewalk_ctfs::File<Mapped>| {
+        let written = write(file)?;
+        if waits && written > 0 {
+            file.sync().map_err(number)?;
+        }
+        counted(Ok(written))
+    };
+    // SAFETY: the caller's.
+    unsafe { in_file(file, and_wait) as ssize_t }
 }
 
 /// A time: seconds since 1970, rounded down, and nanoseconds behind them.
@@ -131,6 +155,7 @@ impl From<Attributes> for PwAttributes {
 const POWER_FAILURE: c_int = 1;
 const STRICT: c_int = 2;
 const READ_ONLY: c_int = 4;
+const NO_SYNC: c_int = 8;
 
 fn owner() -> Owner {
     // SAFETY: they always succeed.
@@ -263,15 +288,17 @@ pub unsafe extern "C" fn pw_files_open(at: *const c_char, flags: c_int) -> *mut 
     let open = || {
         // SAFETY: the caller's.
         let path = unsafe { path(at) }?;
-        let is_known = flags & !(POWER_FAILURE | STRICT | READ_ONLY) == 0;
-        if !is_known || flags & READ_ONLY != 0 && flags != READ_ONLY {
-            return Err(refused(libc::EINVAL));
-        }
-        let survives =
-            if flags & POWER_FAILURE != 0 { Survives::PowerFailure } else { Survives::ProcessCrash };
-        let memory = match flags {
-            READ_ONLY => Mapped::open_read_only(path),
-            _ => Mapped::open(path, survives),
+        let usual = || Survives::usual(path).map_err(|error| of_io(&error));
+        let survives = match flags & !STRICT {
+            0 => Some(usual()?),
+            POWER_FAILURE => Some(Survives::PowerFailure),
+            NO_SYNC => Some(Survives::ProcessCrash),
+            READ_ONLY if flags == READ_ONLY => None,
+            _ => return Err(refused(libc::EINVAL)),
+        };
+        let memory = match survives {
+            Some(survives) => Mapped::open(path, survives),
+            None => Mapped::open_read_only(path),
         };
         let memory = memory.map_err(|error| of_io(&error))?;
         let (mut system, _) = FileSystem::mount(memory, coarse_now).map_err(|error| of_mount(&error))?;
@@ -302,20 +329,17 @@ pub unsafe extern "C" fn pw_files_close(files: *mut PwFiles) {
 /// What the flags of `open` ask for.
 fn options(flags: c_int, mode: mode_t) -> Result<OpenOptions, c_int> {
     /// Those that say nothing to a regular file of a store: it is not inherited, controls no terminal, never blocks, is of any size, keeps
-    /// no access times, and what is written persists.
-    const MEANINGLESS: c_int = libc::O_CLOEXEC
-        | libc::O_NOCTTY
-        | libc::O_NONBLOCK
-        | libc::O_LARGEFILE
-        | libc::O_NOATIME
-        | libc::O_SYNC
-        | libc::O_DSYNC;
+    /// no access times.
+    const MEANINGLESS: c_int =
+        libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_LARGEFILE | libc::O_NOATIME;
     const KNOWN: c_int = libc::O_ACCMODE
         | libc::O_APPEND
         | libc::O_TRUNC
         | libc::O_CREAT
         | libc::O_EXCL
         | libc::O_NOFOLLOW
+        | libc::O_SYNC
+        | libc::O_DSYNC
         | MEANINGLESS;
     let has = |flag| flags & flag != 0;
     let (reads, writes) = match flags & libc::O_ACCMODE {
@@ -357,7 +381,9 @@ pub unsafe extern "C" fn pw_open(
             // SAFETY: the caller's.
             let path = unsafe { bytes(path) }?;
             let file = store.files.open(path, &options(flags, mode)?).map_err(number)?;
-            Ok(PwFile { file, is_broken: store.is_broken.clone() })
+            // O_SYNC has its bit, too.
+            let is_synchronous = flags & libc::O_DSYNC != 0;
+            Ok(PwFile { file, is_synchronous, is_broken: store.is_broken.clone() })
         })
     }))
 }
@@ -369,7 +395,7 @@ pub unsafe extern "C" fn pw_open(
 pub unsafe extern "C" fn pw_close(file: *mut PwFile) {
     if !file.is_null() {
         // SAFETY: the caller's.
-        let PwFile { file, is_broken } = *unsafe { Box::from_raw(file) };
+        let PwFile { file, is_broken, .. } = *unsafe { Box::from_raw(file) };
         // A panic has no caller to tell, but others of the same store.
         let _ = guarded(&is_broken, || {
             drop(file);
@@ -397,8 +423,7 @@ pub unsafe extern "C" fn pw_read(file: *const PwFile, start: *mut c_void, length
 pub unsafe extern "C" fn pw_write(file: *const PwFile, start: *const c_void, length: size_t) -> ssize_t {
     // SAFETY: the caller's.
     unsafe {
-        in_file(file, |mut file| counted(file.write(source(start, length)?).map_err(|error| of_io(&error))))
-            as ssize_t
+        write_in_file(file, |mut file| file.write(source(start, length)?).map_err(|error| of_io(&error)))
     }
 }
 
@@ -435,8 +460,7 @@ pub unsafe extern "C" fn pw_pwrite(
 ) -> ssize_t {
     // SAFETY: the caller's.
     unsafe {
-        in_file(file, |file| counted(file.write_at(source(start, length)?, place(offset)?).map_err(number)))
-            as ssize_t
+        write_in_file(file, |file| file.write_at(source(start, length)?, place(offset)?).map_err(number))
     }
 }
 
@@ -465,6 +489,24 @@ pub unsafe extern "C" fn pw_lseek(file: *const PwFile, offset: off_t, whence: c_
 pub unsafe extern "C" fn pw_ftruncate(file: *const PwFile, size: off_t) -> c_int {
     // SAFETY: the caller's.
     unsafe { in_file(file, |file| done(file.set_len(place(size)?))) as c_int }
+}
+
+/// # Safety
+///
+/// An open file, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_fsync(file: *const PwFile) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { in_file(file, |file| done(file.sync())) as c_int }
+}
+
+/// # Safety
+///
+/// An open store, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pw_sync(files: *const PwFiles) -> c_int {
+    // SAFETY: the caller's.
+    unsafe { in_store(files, |files| done(files.sync())) as c_int }
 }
 
 /// Where a range begins and ends.

@@ -107,6 +107,21 @@ int main(int argc, char **argv)
     pw_close(file);
     MUST(pw_stat(files, "/h", &attributes) == 0 && attributes.size == 6);
     pw_files_close(files);
+    /* What was written persists when somebody asks for it. */
+    MUST(!pw_files_open(argv[1], PW_POWER_FAILURE | PW_NO_SYNC) && errno == EINVAL);
+    MUST(pw_fsync(0) == -EFAULT && pw_sync(0) == -EFAULT);
+    for (int flags = 0; flags <= PW_NO_SYNC; flags += PW_NO_SYNC) {
+        files = pw_files_open(argv[1], flags);
+        MUST(files);
+        file = pw_open(files, "/synced", O_RDWR | O_CREAT, 0600);
+        MUST(file && pw_write(file, "bytes", 5) == 5 && pw_fsync(file) == 0 && pw_sync(files) == 0);
+        pw_close(file);
+        file = pw_open(files, "/synced", O_WRONLY | O_DSYNC, 0);
+        MUST(file && pw_write(file, "other", 5) == 5 && pw_pwrite(file, "s", 1, 5) == 1 && pw_write(file, "", 0) == 0);
+        pw_close(file);
+        MUST(pw_stat(files, "/synced", &attributes) == 0 && attributes.size == 6);
+        pw_files_close(files);
+    }
     /* Two may read a store. */
     MUST(!pw_files_open(argv[1], PW_READ_ONLY | PW_STRICT) && errno == EINVAL);
     files = pw_files_open(argv[1], PW_READ_ONLY);

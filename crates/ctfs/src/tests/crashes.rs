@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use pagewalk_vm::file::Grain;
 
 use super::*;
+use crate::extended::{ACCESS_LIST, DEFAULT_LIST};
+use crate::names::With;
 
-/// All that can be seen of a file system: paths, with kind, links and contents.
+/// What can be seen of a file system: paths, with kind, links and contents.
 pub(super) type Tree = BTreeMap<Vec<u8>, (u32, u64, Vec<u8>)>;
 
 pub(super) fn tree(system: &mut FileSystem<Recording>) -> Tree {
@@ -32,6 +34,24 @@ pub(super) fn tree(system: &mut FileSystem<Recording>) -> Tree {
     tree
 }
 
+/// Extended attributes of all files, by path and name.
+type Extended = BTreeMap<(Vec<u8>, Vec<u8>), Vec<u8>>;
+
+fn tree_and_extended(system: &mut FileSystem<Recording>) -> (Tree, Extended) {
+    let tree = tree(system);
+    let mut extended = Extended::new();
+    for path in tree.keys() {
+        let names: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).collect();
+        let ino = ino(system, &names);
+        for name in
+            system.extended_names(ino).unwrap().split(|&byte| byte == 0).filter(|name| !name.is_empty())
+        {
+            extended.insert((path.clone(), name.to_vec()), system.extended(ino, name).unwrap());
+        }
+    }
+    (tree, extended)
+}
+
 /// A small file system with something of everything.
 fn furnished(frames: u64) -> FileSystem<Recording> {
     let mut system = empty(frames);
@@ -43,7 +63,24 @@ fn furnished(frames: u64) -> FileSystem<Recording> {
     system.write(other, 0, &[2; 5_000]).unwrap();
     system.link(other, Ino::ROOT, b"hard").unwrap();
     system.create_link_to(Ino::ROOT, b"soft", b"dir/other", ME).unwrap();
+    system.set_list(other, ACCESS_LIST, &list(6), SetExtended::Any, false).unwrap();
+    system.set_extended(other, b"user.kept", &[3; 300], SetExtended::Any).unwrap();
     system
+}
+
+/// An access list by which user 7 may do this, as the kernel writes it: owner, user 7, group, mask, others.
+fn list(permissions: u16) -> Vec<u8> {
+    let entries = [
+        (0x01, 6, u32::MAX),
+        (0x02, permissions, 7),
+        (0x04, 4, u32::MAX),
+        (0x10, permissions, u32::MAX),
+        (0x20, 0, u32::MAX),
+    ];
+    let entries = entries.iter().flat_map(|&(tag, permissions, id): &(u16, u16, u32)| {
+        [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+    });
+    2u32.to_le_bytes().into_iter().chain(entries).collect()
 }
 
 fn ino(system: &mut FileSystem<Recording>, path: &[&[u8]]) -> Ino {
@@ -53,7 +90,7 @@ fn ino(system: &mut FileSystem<Recording>, path: &[&[u8]]) -> Ino {
 type Operation = (&'static str, fn(&mut FileSystem<Recording>));
 
 /// Operations that happen or do not.
-const WHOLE: [Operation; 14] = [
+const WHOLE: [Operation; 21] = [
     ("create", |system| {
         make(system, "new");
     }),
@@ -98,7 +135,68 @@ const WHOLE: [Operation; 14] = [
         let to = ino(system, &[b"dir"]);
         system.rename((Ino::ROOT, b"file"), (to, b"other"), Replace::Exchange).unwrap();
     }),
+    ("first access list", |system| {
+        let file = ino(system, &[b"file"]);
+        system.set_list(file, ACCESS_LIST, &list(7), SetExtended::Any, false).unwrap();
+    }),
+    ("another access list", |system| {
+        let other = ino(system, &[b"hard"]);
+        system.set_list(other, ACCESS_LIST, &list(0), SetExtended::Any, false).unwrap();
+    }),
+    ("no access list", |system| {
+        let other = ino(system, &[b"hard"]);
+        system.remove_extended(other, ACCESS_LIST).unwrap();
+    }),
+    ("mode of a file with an access list", |system| {
+        let other = ino(system, &[b"hard"]);
+        let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+        system.set_attributes(other, &set).unwrap();
+    }),
+    ("default list", |system| {
+        let directory = ino(system, &[b"dir"]);
+        system.set_list(directory, DEFAULT_LIST, &list(5), SetExtended::Any, false).unwrap();
+    }),
+    ("an attribute becomes another one", |system| {
+        let other = ino(system, &[b"hard"]);
+        system.set_extended(other, b"user.kept", &[4; 900], SetExtended::Replace).unwrap();
+    }),
+    ("one attribute of two goes", |system| {
+        let other = ino(system, &[b"hard"]);
+        system.remove_extended(other, b"user.kept").unwrap();
+    }),
 ];
+
+/// A directory's default list is a new file's access list: until it is there, nobody may do what it would forbid.
+#[test]
+fn a_crash_leaves_no_rights_that_a_list_takes_away() {
+    let with_list = || {
+        let mut system = furnished(640);
+        let directory = ino(&mut system, &[b"dir"]);
+        system.set_list(directory, DEFAULT_LIST, &list(0), SetExtended::Any, false).unwrap();
+        system
+    };
+    let make = |system: &mut FileSystem<Recording>| {
+        let parent = ino(system, &[b"dir"]);
+        system.create_for(parent, b"new", (FILE | 0o666, 0o022), ME, With::Nothing).unwrap();
+    };
+    let mut states = [0, 0, 0];
+    crash(with_list(), make, 6, &mut |system| {
+        let parent = ino(system, &[b"dir"]);
+        match system.look_up(parent, b"new") {
+            Err(error) => {
+                assert_eq!(error, Errno::NOENT);
+                states[0] += 1;
+            }
+            Ok(new) => {
+                let mode = system.attributes(new).unwrap().mode & 0o777;
+                let listed = system.extended(new, ACCESS_LIST).is_ok();
+                assert!(mode & 0o077 == 0, "{mode:o}, {listed}");
+                states[1 + usize::from(listed)] += 1;
+            }
+        }
+    });
+    assert!(states.iter().all(|&count| count > 0), "{states:?}");
+}
 
 /// Runs an operation and visits what crashes may leave, mounted.
 pub(super) fn crash(
@@ -143,14 +241,14 @@ pub(super) fn crash(
 fn names_change_whole_or_not_at_all() {
     for (name, operation) in WHOLE {
         let (mut before, mut after) = (furnished(640), furnished(640));
-        let old = tree(&mut before);
+        let old = tree_and_extended(&mut before);
         operation(&mut after);
-        let new = tree(&mut after);
+        let new = tree_and_extended(&mut after);
         assert_ne!(old, new);
         let mut states = [0, 0];
         let seen = crash(before, operation, 6, &mut |system| {
-            let left = tree(system);
-            let difference = || left.iter().find(|(path, what)| old.get(*path) != Some(*what));
+            let left = tree_and_extended(system);
+            let difference = || left.0.iter().find(|(path, what)| old.0.get(*path) != Some(*what));
             assert!(left == old || left == new, "{name}: neither before nor after: {:?}", difference());
             states[usize::from(left == new)] += 1;
             // It goes on.

@@ -320,16 +320,37 @@ fn what_was_synced_outlives_a_power_failure() {
         return;
     }
     let at = |name: &str| mounted.point.join(name);
-    for name in ["old", "synced", "by descriptor", "mapped"] {
+    for name in ["old", "synced", "by descriptor", "by mapping", "removed"] {
         std::fs::write(at(name), format!("first {name}")).expect("written");
     }
     let file = File::open(at("synced")).expect("there");
     file.sync_all().expect("synced");
-    // A write that says that it is to persist, and one that the kernel has in a mapping.
+    // A write that says that it is to persist, and one that the kernel has in a mapping. Each needs what only a sync keeps: a longer
+    // file, a page for a hole.
     let options = || File::options().read(true).write(true).clone();
     use std::os::unix::fs::OpenOptionsExt;
     let by_write = options().custom_flags(libc::O_DSYNC).open(at("by descriptor")).expect("opened");
-    by_write.write_all_at(b"then!", 0).expect("written");
+    by_write.write_all_at(b" then", 19).expect("written");
+    let failed = || {
+        let failed = Store::new("4MiB");
+        std::fs::copy(store.file(), failed.file()).expect("copied");
+        failed
+    };
+    let behind_write = failed();
+    let by_mapping = options().open(at("by mapping")).expect("opened");
+    by_mapping.set_len(8_192).and_then(|()| by_mapping.sync_all()).expect("longer");
+    // SAFETY: the mapping is this block's alone, and long enough.
+    #[allow(unsafe_code)]
+    unsafe {
+        use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let start =
+            mmap(std::ptr::null_mut(), 4_096, both, MapFlags::SHARED, &by_mapping, 4_096).expect("mapped");
+        std::ptr::copy_nonoverlapping(b" then".as_ptr(), start.cast(), 5);
+        msync(start, 4_096, MsyncFlags::SYNC).expect("synced");
+        munmap(start, 4_096).expect("it is mapped");
+    }
+    let behind_msync = failed();
     let replaced = at("new");
     std::fs::write(&replaced, vec![7; 100_000]).expect("written");
     File::open(&replaced).and_then(|file| file.sync_data()).expect("synced");
@@ -338,20 +359,23 @@ fn what_was_synced_outlives_a_power_failure() {
     for number in 0..50 {
         std::fs::write(at(&format!("later {number}")), vec![9; 3_000]).expect("written");
     }
-    std::fs::remove_file(at("mapped")).expect("removed");
-    drop((file, by_write));
+    std::fs::remove_file(at("removed")).expect("removed");
+    drop((file, by_write, by_mapping));
     mounted.kill();
     drop(mounted);
-    let failed = Store::new("4MiB");
-    std::fs::copy(store.file(), failed.file()).expect("copied");
-    for (store, is_whole) in [(&failed, false), (&store, true)] {
+    for (store, name, offset) in [(behind_write, "by descriptor", 19), (behind_msync, "by mapping", 4_096)] {
+        let mounted = store.mount_with(&[]).expect("as before");
+        let bytes = std::fs::read(mounted.point.join(name)).expect("there");
+        assert_eq!(bytes.get(offset..offset + 5), Some(&b" then"[..]), "{name}");
+    }
+    for (store, is_whole) in [(&failed(), false), (&store, true)] {
         let mounted = store.mount_with(&[]).expect("as before");
         let read = |name: &str| std::fs::read(mounted.point.join(name));
         assert_eq!(read("synced").expect("there"), b"first synced");
-        assert_eq!(read("by descriptor").expect("there"), b"then! by descriptor");
+        assert_eq!(read("by descriptor").expect("there"), b"first by descriptor then");
         assert!(read("old").expect("there") == vec![7; 100_000]);
         // No program asked for these, and nothing has written them back within the five seconds.
-        assert!(!is_whole || read("mapped").is_err() && read("later 49").is_ok());
+        assert!(!is_whole || read("removed").is_err() && read("later 49").is_ok());
         drop(mounted);
         store.is_sound();
     }

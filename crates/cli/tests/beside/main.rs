@@ -7,6 +7,7 @@ mod mounted;
 mod names;
 mod programs;
 mod stress;
+mod synced;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -93,6 +94,7 @@ fn part_of_a_test(part: &str) {
         "store" => programs::no_descriptor_writes_the_store(&folder.join("mount")),
         "cut" => programs::cut(&folder.join("mount/mapped")),
         "mapped" => mapped::mapped(&folder.join("mount")),
+        "synced" => alone_or_not(number, || synced::synced(&folder)),
         "names" => names::names(&folder, number),
         "leaves mapped" => mapped::leaves_mapped(&folder.join("mount")),
         part => panic!("{part}"),

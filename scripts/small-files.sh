@@ -1,7 +1,8 @@
 #!/bin/sh
 # Many small files, and large ones by dd: on tmpfs, on ext4 in a loop device, on a file system that does next to nothing behind FUSE
-# (crates/ctfs/examples/bare.rs, where it is built beside PAGEWALK), on a mounted store, on it under `pagewalk fs run`, and on another that is
-# mounted with --write-back; all of them in the same memory, in turn, round by round. Medians in seconds, and the ratios that are to be reached.
+# (crates/ctfs/examples/bare.rs, where it is built beside PAGEWALK; also with --write-back: bare-wb), on a mounted store, on it under
+# `pagewalk fs run`, and on another that is mounted with --write-back; all of them in the same memory, in turn, round by round. Medians in
+# seconds, and the ratios that are to be reached.
 #
 #   small-files.sh PAGEWALK
 #
@@ -17,7 +18,7 @@ processes=""
 clean() {
     status=$?
     trap - EXIT
-    for folder in "$scratch/store" "$scratch/write-back" "$scratch/bare"; do
+    for folder in "$scratch/store" "$scratch/write-back" "$scratch/bare" "$scratch/bare-wb"; do
         if mountpoint -q "$folder"; then
             umount -l "$folder" 2>/dev/null || fusermount3 -uz "$folder"
         fi
@@ -35,7 +36,7 @@ trap 'exit 130' INT TERM
 cc -O2 -o "$work/small-files" "$here/small-files.c"
 "$work/small-files" tree "$scratch/tree"
 tar -C "$scratch" -cf "$scratch/tree.tar" tree
-mkdir "$scratch/tmpfs" "$scratch/ext4" "$scratch/store" "$scratch/write-back" "$scratch/bare"
+mkdir "$scratch/tmpfs" "$scratch/ext4" "$scratch/store" "$scratch/write-back" "$scratch/bare" "$scratch/bare-wb"
 # mounted FOLDER COMMAND...: starts what mounts something there, and waits until it has.
 mounted() {
     folder=$1
@@ -56,7 +57,8 @@ places="mount shim write-back"
 bare=$(dirname "$pagewalk")/examples/bare
 if [ -x "$bare" ]; then
     mounted "$scratch/bare" "$bare" "$scratch/bare"
-    places="bare $places"
+    mounted "$scratch/bare-wb" "$bare" --write-back "$scratch/bare-wb"
+    places="bare $places bare-wb"
 fi
 if [ "$(id -u)" = 0 ] && truncate -s 2G "$scratch/image" && mkfs.ext4 -q -F "$scratch/image" && mount -o loop "$scratch/image" "$scratch/ext4"; then
     places="ext4 $places"
@@ -147,6 +149,7 @@ sort -k1,1 -k2,2 -k3,3n "$work/results" | awk -v places="$places" '
         print ""
         for (row = 1; row <= 4; row++) target(item[row], "shim", "tmpfs", 1.0)
         for (row = 1; row <= items; row++) target(item[row], "mount", "bare", 1.2)
+        for (row = 8; row <= 10; row++) target(item[row], "write-back", "bare-wb", 1.2)
         target("cp-r", "shim", "ext4", 0.5); target("tar-x", "shim", "ext4", 0.5)
         for (row = 8; row <= 10; row++) { target(item[row], "mount", "ext4", 1.3); target(item[row], "write-back", "ext4", 1.3) }
     }'

@@ -2,7 +2,7 @@
 //! It knows no permissions, links, holes or space, and nothing of it persists. What it takes is the kernel's requests.
 //!
 //! ```text
-//! bare FOLDER     mounts it there until it is unmounted
+//! bare [--write-back] FOLDER     mounts it there until it is unmounted
 //! ```
 
 use std::collections::BTreeMap;
@@ -34,7 +34,11 @@ struct Nodes {
     free: Vec<usize>,
 }
 
-struct Bare(Mutex<Nodes>);
+struct Bare {
+    nodes: Mutex<Nodes>,
+    /// The kernel keeps what is written until a file is closed.
+    writes_back: bool,
+}
 
 impl Nodes {
     fn get(&mut self, number: INodeNo) -> Result<&mut Node, Errno> {
@@ -100,7 +104,7 @@ impl Nodes {
 
 impl Bare {
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
-        self.0.lock().expect("no thread panics while it holds the lock")
+        self.nodes.lock().expect("no thread panics while it holds the lock")
     }
 }
 
@@ -123,6 +127,10 @@ impl Filesystem for Bare {
         // What the kernel has otherwise is right, too.
         let _ = config.set_max_write(MOST_WRITE);
         let _ = config.add_capabilities(fuser::InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        if self.writes_back {
+            let lacking = config.add_capabilities(fuser::InitFlags::FUSE_WRITEBACK_CACHE);
+            lacking.map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
+        }
         Ok(())
     }
 
@@ -339,9 +347,14 @@ impl Filesystem for Bare {
 }
 
 fn main() -> io::Result<()> {
-    let Some(folder) = std::env::args_os().nth(1) else {
-        eprintln!("usage: bare FOLDER");
-        std::process::exit(2);
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let (writes_back, folder) = match &arguments[..] {
+        [folder] => (false, folder),
+        [option, folder] if option == "--write-back" => (true, folder),
+        _ => {
+            eprintln!("usage: bare [--write-back] FOLDER");
+            std::process::exit(2);
+        }
     };
     let mut nodes = Nodes::default();
     // Number 0 is none, and 1 the root's.
@@ -351,5 +364,5 @@ fn main() -> io::Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
     config.n_threads = Some(threads);
     config.mount_options = vec![fuser::MountOption::DefaultPermissions, fuser::MountOption::NoAtime];
-    fuser::mount(Bare(Mutex::new(nodes)), Path::new(&folder), &config)
+    fuser::mount(Bare { nodes: Mutex::new(nodes), writes_back }, Path::new(folder), &config)
 }

@@ -55,8 +55,9 @@ typedef struct pw_attributes {
 
 /* For pw_files_open. Without the first two, a store in a file on a disk keeps the usual contract: everything survives the end of the
  * process, and what was done before pw_fsync, pw_sync, pw_files_close, or a write to a file opened with O_SYNC or O_DSYNC, also a power
- * failure, which leaves the state of such a moment. The first such opening makes the file longer, by 8 to 64 MiB. Where the store's file
- * lies in memory (tmpfs), pw_fsync has nothing to wait for; in persistent memory (DAX) each write persists.
+ * failure, which leaves the state of such a moment. The first such opening makes the file longer, by 8 to 64 MiB, and is ENOSPC where
+ * its disk has no room for that. Where the store's file lies in memory (tmpfs), pw_fsync has nothing to wait for; in persistent memory
+ * (DAX) each write persists.
  *
  *   PW_POWER_FAILURE  every function waits for the disk
  *   PW_NO_SYNC        none does, pw_fsync neither: after a power failure the store may not open any more

@@ -27,8 +27,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 
 use crate::alone::{barrier, is_alone};
+use crate::lines::order_stores;
 use crate::mailbox::{Bell, Mailbox};
-use crate::mapped::order_stores;
 
 /// "pwgate04".
 const MAGIC: u64 = u64::from_le_bytes(*b"pwgate04");

@@ -29,6 +29,7 @@ mod gate;
 mod grow;
 mod inode;
 mod known;
+mod lines;
 mod mailbox;
 mod mapped;
 mod mapping;

@@ -458,17 +458,24 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.freed_inode(ino);
     }
 
-    /// Bytes of frames that a file has.
+    /// Bytes of frames that a file has, without those that go when it is closed: a program that looks at it behind its `close` may be
+    /// earlier than what gives them back.
     pub(crate) fn mapped_bytes(&self, ino: Ino, inode: &Inode) -> u64 {
         let Some(partition) = inode.partition() else { return 0 };
-        let count = || self.count_pages(partition);
-        let pages = if partition.level > Level::L3 { self.page_counts.get(ino, count) } else { count() };
+        let kept = self.kept_bytes(ino, inode).div_ceil(PAGE_BYTES);
+        let kept = Vpn(partition.first.0 + kept).min(partition.end());
+        let pages = if partition.level > Level::L3 {
+            let all = self.page_counts.get(ino, || self.count_pages(partition.first..partition.end()));
+            all.saturating_sub(self.count_pages(kept..partition.end()))
+        } else {
+            self.count_pages(partition.first..kept)
+        };
         pages * PAGE_BYTES
     }
 
-    fn count_pages(&self, partition: Partition) -> u64 {
+    fn count_pages(&self, range: std::ops::Range<Vpn>) -> u64 {
         let mut sum = 0;
-        let counted = self.store.pages().scan(partition.first..partition.end(), &mut |part, frame| {
+        let counted = self.store.pages().scan(range, &mut |part, frame| {
             sum += frame.map_or(0, |_| part.end.0 - part.start.0);
             ControlFlow::<()>::Continue(())
         });

@@ -5,6 +5,7 @@ mod matrix;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod names;
+mod odd;
 mod programs;
 mod stress;
 mod synced;
@@ -94,6 +95,7 @@ fn part_of_a_test(part: &str) {
         "store" => programs::no_descriptor_writes_the_store(&folder.join("mount")),
         "cut" => programs::cut(&folder.join("mount/mapped")),
         "mapped" => mapped::mapped(&folder.join("mount")),
+        "odd" => odd::odd(&folder),
         "synced" => alone_or_not(number, || synced::synced(&folder)),
         "names" => names::names(&folder, number),
         "leaves mapped" => mapped::leaves_mapped(&folder.join("mount")),

@@ -300,6 +300,9 @@ impl Asking {
     /// Copies to where the program wants it; nothing if there is no memory.
     fn put<T: Copy>(&self, values: &[T], into: *mut T) -> Answer {
         let bytes = size_of_val(values);
+        if into.is_null() {
+            return None;
+        }
         // SAFETY: (1) only a copy; what is not there is known; (2) this thread's.
         let put = unsafe {
             self.within.recovery().run(|| {

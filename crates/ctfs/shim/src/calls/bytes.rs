@@ -35,13 +35,14 @@ fn with_parts(
     count: c_int,
     act: impl FnOnce(Parts<'_>) -> Option<ssize_t>,
 ) -> Option<ssize_t> {
-    let count = usize::try_from(count).ok().filter(|&count| count <= MOST_PARTS)?;
+    let count = usize::try_from(count).ok().filter(|&count| count <= MOST_PARTS && !vectors.is_null())?;
     let mut parts = vec![iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; count];
     let to = parts.as_mut_ptr();
     // SAFETY: (1) only a copy, to where there is room; what is not there is known; (2) this thread's.
     let copied = unsafe {
         file.recovery().run(|| {
-            vectors.copy_to_nonoverlapping(to, count);
+            // By bytes: nothing says that a program's parts are aligned.
+            to.cast::<u8>().copy_from_nonoverlapping(vectors.cast(), count * size_of::<iovec>());
             0
         })
     };

@@ -42,16 +42,6 @@ fn set_times(times: *const timespec) -> Option<Change> {
     Some(Change { accessed, modified, ..Change::default() })
 }
 
-/// Times of a path, or of an open file where there is none.
-fn set_times_of(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> Option<c_int> {
-    let change = set_times(times)?;
-    if path.is_null() {
-        names::change_opened(folder, change)
-    } else {
-        names::change(folder, path, flags, change)
-    }
-}
-
 named! {
     stat(path: *const c_char, into: *mut libc::stat) -> c_int,
         names::stat(HERE, path, 0, into), SYS_newfstatat at (path ) [HERE, path, into, 0];
@@ -117,9 +107,19 @@ named! {
         owners(uid, gid).and_then(|change| names::change(folder, path, flags, change)),
         SYS_fchownat of (folder) at (path ) [folder, path, uid, gid, flags];
     utimensat(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int,
-        set_times_of(folder, path, times, flags), SYS_utimensat of (folder) at (path ) [folder, path, times, flags];
+        if path.is_null() {
+            // The C library wants a path, where the kernel takes none for the descriptor's own file.
+            Some(real!(utimensat(folder => c_int, path => *const c_char, times => *const timespec, flags => c_int) -> c_int))
+        } else {
+            set_times(times).and_then(|change| names::change(folder, path, flags, change))
+        }, SYS_utimensat of (folder) at (path ) [folder, path, times, flags];
     futimens(descriptor: c_int, times: *const timespec) -> c_int,
-        set_times_of(descriptor, std::ptr::null(), times, 0), SYS_utimensat of (descriptor ) [descriptor, 0, times, 0];
+        if descriptor < 0 {
+            // The C library wants a descriptor, where the kernel takes `AT_FDCWD` for one.
+            Some(real!(futimens(descriptor => c_int, times => *const timespec) -> c_int))
+        } else {
+            set_times(times).and_then(|change| names::change_opened(descriptor, change))
+        }, SYS_utimensat of (descriptor ) [descriptor, 0, times, 0];
 }
 
 /// As the C library's, which looks at the flags by itself.

@@ -30,6 +30,8 @@ scripts/on-images.sh "$pagewalk" fs bench --size 256MiB
 echo "== file system: programs without system calls, beside the same with them"
 scripts/shim.sh "$pagewalk" /dev/shm
 scripts/on-images.sh scripts/shim.sh "$pagewalk"
+echo "== file system: the same, without a wait for the disk"
+SHIM_MOUNT=--no-sync scripts/on-images.sh scripts/shim.sh "$pagewalk"
 echo "== file system: many small files, and large ones, beside tmpfs and ext4 in the same memory"
 scripts/small-files.sh "$pagewalk"
 echo "== file system: LevelDB under YCSB's loads, beside ext4 in the same memory"

@@ -4,7 +4,7 @@
 #
 #   shim.sh PAGEWALK [FOLDER...]
 #
-# SHIM_MIB, a power of two, is how large the file is; SHIM_ROUNDS.
+# SHIM_MIB, a power of two, is how large the file is; SHIM_ROUNDS; SHIM_MOUNT, an option of the mount.
 set -eu
 pagewalk=$1
 shift
@@ -46,7 +46,8 @@ for folder in "$@"; do
     scratch=$(mktemp -d "$folder/pagewalk-shim.XXXXXX")
     mkdir "$scratch/mount" "$scratch/plain"
     "$pagewalk" fs mkfs --size "$((mib + mib / 4 + 64))MiB" "$scratch/files.ctfs" 2>/dev/null
-    "$pagewalk" fs mount "$scratch/files.ctfs" "$scratch/mount" 2>"$work/mount.log" &
+    # shellcheck disable=SC2086 # one option or none
+    "$pagewalk" fs mount ${SHIM_MOUNT:-} "$scratch/files.ctfs" "$scratch/mount" 2>"$work/mount.log" &
     mount=$!
     until mountpoint -q "$scratch/mount"; do
         kill -0 "$mount" 2>/dev/null || { cat "$work/mount.log" >&2; exit 1; }

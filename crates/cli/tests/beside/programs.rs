@@ -394,7 +394,7 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
     let Some(mounted) = store.mount() else { return };
     let mount = store.mount_point();
     std::fs::write(mount.join("other"), [7; 10_000]).expect("written");
-    for threads in 1..=2 {
+    let is_held_up = |threads| {
         let mut process = start("stopped", Some(&shim), store.folder.path(), threads, 0);
         let mut said = String::new();
         let mut output = BufReader::new(process.stdout.take().expect("piped"));
@@ -407,7 +407,7 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         std::fs::rename(mount.join("new"), mount.join("newer")).expect("renamed");
         std::fs::remove_file(mount.join("newer")).expect("removed");
         let changed = File::options().write(true).open(mount.join("other")).expect("open").set_len(20_000);
-        assert_eq!(changed.expect_err("it is inside").raw_os_error(), Some(libc::EBUSY));
+        let is_held_up = changed.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY));
         // It has been stopped for seconds.
         // SAFETY: it touches nothing of this process.
         assert_eq!(unsafe { libc::kill(other, libc::SIGCONT) }, 0);
@@ -417,6 +417,11 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         assert_eq!(bytes.len(), 3 * 4_096);
         let other = File::options().write(true).open(mount.join("other")).expect("open");
         other.set_len(10_000).expect("nobody is inside");
+        is_held_up
+    };
+    for threads in 1..=2 {
+        // Beside much else, an owner may take so long to answer that the program writes through the kernel, and holds nobody up.
+        assert!((0..4).any(|_| is_held_up(threads)), "{threads}: it is never inside");
     }
     drop(mounted);
     store.is_sound();

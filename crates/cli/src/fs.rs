@@ -101,7 +101,7 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         (.., true) => Survives::PowerFailureOfDax,
         _ => Survives::usual(file).with_context(|| format!("cannot open {}", file.display()))?,
     };
-    // Before the store is opened: whoever opens it has to end it.
+    // Before this process opens the store: it would have to end the store again.
     check_mount_point(folder)?;
     let open = || if *read_only { Mapped::open_read_only(file) } else { Mapped::open(file, survives) };
     // `umount` does not wait for the process that it takes a mount from, and scripts mount again at once.

@@ -386,13 +386,13 @@ fn what_was_synced_outlives_a_power_failure() {
 fn what_was_done_outlives_a_kill_wherever_its_disk_is_mounted() {
     let store = Store::new("16MiB");
     let Some(mut mounted) = store.mount() else { return };
-    // Where there is no disk of this machine below, the file system is another one to whoever has another mount of it.
+    // The mount knows a file system that lies on no disk of this machine by its mount alone.
     let device = std::fs::metadata(store.file()).expect("there").dev();
     if rustix::fs::major(device) == 0 || !rustix::process::geteuid().is_root() {
         println!("skipped: it takes root, and a folder for temporary files on a disk");
         return;
     }
-    std::fs::write(mounted.point.join("file"), "nobody asked for it").expect("written");
+    std::fs::write(mounted.point.join("file"), "no program synced it").expect("written");
     mounted.kill();
     drop(mounted);
     let mut elsewhere = std::process::Command::new("unshare");

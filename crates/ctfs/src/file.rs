@@ -348,11 +348,17 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// Whether a file has frames behind its end that go when the file is closed.
     pub(crate) fn has_slack(&self, ino: Ino) -> bool {
         let Ok(inode) = self.inode(ino) else { return false };
-        let kept = self.kept_bytes(ino, &inode).div_ceil(PAGE_BYTES);
         inode.is(kind::FILE)
             && inode.partition().is_some_and(|partition| {
-                kept < partition.level.pages() && self.store.find(Vpn(partition.first.0 + kept)).is_some()
+                let behind = self.behind_kept(ino, &inode, partition);
+                !behind.is_empty() && self.store.find(behind.start).is_some()
             })
+    }
+
+    /// Pages of a file's partition behind those whose frames it keeps when it is closed.
+    fn behind_kept(&self, ino: Ino, inode: &Inode, partition: Partition) -> Range<Vpn> {
+        let kept = self.kept_bytes(ino, inode).div_ceil(PAGE_BYTES);
+        Vpn(partition.first.0 + kept).min(partition.end())..partition.end()
     }
 
     /// Gives back the frames behind the ends of all files that are open; whether there were any.
@@ -458,22 +464,21 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.freed_inode(ino);
     }
 
-    /// Bytes of frames that a file has, without those that go when it is closed: a program that looks at it behind its `close` may be
-    /// earlier than what gives them back.
+    /// Bytes of frames that a file has, without those that the owner takes back when it is closed: a program that closes a file and looks
+    /// at it may be faster than the owner.
     pub(crate) fn mapped_bytes(&self, ino: Ino, inode: &Inode) -> u64 {
         let Some(partition) = inode.partition() else { return 0 };
-        let kept = self.kept_bytes(ino, inode).div_ceil(PAGE_BYTES);
-        let kept = Vpn(partition.first.0 + kept).min(partition.end());
+        let behind = self.behind_kept(ino, inode, partition);
         let pages = if partition.level > Level::L3 {
             let all = self.page_counts.get(ino, || self.count_pages(partition.first..partition.end()));
-            all.saturating_sub(self.count_pages(kept..partition.end()))
+            all.saturating_sub(self.count_pages(behind))
         } else {
-            self.count_pages(partition.first..kept)
+            self.count_pages(partition.first..behind.start)
         };
         pages * PAGE_BYTES
     }
 
-    fn count_pages(&self, range: std::ops::Range<Vpn>) -> u64 {
+    fn count_pages(&self, range: Range<Vpn>) -> u64 {
         let mut sum = 0;
         let counted = self.store.pages().scan(range, &mut |part, frame| {
             sum += frame.map_or(0, |_| part.end.0 - part.start.0);

@@ -28,7 +28,7 @@ use crate::volume::{Exclusive, Volume};
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 /// How long a request that finds no room waits for removed files to give theirs back.
 const FORGETTING_TAKES: Duration = Duration::from_millis(50);
-/// How long the kernel may keep what it was told. Nobody else changes anything.
+/// How long the kernel may keep what the owner told it. Only the owner changes the store.
 pub(crate) const KEPT: Duration = Duration::from_secs(3_600);
 
 pub(crate) struct Mounted {
@@ -42,7 +42,7 @@ pub(crate) struct Mounted {
     pub(crate) forgetting: Arc<AtomicUsize>,
     /// Where `fsync` has something to do.
     pub(crate) syncer: Option<Syncer>,
-    /// Nobody may use the store any more.
+    /// The mount has ended: no process may use the store any more.
     pub(crate) is_over: Arc<AtomicBool>,
     /// Whether other processes may use the store's memory. They may not where the kernel keeps writes, nor where the store is there to be
     /// read only and had to be recovered: its file is not what this process sees then.
@@ -69,7 +69,7 @@ impl Drop for Forgetting {
     }
 }
 
-/// Does what nobody waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
+/// Does work that no request waits for, as soon as no client is stopped in the middle of a copy. What fails for another reason is given back
 /// when the store is mounted again.
 pub(crate) fn sooner_or_later(
     volume: &Volume<Mapped>,
@@ -96,7 +96,7 @@ impl Mounted {
         self.volume.exclusive()
     }
 
-    /// Changes something. Frames that clients have ahead of what they write are there for whoever needs them.
+    /// Changes something. Where the store is full, clients lose the frames that they have ahead of what they write.
     pub(crate) fn change<T>(
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
@@ -132,7 +132,7 @@ impl Mounted {
         self.read().sure(Ok(()))
     }
 
-    /// Changes names, and what nobody else uses: clients go on meanwhile.
+    /// Changes names, and files that no client uses: clients go on meanwhile.
     pub(crate) fn change_names<T>(
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
@@ -165,7 +165,7 @@ impl Mounted {
         self.known.forget(ino, ATTRIBUTES);
     }
 
-    /// Somebody opens a file: its handle, when nobody changes the file in ways that this one would not see.
+    /// A program opens a file: its handle, as soon as no client changes the file in ways that the program would not see.
     pub(crate) fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
         self.is_well()?;
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;

@@ -436,9 +436,8 @@ fn a_full_store_says_so_and_goes_on() {
 }
 
 /// Free frames, but no 2 MiB of them in one piece.
-#[test]
-fn scattered_frames_do() {
-    let mut system = empty(2_000);
+/// Fills a store with files of one page, and removes every second one.
+fn scatter_frames(system: &mut FileSystem<Recording>) {
     let mut made = 0u32;
     while let Ok(ino) = system.create(Ino::ROOT, made.to_string().as_bytes(), FILE, ME, 0) {
         made += 1;
@@ -449,6 +448,12 @@ fn scattered_frames_do() {
     for name in (0..made).step_by(2) {
         system.unlink(Ino::ROOT, name.to_string().as_bytes()).unwrap();
     }
+}
+
+#[test]
+fn scattered_frames_do() {
+    let mut system = empty(2_000);
+    scatter_frames(&mut system);
     let free = system.space().free;
     assert!(free > 600, "{free}");
     let ino = make(&mut system, "large");

@@ -420,7 +420,7 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         is_held_up
     };
     for threads in 1..=2 {
-        // Beside much else, an owner may take so long to answer that the program writes through the kernel, and holds nobody up.
+        // On a busy machine the owner may answer so late that the program writes through the kernel, outside the gate.
         assert!((0..4).any(|_| is_held_up(threads)), "{threads}: it is never inside");
     }
     drop(mounted);

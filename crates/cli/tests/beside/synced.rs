@@ -64,7 +64,7 @@ fn what_a_program_waited_for_outlives_a_power_failure() {
     let Some(shim) = shim() else { return };
     for number in 0..2 {
         let store = Store::new("16MiB");
-        // Where nothing outlives one anyway, nobody waits.
+        // In memory nothing outlives a power failure, and the mount makes no checkpoints.
         if rustix::fs::statfs(store.folder.path()).expect("known").f_type == 0x0102_1994 {
             println!("skipped: the folder for temporary files lies in memory");
             return;

@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     pw_close(file);
     MUST(pw_stat(files, "/h", &attributes) == 0 && attributes.size == 6);
     pw_files_close(files);
-    /* What was written persists when somebody asks for it. */
+    /* A program has what it wrote on the disk by pw_fsync, pw_sync and O_DSYNC. */
     MUST(!pw_files_open(argv[1], PW_POWER_FAILURE | PW_NO_SYNC) && errno == EINVAL);
     MUST(pw_fsync(0) == -EFAULT && pw_sync(0) == -EFAULT);
     for (int flags = 0; flags <= PW_NO_SYNC; flags += PW_NO_SYNC) {

@@ -241,16 +241,7 @@ fn frames_that_come_back_scattered_do() {
     let file = make(&mut system, "file");
     // It has its place already, so that the first frames it takes are those of its bytes.
     system.write(file, 131_072, &[2; 4_096]).unwrap();
-    let mut made = 0u32;
-    while let Ok(ino) = system.create(Ino::ROOT, made.to_string().as_bytes(), FILE, ME, 0) {
-        made += 1;
-        if system.write(ino, 0, &[1; 4_096]).is_err() {
-            break;
-        }
-    }
-    for name in (0..made).step_by(2) {
-        system.unlink(Ino::ROOT, name.to_string().as_bytes()).unwrap();
-    }
+    scatter_frames(&mut system);
     let data: Vec<u8> = (0..131_072).map(|at| (at / 9) as u8).chain([2; 4_096]).collect();
     assert_eq!(system.write(file, 0, &data[..131_072]), Ok(131_072));
     assert!(contents(&system, file) == data);

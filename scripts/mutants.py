@@ -29,7 +29,7 @@ VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
 NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
 GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
-SYNCER = "crates/ctfs/src/syncer.rs"
+SYNCER, TURNS = "crates/ctfs/src/syncer.rs", "crates/ctfs/src/turns.rs"
 VIEW, CHECKPOINT = "crates/ctfs/src/view.rs", "crates/vm/src/file/checkpoint.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
@@ -254,8 +254,8 @@ MUTANTS = [
     ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, END)?;", "")], CTFS, "tests::repair::"),
     ("the lowest number gets the partition", REPAIR, [("let is_known = inode", "let is_known = false && inode")],
      CTFS, "tests::repair::a_partition"),
-    ("a sync counts for those who asked behind its beginning", SYNCER,
-     [("*done = asked;", "let _ = asked;\n        *done = self.asked.load(Ordering::SeqCst);")], CTFS, "syncer::"),
+    ("a sync counts for those who asked behind its beginning", TURNS,
+     [("*done = asked;", "let _ = asked;\n        *done = self.asked.load(Ordering::SeqCst);")], CTFS, "turns::"),
     ("a sync of the library does not wait", SYNCER,
      [("checkpoints.checkpoint_then(&memory, None, || drop(system)).map_err(|_| Errno::IO)", "let _ = (memory, checkpoints); Ok(())")],
      CTFS, "synced/what_was_synced"),

@@ -54,6 +54,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 mod translations;
+mod turns;
 mod usage;
 mod view;
 mod volume;

@@ -14,7 +14,6 @@ use pagewalk_vm::file::{
     Checkpoints, MOST_FRAMES, NotPersistent, Pages, PersistentMemory, Remapped, STORE_MAGIC,
     checkpoint_frames, frames_of_store,
 };
-use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, OFlags};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 
@@ -27,6 +26,7 @@ use crate::missing::{self, Failure, Health, Source, Watched};
 use crate::reserved::Reserved;
 use crate::room::Room;
 use crate::translations::Translations;
+use crate::turns::Turns;
 use crate::view::View;
 
 /// The host's huge pages.
@@ -105,9 +105,8 @@ pub struct Mapped {
     /// Beside the owner.
     translations: Option<Translations>,
     survives: Survives,
-    /// What has been flushed, and how much of that was written back, in flushes.
-    flushed: AtomicU64,
-    written_back: Mutex<u64>,
+    /// Whoever flushes asks for what is written back.
+    flushed: Turns,
     health: Health,
     /// The owner's, of a file whose blocks may be missing.
     room: Option<Room>,
@@ -457,8 +456,7 @@ impl Mapped {
             view: None,
             translations: None,
             survives,
-            flushed: AtomicU64::new(0),
-            written_back: Mutex::new(0),
+            flushed: Turns::default(),
             health,
             room: None,
             checkpoints: None,
@@ -668,7 +666,7 @@ impl PersistentMemory for Mapped {
         match self.survives {
             Survives::ProcessCrash | Survives::Synced => {}
             Survives::PowerFailure => {
-                self.flushed.fetch_add(1, Ordering::SeqCst);
+                self.flushed.ask();
             }
             Survives::PowerFailureOfDax => self.write_lines_back(at, bytes),
         }
@@ -744,20 +742,13 @@ impl Mapped {
     /// Whatever was flushed until now is on the disk when this returns, whichever thread writes it back, or the store has failed.
     #[cold]
     fn write_back(&self) {
-        let flushed = self.flushed.load(Ordering::SeqCst);
-        // Who waits for another thread's turn may find its own done; one that had begun before does not count.
-        let mut written_back = self.written_back.lock();
-        if *written_back < flushed {
-            let flushed = self.flushed.load(Ordering::SeqCst);
-            let synced = match &self.file {
-                Some(file) => file.sync_data(),
-                None => self.write_back_mapping(),
-            };
-            // What cannot be written back is not promised.
-            match synced {
-                Ok(()) => *written_back = flushed,
-                Err(_) => self.health.fail(Failure::NotWritten),
-            }
+        let synced = self.flushed.take(|| match &self.file {
+            Some(file) => file.sync_data(),
+            None => self.write_back_mapping(),
+        });
+        // What cannot be written back is not promised.
+        if synced.is_err() {
+            self.health.fail(Failure::NotWritten);
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -136,29 +135,6 @@ fn serve(
     drop(system);
 }
 
-/// Turns of threads that wait for the disk without another one's help.
-#[derive(Debug, Default)]
-pub(crate) struct Turns {
-    asked: AtomicU64,
-    /// How many had asked before what was done last began.
-    done: Mutex<u64>,
-}
-
-impl Turns {
-    /// Does something that holds for everybody who asked before it began, unless another thread has just done so.
-    fn take(&self, act: impl FnOnce() -> Result<()>) -> Result<()> {
-        let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut done = self.done.lock();
-        if *done >= own {
-            return Ok(());
-        }
-        let asked = self.asked.load(Ordering::SeqCst);
-        act()?;
-        *done = asked;
-        Ok(())
-    }
-}
-
 impl Volume<Mapped> {
     /// Waits until everything that was done before, to any file, is on the disk, where the store was opened as [`Survives::Synced`](crate::Survives::Synced)
     /// says; others go on meanwhile. Where everything persists before it is answered, or was not to persist, there is nothing to wait for.
@@ -168,6 +144,7 @@ impl Volume<Mapped> {
     /// The disk refuses (`EIO`), as it does from then on; or this is a child of the process that has the store (`ESTALE`).
     pub fn sync(&self) -> Result<()> {
         self.is_ours()?;
+        self.turns.ask();
         self.turns.take(|| {
             let system = self.shared();
             system.sure(Ok(()))?;
@@ -175,48 +152,5 @@ impl Volume<Mapped> {
             let Some((memory, checkpoints)) = once_more else { return Ok(()) };
             checkpoints.checkpoint_then(&memory, None, || drop(system)).map_err(|_| Errno::IO)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_asks_while_the_disk_is_waited_for_waits_for_the_next_time_with_all_others() {
-        let (turns, times) = (Turns::default(), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            let first = || {
-                // Both others have asked, and wait for this.
-                while turns.asked.load(Ordering::SeqCst) < 3 {
-                    std::thread::yield_now();
-                }
-                times.fetch_add(1, Ordering::SeqCst);
-                Ok(())
-            };
-            let others = || {
-                while turns.asked.load(Ordering::SeqCst) < 1 {
-                    std::thread::yield_now();
-                }
-                turns.take(|| {
-                    times.fetch_add(1, Ordering::SeqCst);
-                    Ok(())
-                })
-            };
-            let waiting = [scope.spawn(others), scope.spawn(others)];
-            assert_eq!(turns.take(first), Ok(()));
-            for other in waiting {
-                assert_eq!(other.join().expect("it ends"), Ok(()));
-            }
-        });
-        assert_eq!(times.into_inner(), 2);
-    }
-
-    #[test]
-    fn an_error_is_everybodys_own() {
-        let turns = Turns::default();
-        assert_eq!(turns.take(|| Err(Errno::IO)), Err(Errno::IO));
-        assert_eq!(turns.take(|| Ok(())), Ok(()));
-        assert_eq!(turns.take(|| Err(Errno::IO)), Err(Errno::IO));
     }
 }

@@ -21,8 +21,8 @@ use crate::file::MOST_FILE_BYTES;
 use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
 use crate::sharing::{Process, SharedMemory};
-use crate::syncer::Turns;
 use crate::system::{Clock, FileSystem, Overwrites};
+use crate::turns::Turns;
 
 /// Locks of files; those with the same number modulo this share one.
 const FILE_LOCKS: usize = 256;

@@ -1,5 +1,5 @@
-//! Who waits for the disk: a thread of the mount, or programs that have the store themselves. Those that ask at the same time wait
-//! together.
+//! The thread of a mount that waits for the disk, and the same for programs that have the store themselves. Programs that ask at the same
+//! time wait together.
 
 use std::io;
 use std::sync::Arc;

@@ -193,16 +193,16 @@ pub(crate) fn address<M: PersistentMemory>(store: &Store<M>, ino: Ino) -> Option
         return None;
     }
     let (page, offset) = place(ino);
-    Some(store.find(page)?.frame.addr().0 + offset)
+    Some(store.frame_of(page)?.addr().0 + offset)
 }
 
 /// Whether the bitmap says that an inode is used.
 pub(crate) fn is_used<M: PersistentMemory>(store: &Store<M>, ino: Ino) -> bool {
     let (page, offset) = bit_place(ino);
     ino.0 < MOST_INODES
-        && store.find(page).is_some_and(|mapped| {
-            store.memory().load(mapped.frame.addr().0 + offset) >> (ino.0 % 64) & 1 != 0
-        })
+        && store
+            .frame_of(page)
+            .is_some_and(|frame| store.memory().load(frame.addr().0 + offset) >> (ino.0 % 64) & 1 != 0)
 }
 
 /// An inode that is used.
@@ -235,7 +235,7 @@ pub(crate) trait Inodes {
 impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
     fn inode_address(&self, ino: Ino) -> Result<u64> {
         let (page, offset) = place(ino);
-        Ok(self.find(page).ok_or(Errno::IO)?.frame.addr().0 + offset)
+        Ok(self.frame_of(page).ok_or(Errno::IO)?.addr().0 + offset)
     }
 
     fn field(&self, ino: Ino, field: Field) -> Result<u64> {
@@ -269,13 +269,13 @@ impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
     fn mark_inode(&mut self, ino: Ino, used: bool) -> Result<()> {
         let (bit_page, bit_offset) = bit_place(ino);
         for page in [bit_page, place(ino).0] {
-            if self.find(page).is_none() {
+            if self.frame_of(page).is_none() {
                 let frame = self.take_frames(0).map_err(of_store)?;
                 self.memory().clear_frame(frame);
                 self.map(page, frame, false).map_err(of_store)?;
             }
         }
-        let at = self.find(bit_page).ok_or(Errno::IO)?.frame.addr().0 + bit_offset;
+        let at = self.frame_of(bit_page).ok_or(Errno::IO)?.addr().0 + bit_offset;
         let (word, bit) = (self.load(at), 1 << (ino.0 % 64));
         self.set(at, if used { word | bit } else { word & !bit });
         let at = self.inode_address(ino)?;
@@ -293,7 +293,7 @@ impl<M: PersistentMemory> Inodes for Transaction<'_, M> {
 /// Where the word lies that says whether an inode is used, and the bit in it, if that part of the bitmap has a frame.
 pub(crate) fn bit_address<M: PersistentMemory>(store: &Store<M>, ino: Ino) -> Option<(u64, u64)> {
     let (page, offset) = bit_place(ino);
-    Some((store.find(page)?.frame.addr().0 + offset, 1 << (ino.0 % 64)))
+    Some((store.frame_of(page)?.addr().0 + offset, 1 << (ino.0 % 64)))
 }
 
 /// The pages that an inode cannot do without: of the bitmap, and of the table.
@@ -327,8 +327,8 @@ pub(crate) fn find_free<M: PersistentMemory>(store: &Store<M>, hint: Ino) -> Opt
         while at < to {
             let (page, offset) = bit_place(Ino(at));
             // Where the bitmap has no frame, no inode is used.
-            let Some(mapped) = store.find(page) else { return Some(Ino(at)) };
-            let word = store.memory().load(mapped.frame.addr().0 + offset) >> (at % 64);
+            let Some(frame) = store.frame_of(page) else { return Some(Ino(at)) };
+            let word = store.memory().load(frame.addr().0 + offset) >> (at % 64);
             let free = u64::from(word.trailing_ones());
             if free < 64 - at % 64 {
                 return Some(Ino(at + free)).filter(|ino| ino.0 < to);

@@ -64,6 +64,12 @@ impl Runs {
         self.bytes.len() as u64
     }
 
+    /// Forgets all of them, and keeps the room.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        (self.last, self.end) = (0, 0);
+    }
+
     /// Adds a run at an aligned address, of parts that are whole words together; where among [`Runs::bytes`] it lies.
     pub(super) fn push(&mut self, at: u64, parts: [&[u8]; 3]) -> Range<usize> {
         let length: usize = parts.iter().map(|part| part.len()).sum();

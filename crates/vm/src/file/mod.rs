@@ -26,6 +26,7 @@ mod shift;
 mod store;
 #[cfg(test)]
 mod tests;
+mod translation_cache;
 
 pub use check::Damage;
 pub use checkpoint::{Checkpoints, NotPersistent, checkpoint_frames};

@@ -269,7 +269,7 @@ impl<M: PersistentMemory> Words for Store<M> {
     }
 
     fn page(&self, page: Vpn) -> Option<u64> {
-        self.find(page).map(|mapped| mapped.frame.addr().0)
+        self.frame_of(page).map(|frame| frame.addr().0)
     }
 }
 
@@ -279,7 +279,7 @@ impl<M: PersistentMemory> Words for Transaction<'_, M> {
     }
 
     fn page(&self, page: Vpn) -> Option<u64> {
-        self.find(page).map(|mapped| mapped.frame.addr().0)
+        self.frame_of(page).map(|frame| frame.addr().0)
     }
 }
 
@@ -381,6 +381,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         let (mut level, mut first) = (level, first);
         // The outermost whose parts have changed.
         let mut changed = Level(4);
+        let mut has_cut = false;
         loop {
             let place = self.header_place(level, first)?;
             let header = Header(self.load(place));
@@ -411,11 +412,15 @@ impl<M: PersistentMemory> Transaction<'_, M> {
                 self.set(place, header.0);
                 self.cut(below, at, wanted)?;
                 changed = changed.max(level);
+                has_cut = true;
             }
             if below == Level::L3 {
                 let slot = self.free_slot(at, wanted)?.ok_or(StoreError::Damaged { page: at })?;
                 self.set_slot(at, slot, true)?;
-                self.refresh(at, changed.max(level))?;
+                // The headers above say the same as before if no partition was cut and another slot is free.
+                if has_cut || self.free_slot(at, wanted)?.is_none() {
+                    self.refresh(at, changed.max(level))?;
+                }
                 return Ok(Vpn(at.0 + slot * wanted.pages()));
             }
             (level, first) = (below, at);
@@ -506,7 +511,12 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             if slot == 0 || self.load(place) & 3 != u64::from(level.0) {
                 return Err(damaged);
             }
+            let had_room = self.free_slot(around, level)?.is_some();
             self.set_slot(around, slot, false)?;
+            // The headers above say the same as before if another slot was free and one is still taken.
+            if had_room && !self.is_unused(Level::L3, around)? {
+                return Ok(());
+            }
             Level::L3
         } else {
             let (place, header, part) = self.part(level, first)?;

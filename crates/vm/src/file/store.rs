@@ -20,6 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::checkpoint::{self, Checkpoints, NotPersistent};
 use super::journal::{Journal, LogFull, Recovered, Runs, WORD_BYTES};
 use super::memory::{PersistentMemory, Remapped};
+use super::translation_cache::{TranslationCache, concerns};
 use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
 use crate::frame::BuddyAllocator;
 use crate::hash::xxh64_of_word;
@@ -259,6 +260,17 @@ impl Layout {
     }
 }
 
+/// The empty collections of the last transaction, for the next one: allocating them takes longer than most changes.
+#[derive(Debug, Default)]
+struct Spare {
+    words: FxHashMap<u64, u64>,
+    order: Vec<u64>,
+    runs: Runs,
+    taken: Vec<(Pfn, u32)>,
+    given: Vec<Pfn>,
+    remapped: Vec<Remapped>,
+}
+
 /// A store in persistent memory.
 #[derive(Debug)]
 pub struct Store<M> {
@@ -268,8 +280,9 @@ pub struct Store<M> {
     /// What the bitmap says, to find free ones.
     frames: BuddyAllocator,
     commits: u64,
-    /// Room that the last transaction had for its words: making some takes longer than most changes.
-    spare: (FxHashMap<u64, u64>, Vec<u64>),
+    spare: Spare,
+    /// Frames of pages that hold headers and inodes.
+    translations: TranslationCache,
     /// Frames that were given back, and the number of the checkpoint with which they become free; the least first.
     waiting: VecDeque<(u64, Pfn)>,
 }
@@ -368,8 +381,8 @@ impl<M: PersistentMemory> Store<M> {
         if let Some(checkpoints) = memory.checkpoints() {
             checkpoints.begin(&memory, layout.frames)?;
         }
-        let (spare, waiting) = Default::default();
-        let store = Self { memory, layout, journal, frames, commits: 0, spare, waiting };
+        let (spare, translations, waiting) = Default::default();
+        let store = Self { memory, layout, journal, frames, commits: 0, spare, translations, waiting };
         let table = store.table_root();
         sure(&store.memory, Ok(()))?;
         if layout.is_own(table, 1) {
@@ -415,6 +428,12 @@ impl<M: PersistentMemory> Store<M> {
         Pfn(self.memory.load(root_place(root::TABLE)))
     }
 
+    /// The frame of a page that holds the file system's own data, from a cache: for pages that are looked up again and again.
+    #[inline]
+    pub fn frame_of(&self, page: Vpn) -> Option<Pfn> {
+        self.translations.frame(page, |page| Some(self.find(page)?.frame))
+    }
+
     /// A word of the layer above.
     pub fn root_word(&self, index: u64) -> u64 {
         assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
@@ -455,16 +474,16 @@ impl<M: PersistentMemory> Store<M> {
         if !self.waiting.is_empty() {
             self.free_waiting();
         }
-        let (words, order) = std::mem::take(&mut self.spare);
+        let Spare { words, order, runs, taken, given, remapped } = std::mem::take(&mut self.spare);
         Transaction {
             store: self,
             words,
             order,
-            runs: Runs::default(),
+            runs,
             places: BTreeMap::new(),
-            taken: Vec::new(),
-            given: Vec::new(),
-            remapped: Vec::new(),
+            taken,
+            given,
+            remapped,
             net_pages: 0,
             is_committed: false,
             pages: FxHashSet::default(),
@@ -777,6 +796,16 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             || self.order.iter().any(|at| range.contains(at))
     }
 
+    /// The frame of a page that holds the file system's own data, from the store's cache if this transaction has not remapped the page.
+    #[inline]
+    pub fn frame_of(&self, page: Vpn) -> Option<Pfn> {
+        let walk = |page| Some(self.find(page)?.frame);
+        if self.remapped.iter().any(|&change| concerns(change, page)) {
+            return walk(page);
+        }
+        self.store.translations.frame(page, walk)
+    }
+
     /// A word of the layer above.
     pub fn root_word(&self, index: u64) -> u64 {
         assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
@@ -867,10 +896,13 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             return Err(StoreError::ReadOnly);
         }
         self.order.iter().for_each(|at| self.runs.push_word(*at, self.words[at]));
-        let Store { memory, journal, frames, commits, waiting, .. } = &mut *self.store;
+        let Store { memory, journal, frames, commits, waiting, translations, .. } = &mut *self.store;
         journal.commit(memory, &self.runs)?;
         *commits += 1;
-        self.remapped.drain(..).for_each(|change| memory.remapped(change));
+        for change in self.remapped.drain(..) {
+            translations.forget(change);
+            memory.remapped(change);
+        }
         match memory.checkpoints().filter(|checkpoints| checkpoints.is_running()) {
             Some(checkpoints) if !self.given.is_empty() => {
                 let next = checkpoints.next();
@@ -890,10 +922,21 @@ impl<M: PersistentMemory> Drop for Transaction<'_, M> {
                 (0..1 << order).for_each(|at| self.store.frames.free(first.add(at), 0));
             }
         }
-        if self.order.len() <= MOST_SPARE {
+        if self.order.len() <= MOST_SPARE && self.runs.len() <= WORD_BYTES * MOST_SPARE as u64 {
             self.words.clear();
             self.order.clear();
-            self.store.spare = (std::mem::take(&mut self.words), std::mem::take(&mut self.order));
+            self.runs.clear();
+            self.taken.clear();
+            self.given.clear();
+            self.remapped.clear();
+            self.store.spare = Spare {
+                words: std::mem::take(&mut self.words),
+                order: std::mem::take(&mut self.order),
+                runs: std::mem::take(&mut self.runs),
+                taken: std::mem::take(&mut self.taken),
+                given: std::mem::take(&mut self.given),
+                remapped: std::mem::take(&mut self.remapped),
+            };
         }
     }
 }

@@ -172,6 +172,34 @@ fn swapped_pages_have_each_others_frames() {
     assert_eq!(store.check(), Ok(()));
 }
 
+/// The cache of translations answers as a walk does: inside a transaction, behind one that was dropped, and behind one that counts.
+#[test]
+fn cached_translations_end_with_their_mappings() {
+    let mut store = empty(FRAMES);
+    let (a, b) = (allocate(&mut store, 1).first, allocate(&mut store, 1).first);
+    let frames = map(&mut store, [a.0, b.0]);
+    let of = |store: &Store<Recording>| [a, b].map(|page| store.frame_of(page));
+    assert_eq!(of(&store), [Some(frames[0]), Some(frames[1])]);
+    {
+        let mut dropped = store.begin();
+        assert_eq!(dropped.frame_of(a), Some(frames[0]));
+        assert_eq!(dropped.unmap(a, Vpn(a.0 + 1)), Vpn(a.0 + 1));
+        assert_eq!([a, b].map(|page| dropped.frame_of(page)), [None, Some(frames[1])]);
+        let other = dropped.take_frames(0).unwrap();
+        dropped.map(a, other, false).unwrap();
+        assert_eq!(dropped.frame_of(a), Some(other));
+    }
+    assert_eq!(of(&store), [Some(frames[0]), Some(frames[1])]);
+    store.swap(a, b, 1, None).unwrap();
+    assert_eq!(of(&store), [Some(frames[1]), Some(frames[0])]);
+    let mut transaction = store.begin();
+    transaction.unmap(a, Vpn(a.0 + 1));
+    transaction.commit().unwrap();
+    assert_eq!(of(&store), [None, Some(frames[0])]);
+    let [again] = map(&mut store, [a.0])[..] else { panic!("one page") };
+    assert_eq!(of(&store), [Some(again), Some(frames[0])]);
+}
+
 /// Every partition of a store, as its headers say.
 fn partitions(store: &Store<Recording>) -> (Vec<Partition>, Vec<(Partition, Part)>) {
     let mut all = Vec::new();

@@ -167,7 +167,7 @@ impl Ask<'_> {
         let mut words = request.to_words();
         let (mailbox, bell) = (client.gate.mailbox(client.number), client.gate.bell());
         mailbox
-            .ask(bell, &mut words, texts, self.sleep, || client.is_owner_gone())
+            .ask((bell, client.number), &mut words, texts, self.sleep, || client.is_owner_gone())
             .ok_or(Refused::Kernels)?;
         match words[0] {
             DONE => Ok(words),
@@ -209,8 +209,9 @@ impl Ask<'_> {
         if client.gate.serial(client.number) == client.serial {
             let words = self.request(What::Close, Base::Handle(handle)).to_words();
             let mailbox = client.gate.mailbox(client.number);
-            let _ =
-                mailbox.post(client.gate.bell(), &words, [b""; 2], self.sleep, &|| client.is_owner_gone());
+            let _ = mailbox.post((client.gate.bell(), client.number), &words, [b""; 2], self.sleep, &|| {
+                client.is_owner_gone()
+            });
         }
     }
 

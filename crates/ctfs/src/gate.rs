@@ -30,8 +30,8 @@ use crate::alone::{barrier, is_alone};
 use crate::lines::order_stores;
 use crate::mailbox::{Bell, Mailbox};
 
-/// "pwgate04".
-const MAGIC: u64 = u64::from_le_bytes(*b"pwgate04");
+/// "pwgate05".
+const MAGIC: u64 = u64::from_le_bytes(*b"pwgate05");
 /// Clients at once.
 pub(crate) const CLIENTS: usize = 64;
 /// Files at once that clients may read and write.

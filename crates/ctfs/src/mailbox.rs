@@ -13,6 +13,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::gate::CLIENTS;
+
 /// Words of a message.
 pub(crate) const WORDS: usize = 24;
 /// Bytes of a message's texts: two paths.
@@ -70,10 +72,12 @@ pub(crate) struct Mailbox {
     texts: [AtomicU64; TEXT_BYTES / 8],
 }
 
-/// All mailboxes' bell.
+/// The bell of all mailboxes: it tells the owner which clients have asked.
 #[repr(C, align(64))]
 pub(crate) struct Bell {
-    /// How often it rang.
+    /// A bit for each client that has asked since the owner looked last.
+    asked: AtomicU64,
+    /// How often a client has woken the owner.
     rings: AtomicU32,
     /// Whether the owner sleeps.
     is_asleep: AtomicU32,
@@ -174,13 +178,13 @@ impl Mailbox {
     /// The client's: asks, and waits for the answer's words; nothing if the owner is gone, or the texts have no room.
     pub(crate) fn ask(
         &self,
-        bell: &Bell,
+        (bell, client): (&Bell, usize),
         words: &mut [u64; WORDS],
         texts: [&[u8]; 2],
         sleep: Sleep,
         is_owner_gone: impl Fn() -> bool,
     ) -> Option<()> {
-        self.post(bell, words, texts, sleep, &is_owner_gone)?;
+        self.post((bell, client), words, texts, sleep, &is_owner_gone)?;
         self.wait(bell, sleep, &is_owner_gone)?;
         for (value, word) in words.iter_mut().zip(&self.words) {
             *value = word.load(Ordering::Relaxed);
@@ -191,7 +195,7 @@ impl Mailbox {
     /// The client's: asks for something of which it needs no answer.
     pub(crate) fn post(
         &self,
-        bell: &Bell,
+        (bell, client): (&Bell, usize),
         words: &[u64; WORDS],
         texts: [&[u8]; 2],
         sleep: Sleep,
@@ -208,11 +212,9 @@ impl Mailbox {
         }
         store_text(&self.texts, texts[0]);
         store_text(&self.texts[first..], texts[1]);
+        // Behind a locked instruction the owner also sees what the client has stored past the caches.
         self.state.store(ASKED, Ordering::SeqCst);
-        bell.rings.fetch_add(1, Ordering::SeqCst);
-        if bell.is_asleep.load(Ordering::SeqCst) != 0 {
-            (sleep.wake)(&bell.rings);
-        }
+        bell.ring(client, sleep);
         Some(())
     }
 
@@ -280,17 +282,49 @@ impl Bell {
         self.is_alone.store(u32::from(is_alone), Ordering::Relaxed);
     }
 
-    /// The owner's: waits until it rings again, for a time at most; how often it has rung.
-    pub(crate) fn wait(&self, rings: u32, time: Duration, sleep: Sleep) -> u32 {
-        let has_rung = || self.rings.load(Ordering::Acquire) != rings;
-        if !look(self, &self.patience, has_rung) {
+    /// The client's: tells the owner that it has asked.
+    #[inline]
+    fn ring(&self, client: usize, sleep: Sleep) {
+        // The owner sees the bit before it sleeps, or this client sees that it sleeps.
+        self.asked.fetch_or(1 << client, Ordering::SeqCst);
+        if self.is_asleep.load(Ordering::SeqCst) != 0 {
+            self.rings.fetch_add(1, Ordering::SeqCst);
+            (sleep.wake)(&self.rings);
+        }
+    }
+
+    /// The owner's: waits until a client has asked, for a time at most; the clients that may have asked. When the time is over these are
+    /// all: any process that maps the bell can clear another client's bit.
+    pub(crate) fn wait(&self, time: Duration, sleep: Sleep) -> Clients {
+        let is_asked = || self.asked.load(Ordering::Acquire) != 0;
+        if !look(self, &self.patience, is_asked) {
+            let rings = self.rings.load(Ordering::SeqCst);
             self.is_asleep.store(1, Ordering::SeqCst);
-            if self.rings.load(Ordering::SeqCst) == rings {
+            if self.asked.load(Ordering::SeqCst) == 0 {
                 (sleep.wait)(&self.rings, rings, time);
             }
             self.is_asleep.store(0, Ordering::SeqCst);
         }
-        self.rings.load(Ordering::Acquire)
+        match self.asked.swap(0, Ordering::SeqCst) {
+            0 => Clients(u64::MAX),
+            asked => Clients(asked),
+        }
+    }
+}
+
+/// Clients by their numbers, the least first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Clients(u64);
+
+const _: () = assert!(CLIENTS <= u64::BITS as usize);
+
+impl Iterator for Clients {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let client = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (client < CLIENTS).then_some(client)
     }
 }
 
@@ -300,10 +334,14 @@ mod tests {
 
     use super::*;
 
+    /// The client of the tests.
+    const CLIENT: usize = CLIENTS - 1;
+
     /// As the gate's memory begins.
     fn new() -> Box<(Bell, Mailbox)> {
         Box::new((
             Bell {
+                asked: AtomicU64::new(0),
                 rings: AtomicU32::new(0),
                 is_asleep: AtomicU32::new(0),
                 is_alone: AtomicU32::new(0),
@@ -321,16 +359,16 @@ mod tests {
 
     /// The owner's part until it is told to stop: answers with the sum of the words, and the texts the other way round.
     fn serve(bell: &Bell, mailbox: &Mailbox, is_over: &AtomicBool) {
-        let (mut rings, mut texts) = (0, [Vec::new(), Vec::new()]);
+        let mut texts = [Vec::new(), Vec::new()];
         while !is_over.load(Ordering::Relaxed) {
-            if let Some(words) = mailbox.asked() {
+            let is_asked = bell.wait(Duration::from_millis(5), Sleep::plain()).any(|client| client == CLIENT);
+            if let Some(words) = mailbox.asked().filter(|_| is_asked) {
                 mailbox.texts([words[1] as usize, words[2] as usize], &mut texts).unwrap();
 
                 let mut answer = [0; WORDS];
                 answer[0] = words.iter().sum();
                 mailbox.answer(&answer, &[&texts[1][..], &texts[0]].concat(), Sleep::plain());
             }
-            rings = bell.wait(rings, Duration::from_millis(5), Sleep::plain());
         }
     }
 
@@ -342,14 +380,16 @@ mod tests {
             scope.spawn(|| serve(bell, mailbox, &is_over));
             for round in 0..20_000u64 {
                 if round % 3 == 0 {
-                    mailbox.post(bell, &[9; WORDS], [b"posted", b""], Sleep::plain(), &|| false).unwrap();
+                    mailbox
+                        .post((bell, CLIENT), &[9; WORDS], [b"posted", b""], Sleep::plain(), &|| false)
+                        .unwrap();
                 }
                 let texts =
                     [&b"first and longer"[..(round % 17) as usize], &b"second"[..(round % 7) as usize]];
                 let mut words = [0; WORDS];
                 words[..3].copy_from_slice(&[round, texts[0].len() as u64, texts[1].len() as u64]);
                 let sum: u64 = words.iter().sum();
-                mailbox.ask(bell, &mut words, texts, Sleep::plain(), || false).unwrap();
+                mailbox.ask((bell, CLIENT), &mut words, texts, Sleep::plain(), || false).unwrap();
                 assert_eq!(words[0], sum);
                 let mut text = [0; 32];
                 let expected = [texts[1], texts[0]].concat();
@@ -364,9 +404,24 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_hears_which_clients_have_asked_and_looks_at_all_when_its_time_is_over() {
+        let both = new();
+        let bell = &both.0;
+        for client in [0, 5, CLIENTS - 1] {
+            bell.ring(client, Sleep::plain());
+            bell.ring(client, Sleep::plain());
+        }
+        let wait = || bell.wait(Duration::from_millis(1), Sleep::plain()).collect::<Vec<_>>();
+        assert_eq!(wait(), [0, 5, CLIENTS - 1]);
+        assert_eq!(wait(), (0..CLIENTS).collect::<Vec<_>>());
+        bell.ring(9, Sleep::plain());
+        assert_eq!(wait(), [9]);
+    }
+
+    #[test]
     fn nobody_waits_for_an_owner_that_is_gone() {
         let both = new();
-        let asked = both.1.ask(&both.0, &mut [0; WORDS], [b"", b""], Sleep::plain(), || true);
+        let asked = both.1.ask((&both.0, CLIENT), &mut [0; WORDS], [b"", b""], Sleep::plain(), || true);
         assert_eq!(asked, None);
     }
 
@@ -375,7 +430,10 @@ mod tests {
         let both = new();
         let (bell, mailbox) = &*both;
         let long = vec![b'x'; TEXT_BYTES];
-        assert_eq!(mailbox.ask(bell, &mut [0; WORDS], [&long, b"x"], Sleep::plain(), || true), None);
+        assert_eq!(
+            mailbox.ask((bell, CLIENT), &mut [0; WORDS], [&long, b"x"], Sleep::plain(), || true),
+            None
+        );
         let mut texts = [Vec::new(), Vec::new()];
         for bytes in [[TEXT_BYTES, 1], [usize::MAX, 0], [0, usize::MAX], [usize::MAX, usize::MAX]] {
             assert_eq!(mailbox.texts(bytes, &mut texts), None);

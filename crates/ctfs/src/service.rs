@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
 use crate::extended::DEFAULT_LIST;
-use crate::gate::{CLIENTS, Gate};
+use crate::gate::Gate;
 use crate::inode::{self, Field, Ino, Inode, kind};
 use crate::known::{Known, Stale};
 use crate::mailbox::{Sleep, WORDS};
@@ -209,9 +209,8 @@ impl Service {
     pub(crate) fn run(&self, gate: &Gate, stop: &AtomicBool) {
         let (sleep, bell) = (Sleep::plain(), gate.bell());
         let mut texts = [Vec::new(), Vec::new()];
-        let mut rings = 0;
         while !stop.load(Ordering::Relaxed) {
-            for client in 0..CLIENTS {
+            for client in bell.wait(LOOK, sleep) {
                 let mailbox = gate.mailbox(client);
                 let Some(words) = mailbox.asked() else { continue };
                 let mut answer = [0; WORDS];
@@ -228,7 +227,6 @@ impl Service {
                 };
                 mailbox.answer(&answer, &text, sleep);
             }
-            rings = bell.wait(rings, LOOK, sleep);
         }
     }
 

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use pagewalk_blade::codec::{
     Answer, Command, MAX_MESSAGE_BYTES, PAGE_BYTES, Page, PagePart, Part, Request, Response, Word, WordSize,
 };
-use pagewalk_blade::{Address, Replies, Server, ServerDesign, Store, StoreDesign};
+use pagewalk_blade::{Address, PAGE_NUMBERS, Replies, Server, ServerDesign, Store, StoreDesign};
 
 const PAGES: u64 = 4;
 const CLIENTS: u64 = 3;
@@ -36,7 +36,8 @@ struct Watch {
 impl Watch {
     fn step(&mut self, [what, who, place, seed]: [u8; 4]) {
         let client = u64::from(who) % CLIENTS;
-        let page = u64::from(place) % (PAGES + 1);
+        // Those that fill the blade, and one that does not exist.
+        let page = Some(u64::from(place) % (PAGES + 1)).filter(|&page| page < PAGES).unwrap_or(PAGE_NUMBERS);
         let size = WordSize::ALL[usize::from(who >> 2 & 3)];
         let offset = match what >> 4 {
             0..=3 => u16::from(seed),

@@ -20,5 +20,5 @@ pub use address::Address;
 pub use client::{Client, ClientCounts, ClientDesign, ClientError, Completion, Failure, Operation, Outcome};
 pub use endpoint::{Endpoint, EndpointError, Open};
 pub use server::{Counts, Replies, Server, ServerDesign, serve};
-pub use store::{MAX_CAPACITY_PAGES, OpenError, Store, StoreDesign, StoreError};
+pub use store::{MAX_CAPACITY_PAGES, OpenError, PAGE_NUMBERS, Store, StoreDesign, StoreError};
 pub use transport::Transport;

@@ -17,8 +17,8 @@ use pagewalk_blade::codec::{
 use pagewalk_blade::secure::{Key, SecureBlade, SecureClient};
 use pagewalk_blade::transport::{InProcess, Ring, Udp};
 use pagewalk_blade::{
-    Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, Replies, Server,
-    ServerDesign, Store, StoreDesign, Transport, serve,
+    Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, PAGE_NUMBERS, Replies,
+    Server, ServerDesign, Store, StoreDesign, Transport, serve,
 };
 
 const STORM: Weather = Weather { loss: 10, duplication: 10, delay: 15, damage: 0 };
@@ -215,11 +215,13 @@ fn submitting_stops_at_the_window() {
 fn refusals_come_back_as_errors() {
     let running = Running::start(server(4));
     let mut client = running.client(ClientDesign::default());
-    for refused in [client.read_page(4).map(drop), client.write_page(4, &[1; PAGE_BYTES])] {
+    for refused in
+        [client.read_page(PAGE_NUMBERS).map(drop), client.write_page(PAGE_NUMBERS, &[1; PAGE_BYTES])]
+    {
         assert!(matches!(refused, Err(ClientError::Failed(Failure::Refused))), "{refused:?}");
     }
     assert!(client.add(u64::MAX, word(0), 1).is_err());
-    client.write_page(3, &[1; PAGE_BYTES]).expect("the last page");
+    client.write_page(PAGE_NUMBERS - 1, &[1; PAGE_BYTES]).expect("the last page");
     running.stop();
 }
 

@@ -486,7 +486,7 @@ pub(crate) struct ServeArguments {
     /// Where: udp:ADDRESS:PORT, eth:INTERFACE or ring:FILE. Port 0 lets the system choose; the choice is printed on stderr.
     #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
     pub(crate) listen: Endpoint,
-    /// How much there is; memory is taken only for pages that were written.
+    /// How much may be stored, under any page numbers of 28 bits; memory is taken only for pages that were written.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = pages)]
     pub(crate) capacity: u64,
     /// How much one machine may write.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{AnyClient, Blade, pagewalk, text};
 use pagewalk_blade::codec::{PAGE_BYTES, Page, Word, WordSize};
-use pagewalk_blade::{ClientDesign, Failure, Operation, Outcome};
+use pagewalk_blade::{ClientDesign, Failure, Operation, Outcome, PAGE_NUMBERS};
 use pagewalk_vm::random::SplitMix64;
 
 fn refused(arguments: &[&str], word: &str) {
@@ -20,14 +20,17 @@ fn refused(arguments: &[&str], word: &str) {
 
 #[test]
 fn a_blade_prints_what_it_did_when_it_is_told_to_end() {
-    let blade = Blade::start(&["--capacity", "64KiB"]);
+    let blade = Blade::start(&["--capacity", "4KiB"]);
     let mut client = blade.client(ClientDesign::default());
-    client.write_page(15, &[7; PAGE_BYTES]).expect("a write");
-    assert_eq!(*client.read_page(15).expect("a read"), [7; PAGE_BYTES]);
-    assert!(client.read_page(16).is_err());
+    client.write_page(PAGE_NUMBERS - 1, &[7; PAGE_BYTES]).expect("a write");
+    assert_eq!(*client.read_page(PAGE_NUMBERS - 1).expect("a read"), [7; PAGE_BYTES]);
+    assert!(client.read_page(PAGE_NUMBERS).is_err());
+    assert!(client.write_page(0, &[7; PAGE_BYTES]).is_err());
     let text = blade.end();
     assert!(text.contains("pages written                            1\n"), "{text}");
     assert!(text.contains("refused: no such page                    1\n"), "{text}");
+    // Each of a page's three parts is answered.
+    assert!(text.contains("refused: store full                      3\n"), "{text}");
 }
 
 #[test]

@@ -33,7 +33,9 @@ pub struct Counts {
     pub dropped: u64,
     /// Refused: no such page.
     pub beyond: u64,
-    /// Refused: a page that nobody wrote, by a strict blade.
+    /// Refused: another page than those that fill the store.
+    pub full: u64,
+    /// Refused: a page that was never written, by a strict blade.
     pub never_written: u64,
     /// Refused: more pages than one machine may write.
     pub over_quota: u64,
@@ -55,7 +57,7 @@ pub struct Counts {
 
 impl Counts {
     /// Names and values, in the order of the table.
-    pub fn rows(&self) -> [(&'static str, u64); 23] {
+    pub fn rows(&self) -> [(&'static str, u64); 24] {
         [
             ("messages received", self.received),
             ("messages answered", self.answered),
@@ -71,6 +73,7 @@ impl Counts {
             ("dropped: no header", self.unreadable),
             ("dropped by the transport", self.dropped),
             ("refused: no such page", self.beyond),
+            ("refused: store full", self.full),
             ("refused: never written", self.never_written),
             ("refused: over quota", self.over_quota),
             ("refused: contradictions", self.contradictions),

@@ -200,7 +200,7 @@ impl Server {
         replies: &mut Replies,
     ) -> Result<(), Refusal> {
         let Request { txid, page, .. } = *request;
-        self.store.check_exists(page)?;
+        self.store.check_write(page)?;
         self.check_quota(source, page)?;
         let client = self.client(source);
         if let Some(again) = client.done.repeat_part(txid, page, part) {
@@ -307,7 +307,8 @@ impl Server {
     fn count(&mut self, refusal: Refusal) {
         let counts = &mut self.counts;
         match refusal {
-            Refusal::Store(StoreError::Beyond { .. }) => counts.beyond += 1,
+            Refusal::Store(StoreError::Beyond(_)) => counts.beyond += 1,
+            Refusal::Store(StoreError::Full { .. }) => counts.full += 1,
             Refusal::Store(StoreError::NeverWritten(_)) => counts.never_written += 1,
             Refusal::Store(StoreError::Io(error)) => {
                 counts.failed += 1;

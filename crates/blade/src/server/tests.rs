@@ -1,6 +1,6 @@
 use super::*;
 use crate::codec::{MAX_MESSAGE_BYTES, PAGE_BYTES, Page, Word, WordSize};
-use crate::store::StoreDesign;
+use crate::store::{PAGE_NUMBERS, StoreDesign};
 
 const ONE: Address = Address::Local(1);
 const OTHER: Address = Address::Local(2);
@@ -88,12 +88,12 @@ fn everything_that_is_wrong_is_refused_under_its_transaction() {
         header(0, 0, 0, 0),
         header(1, 9, 0, 0),
         header(1, 1, 3, 0),
-        header(1, 0, 0, 16),
+        header(1, 0, 0, PAGE_NUMBERS),
         header(1, 0, 0, u64::MAX),
         [header(1, 0, 0, 0), vec![0]].concat(),
         header(1, 2, 0, 0),
         [header(1, 2, 0, 0), crossing.to_vec()].concat(),
-        [header(1, 1, 0, 16), vec![0; 1368]].concat(),
+        [header(1, 1, 0, PAGE_NUMBERS), vec![0; 1368]].concat(),
         [header(1, 1, 2, 0), vec![0; 1368]].concat(),
         [header(1, 0, 0, 0), vec![0; 2000]].concat(),
     ] {
@@ -108,7 +108,7 @@ fn everything_that_is_wrong_is_refused_under_its_transaction() {
 }
 
 #[test]
-fn a_strict_blade_refuses_pages_that_nobody_wrote() {
+fn a_strict_blade_refuses_pages_that_were_never_written() {
     let mut server = server(true, ServerDesign::default());
     for command in [Command::ReadPage, Command::ReadWord(word(0)), Command::Add(word(0), 1)] {
         assert_eq!(ask(&mut server, ONE, 1, 3, command), Single::Refused);
@@ -116,6 +116,19 @@ fn a_strict_blade_refuses_pages_that_nobody_wrote() {
     write(&mut server, ONE, 2, 3, &page(0));
     assert_eq!(ask(&mut server, ONE, 3, 3, Command::ReadPage), Single::Page);
     assert_eq!(server.counts().never_written, 3);
+}
+
+#[test]
+fn a_full_blade_changes_its_pages_and_takes_no_other() {
+    let mut server = lenient();
+    for number in 0..16 {
+        assert_eq!(write(&mut server, ONE, number, u64::from(number) << 20, &page(1)), Single::Done);
+    }
+    assert_eq!(part(&mut server, ONE, 20, 1, &page(1), Part::First), Single::Refused);
+    assert_eq!(ask(&mut server, ONE, 21, 1, Command::Add(word(0), 1)), Single::Refused);
+    assert_eq!(ask(&mut server, ONE, 22, 1, Command::ReadPage), Single::Page, "of zeroes");
+    assert_eq!(write(&mut server, ONE, 23, 15 << 20, &page(2)), Single::Done);
+    assert_eq!((server.counts().full, server.counts().beyond), (2, 0));
 }
 
 #[test]

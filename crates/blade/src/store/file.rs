@@ -1,11 +1,12 @@
 //! Pages in a file.
 //!
 //! ```text
-//!  0         4096                         4096 + bitmap, rounded up to pages
-//! +---------+----------------------------+--------+--------+---
-//! | header  | bitmap of written pages    | page 0 | page 1 | ...      sparse: holes are zeroes
-//! +---------+----------------------------+--------+--------+---
+//!  0         4096                     4096 + table, rounded up to pages
+//! +---------+------------------------+--------+--------+---
+//! | header  | table: slots' pages    | slot 0 | slot 1 | ...      sparse: holes are zeroes
+//! +---------+------------------------+--------+--------+---
 //!
+//!  table: eight bytes for each slot: the number of the page in it, plus 1; 0 if the slot is free
 //!  header: magic 8, version 4, page bytes 4, capacity in pages 8, XXH3-64 of these 24 bytes 8; then zeroes
 //! ```
 //!
@@ -17,28 +18,33 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::OpenError;
+use super::{OpenError, PAGE_NUMBERS};
 use crate::codec::{PAGE_BYTES, Page};
 
 const MAGIC: [u8; 8] = *b"PWBLADE\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 32;
-/// Where the bitmap begins.
-const BITMAP_OFFSET: u64 = PAGE_BYTES as u64;
+/// Where the table begins.
+const TABLE_OFFSET: u64 = PAGE_BYTES as u64;
+/// How much of the table is read at once.
+const TABLE_READ_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct FileStore {
     file: File,
-    /// A bit for each page, as in the file.
-    written: Vec<u8>,
-    written_pages: u64,
+    /// The slot of each page that was written.
+    slots: FxHashMap<u64, u64>,
+    /// Slots below `next_slot` that hold no page: a power failure may leave some.
+    free_slots: Vec<u64>,
+    next_slot: u64,
     pages_offset: u64,
     sync: bool,
     /// Whether anything was written since the last commit.
     dirty: bool,
-    /// After a failed commit nobody knows what is on the disk, and the system reports it only once.
+    /// After a failed commit it is unknown what is on the disk, and the system reports it only once.
     failed: bool,
 }
 
@@ -46,7 +52,7 @@ impl FileStore {
     pub(super) fn open(path: &Path, capacity_pages: u64, sync: bool) -> Result<Self, OpenError> {
         let io = |verb| move |source| OpenError::Io { verb, path: path.to_owned(), source };
         let refuse = |what: String| OpenError::Format { path: path.to_owned(), what };
-        let pages_offset = BITMAP_OFFSET + bitmap_bytes(capacity_pages).next_multiple_of(PAGE_BYTES as u64);
+        let pages_offset = TABLE_OFFSET + (8 * capacity_pages).next_multiple_of(PAGE_BYTES as u64);
         let total = pages_offset + capacity_pages * PAGE_BYTES as u64;
         if !path.try_exists().map_err(io("look for"))? {
             create(path, capacity_pages, total).map_err(io("create"))?;
@@ -72,47 +78,75 @@ impl FileStore {
                 "it has {length} bytes where there must be {total}: it was cut or extended"
             )));
         }
-        let mut written = vec![0; bitmap_bytes(capacity_pages) as usize];
-        file.read_exact_at(&mut written, BITMAP_OFFSET).map_err(io("read"))?;
-        let written_pages = written.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        Ok(Self { file, written, written_pages, pages_offset, sync, dirty: false, failed: false })
+        let mut store = Self {
+            file,
+            slots: FxHashMap::default(),
+            free_slots: Vec::new(),
+            next_slot: 0,
+            pages_offset,
+            sync,
+            dirty: false,
+            failed: false,
+        };
+        store.read_table(capacity_pages).map_err(io("read"))?.map_err(refuse)?;
+        Ok(store)
+    }
+
+    /// Reads which page is in which slot, or says what is wrong with that.
+    fn read_table(&mut self, capacity_pages: u64) -> io::Result<Result<(), String>> {
+        let mut buffer = vec![0; TABLE_READ_BYTES];
+        let mut slot = 0;
+        while slot < capacity_pages {
+            let bytes = buffer.len().min(8 * (capacity_pages - slot) as usize);
+            self.file.read_exact_at(&mut buffer[..bytes], TABLE_OFFSET + 8 * slot)?;
+            for (slot, entry) in (slot..).zip(buffer[..bytes].as_chunks().0) {
+                let Some(page) = u64::from_le_bytes(*entry).checked_sub(1) else { continue };
+                if page >= PAGE_NUMBERS || self.slots.insert(page, slot).is_some() {
+                    return Ok(Err(format!("it is damaged: slot {slot} cannot hold page {page}")));
+                }
+                self.free_slots.extend(self.next_slot..slot);
+                self.next_slot = slot + 1;
+            }
+            slot += bytes as u64 / 8;
+        }
+        Ok(Ok(()))
     }
 
     pub(super) fn written_pages(&self) -> u64 {
-        self.written_pages
+        self.slots.len() as u64
     }
 
     pub(super) fn is_written(&self, page: u64) -> bool {
-        let byte = usize::try_from(page / 8).ok().and_then(|at| self.written.get(at));
-        byte.is_some_and(|byte| byte & 1 << (page % 8) != 0)
+        self.slots.contains_key(&page)
     }
 
     pub(super) fn read(&self, page: u64) -> io::Result<Page> {
         let mut content = [0; PAGE_BYTES];
-        if self.is_written(page) {
-            self.file.read_exact_at(&mut content, self.place(page))?;
+        if let Some(&slot) = self.slots.get(&page) {
+            self.file.read_exact_at(&mut content, self.place(slot))?;
         }
         Ok(content)
     }
 
-    /// Writes within a page. A page counts as written only after the whole of it was: what a write that was cut short left
-    /// in the file never shows.
+    /// Writes within a page. A new page gets its slot only after the whole of it was written: what a write that was cut short
+    /// left in the file never shows. The caller has checked that there is a slot.
     pub(super) fn write(&mut self, page: u64, offset: usize, bytes: &[u8]) -> io::Result<()> {
         if self.failed {
             return Err(io::Error::other("an earlier write was lost; restart the blade"));
         }
         self.dirty = true;
-        if self.is_written(page) {
-            self.file.write_all_at(bytes, self.place(page) + offset as u64)?;
-        } else {
-            let mut content = [0; PAGE_BYTES];
-            content[offset..offset + bytes.len()].copy_from_slice(bytes);
-            self.file.write_all_at(&content, self.place(page))?;
-            let byte = self.written[(page / 8) as usize] | 1 << (page % 8);
-            self.file.write_all_at(&[byte], BITMAP_OFFSET + page / 8)?;
-            self.written[(page / 8) as usize] = byte;
-            self.written_pages += 1;
+        if let Some(&slot) = self.slots.get(&page) {
+            return self.file.write_all_at(bytes, self.place(slot) + offset as u64);
         }
+        let slot = self.free_slots.last().copied().unwrap_or(self.next_slot);
+        let mut content = [0; PAGE_BYTES];
+        content[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.file.write_all_at(&content, self.place(slot))?;
+        self.file.write_all_at(&(page + 1).to_le_bytes(), TABLE_OFFSET + 8 * slot)?;
+        if self.free_slots.pop().is_none() {
+            self.next_slot += 1;
+        }
+        self.slots.insert(page, slot);
         Ok(())
     }
 
@@ -136,13 +170,9 @@ impl FileStore {
         self.file = OpenOptions::new().read(true).write(true).open("/dev/null").expect("a device");
     }
 
-    fn place(&self, page: u64) -> u64 {
-        self.pages_offset + page * PAGE_BYTES as u64
+    fn place(&self, slot: u64) -> u64 {
+        self.pages_offset + slot * PAGE_BYTES as u64
     }
-}
-
-fn bitmap_bytes(capacity_pages: u64) -> u64 {
-    capacity_pages.div_ceil(8)
 }
 
 /// Under its name there is either a whole store or none: it is made under another, and then linked.
@@ -183,7 +213,10 @@ fn read_header(file: &File) -> io::Result<Result<u64, String>> {
     Ok(if bytes[..8] != MAGIC {
         Err("it is no blade's store; name another file, which will be created".to_owned())
     } else if u32_at(8) != VERSION {
-        Err(format!("its version is {}; this program reads version {VERSION}", u32_at(8)))
+        Err(format!(
+            "its version is {}; this program reads version {VERSION}; name another file, which will be created",
+            u32_at(8)
+        ))
     } else if u64_at(24) != xxh3_64(&bytes[..24]) {
         Err("its header is damaged: the checksum is wrong".to_owned())
     } else if u32_at(12) as usize != PAGE_BYTES {

@@ -11,16 +11,20 @@ use rustc_hash::FxHashMap;
 use crate::codec::{PAGE_BYTES, Page, Word};
 use file::FileStore;
 
-/// The largest capacity, in pages: 64 TiB. A file's bitmap of written pages, which is kept in memory, has 2 GiB then.
-pub const MAX_CAPACITY_PAGES: u64 = 1 << 34;
+/// Page numbers have 28 bits, as the accelerator's page ids have: a blade knows pages 0 to one less than this, whatever its
+/// capacity.
+pub const PAGE_NUMBERS: u64 = 1 << 28;
 
-/// A page that nobody wrote.
+/// The largest capacity, in pages: one for each page number, 1 TiB.
+pub const MAX_CAPACITY_PAGES: u64 = PAGE_NUMBERS;
+
+/// The content of a page that was never written.
 static ZEROES: Page = [0; PAGE_BYTES];
 
-/// How many pages there are, and how strict the blade is about them.
+/// How many pages can be stored, and whether pages that were never written can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreDesign {
-    /// Pages 0 to one less than this exist.
+    /// How many different pages can be stored. Which ones is up to the clients: page numbers go up to [`PAGE_NUMBERS`].
     pub capacity_pages: u64,
     /// Whether reading a page that was never written, or acting on a word of it, is an error. Otherwise it is all zeroes.
     pub strict: bool,
@@ -42,12 +46,15 @@ enum Pages {
 /// Why a page cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no such page.
-    #[error("page {page} is beyond the capacity of {capacity_pages} pages")]
-    Beyond {
-        /// What was asked for.
+    /// The page's number is out of range.
+    #[error("there is no page {0}; page numbers are 0 to {last}", last = PAGE_NUMBERS - 1)]
+    Beyond(u64),
+    /// The page was never written, and as many others as there is room for were.
+    #[error("there is no room for page {page}: {capacity_pages} others are stored")]
+    Full {
+        /// What was to be written.
         page: u64,
-        /// What there is.
+        /// What there is room for.
         capacity_pages: u64,
     },
     /// The blade is strict, and nobody wrote the page.
@@ -102,7 +109,7 @@ impl Store {
         Ok(Self { design, pages: Pages::File(file) })
     }
 
-    /// How many pages there are.
+    /// How many pages can be stored.
     pub fn capacity_pages(&self) -> u64 {
         self.design.capacity_pages
     }
@@ -123,19 +130,31 @@ impl Store {
         }
     }
 
-    /// Says whether a page of this number can be read, or changed word by word.
-    pub fn check(&self, page: u64) -> Result<(), StoreError> {
-        self.check_exists(page)?;
+    /// Says whether a page can be read.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Beyond`]; of a strict store [`StoreError::NeverWritten`].
+    pub fn check_read(&self, page: u64) -> Result<(), StoreError> {
+        check_number(page)?;
         if self.design.strict && !self.is_written(page) {
             return Err(StoreError::NeverWritten(page));
         }
         Ok(())
     }
 
-    /// Says whether a page of this number can be written.
-    pub fn check_exists(&self, page: u64) -> Result<(), StoreError> {
+    /// Says whether a page can be written.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Beyond`], [`StoreError::Full`].
+    pub fn check_write(&self, page: u64) -> Result<(), StoreError> {
+        check_number(page)?;
         let capacity_pages = self.design.capacity_pages;
-        if page < capacity_pages { Ok(()) } else { Err(StoreError::Beyond { page, capacity_pages }) }
+        if self.written_pages() >= capacity_pages && !self.is_written(page) {
+            return Err(StoreError::Full { page, capacity_pages });
+        }
+        Ok(())
     }
 
     /// A page's content.
@@ -145,7 +164,7 @@ impl Store {
 
     /// What `use_it` makes of a page's content, without a copy where that is possible.
     pub fn read_with<R>(&self, page: u64, use_it: impl FnOnce(&Page) -> R) -> Result<R, StoreError> {
-        self.check(page)?;
+        self.check_read(page)?;
         Ok(match &self.pages {
             Pages::Memory(pages) => use_it(pages.get(&page).map_or(&ZEROES, |content| content)),
             Pages::File(file) => use_it(&file.read(page)?),
@@ -154,7 +173,7 @@ impl Store {
 
     /// Replaces a page's content.
     pub fn write(&mut self, page: u64, content: Box<Page>) -> Result<(), StoreError> {
-        self.check_exists(page)?;
+        self.check_write(page)?;
         match &mut self.pages {
             Pages::Memory(pages) => {
                 pages.insert(page, content);
@@ -166,7 +185,7 @@ impl Store {
 
     /// A word's value, extended with zeroes.
     pub fn read_word(&self, page: u64, word: Word) -> Result<u64, StoreError> {
-        self.check(page)?;
+        self.check_read(page)?;
         match &self.pages {
             Pages::Memory(pages) => Ok(pages.get(&page).map_or(0, |content| word.load(content))),
             Pages::File(file) => Ok(word.load(&file.read(page)?)),
@@ -175,7 +194,8 @@ impl Store {
 
     /// Sets a word to as much of `value` as it holds.
     pub fn write_word(&mut self, page: u64, word: Word, value: u64) -> Result<(), StoreError> {
-        self.check(page)?;
+        self.check_read(page)?;
+        self.check_write(page)?;
         match &mut self.pages {
             Pages::Memory(pages) => {
                 word.store(pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES])), value);
@@ -230,6 +250,10 @@ impl Store {
             Pages::File(file) => Ok(file.commit()?),
         }
     }
+}
+
+fn check_number(page: u64) -> Result<(), StoreError> {
+    if page < PAGE_NUMBERS { Ok(()) } else { Err(StoreError::Beyond(page)) }
 }
 
 fn check(design: StoreDesign) -> Result<(), OpenError> {

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
@@ -6,6 +6,9 @@ use super::*;
 use crate::codec::WordSize;
 
 const PAGES: u64 = 5;
+
+/// More pages than fit, of which the last two have no number that there is.
+const NUMBERS: [u64; 9] = [0, 1, 4, 5, 262_144, 1 << 27, PAGE_NUMBERS - 1, PAGE_NUMBERS, u64::MAX];
 
 fn design(strict: bool) -> StoreDesign {
     StoreDesign { capacity_pages: PAGES, strict }
@@ -22,7 +25,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let page = || 0..=PAGES;
+    let page = || prop::sample::select(&NUMBERS[..]);
     let word = || {
         let offsets = prop_oneof![0u16..32, 4080u16..4096, 0u16..4096];
         (offsets, 0usize..4)
@@ -47,96 +50,93 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// The pages as one array of bytes, and which are written.
+/// The pages that were written.
 struct Model {
     strict: bool,
-    bytes: Vec<u8>,
-    written: BTreeSet<u64>,
+    pages: BTreeMap<u64, Page>,
 }
 
 impl Model {
     fn readable(&self, page: u64) -> bool {
-        page < PAGES && (!self.strict || self.written.contains(&page))
+        page < PAGE_NUMBERS && (!self.strict || self.pages.contains_key(&page))
     }
 
-    fn at(&self, page: u64, word: Word) -> usize {
-        page as usize * PAGE_BYTES + usize::from(word.offset())
+    fn writable(&self, page: u64) -> bool {
+        page < PAGE_NUMBERS && (self.pages.contains_key(&page) || (self.pages.len() as u64) < PAGES)
+    }
+
+    fn page(&self, page: u64) -> Page {
+        self.pages.get(&page).copied().unwrap_or([0; PAGE_BYTES])
     }
 
     fn load(&self, page: u64, word: Word) -> Option<u64> {
-        let bytes = |at| {
-            (0..word.size().bytes())
-                .rev()
-                .fold(0, |value, byte| value << 8 | u64::from(self.bytes[at + byte]))
+        let content = self.page(page);
+        let at = usize::from(word.offset());
+        let bytes = || {
+            (0..word.size().bytes()).rev().fold(0, |value, byte| value << 8 | u64::from(content[at + byte]))
         };
-        self.readable(page).then(|| bytes(self.at(page, word)))
+        self.readable(page).then(bytes)
     }
 
-    fn store(&mut self, page: u64, word: Word, value: u64) {
-        let at = self.at(page, word);
-        for byte in 0..word.size().bytes() {
-            self.bytes[at + byte] = (value >> (8 * byte)) as u8;
+    /// Whether the word can be stored; if so, it is.
+    fn store(&mut self, page: u64, word: Word, value: u64) -> bool {
+        let possible = self.readable(page) && self.writable(page);
+        if possible {
+            let content = self.pages.entry(page).or_insert([0; PAGE_BYTES]);
+            for byte in 0..word.size().bytes() {
+                content[usize::from(word.offset()) + byte] = (value >> (8 * byte)) as u8;
+            }
         }
-        self.written.insert(page);
+        possible
     }
 }
 
-fn agrees_with_an_array(store: &mut Store, strict: bool, steps: Vec<Step>) {
-    let bytes = vec![0; PAGES as usize * PAGE_BYTES];
-    let mut model = Model { strict, bytes, written: BTreeSet::new() };
+fn agrees_with_an_array(store: &mut Store, strict: bool, steps: Vec<Step>) -> BTreeMap<u64, Page> {
+    let mut model = Model { strict, pages: BTreeMap::new() };
     for step in steps {
         match step {
             Step::Read(page) => {
-                let range = page as usize * PAGE_BYTES..(page as usize + 1) * PAGE_BYTES;
-                let expected = model.readable(page).then(|| model.bytes[range].to_vec());
-                assert_eq!(store.read(page).ok().map(Vec::from), expected);
+                let expected = model.readable(page).then(|| model.page(page));
+                assert_eq!(store.read(page).ok(), expected);
             }
             Step::Write(page, seed) => {
                 let content: Page = std::array::from_fn(|at| seed.wrapping_add((at / 9) as u8));
-                assert_eq!(store.write(page, Box::new(content)).is_ok(), page < PAGES);
-                if page < PAGES {
-                    model.bytes[page as usize * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(&content);
-                    model.written.insert(page);
+                assert_eq!(store.write(page, Box::new(content)).is_ok(), model.writable(page));
+                if model.writable(page) {
+                    model.pages.insert(page, content);
                 }
             }
             Step::ReadWord(page, word) => {
                 assert_eq!(store.read_word(page, word).ok(), model.load(page, word));
             }
             Step::WriteWord(page, word, value) => {
-                assert_eq!(store.write_word(page, word, value).is_ok(), model.readable(page));
-                if model.readable(page) {
-                    model.store(page, word, value);
-                }
+                assert_eq!(store.write_word(page, word, value).is_ok(), model.store(page, word, value));
             }
             Step::Add(page, word, value) => {
                 let old = model.load(page, word);
-                assert_eq!(store.add(page, word, value).ok(), old);
-                if let Some(old) = old {
-                    model.store(page, word, old.wrapping_add(value));
-                }
+                let added = old.filter(|old| model.store(page, word, old.wrapping_add(value)));
+                assert_eq!(store.add(page, word, value).ok(), added);
             }
             Step::CompareAndSwap { page, word, new, right, other } => {
                 let old = model.load(page, word);
                 // Bits above the word's size do not count.
                 let expected = if right { old.unwrap_or(0) | other & !word.size().mask() } else { other };
                 let equal = old.map(|old| old == expected & word.size().mask());
-                assert_eq!(store.compare_and_swap(page, word, new, expected).ok(), equal);
-                if equal == Some(true) {
-                    model.store(page, word, new);
-                }
+                let swapped = equal.filter(|equal| !equal || model.store(page, word, new));
+                assert_eq!(store.compare_and_swap(page, word, new, expected).ok(), swapped);
             }
         }
-        assert_eq!(store.written_pages(), model.written.len() as u64);
+        assert_eq!(store.written_pages(), model.pages.len() as u64);
     }
     store.commit().unwrap();
-    for page in 0..PAGES {
-        assert_eq!(store.is_written(page), model.written.contains(&page));
-        if model.readable(page) {
-            assert_eq!(
-                store.read(page).unwrap()[..],
-                model.bytes[page as usize * PAGE_BYTES..][..PAGE_BYTES]
-            );
-        }
+    has_the_pages(store, &model);
+    model.pages
+}
+
+fn has_the_pages(store: &Store, model: &Model) {
+    for page in NUMBERS {
+        assert_eq!(store.is_written(page), model.pages.contains_key(&page));
+        assert_eq!(store.read(page).ok(), model.readable(page).then(|| model.page(page)));
     }
 }
 
@@ -151,8 +151,12 @@ proptest! {
     #[test]
     fn pages_in_a_file_are_an_array_of_bytes(strict: bool, sync in prop::bool::weighted(0.05), steps in steps()) {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::in_file(design(strict), &folder.path().join("pages"), sync).unwrap();
-        agrees_with_an_array(&mut store, strict, steps);
+        let path = folder.path().join("pages");
+        let mut store = Store::in_file(design(strict), &path, sync).unwrap();
+        let pages = agrees_with_an_array(&mut store, strict, steps);
+        drop(store);
+        let store = Store::in_file(design(strict), &path, sync).unwrap();
+        has_the_pages(&store, &Model { strict, pages });
     }
 }
 
@@ -172,6 +176,58 @@ fn a_store_that_is_opened_again_has_its_pages() {
     assert!(matches!(store.read(0), Err(StoreError::NeverWritten(0))));
 }
 
+/// A blade of 1 GiB refused page 262,144, the first number that is not below its capacity in pages: the capacity bounded the
+/// page numbers, of which a program may use any of 28 bits.
+#[test]
+fn a_capacity_bounds_what_is_stored_and_not_its_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pages");
+    let mut store = Store::in_file(design(false), &path, false).unwrap();
+    let mut stores = [&mut Store::in_memory(design(false)).unwrap(), &mut store];
+    for store in &mut stores {
+        for page in (0..PAGES).map(|number| PAGE_NUMBERS - 1 - number) {
+            store.write(page, Box::new([page as u8; PAGE_BYTES])).unwrap();
+        }
+        let full = store.write(7, Box::new([7; PAGE_BYTES])).unwrap_err();
+        assert!(matches!(full, StoreError::Full { page: 7, capacity_pages: PAGES }), "{full}");
+        assert_eq!(store.read(7).unwrap(), [0; PAGE_BYTES], "a page that was not written is still zeroes");
+        let beyond = store.write(PAGE_NUMBERS, Box::new([7; PAGE_BYTES])).unwrap_err();
+        assert_eq!(beyond.to_string(), "there is no page 268435456; page numbers are 0 to 268435455");
+    }
+    assert!(path.metadata().unwrap().len() < 64 << 10, "the file has room for the capacity only");
+}
+
+/// Slots that a power failure has left empty between others are used again; a table that names a page twice is damaged.
+#[test]
+fn slots_are_found_again_and_each_page_has_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pages");
+    let open = || Store::in_file(design(true), &path, false);
+    let mut store = open().unwrap();
+    (10..13).for_each(|page| store.write(page, Box::new([page as u8; PAGE_BYTES])).unwrap());
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4096 + 8..4096 + 16].fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+    let mut store = open().unwrap();
+    assert!(store.read(10).is_ok() && store.read(11).is_err() && store.read(12).is_ok());
+    (20..23).for_each(|page| store.write(page, Box::new([page as u8; PAGE_BYTES])).unwrap());
+    assert!(store.write(23, Box::new([23; PAGE_BYTES])).is_err(), "five pages fit");
+    drop(store);
+    let store = open().unwrap();
+    for page in [10, 12, 20, 21, 22] {
+        assert_eq!(store.read(page).unwrap(), [page as u8; PAGE_BYTES]);
+    }
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    for number in [11u64, PAGE_NUMBERS + 1, u64::MAX] {
+        bytes[4096 + 32..4096 + 40].copy_from_slice(&number.to_le_bytes());
+        std::fs::write(&path, &bytes).unwrap();
+        let error = open().unwrap_err().to_string();
+        assert!(error.contains("it is damaged: slot 4 cannot hold page"), "{error}");
+    }
+}
+
 #[test]
 fn another_file_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,7 +244,7 @@ fn another_file_is_refused_with_the_reason() {
         reason(design(false))
     };
     assert!(wrong(0).contains("no blade's store"));
-    assert!(wrong(8).contains("version is 17"));
+    assert!(wrong(8).contains("version is 18"));
     assert!(wrong(13).contains("checksum"));
     assert!(wrong(20).contains("checksum"));
     std::fs::write(&path, &good[..good.len() - 1]).unwrap();

@@ -183,7 +183,7 @@ fuzz_target!(|data: &[u8]| {
                     assert_eq!(tries, 5);
                     pages[page as usize] = None;
                 }
-                Err(Failure::Refused) => panic!("refused"),
+                Err(Failure::Refused { .. }) => panic!("refused"),
                 Ok(outcome) => assert!(expected.is_none_or(|expected| expected == outcome), "page {page}"),
             }
         }

@@ -29,10 +29,11 @@ pub enum Endpoint {
 
 /// Why it could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open {endpoint}: {source}")]
+#[error("cannot open {endpoint}: {reason}")]
 pub struct EndpointError {
     endpoint: Endpoint,
-    source: io::Error,
+    /// Part of the text, and therefore not a source: a chain of errors would say it twice.
+    reason: io::Error,
 }
 
 /// An open endpoint.
@@ -90,7 +91,7 @@ impl Endpoint {
     }
 
     fn named<T>(&self, result: io::Result<T>) -> Result<T, EndpointError> {
-        result.map_err(|source| EndpointError { endpoint: self.clone(), source })
+        result.map_err(|reason| EndpointError { endpoint: self.clone(), reason })
     }
 }
 

@@ -218,7 +218,10 @@ fn refusals_come_back_as_errors() {
     for refused in
         [client.read_page(PAGE_NUMBERS).map(drop), client.write_page(PAGE_NUMBERS, &[1; PAGE_BYTES])]
     {
-        assert!(matches!(refused, Err(ClientError::Failed(Failure::Refused))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(ClientError::Failed(Failure::Refused { page: PAGE_NUMBERS, .. }))),
+            "{refused:?}"
+        );
     }
     assert!(client.add(u64::MAX, word(0), 1).is_err());
     client.write_page(PAGE_NUMBERS - 1, &[1; PAGE_BYTES]).expect("the last page");

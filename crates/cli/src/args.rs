@@ -580,6 +580,9 @@ fn blade(text: &str) -> Result<Blade, String> {
 /// Depths of the accelerator's queues.
 fn depths(text: &str) -> Result<Depths, String> {
     let numbers: Option<Vec<usize>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    if let Some(wrong) = numbers.iter().flatten().find(|depth| !(1..=1 << 16).contains(*depth)) {
+        return Err(format!("a queue holds 1 to 65536, not {wrong}"));
+    }
     match numbers.as_deref() {
         Some(&[all]) => Ok(Depths { free: all, new: all, evict: all }),
         Some(&[free, new, evict]) => Ok(Depths { free, new, evict }),

@@ -27,6 +27,18 @@ impl Distant {
         Self { client, follows, writing: HashMap::new(), written: VecDeque::new() }
     }
 
+    /// Asks the blade for a page, so that one that cannot be reached is known before the program runs; a refusal is an answer,
+    /// too. A blade that the program names cannot be asked yet.
+    pub(crate) fn check(&mut self) -> Result<(), ClientError> {
+        if self.follows {
+            return Ok(());
+        }
+        match self.client.read_page(0) {
+            Err(ClientError::Failed(Failure::Refused { .. })) | Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Submits, as soon as there is room.
     fn submit(&mut self, operation: Operation) -> Result<u32, RemoteError> {
         while self.client.free() == 0 {
@@ -60,7 +72,9 @@ impl Distant {
 
 fn failed(failure: Failure) -> RemoteError {
     match failure {
-        Failure::Refused => RemoteError::Refused,
+        Failure::Refused { page, changes } => {
+            RemoteError::Refused { page, why: Failure::why_refused(page, changes) }
+        }
         Failure::Unreachable { .. } => RemoteError::Unreachable(failure.to_string()),
     }
 }
@@ -125,7 +139,10 @@ impl RemoteMemory for Distant {
     fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError> {
         let WordRequest { page, offset, size, operation } = request;
         let size = WordSize::ALL.get(usize::from(size)).copied();
-        let word = size.and_then(|size| Word::new(offset, size)).ok_or(RemoteError::Refused)?;
+        let word = size.and_then(|size| Word::new(offset, size)).ok_or_else(|| {
+            let why = format!("offset {offset} is across its end");
+            RemoteError::Refused { page, why }
+        })?;
         let operation = match operation {
             WordOperation::Read => Operation::ReadWord { page, word },
             WordOperation::Write(value) => Operation::WriteWord { page, word, value },

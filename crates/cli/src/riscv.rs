@@ -48,7 +48,9 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         None => Box::new(InProcess::new()),
         Some(blade) => {
             let Open { transport, blade } = blade.connect(key(arguments.key.as_deref())?)?;
-            Box::new(Distant::new(Client::new(transport, blade, ClientDesign::default())?))
+            let mut distant = Distant::new(Client::new(transport, blade, ClientDesign::default())?);
+            distant.check().with_context(|| format!("cannot use the blade at {}", blade_name(arguments)))?;
+            Box::new(distant)
         }
     };
     // One document on standard output, and nothing else there.
@@ -79,11 +81,23 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
             totals.instructions
         );
     }
+    if let Some(refusal) = machine.first_refusal() {
+        eprintln!("warning: {refusal}");
+    }
+    let unfinished = match end {
+        // Said below.
+        Some(End::Failed(_)) => None,
+        _ => machine.finish_evictions().err(),
+    };
     let counts = machine.counts();
     match arguments.format {
         FormatArgument::Json => print(&format!("{:#}\n", document(path, &counts, end.as_ref())))?,
         FormatArgument::Table if arguments.stats => eprint!("{}", table(&counts)),
         FormatArgument::Table => {}
+    }
+    if let Some(error) = unfinished {
+        eprintln!("error: pages that were to leave may be lost: {error}");
+        return Ok(Done::GateFailed);
     }
     Ok(match end {
         Some(End::Exit(code)) => Done::Program(u8::try_from(code).unwrap_or(u8::MAX)),
@@ -98,7 +112,7 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         // Why has been said.
         Some(End::RecordingStopped) => Done::GateFailed,
         Some(End::Failed(error)) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {error}; the blade was {}", blade_name(arguments));
             Done::GateFailed
         }
         None => {
@@ -111,6 +125,11 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
             Done::GateFailed
         }
     })
+}
+
+/// Where remote memory is, as the command was told.
+fn blade_name(arguments: &RiscvArguments) -> String {
+    arguments.blade.as_ref().map_or("in this process".to_owned(), ToString::to_string)
 }
 
 fn run(machine: &mut Machine, limit: Option<u64>) -> Option<End> {

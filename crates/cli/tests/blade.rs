@@ -60,6 +60,8 @@ fn wrong_use_is_refused_with_the_way_out() {
     refused(&["blade", "serve", "--key", path], "exactly 32 bytes");
     refused(&["blade", "serve", "--listen", "eth:none-such"], "cannot open eth:none-such");
     refused(&["blade", "ping", "--blade", "ring:/none/such"], "cannot open ring:/none/such");
+    let missing = pagewalk(&["blade", "ping", "--blade", "ring:/none/such"]);
+    assert_eq!(text(&missing.stderr).matches("No such file").count(), 1, "{}", text(&missing.stderr));
     refused(&["blade", "serve", "--listen", "udp:127.0.0.1:0", "--store", path], "no blade's store");
     refused(&["blade", "serve", "--listen", "udp:192.0.2.1:1"], "cannot open udp:192.0.2.1:1");
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -154,7 +156,7 @@ impl Stress {
             (None, Ok(Outcome::Word(_))) => self.added += 1,
             (_, Ok(other)) => panic!("{other:?}"),
             (_, Err(Failure::Unreachable { .. })) => return false,
-            (what, Err(Failure::Refused)) => panic!("refused: {what:?}"),
+            (what, Err(Failure::Refused { .. })) => panic!("refused: {what:?}"),
         }
         true
     }

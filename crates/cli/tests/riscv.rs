@@ -17,6 +17,7 @@ fn what_is_no_program_is_refused() {
         (&["riscv", "/nowhere.elf"], "cannot read /nowhere.elf"),
         (&["riscv", env!("CARGO_BIN_EXE_pagewalk")], "not an executable for RISC-V"),
         (&["riscv", "--pfa-queues", "1,2", file], "one number, or three"),
+        (&["riscv", "--pfa-queues", "64,0,64", file], "a queue holds 1 to 65536, not 0"),
         (&["riscv", "--memory", "12", file], "12"),
         (&["riscv", "--blade", "pigeon:1", file], "pigeon"),
     ] {
@@ -24,6 +25,21 @@ fn what_is_no_program_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(word), "{arguments:?}: {}", text(&output.stderr));
     }
+}
+
+/// A program ran on without its blade until it first needed a page of it.
+#[test]
+fn a_blade_that_cannot_be_reached_is_said_before_the_program_begins() {
+    let Some(folder) = built() else { return };
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let at = format!("udp:{}", silent.local_addr().expect("bound"));
+    let program = folder.join("selftest.elf");
+    let output = pagewalk(&["riscv", "--blade", &at, program.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("cannot use the blade at {at}")), "{said}");
+    assert!(said.contains("did not answer"), "{said}");
 }
 
 /// A run elsewhere went well, and printed what the one here did.

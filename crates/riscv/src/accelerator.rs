@@ -7,6 +7,7 @@ use pagewalk_vm::fault::{
     Accelerator, AcceleratorDesign, DesignError, Eviction, Fetch, Illegal, PageId, Register, RemotePte,
 };
 use pagewalk_vm::table::TableMemory;
+use rustc_hash::FxHashSet;
 
 use crate::memory::{Ram, Touched};
 use crate::remote::{Page, RemoteError, RemoteMemory, address_of};
@@ -25,6 +26,10 @@ pub(crate) struct Device {
     accelerator: Accelerator,
     times: DeviceTimes,
     sent: Vec<Sent>,
+    /// Pages that remote memory has a place for.
+    placed: FxHashSet<PageId>,
+    /// Pages that are there already, before their eviction is sent.
+    written: FxHashSet<PageId>,
     pub(crate) counts: DeviceCounts,
 }
 
@@ -51,7 +56,7 @@ pub struct DeviceCounts {
     pub new_queue_full: u64,
     /// Fetches that waited for the same page's eviction.
     pub after_eviction: u64,
-    /// Pages that remote memory refused.
+    /// Fetches and evictions that remote memory refused.
     pub refused: u64,
 }
 
@@ -61,8 +66,17 @@ pub(crate) enum Outcome {
     Fetched { id: PageId, frame: Pfn, took: u64, touched: Touched },
     /// An ordinary page fault.
     PageFault,
-    /// Remote memory has no such page: an access fault.
-    Refused,
+    /// Remote memory does not give the page: an access fault.
+    Refused(RemoteError),
+}
+
+/// Why an access to a register is a fault.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Denied {
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+    #[error(transparent)]
+    Remote(RemoteError),
 }
 
 impl Device {
@@ -71,6 +85,8 @@ impl Device {
             accelerator: Accelerator::new(design)?,
             times,
             sent: Vec::new(),
+            placed: FxHashSet::default(),
+            written: FxHashSet::default(),
             counts: DeviceCounts::default(),
         })
     }
@@ -82,9 +98,9 @@ impl Device {
         now: u64,
         ram: &Ram,
         remote: &mut dyn RemoteMemory,
-    ) -> Result<Result<u64, Illegal>, RemoteError> {
+    ) -> Result<Result<u64, Denied>, RemoteError> {
         self.advance(now, ram, remote)?;
-        Ok(self.accelerator.load(offset, bytes))
+        Ok(self.accelerator.load(offset, bytes).map_err(Denied::from))
     }
 
     pub(crate) fn store(
@@ -95,9 +111,15 @@ impl Device {
         now: u64,
         ram: &Ram,
         remote: &mut dyn RemoteMemory,
-    ) -> Result<Result<(), Illegal>, RemoteError> {
+    ) -> Result<Result<(), Denied>, RemoteError> {
         self.advance(now, ram, remote)?;
         let stored = self.accelerator.store(offset, bytes, value);
+        if offset == Register::Evict.offset()
+            && stored.is_ok()
+            && let Err(refused) = self.place(Accelerator::eviction_of(value), ram, remote)?
+        {
+            return Ok(Err(Denied::Remote(refused)));
+        }
         // The register was for a scratch page, and became that for the blade's address.
         let is_page = ram.offset(value, PAGE_BYTES).is_some() && value.is_multiple_of(PAGE_BYTES);
         if offset == Register::InitMem.offset()
@@ -106,16 +128,46 @@ impl Device {
             && let Some(address) = address_of(value)
         {
             remote.turn_to(address)?;
+            self.placed.clear();
         }
         self.send(now, ram, remote)?;
-        Ok(stored)
+        Ok(stored.map_err(Denied::from))
+    }
+
+    /// Makes sure that remote memory has a place for a page that is to leave: the first time it is written at once, since a
+    /// refusal is the fault of the store to EVICT (thesis, Appendix B). A page that has a place is written beside the program.
+    fn place(
+        &mut self,
+        Eviction { id, frame }: Eviction,
+        ram: &Ram,
+        remote: &mut dyn RemoteMemory,
+    ) -> Result<Result<(), RemoteError>, RemoteError> {
+        if self.placed.contains(&id) {
+            return Ok(Ok(()));
+        }
+        match remote.write_page(id.number().into(), &ram.read_page(frame)) {
+            Err(refused @ RemoteError::Refused { .. }) => {
+                self.accelerator.refuse_eviction(id).expect("it has just been queued");
+                self.counts.refused += 1;
+                Ok(Err(refused))
+            }
+            other => {
+                other?;
+                self.placed.insert(id);
+                self.written.insert(id);
+                Ok(Ok(()))
+            }
+        }
     }
 
     /// Sends what can be sent: all but pages whose last eviction is not complete.
     fn send(&mut self, now: u64, ram: &Ram, remote: &mut dyn RemoteMemory) -> Result<(), RemoteError> {
         while let Some(Eviction { id, frame }) = self.accelerator.next_eviction() {
-            remote.begin_write(id.number().into(), &ram.read_page(frame))?;
-            self.sent.push(Sent { id, due: now + self.times.eviction, stored: false });
+            let stored = self.written.remove(&id);
+            if !stored {
+                remote.begin_write(id.number().into(), &ram.read_page(frame))?;
+            }
+            self.sent.push(Sent { id, due: now + self.times.eviction, stored });
         }
         Ok(())
     }
@@ -207,7 +259,7 @@ impl Device {
             self.accelerator.refuse_fetch(handle).expect("it has just begun");
             self.counts.refused += 1;
             return match error {
-                RemoteError::Refused => Ok(Outcome::Refused),
+                refused @ RemoteError::Refused { .. } => Ok(Outcome::Refused(refused)),
                 error @ RemoteError::Unreachable(_) => Err(error),
             };
         }

@@ -139,7 +139,10 @@ impl Machine {
     /// A refusal is the program's fault, silence is the end.
     fn answered<T>(&mut self, answer: Result<T, RemoteError>) -> Option<T> {
         match answer {
-            Err(RemoteError::Refused) => None,
+            Err(refused @ RemoteError::Refused { .. }) => {
+                self.refuse(refused);
+                None
+            }
             other => self.or_fail(other),
         }
     }

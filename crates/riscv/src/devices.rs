@@ -2,6 +2,7 @@
 
 use pagewalk_vm::fault::Register;
 
+use crate::accelerator::Denied;
 use crate::client;
 use crate::machine::{CYCLES_PER_TICK, Machine};
 use crate::trace::Note;
@@ -46,8 +47,12 @@ impl Machine {
     /// Loads from where no memory is; `None` if nothing is there, or not so.
     #[cold]
     pub(crate) fn device_load(&mut self, addr: u64, bytes: u64) -> Option<u64> {
+        self.denied = None;
         let value = self.device_value(addr, bytes);
-        self.note(|| Note::DeviceLoad { addr, value });
+        let result = value.ok_or_else(|| self.why());
+        if self.failure.is_none() {
+            self.note(|| Note::DeviceLoad { addr, value: result });
+        }
         value
     }
 
@@ -71,7 +76,8 @@ impl Machine {
             let now = self.cycles();
             let device = self.accelerator.as_mut()?;
             let answer = device.load(addr - block, bytes, now, &self.ram, &mut *self.remote);
-            return self.or_fail(answer)?.ok();
+            let answer = self.or_fail(answer)?;
+            return self.or_deny(answer);
         }
         let at = addr.checked_sub(client::BLOCK).filter(|&at| at < client::BLOCK_BYTES)?;
         self.client_load(at, bytes)
@@ -81,8 +87,12 @@ impl Machine {
     #[cold]
     pub(crate) fn device_store(&mut self, addr: u64, bytes: u64, value: u64) -> Option<()> {
         let value = value & lowest(bytes);
+        self.denied = None;
         let stored = self.device_take(addr, bytes, value);
-        self.note(|| Note::DeviceStore { addr, value, legal: stored.is_some() });
+        let result = stored.ok_or_else(|| self.why());
+        if self.failure.is_none() {
+            self.note(|| Note::DeviceStore { addr, value, result });
+        }
         stored
     }
 
@@ -95,10 +105,26 @@ impl Machine {
             let now = self.cycles();
             let device = self.accelerator.as_mut()?;
             let answer = device.store(addr - block, bytes, value, now, &self.ram, &mut *self.remote);
-            return self.or_fail(answer)?.ok();
+            let answer = self.or_fail(answer)?;
+            return self.or_deny(answer);
         }
         let at = addr.checked_sub(client::BLOCK).filter(|&at| at < client::BLOCK_BYTES)?;
         self.client_store(at, bytes, value)
+    }
+
+    /// What a register gave; why not is kept for the trace.
+    fn or_deny<T>(&mut self, answer: Result<T, Denied>) -> Option<T> {
+        match answer {
+            Ok(value) => return Some(value),
+            Err(Denied::Remote(refused)) => self.refuse(refused),
+            Err(denied) => self.denied = Some(denied.to_string()),
+        }
+        None
+    }
+
+    /// Why the last access to a device is a fault.
+    fn why(&mut self) -> String {
+        self.denied.take().unwrap_or_else(|| "no such register".to_owned())
     }
 
     /// What remote memory answered, if it did.

@@ -150,6 +150,10 @@ pub struct Machine {
     /// The cycle of the next event.
     pub(crate) deadline: u64,
     pub(crate) failure: Option<RemoteError>,
+    /// What remote memory refused first.
+    first_refusal: Option<RemoteError>,
+    /// Why the access to a device that is under way is a fault, if more is known than that nothing is there.
+    pub(crate) denied: Option<String>,
     pub(crate) end: Option<End>,
     /// Where the last exception led: instructions before it, mode, program counter.
     pub(crate) last_trap: Option<(u64, Mode, u64)>,
@@ -217,6 +221,8 @@ impl Machine {
             leave_block: false,
             deadline: 0,
             failure: None,
+            first_refusal: None,
+            denied: None,
             end: None,
             last_trap: None,
             listener: None,
@@ -274,8 +280,30 @@ impl Machine {
         }
     }
 
+    /// What remote memory refused first, if it refused anything.
+    pub fn first_refusal(&self) -> Option<&RemoteError> {
+        self.first_refusal.as_ref()
+    }
+
+    /// Waits until remote memory has all pages whose eviction has begun. To be called at the end of a run.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`], of any of the writes.
+    pub fn finish_evictions(&mut self) -> Result<(), RemoteError> {
+        while self.remote.finished_write(true)?.is_some() {}
+        Ok(())
+    }
+
+    /// Remote memory refused something: the program's fault.
+    pub(crate) fn refuse(&mut self, refused: RemoteError) {
+        self.denied = Some(refused.to_string());
+        self.first_refusal.get_or_insert(refused);
+    }
+
     /// Remote memory failed: the run ends.
     pub(crate) fn fail(&mut self, error: RemoteError) {
+        self.note(|| Note::RemoteFailed { why: error.to_string() });
         self.failure = Some(error);
         self.attention = true;
         self.leave_block = true;

@@ -483,7 +483,11 @@ impl Machine {
                 Ok(true)
             }
             Ok(Outcome::PageFault) => Ok(false),
-            Ok(Outcome::Refused) => Err(access.access_fault(addr)),
+            Ok(Outcome::Refused(refused)) => {
+                self.note(|| Note::FetchRefused { addr, why: refused.to_string() });
+                self.refuse(refused);
+                Err(access.access_fault(addr))
+            }
             Err(error) => {
                 self.fail(error);
                 Err(access.access_fault(addr))

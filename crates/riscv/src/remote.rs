@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use pagewalk_vm::addr::PAGE_BYTES;
+use pagewalk_vm::fault::PageId;
 use rustc_hash::FxHashMap;
 
 /// A page's data.
@@ -42,9 +43,14 @@ pub enum WordOperation {
 /// Why remote memory did not do what it should.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// It says that it cannot: there is no such page, or the request is wrong.
-    #[error("remote memory refuses")]
-    Refused,
+    /// It says that it cannot.
+    #[error("remote memory refuses page {page}: {why}")]
+    Refused {
+        /// The page's number.
+        page: u64,
+        /// The reason, and what to do.
+        why: String,
+    },
     /// It does not answer.
     #[error("remote memory does not answer: {0}")]
     Unreachable(String),
@@ -54,7 +60,8 @@ pub enum RemoteError {
 ///
 /// # Contract
 ///
-/// A page reads as what was written to it by the last write that is finished; writes of one page finish in order.
+/// A page reads as what was written to it by the last write that is finished; writes of one page finish in order. A page that
+/// [`write_page`](Self::write_page) has written can be written again: remote memory has a place for it.
 pub trait RemoteMemory {
     /// Reads a page, and waits for it.
     ///
@@ -130,11 +137,26 @@ impl InProcess {
     }
 }
 
+/// Page numbers have 28 bits, here as on a blade.
+fn check_number(page: u64) -> Result<(), RemoteError> {
+    let last = (1 << PageId::BITS) - 1;
+    if page <= last {
+        return Ok(());
+    }
+    Err(RemoteError::Refused { page, why: format!("page numbers are 0 to {last}") })
+}
+
+fn never_written(page: u64) -> RemoteError {
+    let why = "it was never written, and remote memory is strict (`--strict`)".to_owned();
+    RemoteError::Refused { page, why }
+}
+
 impl RemoteMemory for InProcess {
     fn read_page(&mut self, page: u64, into: &mut Page) -> Result<(), RemoteError> {
+        check_number(page)?;
         match self.pages.get(&page) {
             Some(data) => into.copy_from_slice(&data[..]),
-            None if self.strict => return Err(RemoteError::Refused),
+            None if self.strict => return Err(never_written(page)),
             None => into.fill(0),
         }
         Ok(())
@@ -147,6 +169,7 @@ impl RemoteMemory for InProcess {
     }
 
     fn write_page(&mut self, page: u64, data: &Page) -> Result<(), RemoteError> {
+        check_number(page)?;
         self.pages.insert(page, Box::new(*data));
         Ok(())
     }
@@ -158,9 +181,13 @@ impl RemoteMemory for InProcess {
     fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError> {
         let WordRequest { page, offset, size, operation } = request;
         let (offset, bytes) = (usize::from(offset), 1usize << size.min(3));
-        if size > 3 || offset + bytes > PAGE_BYTES as usize || self.strict && !self.pages.contains_key(&page)
-        {
-            return Err(RemoteError::Refused);
+        if size > 3 || offset + bytes > PAGE_BYTES as usize {
+            let why = format!("{bytes} bytes at offset {offset} do not lie in it");
+            return Err(RemoteError::Refused { page, why });
+        }
+        check_number(page)?;
+        if self.strict && !self.pages.contains_key(&page) {
+            return Err(never_written(page));
         }
         let data = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES as usize]));
         let mask = u64::MAX >> (64 - 8 * bytes as u32);

@@ -9,7 +9,8 @@ use crate::csr::Mode;
 use crate::trap::{Access, Exception};
 
 /// Something worth telling.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Note {
     /// An exception is taken.
     Trap {
@@ -62,8 +63,8 @@ pub enum Note {
     DeviceLoad {
         /// Its address.
         addr: u64,
-        /// What it was; nothing if that is illegal.
-        value: Option<u64>,
+        /// What it was, or why the load is a fault.
+        value: Result<u64, String>,
     },
     /// A device's register was stored to.
     DeviceStore {
@@ -71,8 +72,20 @@ pub enum Note {
         addr: u64,
         /// What it was to become.
         value: u64,
-        /// Whether that is legal.
-        legal: bool,
+        /// Why the store is a fault, if it is one.
+        result: Result<(), String>,
+    },
+    /// Remote memory does not give a page: an access fault.
+    FetchRefused {
+        /// The access that needed it.
+        addr: u64,
+        /// The page, and why.
+        why: String,
+    },
+    /// Remote memory failed, which ends the run.
+    RemoteFailed {
+        /// What happened.
+        why: String,
     },
 }
 
@@ -88,12 +101,14 @@ impl fmt::Display for Note {
                 write!(f, "fetch: page {id} for {addr:#x} into {}, entry {entry}", frame.addr())
             }
             Self::Entry { entry, bits } => write!(f, "entry {entry} = {bits:#x}"),
-            Self::DeviceLoad { addr, value: Some(value) } => write!(f, "load {addr:#x} = {value:#x}"),
-            Self::DeviceLoad { addr, value: None } => write!(f, "load {addr:#x} refused"),
-            Self::DeviceStore { addr, value, legal: true } => write!(f, "store {addr:#x} = {value:#x}"),
-            Self::DeviceStore { addr, value, legal: false } => {
-                write!(f, "store {addr:#x} = {value:#x} refused")
+            Self::DeviceLoad { addr, value: Ok(value) } => write!(f, "load {addr:#x} = {value:#x}"),
+            Self::DeviceLoad { addr, value: Err(why) } => write!(f, "load {addr:#x} refused: {why}"),
+            Self::DeviceStore { addr, value, result: Ok(()) } => write!(f, "store {addr:#x} = {value:#x}"),
+            Self::DeviceStore { addr, value, result: Err(why) } => {
+                write!(f, "store {addr:#x} = {value:#x} refused: {why}")
             }
+            Self::FetchRefused { addr, why } => write!(f, "fetch for {addr:#x} refused: {why}"),
+            Self::RemoteFailed { why } => write!(f, "the run ends: {why}"),
         }
     }
 }

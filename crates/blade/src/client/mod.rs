@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::codec::{MAX_MESSAGE_BYTES, Page, Response, Word};
+use crate::store::PAGE_NUMBERS;
 use crate::transport::{RECEIVE_BYTES, Transport};
 pub use counts::ClientCounts;
 use outstanding::{Outstanding, Progress};
@@ -59,6 +60,25 @@ pub enum Operation {
     CompareAndSwap { page: u64, word: Word, new: u64, expected: u64 },
 }
 
+impl Operation {
+    /// The page's number on the blade.
+    pub fn page(&self) -> u64 {
+        match *self {
+            Self::ReadPage { page }
+            | Self::WritePage { page, .. }
+            | Self::ReadWord { page, .. }
+            | Self::WriteWord { page, .. }
+            | Self::Add { page, .. }
+            | Self::CompareAndSwap { page, .. } => page,
+        }
+    }
+
+    /// Whether it may change the page.
+    pub fn changes(&self) -> bool {
+        !matches!(self, Self::ReadPage { .. } | Self::ReadWord { .. })
+    }
+}
+
 /// What an operation gave.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
@@ -73,11 +93,14 @@ pub enum Outcome {
 /// Why an operation gave nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
-    /// The blade will not do it.
-    #[error(
-        "the blade refused: the page is beyond its capacity, was never written, or is more than this client may write"
-    )]
-    Refused,
+    /// The blade will not do it. The protocol does not say why; what can be the reason follows from the operation.
+    #[error("the blade refused page {page}: {}", Self::why_refused(*page, *changes))]
+    Refused {
+        /// The page's number on the blade.
+        page: u64,
+        /// Whether the page was to be changed.
+        changes: bool,
+    },
     /// The blade does not answer. Whether the operation was done is not known, and it may still be done later.
     #[error("the blade did not answer {tries} times in {} ms; is it running, and is this its address?", waited.as_millis())]
     Unreachable {
@@ -86,6 +109,22 @@ pub enum Failure {
         /// How long that took.
         waited: Duration,
     },
+}
+
+impl Failure {
+    /// What can be the reason why a blade refuses to read or change this page, and what to do.
+    pub fn why_refused(page: u64, changes: bool) -> String {
+        if page >= PAGE_NUMBERS {
+            format!("page numbers are 0 to {}", PAGE_NUMBERS - 1)
+        } else if changes {
+            "the blade has no room for another page (`blade serve --capacity`), or this machine has as many as it \
+             may write (`--quota`), or a word of a page that was never written was to be changed (`--strict`)"
+                .to_owned()
+        } else {
+            "it was never written, and the blade gives no zeroes for such pages (`blade serve --strict`)"
+                .to_owned()
+        }
+    }
 }
 
 /// Why a call failed.
@@ -99,7 +138,13 @@ pub enum ClientError {
     WindowFull(usize),
     /// The transport failed for good.
     #[error("cannot reach the blade: {0}")]
-    Transport(#[from] io::Error),
+    Transport(io::Error),
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> Self {
+        Self::Transport(error)
+    }
 }
 
 /// An operation that has ended.
@@ -360,7 +405,7 @@ impl<T: Transport> Client<T> {
             Progress::Ended(outcome) => Ok(outcome),
             Progress::Refused => {
                 self.counts.refused += 1;
-                Err(Failure::Refused)
+                Err(one.refused())
             }
         };
         let ticket = one.ticket();

@@ -68,6 +68,11 @@ impl Outstanding {
         matches!(self.operation, Operation::ReadPage { .. })
     }
 
+    /// The failure of an operation that the blade refused.
+    pub(super) fn refused(&self) -> Failure {
+        Failure::Refused { page: self.operation.page(), changes: self.operation.changes() }
+    }
+
     /// The messages to send.
     pub(super) fn requests(&self, txid: u32) -> impl Iterator<Item = Request<'_>> {
         let parts: &[Part] =

@@ -57,12 +57,12 @@ pub struct Key([u8; 32]);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
-    #[error("cannot read the key {}: {source}", path.display())]
+    #[error("cannot read the key {}: {reason}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
-        source: io::Error,
+        /// The system's answer: part of the text, and therefore not a source.
+        reason: io::Error,
     },
     /// It is not 32 bytes.
     #[error("{} is no key: it must have exactly 32 bytes, such as `head -c 32 /dev/urandom` gives", .0.display())]
@@ -77,7 +77,7 @@ impl Key {
 
     /// The content of a file of exactly 32 bytes.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
-        let io = |source| KeyError::Io { path: path.to_owned(), source };
+        let io = |reason| KeyError::Io { path: path.to_owned(), reason };
         let mut bytes = Vec::with_capacity(64);
         File::open(path).and_then(|file| file.take(33).read_to_end(&mut bytes)).map_err(io)?;
         bytes.try_into().map(Self).map_err(|_| KeyError::Length(path.to_owned()))

@@ -50,7 +50,7 @@ pub(super) struct FileStore {
 
 impl FileStore {
     pub(super) fn open(path: &Path, capacity_pages: u64, sync: bool) -> Result<Self, OpenError> {
-        let io = |verb| move |source| OpenError::Io { verb, path: path.to_owned(), source };
+        let io = |verb| move |reason| OpenError::Io { verb, path: path.to_owned(), reason };
         let refuse = |what: String| OpenError::Format { path: path.to_owned(), what };
         let pages_offset = TABLE_OFFSET + (8 * capacity_pages).next_multiple_of(PAGE_BYTES as u64);
         let total = pages_offset + capacity_pages * PAGE_BYTES as u64;
@@ -63,7 +63,7 @@ impl FileStore {
             Err(TryLockError::WouldBlock) => {
                 return Err(refuse("another blade uses it; end that one, or name another file".into()));
             }
-            Err(TryLockError::Error(source)) => return Err(io("lock")(source)),
+            Err(TryLockError::Error(reason)) => return Err(io("lock")(reason)),
         }
         let found = read_header(&file).map_err(io("read"))?.map_err(refuse)?;
         if found != capacity_pages {

@@ -62,21 +62,27 @@ pub enum StoreError {
     NeverWritten(u64),
     /// The file failed.
     #[error("the store's file failed: {0}")]
-    Io(#[from] std::io::Error),
+    Io(std::io::Error),
+}
+
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 /// Why a store's file could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The operating system refused something.
-    #[error("cannot {verb} {}: {source}", path.display())]
+    #[error("cannot {verb} {}: {reason}", path.display())]
     Io {
         /// What was being done.
         verb: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's answer.
-        source: std::io::Error,
+        /// The system's answer: part of the text, and therefore not a source.
+        reason: std::io::Error,
     },
     /// It is not a store of this kind.
     #[error("{}: {what}", path.display())]

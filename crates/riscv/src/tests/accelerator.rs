@@ -316,6 +316,123 @@ fn word(machine: &mut Machine, op: u64, offset: u64, size: u64, arguments: [u64;
     machine.peek(ANSWER)
 }
 
+/// Remote memory with room for so many pages.
+struct Small(Shared, usize);
+
+impl Small {
+    fn take(&mut self, page: u64) -> Result<(), RemoteError> {
+        let mut inner = self.0.0.borrow_mut();
+        let is_there = inner.read_page(page, &mut [0; 4_096]).is_ok();
+        if is_there || self.1 > 0 {
+            self.1 -= usize::from(!is_there);
+            return Ok(());
+        }
+        Err(RemoteError::Refused { page, why: "it is full".to_owned() })
+    }
+}
+
+impl RemoteMemory for Small {
+    fn read_page(&mut self, page: u64, into: &mut Page) -> Result<(), RemoteError> {
+        self.0.read_page(page, into)
+    }
+
+    fn begin_write(&mut self, page: u64, data: &Page) -> Result<(), RemoteError> {
+        self.take(page)?;
+        self.0.begin_write(page, data)
+    }
+
+    fn write_page(&mut self, page: u64, data: &Page) -> Result<(), RemoteError> {
+        self.take(page)?;
+        self.0.write_page(page, data)
+    }
+
+    fn finished_write(&mut self, wait: bool) -> Result<Option<u64>, RemoteError> {
+        self.0.finished_write(wait)
+    }
+
+    fn word(&mut self, request: WordRequest) -> Result<u64, RemoteError> {
+        self.0.word(request)
+    }
+}
+
+/// A blade that was full ended the run, because its refusal came after the store to EVICT. Wherever remote memory is, the store
+/// of a page that has no room there is an access fault (thesis, Appendix B) and changes nothing; the trace says why.
+#[test]
+fn a_store_to_evict_is_an_access_fault_when_remote_memory_is_full_wherever_it_is() {
+    let limited = Config { remote_pages: Some(2), ..config(4, DeviceTimes { fetch: 0, eviction: 1_000 }) };
+    let unlimited = Config { remote_pages: None, ..limited.clone() };
+    let strict = || Shared(Rc::new(RefCell::new(InProcess::new().strict())), Rc::default());
+    let elsewhere = strict();
+    for (mut machine, shared, word) in [
+        (
+            machine_of(&unlimited, &[asm::jal(0, 0)], Small(elsewhere.clone(), 2)),
+            elsewhere,
+            "page 3: it is full",
+        ),
+        (machine_of(&limited, &[asm::jal(0, 0)], strict()), strict(), "remote memory is full: 2 pages"),
+    ] {
+        let notes = Rc::new(RefCell::new(Vec::new()));
+        let heard = notes.clone();
+        machine.listen(Box::new(move |note| heard.borrow_mut().push(note.to_string())));
+        machine.put(FRAMES, 7);
+        // The second of page 1 waits for the first; what comes behind them waits, too.
+        for id in [1, 1, 2] {
+            assert_eq!(machine.set_register(EVICT, evict_word(FRAMES, id)), Ok(()));
+        }
+        let refused = machine.set_register(EVICT, evict_word(FRAMES, 3));
+        assert_eq!(cause(refused), Some((Exception::StoreAccessFault, EVICT)), "{word}");
+        assert_eq!(machine.register(EVICT_STAT), Ok(1), "the page took no slot");
+        let last = notes.borrow().iter().rfind(|note| note.contains("refused")).cloned().unwrap();
+        assert!(last.starts_with("store 0x10017010 = ") && last.contains(word), "{last}");
+        assert_eq!(machine.run(5_000), None, "the run goes on: {word}");
+        assert_eq!(machine.set_register(EVICT, evict_word(FRAMES, 2)), Ok(()), "a page that has its room");
+        assert!(machine.finish_evictions().is_ok());
+        drop(shared);
+    }
+}
+
+/// `load 0x10017018 refused` was the last line of a trace whose run ended because remote memory did not answer.
+#[test]
+fn a_trace_says_why_a_run_or_an_access_ended() {
+    struct Silent;
+    impl RemoteMemory for Silent {
+        fn read_page(&mut self, _: u64, _: &mut Page) -> Result<(), RemoteError> {
+            Err(RemoteError::Unreachable("no route".to_owned()))
+        }
+        fn begin_write(&mut self, _: u64, _: &Page) -> Result<(), RemoteError> {
+            Err(RemoteError::Unreachable("no route".to_owned()))
+        }
+        fn write_page(&mut self, _: u64, _: &Page) -> Result<(), RemoteError> {
+            Err(RemoteError::Unreachable("no route".to_owned()))
+        }
+        fn finished_write(&mut self, _: bool) -> Result<Option<u64>, RemoteError> {
+            Err(RemoteError::Unreachable("no route".to_owned()))
+        }
+        fn word(&mut self, _: WordRequest) -> Result<u64, RemoteError> {
+            Err(RemoteError::Unreachable("no route".to_owned()))
+        }
+    }
+    let mut machine = machine_of(&config(4, DeviceTimes::default()), &[0], Silent);
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let heard = notes.clone();
+    machine.listen(Box::new(move |note| heard.borrow_mut().push(note.to_string())));
+    assert!(machine.register(NEW_PGID).is_err());
+    assert!(machine.set_register(EVICT_STAT, 0).is_err());
+    assert!(machine.register(BLOCK - 8).is_err());
+    assert!(machine.set_register(EVICT, evict_word(FRAMES, 5)).is_err());
+    assert!(machine.finish_evictions().is_err());
+    assert_eq!(
+        *notes.borrow(),
+        [
+            "load 0x10017020 refused: the new queue is empty",
+            "store 0x10017018 = 0x0 refused: EVICT_STAT cannot be stored to",
+            "load 0x10016ff8 refused: no such register",
+            "the run ends: remote memory does not answer: no route",
+        ]
+    );
+    assert!(matches!(machine.run(1), Some(crate::End::Failed(RemoteError::Unreachable(_)))));
+}
+
 #[test]
 fn the_client_block_does_all_operations() {
     let (mut machine, shared) = pager(2, DeviceTimes::default());

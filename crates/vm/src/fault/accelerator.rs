@@ -190,6 +190,21 @@ impl Accelerator {
         Ok(())
     }
 
+    /// Remote memory has no room for a page: its last eviction that is not under way yet is undone, as if it had been
+    /// [illegal](Illegal::RemoteMemoryFull). Gives the frame.
+    ///
+    /// # Errors
+    ///
+    /// No such eviction is queued.
+    pub fn refuse_eviction(&mut self, id: PageId) -> Result<Pfn, NotUnderWay> {
+        let found = self.queued.iter().rposition(|eviction| eviction.id == id);
+        let refused = found.and_then(|at| self.queued.remove(at)).ok_or(NotUnderWay::Eviction(id))?;
+        if !self.is_evicting(id) {
+            self.stored.remove(&id);
+        }
+        Ok(refused.frame)
+    }
+
     /// EVICT_STAT: unused slots of the evict queue. Once all are unused, every eviction is complete.
     #[inline]
     pub fn evict_slots(&self) -> usize {

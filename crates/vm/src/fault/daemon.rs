@@ -54,7 +54,11 @@ impl BookkeepingTimer {
     /// The first sleep is not between the shortest and the longest.
     pub fn new(design: TimerDesign) -> Result<Self, DesignError> {
         if !(design.least_ps..=design.most_ps).contains(&design.first_ps) {
-            return Err(DesignError { field: "first_ps", allowed: "least_ps to most_ps" });
+            return Err(DesignError {
+                what: "picoseconds of the daemon's first sleep",
+                value: design.first_ps,
+                allowed: "its shortest to its longest",
+            });
         }
         Ok(Self { design, sleep_ps: design.first_ps })
     }

@@ -48,18 +48,22 @@ impl AcceleratorDesign {
     ///
     /// # Errors
     ///
-    /// [`DesignError`] names the field.
+    /// [`DesignError`] names what cannot be.
     pub fn check(&self) -> Result<(), DesignError> {
         let Depths { free, new, evict } = self.depths;
-        for (field, value) in
-            [("depths.free", free), ("depths.new", new), ("depths.evict", evict), ("fetches", self.fetches)]
-        {
+        for (what, value) in [
+            ("free queue", free),
+            ("new queue", new),
+            ("evict queue", evict),
+            ("fetches at once", self.fetches),
+        ] {
             if !(1..=1 << 16).contains(&value) {
-                return Err(DesignError { field, allowed: "1 to 65536" });
+                return Err(DesignError { what, value: value as u64, allowed: "1 to 65536" });
             }
         }
         if self.ram.is_empty() || self.ram.end.0 > 1 << Accelerator::FRAME_BITS {
-            return Err(DesignError { field: "ram", allowed: "at least one frame, all below 2^36" });
+            let value = self.ram.end.0.saturating_sub(self.ram.start.0);
+            return Err(DesignError { what: "frames", value, allowed: "at least one, all below 2^36" });
         }
         Ok(())
     }
@@ -67,10 +71,12 @@ impl AcceleratorDesign {
 
 /// A design that no accelerator, or none of its timers, can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("impossible {field} of a page fault accelerator; allowed: {allowed}")]
+#[error("{what} of a page fault accelerator: {value}; allowed: {allowed}")]
 pub struct DesignError {
-    /// Which of the design's fields.
-    pub field: &'static str,
+    /// Which of its numbers, in words.
+    pub what: &'static str,
+    /// What it was to be.
+    pub value: u64,
     /// What it may be.
     pub allowed: &'static str,
 }

@@ -1,6 +1,6 @@
 //! The accelerator as a program sees it: eight registers of eight bytes.
 
-use super::{Accelerator, PageId};
+use super::{Accelerator, Eviction, PageId};
 use crate::addr::{Pfn, PhysAddr};
 
 /// A register; the discriminant is its offset in the block.
@@ -129,6 +129,12 @@ pub enum Illegal {
 /// that the device needs.
 impl Accelerator {
     const EVICT_FRAME_MASK: u64 = (1 << Self::FRAME_BITS) - 1;
+
+    /// What a word that is stored to EVICT asks for.
+    pub const fn eviction_of(word: u64) -> Eviction {
+        let id = PageId::new((word >> Self::FRAME_BITS) as u32).expect("28 bits are left");
+        Eviction { id, frame: Pfn(word & Self::EVICT_FRAME_MASK) }
+    }
 
     /// What a program stores to EVICT.
     #[inline]

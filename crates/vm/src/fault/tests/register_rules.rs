@@ -185,15 +185,15 @@ fn new_stat_counts_the_fuller_queue() {
 #[test]
 fn impossible_designs_are_named() {
     let good = AcceleratorDesign::of_ram(RAM);
-    for (field, design) in [
-        ("depths.free", AcceleratorDesign { depths: depths(0, 1, 1), ..good.clone() }),
-        ("depths.new", AcceleratorDesign { depths: depths(1, 0, 1), ..good.clone() }),
-        ("depths.evict", AcceleratorDesign { depths: depths(1, 1, 1 << 17), ..good.clone() }),
-        ("fetches", AcceleratorDesign { fetches: 0, ..good.clone() }),
-        ("ram", AcceleratorDesign { ram: Pfn(5)..Pfn(5), ..good.clone() }),
-        ("ram", AcceleratorDesign { ram: Pfn(5)..Pfn((1 << 36) + 1), ..good.clone() }),
+    for (what, design) in [
+        ("free queue", AcceleratorDesign { depths: depths(0, 1, 1), ..good.clone() }),
+        ("new queue", AcceleratorDesign { depths: depths(1, 0, 1), ..good.clone() }),
+        ("evict queue", AcceleratorDesign { depths: depths(1, 1, 1 << 17), ..good.clone() }),
+        ("fetches at once", AcceleratorDesign { fetches: 0, ..good.clone() }),
+        ("frames", AcceleratorDesign { ram: Pfn(5)..Pfn(5), ..good.clone() }),
+        ("frames", AcceleratorDesign { ram: Pfn(5)..Pfn((1 << 36) + 1), ..good.clone() }),
     ] {
-        assert_eq!(Accelerator::new(design).unwrap_err().field, field);
+        assert_eq!(Accelerator::new(design).unwrap_err().what, what);
     }
     assert!(Accelerator::new(good).is_ok());
 }

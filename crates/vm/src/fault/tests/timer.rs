@@ -72,6 +72,6 @@ fn every_constant_can_be_set() {
     assert_eq!(sleeps, [57, 60, 40, 20, 20, 27]);
     for first_ps in [19, 61] {
         let error = BookkeepingTimer::new(TimerDesign { first_ps, ..design }).unwrap_err();
-        assert_eq!(error.field, "first_ps");
+        assert_eq!(error.value, first_ps, "{error}");
     }
 }

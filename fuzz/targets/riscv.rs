@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 
 use libfuzzer_sys::fuzz_target;
 use pagewalk_fuzz::Checker;
-use pagewalk_riscv::{Config, Counts, DeviceTimes, End, Host, Image, InProcess, Machine, Marking, RAM_BASE};
+use pagewalk_riscv::{
+    Config, Counts, DeviceTimes, End, Host, Image, InProcess, Machine, Marking, Misaligned, RAM_BASE,
+};
 use pagewalk_trace::{Batch, Sink};
 use pagewalk_vm::fault::Depths;
 
@@ -100,9 +102,13 @@ fuzz_target!(|data: &[u8]| {
     let config = Config {
         memory: MEMORY,
         marking: if how & 1 == 0 { Marking::Faults } else { Marking::Hardware },
+        misaligned: if how & 0x40 == 0 { Misaligned::Native } else { Misaligned::Trap },
         keeps_invalid: how & 0x20 != 0,
         accelerator: (how & 0x80 == 0).then_some(Depths { free: depth, new: depth, evict: depth }),
-        times: DeviceTimes { fetch: u64::from(how >> 3 & 1) * 100, eviction: u64::from(how >> 4 & 1) * 1_000 },
+        times: DeviceTimes {
+            fetch: u64::from(how >> 3 & 1) * 100,
+            eviction: u64::from(how >> 4 & 1) * 1_000,
+        },
         remote_pages: Some(32),
     };
     let image = match bytes.starts_with(b"\x7fELF") {

@@ -434,6 +434,19 @@ pub(crate) struct RiscvArguments {
     /// Who sets the accessed and dirty bits: the kernel, by page faults, or the walker.
     #[arg(long = "ad", value_enum, default_value_t = MarkingArgument::Faults)]
     pub(crate) marking: MarkingArgument,
+    /// What a load or store does whose address its size does not divide: it is done, or it is a misaligned exception.
+    #[arg(long, value_enum, default_value_t = MisalignedArgument::Native)]
+    pub(crate) misaligned: MisalignedArgument,
+    /// Where the program writes to the host, instead of the symbol `tohost`.
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) tohost: Option<u64>,
+    /// Where the host answers, instead of the symbol `fromhost`.
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    pub(crate) fromhost: Option<u64>,
+    /// At the end write the memory between the symbols `begin_signature` and `end_signature` to this file, four bytes a line in
+    /// hexadecimal, as RISCOF compares it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) signature: Option<PathBuf>,
     /// Write exceptions, page faults, fetches, device accesses and changes of entries to this file (- for standard error).
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -461,6 +474,12 @@ pub(crate) struct RiscvArguments {
 pub(crate) enum MarkingArgument {
     Faults,
     Hardware,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MisalignedArgument {
+    Native,
+    Trap,
 }
 
 #[derive(Debug, Args)]
@@ -575,6 +594,15 @@ fn blade(text: &str) -> Result<Blade, String> {
         "inproc" => Ok(None),
         elsewhere => elsewhere.parse().map(Some),
     }
+}
+
+/// An address: hexadecimal behind 0x, or decimal.
+fn address(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "an address such as 0x80001000".to_owned())
 }
 
 /// Depths of the accelerator's queues.

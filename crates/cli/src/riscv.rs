@@ -10,12 +10,13 @@ use std::sync::mpsc::{Receiver, channel};
 use anyhow::Context;
 use pagewalk_blade::{Client, ClientDesign, Open};
 use pagewalk_riscv::{
-    Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, Listener, Machine, Marking, RemoteMemory,
+    Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, Listener, MOST_STUCK, Machine, Marking,
+    Misaligned, RemoteMemory,
 };
 use pagewalk_trace::{Batch, Recorder, Sink, SourceInfo};
 use serde_json::json;
 
-use crate::args::{FormatArgument, MarkingArgument, RiscvArguments};
+use crate::args::{FormatArgument, MarkingArgument, MisalignedArgument, RiscvArguments};
 use crate::blade::key;
 use crate::distant::Distant;
 use crate::exit::Done;
@@ -29,14 +30,24 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     let path = &arguments.image;
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let image = Image::parse(&bytes).with_context(|| path.display().to_string())?;
-    if image.tohost().is_none() {
-        eprintln!("{}: there is no symbol `tohost`: the program can neither print nor end", path.display());
+    let image = image.with_host_words(arguments.tohost, arguments.fromhost);
+    if image.tohost().is_none() && arguments.limit.is_none() {
+        anyhow::bail!(
+            "{}: no symbol `tohost`, by which a program prints and ends\n   = help: say with --tohost where that word is, \
+             or bound the run with --limit",
+            path.display()
+        );
     }
+    let signature = arguments.signature.as_deref().map(|to| signature(&image, path, to)).transpose()?;
     let config = Config {
         memory: arguments.memory,
         marking: match arguments.marking {
             MarkingArgument::Faults => Marking::Faults,
             MarkingArgument::Hardware => Marking::Hardware,
+        },
+        misaligned: match arguments.misaligned {
+            MisalignedArgument::Native => Misaligned::Native,
+            MisalignedArgument::Trap => Misaligned::Trap,
         },
         keeps_invalid: arguments.keep_invalid,
         accelerator: (!arguments.no_pfa).then_some(arguments.pfa_queues),
@@ -89,6 +100,11 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         Some(End::Failed(_)) => None,
         _ => machine.finish_evictions().err(),
     };
+    if let Some(Signature { to, from, bytes }) = signature {
+        let memory = machine.memory(from, bytes).context("the signature does not lie in memory")?;
+        std::fs::write(to, lines_of_words(&memory))
+            .with_context(|| format!("cannot write {}", to.display()))?;
+    }
     let counts = machine.counts();
     match arguments.format {
         FormatArgument::Json => print(&format!("{:#}\n", document(path, &counts, end.as_ref())))?,
@@ -109,6 +125,14 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
             eprintln!("the handler at {} traps itself: {cause:?}", place(&image, pc));
             Done::GateFailed
         }
+        Some(End::TrapLoop { pc, cause, value }) => {
+            eprintln!(
+                "the program makes no progress: {cause:?} at {}, value {value:#x}, again and again for {MOST_STUCK} \
+                 instructions",
+                place(&image, pc)
+            );
+            Done::GateFailed
+        }
         // Why has been said.
         Some(End::RecordingStopped) => Done::GateFailed,
         Some(End::Failed(error)) => {
@@ -124,6 +148,34 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
             );
             Done::GateFailed
         }
+    })
+}
+
+/// The part of memory that RISCOF compares, and the file that gets it.
+struct Signature<'a> {
+    to: &'a Path,
+    from: u64,
+    bytes: u64,
+}
+
+fn signature<'a>(image: &Image, path: &Path, to: &'a Path) -> anyhow::Result<Signature<'a>> {
+    let [from, end] = ["begin_signature", "end_signature"].map(|name| {
+        let addr = image.addr_of(name);
+        addr.with_context(|| format!("{}: no symbol `{name}`, which --signature needs", path.display()))
+    });
+    let (from, end) = (from?, end?);
+    let bytes = end.checked_sub(from).filter(|bytes| bytes.is_multiple_of(4));
+    let bytes = bytes.with_context(|| {
+        format!("{}: the signature from {from:#x} to {end:#x} is no number of 4-byte words", path.display())
+    })?;
+    Ok(Signature { to, from, bytes })
+}
+
+/// Words of four bytes in hexadecimal, a line each, the highest digit first.
+fn lines_of_words(memory: &[u8]) -> String {
+    memory.as_chunks().0.iter().fold(String::new(), |mut text, &word| {
+        let _ = writeln!(text, "{:08x}", u32::from_le_bytes(word));
+        text
     })
 }
 

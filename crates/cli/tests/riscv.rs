@@ -27,6 +27,90 @@ fn what_is_no_program_is_refused() {
     }
 }
 
+/// A program of machine instructions as an ELF file, with these symbols. It has no `tohost` unless that is among them.
+fn program(words: &[u32], symbols: &[(&str, u64)]) -> Vec<u8> {
+    let base = 0x8000_0000u64;
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut names = vec![0u8];
+    let mut table = vec![0u8; 24];
+    for (name, addr) in symbols {
+        table.extend((names.len() as u32).to_le_bytes());
+        table.extend([0x10, 0, 0xf1, 0xff]);
+        table.extend([*addr, 8].into_iter().flat_map(u64::to_le_bytes));
+        names.extend(name.bytes().chain([0]));
+    }
+    let (code_at, table_at) = (64 + 56 + 3 * 64, 64 + 56 + 3 * 64 + code.len());
+    let names_at = table_at + table.len();
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 243, 0, 1, 0, 0, 0];
+    file.extend([base, 64, 64 + 56].into_iter().flat_map(u64::to_le_bytes));
+    file.extend(0u32.to_le_bytes());
+    file.extend([64u16, 56, 1, 64, 3, 2].into_iter().flat_map(u16::to_le_bytes));
+    file.extend([1u32, 7].into_iter().flat_map(u32::to_le_bytes));
+    let bytes = code.len() as u64;
+    file.extend([code_at as u64, base, base, bytes, bytes, 8].into_iter().flat_map(u64::to_le_bytes));
+    // Sections: none, symbols, names.
+    for (kind, at, bytes, link, entry) in
+        [(0u32, 0, 0, 0u32, 0u64), (2, table_at, table.len(), 2, 24), (3, names_at, names.len(), 0, 0)]
+    {
+        file.extend([0, kind].into_iter().flat_map(u32::to_le_bytes));
+        file.extend([0, 0, at as u64, bytes as u64].into_iter().flat_map(u64::to_le_bytes));
+        file.extend([link, 0].into_iter().flat_map(u32::to_le_bytes));
+        file.extend([8, entry].into_iter().flat_map(u64::to_le_bytes));
+    }
+    file.extend(code);
+    file.extend(table);
+    file.extend(names);
+    file
+}
+
+/// `jal x0, 0`.
+const FOREVER: u32 = 0x0000_006f;
+
+/// An image without `tohost` ran for ever after a warning; so did one whose handler returned to what had trapped.
+#[test]
+fn programs_that_cannot_end_are_refused_or_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("program.elf");
+    let run = |words: &[u32], symbols: &[(&str, u64)], arguments: &[&str]| {
+        std::fs::write(&file, program(words, symbols)).expect("written");
+        pagewalk(&[&["riscv", file.to_str().expect("text")], arguments].concat())
+    };
+    let output = run(&[FOREVER], &[], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--tohost"), "{}", text(&output.stderr));
+    let output = run(&[FOREVER], &[], &["--limit", "1000"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("the limit of 1000"), "{}", text(&output.stderr));
+    let output = run(&[FOREVER], &[("tohost", 0x10)], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("the word for the host at 0x10"), "{}", text(&output.stderr));
+    // auipc x5, 0; addi x5, x5, 16; csrrw x0, mtvec, x5; an illegal instruction; the handler: addi x7, x7, 1; mret.
+    let stuck = [0x0000_0297, 0x0102_8293, 0x3052_9073, 0, 0x0013_8393, 0x3020_0073];
+    let output = run(&stuck, &[("tohost", 0x8000_1000)], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("no progress: IllegalInstruction at 0x8000000c"), "{said}");
+}
+
+#[test]
+fn the_end_can_be_told_by_address_and_the_signature_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [file, to] = ["program.elf", "signature"].map(|name| folder.path().join(name));
+    // auipc x5, 0; addi x6, x0, 7; sw x6, 32(x5); the end: slli x6, x6, 0; sd x6, 64(x5); and for ever. 7 is the exit code 3.
+    let words =
+        [0x0000_0297, 0x0070_0313, 0x0262_a023, 0x0003_1313, 0x0462_b023, FOREVER, 0, 0, 0, 0x89ab_cdef];
+    let symbols = [("begin_signature", 0x8000_0020), ("end_signature", 0x8000_0028)];
+    std::fs::write(&file, program(&words, &symbols)).expect("written");
+    let [file, to] = [&file, &to].map(|path| path.to_str().expect("text"));
+    let output = pagewalk(&["riscv", "--tohost", "0x80000040", "--signature", to, file]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(to).expect("written"), "00000007\n89abcdef\n");
+    std::fs::write(file, program(&words, &symbols[..1])).expect("written");
+    let output = pagewalk(&["riscv", "--tohost", "0x80000040", "--signature", to, file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no symbol `end_signature`"), "{}", text(&output.stderr));
+}
+
 /// A program ran on without its blade until it first needed a page of it.
 #[test]
 fn a_blade_that_cannot_be_reached_is_said_before_the_program_begins() {

@@ -192,6 +192,11 @@ impl Device {
         Ok(())
     }
 
+    /// Whether a page is on its way out.
+    pub(crate) fn is_evicting(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
     /// Hears of the end of a write, if there is one; whether there was.
     fn hear(&mut self, wait: bool, remote: &mut dyn RemoteMemory) -> Result<bool, RemoteError> {
         let Some(page) = remote.finished_write(wait)? else { return Ok(false) };

@@ -3,6 +3,7 @@
 //! Source: The RISC-V Instruction Set Manual, volume II: Privileged Architecture, version 1.11 (20190608), chapters 2 to 4;
 //! where 1.10 differs, it allows the same.
 
+use crate::pmp::Pmp;
 use crate::trap::interrupt;
 
 /// Privilege modes, by their number.
@@ -89,8 +90,7 @@ pub(crate) struct Csrs {
     pub(crate) stval: u64,
     pub(crate) scounteren: u64,
     pub(crate) satp: u64,
-    pmpcfg: [u64; 2],
-    pmpaddr: [u64; 16],
+    pub(crate) pmp: Pmp,
 }
 
 /// What a write may have changed that is kept elsewhere.
@@ -122,8 +122,7 @@ impl Default for Csrs {
             stval: 0,
             scounteren: 0,
             satp: 0,
-            pmpcfg: [0; 2],
-            pmpaddr: [0; 16],
+            pmp: Pmp::default(),
         }
     }
 }
@@ -143,6 +142,12 @@ impl Csrs {
 
     pub(crate) fn root(&self) -> u64 {
         self.satp & ((1 << 44) - 1)
+    }
+
+    /// The mode that loads and stores are checked for: in every mode by MPRV; of version 1.12 on, MRET ends it for modes below
+    /// the machine's.
+    pub(crate) fn data_mode(&self, mode: Mode) -> Mode {
+        if self.mstatus & status::MPRV != 0 { self.previous_mode() } else { mode }
     }
 
     pub(crate) fn previous_mode(&self) -> Mode {
@@ -177,8 +182,8 @@ impl Csrs {
             0x342 => self.mcause,
             0x343 => self.mtval,
             0x344 => self.mip,
-            0x3a0 | 0x3a2 => self.pmpcfg[usize::from(number - 0x3a0) / 2],
-            0x3b0..=0x3bf => self.pmpaddr[usize::from(number - 0x3b0)],
+            0x3a0 | 0x3a2 => self.pmp.read_config(4 * usize::from(number - 0x3a0)),
+            0x3b0..=0x3bf => self.pmp.read_addr(usize::from(number - 0x3b0)),
             // No trigger at any place: its type is 0.
             0x7a0..=0x7a3 => 0,
             // Vendor, architecture, implementation, hart.
@@ -242,9 +247,14 @@ impl Csrs {
                 self.mip = self.mip & !interrupt::SUPERVISOR | value & interrupt::SUPERVISOR;
                 return Changed::Context;
             }
-            // DEVIATION: physical memory protection is accepted and not enforced.
-            0x3a0 | 0x3a2 => self.pmpcfg[usize::from(number - 0x3a0) / 2] = value,
-            0x3b0..=0x3bf => self.pmpaddr[usize::from(number - 0x3b0)] = value & ((1 << 54) - 1),
+            0x3a0 | 0x3a2 => {
+                self.pmp.write_config(4 * usize::from(number - 0x3a0), value);
+                return Changed::Context;
+            }
+            0x3b0..=0x3bf => {
+                self.pmp.write_addr(usize::from(number - 0x3b0), value);
+                return Changed::Context;
+            }
             _ => {}
         }
         Changed::Nothing

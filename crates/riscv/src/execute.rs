@@ -2,7 +2,7 @@
 
 use crate::code::Block;
 use crate::csr::Mode;
-use crate::decode::{Amo, Kind, Op, decode};
+use crate::decode::{Amo, Kind, Op, decode, decode_compressed, is_compressed};
 use crate::machine::Machine;
 use crate::trap::{Access, Exception, Trap};
 
@@ -11,6 +11,9 @@ impl Machine {
     #[inline(always)]
     fn block(&mut self) -> Result<Block, Trap> {
         let offset = self.fetch_offset(self.pc)?;
+        if self.is_code_mixed(self.pc) {
+            return self.decode_alone(offset);
+        }
         match self.code.find(offset) {
             Some(block) => Ok(block),
             None => self.decode_block(offset),
@@ -23,7 +26,16 @@ impl Machine {
             return Ok(block);
         }
         // It crosses into the next page, which may lie anywhere.
+        self.decode_alone(offset)
+    }
+
+    /// A block of the one instruction at the program counter, each half of which may be refused.
+    #[cold]
+    fn decode_alone(&mut self, offset: u64) -> Result<Block, Trap> {
         let low = self.ram.read_at(offset, 2);
+        if is_compressed(low as u16) {
+            return Ok(self.code.single(decode_compressed(low as u16)));
+        }
         let next = self.fetch_offset(self.pc.wrapping_add(2))?;
         let op = decode((self.ram.read_at(next, 2) << 16 | low) as u32);
         Ok(self.code.single(op))

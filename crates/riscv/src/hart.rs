@@ -1,5 +1,6 @@
 //! The hart's modes: traps, interrupts, returns, waiting, and the registers that depend on more than themselves.
 
+use crate::accelerator::Device;
 use crate::csr::{Changed, Mode, status};
 use crate::execute::Refused;
 use crate::machine::{CYCLES_PER_TICK, End, Machine};
@@ -91,6 +92,7 @@ impl Machine {
         let to = if self.csrs.mideleg >> number & 1 != 0 { Mode::Supervisor } else { Mode::Machine };
         let pc = self.pc;
         self.note(|| Note::Interrupt { number, pc, to });
+        self.stuck.forget();
         self.enter(to, INTERRUPT | number, 0);
     }
 
@@ -111,6 +113,12 @@ impl Machine {
             self.pass_time();
         } else if is_stuck {
             self.end = Some(End::HandlerTraps { pc, cause });
+        }
+        if self.accelerator.as_ref().is_some_and(Device::is_evicting) {
+            // A handler may wait for the end of an eviction.
+            self.stuck.forget();
+        } else if self.stuck.traps(self.retired, pc, cause) {
+            self.end = Some(End::TrapLoop { pc, cause, value });
         }
     }
 
@@ -154,6 +162,7 @@ impl Machine {
         let interrupts = if old & status::MPIE != 0 { status::MIE } else { 0 };
         self.csrs.mstatus = old & !status::MIE & !status::MPP | interrupts | status::MPIE;
         self.change_mode(to);
+        self.stuck.returns(self.retired, self.csrs.mepc);
         Ok(self.csrs.mepc)
     }
 
@@ -167,6 +176,7 @@ impl Machine {
         let interrupts = if old & status::SPIE != 0 { status::SIE } else { 0 };
         self.csrs.mstatus = old & !status::SIE & !status::SPP | interrupts | status::SPIE;
         self.change_mode(to);
+        self.stuck.returns(self.retired, self.csrs.sepc);
         Ok(self.csrs.sepc)
     }
 

@@ -100,6 +100,7 @@ impl Machine {
         let command = self.ram.read_at(tohost, 8);
         if command != 0 {
             self.write_from_outside(tohost, 8, 0);
+            self.stuck.forget();
             self.host_command(command);
         }
         let waiting = self.host.reads.front().copied();

@@ -1,10 +1,12 @@
 //! Programs: ELF files for the bare machine.
 
 use object::LittleEndian;
-use object::elf::{EM_RISCV, ET_EXEC, FileHeader64, PT_LOAD};
+use object::elf::{EM_RISCV, ET_DYN, ET_EXEC, FileHeader64, PT_LOAD, R_RISCV_RELATIVE};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, RelocationFlags};
+use pagewalk_vm::addr::PAGE_BYTES;
 
+use crate::machine::RAM_BASE;
 use crate::memory::Ram;
 
 /// A program that cannot be loaded.
@@ -14,7 +16,9 @@ pub enum ImageError {
     #[error("not an ELF file of 64 bits, little-endian: {0}")]
     Format(String),
     /// For something else.
-    #[error("not an executable for RISC-V (machine {machine}, type {kind}; wanted: {EM_RISCV}, {ET_EXEC})")]
+    #[error(
+        "not an executable for RISC-V (machine {machine}, type {kind}; wanted: {EM_RISCV}, {ET_EXEC} or {ET_DYN})"
+    )]
     Machine {
         /// The file's machine.
         machine: u16,
@@ -41,6 +45,8 @@ pub struct Image {
     entry: u64,
     /// Physical addresses and contents, with the bytes that it takes in all.
     segments: Vec<(u64, Vec<u8>, u64)>,
+    /// Words that hold an address, of a program that was moved: where they lie, and what they are.
+    words: Vec<(u64, u64)>,
     tohost: Option<u64>,
     fromhost: Option<u64>,
     /// By address.
@@ -58,7 +64,7 @@ impl Image {
         let file = ElfFile64::<LittleEndian>::parse(bytes).map_err(format)?;
         let header: &FileHeader64<LittleEndian> = file.elf_header();
         let (machine, kind) = (header.e_machine(LittleEndian), header.e_type(LittleEndian));
-        if machine != EM_RISCV || kind != ET_EXEC {
+        if machine != EM_RISCV || !matches!(kind, ET_EXEC | ET_DYN) {
             return Err(ImageError::Machine { machine, kind });
         }
         let mut segments = Vec::new();
@@ -70,15 +76,29 @@ impl Image {
             let data = data.map_err(|()| ImageError::Format("a segment lies outside of the file".into()))?;
             segments.push((segment.p_paddr(LittleEndian), data.to_vec(), segment.p_memsz(LittleEndian)));
         }
+        let bias = bias(kind, &segments);
+        for (addr, ..) in &mut segments {
+            *addr = addr.wrapping_add(bias);
+        }
+        let mut words = Vec::new();
+        if bias != 0 {
+            // Start-up code may do the same once more.
+            for (addr, relocation) in file.dynamic_relocations().into_iter().flatten() {
+                if relocation.flags() == (RelocationFlags::Elf { r_type: R_RISCV_RELATIVE }) {
+                    words.push((addr.wrapping_add(bias), (relocation.addend() as u64).wrapping_add(bias)));
+                }
+            }
+        }
         let mut symbols: Vec<(u64, String)> = file
             .symbols()
-            .filter_map(|symbol| Some((symbol.address(), symbol.name().ok()?.to_owned())))
+            .filter_map(|symbol| Some((symbol.address().wrapping_add(bias), symbol.name().ok()?.to_owned())))
             .filter(|(_, name)| !name.is_empty() && !name.starts_with('$'))
             .collect();
         symbols.sort();
         let of = |name: &str| symbols.iter().find(|(_, known)| known == name).map(|&(addr, _)| addr);
         let (tohost, fromhost) = (of("tohost"), of("fromhost"));
-        Ok(Self { entry: header.e_entry(LittleEndian), segments, tohost, fromhost, symbols })
+        let entry = header.e_entry(LittleEndian).wrapping_add(bias);
+        Ok(Self { entry, segments, words, tohost, fromhost, symbols })
     }
 
     /// A program that is not in a file: instructions at an address, with words for the host.
@@ -88,6 +108,7 @@ impl Image {
         Self {
             entry,
             segments: vec![(entry, bytes, length)],
+            words: Vec::new(),
             tohost: Some(tohost),
             fromhost: Some(fromhost),
             symbols: Vec::new(),
@@ -107,6 +128,17 @@ impl Image {
     /// Where the host answers.
     pub fn fromhost(&self) -> Option<u64> {
         self.fromhost
+    }
+
+    /// The same program with these words for the host; `None` leaves what its symbols say.
+    #[must_use]
+    pub fn with_host_words(self, tohost: Option<u64>, fromhost: Option<u64>) -> Self {
+        Self { tohost: tohost.or(self.tohost), fromhost: fromhost.or(self.fromhost), ..self }
+    }
+
+    /// Where a symbol is, by its name.
+    pub fn addr_of(&self, name: &str) -> Option<u64> {
+        self.symbols.iter().find(|(_, known)| known == name).map(|&(addr, _)| addr)
     }
 
     /// The words that it shares with the host.
@@ -129,6 +161,18 @@ impl Image {
                 return Err(ImageError::Segment { addr: *addr, bytes: *bytes, base, end });
             }
         }
+        for &(addr, word) in &self.words {
+            if !ram.copy_in(addr, &word.to_le_bytes()) {
+                let (base, end) = (ram.base(), ram.base() + ram.bytes());
+                return Err(ImageError::Segment { addr, bytes: 8, base, end });
+            }
+        }
         Ok(())
     }
+}
+
+/// How far a program is moved: one that may lie anywhere (ET_DYN) and lies before memory begins there with its first page.
+fn bias(kind: u16, segments: &[(u64, Vec<u8>, u64)]) -> u64 {
+    let lowest = segments.iter().map(|&(addr, ..)| addr).min().unwrap_or(RAM_BASE);
+    if kind == ET_DYN && lowest < RAM_BASE { RAM_BASE - lowest / PAGE_BYTES * PAGE_BYTES } else { 0 }
 }

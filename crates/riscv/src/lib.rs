@@ -28,6 +28,7 @@ mod image;
 mod machine;
 mod memory;
 mod mmu;
+mod pmp;
 mod record;
 mod remote;
 mod trace;
@@ -38,8 +39,10 @@ pub use accelerator::{DeviceCounts, DeviceTimes};
 pub use csr::Mode;
 pub use host::{Host, Input};
 pub use image::{Image, ImageError};
-pub use machine::{CYCLES_PER_TICK, Config, Counts, End, Listener, Machine, MachineError, RAM_BASE};
-pub use mmu::{Marking, TlbCounts, WalkCounts};
+pub use machine::{
+    CYCLES_PER_TICK, Config, Counts, End, Listener, MOST_STUCK, Machine, MachineError, RAM_BASE,
+};
+pub use mmu::{Marking, Misaligned, TlbCounts, WalkCounts};
 pub use remote::{InProcess, Page, RemoteError, RemoteMemory, WordOperation, WordRequest};
 pub use trace::Note;
 pub use trap::{Access, Exception};

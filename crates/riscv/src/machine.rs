@@ -10,7 +10,7 @@ use crate::devices::Clint;
 use crate::host::Host;
 use crate::image::{Image, ImageError};
 use crate::memory::{Ram, Touched};
-use crate::mmu::{Marking, Mmu, TlbCounts, WalkCounts};
+use crate::mmu::{Marking, Misaligned, Mmu, TlbCounts, WalkCounts};
 use crate::record::Recording;
 use crate::remote::{RemoteError, RemoteMemory};
 use crate::trace::Note;
@@ -21,6 +21,8 @@ use crate::tree;
 pub const RAM_BASE: u64 = 0x8000_0000;
 /// Cycles of a tick of the timer: as if the hart had 1 GHz and the timer 10 MHz.
 pub const CYCLES_PER_TICK: u64 = 100;
+/// Instructions that a program may spend on one exception without progress.
+pub const MOST_STUCK: u64 = 1_000_000;
 /// Memory at most: what the accelerator's frame numbers reach is more.
 const MOST_RAM: u64 = 64 << 30;
 
@@ -31,6 +33,8 @@ pub struct Config {
     pub memory: u64,
     /// Who sets the accessed and dirty bits.
     pub marking: Marking,
+    /// What misaligned loads and stores do.
+    pub misaligned: Misaligned,
     /// Whether the TLB keeps entries that are not valid until they are fenced, as some cores do. Handlers that forget the fence
     /// get their page fault again.
     pub keeps_invalid: bool,
@@ -47,6 +51,7 @@ impl Default for Config {
         Self {
             memory: 128 << 20,
             marking: Marking::default(),
+            misaligned: Misaligned::default(),
             keeps_invalid: false,
             accelerator: Some(Depths::default()),
             times: DeviceTimes::default(),
@@ -67,6 +72,9 @@ pub enum MachineError {
     /// Its program.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// A word that it shares with the host.
+    #[error("the word for the host at {0:#x} does not lie in memory, or its address is not a multiple of 8")]
+    HostWord(u64),
     /// Its device tree.
     #[error("the device tree cannot be made: {0}")]
     Tree(String),
@@ -88,6 +96,16 @@ pub enum End {
         pc: u64,
         /// Why.
         cause: Exception,
+    },
+    /// The same exception again and again: its handler has returned to it, or has come to it again, for
+    /// [`MOST_STUCK`] instructions, and nothing else has happened.
+    TrapLoop {
+        /// Where.
+        pc: u64,
+        /// Why.
+        cause: Exception,
+        /// What `mtval` or `stval` got.
+        value: u64,
     },
     /// Who takes the recording wants no more.
     RecordingStopped,
@@ -112,6 +130,48 @@ pub struct Counts {
     pub walks: WalkCounts,
     /// The accelerator, if there is one.
     pub accelerator: DeviceCounts,
+}
+
+/// What is known of an exception that may come again and again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stuck {
+    /// Where the last exception was, and why.
+    last: Option<(u64, Exception)>,
+    /// Instructions before the first of those that have been the same since.
+    since: u64,
+    /// The last return from a handler since: instructions before what it returned to, and where that is.
+    returned: Option<(u64, u64)>,
+}
+
+impl Stuck {
+    /// Something has happened beside exceptions.
+    pub(crate) fn forget(&mut self) {
+        self.last = None;
+    }
+
+    /// A handler returns by the instruction behind so many others.
+    pub(crate) fn returns(&mut self, retired: u64, to: u64) {
+        self.returned = Some((retired + 1, to));
+    }
+
+    /// An exception: whether the same one has come for too long. One that a handler returns to is the same, and so is one
+    /// that comes again before any handler has returned, unless the program asks for it by ECALL or EBREAK.
+    pub(crate) fn traps(&mut self, retired: u64, pc: u64, cause: Exception) -> bool {
+        let asked = matches!(
+            cause,
+            Exception::UserCall | Exception::SupervisorCall | Exception::MachineCall | Exception::Breakpoint
+        );
+        let is_same = self.last == Some((pc, cause))
+            && match self.returned.take() {
+                Some(returned) => returned == (retired, pc),
+                None => !asked,
+            };
+        if !is_same {
+            self.since = retired;
+        }
+        self.last = Some((pc, cause));
+        retired - self.since >= MOST_STUCK
+    }
 }
 
 /// Who is told what the machine does.
@@ -157,6 +217,7 @@ pub struct Machine {
     pub(crate) end: Option<End>,
     /// Where the last exception led: instructions before it, mode, program counter.
     pub(crate) last_trap: Option<(u64, Mode, u64)>,
+    pub(crate) stuck: Stuck,
     listener: Option<Listener>,
     pub(crate) recording: Option<Box<Recording>>,
 }
@@ -180,9 +241,8 @@ impl Machine {
         let mut ram = Ram::new(RAM_BASE, bytes);
         image.load(&mut ram)?;
         for addr in image.host_words() {
-            if let Some(offset) = ram.offset(addr, 8) {
-                ram.watch(offset, 8);
-            }
+            let offset = ram.offset(addr, 8).filter(|offset| offset.is_multiple_of(8));
+            ram.watch(offset.ok_or(MachineError::HostWord(addr))?, 8);
         }
         let accelerator = match config.accelerator {
             Some(depths) => {
@@ -208,7 +268,7 @@ impl Machine {
             retired_offset: 0,
             ram,
             code: Code::new(),
-            mmu: Mmu::new(config.marking, config.keeps_invalid),
+            mmu: Mmu::new(config.marking, config.misaligned, config.keeps_invalid),
             clint: Clint::default(),
             accelerator,
             client: Client::default(),
@@ -225,6 +285,7 @@ impl Machine {
             denied: None,
             end: None,
             last_trap: None,
+            stuck: Stuck::default(),
             listener: None,
             recording: None,
         };

@@ -11,9 +11,10 @@ use pagewalk_vm::tlb::{Fill, LevelCounts, SetAssociative, Tlb, TlbArray, Tlbs, T
 use crate::accelerator::Outcome;
 use crate::csr::{Mode, Scheme, status};
 use crate::machine::Machine;
+use crate::pmp::Verdict;
 use crate::record::Space;
 use crate::trace::Note;
-use crate::trap::{Access, Trap};
+use crate::trap::{Access, Exception, Trap};
 
 /// Bits of an entry, which are those of `Translation::other`, too.
 mod entry {
@@ -42,9 +43,21 @@ pub enum Marking {
     Hardware,
 }
 
+/// What a load or store of an address that its size does not divide does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Misaligned {
+    /// It is done, as by hardware.
+    #[default]
+    Native,
+    /// It is a misaligned exception.
+    Trap,
+}
+
 /// The TLBs of a hart, for instructions and for data.
 pub(crate) struct Mmu {
     pub(crate) marking: Marking,
+    /// Bits of an address that an access's size must divide: none, or all.
+    aligned_bits: u64,
     instructions: Side,
     data: Side,
     pub(crate) counts: WalkCounts,
@@ -132,9 +145,10 @@ impl Side {
 }
 
 impl Mmu {
-    pub(crate) fn new(marking: Marking, keeps_invalid: bool) -> Self {
+    pub(crate) fn new(marking: Marking, misaligned: Misaligned, keeps_invalid: bool) -> Self {
         Self {
             marking,
+            aligned_bits: if misaligned == Misaligned::Trap { u64::MAX } else { 0 },
             instructions: Side::new(),
             data: Side::new(),
             counts: WalkCounts::default(),
@@ -238,8 +252,7 @@ impl Machine {
             self.mmu.fence(None, None);
         }
         let translated = |mode: Mode| (mode != Mode::Machine && scheme != Scheme::Bare).then_some(mode);
-        // In every mode; of version 1.12 on, MRET ends it for modes below the machine's.
-        let data_mode = if csrs.mstatus & status::MPRV != 0 { csrs.previous_mode() } else { self.mode };
+        let data_mode = csrs.data_mode(self.mode);
         let Context { fetch_mode, data_mode: last_data_mode, .. } = self.mmu.context;
         self.mmu.instructions.end_context(fetch_mode.is_some());
         self.mmu.data.end_context(last_data_mode.is_some());
@@ -257,6 +270,9 @@ impl Machine {
     /// Loads up to eight bytes.
     #[inline(always)]
     pub(crate) fn load(&mut self, addr: u64, bytes: u64) -> Result<u64, Trap> {
+        if addr & self.mmu.aligned_bits & (bytes - 1) != 0 {
+            return Err(Trap::new(Exception::LoadAddressMisaligned, addr));
+        }
         let side = &mut self.mmu.data;
         if addr / PAGE_BYTES == side.read_page && addr % PAGE_BYTES + bytes <= PAGE_BYTES {
             side.spared += 1;
@@ -268,6 +284,9 @@ impl Machine {
     /// Stores up to eight bytes.
     #[inline(always)]
     pub(crate) fn store(&mut self, addr: u64, bytes: u64, value: u64) -> Result<(), Trap> {
+        if addr & self.mmu.aligned_bits & (bytes - 1) != 0 {
+            return Err(Trap::new(Exception::StoreAddressMisaligned, addr));
+        }
         let side = &mut self.mmu.data;
         if addr / PAGE_BYTES == side.write_page && addr % PAGE_BYTES + bytes <= PAGE_BYTES {
             side.spared += 1;
@@ -290,9 +309,10 @@ impl Machine {
             return Ok(low | high << (8 * first));
         }
         let phys = self.translate(addr, Access::Load)?;
+        self.protect(addr, phys, bytes, Access::Load)?;
         match self.ram.offset(phys, bytes) {
             Some(offset) => {
-                self.remember(addr, offset, false);
+                self.remember(addr, phys, offset, Access::Load);
                 self.record_access(addr, bytes, false);
                 Ok(self.ram.read_at(offset, bytes))
             }
@@ -307,16 +327,18 @@ impl Machine {
             let next = addr.wrapping_add(first);
             for (addr, bytes) in [(addr, first), (next, bytes - first)] {
                 let phys = self.translate(addr, Access::Store)?;
+                self.protect(addr, phys, bytes, Access::Store)?;
                 self.ram.offset(phys, bytes).ok_or(Access::Store.access_fault(addr))?;
             }
             self.store_elsewhere(addr, first, value)?;
             return self.store_elsewhere(next, bytes - first, value >> (8 * first));
         }
         let phys = self.translate(addr, Access::Store)?;
+        self.protect(addr, phys, bytes, Access::Store)?;
         match self.ram.offset(phys, bytes) {
             Some(offset) => {
                 let touched = self.ram.write_at(offset, bytes, value);
-                self.remember(addr, offset, true);
+                self.remember(addr, phys, offset, Access::Store);
                 self.record_access(addr, bytes, true);
                 if !touched.is_plain() {
                     self.touched(touched);
@@ -327,9 +349,29 @@ impl Machine {
         }
     }
 
-    /// Accesses like this one to its page need not ask again, if nobody wants to know of them.
-    fn remember(&mut self, addr: u64, offset: u64, write: bool) {
-        if self.recording.is_some() {
+    /// Physical memory protection of an access whose physical address is known.
+    #[inline]
+    fn protect(&self, addr: u64, phys: u64, bytes: u64, access: Access) -> Result<(), Trap> {
+        match self.verdict(phys, bytes, access) {
+            Verdict::Allowed => Ok(()),
+            Verdict::Denied | Verdict::Mixed => Err(access.access_fault(addr)),
+        }
+    }
+
+    #[inline]
+    fn verdict(&self, phys: u64, bytes: u64, access: Access) -> Verdict {
+        let mode = if access == Access::Fetch { self.mode } else { self.csrs.data_mode(self.mode) };
+        self.csrs.pmp.check(phys, bytes, access, mode)
+    }
+
+    /// Whether the whole page of a physical address may be used so: then its other accesses need not be checked.
+    fn is_page_open(&self, phys: u64, access: Access) -> bool {
+        self.verdict(phys & !(PAGE_BYTES - 1), PAGE_BYTES, access) == Verdict::Allowed
+    }
+
+    /// Accesses like this one to its page need not ask again, unless they are recorded.
+    fn remember(&mut self, addr: u64, phys: u64, offset: u64, access: Access) {
+        if self.recording.is_some() || !self.is_page_open(phys, access) {
             return;
         }
         let side = &mut self.mmu.data;
@@ -342,7 +384,7 @@ impl Machine {
             side.write_page = NO_PAGE;
         }
         side.offset = offset - addr % PAGE_BYTES;
-        if write {
+        if access == Access::Store {
             side.write_page = page;
         } else {
             side.read_page = page;
@@ -352,12 +394,19 @@ impl Machine {
     /// Where an atomic's bytes lie in memory.
     pub(crate) fn atomic_offset(&mut self, addr: u64, bytes: u64, access: Access) -> Result<u64, Trap> {
         let phys = self.translate(addr, access)?;
+        self.protect(addr, phys, bytes, access)?;
         // The filter of the last page would be wrong: the TLB was asked for another.
         self.mmu.data.forget_page();
         self.ram.offset(phys, bytes).ok_or(access.access_fault(addr))
     }
 
-    /// Where the instruction at `addr` lies in memory.
+    /// Whether only a part of the page of an instruction, which has just been fetched, may be executed.
+    #[inline(always)]
+    pub(crate) fn is_code_mixed(&self, addr: u64) -> bool {
+        addr / PAGE_BYTES != self.mmu.instructions.read_page
+    }
+
+    /// Where the instruction at `addr` lies in memory: its first two bytes.
     #[inline(always)]
     pub(crate) fn fetch_offset(&mut self, addr: u64) -> Result<u64, Trap> {
         let side = &mut self.mmu.instructions;
@@ -366,9 +415,12 @@ impl Machine {
             return Ok(side.offset + addr % PAGE_BYTES);
         }
         let phys = self.translate(addr, Access::Fetch)?;
+        self.protect(addr, phys, 2, Access::Fetch)?;
         let offset = self.ram.offset(phys, 2).ok_or(Access::Fetch.access_fault(addr))?;
+        let is_open = self.is_page_open(phys, Access::Fetch);
         let side = &mut self.mmu.instructions;
-        (side.read_page, side.offset) = (addr / PAGE_BYTES, offset - addr % PAGE_BYTES);
+        side.read_page = if is_open { addr / PAGE_BYTES } else { NO_PAGE };
+        side.offset = offset - addr % PAGE_BYTES;
         Ok(offset)
     }
 
@@ -428,8 +480,12 @@ impl Machine {
             };
             self.mmu.counts.walks += 1;
             self.mmu.counts.references += walk.references.len() as u64;
+            // The walker reads tables as a supervisor does.
+            let tables = walk.references.iter().map(|reference| reference.addr.0);
+            let open =
+                |at: u64| self.csrs.pmp.check(at, 8, Access::Load, Mode::Supervisor) == Verdict::Allowed;
             let last = walk.references.last().expect("a walk reads the root's entry");
-            if self.ram.offset(last.addr.0, 8).is_none() {
+            if self.ram.offset(last.addr.0, 8).is_none() || !tables.into_iter().all(open) {
                 return Err(access.access_fault(addr));
             }
             let raw = self.ram.read(last.addr);
@@ -454,6 +510,9 @@ impl Machine {
             if raw & marks_of(access) != marks_of(access) {
                 if self.mmu.marking == Marking::Faults {
                     return Err(self.page_fault(addr, access));
+                }
+                if self.csrs.pmp.check(last.addr.0, 8, Access::Store, Mode::Supervisor) != Verdict::Allowed {
+                    return Err(access.access_fault(addr));
                 }
                 bits |= marks_of(access);
                 self.write_entry(last.addr, bits);

@@ -2,8 +2,11 @@
 
 mod accelerator;
 mod host;
+mod image;
+mod loops;
 mod model;
 mod privileged;
+mod protection;
 mod recording;
 mod translation;
 

@@ -403,8 +403,8 @@ pub(crate) struct RiscvArguments {
     /// The program.
     #[arg(value_name = "IMAGE.elf")]
     pub(crate) image: PathBuf,
-    /// Memory.
-    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = bytes)]
+    /// Memory; what the program does not touch takes none here.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = bytes)]
     pub(crate) memory: u64,
     /// How much the accelerator's queues hold: one number for all, or free frames, new pages and evictions.
     #[arg(long, value_name = "N|FREE,NEW,EVICT", default_value = "64", value_parser = depths)]

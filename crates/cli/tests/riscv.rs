@@ -111,6 +111,21 @@ fn the_end_can_be_told_by_address_and_the_signature_is_written() {
     assert!(text(&output.stderr).contains("no symbol `end_signature`"), "{}", text(&output.stderr));
 }
 
+/// Programs that expect the 2 GiB of other simulators had an access fault above 128 MiB.
+#[test]
+fn memory_has_2_gib_unless_it_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("program.elf");
+    // addi x6, x0, 1; slli x6, x6, 32; addi x6, x6, -8; sd x6, 0(x6); addi x7, x0, 7; auipc x5, 0; sd x7, 44(x5); for ever.
+    let words =
+        [0x0010_0313, 0x0203_1313, 0xff83_0313, 0x0063_3023, 0x0070_0393, 0x0000_0297, 0x0272_b623, FOREVER];
+    std::fs::write(&file, program(&words, &[("tohost", 0x8000_0040)])).expect("written");
+    let file = file.to_str().expect("text");
+    assert_eq!(pagewalk(&["riscv", file]).status.code(), Some(3), "the last word of 2 GiB is there");
+    let small = pagewalk(&["riscv", "--memory", "128MiB", file]);
+    assert!(text(&small.stderr).contains("traps itself"), "{}", text(&small.stderr));
+}
+
 /// A program ran on without its blade until it first needed a page of it.
 #[test]
 fn a_blade_that_cannot_be_reached_is_said_before_the_program_begins() {

@@ -29,7 +29,7 @@ const MOST_RAM: u64 = 64 << 30;
 /// What a machine is made like.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Bytes of memory, a multiple of 4 KiB.
+    /// Bytes of memory, a multiple of 4 KiB. What is not touched takes no memory of the host.
     pub memory: u64,
     /// Who sets the accessed and dirty bits.
     pub marking: Marking,
@@ -49,7 +49,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            memory: 128 << 20,
+            memory: 2 << 30,
             marking: Marking::default(),
             misaligned: Misaligned::default(),
             keeps_invalid: false,

@@ -12,7 +12,7 @@ pub mod summary;
 pub use error::{Place, TraceError};
 pub use event::{Access, Advice, Backing, Batch, Event, Mapping, Mark, ProcessId, Protection, ThreadId};
 pub use filter::{ExactFilter, FilterRefusal, TlbDescription};
-pub use foreign::{Format, TraceSource, open};
+pub use foreign::{Format, ReadOptions, Remarks, TraceSource, Translations, open};
 pub use record::{Recorder, convert, record};
 pub use source::{Sink, Source, SourceError, SourceInfo};
 pub use summary::{TraceSummary, info};

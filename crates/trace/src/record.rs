@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::container::{Totals, Writer};
 use crate::error::TraceError;
 use crate::event::Batch;
-use crate::foreign::{self, Format, Skipped};
+use crate::foreign::{self, Format, ReadOptions, Remarks};
 use crate::source::{Sink, Source, SourceError, SourceInfo};
 
 /// Writes everything it is given to a `.pwt` file, which appears when [`Recorder::finish`] succeeds.
@@ -60,23 +60,27 @@ pub fn record(source: &mut dyn Source, path: &Path) -> Result<Totals, SourceErro
 }
 
 /// What a conversion did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Converted {
     /// The format that was read.
     pub format: Format,
     /// What was written.
     pub totals: Totals,
-    /// What the reader left out.
-    pub skipped: Skipped,
+    /// What the reader left out or had to assume.
+    pub remarks: Remarks,
 }
 
-/// Converts a trace file of any format to the `.pwt` file `output`.
+/// Converts a trace of any format to the `.pwt` file `output`.
 ///
 /// # Errors
 ///
 /// What went wrong with either file; nothing is left behind.
-pub fn convert(input: &Path, format: Format, output: &Path) -> Result<Converted, SourceError> {
-    let mut source = foreign::open(input, format)?;
+pub fn convert(
+    input: &Path,
+    options: impl Into<ReadOptions>,
+    output: &Path,
+) -> Result<Converted, SourceError> {
+    let mut source = foreign::open(input, options)?;
     let totals = record(&mut *source, output)?;
-    Ok(Converted { format: source.format(), totals, skipped: source.skipped() })
+    Ok(Converted { format: source.format(), totals, remarks: source.remarks() })
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::container::FORMAT_VERSION;
 use crate::event::{Access, Batch, Event, ProcessId, ThreadId};
-use crate::foreign::{self, Format};
+use crate::foreign::{self, Format, Kind, ReadOptions, Remarks, Translations};
 use crate::source::{Sink, SourceError};
 
 /// The contents of one trace file, found by reading all of it.
@@ -58,6 +58,10 @@ pub struct TraceSummary {
     pub skipped_kernel_accesses: u64,
     /// Prefetches, left out.
     pub skipped_prefetches: u64,
+    /// Everything that was left out or had to be assumed, by kind.
+    pub remarks: Remarks,
+    /// How many pages of each size in bytes the trace gives a frame, if it does.
+    pub translations: Option<BTreeMap<u64, u64>>,
 }
 
 /// The most phase names that a summary lists.
@@ -68,15 +72,12 @@ const MAX_PHASES: usize = 1_000;
 /// # Errors
 ///
 /// What is wrong with the file.
-pub fn info(path: &Path, format: Format) -> Result<TraceSummary, SourceError> {
-    let mut source = foreign::open(path, format)?;
+pub fn info(path: &Path, options: impl Into<ReadOptions>) -> Result<TraceSummary, SourceError> {
+    let mut source = foreign::open(path, options)?;
     let source_info = source.info();
-    let file_bytes = std::fs::metadata(path)
-        .map_err(|source| SourceError::Io { what: format!("cannot examine {}", path.display()), source })?
-        .len();
     let mut counter = Counter::default();
     source.run(&mut counter)?;
-    let skipped = source.skipped();
+    let (remarks, file_bytes) = (source.remarks(), source.file_bytes());
     let (loads, stores) = (sizes(&counter.kinds[..8]), sizes(&counter.kinds[8..]));
     let accesses = loads.values().chain(stores.values()).sum();
     let pages = counter.pages.count();
@@ -100,8 +101,10 @@ pub fn info(path: &Path, format: Format) -> Result<TraceSummary, SourceError> {
         phases: counter.phases,
         pages,
         footprint_bytes: pages * PAGE_BYTES,
-        skipped_kernel_accesses: skipped.kernel_accesses,
-        skipped_prefetches: skipped.prefetches,
+        skipped_kernel_accesses: remarks.left_out(Kind::KernelAddresses),
+        skipped_prefetches: remarks.left_out(Kind::Prefetches),
+        remarks,
+        translations: source.translations().map(Translations::sizes),
     })
 }
 

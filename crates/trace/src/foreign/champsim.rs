@@ -10,11 +10,10 @@
 //! its loads come first, then its stores. Layouts: ChampSim, `inc/trace_instruction.h`.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::ops::ControlFlow;
 
+use super::input::Content;
 use super::output::Output;
-use super::records::{Origin, for_each_record};
+use super::records::{BUFFER_BYTES, Records};
 use crate::error::TraceError;
 use crate::event::{Event, ProcessId, ThreadId};
 
@@ -37,26 +36,21 @@ const fn layout<const N: usize>() -> Layout {
 }
 
 /// Reads records of `N` bytes.
-pub(super) fn parse<const N: usize>(
-    reader: &mut dyn Read,
-    origin: &Origin,
-    output: &mut Output<'_>,
-) -> Result<(), TraceError> {
+pub(super) fn parse<const N: usize>(content: Content, output: &mut Output<'_>) -> Result<(), TraceError> {
     let layout = const { layout::<N>() };
+    let stream = content.into_stream()?;
+    let mut records = Records::<N>::new(stream.reader, stream.origin, BUFFER_BYTES);
     let mut processes = AddressSpaces::default();
-    let mut empty = true;
-    let flow = for_each_record::<N>(reader, origin, |record, offset| {
-        empty = false;
+    while let Some((record, offset)) = records.next()? {
         if let Some(start) = layout.address_space {
             processes.follow(u16::from_le_bytes([record[start], record[start + 1]]), output);
         }
-        instruction(record, &layout, output).map_err(|what| origin.malformed(origin.at(offset), what))?;
-        Ok(output.flow())
-    })?;
-    if empty && flow == ControlFlow::Continue(()) {
-        return Err(origin.malformed(origin.at(0), "the trace is empty"));
+        instruction(&record, &layout, output).map_err(|what| records.malformed(offset, what))?;
+        if output.flow().is_break() {
+            return Ok(());
+        }
     }
-    Ok(())
+    if records.offset == 0 { Err(records.malformed(0, "the trace is empty")) } else { Ok(()) }
 }
 
 fn instruction(record: &[u8], layout: &Layout, output: &mut Output<'_>) -> Result<(), String> {

@@ -1,17 +1,15 @@
-//! Decompression, chosen by a file's first bytes.
+//! Decompression, chosen by the first bytes of the content.
 
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
-
-use crate::error::TraceError;
+use std::io::{self, BufReader, Chain, Read};
 
 /// The memory that an xz stream may ask its decoder for; `xz -9` needs 65 MiB.
 const XZ_MEMORY_BYTES: u64 = 512 << 20;
 /// log2 of the largest window that a zstd stream may ask for; `zstd --ultra -22` needs 27.
 const ZSTD_WINDOW_LOG: u32 = 27;
-const BUFFER_BYTES: usize = 1 << 17;
+/// Compressed bytes that a decoder takes at a time.
+const BUFFER_BYTES: usize = 1 << 15;
 
-/// How a file is compressed.
+/// How a stream of bytes is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Compression {
     None,
@@ -19,75 +17,63 @@ pub(super) enum Compression {
     Xz,
     Zstd,
     Bzip2,
+    Lz4,
+    Snappy,
 }
+
+/// What is particular to a compression: its tool's name, the first bytes of such content, and the suffix of such names.
+struct Row {
+    kind: Compression,
+    name: &'static str,
+    magic: &'static [u8],
+    suffix: &'static str,
+}
+
+const ROWS: [Row; 6] = [
+    Row { kind: Compression::Gzip, name: "gzip", magic: b"\x1f\x8b\x08", suffix: ".gz" },
+    Row { kind: Compression::Xz, name: "xz", magic: b"\xfd7zXZ\0", suffix: ".xz" },
+    Row { kind: Compression::Zstd, name: "zstd", magic: b"\x28\xb5\x2f\xfd", suffix: ".zst" },
+    Row { kind: Compression::Bzip2, name: "bzip2", magic: b"BZh", suffix: ".bz2" },
+    Row { kind: Compression::Lz4, name: "lz4", magic: b"\x04\x22\x4d\x18", suffix: ".lz4" },
+    Row { kind: Compression::Snappy, name: "snappy", magic: b"\xff\x06\0\0sNaPpY", suffix: ".sz" },
+];
 
 impl Compression {
-    const PACKED: [Self; 4] = [Self::Gzip, Self::Xz, Self::Zstd, Self::Bzip2];
-
-    fn magic(self) -> &'static [u8] {
-        match self {
-            Self::None => b"",
-            Self::Gzip => b"\x1f\x8b\x08",
-            Self::Xz => b"\xfd7zXZ\0",
-            Self::Zstd => b"\x28\xb5\x2f\xfd",
-            Self::Bzip2 => b"BZh",
-        }
+    fn row(self) -> Option<&'static Row> {
+        ROWS.iter().find(|row| row.kind == self)
     }
 
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::Gzip => ".gz",
-            Self::Xz => ".xz",
-            Self::Zstd => ".zst",
-            Self::Bzip2 => ".bz2",
-        }
+    /// The name of the tool that compresses in this way; empty for [`Compression::None`].
+    pub(super) fn name(self) -> &'static str {
+        self.row().map_or("", |row| row.name)
     }
 
-    /// By the first bytes of the content.
+    /// The suffix of files that are compressed in this way.
+    pub(super) fn suffix(self) -> &'static str {
+        self.row().map_or("", |row| row.suffix)
+    }
+
+    /// Tells the compression by the first bytes of the content.
     pub(super) fn sniff(content: &[u8]) -> Self {
-        Self::PACKED.into_iter().find(|kind| content.starts_with(kind.magic())).unwrap_or(Self::None)
+        ROWS.iter().find(|row| content.starts_with(row.magic)).map_or(Self::None, |row| row.kind)
     }
 
-    /// What `name`'s suffix promises, with the name before it.
+    /// The compression that the suffix of `name` promises, with the name before the suffix.
     pub(super) fn of_name(name: &str) -> (Self, &str) {
-        Self::PACKED
-            .into_iter()
-            .find_map(|kind| Some((kind, name.strip_suffix(kind.suffix())?)))
+        ROWS.iter()
+            .find_map(|row| Some((row.kind, name.strip_suffix(row.suffix)?)))
             .unwrap_or((Self::None, name))
     }
-}
 
-/// A file's content, decompressed.
-pub(super) struct Unpacked {
-    pub(super) reader: Box<dyn Read>,
-    pub(super) compression: Compression,
-}
-
-/// Opens a file; decides by its first bytes whether and how it is compressed.
-pub(super) fn open(path: &Path) -> Result<Unpacked, TraceError> {
-    let file = std::fs::File::open(path).map_err(TraceError::io("open", path))?;
-    if file.metadata().map_err(TraceError::io("examine", path))?.is_dir() {
-        return Err(TraceError::Refused(format!(
-            "{} is a folder; name one trace file in it",
-            path.display()
-        )));
+    /// The suffixes of all compressions.
+    pub(super) fn suffixes() -> String {
+        ROWS.map(|row| row.suffix).join(" ")
     }
-    let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
-    let compression = Compression::sniff(reader.fill_buf().map_err(TraceError::io("read", path))?);
-    let name = path.to_string_lossy();
-    let (promised, _) = Compression::of_name(&name);
-    if promised != Compression::None && promised != compression {
-        return Err(TraceError::Refused(format!(
-            "{name} is named {} but does not begin like such a file; rename it or download it again",
-            promised.suffix()
-        )));
-    }
-    let reader = unpack(reader, compression).map_err(TraceError::io("decompress", path))?;
-    Ok(Unpacked { reader, compression })
 }
 
-fn unpack(reader: BufReader<std::fs::File>, compression: Compression) -> io::Result<Box<dyn Read>> {
+/// A reader of the decompressed content. Compressed streams one after the other, as `cat` makes them, are read as one.
+pub(super) fn unpack(reader: impl Read + 'static, compression: Compression) -> io::Result<Box<dyn Read>> {
+    let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
     Ok(match compression {
         Compression::None => Box::new(reader),
         Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(reader)),
@@ -102,5 +88,41 @@ fn unpack(reader: BufReader<std::fs::File>, compression: Compression) -> io::Res
             Box::new(decoder)
         }
         Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(reader)),
+        Compression::Lz4 => Box::new(Lz4::new(reader)),
+        Compression::Snappy => Box::new(snap::read::FrameDecoder::new(reader)),
     })
+}
+
+/// Decodes lz4 frames one after the other, each by a decoder of its own, because frames have blocks of different sizes.
+///
+/// The decoder of `lz4_flex` takes the end of the input between two blocks for the end of a frame. So an empty frame is put
+/// behind the input: behind a whole frame it decodes to nothing, inside a frame its magic is an impossible block length.
+struct Lz4<R: Read> {
+    /// Always there but while the next frame's takes its place.
+    decoder: Option<Lz4Decoder<R>>,
+}
+
+type Lz4Decoder<R> = lz4_flex::frame::FrameDecoder<Chain<R, &'static [u8]>>;
+
+/// Magic, flags (version 1, independent blocks), block size of 64 KiB, header checksum, end mark.
+const EMPTY_LZ4_FRAME: &[u8] = b"\x04\x22\x4d\x18\x60\x40\x82\0\0\0\0";
+
+impl<R: Read> Lz4<R> {
+    fn new(reader: R) -> Self {
+        Self { decoder: Some(Lz4Decoder::new(reader.chain(EMPTY_LZ4_FRAME))) }
+    }
+}
+
+impl<R: Read> Read for Lz4<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.decoder {
+            let bytes = decoder.read(buffer)?;
+            let (_, rest) = decoder.get_ref().get_ref();
+            if bytes > 0 || rest.is_empty() || buffer.is_empty() {
+                return Ok(bytes);
+            }
+            self.decoder = self.decoder.take().map(|decoder| Lz4Decoder::new(decoder.into_inner()));
+        }
+        Ok(0)
+    }
 }

@@ -5,30 +5,29 @@
 //!  L 1ffe000010,8        a load of 8 bytes by it
 //!  S 1ffe000010,8        a store
 //!  M 1ffe000010,8        a load and a store of the same bytes
-//! ==1234== text          Valgrind's own remarks, left out
+//! ==1234== text          Valgrind's own remarks, left out and counted
 //! ```
 
-use std::io::Read;
 use std::ops::ControlFlow;
 
+use super::input::Content;
 use super::output::Output;
-use super::records::{Origin, for_each_line};
+use super::records::{for_each_line, shown};
+use super::tally::Kind;
 use crate::error::{Place, TraceError};
 
 /// Reads lackey's text.
-pub(super) fn parse(
-    reader: &mut dyn Read,
-    origin: &Origin,
-    output: &mut Output<'_>,
-) -> Result<(), TraceError> {
+pub(super) fn parse(content: Content, output: &mut Output<'_>) -> Result<(), TraceError> {
+    let stream = content.into_stream()?;
+    let origin = stream.origin;
+    let mut reader = stream.reader;
     let mut lines = 0_u64;
-    for_each_line(reader, origin, |line, number, ended| {
+    for_each_line(&mut *reader, &origin, |line, number, ended| {
         let Some(parsed) = Line::parse(line) else {
-            let shown = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
             let what = format!(
                 "`{}` is no line of a lackey trace; expected `I  ADDRESS,SIZE` or ` L`, ` S`, ` M` and the same \
                  (record with --log-file=FILE to keep the program's own output apart)",
-                shown.escape_debug()
+                shown(line)
             );
             return Err(origin.malformed(Place::Line(number), what));
         };
@@ -49,7 +48,7 @@ pub(super) fn parse(
 
 fn emit(line: Line, output: &mut Output<'_>) -> Result<(), String> {
     match line {
-        Line::Remark => {}
+        Line::Remark => output.tally.count(Kind::Remarks),
         Line::Instruction => output.instructions(1),
         Line::Load { address, bytes } => output.access(address, bytes, false)?,
         Line::Store { address, bytes } => output.access(address, bytes, true)?,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
-use super::source::Skipped;
+use super::tally::{Kind, Tally};
 use crate::event::{Access, Batch, Event, Mark};
 use crate::source::Sink;
 
@@ -14,24 +14,44 @@ const MAX_ACCESS_BYTES: u64 = 16_384;
 const LINE_BYTES: u64 = 64;
 /// The first address of the kernel's half.
 const KERNEL_START: u64 = 0xffff_0000_0000_0000;
+/// The bit of a 48-bit address that tells the kernel's half of x86-64.
+const KERNEL_BIT: u64 = 1 << 47;
 
 /// Collects what a parser finds into batches for a sink.
 pub(super) struct Output<'a> {
     sink: &'a mut dyn Sink,
     batch: Batch,
+    /// Whether the format tells which instructions there are.
+    counts_instructions: bool,
+    /// Whether the kernel's instructions and accesses are events too.
+    kernel: bool,
+    /// Whether what follows is the kernel's.
+    in_kernel: bool,
+    /// Whether an instruction was seen.
+    begun: bool,
     /// Which mark of the batch counts the instructions now; none after a switch until something comes.
     count_mark: Option<usize>,
     /// Whether something came since that mark.
     counted: bool,
     stopped: bool,
-    pub(super) skipped: Skipped,
+    /// What does not become an event as it stands.
+    pub(super) tally: Tally,
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(sink: &'a mut dyn Sink) -> Self {
-        let skipped = Skipped::default();
-        let mut output =
-            Self { sink, batch: Batch::new(), count_mark: None, counted: false, stopped: false, skipped };
+    pub(super) fn new(sink: &'a mut dyn Sink, counts_instructions: bool, kernel: bool) -> Self {
+        let mut output = Self {
+            sink,
+            batch: Batch::new(),
+            counts_instructions,
+            kernel,
+            in_kernel: false,
+            begun: false,
+            count_mark: None,
+            counted: false,
+            stopped: false,
+            tally: Tally::default(),
+        };
         output.begin();
         output
     }
@@ -45,6 +65,9 @@ impl<'a> Output<'a> {
 
     /// Adds to the current count; begins one if there is none.
     fn count(&mut self, instructions: u64) {
+        if !self.counts_instructions {
+            return;
+        }
         let mark = *self.count_mark.get_or_insert_with(|| {
             self.batch.mark(Event::Instructions(0));
             self.batch.marks.len() - 1
@@ -56,17 +79,24 @@ impl<'a> Output<'a> {
 
     /// Hands on what there is.
     fn flush(&mut self) {
-        let nothing = self.batch.accesses.is_empty() && self.batch.marks.len() == 1 && !self.counted;
+        let own_marks = usize::from(self.counts_instructions);
+        let nothing = self.batch.accesses.is_empty() && self.batch.marks.len() == own_marks && !self.counted;
         if !self.stopped && !nothing {
             self.stopped = self.sink.batch(&mut self.batch).is_break();
         }
         self.begin();
     }
 
-    /// Hands on the last batch.
-    pub(super) fn finish(mut self) -> Skipped {
+    /// Hands on the last batch; answers what did not become an event.
+    pub(super) fn finish(mut self) -> Tally {
         self.flush();
-        self.skipped
+        self.tally
+    }
+
+    /// Whether the instructions and accesses that follow are the kernel's.
+    #[inline]
+    pub(super) fn enter_kernel(&mut self, kernel: bool) {
+        self.in_kernel = kernel;
     }
 
     /// Whether the sink wants more.
@@ -74,8 +104,22 @@ impl<'a> Output<'a> {
         if self.stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
+    /// Another record begins, in a format that does not tell the instructions: the place to hand on a full batch.
+    pub(super) fn record(&mut self) {
+        if self.batch.is_full() {
+            self.flush();
+        }
+    }
+
     /// `count` more instructions begin; their accesses follow.
     pub(super) fn instructions(&mut self, count: u64) {
+        self.begun = true;
+        if self.in_kernel {
+            self.tally.add(Kind::KernelInstructions, count);
+            if !self.kernel {
+                return;
+            }
+        }
         if self.batch.is_full() || self.batch.marks.len() >= Batch::FULL {
             self.flush();
         }
@@ -94,14 +138,16 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// An access of `bytes` at `address`.
+    /// An access of `bytes` at `address`; 0 bytes are an access of unknown size.
     pub(super) fn access(&mut self, address: u64, bytes: u64, write: bool) -> Result<(), String> {
-        if bytes == 0 || bytes > MAX_ACCESS_BYTES {
-            return Err(format!("an access of {bytes} bytes; 1 to {MAX_ACCESS_BYTES} are allowed"));
+        if bytes > MAX_ACCESS_BYTES {
+            return Err(format!("an access of {bytes} bytes; at most {MAX_ACCESS_BYTES} are allowed"));
         }
-        if !self.takes(address, bytes)? {
-            return Ok(());
+        if bytes == 0 {
+            self.tally.count(Kind::UnknownSizes);
+            return self.access_unsized(address, write);
         }
+        let Some(address) = self.place(address, bytes)? else { return Ok(()) };
         let mut done = 0;
         while done < bytes {
             let part = (bytes - done).min(LINE_BYTES);
@@ -113,38 +159,55 @@ impl<'a> Output<'a> {
 
     /// An access of unknown size at `address`.
     pub(super) fn access_unsized(&mut self, address: u64, write: bool) -> Result<(), String> {
-        if self.takes(address, 1)? {
+        if let Some(address) = self.place(address, 1)? {
             let aligned = 1 << address.trailing_zeros().min(3);
             self.push(Access::new(VirtAddr(address), aligned, write));
         }
         Ok(())
     }
 
-    /// Whether the access is one to keep.
-    fn takes(&mut self, address: u64, bytes: u64) -> Result<bool, String> {
-        if address >= KERNEL_START {
-            self.skipped.kernel_accesses += 1;
-            return Ok(false);
+    /// The 48 bits of an access's address; none if it is one to leave out.
+    fn place(&mut self, address: u64, bytes: u64) -> Result<Option<u64>, String> {
+        if self.counts_instructions && !self.begun {
+            self.tally.count(Kind::EarlyAccesses);
         }
-        if address + bytes > 1 << 48 {
+        let kernel_address = address >= KERNEL_START;
+        if self.in_kernel || kernel_address {
+            self.tally.count(if self.in_kernel { Kind::KernelAccesses } else { Kind::KernelAddresses });
+            if !self.kernel {
+                return Ok(None);
+            }
+        }
+        // An access holds 48 bits of address, in which the kernel's half begins at 2^47.
+        let low = if kernel_address { address - KERNEL_START } else { address };
+        if low.saturating_add(bytes) > 1 << 48 {
             return Err(format!(
                 "address {address:#x} is in neither half of a 48-bit address space; the file is damaged or of \
                  another format"
             ));
         }
-        Ok(true)
+        let own_half = kernel_address == (low >= KERNEL_BIT);
+        if self.kernel && !own_half {
+            return Err(format!(
+                "address {address:#x} cannot be told apart from one of the {} half, because both are kept in 48 bits\n  = \
+                 help: read the trace without --kernel",
+                if kernel_address { "user's" } else { "kernel's" }
+            ));
+        }
+        Ok(Some(low))
     }
 
     fn push(&mut self, access: Access) {
         if self.batch.accesses.len() == Batch::MAX {
             self.flush();
         }
-        // A 1-byte load at address 0 would be the record that means "no access"; nothing maps page 0, so it
-        // stands for a failed access and is left out.
+        // A 1-byte load at address 0 would be the record that means "no access".
         if access.is_some() {
             self.count(0);
             self.counted = true;
             self.batch.push(access);
+        } else {
+            self.tally.count(Kind::NullLoads);
         }
     }
 }

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use crate::error::{Place, TraceError};
 
-const BUFFER_BYTES: usize = 192 << 10;
+/// What the reader of one file takes at a time; a multiple of every record's length.
+pub(super) const BUFFER_BYTES: usize = 192 << 10;
 /// The longest line that is accepted; a trace's lines have 30 characters, its comments a few hundred.
 const MAX_LINE_BYTES: usize = 64 << 10;
 
@@ -40,7 +41,7 @@ impl Origin {
     }
 
     /// An error of the reader at `offset`: the decoder's complaint about the content, or the system's.
-    fn unreadable(&self, offset: u64, error: io::Error) -> TraceError {
+    pub(super) fn unreadable(&self, offset: u64, error: io::Error) -> TraceError {
         let from_system = error.raw_os_error().is_some();
         if from_system || matches!(self.part, Part::Plain) {
             return TraceError::Io { what: format!("cannot read {}", self.file), source: error };
@@ -50,31 +51,71 @@ impl Origin {
     }
 }
 
-/// Hands over every record of `N` bytes with its offset until `each` breaks; answers whether it did. A rest that
-/// is no whole record is an error.
-pub(super) fn for_each_record<const N: usize>(
-    reader: &mut dyn Read,
-    origin: &Origin,
-    mut each: impl FnMut(&[u8; N], u64) -> Result<ControlFlow<()>, TraceError>,
-) -> Result<ControlFlow<()>, TraceError> {
-    let mut buffer = vec![0; BUFFER_BYTES / N * N];
-    let mut offset = 0;
-    loop {
-        let filled = fill(reader, &mut buffer, 0).map_err(|error| origin.unreadable(offset, error))?;
-        let (records, rest) = buffer[..filled].as_chunks::<N>();
-        for record in records {
-            if each(record, offset)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            offset += N as u64;
+/// The records of `N` bytes of a stream, one after the other, with their offsets.
+pub(super) struct Records<const N: usize> {
+    reader: Box<dyn Read>,
+    pub(super) origin: Origin,
+    buffer: Vec<u8>,
+    at: usize,
+    filled: usize,
+    /// The offset of the next record.
+    pub(super) offset: u64,
+    ended: bool,
+    /// What ended the stream, to be reported behind the records before it.
+    error: Option<io::Error>,
+}
+
+impl<const N: usize> Records<N> {
+    /// The records of `reader`, of which about `buffer_bytes` bytes are read at a time.
+    pub(super) fn new(reader: Box<dyn Read>, origin: Origin, buffer_bytes: usize) -> Self {
+        let buffer = vec![0; buffer_bytes / N * N];
+        Self { reader, origin, buffer, at: 0, filled: 0, offset: 0, ended: false, error: None }
+    }
+
+    /// The next record with its offset, or none at the end. A rest that is no whole record is an error.
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<Option<([u8; N], u64)>, TraceError> {
+        let Some(record) = self.peek()? else { return Ok(None) };
+        let offset = self.offset;
+        self.at += N;
+        self.offset += N as u64;
+        Ok(Some((record, offset)))
+    }
+
+    /// An error about the record at `offset`.
+    pub(super) fn malformed(&self, offset: u64, what: impl Into<String>) -> TraceError {
+        self.origin.malformed(self.origin.at(offset), what)
+    }
+
+    /// The record that [`Self::next`] will answer.
+    #[inline]
+    pub(super) fn peek(&mut self) -> Result<Option<[u8; N]>, TraceError> {
+        if let Some(record) = self.buffer[self.at..self.filled].first_chunk() {
+            return Ok(Some(*record));
         }
-        if !rest.is_empty() {
-            let what = format!("the file ends inside a record: {} of {N} bytes", rest.len());
-            return Err(origin.malformed(origin.at(offset), what));
+        self.refill()
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Result<Option<[u8; N]>, TraceError> {
+        if !self.ended && self.at == self.filled {
+            let (filled, result) = fill(&mut *self.reader, &mut self.buffer, 0);
+            (self.at, self.filled, self.ended) = (0, filled, filled < self.buffer.len());
+            // What came before an error is handed over first.
+            self.error = result.err();
         }
-        if filled < buffer.len() {
-            return Ok(ControlFlow::Continue(()));
+        let rest = &self.buffer[self.at..self.filled];
+        if let Some(record) = rest.first_chunk() {
+            return Ok(Some(*record));
         }
+        if let Some(error) = self.error.take() {
+            return Err(self.origin.unreadable(self.offset, error));
+        }
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let what = format!("the file ends inside a record: {} of {N} bytes", rest.len());
+        Err(self.origin.malformed(self.origin.at(self.offset), what))
     }
 }
 
@@ -88,7 +129,7 @@ pub(super) fn for_each_line(
     let mut buffer = vec![0; BUFFER_BYTES];
     let (mut kept, mut offset, mut number) = (0, 0_u64, 0);
     loop {
-        let filled = fill(reader, &mut buffer, kept).map_err(|error| origin.unreadable(offset, error))?;
+        let (filled, result) = fill(reader, &mut buffer, kept);
         offset += (filled - kept) as u64;
         let mut rest = &buffer[..filled];
         while let Some(length) = rest.iter().position(|&byte| byte == b'\n') {
@@ -98,6 +139,7 @@ pub(super) fn for_each_line(
             }
             rest = &rest[length + 1..];
         }
+        result.map_err(|error| origin.unreadable(offset, error))?;
         if filled < buffer.len() {
             if !rest.is_empty() {
                 let _ = each(rest, number + 1, false)?;
@@ -113,16 +155,21 @@ pub(super) fn for_each_line(
     }
 }
 
-/// Reads until `buffer` is full or the input ends; answers how much of it is filled, `start` included.
-fn fill(reader: &mut dyn Read, buffer: &mut [u8], start: usize) -> io::Result<usize> {
+/// The beginning of a line, for messages.
+pub(super) fn shown(line: &[u8]) -> String {
+    String::from_utf8_lossy(&line[..line.len().min(60)]).escape_debug().to_string()
+}
+
+/// Reads until `buffer` is full, the input ends or fails; answers how much of it is filled, `start` included.
+pub(super) fn fill(reader: &mut dyn Read, buffer: &mut [u8], start: usize) -> (usize, io::Result<()>) {
     let mut filled = start;
     while filled < buffer.len() {
         match reader.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (filled, Err(error)),
         }
     }
-    Ok(filled)
+    (filled, Ok(()))
 }

@@ -1,109 +1,119 @@
-//! A foreign trace file as a source of events.
+//! A foreign trace as a source of events.
 
-use std::fs::File;
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::compression::{self, Compression};
-use super::format::Format;
+use super::detect::ReadOptions;
+use super::drmemtrace::folder_files;
+use super::drmemtrace::v2p::Translations;
+use super::format::{Format, Parse};
+use super::input::{Content, Input, Size, Stream};
 use super::output::Output;
 use super::records::{Origin, Part};
-use super::{champsim, drmemtrace, lackey};
+use super::tally::Remarks;
 use crate::error::TraceError;
 use crate::source::{Sink, Source, SourceError, SourceInfo};
 
-/// What a reader left out, so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Skipped {
-    /// Accesses to the kernel's half of the address space.
-    pub kernel_accesses: u64,
-    /// Prefetches, which may touch a TLB but cannot fault.
-    pub prefetches: u64,
-}
-
-/// A trace file as a source.
+/// A trace as a source.
 pub trait TraceSource: Source {
     /// Its format, never [`Format::Auto`].
     fn format(&self) -> Format;
 
-    /// What was left out by the runs so far.
-    fn skipped(&self) -> Skipped {
-        Skipped::default()
+    /// What the last run left out or had to assume.
+    fn remarks(&self) -> Remarks {
+        Remarks::default()
     }
+
+    /// The frames that the trace's pages had, where it says so.
+    fn translations(&self) -> Option<&Translations> {
+        None
+    }
+
+    /// How many bytes the trace has on its disk, or how many came through its pipe so far.
+    fn file_bytes(&self) -> u64;
 }
 
 /// Reads a trace of another tool.
 pub struct ForeignSource {
     format: Format,
+    parse: Parse,
+    counts_instructions: bool,
+    kernel: bool,
     name: String,
-    input: Input,
-    skipped: Skipped,
-}
-
-enum Input {
-    /// Opened anew by every run.
-    Path(PathBuf),
-    /// Uncompressed content; gone after the first run.
-    Stream(Option<Box<dyn Read>>),
+    /// What the next run reads.
+    content: Option<Content>,
+    /// Where later runs find the same content again.
+    again: Option<PathBuf>,
+    size: Size,
+    translations: Option<Translations>,
+    remarks: Remarks,
 }
 
 impl ForeignSource {
-    /// The file at `path`, in a format that is neither [`Format::Auto`] nor [`Format::Pwt`].
-    pub(super) fn from_path(path: &Path, format: Format) -> Self {
-        let name = path.display().to_string();
-        Self { format, name, input: Input::Path(path.to_path_buf()), skipped: Skipped::default() }
+    /// What was opened; `path` names it.
+    pub(super) fn from_input(input: Input, path: PathBuf, options: ReadOptions) -> Result<Self, TraceError> {
+        let beside = match &input.content {
+            Content::Folder(folder, _) => Some(&**folder),
+            _ => input.again.then_some(&*path),
+        };
+        let translations = match beside {
+            Some(path) if options.format == Format::Drmemtrace => Translations::beside(path)?,
+            _ => None,
+        };
+        let mut source = Self::new(&input.name, input.content, options)?;
+        source.translations = translations;
+        source.again = input.again.then_some(path);
+        source.size = match &source.content {
+            Some(Content::Folder(folder, None)) => Size::Known(folder_files(folder)?.bytes()),
+            _ => input.size,
+        };
+        Ok(source)
     }
 
     /// Uncompressed content from a reader; can run once.
     ///
     /// # Errors
     ///
-    /// If `format` is [`Format::Auto`] or [`Format::Pwt`].
-    pub fn from_reader(reader: Box<dyn Read>, name: &str, format: Format) -> Result<Self, TraceError> {
-        if matches!(format, Format::Auto | Format::Pwt) {
-            return Err(TraceError::Refused(format!("{name}: format {format} cannot be read as a stream")));
-        }
-        let input = Input::Stream(Some(reader));
-        Ok(Self { format, name: name.to_owned(), input, skipped: Skipped::default() })
+    /// If the format is [`Format::Auto`] or [`Format::Pwt`].
+    pub fn from_reader(
+        reader: Box<dyn Read>,
+        name: &str,
+        options: impl Into<ReadOptions>,
+    ) -> Result<Self, TraceError> {
+        let origin = Origin { file: name.to_owned(), part: Part::Plain };
+        Self::new(name, Content::Stream(Stream::new(reader, origin)), options.into())
     }
 
-    fn parse(&mut self, output: &mut Output<'_>) -> Result<(), TraceError> {
-        let (mut reader, part) = match &mut self.input {
-            Input::Path(path) if self.format == Format::Drmemtrace && is_archive(path)? => {
-                return drmemtrace::parse_archive(path, output);
-            }
-            Input::Path(path) => {
-                let unpacked = compression::open(path)?;
-                let plain = unpacked.compression == Compression::None;
-                (unpacked.reader, if plain { Part::Plain } else { Part::Unpacked })
-            }
-            Input::Stream(reader) => match reader.take() {
-                Some(reader) => (reader, Part::Plain),
-                None => return Err(TraceError::Refused(format!("{}: a stream can be read once", self.name))),
-            },
+    fn new(name: &str, content: Content, options: ReadOptions) -> Result<Self, TraceError> {
+        let row = options.format.row().and_then(|row| Some((row, row.parse?)));
+        let Some((row, parse)) = row else {
+            return Err(TraceError::Refused(format!(
+                "{name}: format {} cannot be read as a stream",
+                options.format
+            )));
         };
-        let origin = Origin { file: self.name.clone(), part };
-        match self.format {
-            Format::ChampSim => {
-                champsim::parse::<{ champsim::CHAMPSIM_BYTES }>(&mut *reader, &origin, output)
-            }
-            Format::CloudSuite => {
-                champsim::parse::<{ champsim::CLOUDSUITE_BYTES }>(&mut *reader, &origin, output)
-            }
-            Format::Drmemtrace => drmemtrace::parse(&mut *reader, &origin, output),
-            Format::Lackey => lackey::parse(&mut *reader, &origin, output),
-            Format::Auto | Format::Pwt => unreachable!("the constructors refuse these"),
+        Ok(Self {
+            format: row.format,
+            parse,
+            counts_instructions: row.counts_instructions,
+            kernel: options.kernel,
+            name: name.to_owned(),
+            content: Some(content),
+            again: None,
+            size: Size::Known(0),
+            translations: None,
+            remarks: Remarks::default(),
+        })
+    }
+
+    fn next_content(&mut self) -> Result<Content, TraceError> {
+        match (self.content.take(), &self.again) {
+            (Some(content), _) => Ok(content),
+            (None, Some(path)) => Ok(Input::open(path)?.content),
+            (None, None) => Err(TraceError::Refused(format!("{}: a stream can be read once", self.name))),
         }
     }
-}
-
-/// Whether the file begins like a zip archive.
-pub(super) fn is_archive(path: &Path) -> Result<bool, TraceError> {
-    let file = File::open(path).map_err(TraceError::io("open", path))?;
-    let mut start = Vec::new();
-    file.take(4).read_to_end(&mut start).map_err(TraceError::io("read", path))?;
-    Ok(start == b"PK\x03\x04")
 }
 
 impl Source for ForeignSource {
@@ -112,18 +122,23 @@ impl Source for ForeignSource {
             name: self.name.clone(),
             expected_accesses: None,
             announces_mappings: false,
-            counts_instructions: true,
+            counts_instructions: self.counts_instructions,
         }
     }
 
     fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
-        let mut output = Output::new(sink);
-        let result = self.parse(&mut output);
+        let content = self.next_content()?;
+        let mut output = Output::new(sink, self.counts_instructions, self.kernel);
+        if let Some(translations) = &self.translations {
+            output.tally.fact(
+                "frames",
+                format!("given for {} pages by {}", translations.pages.len(), translations.file.display()),
+            );
+        }
+        let result = (self.parse)(content, &mut output);
         // What was read before an error is handed on too: the sink decides what a part is worth.
         let stopped = output.flow() == ControlFlow::Break(());
-        let skipped = output.finish();
-        self.skipped.kernel_accesses += skipped.kernel_accesses;
-        self.skipped.prefetches += skipped.prefetches;
+        self.remarks = output.finish().finish(self.kernel);
         if stopped { Ok(()) } else { Ok(result?) }
     }
 }
@@ -133,8 +148,16 @@ impl TraceSource for ForeignSource {
         self.format
     }
 
-    fn skipped(&self) -> Skipped {
-        self.skipped
+    fn remarks(&self) -> Remarks {
+        self.remarks.clone()
+    }
+
+    fn translations(&self) -> Option<&Translations> {
+        self.translations.as_ref()
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.size.bytes()
     }
 }
 

@@ -1,0 +1,367 @@
+//! One file of a trace: the records of a thread or of a core.
+
+use std::collections::BTreeMap;
+
+use super::super::archive::Archive;
+use super::super::input::Content;
+use super::super::output::Output;
+use super::super::records::Records;
+use super::super::tally::Kind;
+use super::{entry, marker};
+use crate::error::TraceError;
+use crate::event::{Event, ProcessId, ThreadId};
+
+pub(super) const ENTRY_BYTES: usize = 12;
+/// The versions that are known: 2 is the first that names itself in a marker, 7 has retired instructions only.
+const VERSIONS: std::ops::RangeInclusive<u64> = 1..=7;
+/// The most threads or processes of one trace.
+const MAX_IDS: usize = 1 << 20;
+/// The bit of the file type of a core's file.
+const CORE_SHARDED: u64 = 0x10000;
+/// The bit of the file type of a trace with instructions, but without data accesses, of the kernel.
+const KERNEL_INSTRUCTIONS_ONLY: u64 = 0x8000;
+
+/// Bits of the file type that make a trace unusable here, with the reason.
+const REFUSED_TYPES: [(u64, &str); 6] = [
+    (0x01, "it is filtered (old style), so its accesses are incomplete"),
+    (0x80, "its instructions are filtered, so its counts are incomplete"),
+    (0x100, "its data accesses are filtered, so they are incomplete"),
+    (0x2000, "it is filtered in part, so its accesses are incomplete"),
+    (0x04, "it has instructions only, no data access"),
+    (0x4000, "it is a file of system-call templates, not of a program's run"),
+];
+
+/// One record.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) kind: u16,
+    pub(super) size: u16,
+    pub(super) value: u64,
+}
+
+impl Entry {
+    pub(super) fn parse(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let (kind, rest) = bytes.split_first_chunk().expect("12 bytes");
+        let (size, value) = rest.split_first_chunk().expect("10 bytes");
+        let value = value.first_chunk().expect("8 bytes");
+        Self {
+            kind: u16::from_le_bytes(*kind),
+            size: u16::from_le_bytes(*size),
+            value: u64::from_le_bytes(*value),
+        }
+    }
+
+    /// The time of a timestamp marker.
+    pub(super) fn timestamp(self) -> Option<u64> {
+        (self.kind == entry::MARKER && self.size == marker::TIMESTAMP).then_some(self.value)
+    }
+
+    /// Whether it is an instruction fetch. Types 29 (not fetched) and 30 (perhaps) do not count as instructions.
+    fn is_fetch(self) -> bool {
+        matches!(self.kind, 10..=16 | 31 | 48 | 49)
+    }
+
+    /// Whether it can stand before the first timestamp of a file: headers, ids, markers.
+    pub(super) fn is_prelude(self) -> bool {
+        self.timestamp().is_none()
+            && matches!(
+                self.kind,
+                entry::HEADER | entry::MARKER | entry::THREAD | entry::PROCESS | entry::ENCODING
+            )
+    }
+}
+
+/// Whether a member of an archive is a part of a trace.
+pub(super) fn is_chunk(name: &str) -> bool {
+    name.starts_with("chunk.")
+}
+
+/// An open file of a trace, read record by record.
+pub(super) struct Shard {
+    records: Records<ENTRY_BYTES>,
+    /// The archive that the records come from, and its chunk after them.
+    chunks: Option<(Archive, usize)>,
+    buffer_bytes: usize,
+    stage: Stage,
+    file_type: u64,
+    /// The current thread and process, as the trace names them and as events do.
+    pub(super) thread: Option<u64>,
+    thread_number: u32,
+    process_number: u32,
+    /// Instructions so far, those of the kernel included.
+    pub(super) instructions: u64,
+    in_system_call: bool,
+    in_context_switch: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    #[default]
+    Start,
+    Body,
+    Footer,
+}
+
+impl Shard {
+    /// A stream or an archive; `buffer_bytes` are read at a time.
+    pub(super) fn new(
+        content: Content,
+        buffer_bytes: usize,
+        output: &mut Output<'_>,
+    ) -> Result<Self, TraceError> {
+        let (reader, origin, chunks) = match content {
+            Content::Zip(archive) => {
+                let others =
+                    (0..archive.len()).filter(|&number| !is_chunk(archive.member_name(number))).count();
+                output.tally.add(Kind::OtherFiles, others as u64);
+                let Some(first) = next_chunk(&archive, 0) else {
+                    return Err(TraceError::Refused(format!(
+                        "{}: the zip archive has no member `chunk.00000000`; a drmemtrace file has",
+                        archive.name
+                    )));
+                };
+                let (reader, origin) = archive.member(first);
+                (reader, origin, Some((archive, first + 1)))
+            }
+            other => {
+                let stream = other.into_stream()?;
+                (stream.reader, stream.origin, None)
+            }
+        };
+        Ok(Self {
+            records: Records::new(reader, origin, buffer_bytes),
+            chunks,
+            buffer_bytes,
+            stage: Stage::Start,
+            file_type: 0,
+            thread: None,
+            thread_number: 0,
+            process_number: 0,
+            instructions: 0,
+            in_system_call: false,
+            in_context_switch: false,
+        })
+    }
+
+    /// The file's name for messages.
+    pub(super) fn name(&self) -> &str {
+        &self.records.origin.file
+    }
+
+    /// Whether it is the file of a core, in which threads come and go.
+    pub(super) fn of_core(&self) -> bool {
+        self.file_type & CORE_SHARDED != 0
+    }
+
+    /// The record that [`Self::step`] will read; none at the end.
+    #[inline]
+    pub(super) fn peek(&mut self) -> Result<Option<Entry>, TraceError> {
+        loop {
+            if let Some(bytes) = self.records.peek()? {
+                return Ok(Some(Entry::parse(&bytes)));
+            }
+            if !self.next_part() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Goes on to the next chunk of the archive, if there is one.
+    fn next_part(&mut self) -> bool {
+        let Some((archive, next)) = &mut self.chunks else { return false };
+        let Some(number) = next_chunk(archive, *next) else { return false };
+        *next = number + 1;
+        let (reader, origin) = archive.member(number);
+        self.records = Records::new(reader, origin, self.buffer_bytes);
+        true
+    }
+
+    /// Reads one record; false at the end of the file.
+    #[inline]
+    pub(super) fn step(&mut self, ids: &mut Ids, output: &mut Output<'_>) -> Result<bool, TraceError> {
+        let Some(entry) = self.peek()? else { return self.end() };
+        let (_, offset) = self.records.next()?.expect("just seen");
+        self.entry(entry, ids, output).map_err(|what| self.records.malformed(offset, what))?;
+        Ok(true)
+    }
+
+    fn end(&self) -> Result<bool, TraceError> {
+        let what = match self.stage {
+            Stage::Footer => return Ok(false),
+            Stage::Start => "the trace is empty",
+            Stage::Body => "the trace ends without a footer: it was cut short",
+        };
+        Err(self.records.malformed(self.records.offset, what))
+    }
+
+    fn entry(&mut self, entry: Entry, ids: &mut Ids, output: &mut Output<'_>) -> Result<(), String> {
+        match self.stage {
+            Stage::Body => self.body(entry, ids, output),
+            Stage::Start if entry.kind == entry::HEADER => self.header(entry.value),
+            Stage::Start => Err(format!(
+                "the first record has type {}, not the header's {}; this is no final drmemtrace trace (raw files \
+                 need raw2trace first)",
+                entry.kind,
+                entry::HEADER
+            )),
+            Stage::Footer if self.of_core() => {
+                self.stage = Stage::Body;
+                self.body(entry, ids, output)
+            }
+            Stage::Footer => Err("there are records behind the footer".to_owned()),
+        }
+    }
+
+    fn header(&mut self, version: u64) -> Result<(), String> {
+        self.stage = Stage::Body;
+        check_version(version)
+    }
+
+    fn body(&mut self, entry: Entry, ids: &mut Ids, output: &mut Output<'_>) -> Result<(), String> {
+        let Entry { kind, size, value } = entry;
+        match kind {
+            entry::READ | entry::WRITE => {
+                self.switch(ids, output);
+                output.access(value, size.into(), kind == entry::WRITE)?;
+            }
+            _ if entry.is_fetch() => {
+                self.switch(ids, output);
+                self.instructions += 1;
+                output.instructions(1);
+            }
+            entry::BUNDLE if (1..=8).contains(&size) => {
+                self.switch(ids, output);
+                self.instructions += u64::from(size);
+                output.instructions(size.into());
+            }
+            entry::BUNDLE => return Err(format!("a bundle of {size} instructions; 1 to 8 are allowed")),
+            29 | 30 => output.tally.count(Kind::UnfetchedInstructions),
+            2..=9 | 27 | 32..=46 => output.tally.count(Kind::Prefetches),
+            18..=21 => output.tally.count(Kind::Flushes),
+            entry::THREAD => {
+                self.thread = Some(value);
+                self.thread_number = ids.threads.number(value, "threads")?;
+            }
+            entry::PROCESS => self.process_number = ids.processes.number(value, "processes")?,
+            entry::THREAD_EXIT => {
+                self.thread_number = ids.threads.number(value, "threads")?;
+                self.switch(ids, output);
+                output.switch(Event::ThreadEnd(ThreadId(self.thread_number + 1)));
+            }
+            entry::MARKER => self.marker(size, value, output)?,
+            entry::ENCODING if size > 8 => {
+                return Err(format!("an encoding of {size} bytes in a record; at most 8 are allowed"));
+            }
+            entry::ENCODING => output.tally.count(Kind::Encodings),
+            entry::HEADER if self.of_core() => self.header(value)?,
+            entry::HEADER => {
+                let core = format!("only the files of cores (file type {CORE_SHARDED:#x}) have several");
+                return Err(format!("a second header; {core}"));
+            }
+            entry::FOOTER => {
+                self.stage = Stage::Footer;
+                (self.in_system_call, self.in_context_switch) = (false, false);
+                self.privilege(output);
+            }
+            _ => return Err(format!("a record of type {kind}; at most {} is known", entry::LAST)),
+        }
+        Ok(())
+    }
+
+    fn marker(&mut self, kind: u16, value: u64, output: &mut Output<'_>) -> Result<(), String> {
+        match kind {
+            marker::VERSION => check_version(value)?,
+            marker::FILE_TYPE => {
+                self.file_type = value;
+                check_file_type(value)?;
+                if value & KERNEL_INSTRUCTIONS_ONLY != 0 {
+                    output.tally.note("the kernel parts have instructions, but no data accesses");
+                }
+            }
+            marker::PAGE_BYTES => output.tally.fact("page size", format!("{value} bytes")),
+            marker::SYSTEM_CALL_BEGIN | marker::CONTEXT_SWITCH_BEGIN => {
+                output.tally.count(Kind::KernelParts);
+                self.part(kind == marker::SYSTEM_CALL_BEGIN, true, output);
+            }
+            marker::SYSTEM_CALL_END | marker::CONTEXT_SWITCH_END => {
+                self.part(kind == marker::SYSTEM_CALL_END, false, output);
+            }
+            _ => output.tally.count(Kind::Markers),
+        }
+        Ok(())
+    }
+
+    /// A part of the kernel begins or ends.
+    fn part(&mut self, system_call: bool, begins: bool, output: &mut Output<'_>) {
+        let part = if system_call { &mut self.in_system_call } else { &mut self.in_context_switch };
+        *part = begins;
+        self.privilege(output);
+    }
+
+    /// Tells the output whether what follows in this file is the kernel's.
+    pub(super) fn privilege(&self, output: &mut Output<'_>) {
+        output.enter_kernel(self.in_system_call || self.in_context_switch);
+    }
+
+    /// Announces a change of process or thread before what follows.
+    #[inline]
+    fn switch(&mut self, ids: &mut Ids, output: &mut Output<'_>) {
+        if ids.processes.announce(self.process_number) {
+            output.switch(Event::Process(ProcessId(self.process_number)));
+        }
+        if ids.threads.announce(self.thread_number) {
+            output.switch(Event::Thread(ThreadId(self.thread_number + 1)));
+        }
+    }
+}
+
+/// The first chunk of the archive from member `number` on.
+fn next_chunk(archive: &Archive, number: usize) -> Option<usize> {
+    (number..archive.len()).find(|&number| is_chunk(archive.member_name(number)))
+}
+
+fn check_version(version: u64) -> Result<(), String> {
+    if VERSIONS.contains(&version) {
+        return Ok(());
+    }
+    let (first, last) = (VERSIONS.start(), VERSIONS.end());
+    Err(format!("drmemtrace version {version}; versions {first} to {last} are known"))
+}
+
+fn check_file_type(value: u64) -> Result<(), String> {
+    match REFUSED_TYPES.iter().find(|(bit, _)| value & bit != 0) {
+        Some((bit, why)) => Err(format!(
+            "the trace cannot be used: {why} (file type {value:#x}, bit {bit:#x}); trace again without filters"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The threads and processes of a trace.
+#[derive(Default)]
+pub(super) struct Ids {
+    threads: Numbers,
+    processes: Numbers,
+}
+
+/// Numbers the operating system's ids from 0 in order of appearance.
+#[derive(Default)]
+struct Numbers {
+    numbers: BTreeMap<u64, u32>,
+    /// The number that the events name now.
+    announced: u32,
+}
+
+impl Numbers {
+    fn number(&mut self, id: u64, what: &str) -> Result<u32, String> {
+        let next = self.numbers.len();
+        let number = *self.numbers.entry(id).or_insert(next as u32);
+        if next < MAX_IDS { Ok(number) } else { Err(format!("more than {MAX_IDS} {what}")) }
+    }
+
+    /// Whether `number` is another one than before.
+    #[inline]
+    fn announce(&mut self, number: u32) -> bool {
+        std::mem::replace(&mut self.announced, number) != number
+    }
+}

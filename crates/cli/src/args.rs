@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pagewalk_blade::Endpoint;
 use pagewalk_sim::spec::quantity::parse_bytes;
-use pagewalk_trace::Format;
+use pagewalk_trace::{Format, ReadOptions};
 use pagewalk_vm::fault::Depths;
 
 /// Run a real program on memory systems that do not exist yet, and see what it gains and what it costs.
@@ -273,7 +273,8 @@ pub(crate) struct SourceArguments {
     /// A built-in workload: a name, a preset or name:key=value,... (see `pagewalk workloads`).
     #[arg(long, value_name = "SPEC")]
     pub(crate) workload: Option<String>,
-    /// A trace file: .pwt, ChampSim, CloudSuite, drmemtrace or lackey; .gz, .xz, .zst.
+    /// A trace: .pwt, ChampSim, CloudSuite, drmemtrace (a file or a folder), lackey, gem5 or pinatrace; compressed or not
+    /// (.gz .xz .zst .bz2 .lz4 .sz); a file, a pipe, or - for standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Your program and its arguments, as you would type them, after `--`.
@@ -287,9 +288,25 @@ pub(crate) struct HowArguments {
     /// or with its threads in parallel (docs/capture.md).
     #[arg(long, value_enum, default_value_t = FrontendArgument::Valgrind)]
     pub(crate) frontend: FrontendArgument,
+    #[command(flatten)]
+    pub(crate) read: ReadArguments,
+}
+
+/// How a trace is read.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ReadArguments {
     /// The trace's format, where its name and content do not tell.
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
-    pub(crate) input_format: Format,
+    input_format: Format,
+    /// Take in the kernel's instructions and accesses that the trace has; otherwise they are counted and left out.
+    #[arg(long)]
+    pub(crate) kernel: bool,
+}
+
+impl ReadArguments {
+    pub(crate) fn options(self) -> ReadOptions {
+        ReadOptions { format: self.input_format, kernel: self.kernel }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -319,24 +336,22 @@ pub(crate) struct TraceArguments {
 pub(crate) enum TraceCommand {
     /// Read traces to their end and say what they hold.
     Info {
-        /// The files.
+        /// The files; folders of drmemtrace, pipes, and - for standard input.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Their format, where names and contents do not tell.
-        #[arg(long, value_name = "FORMAT", default_value = "auto")]
-        input_format: Format,
+        #[command(flatten)]
+        read: ReadArguments,
         /// What standard output gets.
         #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
         format: FormatArgument,
     },
     /// Convert traces to .pwt files of the same name beside them, or in --out.
     Convert {
-        /// The files.
+        /// The files; folders of drmemtrace, pipes, and - for standard input.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Their format, where names and contents do not tell.
-        #[arg(long, value_name = "FORMAT", default_value = "auto")]
-        input_format: Format,
+        #[command(flatten)]
+        read: ReadArguments,
         /// The file to write (for one input only).
         #[arg(short, long, value_name = "FILE.pwt", conflicts_with = "out")]
         output: Option<PathBuf>,

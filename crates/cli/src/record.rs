@@ -10,6 +10,7 @@ use pagewalk_trace::{Batch, Recorder, Sink};
 use crate::args::RecordArguments;
 use crate::exit::Done;
 use crate::run::Input;
+use crate::trace;
 
 /// Runs the command. The file appears under its name only when it is complete.
 pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
@@ -41,5 +42,6 @@ pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
         totals.instructions,
         bytes as f64 / totals.accesses as f64,
     );
+    eprint!("{}", trace::remarks(&input.remarks().unwrap_or_default()));
     Ok(done)
 }

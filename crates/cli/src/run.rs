@@ -5,21 +5,26 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use pagewalk_capture::{Frontend, Program};
-use pagewalk_report::{Document, MachineNote, Manifest, RunProgress, Style, comparison, write_atomically};
+use pagewalk_report::{
+    Document, MachineNote, Manifest, RunProgress, SourceNote, Style, comparison, write_atomically,
+};
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::run::{RunOptions, RunOutcome, run as run_machines};
 use pagewalk_sim::spec::{self, MachineSpec};
-use pagewalk_trace::{Source, SourceInfo};
+use pagewalk_trace::{Remarks, Source, SourceInfo, TraceSource};
 
 use crate::args::{
     DetailArgument, FormatArgument, FrontendArgument, HowArguments, RunArguments, SourceArguments,
 };
 use crate::exit::Done;
+use crate::trace;
 
 /// Where the events of a command come from.
 pub(crate) enum Input {
-    /// A built-in workload, or a trace.
+    /// A built-in workload.
     Source(Box<dyn Source>),
+    /// A trace.
+    Trace(Box<dyn TraceSource>),
     /// A live program.
     Program(Box<Program>),
 }
@@ -33,11 +38,14 @@ impl Input {
         seed: u64,
         keep_stdout: bool,
     ) -> anyhow::Result<Self> {
+        if how.read.kernel && arguments.trace.is_none() {
+            bail!("--kernel is about what a trace has of the kernel, and there is no --trace");
+        }
         if let Some(spec) = &arguments.workload {
             return Ok(Self::Source(pagewalk_workload::parse(spec, seed)?));
         }
         if let Some(path) = &arguments.trace {
-            return Ok(Self::Source(pagewalk_trace::open(path, how.input_format)?));
+            return Ok(Self::Trace(pagewalk_trace::open(path, how.read.options())?));
         }
         let Some((program, rest)) = arguments.program.split_first() else {
             bail!("nothing to run: name a --workload, a --trace, or a program after `--`");
@@ -55,8 +63,14 @@ impl Input {
     pub(crate) fn source(&mut self) -> &mut dyn Source {
         match self {
             Self::Source(source) => &mut **source,
+            Self::Trace(trace) => &mut **trace,
             Self::Program(program) => &mut **program,
         }
+    }
+
+    /// Once the source has run: what was left out of a trace or assumed; none of what is no trace.
+    pub(crate) fn remarks(&self) -> Option<Remarks> {
+        if let Self::Trace(trace) = self { Some(trace.remarks()) } else { None }
     }
 
     /// Once the source has run: how its program ended.
@@ -111,8 +125,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let info = input.source().info();
     let outcome = compare(arguments, &specs, input.source(), &info)?;
     let done = input.ended()?;
-    let document =
-        Document::new(outcome.results.clone(), Some(manifest(arguments, &specs, &info, &outcome)?));
+    let remarks = input.remarks();
+    let manifest = manifest(arguments, &specs, &info, &outcome, remarks.clone())?;
+    let document = Document::new(outcome.results.clone(), Some(manifest));
     if let Some(folder) = &arguments.out {
         write_folder(folder, &document.to_json(), &pagewalk_report::page(&document))?;
     }
@@ -121,6 +136,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     } else {
         print(&comparison(&document.runs, style()))?;
         print(&reach_table(&document))?;
+        let remarks = trace::remarks(&remarks.unwrap_or_default());
+        if !remarks.is_empty() {
+            print(&format!("\nof the trace\n{remarks}"))?;
+        }
         if let Some(folder) = &arguments.out {
             eprintln!("wrote {}", folder.join("report.html").display());
         }
@@ -188,6 +207,7 @@ fn manifest(
     specs: &[MachineSpec],
     info: &SourceInfo,
     outcome: &RunOutcome,
+    trace: Option<Remarks>,
 ) -> anyhow::Result<Manifest> {
     let machines = specs
         .iter()
@@ -207,7 +227,7 @@ fn manifest(
         seed: arguments.seed,
         limit: arguments.limit,
         limited: outcome.limited,
-        source: info.into(),
+        source: SourceNote { trace, ..info.into() },
         machines,
     })
 }

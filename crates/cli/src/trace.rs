@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use pagewalk_trace::{Format, TraceSummary, convert, info};
+use pagewalk_trace::{ReadOptions, Remarks, TraceSummary, convert, info};
 
 use crate::args::{FormatArgument, TraceArguments, TraceCommand};
 use crate::exit::Done;
@@ -13,15 +13,15 @@ use crate::run::print;
 /// Runs the command.
 pub(crate) fn trace(arguments: &TraceArguments) -> anyhow::Result<Done> {
     match &arguments.command {
-        TraceCommand::Info { files, input_format, format } => show(files, *input_format, *format),
-        TraceCommand::Convert { files, input_format, output, out } => {
-            convert_all(files, *input_format, output.as_deref(), out.as_deref())
+        TraceCommand::Info { files, read, format } => show(files, read.options(), *format),
+        TraceCommand::Convert { files, read, output, out } => {
+            convert_all(files, read.options(), output.as_deref(), out.as_deref())
         }
     }
 }
 
-fn show(files: &[PathBuf], input: Format, format: FormatArgument) -> anyhow::Result<Done> {
-    let summaries = files.iter().map(|file| info(file, input)).collect::<Result<Vec<_>, _>>()?;
+fn show(files: &[PathBuf], options: ReadOptions, format: FormatArgument) -> anyhow::Result<Done> {
+    let summaries = files.iter().map(|file| info(file, options)).collect::<Result<Vec<_>, _>>()?;
     match format {
         FormatArgument::Json => {
             let document = serde_json::json!({ "schema": 1, "traces": summaries });
@@ -65,9 +65,15 @@ fn describe(summary: &TraceSummary) -> String {
     if !summary.phases.is_empty() {
         line("phases", summary.phases.join(", "));
     }
-    if summary.skipped_kernel_accesses + summary.skipped_prefetches > 0 {
-        let (kernel, prefetches) = (summary.skipped_kernel_accesses, summary.skipped_prefetches);
-        line("left out", format!("{kernel} kernel accesses, {prefetches} prefetches"));
+    if let Some(pages) = &summary.translations {
+        let sizes = pages.iter().map(|(bytes, count)| format!("{count} pages of {bytes} B"));
+        line("frames given", sizes.collect::<Vec<_>>().join(", "));
+    }
+    for (name, value) in &summary.remarks.facts {
+        line(name, value.clone());
+    }
+    for (heading, text) in summary.remarks.lines() {
+        line(heading, text);
     }
     let per_access =
         summary.bytes_per_access.map_or(String::new(), |bytes| format!(", {bytes:.2} per access"));
@@ -75,9 +81,14 @@ fn describe(summary: &TraceSummary) -> String {
     text
 }
 
+/// What a reader left out or assumed, a line for each.
+pub(crate) fn remarks(remarks: &Remarks) -> String {
+    remarks.lines().into_iter().map(|(heading, text)| format!("  {heading}: {text}\n")).collect()
+}
+
 fn convert_all(
     files: &[PathBuf],
-    format: Format,
+    options: ReadOptions,
     output: Option<&Path>,
     folder: Option<&Path>,
 ) -> anyhow::Result<Done> {
@@ -90,24 +101,29 @@ fn convert_all(
     for file in files {
         let target = match output {
             Some(output) => output.to_owned(),
-            None => {
+            None if *file != Path::new("-") && !file.exists() || file.is_file() || file.is_dir() => {
                 let name = file.with_extension("pwt");
                 match (folder, name.file_name()) {
                     (Some(folder), Some(name)) => folder.join(name),
                     _ => name,
                 }
             }
+            None => bail!(
+                "{} is no file or folder to name a .pwt file after\n  = help: name one with --output",
+                file.display()
+            ),
         };
         if target == *file {
             bail!("{} is a .pwt file already; name another one with --output", file.display());
         }
-        let converted = convert(file, format, &target)?;
+        let converted = convert(file, options, &target)?;
         eprintln!(
             "wrote {}: {} accesses from {} records",
             target.display(),
             converted.totals.accesses,
             converted.format
         );
+        eprint!("{}", remarks(&converted.remarks));
     }
     Ok(Done::Well)
 }

@@ -1,7 +1,7 @@
 //! The JSON document of a run.
 
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_trace::SourceInfo;
+use pagewalk_trace::{Remarks, SourceInfo};
 use serde::{Deserialize, Serialize};
 
 /// The version of the document's shape. Added keys do not change it.
@@ -53,6 +53,9 @@ pub struct SourceNote {
     pub announces_mappings: bool,
     /// Whether it counted instructions.
     pub counts_instructions: bool,
+    /// Of a trace: what was left out or had to be assumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Remarks>,
 }
 
 /// A machine of the run.
@@ -113,6 +116,7 @@ impl From<&SourceInfo> for SourceNote {
             name: info.name.clone(),
             announces_mappings: info.announces_mappings,
             counts_instructions: info.counts_instructions,
+            trace: None,
         }
     }
 }

@@ -84,7 +84,12 @@ pub(crate) fn manifest() -> Manifest {
         seed: 1,
         limit: Some(100_000_000),
         limited: true,
-        source: SourceNote { name: SOURCE.into(), announces_mappings: true, counts_instructions: true },
+        source: SourceNote {
+            name: SOURCE.into(),
+            announces_mappings: true,
+            counts_instructions: true,
+            trace: None,
+        },
         machines: vec![
             machine("x86-64", "A current server core with 4 KiB pages"),
             machine("mosaic-4", "The same with Mosaic TLBs of arity 4"),

@@ -11,6 +11,7 @@ mod timeline;
 
 use minijinja::{Environment, context};
 use pagewalk_sim::metrics::RunResult;
+use pagewalk_trace::Remarks;
 use serde::Serialize;
 
 use self::cards::{Card, Machines, Multiples, cards, multiples};
@@ -157,15 +158,22 @@ impl Provenance {
                 "does not announce its mappings: a page is mapped when it is first touched",
             ),
         ];
+        let remarks = source.trace.iter().flat_map(Remarks::lines);
+        let remarks: Vec<String> =
+            remarks.map(|(heading, text)| format!("{heading}: {}", visible(&text))).collect();
+        let mut rows = vec![
+            ("Pagewalk", visible(&manifest.pagewalk)),
+            ("Command", arguments.join(" ")),
+            ("Detail", visible(&manifest.detail)),
+            ("Seed", manifest.seed.to_string()),
+            ("Limit", limit),
+            ("Source", format!("{}; {}", visible(&source.name), known.join(", "))),
+        ];
+        if !remarks.is_empty() {
+            rows.push(("Trace", remarks.join("; ")));
+        }
         Self {
-            rows: vec![
-                ("Pagewalk", visible(&manifest.pagewalk)),
-                ("Command", arguments.join(" ")),
-                ("Detail", visible(&manifest.detail)),
-                ("Seed", manifest.seed.to_string()),
-                ("Limit", limit),
-                ("Source", format!("{}; {}", visible(&source.name), known.join(", "))),
-            ],
+            rows,
             machines: manifest
                 .machines
                 .iter()

@@ -7,6 +7,7 @@ pub mod filter;
 pub mod foreign;
 pub mod record;
 pub mod source;
+pub mod stop;
 pub mod summary;
 
 pub use error::{Place, TraceError};
@@ -15,4 +16,5 @@ pub use filter::{ExactFilter, FilterRefusal, TlbDescription};
 pub use foreign::{Format, ReadOptions, Remarks, TraceSource, Translations, open};
 pub use record::{Recorder, convert, record};
 pub use source::{Sink, Source, SourceError, SourceInfo};
+pub use stop::{Stop, StopRequest, Stoppable};
 pub use summary::{TraceSummary, info};

@@ -60,11 +60,6 @@ impl Assembler {
         self.first_ended
     }
 
-    /// The system's numbers of the processes that have not ended.
-    pub fn live_pids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.live.keys().copied()
-    }
-
     /// Takes one message; full batches go to `sink`.
     ///
     /// # Errors

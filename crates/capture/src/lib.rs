@@ -18,13 +18,14 @@ pub mod assemble;
 mod channel;
 mod elf;
 mod error;
+mod family;
 mod install;
-mod interrupt;
 mod program;
 pub mod protocol;
 
 pub use assemble::Assembler;
 pub use error::CaptureError;
+pub use family::kill_observed;
 pub use install::Install;
-pub use program::{Frontend, Outcome, Program};
+pub use program::{Frontend, Outcome, Program, SIGNAL_GRACE};
 pub use protocol::ProtocolError;

@@ -1,26 +1,34 @@
 //! Running a program under a front-end.
 
 use std::ffi::{OsStr, OsString, c_int, c_ulong};
-use std::ops::ControlFlow;
+use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagewalk_trace::{Sink, Source, SourceError, SourceInfo};
-use rustix::process::{Pid, Signal, kill_process};
+use pagewalk_trace::{Sink, Source, SourceError, SourceInfo, Stop, StopRequest};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
 
 use crate::assemble::Assembler;
 use crate::channel::{self, Channel, ProgramEnd, Received};
 use crate::elf;
 use crate::error::CaptureError;
+use crate::family::Family;
 use crate::install::Install;
-use crate::interrupt::LeaveToProgram;
 use crate::protocol::{self, ProtocolError};
 
 /// How long a program has, after SIGTERM, before SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long a program has to end in good order after a signal that the command received, before it is ended.
+pub const SIGNAL_GRACE: Duration = Duration::from_secs(5);
+/// While the program is silent: how often it is looked whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// The first look whether a program has ended; later ones are further apart, up to [`LOOK`].
+const FIRST_LOOK: Duration = Duration::from_micros(100);
 /// The most of Valgrind's own messages that is kept.
 const LOG_BYTES_MAX: usize = 4_096;
 /// Scripts that are interpreted by scripts: as far as the system follows them, two words each.
@@ -53,7 +61,7 @@ impl Frontend {
 pub struct Outcome {
     /// The program's exit status, or the signal that ended it.
     pub status: ExitStatus,
-    /// Whether the sink had enough and the program was ended for that.
+    /// Whether the program was ended from here: the sink had enough, or the run was asked to stop.
     pub stopped: bool,
     /// Accesses handed over.
     pub accesses: u64,
@@ -83,6 +91,7 @@ pub struct Program {
     frontend: Frontend,
     stdout_to_stderr: bool,
     install: Install,
+    stop: Stop,
     outcome: Option<Outcome>,
 }
 
@@ -95,6 +104,7 @@ impl Program {
             frontend: Frontend::default(),
             stdout_to_stderr: false,
             install: Install::find(),
+            stop: Stop::default(),
             outcome: None,
         }
     }
@@ -120,6 +130,14 @@ impl Program {
         self
     }
 
+    /// Ends the program early when `stop` holds a request. A signal is passed on to all of its processes, which then have
+    /// [`SIGNAL_GRACE`] to end in good order, and are observed meanwhile.
+    #[must_use]
+    pub fn until(mut self, stop: &Stop) -> Self {
+        self.stop = stop.clone();
+        self
+    }
+
     /// How the last run ended; none before a run, and after one that failed.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
@@ -140,7 +158,7 @@ impl Program {
     }
 
     /// The command that runs the program with every record built and then dropped: what observing it costs without
-    /// anybody looking.
+    /// a reader of the records.
     ///
     /// # Errors
     ///
@@ -214,7 +232,7 @@ impl Program {
         let found = elf::resolve(OsStr::new(emulator), std::env::var_os("PATH").as_deref());
         let mut command = Command::new(found.map_err(|_| CaptureError::NoQemu(emulator))?);
         let mut option = OsString::from("file=");
-        option.push(plugin.to_string_lossy().replace(',', ",,"));
+        option.push(doubled(plugin.as_os_str(), b','));
         option.push(format!(",machine={}{channel}", machine.number()));
         command.arg("-0").arg(name).arg("-plugin").arg(option).args(before.iter().rev());
         fix_layout(&mut command);
@@ -226,7 +244,7 @@ impl Program {
         let mut command = match self.frontend {
             Frontend::Valgrind => {
                 let mut log_option = OsString::from("--log-file=");
-                log_option.push(logs.to_string_lossy().replace('%', "%%"));
+                log_option.push(doubled(logs.as_os_str(), b'%'));
                 log_option.push("/valgrind-%p.log");
                 let channel = format!("--channel={:010}", end.number());
                 let inode = format!("--channel-inode={}", end.inode);
@@ -249,6 +267,7 @@ impl Program {
                 .stdout(Stdio::from(stderr.map_err(|e| CaptureError::io("duplicating standard error", e))?));
         }
         end.inherit_into(&mut command);
+        die_with_observer(&mut command);
         Ok(command)
     }
 
@@ -259,16 +278,21 @@ impl Program {
             logs.path().canonicalize().map_err(|e| CaptureError::io("finding the temporary folder", e))?;
         let (channel, end) = channel::pair().map_err(|e| CaptureError::io("creating a socket", e))?;
         let mut command = self.command(&end, &logs_path)?;
-        let _interrupts = LeaveToProgram::new().map_err(|e| CaptureError::io("handling interrupts", e))?;
         let child =
             command.spawn().map_err(|e| CaptureError::io(format!("starting `{}`", self.name()), e))?;
-        let (descriptor, inode) = (end.number(), end.inode);
+        let descriptor = end.number();
+        let family = Family::observed(child.id(), end.inode, &logs_path);
         drop(end);
-        let mut running = Running { child, channel, inode, reaped: false };
+        let stop = self.stop.clone();
+        let mut running = Running { child, channel, family, stop, deadline: None, reaped: false };
+        let patience = running.channel.set_patience(LOOK);
+        patience.map_err(|e| CaptureError::io("setting a time limit of a socket", e))?;
         let mut assembler = Assembler::new(self.frontend.counts_instructions());
-        let flow = running.forward(&mut assembler, sink, &self.name())?;
-        let stopped = flow.is_break() || assembler.finish(sink).is_break();
-        let status = running.wait()?;
+        let end = running.forward(&mut assembler, sink, &self.name())?;
+        // What was collected before the end is handed over, unless the sink wants no more.
+        let has_enough = end == End::Enough || assembler.finish(sink).is_break();
+        let (status, is_killed) = running.wait()?;
+        let stopped = has_enough || end == End::Stopped || is_killed;
         let outcome = Outcome {
             status,
             stopped,
@@ -284,7 +308,8 @@ impl Program {
     /// Tells a program's end from a front-end's failure.
     fn judge(&self, outcome: &Outcome, assembler: &Assembler, fd: i32) -> Result<(), CaptureError> {
         let program = self.name();
-        if outcome.stopped {
+        // A program that was asked to end may have had no time to begin.
+        if outcome.stopped || self.stop.requested().is_some() {
             return Ok(());
         }
         let silent = !assembler.first_ended() && outcome.status.signal().is_none();
@@ -351,91 +376,137 @@ fn fix_layout(command: &mut Command) {
     unsafe { command.pre_exec(switch_off) };
 }
 
+/// Lets the system kill the program when the thread that observes it ends, for whatever reason: a command that is killed
+/// leaves no program behind.
+#[allow(unsafe_code)]
+fn die_with_observer(command: &mut Command) {
+    let ask = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+    // SAFETY: the closure makes one prctl call, which is async-signal-safe, and allocates nothing.
+    unsafe { command.pre_exec(ask) };
+}
+
+/// A text with every `byte` twice, which is how options of Valgrind and QEMU name one.
+fn doubled(text: &OsStr, byte: u8) -> OsString {
+    let mut bytes = Vec::with_capacity(text.len());
+    for &each in text.as_bytes() {
+        bytes.push(each);
+        bytes.extend((each == byte).then_some(byte));
+    }
+    OsString::from_vec(bytes)
+}
+
+/// Why [`Running::forward`] returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// Every process has ended, or has closed the channel.
+    Ended,
+    /// The sink had enough, and the program was ended.
+    Enough,
+    /// The run was asked to stop, and the program was ended.
+    Stopped,
+}
+
 /// A started program; ended and reaped whatever happens.
 struct Running {
     child: Child,
     channel: Channel,
-    inode: u64,
+    family: Arc<Family>,
+    stop: Stop,
+    /// When the program is ended, once a signal has been passed on.
+    deadline: Option<Instant>,
     reaped: bool,
 }
 
 impl Running {
-    /// Passes messages on until every process has ended or the sink has enough; then the program is ended.
+    /// Passes messages on until every process has ended, the sink has enough or the run is to stop; for the latter two
+    /// the program is ended.
     fn forward(
         &mut self,
         assembler: &mut Assembler,
         sink: &mut dyn Sink,
         program: &str,
-    ) -> Result<ControlFlow<()>, CaptureError> {
+    ) -> Result<End, CaptureError> {
         let damaged = |error: ProtocolError| CaptureError::Protocol { program: program.to_owned(), error };
         loop {
             let received =
                 self.channel.receive().map_err(|e| CaptureError::io(format!("observing `{program}`"), e))?;
-            let Received::Message(bytes) = received else { return Ok(ControlFlow::Continue(())) };
-            let message = protocol::decode(bytes).map_err(damaged)?;
-            if assembler.take(&message, sink).map_err(damaged)?.is_break() {
-                self.stop(assembler.live_pids().collect());
-                return Ok(ControlFlow::Break(()));
+            match received {
+                Received::Message(bytes) => {
+                    let message = protocol::decode(bytes).map_err(damaged)?;
+                    if assembler.take(&message, sink).map_err(damaged)?.is_break() {
+                        self.stop();
+                        return Ok(End::Enough);
+                    }
+                }
+                Received::Nothing => {}
+                Received::End => return Ok(End::Ended),
+            }
+            if self.is_to_end() {
+                self.stop();
+                return Ok(End::Stopped);
+            }
+        }
+    }
+
+    /// Whether the program is to be ended now. The first look after a signal passes the signal on.
+    fn is_to_end(&mut self) -> bool {
+        match (self.deadline, self.stop.requested()) {
+            (Some(deadline), _) => Instant::now() >= deadline,
+            (None, None) => false,
+            (None, Some(StopRequest::Now)) => true,
+            (None, Some(StopRequest::Signal { number, is_delivered })) => {
+                if let Some(signal) = Signal::from_named_raw(number).filter(|_| !is_delivered) {
+                    self.family.signal(signal);
+                }
+                self.deadline = Some(Instant::now() + SIGNAL_GRACE);
+                false
             }
         }
     }
 
     /// SIGTERM to all of the program's processes, and SIGKILL to those that are still there after the grace time. What
     /// they send meanwhile is dropped.
-    fn stop(&mut self, mut pids: Vec<u32>) {
-        self.signal(&pids, Signal::TERM);
+    fn stop(&mut self) {
+        self.family.signal(Signal::TERM);
         let deadline = Instant::now() + GRACE;
-        // A failed option only means that waiting lasts until the program's next message.
-        let _ = self.channel.set_patience(Duration::from_millis(50));
         while Instant::now() < deadline {
             match self.channel.receive() {
-                Ok(Received::Message(bytes)) => {
-                    if let Ok(message) = protocol::decode(bytes)
-                        && !pids.contains(&message.pid)
-                    {
-                        pids.push(message.pid); // a child born in the meantime
-                    }
-                }
-                Ok(Received::Nothing) => {}
-                Ok(Received::End) | Err(_) => break,
+                Ok(Received::Message(_) | Received::Nothing) => {}
+                Ok(Received::End) | Err(_) if self.family.has_ended() => break,
+                Ok(Received::End) | Err(_) => std::thread::sleep(FIRST_LOOK),
             }
         }
-        self.signal(&pids, Signal::KILL);
+        self.family.kill();
     }
 
-    /// The child itself cannot be confused; of the others, numbers may have been reused, so each must hold our socket.
-    fn signal(&mut self, pids: &[u32], signal: Signal) {
-        let child = self.child.id();
-        let holds_channel = |pid: u32| {
-            let link = format!("socket:[{}]", self.inode);
-            let fds = std::fs::read_dir(format!("/proc/{pid}/fd"));
-            fds.is_ok_and(|fds| {
-                fds.flatten()
-                    .any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.as_os_str() == link.as_str()))
-            })
-        };
-        let exited = self.child.try_wait().is_ok_and(|status| status.is_some());
-        for &pid in pids {
-            let ours = if pid == child { !exited } else { holds_channel(pid) };
-            if ours && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-                // It may have ended on its own just now.
-                let _ = kill_process(pid, signal);
+    /// Waits for the program, which may go on after it has closed the channel; its status, and whether it had to be ended.
+    fn wait(&mut self) -> Result<(ExitStatus, bool), CaptureError> {
+        let failed = |e: io::Error| CaptureError::io("waiting for the program", e);
+        let child = WaitId::Pid(Pid::from_child(&self.child));
+        let (mut pause, mut is_killed) = (FIRST_LOOK, false);
+        // The number stays the program's until its family is forgotten.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        while waitid(child.clone(), look).map_err(|e| failed(e.into()))?.is_none() {
+            if !is_killed && self.is_to_end() {
+                self.stop();
+                is_killed = true;
             }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LOOK);
         }
-    }
-
-    fn wait(&mut self) -> Result<ExitStatus, CaptureError> {
-        let status = self.child.wait().map_err(|e| CaptureError::io("waiting for the program", e))?;
+        self.family.forget();
+        let status = self.child.wait().map_err(failed)?;
         self.reaped = true;
-        Ok(status)
+        Ok((status, is_killed))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.reaped {
-            // An error or a panic is already on its way; there is nobody to tell about a second one.
-            let _ = self.child.kill();
+            self.family.kill();
+            self.family.forget();
+            // An error or a panic is already on its way; a second one cannot be reported.
             let _ = self.child.wait();
         }
     }

@@ -4,6 +4,8 @@ use pagewalk_sim::metrics::RunResult;
 use pagewalk_trace::{Remarks, SourceInfo};
 use serde::{Deserialize, Serialize};
 
+use crate::text::visible;
+
 /// The version of the document's shape. Added keys do not change it.
 pub const SCHEMA: u32 = 1;
 
@@ -38,10 +40,43 @@ pub struct Manifest {
     pub limit: Option<u64>,
     /// Whether that bound ended the run before the source did.
     pub limited: bool,
+    /// Why the numbers are of a part of the run only; absent after a whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Partial>,
     /// What ran.
     pub source: SourceNote,
     /// What it ran on, in the order of the runs.
     pub machines: Vec<MachineNote>,
+}
+
+/// Why a result is of a part of the work only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partial {
+    /// What ended the work.
+    pub reason: PartialReason,
+    /// The same for a reader: `ended by SIGTERM`, `sort was killed by SIGSEGV`.
+    pub text: String,
+}
+
+/// What ended the work before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartialReason {
+    /// The command received a signal.
+    Signal,
+    /// The limit of time was reached.
+    TimeLimit,
+    /// A signal killed the observed program.
+    ProgramKilled,
+    /// The program could not be observed any further.
+    ObservationFailed,
+}
+
+impl Partial {
+    /// The line that marks a table or a page.
+    pub fn heading(&self) -> String {
+        format!("PARTIAL RESULT: {}", visible(&self.text))
+    }
 }
 
 /// The source of the events.

@@ -20,10 +20,12 @@ mod units;
 mod samples;
 
 pub use atomic::write_atomically;
-pub use document::{Document, DocumentError, MachineNote, Manifest, SCHEMA, SourceNote};
+pub use document::{
+    Document, DocumentError, MachineNote, Manifest, Partial, PartialReason, SCHEMA, SourceNote,
+};
 pub use headline::headline;
 pub use html::{page, paper_page};
 pub use papers::{BarGroup, Drawn, Figure, PaperDocument, PaperRow, Verdict, paper_table};
-pub use progress::RunProgress;
+pub use progress::{ProgressShown, RunProgress};
 pub use table::{Style, comparison};
 pub use timeline::{Moment, StepClass, TimelineRow, TimelineSpan, timeline_rows};

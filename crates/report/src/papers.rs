@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::{SCHEMA, to_json};
+use crate::document::{Partial, SCHEMA, to_json};
 use crate::table::Style;
 use crate::text::{left, right, shorten, visible, width, wrap};
 use crate::timeline::TimelineRow;
@@ -15,6 +15,9 @@ pub struct PaperDocument {
     pub schema: u32,
     /// The paper, as its folder under `papers/` is called.
     pub paper: String,
+    /// Why rows are missing; absent if all were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Partial>,
     /// A row per number.
     pub rows: Vec<PaperRow>,
     /// Pictures of them.
@@ -138,7 +141,7 @@ impl PaperRow {
 impl PaperDocument {
     /// The document of a paper.
     pub fn new(paper: impl Into<String>, rows: Vec<PaperRow>, figures: Vec<Figure>) -> Self {
-        Self { schema: SCHEMA, paper: paper.into(), rows, figures }
+        Self { schema: SCHEMA, paper: paper.into(), partial: None, rows, figures }
     }
 
     /// As JSON, indented, with a newline at the end.

@@ -1,4 +1,4 @@
-//! How far a run is, on standard error: a bar on a terminal, a line now and then elsewhere.
+//! How far a run is, on standard error: a bar on a terminal, a line now and then elsewhere, or nothing.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -31,23 +31,40 @@ pub struct RunProgress {
 enum Output {
     Bar(ProgressBar),
     Lines,
+    Nothing,
+}
+
+/// How progress may be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgressShown {
+    /// A bar where standard error is a terminal, which is drawn and erased in place; lines elsewhere.
+    Bar {
+        /// Whether the bar has colours.
+        colour: bool,
+    },
+    /// Whole lines only, which erase nothing that another program has written to the terminal.
+    Lines,
+    /// Nothing.
+    Nothing,
 }
 
 impl RunProgress {
     /// For a run of `source` that ends after `limit` accesses at the latest.
-    pub fn new(source: &SourceInfo, limit: Option<u64>) -> Self {
+    pub fn new(source: &SourceInfo, limit: Option<u64>, choice: ProgressShown) -> Self {
         let meter = Meter::new(expected(source.expected_accesses, limit));
-        let output = if std::io::stderr().is_terminal() {
-            // Throttled here: the bar is only touched when it is drawn.
-            let bar = ProgressBar::with_draw_target(meter.expected, ProgressDrawTarget::stderr());
-            let template = if meter.expected.is_some() {
-                "{bar:20.cyan/dim} {wide_msg}"
-            } else {
-                "{spinner} {wide_msg}"
-            };
-            Output::Bar(bar.with_style(ProgressStyle::with_template(template).expect("a valid template")))
-        } else {
-            Output::Lines
+        let output = match choice {
+            ProgressShown::Nothing => Output::Nothing,
+            ProgressShown::Bar { colour } if std::io::stderr().is_terminal() => {
+                // Throttled here: the bar is only touched when it is drawn.
+                let bar = ProgressBar::with_draw_target(meter.expected, ProgressDrawTarget::stderr());
+                let template = match (meter.expected.is_some(), colour) {
+                    (true, true) => "{bar:20.cyan/dim} {wide_msg}",
+                    (true, false) => "{bar:20} {wide_msg}",
+                    (false, _) => "{spinner} {wide_msg}",
+                };
+                Output::Bar(bar.with_style(ProgressStyle::with_template(template).expect("a valid template")))
+            }
+            ProgressShown::Bar { .. } | ProgressShown::Lines => Output::Lines,
         };
         Self { meter, started: Instant::now(), look_at: 0, shown: None, output }
     }
@@ -56,6 +73,7 @@ impl RunProgress {
         let (pause, first) = match self.output {
             Output::Bar(_) => (REDRAW, QUIET),
             Output::Lines => (LINE, LINE),
+            Output::Nothing => return,
         };
         if now < self.shown.map_or(first, |shown| shown + pause) {
             return;
@@ -70,6 +88,7 @@ impl RunProgress {
                 // Progress is no result: when standard error is gone, the run goes on.
                 let _ = writeln!(std::io::stderr().lock(), "pagewalk: {}", self.meter.text());
             }
+            Output::Nothing => {}
         }
     }
 }
@@ -210,7 +229,7 @@ mod tests {
 
     #[test]
     fn between_looks_nothing_is_measured() {
-        let mut progress = RunProgress::new(&SourceInfo::default(), None);
+        let mut progress = RunProgress::new(&SourceInfo::default(), None, ProgressShown::Lines);
         progress.advance(10, None);
         progress.advance(1000, None);
         assert_eq!(progress.meter.accesses, 10);

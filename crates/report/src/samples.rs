@@ -84,6 +84,7 @@ pub(crate) fn manifest() -> Manifest {
         seed: 1,
         limit: Some(100_000_000),
         limited: true,
+        partial: None,
         source: SourceNote {
             name: SOURCE.into(),
             announces_mappings: true,

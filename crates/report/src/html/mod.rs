@@ -17,7 +17,7 @@ use serde::Serialize;
 use self::cards::{Card, Machines, Multiples, cards, multiples};
 use self::tables::{Glance, Numbers, at_a_glance, numbers};
 use self::timeline::TimelinePlot;
-use crate::document::{Document, Manifest};
+use crate::document::{Document, Manifest, Partial};
 use crate::headline::{Part, headline_parts};
 use crate::measure::{Base, program_measures};
 use crate::papers::PaperDocument;
@@ -34,6 +34,7 @@ pub fn page(document: &Document) -> String {
         context! {
             style => include_str!("style.css"),
             groups,
+            partial => document.manifest.as_ref().and_then(|manifest| manifest.partial.as_ref()).map(Partial::heading),
             manifest => document.manifest.as_ref().map(Provenance::of),
         },
     )
@@ -47,6 +48,7 @@ pub fn paper_page(document: &PaperDocument, title: &str) -> String {
             style => include_str!("style.css"),
             title => visible(title),
             paper => visible(&document.paper),
+            partial => document.partial.as_ref().map(Partial::heading),
             counts => figures::counts(document),
             cards => figures::cards(document),
             rows => figures::rows(document),
@@ -142,10 +144,11 @@ impl Provenance {
         let arguments: Vec<String> =
             manifest.command.iter().map(|argument| quoted(&visible(argument))).collect();
         let limit = match (manifest.limit, manifest.limited) {
+            (None, _) if manifest.partial.is_some() => "none".into(),
             (None, _) => "none: the source ran to its end".into(),
             (Some(limit), true) => format!("{} accesses; it ended the run", crate::units::grouped(limit)),
             (Some(limit), false) => {
-                format!("{} accesses; the source ended before", crate::units::grouped(limit))
+                format!("{} accesses; the run ended before", crate::units::grouped(limit))
             }
         };
         let source = &manifest.source;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pagewalk_blade::Endpoint;
@@ -12,9 +13,43 @@ use pagewalk_vm::fault::Depths;
 /// Run a real program on memory systems that do not exist yet, and see what it gains and what it costs.
 #[derive(Debug, Parser)]
 #[command(name = "pagewalk", version, max_term_width = 100)]
+#[command(after_help = "\
+EXIT CODES:
+  0      done, also with --limit and --time-limit
+  1      a gate or a check failed
+  2      the input is wrong, or a result could not be written
+  129, 130, 143
+         ended early by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; the result so far is written, and marked as partial.
+         The same signal once more ends the command at once
+  other  the observed program's own; 128 and a signal's number if a signal killed the program")]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) say: SayArguments,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// How much a command says on standard error.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct SayArguments {
+    /// Say only what is wrong: no progress, no notes.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Whether to show how far a command is: `auto` shows it where no observed program uses the same terminal.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ProgressArgument::Auto)]
+    pub(crate) progress: ProgressArgument,
+}
+
+/// When progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressArgument {
+    /// Never.
+    Never,
+    /// Where it cannot touch what another program prints.
+    #[default]
+    Auto,
+    /// Always; beside an observed program in whole lines.
+    Always,
 }
 
 #[derive(Debug, Subcommand)]
@@ -247,6 +282,9 @@ pub(crate) struct RunArguments {
     /// Stop after so many accesses (k, M, G); a live program is ended then.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub(crate) limit: Option<u64>,
+    /// Stop after this time (500ms, 60s, 5min, 2h), with the result so far, marked as partial.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) time_limit: Option<Duration>,
     /// Seed of every generator.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
@@ -324,6 +362,9 @@ pub(crate) struct RecordArguments {
     /// Stop after so many accesses (k, M, G).
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub(crate) limit: Option<u64>,
+    /// Stop after this time (500ms, 60s, 5min, 2h); the file then holds the events so far.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) time_limit: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -596,6 +637,22 @@ fn count(text: &str) -> Result<u64, String> {
     })
 }
 
+/// A time: 500ms, 60s, 5min, 2h.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let scale_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => 0,
+    };
+    let milliseconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(scale_ms));
+    milliseconds.filter(|&number| number > 0).map(Duration::from_millis).ok_or_else(|| {
+        "a time is a whole number above 0 with its unit, ms, s, min or h: 500ms, 60s, 5min, 2h".to_owned()
+    })
+}
+
 /// A size: 4KiB, 1.5GiB.
 fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
@@ -660,6 +717,16 @@ mod tests {
         assert_eq!(pages("1GiB"), Ok(1 << 18));
         for wrong in ["0B", "1B", "6KiB", "1GB", ""] {
             assert!(pages(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!([duration("5min"), duration("2h")], [300, 7_200].map(|s| Ok(Duration::from_secs(s))));
+        for wrong in ["", "60", "0s", "s", "1.5s", "-1s", "1 s", "60S", "99999999999999999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 

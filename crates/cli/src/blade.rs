@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use pagewalk_blade::secure::{Key, KeyError};
 use pagewalk_blade::{Client, ClientDesign, Endpoint, Open, Server, ServerDesign, Store, StoreDesign, serve};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{BladeArguments, BladeCommand, FormatArgument, PingArguments, ServeArguments};
+use crate::ending::{self, Early};
 use crate::exit::Done;
+use crate::outputs::Files;
 use crate::run::print;
+use crate::say::{complain, note};
 
 /// Runs the command.
 pub(crate) fn blade(arguments: &BladeArguments) -> anyhow::Result<Done> {
@@ -23,6 +26,8 @@ pub(crate) fn blade(arguments: &BladeArguments) -> anyhow::Result<Done> {
 }
 
 fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
+    let store = Files::default().reads(&arguments.key);
+    arguments.store.iter().try_fold(store, Files::writes)?;
     let design = StoreDesign { capacity_pages: arguments.capacity, strict: arguments.strict };
     let store = match &arguments.store {
         Some(path) => Store::in_file(design, path, arguments.sync)?,
@@ -35,8 +40,11 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     };
     let mut server = Server::new(store, design);
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone()).context("cannot watch for signals")?;
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !ending::is_ignored(signal)) {
+        // The second one ends the process at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .context("cannot watch for signals")?;
     }
     let Open { mut transport, blade } =
         arguments.listen.listen(key(arguments.key.as_deref())?, design.clients)?;
@@ -47,11 +55,11 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
         Endpoint::Ethernet { .. } => format!("{}, which is {blade}", arguments.listen),
         Endpoint::Ring(_) => arguments.listen.to_string(),
     };
-    eprintln!("serving {} pages of 4KiB at {at}", arguments.capacity);
+    note!("serving {} pages of 4KiB at {at}", arguments.capacity);
     serve(&mut transport, &mut server, &stop).with_context(|| format!("{at} failed"))?;
     let counts = server.counts();
     if let Some(failure) = server.first_failure() {
-        eprintln!(
+        complain!(
             "warning: {} changes were refused because the store failed, first with: {failure}",
             counts.failed
         );
@@ -77,14 +85,19 @@ const WARM_UP: u64 = 16;
 fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
     let Open { transport, blade } = arguments.blade.connect(key(arguments.key.as_deref())?)?;
     let mut client = Client::new(transport, blade, ClientDesign::default())?;
+    let stop = ending::watch()?;
     let mut trips = Vec::new();
     for number in 0..WARM_UP + arguments.count {
+        if !trips.is_empty() && stop.requested().is_some() {
+            break;
+        }
         let begun = Instant::now();
         client.read_page(0).with_context(|| arguments.blade.to_string())?;
         if number >= WARM_UP {
             trips.push(begun.elapsed());
         }
     }
+    let early = Early::asked(stop, None).filter(|_| (trips.len() as u64) < arguments.count);
     trips.sort_unstable();
     let at = |fraction: f64| microseconds(trips[((trips.len() - 1) as f64 * fraction).round() as usize]);
     let rows = [
@@ -112,12 +125,15 @@ fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
             let trips: serde_json::Map<_, _> =
                 rows.into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
             let document = serde_json::json!({
-                "schema": 1, "blade": blade, "reads": arguments.count, "round_trips": trips, "counts": counts,
+                "schema": 1, "blade": blade, "reads": trips.len(), "partial": early.as_ref().map(Early::partial), "round_trips": trips, "counts": counts,
             });
             print(&format!("{document:#}\n"))?;
         }
     }
-    Ok(Done::Well)
+    if let Some(early) = &early {
+        early.tell(format_args!("this result, of {} reads,", trips.len()));
+    }
+    Ok(early.map_or(Done::Well, |early| early.done()))
 }
 
 fn microseconds(time: Duration) -> f64 {

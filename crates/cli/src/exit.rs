@@ -1,9 +1,12 @@
-//! How the command ends: 0 done, 1 a gate or check failed, 2 the user's input is wrong.
+//! How the command ends: 0 done, 1 a gate or check failed, 2 the user's input is wrong, 128 and a signal's number.
 
 use std::process::ExitCode;
 
 use pagewalk_sim::run::RunError;
 use pagewalk_trace::SourceError;
+
+use crate::ending::Interrupted;
+use crate::say::complain;
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,23 +15,43 @@ pub(crate) enum Done {
     Well,
     /// A gate or a check failed.
     GateFailed,
+    /// What was wrong with the input has been said.
+    InputWrong,
     /// The observed program ended with this status, which is passed on.
     Program(u8),
+    /// This signal ended the work, or the observed program.
+    Signal(i32),
 }
 
 /// Prints an error, and says how the process ends.
 pub(crate) fn code(done: anyhow::Result<Done>) -> ExitCode {
     match done {
-        Ok(Done::Well) => ExitCode::SUCCESS,
-        Ok(Done::GateFailed) => ExitCode::from(1),
-        Ok(Done::Program(status)) => ExitCode::from(status),
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Ok(done) => done.code(),
         Err(error) => {
             let text = format!("{error:#}");
             // Machine files come with their own heading.
             let heading = if text.starts_with("error:") { "" } else { "error: " };
-            eprintln!("{heading}{}", text.trim_end());
-            ExitCode::from(if is_own_fault(&error) { 1 } else { 2 })
+            complain!("{heading}{}", text.trim_end());
+            match error.downcast_ref::<Interrupted>() {
+                // Nothing could be shown: a limit of time that is too short is a mistake.
+                Some(Interrupted(early)) if early.done() == Done::Well => Done::InputWrong.code(),
+                Some(Interrupted(early)) => early.done().code(),
+                None if is_own_fault(&error) => Done::GateFailed.code(),
+                None => Done::InputWrong.code(),
+            }
+        }
+    }
+}
+
+impl Done {
+    fn code(self) -> ExitCode {
+        match self {
+            Self::Well => ExitCode::SUCCESS,
+            Self::GateFailed => ExitCode::from(1),
+            Self::InputWrong => ExitCode::from(2),
+            Self::Program(status) => ExitCode::from(status),
+            // Signals have numbers up to 64.
+            Self::Signal(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
         }
     }
 }
@@ -39,10 +62,4 @@ fn is_own_fault(error: &anyhow::Error) -> bool {
     let of_source = error.downcast_ref::<SourceError>();
     matches!(of_run, Some(RunError::Source(SourceError::Verification(_))))
         || matches!(of_source, Some(SourceError::Verification(_)))
-}
-
-/// Whoever read our output (`head`, a pager) has seen enough.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

@@ -28,8 +28,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::daemon::Background;
 use crate::args::{FormatArgument, FsArguments, FsCommand, InfoArguments, MountArguments};
+use crate::ending::is_ignored;
 use crate::exit::Done;
+use crate::outputs::Files;
 use crate::run::print;
+use crate::say::{complain, note};
 
 /// How often work that takes long says how far it is.
 const SAY: Duration = Duration::from_secs(5);
@@ -67,9 +70,9 @@ fn recovered(file: &Path, memory: std::io::Result<Mapped>) -> anyhow::Result<Fil
     match recovered {
         Recovered::Nothing => {}
         Recovered::Applied(words) => {
-            eprintln!("{}: {words} words of its log were applied{how}", file.display());
+            note!("{}: {words} words of its log were applied{how}", file.display());
         }
-        Recovered::Restored(pages) => eprintln!(
+        Recovered::Restored(pages) => note!(
             "{}: its power failed; {pages} pages are what they were at the last checkpoint{how}",
             file.display()
         ),
@@ -91,6 +94,7 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         arguments.log.is_none() || arguments.daemon || arguments.detached,
         "--log is for a mount in the background: --daemon"
     );
+    arguments.log.iter().try_fold(Files::default().reads([file]), Files::writes)?;
     if arguments.daemon {
         return daemon::start(arguments);
     }
@@ -149,21 +153,21 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
         ),
         Survives::PowerFailure | Survives::PowerFailureOfDax => format!("{what} survives power failures"),
     };
-    eprintln!("mounted {} at {}; {promise}", file.display(), folder.display());
+    note!("mounted {} at {}; {promise}", file.display(), folder.display());
     let mut failure = None;
     while !stop.load(Ordering::Relaxed) && !session.is_finished() {
         std::thread::sleep(LOOK);
         if failure.is_none() {
             failure = session.failure();
             if let Some(failure) = failure {
-                eprintln!("{}: {failure}; all operations fail until it is mounted again", file.display());
+                complain!("{}: {failure}; all operations fail until it is mounted again", file.display());
             }
         }
     }
     if !session.is_finished()
         && session.detach().with_context(|| format!("cannot unmount {}", folder.display()))?
     {
-        eprintln!(
+        note!(
             "{} is unmounted; its open files are served until they are closed, a second signal ends that",
             folder.display()
         );
@@ -173,15 +177,6 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
     }
     session.end().with_context(|| format!("{} failed", folder.display()))?;
     Ok(Done::Well)
-}
-
-/// Whether the process that started this one wants a signal ignored, as `nohup` does with `SIGHUP`. Only that signal's meaning depends
-/// on it: shells start programs in the background with `SIGINT` ignored.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    signal == SIGHUP && ignored.is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
 }
 
 /// Looks at what the kernel would refuse later, or not at all, with a message that says less.
@@ -305,7 +300,7 @@ fn is_sound(system: &FileSystem<Mapped>, found: Vec<String>, file: &Path) -> any
             Ok(Done::Well)
         }
         some => {
-            eprintln!("{}: {some} problems", file.display());
+            complain!("{}: {some} problems", file.display());
             Ok(Done::GateFailed)
         }
     }

@@ -1,15 +1,21 @@
 //! The `pagewalk` command.
 
+// Both panic where standard output or standard error is broken; see `run::print` and `say`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod args;
 mod blade;
 mod distant;
+mod ending;
 mod exit;
 mod fs;
 mod list;
+mod outputs;
 mod paper;
 mod record;
 mod riscv;
 mod run;
+mod say;
 mod trace;
 
 use std::process::ExitCode;
@@ -24,6 +30,7 @@ fn main() -> ExitCode {
         return fs::helper::run(words);
     }
     let arguments = Arguments::parse();
+    say::set(arguments.say);
     let done = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Record(arguments) => record::record(&arguments),

@@ -5,21 +5,27 @@ use std::ops::ControlFlow;
 use anyhow::bail;
 use pagewalk_report::RunProgress;
 use pagewalk_sim::run::Progress;
-use pagewalk_trace::{Batch, Recorder, Sink};
+use pagewalk_trace::{Batch, Recorder, Sink, Source};
 
 use crate::args::RecordArguments;
+use crate::ending::{self, Interrupted};
 use crate::exit::Done;
+use crate::outputs::Files;
 use crate::run::Input;
+use crate::say::{self, note};
 use crate::trace;
 
-/// Runs the command. The file appears under its name only when it is complete.
+/// Runs the command. The file appears under its name only when it is complete, or holds all events until an early end.
 pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
-    let mut input = Input::open(&arguments.source, &arguments.how, arguments.seed, false)?;
-    let info = input.source().info();
+    Files::default().reads(&arguments.source.trace).writes(&arguments.output)?;
+    let mut input =
+        Input::open(&arguments.source, &arguments.how, arguments.seed, false, arguments.time_limit)?;
+    let info = input.info();
     let mut recorder = Recorder::create(&arguments.output, &info)?;
-    let mut progress = RunProgress::new(&info, arguments.limit);
+    let mut progress = RunProgress::new(&info, arguments.limit, say::progress(input.is_live()));
     let mut taken = 0;
-    input.source().run(&mut |batch: &mut Batch| {
+    ending::limit_time(arguments.time_limit)?;
+    input.run(&mut |batch: &mut Batch| {
         if let Some(limit) = arguments.limit {
             pagewalk_sim::run::truncate(batch, limit - taken);
         }
@@ -29,19 +35,29 @@ pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
         if arguments.limit.is_some_and(|limit| taken >= limit) { ControlFlow::Break(()) } else { recorded }
     })?;
     drop(progress);
-    let done = input.ended()?;
-    if taken == 0 {
-        bail!("{} produced no memory access at all; nothing was written", info.name);
+    let early = input.early();
+    match &early {
+        Some(early) if taken == 0 => {
+            return Err(anyhow::Error::new(Interrupted(early.clone())).context("nothing was recorded yet"));
+        }
+        None if taken == 0 => bail!("{} produced no memory access at all; nothing was written", info.name),
+        _ => {}
     }
     let totals = recorder.finish()?;
     let bytes = std::fs::metadata(&arguments.output)?.len();
-    eprintln!(
+    note!(
         "wrote {}: {} accesses, {} instructions, {bytes} bytes ({:.2} per access)",
         arguments.output.display(),
         totals.accesses,
         totals.instructions,
         bytes as f64 / totals.accesses as f64,
     );
-    eprint!("{}", trace::remarks(&input.remarks().unwrap_or_default()));
-    Ok(done)
+    say::write(format_args!("{}", trace::remarks(&input.remarks().unwrap_or_default())));
+    Ok(match early {
+        None => input.done(),
+        Some(early) => {
+            early.tell(format_args!("{}", arguments.output.display()));
+            early.done()
+        }
+    })
 }

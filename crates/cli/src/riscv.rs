@@ -2,25 +2,29 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::io::{BufWriter, IsTerminal, LineWriter, Read, Write};
-use std::path::Path;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, LineWriter, Read, Write};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::Context;
 use pagewalk_blade::{Client, ClientDesign, Open};
 use pagewalk_riscv::{
-    Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, Listener, MOST_STUCK, Machine, Marking,
+    Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, MOST_STUCK, Machine, Marking,
     Misaligned, RemoteMemory,
 };
-use pagewalk_trace::{Batch, Recorder, Sink, SourceInfo};
+use pagewalk_trace::{Batch, Recorder, Sink, SourceInfo, StopRequest};
 use serde_json::json;
+use signal_hook::consts::SIGPIPE;
 
 use crate::args::{FormatArgument, MarkingArgument, MisalignedArgument, RiscvArguments};
 use crate::blade::key;
 use crate::distant::Distant;
+use crate::ending::{self, Early};
 use crate::exit::Done;
+use crate::outputs::Files;
 use crate::run::print;
+use crate::say::{self, complain, note};
 
 /// Instructions between two looks at the limit.
 const SLICE: u64 = 1 << 24;
@@ -28,6 +32,9 @@ const SLICE: u64 = 1 << 24;
 /// Runs the command.
 pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     let path = &arguments.image;
+    let files = Files::default().reads([path]).reads(&arguments.key);
+    let told = arguments.trace.iter().filter(|path| !is_stderr(path));
+    told.chain(&arguments.record).try_fold(files, Files::writes)?;
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let image = Image::parse(&bytes).with_context(|| path.display().to_string())?;
     let image = image.with_host_words(arguments.tohost, arguments.fromhost);
@@ -67,7 +74,7 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     // One document on standard output, and nothing else there.
     let output: Box<dyn Write> = match arguments.format {
         FormatArgument::Json => Box::new(std::io::stderr()),
-        FormatArgument::Table => Box::new(BufWriter::new(std::io::stdout())),
+        FormatArgument::Table => Box::new(BufWriter::new(Output(std::io::stdout()))),
     };
     let mut host = Host::new(Box::new(Keyboard::new()), output, Box::new(std::io::stderr()));
     if let Some(folder) = &arguments.files {
@@ -75,8 +82,14 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     }
     let mut machine =
         Machine::new(&config, &image, remote, host).with_context(|| path.display().to_string())?;
-    if let Some(trace) = &arguments.trace {
-        machine.listen(listener(trace)?);
+    let notes = arguments.trace.as_deref().map(Notes::open).transpose()?;
+    if let Some(notes) = &notes {
+        let notes = notes.clone();
+        machine.listen(Box::new(move |note| notes.borrow_mut().write(format_args!("{note}\n"))));
+    }
+    // A run that brings nothing but what the program does ends as the program would: at once.
+    if arguments.record.is_some() || arguments.stats || arguments.format == FormatArgument::Json {
+        ending::watch()?;
     }
     let recorder = arguments.record.as_deref().map(|to| record(&mut machine, path, to)).transpose()?;
     let end = run(&mut machine, arguments.limit);
@@ -85,15 +98,10 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     if let Some(recorder) = recorder.and_then(Rc::into_inner) {
         let totals = recorder.into_inner().finish()?;
         let to = arguments.record.as_deref().unwrap_or(Path::new(""));
-        eprintln!(
-            "wrote {}: {} accesses, {} instructions",
-            to.display(),
-            totals.accesses,
-            totals.instructions
-        );
+        note!("wrote {}: {} accesses, {} instructions", to.display(), totals.accesses, totals.instructions);
     }
     if let Some(refusal) = machine.first_refusal() {
-        eprintln!("warning: {refusal}");
+        complain!("warning: {refusal}");
     }
     let unfinished = match end {
         // Said below.
@@ -108,25 +116,28 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     let counts = machine.counts();
     match arguments.format {
         FormatArgument::Json => print(&format!("{:#}\n", document(path, &counts, end.as_ref())))?,
-        FormatArgument::Table if arguments.stats => eprint!("{}", table(&counts)),
+        FormatArgument::Table if arguments.stats => say::write(format_args!("{}", table(&counts))),
         FormatArgument::Table => {}
     }
     if let Some(error) = unfinished {
-        eprintln!("error: pages that were to leave may be lost: {error}");
+        complain!("error: pages that were to leave may be lost: {error}");
         return Ok(Done::GateFailed);
+    }
+    if let Some(notes) = notes {
+        notes.borrow_mut().finish()?;
     }
     Ok(match end {
         Some(End::Exit(code)) => Done::Program(u8::try_from(code).unwrap_or(u8::MAX)),
         Some(End::WaitsForever { pc }) => {
-            eprintln!("the program waits for an interrupt that cannot come, at {}", place(&image, pc));
+            complain!("the program waits for an interrupt that cannot come, at {}", place(&image, pc));
             Done::GateFailed
         }
         Some(End::HandlerTraps { pc, cause }) => {
-            eprintln!("the handler at {} traps itself: {cause:?}", place(&image, pc));
+            complain!("the handler at {} traps itself: {cause:?}", place(&image, pc));
             Done::GateFailed
         }
         Some(End::TrapLoop { pc, cause, value }) => {
-            eprintln!(
+            complain!(
                 "the program makes no progress: {cause:?} at {}, value {value:#x}, again and again for {MOST_STUCK} \
                  instructions",
                 place(&image, pc)
@@ -136,12 +147,20 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         // Why has been said.
         Some(End::RecordingStopped) => Done::GateFailed,
         Some(End::Failed(error)) => {
-            eprintln!("error: {error}; the blade was {}", blade_name(arguments));
+            complain!("error: {error}; the blade was {}", blade_name(arguments));
             Done::GateFailed
+        }
+        None if let Some(early) = Early::asked(ending::stop(), None) => {
+            // A reader of its output that has seen enough is told nothing.
+            if early != Early::Signal(SIGPIPE) {
+                let (pc, _) = machine.registers();
+                complain!("{early}, at {}", place(&image, pc));
+            }
+            early.done()
         }
         None => {
             let (pc, _) = machine.registers();
-            eprintln!(
+            complain!(
                 "the limit of {} instructions is reached, at {}",
                 arguments.limit.unwrap_or(0),
                 place(&image, pc)
@@ -188,7 +207,7 @@ fn run(machine: &mut Machine, limit: Option<u64>) -> Option<End> {
     loop {
         let left =
             limit.map_or(SLICE, |limit| limit.saturating_sub(machine.counts().instructions).min(SLICE));
-        if left == 0 {
+        if left == 0 || ending::stop().requested().is_some() {
             return None;
         }
         if let Some(end) = machine.run(left) {
@@ -205,21 +224,69 @@ fn place(image: &Image, addr: u64) -> String {
     }
 }
 
-/// Writes what the machine tells, a line each; `-` is standard error.
-fn listener(path: &Path) -> anyhow::Result<Listener> {
-    let mut file: Box<dyn Write> = match path.as_os_str() == "-" {
-        // Whole lines: a note is written in many pieces.
-        true => Box::new(LineWriter::new(std::io::stderr())),
-        false => {
-            let file =
-                std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            Box::new(BufWriter::new(file))
+/// Standard output of the program. A reader that has seen enough ends the program, as SIGPIPE ends others.
+struct Output(io::Stdout);
+
+impl Output {
+    fn watched<T>(result: io::Result<T>) -> io::Result<T> {
+        if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+            ending::stop().request(StopRequest::Signal { number: SIGPIPE, is_delivered: true });
         }
-    };
-    Ok(Box::new(move |note| {
-        // A trace that cannot be written must not change what the program does.
-        let _ = writeln!(file, "{note}");
-    }))
+        result
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::watched(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Self::watched(self.0.flush())
+    }
+}
+
+/// Whether a path stands for standard error.
+fn is_stderr(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Where the machine's notes go, a line each.
+struct Notes {
+    file: Box<dyn Write>,
+    path: PathBuf,
+    /// Notes that cannot be written do not change what the program does, and are missed at the end.
+    failure: Option<io::Error>,
+}
+
+impl Notes {
+    /// The file, or standard error for `-`.
+    fn open(path: &Path) -> anyhow::Result<Rc<RefCell<Self>>> {
+        let file: Box<dyn Write> = match is_stderr(path) {
+            // Whole lines: a note is written in many pieces.
+            true => Box::new(LineWriter::new(io::stderr())),
+            false => {
+                let file = std::fs::File::create(path);
+                Box::new(BufWriter::new(file.with_context(|| format!("cannot write {}", path.display()))?))
+            }
+        };
+        Ok(Rc::new(RefCell::new(Self { file, path: path.to_owned(), failure: None })))
+    }
+
+    fn write(&mut self, text: std::fmt::Arguments<'_>) {
+        if self.failure.is_none() {
+            self.failure = self.file.write_fmt(text).err();
+        }
+    }
+
+    /// Writes what is left; the first failure is the error, unless the notes go to standard error.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        let failure = self.failure.take().or_else(|| self.file.flush().err());
+        match failure.filter(|_| !is_stderr(&self.path)) {
+            Some(failure) => Err(failure).with_context(|| format!("cannot write {}", self.path.display())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Lets the machine write its accesses to a trace file, which is complete when the recorder is finished.

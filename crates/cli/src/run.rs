@@ -1,26 +1,41 @@
 //! `pagewalk run`: a source and some machines go in, a comparison comes out.
 
-use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::ffi::OsString;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use pagewalk_capture::{Frontend, Program};
 use pagewalk_report::{
-    Document, MachineNote, Manifest, RunProgress, SourceNote, Style, comparison, write_atomically,
+    Document, MachineNote, Manifest, Partial, RunProgress, SourceNote, Style, comparison, write_atomically,
 };
 use pagewalk_sim::machine::{Detail, build};
-use pagewalk_sim::run::{RunOptions, RunOutcome, run as run_machines};
+use pagewalk_sim::run::{RunError, RunOptions, RunOutcome, run as run_machines};
 use pagewalk_sim::spec::{self, MachineSpec};
-use pagewalk_trace::{Remarks, Source, SourceInfo, TraceSource};
+use pagewalk_trace::{Batch, Remarks, Sink, Source, SourceError, SourceInfo, Stop, Stoppable, TraceSource};
 
 use crate::args::{
     DetailArgument, FormatArgument, FrontendArgument, HowArguments, RunArguments, SourceArguments,
 };
+use crate::ending::{self, Early, Interrupted};
 use crate::exit::Done;
+use crate::outputs::{Files, REPORT, RESULTS};
+use crate::say::{self, note};
 use crate::trace;
 
-/// Where the events of a command come from.
-pub(crate) enum Input {
+/// Where the events of a command come from, until it is asked to end.
+pub(crate) struct Input {
+    events: Events,
+    stop: Stop,
+    limit: Option<Duration>,
+    /// Whether a request to end cut the events of a workload or a trace off.
+    is_cut: bool,
+    /// Why a program could not be observed any further.
+    failure: Option<SourceError>,
+}
+
+enum Events {
     /// A built-in workload.
     Source(Box<dyn Source>),
     /// A trace.
@@ -37,6 +52,66 @@ impl Input {
         how: &HowArguments,
         seed: u64,
         keep_stdout: bool,
+        limit: Option<Duration>,
+    ) -> anyhow::Result<Self> {
+        let stop = ending::watch()?;
+        let events = Events::open(arguments, how, seed, keep_stdout, stop)?;
+        Ok(Self { events, stop: stop.clone(), limit, is_cut: false, failure: None })
+    }
+
+    /// Whether a program runs beside this command, and perhaps on its terminal.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.events, Events::Program(_))
+    }
+
+    /// Once the source has run: why it did not run to its end, if it did not. A program that ends in good order after it
+    /// has received a signal has run to its end.
+    pub(crate) fn early(&self) -> Option<Early> {
+        let asked = Early::asked(&self.stop, self.limit);
+        let Events::Program(program) = &self.events else { return asked.filter(|_| self.is_cut) };
+        if let Some(failure) = &self.failure {
+            return Some(asked.unwrap_or_else(|| Early::Failed(failure.to_string())));
+        }
+        let outcome = program.outcome()?;
+        let in_good_order = !outcome.stopped && outcome.status.success();
+        let killed = outcome.killed_by();
+        asked
+            .filter(|_| !in_good_order)
+            .or_else(|| killed.map(|signal| Early::Killed { program: self.info().name, signal }))
+    }
+
+    /// Once the source has run: what was left out of a trace or assumed; none for a source that is no trace.
+    pub(crate) fn remarks(&self) -> Option<Remarks> {
+        if let Events::Trace(trace) = &self.events { Some(trace.remarks()) } else { None }
+    }
+
+    /// How the command ends once the source has run to its end: with the program's status.
+    pub(crate) fn done(&self) -> Done {
+        let Events::Program(program) = &self.events else { return Done::Well };
+        let outcome = program.outcome().filter(|outcome| !outcome.stopped);
+        match outcome.and_then(|outcome| outcome.status.code()) {
+            None | Some(0) => Done::Well,
+            Some(status) => Done::Program(status as u8),
+        }
+    }
+
+    /// An error of a run that brought nothing: a command that was asked to end needs no other reason.
+    pub(crate) fn explain(&self, error: RunError) -> anyhow::Error {
+        let is_empty = matches!(error, RunError::NoAccesses(_) | RunError::NoSuchPhase { .. });
+        match self.early().filter(|_| is_empty) {
+            Some(early) => anyhow::Error::new(Interrupted(early)).context("there is no result yet"),
+            None => error.into(),
+        }
+    }
+}
+
+impl Events {
+    fn open(
+        arguments: &SourceArguments,
+        how: &HowArguments,
+        seed: u64,
+        keep_stdout: bool,
+        stop: &Stop,
     ) -> anyhow::Result<Self> {
         if how.read.kernel && arguments.trace.is_none() {
             bail!("--kernel is about what a trace has of the kernel, and there is no --trace");
@@ -56,61 +131,43 @@ impl Input {
             FrontendArgument::Qemu => Frontend::Qemu,
         };
         let program = Program::new(program, rest).frontend(frontend).stdout_to_stderr(keep_stdout);
+        let program = program.until(stop);
         program.check()?;
         Ok(Self::Program(Box::new(program)))
     }
-
-    pub(crate) fn source(&mut self) -> &mut dyn Source {
-        match self {
-            Self::Source(source) => &mut **source,
-            Self::Trace(trace) => &mut **trace,
-            Self::Program(program) => &mut **program,
-        }
-    }
-
-    /// Once the source has run: what was left out of a trace or assumed; none of what is no trace.
-    pub(crate) fn remarks(&self) -> Option<Remarks> {
-        if let Self::Trace(trace) = self { Some(trace.remarks()) } else { None }
-    }
-
-    /// Once the source has run: how its program ended.
-    ///
-    /// # Errors
-    ///
-    /// It was killed by a signal, so what was observed is not a whole run.
-    pub(crate) fn ended(&self) -> anyhow::Result<Done> {
-        let Self::Program(program) = self else { return Ok(Done::Well) };
-        let Some(outcome) = program.outcome() else { return Ok(Done::Well) };
-        if outcome.stopped {
-            return Ok(Done::Well);
-        }
-        if let Some(signal) = outcome.killed_by() {
-            bail!(
-                "{} was killed by signal {signal}{} after {} accesses: nothing was written\n  = help: run it \
-                 without pagewalk to see whether it also dies there; --limit compares up to a number of accesses",
-                program.info().name,
-                signal_name(signal),
-                outcome.accesses,
-            );
-        }
-        Ok(match outcome.status.code() {
-            None | Some(0) => Done::Well,
-            Some(status) => Done::Program(status as u8),
-        })
-    }
 }
 
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        4 => " (SIGILL)",
-        6 => " (SIGABRT)",
-        7 => " (SIGBUS)",
-        8 => " (SIGFPE)",
-        9 => " (SIGKILL)",
-        11 => " (SIGSEGV)",
-        13 => " (SIGPIPE)",
-        15 => " (SIGTERM)",
-        _ => "",
+impl Source for Input {
+    fn info(&self) -> SourceInfo {
+        match &self.events {
+            Events::Source(source) => source.info(),
+            Events::Trace(trace) => trace.info(),
+            Events::Program(program) => program.info(),
+        }
+    }
+
+    /// What was observed of a program before it could not be observed any further is a result; see [`Input::early`].
+    fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
+        let source: &mut dyn Source = match &mut self.events {
+            Events::Source(source) => &mut **source,
+            Events::Trace(trace) => &mut **trace,
+            Events::Program(program) => {
+                let mut accesses = 0;
+                let ended = program.run(&mut |batch: &mut Batch| {
+                    accesses += batch.accesses.len();
+                    sink.batch(batch)
+                });
+                if accesses == 0 {
+                    return ended;
+                }
+                self.failure = ended.err();
+                return Ok(());
+            }
+        };
+        let mut source = Stoppable::new(source, &self.stop);
+        let ended = source.run(sink);
+        self.is_cut = source.is_cut();
+        ended
     }
 }
 
@@ -118,46 +175,71 @@ fn signal_name(signal: i32) -> &'static str {
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let json = arguments.format == FormatArgument::Json;
     let specs = spec::load_all(&arguments.machines)?;
+    let trace = arguments.source.trace.iter().map(PathBuf::from);
+    let machines = arguments.machines.iter().map(PathBuf::from).filter(|file| file.is_file());
+    Files::default().reads(trace.chain(machines)).writes_report(arguments.out.as_deref())?;
     if let Some(folder) = &arguments.out {
         prepare_folder(folder)?;
     }
-    let mut input = Input::open(&arguments.source, &arguments.how, arguments.seed, json)?;
-    let info = input.source().info();
-    let outcome = compare(arguments, &specs, input.source(), &info)?;
-    let done = input.ended()?;
+    let mut input =
+        Input::open(&arguments.source, &arguments.how, arguments.seed, json, arguments.time_limit)?;
+    let info = input.info();
+    let outcome = compare(arguments, &specs, &mut input, &info)?;
+    let early = input.early();
+    let partial = early.as_ref().map(Early::partial);
+    let heading = partial.as_ref().map(|partial| partial.heading() + "\n\n").unwrap_or_default();
     let remarks = input.remarks();
-    let manifest = manifest(arguments, &specs, &info, &outcome, remarks.clone())?;
+    let manifest = manifest(arguments, &specs, &info, &outcome, partial, remarks.clone())?;
     let document = Document::new(outcome.results.clone(), Some(manifest));
-    if let Some(folder) = &arguments.out {
-        write_folder(folder, &document.to_json(), &pagewalk_report::page(&document))?;
-    }
-    if json {
-        print(&document.to_json())?;
+    let text = if json {
+        document.to_json()
     } else {
-        print(&comparison(&document.runs, style()))?;
-        print(&reach_table(&document))?;
+        let tables = comparison(&document.runs, style()) + &reach_table(&document);
         let remarks = trace::remarks(&remarks.unwrap_or_default());
-        if !remarks.is_empty() {
-            print(&format!("\nof the trace\n{remarks}"))?;
+        let of_trace = if remarks.is_empty() { remarks } else { format!("\nof the trace\n{remarks}") };
+        heading + &tables + &of_trace
+    };
+    deliver(arguments.out.as_deref(), &text, || (document.to_json(), pagewalk_report::page(&document)))?;
+    Ok(match early {
+        None => input.done(),
+        Some(early) => {
+            early.tell(format_args!("this result, of {} accesses,", outcome.accesses));
+            early.done()
         }
-        if let Some(folder) = &arguments.out {
-            eprintln!("wrote {}", folder.join("report.html").display());
-        }
+    })
+}
+
+/// Brings a result to standard output and to the folder, if there is one. Neither waits for the other to succeed.
+pub(crate) fn deliver(
+    folder: Option<&Path>,
+    text: &str,
+    files: impl FnOnce() -> (String, String),
+) -> anyhow::Result<()> {
+    let written = folder.map(|folder| {
+        let (results, report) = files();
+        write_folder(folder, &results, &report)
+    });
+    let printed = print(text);
+    if let Some(folder) = folder
+        && written.as_ref().is_some_and(Result::is_ok)
+    {
+        note!("wrote {}", folder.join(REPORT).display());
     }
-    Ok(done)
+    written.transpose()?;
+    printed
 }
 
 /// How standard output wants its tables.
 pub(crate) fn style() -> Style {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = std::io::stdout().is_terminal() && say::colours();
     Style { columns: columns.unwrap_or(Style::default().columns), colour }
 }
 
 fn compare(
     arguments: &RunArguments,
     specs: &[MachineSpec],
-    source: &mut dyn Source,
+    input: &mut Input,
     info: &SourceInfo,
 ) -> anyhow::Result<RunOutcome> {
     let machines = specs
@@ -170,8 +252,9 @@ fn compare(
         limit: arguments.limit,
         reach: arguments.reach,
     };
-    let mut progress = RunProgress::new(info, arguments.limit);
-    Ok(run_machines(source, machines, options, &mut progress)?)
+    let mut progress = RunProgress::new(info, arguments.limit, say::progress(input.is_live()));
+    ending::limit_time(arguments.time_limit)?;
+    run_machines(input, machines, options, &mut progress).map_err(|error| input.explain(error))
 }
 
 fn detail(argument: DetailArgument) -> Detail {
@@ -197,8 +280,8 @@ pub(crate) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
 
 /// The results and their report.
 pub(crate) fn write_folder(folder: &Path, results: &str, report: &str) -> anyhow::Result<()> {
-    write_atomically(&folder.join("results.json"), results.as_bytes())?;
-    write_atomically(&folder.join("report.html"), report.as_bytes())?;
+    write_atomically(&folder.join(RESULTS), results.as_bytes())?;
+    write_atomically(&folder.join(REPORT), report.as_bytes())?;
     Ok(())
 }
 
@@ -207,6 +290,7 @@ fn manifest(
     specs: &[MachineSpec],
     info: &SourceInfo,
     outcome: &RunOutcome,
+    partial: Option<Partial>,
     trace: Option<Remarks>,
 ) -> anyhow::Result<Manifest> {
     let machines = specs
@@ -222,11 +306,12 @@ fn manifest(
         .collect::<anyhow::Result<_>>()?;
     Ok(Manifest {
         pagewalk: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command(std::env::args().skip(1)),
+        command: command(std::env::args_os().skip(1).map(as_text)),
         detail: format!("{:?}", detail(arguments.detail)).to_lowercase(),
         seed: arguments.seed,
         limit: arguments.limit,
         limited: outcome.limited,
+        partial,
         source: SourceNote { trace, ..info.into() },
         machines,
     })
@@ -251,7 +336,8 @@ fn reach_table(document: &Document) -> String {
 
 /// The command line without what cannot change a number.
 fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    const NEUTRAL: [&str; 3] = ["--out", "--format", "--threads"];
+    const NEUTRAL: [&str; 4] = ["--out", "--format", "--threads", "--progress"];
+    const NEUTRAL_FLAGS: [&str; 2] = ["--quiet", "-q"];
     let mut kept = vec!["pagewalk".to_owned()];
     let mut arguments = arguments.peekable();
     while let Some(argument) = arguments.next() {
@@ -263,18 +349,32 @@ fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
         match NEUTRAL.iter().find(|&&neutral| argument.starts_with(neutral)) {
             Some(&neutral) if argument == neutral => drop(arguments.next()),
             Some(_) if argument.contains('=') => {}
+            None if NEUTRAL_FLAGS.contains(&&*argument) => {}
             _ => kept.push(argument),
         }
     }
     kept
 }
 
-/// Prints to standard output; a closed pipe is an error, not a panic.
+/// An argument as JSON can hold it: of one that is not UTF-8, all bytes beyond ASCII are escaped, as in `caf\xe9`.
+fn as_text(argument: OsString) -> String {
+    argument.into_string().unwrap_or_else(|other| other.as_encoded_bytes().escape_ascii().to_string())
+}
+
+/// Prints to standard output. A reader that has seen enough, as `head` and pagers do, is no error: the rest is dropped, and
+/// the command ends as it would have without that.
+///
+/// # Errors
+///
+/// The text cannot be written, as to a full disk.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes())?;
-    output.flush()?;
-    Ok(())
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -283,8 +383,17 @@ mod tests {
 
     #[test]
     fn the_manifest_leaves_out_what_cannot_change_a_number() {
-        let words = "run --machine a --out x --format=json --threads 2 --limit 5 -- sort --out y";
+        let words =
+            "run --machine a --out x --format=json -q --threads 2 --progress never --limit 5 -- sort --out y";
         let kept = command(words.split(' ').map(str::to_owned)).join(" ");
         assert_eq!(kept, "pagewalk run --machine a --limit 5 -- sort --out y");
+    }
+
+    /// `pagewalk run -- cat caf\xe9` panicked with exit code 101 when the program had ended: the manifest asked for text.
+    #[test]
+    fn arguments_that_are_not_text_are_escaped() {
+        use std::os::unix::ffi::OsStringExt;
+        assert_eq!(as_text(OsString::from_vec(b"caf\xe9".to_vec())), "caf\\xe9");
+        assert_eq!(as_text("café".into()), "café");
     }
 }

@@ -3,12 +3,15 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
-use pagewalk_trace::{ReadOptions, Remarks, TraceSummary, convert, info};
+use anyhow::{Context, bail};
+use pagewalk_trace::{ReadOptions, Recorder, Remarks, Source, Stoppable, TraceSummary, info};
 
 use crate::args::{FormatArgument, TraceArguments, TraceCommand};
+use crate::ending::{self, Early, Interrupted};
 use crate::exit::Done;
+use crate::outputs::Files;
 use crate::run::print;
+use crate::say::{self, note};
 
 /// Runs the command.
 pub(crate) fn trace(arguments: &TraceArguments) -> anyhow::Result<Done> {
@@ -98,32 +101,50 @@ fn convert_all(
             files.len()
         );
     }
-    for file in files {
-        let target = match output {
-            Some(output) => output.to_owned(),
-            None if *file != Path::new("-") && !file.exists() || file.is_file() || file.is_dir() => {
-                let name = file.with_extension("pwt");
-                match (folder, name.file_name()) {
-                    (Some(folder), Some(name)) => folder.join(name),
-                    _ => name,
-                }
-            }
-            None => bail!(
-                "{} is no file or folder to name a .pwt file after\n  = help: name one with --output",
-                file.display()
-            ),
-        };
-        if target == *file {
+    let target = |file: &PathBuf| match output {
+        Some(output) => Ok(output.to_owned()),
+        None if file != Path::new("-") && !file.exists() || file.is_file() || file.is_dir() => {
+            let name = file.with_extension("pwt");
+            Ok(match (folder, name.file_name()) {
+                (Some(folder), Some(name)) => folder.join(name),
+                _ => name,
+            })
+        }
+        None => Err(anyhow::anyhow!(
+            "{} is no file or folder to name a .pwt file after\n  = help: name one with --output",
+            file.display()
+        )),
+    };
+    let targets = files.iter().map(target).collect::<anyhow::Result<Vec<PathBuf>>>()?;
+    let mut all = Files::default().reads(files);
+    for (file, target) in files.iter().zip(&targets) {
+        if target == file {
             bail!("{} is a .pwt file already; name another one with --output", file.display());
         }
-        let converted = convert(file, options, &target)?;
-        eprintln!(
-            "wrote {}: {} accesses from {} records",
-            target.display(),
-            converted.totals.accesses,
-            converted.format
-        );
-        eprint!("{}", remarks(&converted.remarks));
+        all = all.writes(target)?;
+    }
+    for (number, (file, target)) in files.iter().zip(&targets).enumerate() {
+        convert(file, options, target).with_context(|| {
+            let done = if number == 0 { String::new() } else { format!("; {number} files before it were") };
+            format!("{} was not written{done}", target.display())
+        })?;
     }
     Ok(Done::Well)
+}
+
+/// Converts one trace. The input is still there after an early end, so half of a conversion is not kept.
+fn convert(file: &Path, options: ReadOptions, target: &Path) -> anyhow::Result<()> {
+    let stop = ending::watch()?;
+    let mut source = pagewalk_trace::open(file, options)?;
+    let mut recorder = Recorder::create(target, &source.info())?;
+    let mut stoppable = Stoppable::new(&mut *source, stop);
+    stoppable.run(&mut recorder)?;
+    if let Some(early) = Early::asked(stop, None).filter(|_| stoppable.is_cut()) {
+        return Err(Interrupted(early).into());
+    }
+    let totals = recorder.finish()?;
+    let format = source.format();
+    note!("wrote {}: {} accesses from {format} records", target.display(), totals.accesses);
+    say::write(format_args!("{}", remarks(&source.remarks())));
+    Ok(())
 }

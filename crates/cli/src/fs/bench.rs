@@ -3,8 +3,7 @@
 //! The library's store lies in a folder; beside it, in the same minutes, system calls on a file of the same folder, the same file
 //! mapped, and what bounds all: copying to memory. All take turns in each round; medians of times, and of each round's ratios.
 
-use std::fmt::{self, Write as _};
-use std::io::IsTerminal;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -14,8 +13,10 @@ use serde::Serialize;
 
 use super::target::{Calls, Copies, LIMIT_BYTES, Library, Look, Mapping, Stores, Target};
 use crate::args::{BenchArguments, BenchItem, FormatArgument};
+use crate::ending;
 use crate::exit::Done;
 use crate::run::print;
+use crate::say::Steps;
 
 const SMALL: u64 = 4_096;
 /// Bytes of a large operation at most; the article's 1 GiB of a file of 10.
@@ -87,6 +88,8 @@ pub(super) fn bench(arguments: &BenchArguments) -> anyhow::Result<Done> {
         "{size} bytes; allowed: powers of two from 1MiB on"
     );
     anyhow::ensure!(*rounds > 0, "0 rounds; allowed: 1 and more");
+    // The files of an interrupted measurement are removed, too.
+    ending::watch()?;
     let mut rows = Vec::new();
     for folder in folders {
         let of = match calls_alone {
@@ -104,6 +107,7 @@ pub(super) fn bench(arguments: &BenchArguments) -> anyhow::Result<Done> {
 }
 
 fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> anyhow::Result<Vec<Row>> {
+    let steps = Steps::new();
     let mut targets: [Box<dyn Target>; 5] = [
         Box::new(Library::new(folder, bytes)?),
         Box::new(Calls::new(folder)?),
@@ -113,15 +117,18 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
     ];
     // What memory the host has to find for the guest, and a disk for a file, it finds now.
     for (number, target) in targets.iter_mut().enumerate() {
-        progress(folder, format_args!("{} of {} made ready", number + 1, TARGETS.len()));
+        ending::go_on()?;
+        steps.show(format_args!("{}: {} of {} made ready", folder.display(), number + 1, TARGETS.len()));
         seconds(&mut **target, BenchItem::Swe, bytes, 0)?;
     }
     let mut rows = Vec::new();
     for item in items {
         let mut taken: [Vec<f64>; 5] = Default::default();
         for round in 0..rounds {
-            progress(folder, format_args!("{}, round {} of {rounds}", item.name(), round + 1));
+            let at = folder.display();
+            steps.show(format_args!("{at}: {}, round {} of {rounds}", item.name(), round + 1));
             for (target, taken) in targets.iter_mut().zip(&mut taken) {
+                ending::go_on()?;
                 taken.push(seconds(&mut **target, *item, bytes, round as u64)?);
             }
         }
@@ -144,7 +151,6 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
             });
         }
     }
-    progress_ends();
     Ok(rows)
 }
 
@@ -174,10 +180,12 @@ fn data_share(
 
 /// What programs see that make system calls, whoever answers them.
 fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> anyhow::Result<Vec<Row>> {
+    let steps = Steps::new();
     let mut target = Calls::new(folder)?;
     seconds(&mut target, BenchItem::Swe, bytes, 0)?;
     let row = |item: &BenchItem| {
-        progress(folder, format_args!("{}", item.name()));
+        ending::go_on()?;
+        steps.show(format_args!("{}: {}", folder.display(), item.name()));
         let taken = (0..rounds).map(|round| seconds(&mut target, *item, bytes, round as u64));
         let time = median(taken.collect::<anyhow::Result<_>>()?);
         let operations = (bytes / item.operation_bytes(bytes)) as f64;
@@ -192,22 +200,7 @@ fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) 
             data_share: None,
         })
     };
-    let rows = items.iter().map(row).collect();
-    progress_ends();
-    rows
-}
-
-/// On one line of a terminal; nobody reads it in a file.
-fn progress(folder: &Path, text: fmt::Arguments<'_>) {
-    if std::io::stderr().is_terminal() {
-        eprint!("\r{}: {text}      ", folder.display());
-    }
-}
-
-fn progress_ends() {
-    if std::io::stderr().is_terminal() {
-        eprintln!();
-    }
+    items.iter().map(row).collect()
 }
 
 /// One benchmark, once.

@@ -12,6 +12,7 @@ use pagewalk_vm::file::MOST_FRAMES;
 use super::{recovered, size};
 use crate::args::GrowArguments;
 use crate::exit::Done;
+use crate::say::{complain, note};
 
 /// Runs the command.
 pub(super) fn grow(arguments: &GrowArguments) -> anyhow::Result<Done> {
@@ -21,7 +22,7 @@ pub(super) fn grow(arguments: &GrowArguments) -> anyhow::Result<Done> {
     let (before, after, free) =
         if metadata.is_dir() { grow_mounted(store, bytes)? } else { grow_file(store, bytes)? };
     let how = if before == after { "has" } else { "has got" };
-    eprintln!("{} {how} {after} bytes, {free} are free", store.display());
+    note!("{} {how} {after} bytes, {free} are free", store.display());
     Ok(Done::Well)
 }
 
@@ -32,7 +33,7 @@ fn grow_file(store: &Path, bytes: u64) -> anyhow::Result<Grown> {
     // Whatever the store is mounted with otherwise, its size is to survive a power failure.
     let memory = Mapped::open(store, Survives::PowerFailure).inspect_err(|error| {
         if error.kind() == std::io::ErrorKind::ResourceBusy {
-            eprintln!("`pagewalk fs grow FOLDER SIZE` lets a store grow where it is mounted");
+            complain!("`pagewalk fs grow FOLDER SIZE` lets a store grow where it is mounted");
         }
     });
     let mut system = recovered(store, memory)?;

@@ -12,6 +12,7 @@ use anyhow::Context;
 
 use crate::args::MountArguments;
 use crate::exit::{self, Done};
+use crate::say::complain;
 
 /// As mount(8) has them: wrong usage, and a mount that failed.
 const WRONG_USAGE: u8 = 1;
@@ -28,7 +29,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     let asked = match Asked::of(words) {
         Ok(asked) => asked,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            complain!("error: {error:#}");
             return ExitCode::from(WRONG_USAGE);
         }
     };

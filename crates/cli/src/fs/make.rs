@@ -20,6 +20,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use super::{SAY, clock};
 use crate::args::MkfsArguments;
 use crate::exit::Done;
+use crate::say::note;
 
 /// A store holds the bytes of all users of its mount: only its owner may open the file.
 const PRIVATE: u32 = 0o600;
@@ -66,12 +67,7 @@ pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
 }
 
 fn made(file: &Path, space: Space) -> Done {
-    eprintln!(
-        "{}: {} of {} bytes are free",
-        file.display(),
-        space.free * PAGE_BYTES,
-        space.frames * PAGE_BYTES
-    );
+    note!("{}: {} of {} bytes are free", file.display(), space.free * PAGE_BYTES, space.frames * PAGE_BYTES);
     Done::Well
 }
 
@@ -103,7 +99,7 @@ fn format(path: &Path, size: u64, blocks: Blocks) -> anyhow::Result<Space> {
         memory.make_huge_pages(|done| {
             if said.elapsed() >= SAY {
                 said = Instant::now();
-                eprintln!("huge pages for {} of {}", super::size(done), super::size(size));
+                note!("huge pages for {} of {}", super::size(done), super::size(size));
             }
         });
     }

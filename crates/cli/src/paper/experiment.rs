@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use pagewalk_report::{Figure, PaperRow, RunProgress};
-use pagewalk_sim::machine::{Detail, build};
+use pagewalk_sim::machine::{Detail, Simulate, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunOptions, run};
 use pagewalk_sim::spec::settings::ReclaimSpec;
 use pagewalk_sim::spec::{self, MachineSpec};
-use pagewalk_trace::Source;
+use pagewalk_trace::{Source, Stoppable};
 use pagewalk_vm::addr::PAGE_BYTES;
 use serde::Deserialize;
 
@@ -26,6 +26,8 @@ use super::solve::SolveSpec;
 use super::swap::SwapSpec;
 use super::tables::TablesSpec;
 use crate::args::PaperArguments;
+use crate::ending;
+use crate::say::{self, note};
 
 /// Workloads, and rows to be measured on them.
 #[derive(Debug, Deserialize)]
@@ -82,7 +84,8 @@ pub(super) struct Experiment {
     ages: Vec<AgesSpec>,
 }
 
-/// What came of an experiment file.
+/// What came of experiment files so far.
+#[derive(Default)]
 pub(super) struct Outcome {
     pub(super) rows: Vec<PaperRow>,
     pub(super) figures: Vec<Figure>,
@@ -197,8 +200,13 @@ impl Experiment {
         self.on_request
     }
 
-    /// Runs every workload once, on all machines that its rows name, judges the rows and draws them.
-    pub(super) fn run(&self, arguments: &PaperArguments) -> anyhow::Result<Outcome> {
+    /// Runs every workload once, on all machines that its rows name, judges the rows and draws them, into `outcome`.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the file, or `Interrupted`: `outcome` then has the rows that were made before, and no figures of this
+    /// file.
+    pub(super) fn run(&self, arguments: &PaperArguments, outcome: &mut Outcome) -> anyhow::Result<()> {
         let (small, threads) = (arguments.small, crate::run::threads(arguments.threads));
         let circuit = circuit::judge(&self.circuit, arguments)?;
         let mut ready = Vec::new();
@@ -208,7 +216,8 @@ impl Experiment {
             let machines = machines_of(&rows).into_iter().map(|name| self.machine(name));
             ready.push((workload, workload.source(small)?, machines.collect::<Result<Vec<_>, _>>()?, rows));
         }
-        let mut measured = Vec::new();
+        let first = outcome.rows.len();
+        let measured = &mut outcome.rows;
         for (workload, source, machines, rows) in ready {
             let results = workload.run(source, &machines, threads)?;
             for row in rows {
@@ -238,16 +247,18 @@ impl Experiment {
             measured.extend(files.run(|name| self.machine(name), sizes, threads)?);
         }
         measured.extend(circuit);
-        let knees: Vec<PaperRow> = self.knee.iter().filter_map(|knee| knee.judge(&measured, small)).collect();
+        let own = &measured[first..];
+        let knees: Vec<PaperRow> = self.knee.iter().filter_map(|knee| knee.judge(own, small)).collect();
         measured.extend(knees);
-        let mut figures = timelines;
-        figures.extend(self.figure.iter().filter_map(|figure| figure.draw(&measured)));
+        let figures = &mut outcome.figures;
+        figures.extend(timelines);
+        figures.extend(self.figure.iter().filter_map(|figure| figure.draw(&measured[first..])));
         if !self.precision.is_empty() {
             for spec in &self.ages {
                 figures.push(spec.draw(&mut ages)?);
             }
         }
-        Ok(Outcome { rows: measured, figures })
+        Ok(())
     }
 
     /// A machine of this file, or a built-in one.
@@ -308,15 +319,29 @@ impl WorkloadSpec {
         threads: usize,
     ) -> anyhow::Result<Vec<RunResult>> {
         let info = source.info();
-        eprintln!("running {} on {} machines", info.name, machines.len());
+        note!("running {} on {} machines", info.name, machines.len());
         let machines = machines
             .iter()
             .map(|spec| build(spec, Detail::Counts, self.seed, &info))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut progress = RunProgress::new(&info, None);
-        Ok(run(&mut *source, machines, RunOptions { threads, ..RunOptions::default() }, &mut progress)?
-            .results)
+        run_whole(&mut *source, machines, RunOptions { threads, ..RunOptions::default() })
     }
+}
+
+/// Runs a source on machines to its end: half of a run is no measurement.
+///
+/// # Errors
+///
+/// What the run refuses, and `Interrupted`.
+pub(super) fn run_whole(
+    source: &mut dyn Source,
+    machines: Vec<Box<dyn Simulate>>,
+    options: RunOptions,
+) -> anyhow::Result<Vec<RunResult>> {
+    let mut progress = RunProgress::new(&source.info(), None, say::progress(false));
+    let ran = run(&mut Stoppable::new(source, ending::stop()), machines, options, &mut progress);
+    ending::go_on()?;
+    Ok(ran?.results)
 }
 
 impl RowSpec {

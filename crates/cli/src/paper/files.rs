@@ -10,6 +10,8 @@ use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
 use super::programs::judged;
+use crate::ending;
+use crate::say::Steps;
 
 /// Patterns of operations on machines with file systems.
 #[derive(Debug, Deserialize)]
@@ -113,10 +115,11 @@ impl FilesSpec {
         gib: u64,
         threads: usize,
     ) -> anyhow::Result<Runs> {
-        let count = work.len();
+        let (count, steps) = (work.len(), Steps::new());
         let (work, runs) = (Mutex::new(work), Mutex::new(BTreeMap::new()));
         let worker = || -> anyhow::Result<()> {
             loop {
+                ending::go_on()?;
                 let Some((key, machine, pattern)) = work.lock().expect("nobody panics").pop() else {
                     return Ok(());
                 };
@@ -124,14 +127,13 @@ impl FilesSpec {
                     .with_context(|| format!("machine {}, pattern {}", key.0, key.1))?;
                 let mut runs = runs.lock().expect("nobody panics");
                 runs.insert(key, result);
-                eprint!("\rfiles of {gib} GiB: {} of {count} simulated", runs.len());
+                steps.show(format_args!("files of {gib} GiB: {} of {count} simulated", runs.len()));
             }
         };
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads.clamp(1, count.max(1))).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
         })?;
-        eprintln!();
         Ok(runs.into_inner().expect("nobody panics"))
     }
 }

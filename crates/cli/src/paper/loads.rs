@@ -9,6 +9,7 @@ use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
 use super::programs::{count, judged, pass};
+use crate::say::note;
 
 /// The phase that counts.
 const PHASE: &str = "serve";
@@ -77,7 +78,7 @@ impl LoadsSpec {
         threads: usize,
     ) -> anyhow::Result<Vec<PaperRow>> {
         let workload = if small { &self.small } else { &self.workload };
-        eprintln!("finding what {} can do", self.baseline);
+        note!("finding what {} can do", self.baseline);
         let alone = self.pass(workload, &[machine(&self.baseline)?], threads)?;
         let elapsed_ps = metric(&alone, &self.baseline, "time", "elapsed", "ps")?;
         let jobs = metric(&alone, &self.baseline, "jobs", "finished", "count")?;
@@ -129,7 +130,7 @@ impl LoadsSpec {
         machines: &[MachineSpec],
         threads: usize,
     ) -> anyhow::Result<Vec<RunResult>> {
-        eprintln!("running {workload} on {} machines", machines.len());
+        note!("running {workload} on {} machines", machines.len());
         let options = RunOptions { threads, ..RunOptions::default() };
         pass(workload, self.seed, machines, Detail::Timed, options)
     }

@@ -11,6 +11,7 @@ use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
 use super::programs::{ApplicationSpec, judged};
+use crate::say::note;
 
 /// The measured part of an experiment file.
 #[derive(Debug, Default, Deserialize)]
@@ -124,7 +125,7 @@ impl MeasureSpec {
         let mut results = BTreeMap::new();
         for (name, application) in &self.application {
             let machines = self.machines(name);
-            eprintln!("running {name} on {} machines", machines.len());
+            note!("running {name} on {} machines", machines.len());
             let specs = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
             let ran = application.run(small, &specs, Detail::Timed, threads);
             results.insert(&**name, ran.with_context(|| format!("application {name}"))?);

@@ -21,9 +21,12 @@ use anyhow::bail;
 use pagewalk_report::{PaperDocument, paper_page, paper_table};
 
 use crate::args::{FormatArgument, PaperArguments};
+use crate::ending::{self, Interrupted};
 use crate::exit::Done;
-use crate::run::{prepare_folder, print, style, write_folder};
-use experiment::Experiment;
+use crate::outputs::Files;
+use crate::run::{deliver, prepare_folder, print, style};
+use crate::say::note;
+use experiment::{Experiment, Outcome};
 
 /// The papers, by the name that the command takes.
 const PAPERS: [(&str, &str, &[&str]); 5] = [
@@ -97,34 +100,41 @@ pub(crate) fn paper(arguments: &PaperArguments) -> anyhow::Result<Done> {
     if experiments.iter().all(Experiment::is_empty) {
         bail!("paper `{name}` has no item that begins with `{item}`");
     }
+    Files::default().writes_report(arguments.out.as_deref())?;
     if let Some(folder) = &arguments.out {
         prepare_folder(folder)?;
     }
-    let (mut rows, mut figures) = (Vec::new(), Vec::new());
+    ending::watch()?;
+    let (mut outcome, mut early) = (Outcome::default(), None);
     for experiment in &experiments {
         if item.is_empty() && experiment.is_on_request() {
             continue;
         }
         if arguments.quick && experiment.is_long() && !experiment.is_empty() {
-            eprintln!("an experiment that takes minutes is left out");
+            note!("an experiment that takes minutes is left out");
             continue;
         }
-        let outcome = experiment.run(arguments)?;
-        rows.extend(outcome.rows);
-        figures.extend(outcome.figures);
-    }
-    let document = PaperDocument::new(name, rows, figures);
-    if let Some(folder) = &arguments.out {
-        write_folder(folder, &document.to_json(), &paper_page(&document, title))?;
-    }
-    match arguments.format {
-        FormatArgument::Json => print(&document.to_json())?,
-        FormatArgument::Table => {
-            print(&paper_table(&document, style()))?;
-            if let Some(folder) = &arguments.out {
-                eprintln!("wrote {}", folder.join("report.html").display());
-            }
+        if let Err(error) = experiment.run(arguments, &mut outcome) {
+            // Rows that were made before are a result.
+            let Interrupted(ended) = error.downcast()?;
+            early = Some(ended);
+            break;
         }
     }
-    Ok(if document.passes() { Done::Well } else { Done::GateFailed })
+    let mut document = PaperDocument::new(name, outcome.rows, outcome.figures);
+    document.partial = early.as_ref().map(ending::Early::partial);
+    let heading = document.partial.as_ref().map(|partial| partial.heading() + "\n\n").unwrap_or_default();
+    let text = match arguments.format {
+        FormatArgument::Json => document.to_json(),
+        FormatArgument::Table => heading + &paper_table(&document, style()),
+    };
+    deliver(arguments.out.as_deref(), &text, || (document.to_json(), paper_page(&document, title)))?;
+    Ok(match early {
+        Some(early) => {
+            early.tell(format_args!("this result, of {} rows,", document.rows.len()));
+            early.done()
+        }
+        None if document.passes() => Done::Well,
+        None => Done::GateFailed,
+    })
 }

@@ -10,6 +10,8 @@ use pagewalk_vm::hash::Xxh64;
 use pagewalk_vm::reclaim::{HorizonLru, IcebergLru, Ripeness, evicted_ages};
 use serde::Deserialize;
 
+use crate::ending;
+
 /// A number out of the ages of all pages that a policy evicted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,6 +108,7 @@ impl Ages {
 pub(super) fn run(rows: &[PrecisionSpec], ages: &mut Ages) -> anyhow::Result<Vec<PaperRow>> {
     rows.iter()
         .map(|row| {
+            ending::go_on()?;
             let ages = ages.of(row.policy, row.frames, row.pages)?;
             let [from, to] = row.part.map(|share| (share * ages.len() as f64) as usize);
             let ours = row.value.of(&ages[from..to]);

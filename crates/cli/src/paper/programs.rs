@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use pagewalk_report::{PaperRow, RunProgress};
+use pagewalk_report::PaperRow;
 use pagewalk_sim::machine::{Detail, MachineError, build};
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_sim::run::{RunError, RunOptions, run};
+use pagewalk_sim::run::{RunError, RunOptions};
 use pagewalk_sim::spec::{self, MachineSpec};
 use serde::Deserialize;
+
+use super::experiment::run_whole;
+use crate::say::note;
 
 /// The programs of an experiment file.
 #[derive(Debug, Default, Deserialize)]
@@ -165,7 +168,7 @@ impl ProgramsSpec {
         for (name, machines) in needed {
             let application = self.application.get(name);
             let application = application.with_context(|| format!("there is no application {name}"))?;
-            eprintln!("running {name} on {} machines", machines.len());
+            note!("running {name} on {} machines", machines.len());
             let machines = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
             let ran = application.run(small, &machines, Detail::Timed, threads);
             results.insert(name, (application, ran.with_context(|| format!("application {name}"))?));
@@ -181,7 +184,7 @@ impl ProgramsSpec {
     fn end(&self, row: &EndRow, small: bool) -> anyhow::Result<PaperRow> {
         let application = self.application.get(&row.application);
         let application = application.with_context(|| format!("{}: no such application", row.item))?;
-        eprintln!("running {} on {}", row.application, row.machine);
+        note!("running {} on {}", row.application, row.machine);
         let ended = application.run(small, &[spec::load(&row.machine)?], Detail::Counts, 1);
         let is_well = match ended {
             Ok(_) => true,
@@ -232,8 +235,7 @@ pub(super) fn pass(
     let info = source.info();
     let built = machines.iter().map(|spec| build(spec, detail, seed, &info));
     let built = built.collect::<Result<Vec<_>, _>>()?;
-    let mut progress = RunProgress::new(&info, None);
-    Ok(run(&mut *source, built, options, &mut progress)?.results)
+    run_whole(&mut *source, built, options)
 }
 
 /// The row of all applications.

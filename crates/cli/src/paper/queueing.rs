@@ -7,6 +7,7 @@ use pagewalk_vm::sched::SchedulerDesign;
 use serde::Deserialize;
 
 use super::programs::judged;
+use crate::ending;
 
 /// Servers, and numbers of them.
 #[derive(Debug, Deserialize)]
@@ -82,6 +83,7 @@ impl QueueingSpec {
 
     pub(super) fn run(&self, small: bool) -> anyhow::Result<Vec<PaperRow>> {
         let judge = |row: &QueueRow| {
+            ending::go_on()?;
             let ours = self.value(row, small).with_context(|| format!("item {}", row.item))?;
             let simulated = matches!(
                 row.value,

@@ -10,6 +10,7 @@ use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
 use super::programs::{count, judged, pass};
+use crate::say::note;
 
 /// The phase that counts.
 const PHASE: &str = "serve";
@@ -65,7 +66,7 @@ impl SolveSpec {
                 let elapsed_ps = of(&self.time_of, ("time", "elapsed", "ps"))?;
                 let misses = of(&self.misses_of, ("tier", "misses", "count"))?;
                 reached_us = elapsed_ps * cores / misses.max(1.0) / 1e6;
-                eprintln!("{workload}: a miss in {reached_us:.2} us of each core");
+                note!("{workload}: a miss in {reached_us:.2} us of each core");
                 Ok(reached_us >= self.goal_us)
             })?;
             let note = format!("a miss in {reached_us:.2} us at the last step; {} us wanted", self.goal_us);

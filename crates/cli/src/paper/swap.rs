@@ -10,6 +10,8 @@ use pagewalk_vm::addr::PAGE_BYTES;
 use serde::Deserialize;
 
 use super::programs::judged;
+use crate::ending;
+use crate::say::Steps;
 
 /// Ranges, and numbers of them.
 #[derive(Debug, Deserialize)]
@@ -109,9 +111,16 @@ impl SwapSpec {
         let mut view = ViewSwap::new(most).context("two ranges of addresses")?;
         let mut copy = CopyTwice::default();
         let mut taken: BTreeMap<u64, [Vec<f64>; 3]> = BTreeMap::new();
+        let steps = Steps::new();
         for round in 0..self.rounds {
-            eprint!("\rswapping {} sizes, round {} of {}", sizes.len(), round + 1, self.rounds);
+            steps.show(format_args!(
+                "swapping {} sizes, round {} of {}",
+                sizes.len(),
+                round + 1,
+                self.rounds
+            ));
             for &pages in sizes {
+                ending::go_on()?;
                 let taken = taken.entry(pages).or_default();
                 let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
                 // There and back: each round begins as the first did.
@@ -129,7 +138,6 @@ impl SwapSpec {
                 }
             }
         }
-        eprintln!();
         let medians = taken.into_iter().map(|(pages, taken)| {
             let [table, view, copy] = taken.map(median);
             (pages, Times { table, view, copy })

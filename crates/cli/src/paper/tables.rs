@@ -8,6 +8,9 @@ use pagewalk_sim::tables::{Lines, TableDesign, TableFigures};
 use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
 use serde::Deserialize;
 
+use crate::ending;
+use crate::say::note;
+
 /// The tables of an experiment file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -185,8 +188,9 @@ impl TablesSpec {
                 }
             }
         }
-        eprintln!("filling {} page tables", needed.len());
+        note!("filling {} page tables", needed.len());
         let filled = fill(&needed, threads);
+        ending::go_on()?;
         self.row
             .iter()
             .map(|row| row.judge(self, &filled, small).with_context(|| format!("item {}", row.item)))
@@ -196,7 +200,7 @@ impl TablesSpec {
 
 type Key<'a> = (&'a str, &'a str);
 
-/// The largest first, so that no thread is left with one of them at the end.
+/// The largest first, so that no thread is left with one of them at the end. Some are missing if the command is to end.
 fn fill<'a>(
     needed: &BTreeMap<Key<'a>, (TableDesign, Lines)>,
     threads: usize,
@@ -205,7 +209,7 @@ fn fill<'a>(
     work.sort_by_key(|(_, (_, lines))| lines.small);
     let work = std::sync::Mutex::new(work);
     let filled = std::sync::Mutex::new(BTreeMap::new());
-    let next = || work.lock().expect("no thread has panicked").pop();
+    let next = || ending::go_on().ok().and_then(|()| work.lock().expect("no thread has panicked").pop());
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {

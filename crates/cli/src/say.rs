@@ -1,0 +1,108 @@
+//! What the command says beside its results: notes, complaints and progress, all on standard error.
+//!
+//! A standard error that is closed or broken stops no command: what cannot be said is dropped. So `eprintln!`, which
+//! panics there, is not used in this crate; [`note!`] and [`complain!`] are.
+
+use std::fmt::Arguments;
+use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
+
+use pagewalk_report::ProgressShown;
+
+use crate::args::{ProgressArgument, SayArguments};
+
+/// What the command line asks for; until it has been read, and in helpers that have none, the defaults.
+static SAID: OnceLock<SayArguments> = OnceLock::new();
+
+/// Says what only informs; nothing under `--quiet`.
+macro_rules! note {
+    ($($text:tt)*) => { $crate::say::inform(format_args!($($text)*)) };
+}
+
+/// Says what is wrong.
+macro_rules! complain {
+    ($($text:tt)*) => { $crate::say::warn(format_args!($($text)*)) };
+}
+
+pub(crate) use {complain, note};
+
+/// Sets how much is said, once, before any command runs.
+pub(crate) fn set(arguments: SayArguments) {
+    let _ = SAID.set(arguments);
+}
+
+fn said() -> SayArguments {
+    SAID.get().copied().unwrap_or_default()
+}
+
+/// See [`note!`].
+pub(crate) fn inform(text: Arguments<'_>) {
+    if !said().quiet {
+        warn(text);
+    }
+}
+
+/// See [`complain!`].
+pub(crate) fn warn(text: Arguments<'_>) {
+    write(format_args!("{text}\n"));
+}
+
+/// Writes to standard error, whole if possible.
+pub(crate) fn write(text: Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_all(text.to_string().as_bytes());
+}
+
+/// Whether colours are wanted: NO_COLOR says no by any text (no-color.org).
+pub(crate) fn colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
+}
+
+/// How the progress of a run is shown. A live program shares our standard error, and often a terminal with it: its
+/// half-written lines must stay, so progress is shown beside it only if asked for, and in whole lines.
+pub(crate) fn progress(is_live: bool) -> ProgressShown {
+    match (said().quiet, said().progress, is_live) {
+        (true, ..) | (_, ProgressArgument::Never, _) | (_, ProgressArgument::Auto, true) => {
+            ProgressShown::Nothing
+        }
+        (_, ProgressArgument::Always, true) => ProgressShown::Lines,
+        (.., false) => ProgressShown::Bar { colour: colours() },
+    }
+}
+
+/// A line that counts steps of work, each in place of the one before; on terminals only, unless asked for.
+pub(crate) struct Steps {
+    is_shown: bool,
+    is_terminal: bool,
+}
+
+impl Steps {
+    /// Nothing is shown yet.
+    pub(crate) fn new() -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let is_shown = match said().progress {
+            _ if said().quiet => false,
+            ProgressArgument::Never => false,
+            ProgressArgument::Auto => is_terminal,
+            ProgressArgument::Always => true,
+        };
+        Self { is_shown, is_terminal }
+    }
+
+    /// Shows how far the work is.
+    pub(crate) fn show(&self, text: Arguments<'_>) {
+        match (self.is_shown, self.is_terminal) {
+            (false, _) => {}
+            // The rest of a longer line before is cleared.
+            (true, true) => write(format_args!("\r{text}\x1b[K")),
+            (true, false) => warn(text),
+        }
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        if self.is_shown && self.is_terminal {
+            write(format_args!("\n"));
+        }
+    }
+}

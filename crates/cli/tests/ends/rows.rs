@@ -1,0 +1,113 @@
+//! The rows of the matrix: for every command one way to call it, or several.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::world::World;
+
+/// One way to call a command.
+pub(crate) struct Row {
+    /// The command, as its words stand in clap's tree.
+    pub(crate) command: &'static str,
+    /// What follows.
+    pub(crate) arguments: fn(&mut World) -> Vec<OsString>,
+    pub(crate) kind: Kind,
+    /// Whether it writes into the folder of outputs.
+    pub(crate) writes: bool,
+}
+
+/// How a call ends if it is let alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By itself.
+    Short,
+    /// By itself, after it has observed a program; skipped where the front-ends are not built.
+    Live,
+    /// By a signal only, which is what it is for: exit code 0.
+    Server,
+}
+
+/// A program that starts others and waits for them.
+const PROGRAM: &str = "for i in 1 2; do (j=0; while [ $j -lt 300 ]; do j=$((j+1)); done) & done; wait";
+
+/// Words and paths of the world: what begins with `@` is a path.
+fn words(world: &World, text: &str) -> Vec<OsString> {
+    let word =
+        |word: &str| word.strip_prefix('@').map_or(word.into(), |path| world.path(path).into_os_string());
+    text.split(' ').map(word).collect()
+}
+
+macro_rules! row {
+    ($command:literal, $kind:ident, $writes:expr, $text:literal) => {
+        Row {
+            command: $command,
+            arguments: |world| words(world, $text).into_iter().filter(|word| !word.is_empty()).collect(),
+            kind: Kind::$kind,
+            writes: $writes,
+        }
+    };
+}
+
+/// Runs a program, with an argument that is no text.
+fn program(world: &World, before: &str) -> Vec<OsString> {
+    let mut words = words(world, before);
+    words.extend(["--", "sh", "-c", PROGRAM].map(OsString::from));
+    words.push(OsString::from_vec(b"caf\xe9".to_vec()));
+    words
+}
+
+pub(crate) const ROWS: &[Row] = &[
+    row!(
+        "run",
+        Short,
+        true,
+        "--machine x86-64 --machine mosaic-4 --out @out/r --workload gups:table=1MiB,updates=300k"
+    ),
+    row!("run", Short, false, "--machine x86-64 --format json --trace @in/t.pwt"),
+    Row {
+        command: "run",
+        arguments: |world| program(world, "--machine x86-64 --out @out/r"),
+        kind: Kind::Live,
+        writes: true,
+    },
+    row!("record", Short, true, "-o @out/r.pwt --workload gups:table=1MiB,updates=300k"),
+    Row {
+        command: "record",
+        arguments: |world| program(world, "-o @out/r.pwt"),
+        kind: Kind::Live,
+        writes: true,
+    },
+    row!("trace info", Short, false, "@in/t.pwt"),
+    row!("trace convert", Short, true, "@in/t.lackey --input-format lackey --out @out"),
+    row!("machines", Short, false, ""),
+    row!("machines show", Short, false, "x86-64"),
+    row!("workloads", Short, false, ""),
+    row!("paper", Short, false, ""),
+    row!("paper", Short, true, "mosaic figure-3/a --small --out @out/p"),
+    row!("riscv", Short, true, "--limit 3M --stats --record @out/r.pwt @in/loop.elf"),
+    row!("blade serve", Server, true, "--listen udp:127.0.0.1:0 --capacity 64KiB --store @out/b.pages"),
+    Row {
+        command: "blade ping",
+        arguments: |world| {
+            let blade = world.blade();
+            ["--count", "500", "--blade", &blade].map(OsString::from).into()
+        },
+        kind: Kind::Short,
+        writes: false,
+    },
+    row!("fs mkfs", Short, true, "--size 4MiB @out/s.ctfs"),
+    row!("fs mount", Server, false, "@in/s.ctfs @mount"),
+    row!("fs grow", Short, false, "@in/s.ctfs 8MiB"),
+    row!("fs run", Short, false, "-- true"),
+    row!("fs fsck", Short, false, "@in/s.ctfs"),
+    row!("fs info", Short, false, "@in/s.ctfs"),
+    row!("fs bench", Short, true, "--size 1MiB --rounds 1 --items rr,sw @out"),
+];
+
+/// The folder with the front-ends, where they are built.
+pub(crate) fn frontends() -> Option<PathBuf> {
+    let named = std::env::var_os("PAGEWALK_LIB").map(PathBuf::from);
+    let beside = Path::new(super::world::PAGEWALK).parent()?.join("../pagewalk");
+    named.into_iter().chain([beside]).find(|folder| folder.join("valgrind").is_dir())
+}

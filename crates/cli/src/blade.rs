@@ -97,7 +97,8 @@ fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
             trips.push(begun.elapsed());
         }
     }
-    let early = Early::asked(stop, None).filter(|_| (trips.len() as u64) < arguments.count);
+    let measured = trips.len() as u64;
+    let early = Early::asked(stop, None).filter(|_| measured < arguments.count);
     trips.sort_unstable();
     let at = |fraction: f64| microseconds(trips[((trips.len() - 1) as f64 * fraction).round() as usize]);
     let rows = [
@@ -114,7 +115,7 @@ fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
     };
     match arguments.format {
         FormatArgument::Table => {
-            let mut text = format!("{} reads of a page from {blade}, round trips in us\n", trips.len());
+            let mut text = format!("{measured} reads of a page from {blade}, round trips in us\n");
             for (_, name, value) in rows {
                 text.push_str(&format!("  {name:<14}{value:>10.1}\n"));
             }
@@ -124,14 +125,17 @@ fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
         FormatArgument::Json => {
             let trips: serde_json::Map<_, _> =
                 rows.into_iter().map(|(name, _, value)| (name.to_owned(), value.into())).collect();
-            let document = serde_json::json!({
-                "schema": 1, "blade": blade, "reads": trips.len(), "partial": early.as_ref().map(Early::partial), "round_trips": trips, "counts": counts,
+            let mut document = serde_json::json!({
+                "schema": 1, "blade": blade, "reads": measured, "round_trips": trips, "counts": counts,
             });
+            if let Some(early) = &early {
+                document["partial"] = serde_json::json!(early.partial());
+            }
             print(&format!("{document:#}\n"))?;
         }
     }
     if let Some(early) = &early {
-        early.tell(format_args!("this result, of {} reads,", trips.len()));
+        early.tell(format_args!("this result, of {measured} reads,"));
     }
     Ok(early.map_or(Done::Well, |early| early.done()))
 }

@@ -88,7 +88,8 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         machine.listen(Box::new(move |note| notes.borrow_mut().write(format_args!("{note}\n"))));
     }
     // A run that brings nothing but what the program does ends as the program would: at once.
-    if arguments.record.is_some() || arguments.stats || arguments.format == FormatArgument::Json {
+    let writes = arguments.record.is_some() || arguments.trace.is_some();
+    if writes || arguments.stats || arguments.format == FormatArgument::Json {
         ending::watch()?;
     }
     let recorder = arguments.record.as_deref().map(|to| record(&mut machine, path, to)).transpose()?;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use pagewalk_capture::{Frontend, Program};
 use pagewalk_report::{
-    Document, MachineNote, Manifest, Partial, RunProgress, SourceNote, Style, comparison, write_atomically,
+    Document, FailureNote, MachineNote, Manifest, Partial, RunProgress, SourceNote, Style, comparison,
+    write_atomically,
 };
-use pagewalk_sim::machine::{Detail, build};
+use pagewalk_sim::machine::{Detail, MachineError, build};
 use pagewalk_sim::run::{RunError, RunOptions, RunOutcome, run as run_machines};
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::{Batch, Remarks, Sink, Source, SourceError, SourceInfo, Stop, Stoppable, TraceSource};
@@ -21,7 +22,7 @@ use crate::args::{
 use crate::ending::{self, Early, Interrupted};
 use crate::exit::Done;
 use crate::outputs::{Files, REPORT, RESULTS};
-use crate::say::{self, note};
+use crate::say::{self, complain, note};
 use crate::trace;
 
 /// Where the events of a command come from, until it is asked to end.
@@ -200,7 +201,11 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
         heading + &tables + &of_trace
     };
     deliver(arguments.out.as_deref(), &text, || (document.to_json(), pagewalk_report::page(&document)))?;
+    for (_, error) in &outcome.failed {
+        complain!("error: {error}");
+    }
     Ok(match early {
+        None if !outcome.failed.is_empty() => Done::InputWrong,
         None => input.done(),
         Some(early) => {
             early.tell(format_args!("this result, of {} accesses,", outcome.accesses));
@@ -312,9 +317,14 @@ fn manifest(
         limit: arguments.limit,
         limited: outcome.limited,
         partial,
+        failed: outcome.failed.iter().map(|(name, error)| failure(name, error)).collect(),
         source: SourceNote { trace, ..info.into() },
         machines,
     })
+}
+
+fn failure(machine: &str, error: &MachineError) -> FailureNote {
+    FailureNote { machine: machine.to_owned(), error: error.to_string() }
 }
 
 /// The miss curve, if it was measured.

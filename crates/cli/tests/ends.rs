@@ -406,6 +406,37 @@ fn an_observed_program_ends_with_the_command() {
     assert!(file.is_file());
 }
 
+/// One machine whose memory is full threw away what the others had simulated by then.
+#[test]
+fn a_machine_that_cannot_go_on_costs_the_others_nothing() {
+    let world = World::new(b"world");
+    let small = "name = \"small\"\nextends = \"x86-64\"\n[frames.buddy]\nmemory = \"1MiB\"\n";
+    fs::write(world.path("in/small.toml"), small).expect("written");
+    let run = |threads: &str, machines: &[&str]| {
+        let mut command =
+            pagewalk(words("run --workload gups:table=4MiB,updates=100k --format json --threads"));
+        command.arg(threads);
+        for machine in machines {
+            let machine = if *machine == "small" { world.path("in/small.toml") } else { machine.into() };
+            command.arg("--machine").arg(machine);
+        }
+        world.start(command, pipes()).end("run")
+    };
+    let alone = run("1", &["x86-64", "mosaic-4"]);
+    let alone: serde_json::Value = serde_json::from_slice(&alone.stdout).expect("a document");
+    for threads in ["1", "2", "3"] {
+        let ended = run(threads, &["small", "x86-64", "mosaic-4"]);
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains("machine `small`"), "{}", ended.stderr);
+        let document: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("a document");
+        assert_eq!(document["manifest"]["failed"][0]["machine"], "small");
+        assert_eq!(document["runs"], alone["runs"], "with {threads} threads");
+    }
+    let ended = run("1", &["small"]);
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
+    assert!(ended.stdout.is_empty() && ended.stderr.contains("machine `small`"), "{}", ended.stderr);
+}
+
 /// The rows of experiments that were finished before the signal are kept.
 #[test]
 fn a_paper_that_is_interrupted_says_so() {

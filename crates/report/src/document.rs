@@ -43,10 +43,22 @@ pub struct Manifest {
     /// Why the numbers are of a part of the run only; absent after a whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
+    /// Machines that could not go on, and have no result; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailureNote>,
     /// What ran.
     pub source: SourceNote,
     /// What it ran on, in the order of the runs.
     pub machines: Vec<MachineNote>,
+}
+
+/// A machine that could not run the source to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureNote {
+    /// The machine's name.
+    pub machine: String,
+    /// Why it could not go on.
+    pub error: String,
 }
 
 /// Why a result is of a part of the work only.

@@ -21,7 +21,7 @@ mod samples;
 
 pub use atomic::write_atomically;
 pub use document::{
-    Document, DocumentError, MachineNote, Manifest, Partial, PartialReason, SCHEMA, SourceNote,
+    Document, DocumentError, FailureNote, MachineNote, Manifest, Partial, PartialReason, SCHEMA, SourceNote,
 };
 pub use headline::headline;
 pub use html::{page, paper_page};

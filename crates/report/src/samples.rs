@@ -85,6 +85,7 @@ pub(crate) fn manifest() -> Manifest {
         limit: Some(100_000_000),
         limited: true,
         partial: None,
+        failed: vec![],
         source: SourceNote {
             name: SOURCE.into(),
             announces_mappings: true,

@@ -44,10 +44,12 @@ impl Progress for () {
 }
 
 /// What a pass brought.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct RunOutcome {
-    /// One result a machine, in the machines' order.
+    /// One result a machine that ran to the end, in the machines' order.
     pub results: Vec<RunResult>,
+    /// The machines that could not go on, by their names; the others went on without them.
+    pub failed: Vec<(String, MachineError)>,
     /// Accesses consumed, page-crossing ones counted once.
     pub accesses: u64,
     /// Whether the limit ended the pass before the source did.
@@ -85,11 +87,11 @@ fn listed(phases: &[String]) -> String {
     if phases.is_empty() { String::new() } else { format!("; its phases are {}", phases.join(", ")) }
 }
 
-/// Feeds every event of `source` to every machine.
+/// Feeds every event of `source` to every machine. A machine that cannot go on drops out, and costs the others nothing.
 ///
 /// # Errors
 ///
-/// The first machine's error in the machines' order if one fails, otherwise the source's.
+/// The first machine's error in the machines' order if all fail, otherwise the source's.
 pub fn run(
     source: &mut dyn Source,
     machines: Vec<Box<dyn Simulate>>,
@@ -106,10 +108,16 @@ pub fn run(
     } else {
         run_on(threads, source, machines, &mut pass)
     };
-    let mut results = machines
-        .into_iter()
-        .map(|(machine, end)| end.map(|()| machine.finish(&name)))
-        .collect::<Result<Vec<_>, _>>()?;
+    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    for (machine, end) in machines {
+        match end {
+            Ok(()) => results.push(machine.finish(&name)),
+            Err(error) => failed.push((machine.name().to_owned(), error)),
+        }
+    }
+    if results.is_empty() && !failed.is_empty() {
+        return Err(failed.swap_remove(0).1.into());
+    }
     source_end?;
     if let Some((phase, phases)) = pass.begin.as_ref().and_then(Begin::missing) {
         return Err(RunError::NoSuchPhase { name, phase: phase.to_owned(), phases: phases.to_vec() });
@@ -126,7 +134,7 @@ pub fn run(
         }
     }
     let limited = options.limit.is_some_and(|limit| pass.counted >= limit);
-    Ok(RunOutcome { results, accesses: pass.taken, limited })
+    Ok(RunOutcome { results, failed, accesses: pass.taken, limited })
 }
 
 type Ended = (Box<dyn Simulate>, Result<(), MachineError>);
@@ -139,18 +147,30 @@ fn run_here(
     let mut machines: Vec<Ended> = machines.into_iter().map(|machine| (machine, Ok(()))).collect();
     let end = source.run(&mut |batch: &mut Batch| {
         let go_on = pass.take(batch);
-        for (machine, end) in &mut machines {
-            *end = machine.batch(batch);
-            if end.is_err() {
-                return ControlFlow::Break(());
-            }
-        }
-        go_on
+        machines.iter_mut().for_each(|ended| feed(ended, batch));
+        if is_left(&machines) { go_on } else { ControlFlow::Break(()) }
     });
-    for (machine, end) in machines.iter_mut().filter(|(_, end)| end.is_ok()) {
+    machines.iter_mut().for_each(finish);
+    (machines, end)
+}
+
+/// Hands a batch to a machine that has not failed.
+fn feed((machine, end): &mut Ended, batch: &Batch) {
+    if end.is_ok() {
+        *end = machine.batch(batch);
+    }
+}
+
+/// Tells a machine that has not failed that the source has ended.
+fn finish((machine, end): &mut Ended) {
+    if end.is_ok() {
         *end = machine.end();
     }
-    (machines, end)
+}
+
+/// Whether there is anything to run for: a machine that has not failed, or no machine at all.
+fn is_left(machines: &[Ended]) -> bool {
+    machines.is_empty() || machines.iter().any(|(_, end)| end.is_ok())
 }
 
 /// Every worker owns every `threads`-th machine and sees every batch, in order.
@@ -167,7 +187,7 @@ fn run_on(
         shares[number % threads].push((number, machine));
     }
     std::thread::scope(|scope| {
-        let (senders, workers): (Vec<SyncSender<Arc<Batch>>>, Vec<_>) = shares
+        let (mut senders, workers): (Vec<SyncSender<Arc<Batch>>>, Vec<_>) = shares
             .into_iter()
             .map(|share| {
                 let (sender, receiver) = sync_channel(QUEUE);
@@ -177,11 +197,9 @@ fn run_on(
         let end = source.run(&mut |batch: &mut Batch| {
             let go_on = pass.take(batch);
             let batch = Arc::new(std::mem::replace(batch, Batch::new()));
-            // A worker hangs up when a machine of its own failed.
-            if senders.iter().any(|sender| sender.send(Arc::clone(&batch)).is_err()) {
-                return ControlFlow::Break(());
-            }
-            go_on
+            // A worker hangs up when all machines of its own have failed.
+            senders.retain(|sender| sender.send(Arc::clone(&batch)).is_ok());
+            if senders.is_empty() { ControlFlow::Break(()) } else { go_on }
         });
         drop(senders);
         let mut ended: Vec<(usize, Ended)> = workers
@@ -194,20 +212,16 @@ fn run_on(
 }
 
 fn work(share: Vec<(usize, Box<dyn Simulate>)>, batches: &Receiver<Arc<Batch>>) -> Vec<(usize, Ended)> {
-    let mut share: Vec<(usize, Ended)> =
-        share.into_iter().map(|(number, machine)| (number, (machine, Ok(())))).collect();
+    let (numbers, mut machines): (Vec<usize>, Vec<Ended>) =
+        share.into_iter().map(|(number, machine)| (number, (machine, Ok(())))).unzip();
     for batch in batches {
-        for (_, (machine, end)) in &mut share {
-            *end = machine.batch(&batch);
-            if end.is_err() {
-                return share;
-            }
+        machines.iter_mut().for_each(|ended| feed(ended, &batch));
+        if !is_left(&machines) {
+            break;
         }
     }
-    for (_, (machine, end)) in &mut share {
-        *end = machine.end();
-    }
-    share
+    machines.iter_mut().for_each(finish);
+    numbers.into_iter().zip(machines).collect()
 }
 
 /// What happens to every batch once, before any machine sees it.

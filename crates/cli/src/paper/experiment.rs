@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use pagewalk_report::{Figure, PaperRow, RunProgress};
 use pagewalk_sim::machine::{Detail, Simulate, build};
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_sim::run::{RunOptions, run};
+use pagewalk_sim::run::{RunError, RunOptions, run};
 use pagewalk_sim::spec::settings::ReclaimSpec;
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::{Source, Stoppable};
@@ -341,7 +341,11 @@ pub(super) fn run_whole(
     let mut progress = RunProgress::new(&source.info(), None, say::progress(false));
     let ran = run(&mut Stoppable::new(source, ending::stop()), machines, options, &mut progress);
     ending::go_on()?;
-    Ok(ran?.results)
+    let mut ran = ran?;
+    match ran.failed.is_empty() {
+        true => Ok(ran.results),
+        false => Err(RunError::from(ran.failed.swap_remove(0).1).into()),
+    }
 }
 
 impl RowSpec {

@@ -402,3 +402,19 @@ fn stored_members_of_an_archive_are_read() {
     result.unwrap();
     assert_eq!(accesses(&batches).len(), 6);
 }
+
+/// A hostile archive writes nothing outside of its temporary folder.
+#[test]
+fn a_tar_archive_with_a_path_outside_of_it_is_refused() {
+    let mut header = tar::Header::new_old();
+    header.as_old_mut().name[..9].copy_from_slice(b"../x.trac");
+    header.as_mut_bytes()[257..262].copy_from_slice(b"ustar");
+    header.set_size(3);
+    header.set_cksum();
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append(&header, &b"abc"[..]).unwrap();
+    let folder = Folder::new();
+    let path = folder.file("t.tar", &archive.into_inner().unwrap());
+    let error = open(&path, Format::Auto).err().unwrap().to_string();
+    assert!(error.contains("`../x.trac`, which lies outside of it"), "{error}");
+}

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
+use std::io::{self, Cursor, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -105,6 +105,10 @@ impl Input {
     /// Opens what `path` names; `-` is standard input.
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         if path == Path::new("-") {
+            if io::stdin().is_terminal() {
+                let what = "standard input is a terminal\n  = help: send a trace to it, as in `zcat t.gz | pagewalk trace info -`";
+                return Err(TraceError::Refused(what.to_owned()));
+            }
             let standard = io::stdin().as_fd().try_clone_to_owned();
             let file = standard.map_err(TraceError::io("read", Path::new("standard input")))?;
             return Self::of_file(File::from(file), "standard input", true, START_BYTES);
@@ -194,10 +198,13 @@ pub(super) fn unreadable(name: &str, source: io::Error) -> TraceError {
 
 /// Copies everything into a temporary file without a name, which can be read at any place.
 fn spool(reader: impl Read, name: &str, why: &str, most: u64) -> Result<File, TraceError> {
-    let failed = |error| unreadable(name, error);
-    let mut file = tempfile::tempfile().map_err(TraceError::io("write to", &std::env::temp_dir()))?;
-    let mut reader = reader.take(most + 1);
-    let bytes = io::copy(&mut reader, &mut file).map_err(failed)?;
+    let folder = std::env::temp_dir();
+    let failed = |source| {
+        let what = format!("cannot copy {name} to a temporary file in {}", folder.display());
+        TraceError::Io { what, source }
+    };
+    let mut file = tempfile::tempfile().map_err(failed)?;
+    let bytes = io::copy(&mut reader.take(most + 1), &mut file).map_err(failed)?;
     if bytes > most {
         return Err(too_large(name, why, most));
     }
@@ -220,8 +227,12 @@ fn is_tar(start: &[u8]) -> bool {
 /// Unpacks the regular files of a tar archive into a temporary folder.
 fn unpack_tar(reader: &mut dyn Read, name: &str) -> Result<tempfile::TempDir, TraceError> {
     let folder = tempfile::tempdir().map_err(TraceError::io("write to", &std::env::temp_dir()))?;
-    let failed = |error: io::Error| {
-        TraceError::Refused(format!("{name}: the tar archive is damaged or cut short: {error}"))
+    let failed = |source: io::Error| {
+        if source.raw_os_error().is_some() {
+            let what = format!("cannot unpack {name} into {}", folder.path().display());
+            return TraceError::Io { what, source };
+        }
+        TraceError::Refused(format!("{name}: the tar archive is damaged or cut short: {source}"))
     };
     let mut left = SPOOL_BYTES;
     let mut archive = tar::Archive::new(reader);
@@ -237,7 +248,11 @@ fn unpack_tar(reader: &mut dyn Read, name: &str) -> Result<tempfile::TempDir, Tr
         left = left
             .checked_sub(entry.size())
             .ok_or_else(|| too_large(name, "a tar archive is unpacked", SPOOL_BYTES))?;
-        entry.unpack_in(folder.path()).map_err(failed)?;
+        if !entry.unpack_in(folder.path()).map_err(failed)? {
+            let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+            let what = format!("{name}: the tar archive has a file `{path}`, which lies outside of it");
+            return Err(TraceError::Refused(what));
+        }
     }
     Ok(folder)
 }

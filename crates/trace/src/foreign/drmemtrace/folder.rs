@@ -4,7 +4,7 @@
 //! that names their threads; otherwise, and for files of cores, by the timestamps in them. Equal timestamps go by the files' names.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::path::{Path, PathBuf};
 
 use super::super::input::{Content, Input};
@@ -202,12 +202,12 @@ fn places(shards: &[Shard], schedule: &Schedule) -> Option<BTreeMap<u64, usize>>
             return None;
         }
     }
-    let mut unnamed: Vec<u64> = places.keys().copied().collect();
+    let mut unnamed: BTreeSet<u64> = places.keys().copied().collect();
     for slice in &schedule.slices {
         if !places.contains_key(&slice.thread) {
             return None;
         }
-        unnamed.retain(|&thread| thread != slice.thread);
+        unnamed.remove(&slice.thread);
     }
     unnamed.is_empty().then_some(places)
 }

@@ -9,8 +9,8 @@
 # procedural macros uninstrumented.
 set -eu
 
-targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey machine capture_protocol accelerator tier"
-targets_all="$targets_all blade_codec blade_server blade_client blade_secure riscv ctfs"
+targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey gem5 pinatrace v2p trace_file trace_folder"
+targets_all="$targets_all machine capture_protocol accelerator tier blade_codec blade_server blade_client blade_secure riscv ctfs"
 canary_seconds=120
 
 usage() {

@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
 """Writes the seeds of the fuzz targets: seeds.py FOLDER makes FOLDER/TARGET/seed-N."""
 
+import bz2
+import gzip
+import io
+import lzma
 import struct
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -28,6 +34,47 @@ def drmemtrace():
             (0, 8, 0xFFFF800000000000)]
     tail = [(28, 25, 231), (23, 0, 501), (26, 0, 0)]
     return b"".join(entry(*fields) for fields in head + body + tail)
+
+
+def thread(identity, slices):
+    """A drmemtrace file of a thread: slices are (time, instructions)."""
+    records = [(25, 0, 7), (28, 12, 7), (28, 9, 0x1E40), (22, 0, identity), (24, 0, 500)]
+    for time, count in slices:
+        records += [(28, 2, time), (28, 3, 0), (28, 27, 1), (10, 4, 0xFFFFFFFF81000000), (28, 28, 1)]
+        records += [(10, 4, 0x401000), (0, 0, 0x7000)] * count
+    return b"".join(entry(*fields) for fields in records + [(23, 0, identity), (26, 0, 0)])
+
+
+def folder():
+    """The input of trace_folder: lengths, two files, a schedule."""
+    files = [thread(501, [(10, 2), (30, 1)]), thread(502, [(20, 3)])]
+    slices = [(501, 10, 0, 0), (502, 20, 0, 0), (501, 30, 0, 2)]
+    files.append(b"".join(struct.pack("<4Q", *fields) for fields in slices))
+    return struct.pack("<3H", *map(len, files)) + b"".join(files)
+
+
+def gem5():
+    """A header and two packets."""
+    messages = [b"\x0a\x01m\x18\x01", b"\x08\x01\x10\x01\x18\x40\x20\x40", b"\x08\x02\x10\x04\x18\x80\x01\x20\x08"]
+    return b"gem5" + b"".join(bytes([len(message)]) + message for message in messages)
+
+
+def archive(name, content):
+    """A zip archive of one member."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as members:
+        members.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return file.getvalue()
+
+
+def tar(name, content):
+    """A tar archive of one file."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as files:
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        files.addfile(info, io.BytesIO(content))
+    return file.getvalue()
 
 
 def streams(controls, near, far, side, batches):
@@ -97,6 +144,22 @@ def seeds():
     yield "cloudsuite", b"".join(cloudsuite)
     yield "drmemtrace", drmemtrace()
     yield "lackey", lackey.encode()
+    pinatrace = b"# Pin\n0x401000: R 0x7ffd1000  8 0x2a\n0x401004: W 0x7ffd2000\nR 0x10\n0x1: P 0x2\n#eof\n"
+    yield "gem5", gem5()
+    yield "pinatrace", pinatrace
+    mapping = "# v2p\naddress_mapping_group {\n page_size: 0x200000\n address_mapping { virtual_address: 0x123 " \
+              "physical_address: 010 }\n information { page_count: 1 note: \"x\" }\n}\n"
+    yield "v2p", mapping.encode()
+    yield "trace_file", archive("chunk.00000000", drmemtrace())
+    yield "trace_file", tar("t/trace/a.trace", thread(501, [(10, 2)]))
+    for pack in [gzip.compress, lzma.compress, bz2.compress]:
+        yield "trace_file", pack(drmemtrace())
+    # lz4: a frame of one stored block; snappy: a stream of one chunk that is not compressed, its checksum left 0.
+    stored = b"\x04\x22\x4d\x18\x60\x40\x82" + struct.pack("<I", 1 << 31 | len(lackey)) + lackey.encode() + bytes(4)
+    yield "trace_file", stored
+    yield "trace_file", b"\xff\x06\0\0sNaPpY\x01" + (len(lackey) + 4).to_bytes(3, "little") + bytes(4) + lackey.encode()
+    yield "trace_file", pinatrace
+    yield "trace_folder", folder()
     for machine in sorted((HERE / "../machines").glob("*.toml")):
         yield "machine", machine.read_bytes()
     yield "capture_protocol", b"".join(capture)

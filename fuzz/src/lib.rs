@@ -2,10 +2,11 @@
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use pagewalk_trace::container::{PwtSource, Reader};
 use pagewalk_trace::foreign::{ForeignSource, Format};
-use pagewalk_trace::{Access, Batch, Event, Sink, Source, SourceError, TraceSource};
+use pagewalk_trace::{Access, Batch, Event, ReadOptions, Sink, Source, SourceError, TraceSource};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Checks what [`Batch`] promises, and counts.
@@ -38,13 +39,32 @@ impl Sink for Checker {
 /// Reads `data` in a foreign format. Whatever it is, the outcome is sound batches and perhaps an error with a
 /// place in it.
 pub fn foreign(data: &[u8], format: Format) {
-    let reader = Box::new(Cursor::new(data.to_vec()));
-    let mut source = ForeignSource::from_reader(reader, "fuzz", format).expect("a foreign format");
-    let mut checker = Checker { counts_instructions: true, ..Checker::default() };
-    if let Err(error) = source.run(&mut checker) {
-        check_message(&error);
+    for kernel in [false, true] {
+        let reader = Box::new(Cursor::new(data.to_vec()));
+        let options = ReadOptions { format, kernel };
+        let mut source = ForeignSource::from_reader(reader, "fuzz", options).expect("a foreign format");
+        if let Err(error) = run(&mut source) {
+            check_message(&error);
+        }
     }
-    let _ = source.skipped();
+}
+
+/// Reads the trace at `path`, whatever it is: its format and compression are told from it.
+pub fn opened(path: &Path) {
+    let mut source = match pagewalk_trace::open(path, Format::Auto) {
+        Ok(source) => source,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    if let Err(error) = run(&mut *source) {
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+fn run(source: &mut dyn TraceSource) -> Result<(), SourceError> {
+    let mut checker = Checker { counts_instructions: source.info().counts_instructions, ..Checker::default() };
+    let result = source.run(&mut checker);
+    let _ = source.remarks().lines();
+    result
 }
 
 /// Reads `bytes` as a `.pwt` file; answers its batches if it is a sound one.

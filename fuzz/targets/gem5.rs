@@ -1,0 +1,7 @@
+//! Any bytes as a trace in the gem5 format.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use pagewalk_trace::foreign::Format;
+
+fuzz_target!(|data: &[u8]| pagewalk_fuzz::foreign(data, Format::Gem5));

@@ -68,10 +68,6 @@ fn describe(summary: &TraceSummary) -> String {
     if !summary.phases.is_empty() {
         line("phases", summary.phases.join(", "));
     }
-    if let Some(pages) = &summary.translations {
-        let sizes = pages.iter().map(|(bytes, count)| format!("{count} pages of {bytes} B"));
-        line("frames given", sizes.collect::<Vec<_>>().join(", "));
-    }
     for (name, value) in &summary.remarks.facts {
         line(name, value.clone());
     }

@@ -319,6 +319,7 @@ fn the_frames_beside_a_trace_are_read() {
     for path in ["", "trace", "trace/a.501.trace"] {
         let summary = info(&folder.0.path().join(path), Format::Auto).unwrap();
         assert_eq!(summary.translations.unwrap().into_iter().collect::<Vec<_>>(), [(4096, 1)], "{path}");
+        assert!(summary.remarks.facts["frames given"].starts_with("1 pages of 4096 B, by "), "{path}");
     }
     folder.file("v2p.textproto", b"address_mapping_group {");
     let error = open(folder.0.path(), Format::Auto).err().unwrap().to_string();

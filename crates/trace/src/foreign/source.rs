@@ -130,10 +130,10 @@ impl Source for ForeignSource {
         let content = self.next_content()?;
         let mut output = Output::new(sink, self.counts_instructions, self.kernel);
         if let Some(translations) = &self.translations {
-            output.tally.fact(
-                "frames",
-                format!("given for {} pages by {}", translations.pages.len(), translations.file.display()),
-            );
+            let sizes =
+                translations.sizes().into_iter().map(|(bytes, count)| format!("{count} pages of {bytes} B"));
+            let sizes = sizes.collect::<Vec<_>>().join(", ");
+            output.tally.fact("frames given", format!("{sizes}, by {}", translations.file.display()));
         }
         let result = (self.parse)(content, &mut output);
         // What was read before an error is handed on too: the sink decides what a part is worth.

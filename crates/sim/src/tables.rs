@@ -5,6 +5,7 @@
 
 use std::num::NonZeroU64;
 
+use pagewalk_trace::Stop;
 use pagewalk_vm::addr::{PageSize, PhysAddr};
 use pagewalk_vm::random::{SplitMix64, mix};
 use pagewalk_vm::table::cuckoo::{Cuckoo, LineHash, Moves, NoChunk, Policy};
@@ -111,7 +112,9 @@ impl TableDesign {
     ///   that one visited (`inserts-all`);
     /// - `changing`, the share of insertions while a way changed size; `growth-cycles`, for the allocations after the
     ///   first.
-    pub fn fill(&self, lines: Lines, seed: u64) -> TableFigures {
+    ///
+    /// There are none if `stop` holds a request before the end.
+    pub fn fill(&self, lines: Lines, seed: u64, stop: &Stop) -> Option<TableFigures> {
         let mut memory = Ledger::default();
         let mut l2p = L2p::new(&self.chunk_bytes);
         let mut tables = Vec::new();
@@ -128,6 +131,9 @@ impl TableDesign {
             let ahead = Cuckoo::<NonZeroU64, LineHash>::AHEAD as u64;
             (0..ahead).for_each(|number| table.cuckoo.foresee(line(seed, number).get()));
             for number in 0..*count {
+                if number.is_multiple_of(LOOK) && stop.requested().is_some() {
+                    return None;
+                }
                 table.cuckoo.foresee(line(seed, number + ahead).get());
                 table.insert(line(seed, number), &mut l2p, &mut memory);
                 way_ratio = way_ratio.max(table.way_ratio());
@@ -154,9 +160,12 @@ impl TableDesign {
             ("upsizes-large", f64::from(large_most.unwrap_or(0))),
             ("upsizes-large-least", f64::from(large_least.unwrap_or(0))),
         ]);
-        TableFigures(figures)
+        Some(TableFigures(figures))
     }
 }
+
+/// Insertions between two looks whether the filling is to stop.
+const LOOK: u64 = 1 << 12;
 
 /// Line `number` in a random order; all differ.
 fn line(seed: u64, number: u64) -> NonZeroU64 {
@@ -228,6 +237,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use pagewalk_trace::StopRequest;
+
     use super::*;
 
     #[test]
@@ -249,10 +260,20 @@ mod tests {
         }
     }
 
+    /// An interrupted `pagewalk paper me-hpt` went on for sixteen seconds, until its largest table was full.
+    #[test]
+    fn a_filling_that_is_to_stop_has_no_figures() {
+        let design = TableDesign { policy: Policy::ELASTIC, chunk_bytes: Vec::new() };
+        let stop = Stop::default();
+        stop.request(StopRequest::Now);
+        assert!(design.fill(Lines { small: 1 << 30, large: 0 }, 1, &stop).is_none());
+    }
+
     #[test]
     fn an_elastic_table_takes_four_and_a_half_ways_while_it_doubles() {
         let design = TableDesign { policy: Policy::ELASTIC, chunk_bytes: Vec::new() };
-        let figures = design.fill(Lines { small: 15_000, large: 0 }, 1);
+        let figures =
+            design.fill(Lines { small: 15_000, large: 0 }, 1, &Stop::default()).expect("to its end");
         let get = |name| figures.get(name).unwrap();
         assert_eq!(get("way"), f64::from(1 << 20));
         assert_eq!(get("contiguous"), f64::from(1 << 20));
@@ -267,11 +288,13 @@ mod tests {
     #[test]
     fn chunks_switch_where_rows_end_and_large_pages_take_theirs() {
         let design = TableDesign { policy: Policy::MEMORY_EFFICIENT, chunk_bytes: vec![8 << 10, 1 << 20] };
-        let figures = design.fill(Lines { small: 15_500, large: 0 }, 1);
+        let figures =
+            design.fill(Lines { small: 15_500, large: 0 }, 1, &Stop::default()).expect("to its end");
         let get = |name| figures.get(name).unwrap();
         assert_eq!((get("contiguous"), get("upsizes-out-of-place")), (f64::from(1 << 20), 1.0));
         assert_eq!((get("rows"), get("rows-peak")), (132.0, 195.0), "1 + 64 + 64, and 3 for large pages");
-        let figures = design.fill(Lines { small: 100, large: 4096 }, 1);
+        let figures =
+            design.fill(Lines { small: 100, large: 4096 }, 1, &Stop::default()).expect("to its end");
         let get = |name| figures.get(name).unwrap();
         assert_eq!((get("contiguous"), get("upsizes"), get("upsizes-large")), (8192.0, 0.0, 5.0));
         assert!(figures.get("nothing").is_none() && figures.names().any(|name| name == "moved"));

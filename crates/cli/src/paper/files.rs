@@ -123,8 +123,9 @@ impl FilesSpec {
                 let Some((key, machine, pattern)) = work.lock().expect("nobody panics").pop() else {
                     return Ok(());
                 };
-                let result = run(&machine, pattern, gib << 30, self.seed)
-                    .with_context(|| format!("machine {}, pattern {}", key.0, key.1))?;
+                let ran = run(&machine, pattern, gib << 30, self.seed, ending::stop());
+                ending::go_on()?;
+                let result = ran.with_context(|| format!("machine {}, pattern {}", key.0, key.1))?;
                 let mut runs = runs.lock().expect("nobody panics");
                 runs.insert(key, result);
                 steps.show(format_args!("files of {gib} GiB: {} of {count} simulated", runs.len()));

@@ -214,7 +214,7 @@ fn fill<'a>(
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 while let Some((key, (design, lines))) = next() {
-                    let figures = design.fill(*lines, SEED);
+                    let Some(figures) = design.fill(*lines, SEED, ending::stop()) else { return };
                     filled.lock().expect("no thread has panicked").insert(*key, figures);
                 }
             });

@@ -1,5 +1,6 @@
 //! Six patterns of operations on one file, and what they take.
 
+use pagewalk_trace::Stop;
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::StoreError;
 use pagewalk_vm::frame::OutOfFrames;
@@ -85,6 +86,9 @@ pub enum FilesError {
         /// How many.
         bytes: u64,
     },
+    /// The run was asked to stop before its end.
+    #[error("the run was stopped")]
+    Stopped,
     /// Persistent memory is too small.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -93,12 +97,18 @@ pub enum FilesError {
     Frames(#[from] OutOfFrames),
 }
 
-/// Runs a pattern on a file of so many bytes on the machine's file system.
+/// Runs a pattern on a file of so many bytes on the machine's file system, unless `stop` holds a request before the end.
 ///
 /// # Errors
 ///
 /// [`FilesError`].
-pub fn run(spec: &MachineSpec, pattern: Pattern, bytes: u64, seed: u64) -> Result<PatternRun, FilesError> {
+pub fn run(
+    spec: &MachineSpec,
+    pattern: Pattern,
+    bytes: u64,
+    seed: u64,
+    stop: &Stop,
+) -> Result<PatternRun, FilesError> {
     let (Some(files), Some(persistent)) = (&spec.files, &spec.persistent) else {
         return Err(FilesError::NoFiles);
     };
@@ -111,11 +121,13 @@ pub fn run(spec: &MachineSpec, pattern: Pattern, bytes: u64, seed: u64) -> Resul
     let piece = LARGE.min(bytes);
     let mut random = SplitMix64::new(seed);
     let operations = bytes / size;
+    let goes_on = |_: &u64| stop.requested().is_none();
     let offsets = (0..operations)
+        .take_while(goes_on)
         .map(|number| size * if pattern.is_random() { random.below(operations) } else { number });
-    let ready = (0..bytes / piece).map(|number| number * piece);
+    let ready = (0..bytes / piece).take_while(goes_on).map(|number| number * piece);
     let reads = pattern.reads();
-    match files.index {
+    let ran = match files.index {
         FileIndex::ExtentTree { map_ps, journal_ps } => {
             let mut file = ExtentFile::new(media, [files.call_ps, map_ps, journal_ps]);
             if !pattern.begins_empty() {
@@ -128,7 +140,7 @@ pub fn run(spec: &MachineSpec, pattern: Pattern, bytes: u64, seed: u64) -> Resul
             }
             let (extents, depth) = file.shape();
             let counts = IndexCounts { extents, depth, ..IndexCounts::default() };
-            Ok(PatternRun { operations, parts: file.media.parts(), counts })
+            PatternRun { operations, parts: file.media.parts(), counts }
         }
         FileIndex::PageTable { large } => {
             let costs = Costs { call_ps: files.call_ps, large };
@@ -143,7 +155,8 @@ pub fn run(spec: &MachineSpec, pattern: Pattern, bytes: u64, seed: u64) -> Resul
                 if reads { file.read(offset, size, buffer) } else { file.write(offset, size, buffer) }?;
             }
             let parts = file.media().parts();
-            Ok(PatternRun { operations, parts, counts: file.counts() })
+            PatternRun { operations, parts, counts: file.counts() }
         }
-    }
+    };
+    if stop.requested().is_some() { Err(FilesError::Stopped) } else { Ok(ran) }
 }

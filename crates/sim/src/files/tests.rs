@@ -1,5 +1,6 @@
 //! Shares and counts of small files; the media against closed forms.
 
+use pagewalk_trace::{Stop, StopRequest};
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::file::MOST_EXTENT_PAGES;
 
@@ -15,7 +16,7 @@ fn machine(name: &str) -> MachineSpec {
 }
 
 fn run_one(name: &str, pattern: Pattern) -> PatternRun {
-    run(&machine(name), pattern, 64 * MIB, 1).expect("there is room")
+    run(&machine(name), pattern, 64 * MIB, 1, &Stop::default()).expect("there is room")
 }
 
 fn media() -> Media {
@@ -70,7 +71,9 @@ fn a_word_costs_what_the_memory_does_and_is_cached_then() {
 #[test]
 fn an_append_takes_the_journals_eleven_steps() {
     let mut spec = machine("ext4-dax");
-    let run_with = |spec: &MachineSpec| run(spec, Pattern::Append, 640 * MIB, 1).expect("there is room");
+    let run_with = |spec: &MachineSpec| {
+        run(spec, Pattern::Append, 640 * MIB, 1, &Stop::default()).expect("there is room")
+    };
     let whole = run_with(&spec);
     let Some(files) = &mut spec.files else { panic!("it has files") };
     let FileIndex::ExtentTree { journal_ps, .. } = &mut files.index else { panic!("it has extents") };
@@ -124,8 +127,8 @@ fn the_index_of_ranges_costs_less_than_the_one_of_extents() {
 #[test]
 fn the_same_seed_gives_the_same_time() {
     let spec = machine("ctfs");
-    let [one, same, other] =
-        [1, 1, 2].map(|seed| run(&spec, Pattern::RandomWrite, 16 * MIB, seed).expect("room"));
+    let [one, same, other] = [1, 1, 2]
+        .map(|seed| run(&spec, Pattern::RandomWrite, 16 * MIB, seed, &Stop::default()).expect("room"));
     assert_eq!(one, same);
     assert_ne!(one.parts, other.parts);
 }
@@ -133,16 +136,28 @@ fn the_same_seed_gives_the_same_time() {
 #[test]
 fn what_cannot_run_says_why() {
     let x86 = machine("x86-64");
-    assert_eq!(run(&x86, Pattern::Append, MIB, 0), Err(FilesError::NoFiles));
+    assert_eq!(run(&x86, Pattern::Append, MIB, 0, &Stop::default()), Err(FilesError::NoFiles));
     let ctfs = machine("ctfs");
     for bytes in [0, MIB + 1, 1_025 * MIB] {
-        assert_eq!(run(&ctfs, Pattern::Append, bytes, 0), Err(FilesError::Size { bytes }));
+        assert_eq!(run(&ctfs, Pattern::Append, bytes, 0, &Stop::default()), Err(FilesError::Size { bytes }));
     }
     let little = "name = \"little\"\nextends = \"optane\"\n[persistent]\ncapacity = \"128MiB\"\n[files]\ncall = \"1 ns\"\n";
     for index in ["[files.page-table]\n", "[files.extent-tree]\nmap = \"1 ns\"\njournal = \"1 ns\"\n"] {
         let spec =
             parse(&format!("{little}{index}"), "little.toml").unwrap_or_else(|error| panic!("{error}"));
-        let error = run(&spec, Pattern::SequentialWriteEmpty, 256 * MIB, 0).expect_err("there is no room");
+        let error = run(&spec, Pattern::SequentialWriteEmpty, 256 * MIB, 0, &Stop::default())
+            .expect_err("there is no room");
         assert!(matches!(error, FilesError::Store(_) | FilesError::Frames(_)), "{error}");
+    }
+}
+
+/// An interrupted `pagewalk paper ctfs` went on for the rest of its largest file.
+#[test]
+fn a_run_that_is_to_stop_has_no_result() {
+    let stop = Stop::default();
+    stop.request(StopRequest::Now);
+    for name in ["ctfs", "ext4-dax"] {
+        let ran = run(&machine(name), Pattern::SequentialRead, 64 * MIB, 1, &stop);
+        assert!(matches!(ran, Err(FilesError::Stopped)), "{name}: {ran:?}");
     }
 }

@@ -30,7 +30,9 @@ fn what_is_no_program_is_refused() {
 /// A program of machine instructions as an ELF file, with these symbols. It has no `tohost` unless that is among them.
 fn program(words: &[u32], symbols: &[(&str, u64)]) -> Vec<u8> {
     let base = 0x8000_0000u64;
-    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    // The table of symbols is aligned to 8 bytes.
+    code.resize(code.len().next_multiple_of(8), 0);
     let mut names = vec![0u8];
     let mut table = vec![0u8; 24];
     for (name, addr) in symbols {

@@ -85,7 +85,8 @@ impl Pmp {
     pub(crate) fn write_addr(&mut self, entry: usize, word: u64) {
         let locked = |entry: usize| self.config.get(entry).is_some_and(|config| config & LOCKED != 0);
         let is_base = self.config.get(entry + 1).is_some_and(|config| config & MATCHING == TOR);
-        if !locked(entry) && !(is_base && locked(entry + 1)) {
+        let is_held = locked(entry) || is_base && locked(entry + 1);
+        if !is_held {
             self.addr[entry] = word & ADDR_MASK;
         }
         self.update();

@@ -194,28 +194,30 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         found.item_mut().map(|(_, value)| change(value))
     }
 
-    /// Changes the value of a key that is there; gives the key one if it is not. Nobody sees the map in between.
+    /// Changes the value of a key that is there, and returns what `change` does; gives the key one if it is not there. No other
+    /// thread sees the map in between.
     ///
     /// # Panics
     ///
     /// If the map does not grow and the item finds no place.
-    pub fn upsert(&self, key: K, make: impl FnOnce() -> V, change: impl FnOnce(&mut V)) {
+    pub fn upsert<R>(&self, key: K, make: impl FnOnce() -> V, change: impl FnOnce(&mut V) -> R) -> Option<R> {
         let hash = self.hash(&key);
         let mut found = self.find(hash, &key);
         if let Some((_, value)) = found.item_mut() {
-            return change(value);
+            return Some(change(value));
         }
         let entered = match self.add(hash, found, (key, make())) {
             Added::Placed => Ok(None),
             Added::Full((key, value)) => Err(Full { key, value }),
-            // Meanwhile somebody else may have put the key in.
+            // Meanwhile another thread may have put the key in.
             Added::Again((key, value)) => self.enter(key, value, |old, key, value| {
-                change(old);
-                (key, value)
+                let result = change(old);
+                (key, value, result)
             }),
         };
-        if let Err(full) = entered {
-            panic!("{full}");
+        match entered {
+            Ok(entered) => entered.map(|(.., result)| result),
+            Err(full) => panic!("{full}"),
         }
     }
 

@@ -3,6 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::place::MAX_BLOCKS;
+use crate::store::BLOCK_SLOTS;
+
 /// A map that does not grow has no place for an item. Here it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<K, V> {
@@ -25,6 +28,38 @@ pub enum NotInserted<K, V> {
     /// The map does not grow and has no place for the item.
     Full(Full<K, V>),
 }
+
+/// Why there is no room for so many items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TryReserveError {
+    /// No table has so many slots.
+    TooMany {
+        /// The items that there was to be room for.
+        items: usize,
+    },
+    /// The allocator has no such memory.
+    NoMemory {
+        /// The items that there was to be room for.
+        items: usize,
+    },
+}
+
+impl fmt::Display for TryReserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany { items } => {
+                write!(
+                    f,
+                    "an Iceberg map for {items} items; a table has at most {MAX_BLOCKS} blocks of {BLOCK_SLOTS} slots"
+                )
+            }
+            Self::NoMemory { items } => write!(f, "no memory for an Iceberg map of {items} items"),
+        }
+    }
+}
+
+impl Error for TryReserveError {}
 
 impl<K, V> fmt::Display for Full<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

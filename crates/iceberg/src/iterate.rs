@@ -27,14 +27,14 @@ impl Levels {
         self.first + self.second + self.third
     }
 
-    /// The share of a level.
+    /// The share of a level; of no items, 0.
     pub fn share(&self, level: Level) -> f64 {
         let items = match level {
             Level::First => self.first,
             Level::Second => self.second,
             Level::Third => self.third,
         };
-        items as f64 / self.items() as f64
+        items as f64 / self.items().max(1) as f64
     }
 }
 
@@ -62,6 +62,37 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         V: Clone,
     {
         Iter { walk: Walk::new(self), block: VecDeque::new() }
+    }
+
+    /// Copies of the keys, as [`iter`](Self::iter) finds them.
+    pub fn keys(&self) -> impl Iterator<Item = K>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// Copies of the values, as [`iter`](Self::iter) finds them.
+    pub fn values(&self) -> impl Iterator<Item = V>
+    where
+        K: Clone,
+        V: Clone,
+    {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// Calls `act` with each item, whose value it may change.
+    pub fn for_each_mut(&self, mut act: impl FnMut(&K, &mut V)) {
+        self.retain(|key, value| {
+            act(key, value);
+            true
+        });
+    }
+
+    /// Takes all items out, and gives the memory back. Items that are not taken from the iterator are dropped with it.
+    pub fn drain(&mut self) -> IntoIter<K, V, ()> {
+        self.replace(0).unwrap_or_else(|error| panic!("{error}")).into_iter()
     }
 
     /// Changes each item, and takes out those of which `keep` is false.
@@ -128,7 +159,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// Takes out all items. The memory is kept.
+    /// Takes out all items. The memory is kept, since others may use the map: [`shrink_to_fit`](Self::shrink_to_fit) or
+    /// [`drain`](Self::drain), for which the map must be the caller's alone, give it back.
     pub fn clear(&self) {
         self.retain(|_, _| false);
     }

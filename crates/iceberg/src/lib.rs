@@ -54,7 +54,8 @@
 //! - Closures and the traits of keys and values run under a lock; using the same map there may wait forever.
 //! - A map that is made for many items asks the system for large pages, where it gives them to those who ask; parts that
 //!   are added later do not.
-//! - The table does not shrink, and after a doubling it takes twice the memory. It has at most 2^26 blocks, 4.8 billion
+//! - The table does not shrink by itself ([`shrink_to_fit`](IcebergMap::shrink_to_fit) moves all items to a smaller one), and
+//!   after a doubling it takes twice the memory. It has at most 2^26 blocks, 4.8 billion
 //!   slots; beyond, items go to the third level.
 //! - Look-ups lock, too: who reads a key and who changes it, or reads another key of the block, exclude each other for
 //!   the time that it takes to copy a value. Many threads that read one key meet there.
@@ -100,6 +101,7 @@ mod api;
 mod chain;
 mod change;
 mod count;
+mod entry;
 mod error;
 mod filter;
 mod find;
@@ -109,6 +111,8 @@ mod iterate;
 mod lock;
 mod map;
 mod place;
+#[cfg(feature = "serde")]
+mod serialize;
 #[allow(unsafe_code)] // Memory, and nothing else.
 mod store;
 mod sync;
@@ -118,7 +122,8 @@ mod tests;
 mod traits;
 mod walk;
 
-pub use error::{Full, NotInserted};
+pub use entry::{Entry, Modify, RefMut};
+pub use error::{Full, NotInserted, TryReserveError};
 pub use find::{Level, Position};
 pub use iterate::{IntoIter, Iter, Levels};
 pub use map::{DefaultHasher, IcebergMap};

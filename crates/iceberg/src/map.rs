@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use crate::chain::Chain;
 use crate::count::Count;
+use crate::error::TryReserveError;
 use crate::grow::Growth;
 use crate::place::{At, Hash, MAX_BLOCKS, Shape};
 use crate::store::{BLOCK_SLOTS, FirstYard, Part, SecondYard};
@@ -19,6 +20,9 @@ const DOUBLINGS: usize = MAX_BLOCKS.ilog2() as usize;
 /// At this load a table grows: `IcebergHT`'s threshold, in percent.
 const FULL_PERCENT: usize = 96;
 
+/// A part that a doubling adds, in a place of its own: the map itself is small.
+type Added<K, V> = OnceLock<Box<Part<(K, V)>>>;
+
 /// A concurrent hash map whose items keep their places. See the [crate's documentation](crate).
 pub struct IcebergMap<K, V, S = DefaultHasher> {
     pub(crate) hasher: S,
@@ -26,7 +30,7 @@ pub struct IcebergMap<K, V, S = DefaultHasher> {
     /// The part that the table begins with.
     part: Part<(K, V)>,
     /// Those that doublings have added.
-    added: [OnceLock<Part<(K, V)>>; DOUBLINGS],
+    added: [Added<K, V>; DOUBLINGS],
     pub(crate) growth: Growth,
     pub(crate) count: Count,
     /// Items of the third level.
@@ -42,12 +46,20 @@ impl<K, V> IcebergMap<K, V> {
     }
 
     /// An empty map that grows only after it holds so many items.
+    ///
+    /// # Panics
+    ///
+    /// If these are more than 4.6 billion items.
     pub fn with_capacity(items: usize) -> Self {
         Self::with_capacity_and_hasher(items, DefaultHasher::default())
     }
 
     /// An empty map that never grows: it has slots for so many items at load 0.96, and some more. When an item finds
     /// no place, it is refused ([`try_insert`](Self::try_insert)).
+    ///
+    /// # Panics
+    ///
+    /// If these are more than 4.6 billion items.
     pub fn fixed(items: usize) -> Self {
         Self::fixed_with_hasher(items, DefaultHasher::default())
     }
@@ -78,12 +90,12 @@ impl<K, V, S> IcebergMap<K, V, S> {
     }
 
     fn of(items: usize, hasher: S, grows: bool) -> Self {
-        let blocks = items.div_ceil(BLOCK_SLOTS * FULL_PERCENT / 100).max(1);
-        // The division above rounds the items of a block down, which for many blocks would be one block in 70 too
-        // many.
-        let blocks = if blocks < 100 { blocks } else { (items * 100).div_ceil(BLOCK_SLOTS * FULL_PERCENT) };
-        assert!(blocks <= MAX_BLOCKS, "{items} items need {blocks} blocks, a table has at most {MAX_BLOCKS}");
-        let part = Part::new(blocks);
+        let blocks = blocks_of(items).unwrap_or_else(|error| panic!("{error}"));
+        Self::of_part(Part::new(blocks), blocks, hasher, grows)
+    }
+
+    /// An empty map of a part of so many blocks.
+    fn of_part(part: Part<(K, V)>, blocks: usize, hasher: S, grows: bool) -> Self {
         part.ask_for_large_pages();
         Self {
             hasher,
@@ -148,7 +160,7 @@ impl<K, V, S> IcebergMap<K, V, S> {
     /// Adds the part that the doubling after `doublings` needs.
     pub(crate) fn add_part(&self, doublings: u32) {
         // If the part is there already, somebody has panicked between adding it and using it.
-        let _ = self.added[doublings as usize].set(Part::new(self.shape.blocks(doublings)));
+        let _ = self.added[doublings as usize].set(Box::new(Part::new(self.shape.blocks(doublings))));
     }
 
     #[inline(always)]
@@ -185,6 +197,95 @@ impl<K, V, S> IcebergMap<K, V, S> {
     pub(crate) fn lock_second(&self, at: At) -> SecondYard<'_, (K, V)> {
         let (part, offset) = self.part(at);
         part.lock_second(offset)
+    }
+}
+
+/// The blocks that so many items need at the load where a table grows; at least one.
+fn blocks_of(items: usize) -> Result<usize, TryReserveError> {
+    // In 128 bits: no number of items overflows. Few blocks are rounded up by the item, as each has room for so many.
+    let (of_block, hundred) = (BLOCK_SLOTS * FULL_PERCENT, 100);
+    let blocks = match items.div_ceil(of_block / hundred).max(1) {
+        few if few < 100 => few as u128,
+        _ => (items as u128 * hundred as u128).div_ceil(of_block as u128),
+    };
+    let possible = blocks <= MAX_BLOCKS as u128;
+    if possible { Ok(blocks as usize) } else { Err(TryReserveError::TooMany { items }) }
+}
+
+/// Room. These wait for no other user of the map, since there is none.
+impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
+    /// Makes room for so many more items, after which the map grows next. All items are moved, if the room is not there.
+    ///
+    /// # Panics
+    ///
+    /// If these are more than 4.6 billion items together with those that are there. If a key's `Hash` panics, the items that
+    /// have not been moved yet are dropped.
+    pub fn reserve(&mut self, additional: usize) {
+        self.try_reserve(additional).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// As [`reserve`](Self::reserve).
+    ///
+    /// # Errors
+    ///
+    /// [`TryReserveError`], with the map as it was, if there is no such room.
+    pub fn try_reserve(&mut self, additional: usize) -> Result<(), TryReserveError> {
+        let items = self.len().saturating_add(additional);
+        if items <= self.capacity() { Ok(()) } else { self.rebuild(items) }
+    }
+
+    /// Gives back the memory that the items do not need: all items are moved to a smaller table, if there is a smaller one.
+    /// [`clear`](Self::clear), during which other threads use the map, keeps the memory; this gives it back. A map of fixed size
+    /// has a place for its items afterwards, and for few others.
+    ///
+    /// # Panics
+    ///
+    /// If a key's `Hash` panics, the items that have not been moved yet are dropped.
+    pub fn shrink_to_fit(&mut self) {
+        // One more, which would let the table grow at once.
+        let items = self.len() + 1;
+        if blocks_of(items).is_ok_and(|blocks| blocks < self.shape.blocks(self.growth.doublings())) {
+            // Without memory for a smaller table, the larger one stays.
+            let _ = self.rebuild(items);
+        }
+    }
+
+    /// Moves all items to a table for `items`.
+    fn rebuild(&mut self, items: usize) -> Result<(), TryReserveError> {
+        let (mut items, mut refused) = (items, Vec::new());
+        let mut old = self.replace(items)?;
+        loop {
+            for (key, value) in old.into_iter().chain(std::mem::take(&mut refused)) {
+                if let Err(full) = self.try_insert(key, value) {
+                    refused.push((full.key, full.value));
+                }
+            }
+            if refused.is_empty() {
+                return Ok(());
+            }
+            // A table that does not grow may have no place for an item that another of its size had one for. Memory's end is
+            // the program's then, since there is no way back.
+            items += items / 8 + BLOCK_SLOTS;
+            old = self.replace(items).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+impl<K, V, S> IcebergMap<K, V, S> {
+    /// Puts an empty table for so many items in the place of this one, which is the answer.
+    pub(crate) fn replace(&mut self, items: usize) -> Result<IcebergMap<K, V, ()>, TryReserveError> {
+        let blocks = blocks_of(items)?;
+        let part = Part::try_new(blocks).ok_or(TryReserveError::NoMemory { items })?;
+        let mut other = IcebergMap::of_part(part, blocks, (), self.growth.grows());
+        let Self { hasher: _, shape, part, added, growth, count, chained, walks } = self;
+        std::mem::swap(shape, &mut other.shape);
+        std::mem::swap(part, &mut other.part);
+        std::mem::swap(added, &mut other.added);
+        std::mem::swap(growth, &mut other.growth);
+        std::mem::swap(count, &mut other.count);
+        std::mem::swap(chained, &mut other.chained);
+        std::mem::swap(walks, &mut other.walks);
+        Ok(other)
     }
 }
 

@@ -273,20 +273,31 @@ unsafe impl<T: Send> Sync for Part<T> {}
 
 impl<T> Part<T> {
     /// So many empty blocks. On the usual systems this takes the same time for any number: memory comes zeroed.
+    ///
+    /// # Panics
+    ///
+    /// If that is more than the address space. Memory's end is the program's.
     pub(crate) fn new(count: usize) -> Self {
-        let [locks, first_known, first_slots, second_known, second_slots, chains] = Self::layouts(count);
+        let layouts = Self::layouts(count).expect("a table of fewer bytes than the address space has");
+        Self::try_new(count).unwrap_or_else(|| handle_alloc_error(layouts[2]))
+    }
+
+    /// The same; `None` if there is no such memory. What there was for the first areas goes back.
+    pub(crate) fn try_new(count: usize) -> Option<Self> {
+        let [locks, first_known, first_slots, second_known, second_slots, chains] =
+            Self::layouts(count).ok()?;
         let areas = [
-            Area::filled(locks, count, Lock::new),
-            Area::zeroed(first_known),
-            Area::new(first_slots),
-            Area::filled(locks, count, Lock::new),
-            Area::zeroed(second_known),
-            Area::new(second_slots),
-            Area::zeroed(chains),
+            Area::filled(locks, count, Lock::new)?,
+            Area::zeroed(first_known)?,
+            Area::new(first_slots)?,
+            Area::filled(locks, count, Lock::new)?,
+            Area::zeroed(second_known)?,
+            Area::new(second_slots)?,
+            Area::zeroed(chains)?,
         ];
         let [first_locks, first_known, first_slots, second_locks, second_known, second_slots, chains] =
             areas.each_ref().map(|area| area.start);
-        Self {
+        Some(Self {
             count,
             first_locks: first_locks.cast(),
             first_known: first_known.cast(),
@@ -296,7 +307,7 @@ impl<T> Part<T> {
             second_slots: second_slots.cast(),
             chains: chains.cast(),
             areas,
-        }
+        })
     }
 
     /// Asks the system for large pages where there is room for them: one fault instead of 512, shorter page walks. Not
@@ -308,24 +319,23 @@ impl<T> Part<T> {
 
     /// Of a level's locks, of what is known in both levels and of their slots, and of the chains, of which an empty one
     /// is a null pointer.
-    fn layouts(count: usize) -> [Layout; 6] {
+    fn layouts(count: usize) -> Result<[Layout; 6], LayoutError> {
         // On cache line boundaries: then no first level's tags and no item that fits in a line are in two.
         let aligned = |layout: Result<Layout, LayoutError>| layout.and_then(|layout| layout.align_to(64));
-        [
-            Layout::array::<Lock>(count),
-            aligned(Layout::array::<FirstKnown>(count)),
-            aligned(Layout::array::<[MaybeUninit<T>; FIRST_SLOTS]>(count)),
-            aligned(Layout::array::<SecondKnown>(count)),
-            aligned(Layout::array::<[MaybeUninit<T>; SECOND_SLOTS]>(count)),
-            Layout::array::<Chain<T>>(count),
-        ]
-        .map(|layout| layout.expect("a table of fewer bytes than the address space has"))
+        Ok([
+            Layout::array::<Lock>(count)?,
+            aligned(Layout::array::<FirstKnown>(count))?,
+            aligned(Layout::array::<[MaybeUninit<T>; FIRST_SLOTS]>(count))?,
+            aligned(Layout::array::<SecondKnown>(count))?,
+            aligned(Layout::array::<[MaybeUninit<T>; SECOND_SLOTS]>(count))?,
+            Layout::array::<Chain<T>>(count)?,
+        ])
     }
 
     /// The memory that a part of so many blocks takes.
     pub(crate) fn bytes(count: usize) -> usize {
-        let [locks, ..] = Self::layouts(count);
-        Self::layouts(count).iter().chain([&locks]).map(Layout::size).sum()
+        let layouts = Self::layouts(count).expect("a part that is there");
+        layouts.iter().chain([&layouts[0]]).map(Layout::size).sum()
     }
 
     #[inline(always)]
@@ -509,29 +519,30 @@ struct Area {
 }
 
 impl Area {
-    fn new(layout: Layout) -> Self {
+    /// `None` if there is no such memory, here and below.
+    fn new(layout: Layout) -> Option<Self> {
         Self::from(layout, layout, alloc)
     }
 
     /// `count` values, each as `new` makes it.
-    fn filled<B>(layout: Layout, count: usize, new: impl Fn() -> B) -> Self {
+    fn filled<B>(layout: Layout, count: usize, new: impl Fn() -> B) -> Option<Self> {
         // Then all of a new lock is zero: not taken. Nothing needs to be written.
         if NEW_IS_ZERO {
             return Self::zeroed(layout);
         }
-        let area = Self::new(layout);
+        let area = Self::new(layout)?;
         for at in 0..count {
             // SAFETY: (1) the layout is an array of `count` `B`s, and the area is aligned for it; (2) nobody else
             // knows the memory.
             unsafe { area.start.cast::<B>().add(at).write(new()) };
         }
-        area
+        Some(area)
     }
 
     /// All zero. The standard library zeroes memory of large alignment byte by byte, while the system has plenty that
     /// is zero anyway; hence the small alignment, and room to align within.
-    fn zeroed(layout: Layout) -> Self {
-        let wider = Layout::from_size_align(layout.size() + layout.align(), 8).expect("room to align");
+    fn zeroed(layout: Layout) -> Option<Self> {
+        let wider = Layout::from_size_align(layout.size().checked_add(layout.align())?, 8).ok()?;
         Self::from(layout, wider, alloc_zeroed)
     }
 
@@ -557,19 +568,19 @@ impl Area {
         }
     }
 
-    fn from(layout: Layout, allocated: Layout, allocate: unsafe fn(Layout) -> *mut u8) -> Self {
+    fn from(layout: Layout, allocated: Layout, allocate: unsafe fn(Layout) -> *mut u8) -> Option<Self> {
         if layout.size() == 0 {
             let start = std::ptr::without_provenance_mut(layout.align());
-            return Self { memory: std::ptr::null_mut(), allocated, start };
+            return Some(Self { memory: std::ptr::null_mut(), allocated, start });
         }
         // SAFETY: (1) the size is not zero; (2) `allocate` is `alloc` or `alloc_zeroed`.
         let memory = unsafe { allocate(allocated) };
         if memory.is_null() {
-            handle_alloc_error(allocated);
+            return None;
         }
         let skipped = memory.align_offset(layout.align());
         assert!(skipped + layout.size() <= allocated.size(), "room to align");
-        Self { memory, allocated, start: memory.wrapping_add(skipped) }
+        Some(Self { memory, allocated, start: memory.wrapping_add(skipped) })
     }
 }
 

@@ -48,6 +48,38 @@ impl<K: KeyHash + Eq, V, S: BuildHasher + Default> FromIterator<(K, V)> for Iceb
     }
 }
 
+impl<K: KeyHash + Eq, V, const N: usize> From<[(K, V); N]> for IcebergMap<K, V> {
+    fn from(items: [(K, V); N]) -> Self {
+        items.into_iter().collect()
+    }
+}
+
+/// The items that the map has meanwhile, as [`IcebergMap::iter`] finds them; the copy grows if the map does.
+impl<K: KeyHash + Eq + Clone, V: Clone, S: BuildHasher + Clone> Clone for IcebergMap<K, V, S> {
+    fn clone(&self) -> Self {
+        let items = if self.growth.grows() { self.len() } else { self.capacity() };
+        let map = match self.growth.grows() {
+            true => Self::with_capacity_and_hasher(items, self.hasher().clone()),
+            false => Self::fixed_with_hasher(items, self.hasher().clone()),
+        };
+        (&map).extend(self);
+        map
+    }
+}
+
+/// The same items, whatever the order and the hashers. Changes that happen meanwhile are seen or not.
+impl<K: KeyHash + Eq, V: PartialEq, S: BuildHasher, T: BuildHasher> PartialEq<IcebergMap<K, V, T>>
+    for IcebergMap<K, V, S>
+where
+    K: Clone,
+    V: Clone,
+{
+    fn eq(&self, other: &IcebergMap<K, V, T>) -> bool {
+        self.len() == other.len()
+            && self.iter().all(|(key, value)| other.get_with(&key, |same| *same == value) == Some(true))
+    }
+}
+
 impl<'a, K: KeyHash + Eq + Clone, V: Clone, S: BuildHasher> IntoIterator for &'a IcebergMap<K, V, S> {
     type Item = (K, V);
     type IntoIter = Iter<'a, K, V, S>;

@@ -17,6 +17,7 @@ enum Act {
     Get(u64),
     Update(u64),
     Upsert(u64),
+    Entry(u64),
     GetOrInsert(u64),
     Remove(u64),
     RemoveIf(u64),
@@ -25,6 +26,10 @@ enum Act {
     Retain(u64),
     Walk,
     Clear,
+    Reserve(usize),
+    Shrink,
+    Drain,
+    Copy,
 }
 
 fn act(keys: u64) -> impl Strategy<Value = Act> {
@@ -35,6 +40,7 @@ fn act(keys: u64) -> impl Strategy<Value = Act> {
         2 => key.clone().prop_map(Act::Get),
         2 => key.clone().prop_map(Act::Update),
         2 => key.clone().prop_map(Act::Upsert),
+        2 => key.clone().prop_map(Act::Entry),
         2 => key.clone().prop_map(Act::GetOrInsert),
         4 => key.clone().prop_map(Act::Remove),
         2 => key.clone().prop_map(Act::RemoveIf),
@@ -42,6 +48,10 @@ fn act(keys: u64) -> impl Strategy<Value = Act> {
         1 => (2..5u64).prop_map(Act::Retain),
         1 => Just(Act::Walk),
         1 => Just(Act::Clear),
+        1 => (0..2_000usize).prop_map(Act::Reserve),
+        1 => Just(Act::Shrink),
+        1 => Just(Act::Drain),
+        1 => Just(Act::Copy),
     ]
 }
 
@@ -52,7 +62,7 @@ fn qualities() -> impl Strategy<Value = Quality> {
 type Tested = IcebergMap<u64, Counted, Quality>;
 
 /// Does the same to both, and compares what comes back.
-fn step(map: &Tested, model: &mut HashMap<u64, u64>, act: Act, count: &Arc<()>, time: u64) {
+fn step(map: &mut Tested, model: &mut HashMap<u64, u64>, act: Act, count: &Arc<()>, time: u64) {
     let value = |number| Counted::new(number, count);
     let number = |value: Counted| value.number;
     match act {
@@ -76,8 +86,47 @@ fn step(map: &Tested, model: &mut HashMap<u64, u64>, act: Act, count: &Arc<()>, 
             assert_eq!(was, model.get_mut(&key).map(|number| std::mem::replace(number, time)));
         }
         Act::Upsert(key) => {
-            map.upsert(key, || value(time), |value| value.number += 1);
-            model.entry(key).and_modify(|number| *number += 1).or_insert(time);
+            let changed = map.upsert(
+                key,
+                || value(time),
+                |value| {
+                    value.number += 1;
+                    value.number
+                },
+            );
+            let was_there = model.contains_key(&key);
+            let number = model.entry(key).and_modify(|number| *number += 1).or_insert(time);
+            assert_eq!(changed, was_there.then_some(*number));
+        }
+        Act::Entry(key) => {
+            map.entry(key).and_modify(|value| value.number += 2).or_insert_with(|| value(time));
+            model.entry(key).and_modify(|number| *number += 2).or_insert(time);
+            if let Some(mut value) = map.get_mut(&key) {
+                assert_eq!((*value.key(), value.number), (key, model[&key]));
+                value.number += 1;
+            }
+            *model.get_mut(&key).expect("it has just been put in") += 1;
+            assert!(!map.entry(key + 1_000_000).and_modify(|_| panic!("not there")).or_nothing());
+        }
+        Act::Reserve(count) => {
+            map.reserve(count);
+            assert!(map.capacity() >= model.len() + count);
+        }
+        Act::Shrink => {
+            let before = map.memory_bytes();
+            map.shrink_to_fit();
+            assert!(map.memory_bytes() <= before);
+        }
+        Act::Drain => {
+            let mut drained: Vec<(u64, u64)> = map.drain().map(|(key, value)| (key, value.number)).collect();
+            let mut expected: Vec<(u64, u64)> = model.drain().collect();
+            drained.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(drained, expected);
+        }
+        Act::Copy => {
+            let copy = map.clone();
+            *map = copy;
         }
         Act::GetOrInsert(key) => {
             let got = map.get_or_insert_with(key, || value(time)).number;
@@ -132,10 +181,10 @@ proptest! {
         consumed: bool,
     ) {
         let count = Arc::new(());
-        let map = Tested::with_capacity_and_hasher(room, quality);
+        let mut map = Tested::with_capacity_and_hasher(room, quality);
         let mut model = HashMap::new();
         for (time, act) in acts.into_iter().enumerate() {
-            step(&map, &mut model, act, &count, time as u64);
+            step(&mut map, &mut model, act, &count, time as u64);
         }
         prop_assert_eq!(Arc::strong_count(&count), 1 + model.len(), "values that are not in the map are dropped");
         if consumed {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Counted, Quality};
-use pagewalk_iceberg::{IcebergMap, Level, Levels, Position};
+use pagewalk_iceberg::{IcebergMap, Level, Levels, Position, TryReserveError};
 
 type Plain<V = u64> = IcebergMap<u64, V, Quality>;
 
@@ -54,6 +54,88 @@ fn a_grown_table_is_as_full_as_a_new_one() {
     }
     let levels = map.levels();
     assert!(levels.share(Level::First) > 0.90 && levels.share(Level::Third) < 1e-3, "{levels:?}");
+}
+
+/// `fixed(184_467_440_737_095_517)` made 72 slots: a hundred times as many items do not fit into 64 bits.
+#[test]
+fn more_items_than_a_table_has_are_refused_by_every_constructor() {
+    for items in [184_467_440_737_095_517, usize::MAX, usize::MAX / 100 + 1, 4_700_000_000] {
+        let refused = |make: fn(usize) -> IcebergMap<u64, u64>| {
+            let error = catch_unwind(|| drop(make(items))).expect_err("it is refused");
+            let text = error.downcast_ref::<String>().expect("a text");
+            assert!(text.contains(&format!("for {items} items")), "{text}");
+        };
+        refused(IcebergMap::fixed);
+        refused(IcebergMap::with_capacity);
+        refused(|items| {
+            let mut map = IcebergMap::new();
+            map.insert(1, 1);
+            map.reserve(items - 1);
+            map
+        });
+        let mut map: IcebergMap<u64, u64> = IcebergMap::new();
+        assert_eq!(map.try_reserve(items), Err(TryReserveError::TooMany { items }));
+        assert_eq!(map.insert(1, 1), None, "it is as it was");
+    }
+    // More bytes than any machine has.
+    let mut large: IcebergMap<u64, [u64; 1 << 10]> = IcebergMap::new();
+    assert_eq!(large.try_reserve(1 << 32), Err(TryReserveError::NoMemory { items: 1 << 32 }));
+}
+
+#[test]
+fn nothing_is_there_to_have_a_share() {
+    assert_eq!(Plain::<u64>::with_hasher(Quality::Plain).levels().share(Level::First), 0.0);
+}
+
+/// An empty map was 9 KiB, which every move copied.
+#[test]
+fn a_map_is_small_and_gives_its_memory_back() {
+    assert!(size_of::<IcebergMap<u64, u64>>() <= 2_048, "{}", size_of::<IcebergMap<u64, u64>>());
+    let mut map = Plain::with_hasher(Quality::Plain);
+    let empty = map.memory_bytes();
+    (0..100_000).for_each(|key| assert_eq!(map.insert(key, key), None));
+    let full = map.memory_bytes();
+    map.retain(|key, _| key % 100 == 0);
+    assert_eq!(map.memory_bytes(), full, "others may use the map");
+    map.shrink_to_fit();
+    assert!(map.memory_bytes() < full / 50, "{} of {full}", map.memory_bytes());
+    assert!((0..100_000).all(|key| map.get(&key) == (key % 100 == 0).then_some(key)));
+    map.clear();
+    map.shrink_to_fit();
+    assert_eq!(map.memory_bytes(), empty);
+    (0..1_000).for_each(|key| assert_eq!(map.insert(key, key), None));
+    assert_eq!(map.drain().count(), 1_000);
+    assert_eq!((map.memory_bytes(), map.len()), (empty, 0));
+}
+
+#[test]
+fn a_map_as_others() {
+    let map = IcebergMap::from([(1, 'a'), (2, 'b'), (1, 'c')]);
+    let mut keys: Vec<i32> = map.keys().collect();
+    keys.sort_unstable();
+    assert_eq!((keys, map.values().filter(|&value| value == 'c').count()), (vec![1, 2], 1));
+    map.for_each_mut(|_, value| value.make_ascii_uppercase());
+    let copy = map.clone();
+    assert!(copy == map && copy.get(&1) == Some('C'));
+    copy.remove(&1);
+    assert!(copy != map);
+    assert_eq!((map.entry(2).or_insert('x'), map.entry(3).or_default()), ('B', char::default()));
+    let full = IcebergMap::<u64, u64>::fixed(70);
+    (0..70).for_each(|key| assert_eq!(full.try_insert(key, key), Ok(None)));
+    let mut copy = full.clone();
+    assert!(copy == full);
+    copy.shrink_to_fit();
+    assert!(copy == full);
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_map_is_written_and_read_as_a_map() {
+    let map: IcebergMap<String, u32> = (0..500).map(|number| (number.to_string(), number)).collect();
+    let text = serde_json::to_string(&map).expect("text");
+    let again: IcebergMap<String, u32> = serde_json::from_str(&text).expect("a map");
+    assert!(again == map);
+    assert!(serde_json::from_str::<IcebergMap<u32, u32>>("[1]").is_err());
 }
 
 #[test]
@@ -117,8 +199,12 @@ fn a_panic_leaves_the_map_whole() {
         panics(&mut || map.get_with(&key, |_| panic!("reading")).unwrap_or(()));
         panics(&mut || map.update(&key, |_| panic!("changing")).unwrap_or(()));
         panics(&mut || drop(map.remove_if(&key, |_| panic!("deciding"))));
-        panics(&mut || map.upsert(1_000 + key, || panic!("making"), |_| ()));
-        panics(&mut || map.upsert(key, || Counted::new(0, &count), |_| panic!("changing")));
+        panics(&mut || {
+            map.upsert(1_000 + key, || panic!("making"), |_| ());
+        });
+        panics(&mut || {
+            map.upsert(key, || Counted::new(0, &count), |_| panic!("changing"));
+        });
     }
     let mut visited = 0;
     panics(&mut || {

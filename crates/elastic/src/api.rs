@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};
 
-use pagewalk_vm::table::cuckoo::{Cuckoo, Policy, SlotRef};
+use pagewalk_cuckoo::{Cuckoo, Policy, SlotRef};
 
 use crate::item::{Item, Word, Words};
 use crate::map::{EQUAL_HASHES, ElasticMap, POLICY};

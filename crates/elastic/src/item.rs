@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use pagewalk_vm::random::mix;
-use pagewalk_vm::table::cuckoo::{Keyed, WayHashes};
+use pagewalk_cuckoo::random::mix;
+use pagewalk_cuckoo::{Keyed, WayHashes};
 
 /// All that is known of a key's hash. What the hasher gives is mixed, so that weak bits do no harm; none is zero, so
 /// that an empty slot needs no mark of its own.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pagewalk_vm::table::cuckoo::{Cuckoo, FirstWay, Policy, Scope};
+use pagewalk_cuckoo::{Cuckoo, FirstWay, Policy, Scope};
 
 use crate::item::{Item, Words};
 use crate::memory::Memory;

@@ -1,7 +1,6 @@
 //! Where the table's memory comes from: the program's allocator, through the table; here it is only counted.
 
-use pagewalk_vm::addr::PhysAddr;
-use pagewalk_vm::table::cuckoo::{ChunkSource, NoChunk};
+use pagewalk_cuckoo::{ChunkSource, NoChunk};
 
 /// Bytes of a chunk, at most: the pause that making one takes, against the table of chunks that look-ups go through. With
 /// a quarter of that they are an eighth slower; with four times as much one insertion in 10,000 takes twice as long.
@@ -34,13 +33,13 @@ impl ChunkSource for Memory {
         Some(self.chunk_slots() as u64 * self.slot_bytes)
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
+    fn allocate(&mut self, bytes: u64) -> Result<u64, NoChunk> {
         self.bytes += bytes;
         // Nobody asks where anything is.
-        Ok(PhysAddr(0))
+        Ok(0)
     }
 
-    fn free(&mut self, _base: PhysAddr, bytes: u64) {
+    fn free(&mut self, _base: u64, bytes: u64) {
         self.bytes -= bytes;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-use pagewalk_vm::random::mix;
+use pagewalk_cuckoo::random::mix;
 
 use crate::ElasticMap;
 use crate::map::EQUAL_HASHES;

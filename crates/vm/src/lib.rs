@@ -10,7 +10,7 @@ pub mod fault;
 pub mod file;
 pub mod frame;
 pub mod hash;
-pub mod random;
+pub use pagewalk_cuckoo::random;
 pub mod reclaim;
 pub mod sched;
 pub mod sets;

@@ -1,7 +1,5 @@
 //! Vector kernels, the one file of this crate with unsafe code.
 //!
-//! [`prefetch`] asks for memory before it is needed.
-//!
 //! [`equal_16`] and [`equal_32`] find a tag among the sixteen of a set ([`sets`](crate::sets)). They need SSE2, which
 //! every x86-64 processor has; the compiler turns the portable loop into 40 instructions instead of 5.
 //!
@@ -11,19 +9,6 @@
 //! for the baseline processor branches per way and is about three times slower.
 
 use crate::tlb::tag;
-
-/// Asks the caches for the line where a value begins, and does not wait for it.
-#[inline(always)]
-pub(crate) fn prefetch<T>(value: &T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::*;
-        // SAFETY: (1) SSE is part of x86-64; (2) a prefetch reads nothing that could be seen.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
-}
 
 /// Bit `n` tells whether `lanes[n]` equals `wanted`.
 #[inline(always)]

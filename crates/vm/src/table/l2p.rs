@@ -37,12 +37,12 @@ impl<M: ContiguousMemory> ChunkSource for OnePiece<'_, M> {
         Some(bytes)
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
-        self.0.allocate(bytes)
+    fn allocate(&mut self, bytes: u64) -> Result<u64, NoChunk> {
+        Ok(self.0.allocate(bytes)?.0)
     }
 
-    fn free(&mut self, base: PhysAddr, bytes: u64) {
-        self.0.free(base, bytes);
+    fn free(&mut self, base: u64, bytes: u64) {
+        self.0.free(PhysAddr(base), bytes);
     }
 }
 
@@ -134,12 +134,12 @@ impl<M: ContiguousMemory> ChunkSource for Chunked<'_, M> {
         self.l2p.chunk_bytes(way, self.size, bytes)
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
-        self.memory.allocate(bytes)
+    fn allocate(&mut self, bytes: u64) -> Result<u64, NoChunk> {
+        Ok(self.memory.allocate(bytes)?.0)
     }
 
-    fn free(&mut self, base: PhysAddr, bytes: u64) {
-        self.memory.free(base, bytes);
+    fn free(&mut self, base: u64, bytes: u64) {
+        self.memory.free(PhysAddr(base), bytes);
     }
 }
 

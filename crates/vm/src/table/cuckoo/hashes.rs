@@ -34,3 +34,22 @@ impl WayHashes for LineHash {
         mix(key ^ self.seed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A random function leaves 1/e of as many slots as keys empty.
+    #[test]
+    fn words_fill_slots_like_a_random_function() {
+        let slots = 1 << 14;
+        for hash in [LineHash::mixed(1), LineHash::crc(1)] {
+            for shift in [0, 21, 42] {
+                let mut hit = vec![false; slots];
+                (0..slots as u64).for_each(|line| hit[(hash.word(line) >> shift) as usize % slots] = true);
+                let filled = hit.iter().filter(|&&hit| hit).count() as f64 / slots as f64;
+                assert!((filled - 0.632).abs() < 0.01, "shift {shift}: {filled}");
+            }
+        }
+    }
+}

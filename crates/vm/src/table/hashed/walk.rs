@@ -184,7 +184,7 @@ impl HashedTable {
         for at in table.probes(number).filter(|at| way.is_none_or(|way| way == at.way())) {
             let line = table.get(at).filter(|line| line.number() == number);
             let leaf = line.and_then(|line| decode(line.entry(index), size));
-            walk.probes.push(Probe { addr: table.addr(at), size, hit: leaf.is_some() });
+            walk.probes.push(Probe { addr: PhysAddr(table.addr(at)), size, hit: leaf.is_some() });
             if let Some(leaf) = leaf {
                 debug_assert!(walk.end.is_none(), "{vpn} is mapped twice");
                 walk.end = Some((leaf, size as u32));

@@ -97,7 +97,7 @@ impl WalkTable {
     /// Where the line of a section's header may be; and whether it is there.
     pub(super) fn probes(&self, section: u64) -> (impl Iterator<Item = PhysAddr>, bool) {
         let number = Self::line_of(section);
-        (self.lines.probes(number).map(|at| self.lines.addr(at)), self.find(number).is_some())
+        (self.lines.probes(number).map(|at| PhysAddr(self.lines.addr(at))), self.find(number).is_some())
     }
 
     /// The first section from `section` on, before `end`, that has anything.

@@ -2,8 +2,7 @@
 
 use std::num::NonZeroU8;
 
-use crate::addr::PhysAddr;
-use crate::simd::prefetch;
+use crate::prefetch::prefetch;
 
 /// Gives and takes the memory of a table's ways.
 ///
@@ -23,10 +22,10 @@ pub trait ChunkSource {
     /// # Errors
     ///
     /// There is none.
-    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk>;
+    fn allocate(&mut self, bytes: u64) -> Result<u64, NoChunk>;
 
     /// Takes memory back.
-    fn free(&mut self, base: PhysAddr, bytes: u64);
+    fn free(&mut self, base: u64, bytes: u64);
 }
 
 /// No contiguous memory of that size could be had.
@@ -57,7 +56,7 @@ pub(super) struct Chunks<T> {
 
 #[derive(Debug)]
 struct Chunk<T> {
-    base: PhysAddr,
+    base: u64,
     items: Box<[Option<T>]>,
 }
 
@@ -146,9 +145,9 @@ impl<T> Chunks<T> {
     }
 
     /// Where a slot lies.
-    pub(super) fn addr(&self, slot: usize) -> PhysAddr {
+    pub(super) fn addr(&self, slot: usize) -> u64 {
         let (chunk, within) = self.split(slot);
-        self.chunks[chunk].base.add(within as u64 * self.slot_bytes)
+        self.chunks[chunk].base + within as u64 * self.slot_bytes
     }
 
     /// Adds chunks until there is room for `slots` slots; if one cannot be had, none is added.
@@ -156,19 +155,33 @@ impl<T> Chunks<T> {
         let before = self.chunks.len();
         while self.chunks.len() << self.shift < slots {
             match source.allocate(self.chunk_bytes()) {
-                Ok(base) => {
-                    let items = (0..1usize << self.shift).map(|_| None).collect();
-                    self.chunks.push(Chunk { base, items });
-                }
+                Ok(base) => match empty(1 << self.shift) {
+                    Some(items) => self.chunks.push(Chunk { base, items }),
+                    None => {
+                        source.free(base, self.chunk_bytes());
+                        return Err(self.cannot_grow(before, source));
+                    }
+                },
                 Err(error) => {
-                    self.keep(before, source);
-                    self.tags.shrink_to_fit();
+                    self.cannot_grow(before, source);
                     return Err(error);
                 }
             }
         }
-        self.tags.resize(self.chunks.len() << self.shift, 0);
+        let slots = self.chunks.len() << self.shift;
+        if self.tags.try_reserve(slots - self.tags.len()).is_err() {
+            return Err(self.cannot_grow(before, source));
+        }
+        self.tags.resize(slots, 0);
         Ok(())
+    }
+
+    /// Gives back what was added to the first chunks.
+    #[cold]
+    fn cannot_grow(&mut self, chunks: usize, source: &mut impl ChunkSource) -> NoChunk {
+        self.keep(chunks, source);
+        self.tags.shrink_to_fit();
+        NoChunk { bytes: self.chunk_bytes() }
     }
 
     /// Gives back the chunks that `slots` slots do not need; they hold nothing.
@@ -203,14 +216,47 @@ impl<T> Chunks<T> {
 
     /// Gives back everything, and all items.
     pub(super) fn release(self, source: &mut impl ChunkSource) -> impl Iterator<Item = T> {
+        self.release_chunks(source).flatten().flatten()
+    }
+
+    /// The chunks' slots.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &[Option<T>]> {
+        self.chunks.iter().map(|chunk| &*chunk.items)
+    }
+
+    /// The chunks' slots.
+    pub(super) fn slices_mut(&mut self) -> impl Iterator<Item = &mut [Option<T>]> {
+        self.chunks.iter_mut().map(|chunk| &mut *chunk.items)
+    }
+
+    /// Gives back everything, and the chunks with their items.
+    pub(super) fn release_chunks(
+        self,
+        source: &mut impl ChunkSource,
+    ) -> impl Iterator<Item = Box<[Option<T>]>> {
         let bytes = self.chunk_bytes();
         for chunk in self.chunks.iter().rev() {
             source.free(chunk.base, bytes);
         }
-        self.chunks.into_iter().flat_map(|chunk| chunk.items).flatten()
+        self.chunks.into_iter().map(|chunk| chunk.items)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|chunk| &chunk.items).flatten()
+    /// Takes out the items of which `keep` is false; `taken` hears of each before it is dropped.
+    pub(super) fn retain(&mut self, keep: &mut impl FnMut(&mut T) -> bool, taken: &mut impl FnMut()) {
+        for slot in 0..self.tags.len() {
+            if self.tags[slot] != 0 && self.item_mut(slot).as_mut().is_some_and(|item| !keep(item)) {
+                let item = self.take(slot);
+                taken();
+                drop(item);
+            }
+        }
     }
+}
+
+/// So many empty slots, if there is memory.
+fn empty<T>(slots: usize) -> Option<Box<[Option<T>]>> {
+    let mut items = Vec::new();
+    items.try_reserve_exact(slots).ok()?;
+    items.extend((0..slots).map(|_| None));
+    Some(items.into_boxed_slice())
 }

@@ -170,7 +170,7 @@ impl<T> Way<T> {
         self.array_of(place).ask_for_item(place.slot);
     }
 
-    pub(super) fn addr(&self, place: Place) -> crate::addr::PhysAddr {
+    pub(super) fn addr(&self, place: Place) -> u64 {
         self.array_of(place).addr(place.slot)
     }
 
@@ -373,8 +373,37 @@ impl<T> Way<T> {
         items
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    /// The slots, chunk by chunk.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &[Option<T>]> {
         let next = self.resize.as_ref().and_then(|resize| resize.next.as_ref());
-        self.chunks.iter().chain(next.into_iter().flat_map(Chunks::iter))
+        self.chunks.slices().chain(next.into_iter().flat_map(Chunks::slices))
+    }
+
+    /// The slots, chunk by chunk.
+    pub(super) fn slices_mut(&mut self) -> impl Iterator<Item = &mut [Option<T>]> {
+        let next = self.resize.as_mut().and_then(|resize| resize.next.as_mut());
+        self.chunks.slices_mut().chain(next.into_iter().flat_map(Chunks::slices_mut))
+    }
+
+    /// Gives the memory back, and the chunks with their items.
+    pub(super) fn release_chunks(self, source: &mut impl ChunkSource) -> Vec<Box<[Option<T>]>> {
+        let mut chunks: Vec<_> = self.chunks.release_chunks(source).collect();
+        if let Some(Resize { next: Some(next), .. }) = self.resize {
+            chunks.extend(next.release_chunks(source));
+        }
+        chunks
+    }
+
+    /// Takes out the items of which `keep` is false; `taken` hears of each before it is dropped.
+    pub(super) fn retain(&mut self, keep: &mut impl FnMut(&mut T) -> bool, taken: &mut impl FnMut()) {
+        let used = &mut self.used;
+        let mut taken = || {
+            *used -= 1;
+            taken();
+        };
+        self.chunks.retain(keep, &mut taken);
+        if let Some(next) = self.resize.as_mut().and_then(|resize| resize.next.as_mut()) {
+            next.retain(keep, &mut taken);
+        }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::borrow::Borrow;
 use std::cell::Cell;
+use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-use pagewalk_cuckoo::{Cuckoo, Policy, SlotRef};
+use pagewalk_cuckoo::SlotRef;
 
-use crate::item::{Item, Word, Words};
-use crate::map::{EQUAL_HASHES, ElasticMap, POLICY};
+use crate::item::{Item, Word};
+use crate::map::{EQUAL_HASHES, ElasticMap};
 
 /// Where an item is.
+#[derive(Clone, Copy)]
 enum Found {
     Table(SlotRef),
     Rest(usize),
@@ -69,13 +71,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     #[inline]
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let word = self.word(&key);
-        let Self { hasher, table, memory, .. } = self;
-        let table = table.get_or_insert_with(|| {
-            let policy =
-                Policy { first_slots: memory.chunk_slots(), slot_bytes: memory.slot_bytes, ..POLICY };
-            let seed = hasher.hash_one(0u64);
-            Cuckoo::new(policy, Words, seed, memory).expect("the source refuses nothing")
-        });
+        let table = self.table_or_new();
         let equal = Cell::new(0);
         let wanted = |item: &Item<K, V>| {
             equal.set(equal.get() + 1);
@@ -110,14 +106,43 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let item = match self.find(self.word(key), key)? {
-            Found::Table(at) => self.table.as_mut()?.remove(at, &mut self.memory)?,
-            Found::Rest(index) => self.rest.remove(index)?,
-        };
-        if !self.rest.is_empty() {
-            self.place_one_of_rest();
+        let found = self.find(self.word(key), key)?;
+        let Item { key, value, .. } = self.take(found);
+        Some((key, value))
+    }
+
+    /// What to do with the value of a key.
+    #[inline]
+    pub fn entry(&mut self, key: K) -> Entry<'_, K, V, S> {
+        let word = self.word(&key);
+        self.table_or_new();
+        let equal = Cell::new(0);
+        let at = self.table.as_ref().and_then(|table| {
+            table.find(word.get(), |item| {
+                equal.set(equal.get() + 1);
+                item.key == key
+            })
+        });
+        match at.map(Found::Table).or_else(|| self.find_in_rest(word, &key).map(Found::Rest)) {
+            Some(found) => Entry::Occupied(OccupiedEntry { map: self, found, key }),
+            None => Entry::Vacant(VacantEntry { equal: equal.get(), map: self, word, key }),
         }
-        Some((item.key, item.value))
+    }
+
+    /// Changes the value of a key that is there, and returns what `change` does; gives the key one if it is not there.
+    pub fn upsert<R>(
+        &mut self,
+        key: K,
+        make: impl FnOnce() -> V,
+        change: impl FnOnce(&mut V) -> R,
+    ) -> Option<R> {
+        match self.entry(key) {
+            Entry::Occupied(mut entry) => Some(change(entry.get_mut())),
+            Entry::Vacant(entry) => {
+                entry.insert(make());
+                None
+            }
+        }
     }
 
     #[inline(always)]
@@ -144,6 +169,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         self.rest.iter().position(|item| item.word == word && item.key.borrow() == key)
     }
 
+    fn item(&self, found: Found) -> &Item<K, V> {
+        let item = match found {
+            Found::Table(at) => self.table.as_ref().and_then(|table| table.get(at)),
+            Found::Rest(index) => self.rest.get(index),
+        };
+        item.expect("it was found there")
+    }
+
     #[inline(always)]
     fn value_mut(&mut self, found: Found) -> Option<&mut V> {
         let item = match found {
@@ -151,6 +184,54 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
             Found::Rest(index) => self.rest.get_mut(index),
         };
         item.map(|item| &mut item.value)
+    }
+
+    /// Takes out what was found.
+    fn take(&mut self, found: Found) -> Item<K, V> {
+        let item = match found {
+            Found::Table(at) => self.table.as_mut().and_then(|table| table.remove(at, &mut self.memory)),
+            Found::Rest(index) => self.rest.remove(index),
+        };
+        if !self.rest.is_empty() {
+            self.place_one_of_rest();
+        }
+        item.expect("it was found there")
+    }
+
+    /// Puts an item of which the map has none into it, and says where it is.
+    fn place_and_find(&mut self, item: Item<K, V>, equal: usize) -> Found {
+        let word = item.word;
+        if equal > 0 {
+            // By its hash alone it could not be told from the others.
+            self.rest.push_back(item);
+            return Found::Rest(self.rest.len() - 1);
+        }
+        let is_placed = self.place(item, 0);
+        let at = self.table.as_ref().filter(|_| is_placed).and_then(|table| table.find(word.get(), |_| true));
+        at.map_or_else(|| Found::Rest(self.rest.len() - 1), Found::Table)
+    }
+}
+
+impl<K, V, S> ElasticMap<K, V, S> {
+    /// Tries the item that has waited longest.
+    #[cold]
+    fn place_one_of_rest(&mut self) {
+        if let Some(item) = self.rest.pop_front() {
+            self.place_counted(item);
+        }
+    }
+
+    /// Puts an item into the table, or to the rest.
+    pub(crate) fn place_counted(&mut self, item: Item<K, V>) {
+        let equal = Cell::new(0);
+        if let Some(table) = &self.table {
+            let none = table.find(item.word.get(), |_| {
+                equal.set(equal.get() + 1);
+                false
+            });
+            debug_assert!(none.is_none(), "the search is for all");
+        }
+        self.place(item, equal.get());
     }
 
     /// Puts an item of whose hash there are `equal` in the table into it, or to the rest; whether it is in the table.
@@ -163,18 +244,139 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         let placed = table.try_insert(item, &mut self.memory);
         placed.map_err(|item| self.rest.push_back(item)).is_ok()
     }
+}
 
-    /// Tries the item that has waited longest.
-    #[cold]
-    fn place_one_of_rest(&mut self) {
-        let (Some(table), Some(item)) = (&self.table, self.rest.pop_front()) else { return };
-        let equal = Cell::new(0);
-        let word = item.word.get();
-        let none = table.find(word, |_| {
-            equal.set(equal.get() + 1);
-            false
-        });
-        debug_assert!(none.is_none(), "the search is for all");
-        self.place(item, equal.get());
+/// What there is of a key, from [`ElasticMap::entry`].
+#[derive(Debug)]
+pub enum Entry<'a, K, V, S> {
+    /// The key is in the map.
+    Occupied(OccupiedEntry<'a, K, V, S>),
+    /// It is not.
+    Vacant(VacantEntry<'a, K, V, S>),
+}
+
+/// A key that is in a map.
+pub struct OccupiedEntry<'a, K, V, S> {
+    map: &'a mut ElasticMap<K, V, S>,
+    found: Found,
+    /// As it was given, which is not the one in the map.
+    key: K,
+}
+
+/// A key that is not in a map.
+pub struct VacantEntry<'a, K, V, S> {
+    map: &'a mut ElasticMap<K, V, S>,
+    word: Word,
+    key: K,
+    /// Items of the same hash in the table.
+    equal: usize,
+}
+
+impl<'a, K: Hash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
+    /// The key as it was given.
+    pub fn key(&self) -> &K {
+        match self {
+            Self::Occupied(entry) => &entry.key,
+            Self::Vacant(entry) => &entry.key,
+        }
+    }
+
+    /// Changes the value if there is one.
+    #[must_use]
+    pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Self {
+        if let Self::Occupied(entry) = &mut self {
+            change(entry.get_mut());
+        }
+        self
+    }
+
+    /// The value; this one for a key that has none.
+    pub fn or_insert(self, value: V) -> &'a mut V {
+        self.or_insert_with(|| value)
+    }
+
+    /// The value; one that is made now for a key that has none.
+    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> &'a mut V {
+        match self {
+            Self::Occupied(entry) => entry.into_mut(),
+            Self::Vacant(entry) => entry.insert(make()),
+        }
+    }
+
+    /// The value; the type's default for a key that has none.
+    pub fn or_default(self) -> &'a mut V
+    where
+        V: Default,
+    {
+        self.or_insert_with(V::default)
+    }
+}
+
+impl<'a, K: Hash + Eq, V, S: BuildHasher> OccupiedEntry<'a, K, V, S> {
+    /// The key as it stands in the map.
+    pub fn key(&self) -> &K {
+        &self.map.item(self.found).key
+    }
+
+    /// The value.
+    pub fn get(&self) -> &V {
+        &self.map.item(self.found).value
+    }
+
+    /// The value, to be changed.
+    pub fn get_mut(&mut self) -> &mut V {
+        self.map.value_mut(self.found).expect("it was found there")
+    }
+
+    /// The value, to be changed for as long as the map is borrowed.
+    pub fn into_mut(self) -> &'a mut V {
+        self.map.value_mut(self.found).expect("it was found there")
+    }
+
+    /// Sets the value, and returns the one before.
+    pub fn insert(&mut self, value: V) -> V {
+        std::mem::replace(self.get_mut(), value)
+    }
+
+    /// Takes the item out, and returns its value.
+    pub fn remove(self) -> V {
+        self.map.take(self.found).value
+    }
+
+    /// Takes the item out.
+    pub fn remove_entry(self) -> (K, V) {
+        let Item { key, value, .. } = self.map.take(self.found);
+        (key, value)
+    }
+}
+
+impl<'a, K: Hash + Eq, V, S: BuildHasher> VacantEntry<'a, K, V, S> {
+    /// The key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Gives the key back.
+    pub fn into_key(self) -> K {
+        self.key
+    }
+
+    /// Puts the item in.
+    pub fn insert(self, value: V) -> &'a mut V {
+        let Self { map, word, key, equal } = self;
+        let found = map.place_and_find(Item { word, key, value }, equal);
+        map.value_mut(found).expect("it has just been put there")
+    }
+}
+
+impl<K: fmt::Debug, V, S> fmt::Debug for OccupiedEntry<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OccupiedEntry").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<K: fmt::Debug, V, S> fmt::Debug for VacantEntry<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VacantEntry").field("key", &self.key).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The promises in numbers: items moved, memory, nobody waits.
+//! The promises in numbers: items moved, memory, no pause.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -40,17 +40,17 @@ fn moved(map: &Map) -> u64 {
 fn an_insertion_moves_few_items_and_takes_no_more_memory_than_promised() {
     let mut map = Map::default();
     let (mut before, mut most, mut sum, mut fullest) = (0, 0, 0, 0.0f64);
-    let (mut fewest_bytes, mut worst) = (0, 0.0f64);
+    let (mut last_bytes, mut worst) = (0, 0.0f64);
     for key in 0..1_000_000u64 {
         map.insert(mix(key), key);
         let now = moved(&map);
         most = most.max(now - before);
         sum += now - before;
         before = now;
-        // One chunk at a time, after the first four.
+        // One chunk at a time, or a small way that moves to a larger array.
         let bytes = map.memory_bytes();
-        assert!(bytes >= fewest_bytes && (key == 0 || bytes <= fewest_bytes + CHUNK_BYTES));
-        fewest_bytes = bytes;
+        assert!(bytes.abs_diff(last_bytes) <= CHUNK_BYTES, "{last_bytes} to {bytes}");
+        last_bytes = bytes;
         if key > 10_000 {
             let per_item = bytes as f64 / map.len() as f64;
             worst = worst.max(per_item);
@@ -67,7 +67,9 @@ fn an_insertion_moves_few_items_and_takes_no_more_memory_than_promised() {
     assert!(fullest > 0.84, "{fullest}");
     assert!(worst < 36.0, "{worst} bytes per item");
     let counts = map.table.as_ref().unwrap().counts();
-    assert_eq!((counts.forced, counts.out_of_place, counts.turned_round), (0, 0, 0));
+    assert_eq!((counts.forced, counts.turned_round), (0, 0));
+    // Up to a chunk a way moves: from 4 to 2,048 slots.
+    assert_eq!(counts.out_of_place, 4 * 9);
 }
 
 #[test]
@@ -78,12 +80,13 @@ fn a_map_that_empties_gives_memory_back_a_chunk_at_a_time() {
     let (mut bytes, most) = (map.memory_bytes(), map.memory_bytes());
     for key in 0..300_000 {
         assert_eq!(map.remove(&mix(key)), Some(key));
-        assert!(map.memory_bytes() <= bytes && map.memory_bytes() + chunk >= bytes);
+        // A small way moves to a smaller array, and has both meanwhile.
+        assert!(map.memory_bytes() <= bytes + chunk / 2 && map.memory_bytes() + chunk >= bytes);
         bytes = map.memory_bytes();
     }
     assert!(map.is_empty() && bytes <= most / 20, "{bytes} bytes of {most} are left");
     let counts = map.table.as_ref().unwrap().counts();
-    assert_eq!((counts.out_of_place, counts.turned_round), (0, 0));
+    assert_eq!(counts.turned_round, 0);
     // It fills up again as soon as it has begun to shrink.
     let mut map: Map = (0..300_000).map(|key| (mix(key), key)).collect();
     for round in 0..20 {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Index;
 
+use crate::item::Item;
 use crate::map::ElasticMap;
 
 impl<K, V, S: Default> Default for ElasticMap<K, V, S> {
@@ -16,6 +17,32 @@ impl<K, V, S: Default> Default for ElasticMap<K, V, S> {
 impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for ElasticMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Without a call of the keys' `Hash` and `Eq`. The copy has room for its items, and not for more.
+impl<K: Clone, V: Clone, S: BuildHasher + Clone> Clone for ElasticMap<K, V, S> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::with_capacity_and_hasher(self.len(), self.hasher.clone());
+        let mut items = self.iter();
+        while let Some(Item { word, key, value }) = items.items() {
+            copy.place_counted(Item { word: *word, key: key.clone(), value: value.clone() });
+        }
+        copy.keep_no_room();
+        copy
+    }
+}
+
+impl<K: Hash + Eq, V, const N: usize> From<[(K, V); N]> for ElasticMap<K, V> {
+    fn from(items: [(K, V); N]) -> Self {
+        items.into_iter().collect()
+    }
+}
+
+/// Copies of the items.
+impl<'a, K: Hash + Eq + Copy, V: Copy, S: BuildHasher> Extend<(&'a K, &'a V)> for ElasticMap<K, V, S> {
+    fn extend<I: IntoIterator<Item = (&'a K, &'a V)>>(&mut self, items: I) {
+        self.extend(items.into_iter().map(|(&key, &value)| (key, value)));
     }
 }
 

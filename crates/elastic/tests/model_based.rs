@@ -4,9 +4,10 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use pagewalk_elastic::ElasticMap;
+use pagewalk_elastic::{ElasticMap, Entry, TryReserveError};
 use proptest::prelude::*;
 
 /// How many different hashes there are: all, few, one.
@@ -49,6 +50,12 @@ impl Counted {
     }
 }
 
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        Self::new(self.number, &self.alive)
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         self.alive.set(self.alive.get() - 1);
@@ -87,6 +94,15 @@ enum Act {
     Drain(u64, u64),
     Walk,
     Clear,
+    Entry(u64),
+    Upsert(u64),
+    RemoveEntry(u64),
+    Retain(u64),
+    Reserve(usize),
+    Shrink,
+    Copy,
+    /// By an iterator that is dropped after so many items.
+    DrainAll(usize),
 }
 
 fn act(keys: u64) -> impl Strategy<Value = Act> {
@@ -96,7 +112,15 @@ fn act(keys: u64) -> impl Strategy<Value = Act> {
         6 => key.clone().prop_map(Act::Insert),
         4 => key.clone().prop_map(Act::Get),
         3 => key.clone().prop_map(Act::Change),
-        6 => key.prop_map(Act::Remove),
+        6 => key.clone().prop_map(Act::Remove),
+        3 => key.clone().prop_map(Act::Entry),
+        2 => key.clone().prop_map(Act::Upsert),
+        2 => key.prop_map(Act::RemoveEntry),
+        1 => (2..6u64).prop_map(Act::Retain),
+        1 => (0..30_000usize).prop_map(Act::Reserve),
+        1 => Just(Act::Shrink),
+        1 => Just(Act::Copy),
+        1 => proptest::bool::weighted(0.2).prop_map(|drains| if drains { Act::DrainAll(10) } else { Act::Walk }),
         4 => range.clone().prop_map(|(from, count)| Act::Fill(from, count)),
         3 => range.prop_map(|(from, count)| Act::Drain(from, count)),
         1 => Just(Act::Walk),
@@ -131,6 +155,8 @@ impl Pair {
     }
 
     fn walk(&self) {
+        let walk = self.map.iter();
+        assert_eq!((walk.len(), walk.clone().count()), (self.model.len(), self.model.len()));
         let mut items: Vec<_> = self.map.iter().map(|(key, value)| (key.number, value.number)).collect();
         items.sort_unstable();
         let mut model: Vec<_> = self.model.iter().map(|(&key, &value)| (key, value)).collect();
@@ -163,6 +189,89 @@ impl Pair {
             Act::Clear => {
                 self.map.clear();
                 self.model.clear();
+                assert_eq!(self.map.memory_bytes(), 0);
+            }
+            Act::Entry(key) => {
+                self.values += 1;
+                let (counted, value) =
+                    (Counted::new(key, &self.alive), Counted::new(self.values, &self.alive));
+                let entry = self.map.entry(counted);
+                assert_eq!(entry.key().number, key);
+                let changed = entry.and_modify(|value| value.number += 1).or_insert(value);
+                changed.number += 2;
+                let model = self.model.entry(key).and_modify(|number| *number += 1).or_insert(self.values);
+                *model += 2;
+                assert_eq!(changed.number, *model);
+            }
+            Act::Upsert(key) => {
+                self.values += 1;
+                let (alive, number) = (self.alive.clone(), self.values);
+                let counted = Counted::new(key, &alive);
+                let changed = self.map.upsert(
+                    counted,
+                    || Counted::new(number, &alive),
+                    |value| {
+                        value.number += 5;
+                        value.number
+                    },
+                );
+                let expected = self.model.get_mut(&key).map(|number| {
+                    *number += 5;
+                    *number
+                });
+                self.model.entry(key).or_insert(number);
+                assert_eq!(changed, expected);
+            }
+            Act::RemoveEntry(key) => {
+                let removed = match self.map.entry(Counted::new(key, &self.alive)) {
+                    Entry::Occupied(mut entry) => {
+                        assert_eq!((entry.key().number, entry.get().number), (key, self.model[&key]));
+                        entry.get_mut().number += 1;
+                        let (gone, value) = entry.remove_entry();
+                        Some((gone.number, value.number - 1))
+                    }
+                    Entry::Vacant(entry) => {
+                        assert_eq!(entry.into_key().number, key);
+                        None
+                    }
+                };
+                assert_eq!(removed, self.model.remove_entry(&key));
+            }
+            Act::Retain(of) => {
+                let keep = |key: u64, number: &mut u64| {
+                    *number += 1;
+                    !key.is_multiple_of(of)
+                };
+                self.map.retain(|key, value| keep(key.number, &mut value.number));
+                self.model.retain(|&key, number| keep(key, number));
+                self.map.iter_mut().for_each(|(_, value)| value.number += 1);
+                self.model.values_mut().for_each(|number| *number += 1);
+            }
+            Act::Reserve(count) => {
+                self.map.reserve(count);
+                assert!(self.map.capacity() >= self.model.len() + count);
+            }
+            Act::Shrink => {
+                let before = self.map.memory_bytes();
+                self.map.shrink_to_fit();
+                assert!(self.map.memory_bytes() <= before);
+            }
+            Act::Copy => {
+                let mut copy = self.map.clone();
+                assert_eq!(copy, self.map);
+                std::mem::swap(&mut copy, &mut self.map);
+                let items = copy.into_iter();
+                assert_eq!(items.len(), self.model.len());
+                items.for_each(|(key, value)| assert_eq!(self.model[&key.number], value.number));
+            }
+            Act::DrainAll(count) => {
+                let drain = self.map.drain();
+                assert_eq!(drain.len(), self.model.len());
+                for (key, value) in drain.take(count) {
+                    assert_eq!(self.model.remove(&key.number), Some(value.number));
+                }
+                self.model.clear();
+                assert_eq!(self.map.memory_bytes(), 0);
             }
         }
         assert_eq!(self.map.len(), self.model.len());
@@ -219,8 +328,95 @@ fn a_collection_as_others() {
     assert_eq!(other.insert("walk".to_string(), 2), None);
     assert_eq!(map, other);
     assert_eq!(map.values().sum::<usize>(), 6);
+    for (_, value) in &mut other {
+        *value *= 2;
+    }
+    assert_eq!((&other).into_iter().map(|(_, value)| value).sum::<usize>(), 12);
+    other.values_mut().for_each(|value| *value += 1);
+    assert_eq!((other.clone().into_values().sum::<usize>(), other.into_keys().count()), (15, 3));
+    let mut numbers = ElasticMap::from([(1, 2), (3, 4)]);
+    let more = ElasticMap::from([(3, 5)]);
+    numbers.extend(&more);
+    assert_eq!((numbers[&1], numbers[&3]), (2, 5));
     fn is_send<T: Send + Sync>(_: &T) {}
     is_send(&map);
+}
+
+/// `clear` of items one of whose drops panics left 199,994 of 200,000 behind, and `memory_bytes` wrapped.
+#[test]
+fn a_map_is_empty_after_a_panic_while_it_is_cleared() {
+    struct Fragile(#[expect(dead_code, reason = "it is dropped")] Counted, bool);
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            assert!(!self.1, "fragile");
+        }
+    }
+    let alive = Rc::default();
+    for clear in [ElasticMap::clear, |map: &mut ElasticMap<u64, Fragile>| drop(map.drain())] {
+        let mut map = ElasticMap::new();
+        for key in 0..20_000 {
+            map.insert(key, Fragile(Counted::new(key, &alive), key == 6));
+        }
+        let cleared = catch_unwind(AssertUnwindSafe(|| clear(&mut map)));
+        assert!(cleared.is_err());
+        assert_eq!((map.len(), map.memory_bytes(), map.iter().count()), (0, 0, 0));
+        assert_eq!(alive.get(), 0, "the others were dropped nevertheless");
+        assert!(map.insert(1, Fragile(Counted::new(1, &alive), false)).is_none());
+        map.remove(&1);
+    }
+    // A closure that panics, or a drop: what has not been looked at stays, and is counted.
+    let mut map: ElasticMap<u64, Fragile> =
+        (0..5_000).map(|key| (key, Fragile(Counted::new(key, &alive), key == 70))).collect();
+    assert!(catch_unwind(AssertUnwindSafe(|| map.retain(|&key, _| key != 70))).is_err());
+    assert_eq!((map.len(), map.iter().count(), alive.get()), (4_999, 4_999, 4_999));
+    assert!(
+        catch_unwind(AssertUnwindSafe(|| map.retain(|&key, _| {
+            assert!(key != 80);
+            false
+        })))
+        .is_err()
+    );
+    assert_eq!(map.len(), map.iter().count());
+    assert!(map.contains_key(&80) && alive.get() == map.len() as i64);
+}
+
+/// One item took 139 KB: four chunks.
+#[test]
+fn a_small_map_is_small() {
+    let mut map = ElasticMap::new();
+    map.insert(1u64, 1u64);
+    assert!(map.memory_bytes() < 1_000, "{}", map.memory_bytes());
+    map.extend((0..100).map(|key| (key, key)));
+    assert!(map.memory_bytes() < 10_000, "{}", map.memory_bytes());
+}
+
+#[test]
+fn room_is_there_when_it_is_asked_for() {
+    let mut map = ElasticMap::with_capacity(100_000);
+    let slots = map.slots();
+    (0..100_000u64).for_each(|key| assert_eq!(map.insert(key, key), None));
+    assert_eq!(map.slots(), slots, "it has not grown");
+    map.retain(|&key, _| key < 10);
+    assert_eq!(map.slots(), slots, "what is reserved stays");
+    map.shrink_to_fit();
+    assert!(map.memory_bytes() < 2_000 && (0..10).all(|key| map[&key] == key), "{}", map.memory_bytes());
+    for items in [usize::MAX, usize::MAX / 1000 + 1, 4 << 30] {
+        assert_eq!(map.try_reserve(items), Err(TryReserveError::TooMany { items: items.saturating_add(10) }));
+        assert!(catch_unwind(|| ElasticMap::<u8, u8>::with_capacity(items)).is_err());
+    }
+    let mut large: ElasticMap<u64, [u64; 1 << 13]> = ElasticMap::new();
+    assert_eq!(large.try_reserve(3 << 30), Err(TryReserveError::NoMemory { items: 3 << 30 }));
+    assert_eq!((large.memory_bytes(), large.len(), map.len()), (0, 0, 10));
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn a_map_is_written_and_read_as_a_map() {
+    let map: ElasticMap<String, u32> = (0..500).map(|number| (number.to_string(), number)).collect();
+    let text = serde_json::to_string(&map).expect("text");
+    let again: ElasticMap<String, u32> = serde_json::from_str(&text).expect("a map");
+    assert_eq!(again, map);
+    assert!(serde_json::from_str::<ElasticMap<u32, u32>>("[1]").is_err());
 }
 
 /// Items of no size, of one byte, and larger than a chunk of the table.

@@ -93,6 +93,11 @@ build: setup frontends
 install: build
 	scripts/install.sh $(TARGET) $(PREFIX)
 
+# The libraries as a registry gets them: docs/publishing.md.
+package:
+	$(CARGO) package -p pagewalk-cuckoo -p pagewalk-iceberg -p pagewalk-blade -p pagewalk-vm -p pagewalk-elastic \
+		-p pagewalk-ctfs --no-verify
+
 frontends: setup
 	$(MAKE) --no-print-directory -C crates/capture OUT=$(FRONTENDS)
 
@@ -102,4 +107,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install package frontends setup clean

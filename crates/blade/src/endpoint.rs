@@ -8,7 +8,9 @@ use std::str::FromStr;
 
 use crate::address::Address;
 use crate::codec::MacAddress;
-use crate::secure::{Key, SecureBlade, SecureClient};
+use crate::secure::Key;
+#[cfg(feature = "secure")]
+use crate::secure::{SecureBlade, SecureClient};
 use crate::transport::{Ethernet, Ring, Transport, Udp};
 
 /// Where a blade listens, or is to be reached.
@@ -61,10 +63,11 @@ impl Endpoint {
                 Ring::listen(path).map(|ring| Open { transport: Box::new(ring), blade: Ring::PEER })
             }
         })?;
-        Ok(match key {
-            Some(key) => Open { transport: Box::new(SecureBlade::new(transport, key, clients)), blade },
-            None => Open { transport, blade },
-        })
+        let Some(key) = key else { return Ok(Open { transport, blade }) };
+        #[cfg(feature = "secure")]
+        return Ok(Open { transport: Box::new(SecureBlade::new(transport, key, clients)), blade });
+        #[cfg(not(feature = "secure"))]
+        self.named(no_cryptography(key, clients))
     }
 
     /// For a client of the blade that listens there, and that has this key if it has one.
@@ -81,18 +84,28 @@ impl Endpoint {
                 Ring::connect(path).map(|ring| Open { transport: Box::new(ring), blade: Ring::PEER })
             }
         })?;
-        Ok(match key {
-            Some(key) => {
-                let secure = self.named(SecureClient::new(transport, blade, key))?;
-                Open { transport: Box::new(secure), blade }
-            }
-            None => Open { transport, blade },
-        })
+        let Some(key) = key else { return Ok(Open { transport, blade }) };
+        #[cfg(feature = "secure")]
+        return Ok(Open {
+            transport: Box::new(self.named(SecureClient::new(transport, blade, key))?),
+            blade,
+        });
+        #[cfg(not(feature = "secure"))]
+        self.named(no_cryptography(key, 1))
     }
 
     fn named<T>(&self, result: io::Result<T>) -> Result<T, EndpointError> {
         result.map_err(|reason| EndpointError { endpoint: self.clone(), reason })
     }
+}
+
+/// A key is refused rather than not used.
+#[cfg(not(feature = "secure"))]
+fn no_cryptography(_: Key, _clients: usize) -> io::Result<Open> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "a key, and the feature `secure` of pagewalk-blade is off",
+    ))
 }
 
 impl FromStr for Endpoint {

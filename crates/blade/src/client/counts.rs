@@ -2,6 +2,7 @@
 
 /// What a client sent, received and ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
+#[non_exhaustive]
 pub struct ClientCounts {
     /// Messages sent, each part of a page by itself.
     pub sent: u64,

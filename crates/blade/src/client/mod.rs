@@ -129,6 +129,7 @@ impl Failure {
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The operation failed.
     #[error(transparent)]

@@ -95,6 +95,7 @@ pub struct EthernetHeader {
 
 /// Why a frame is none of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FrameDefect {
     /// It ends within its header.
     #[error("{0} bytes are no Ethernet header")]

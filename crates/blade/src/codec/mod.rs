@@ -42,6 +42,7 @@ pub struct Malformed {
 
 /// What is wrong with a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Defect {
     /// It ends within its header.
     #[error("{0} bytes are no header")]

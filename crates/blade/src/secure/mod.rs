@@ -30,11 +30,16 @@
 //! - Clients against each other: all have the one key, and every client may read and write all pages.
 //! - The past, once the key is known: who recorded the traffic can then read it (there is no Diffie-Hellman exchange).
 //! - Pages in the blade's memory and file, which are as they are.
+//!
+//! All but the key itself needs the feature `secure`, which is on by default.
 
+#[cfg(feature = "secure")]
 mod blade;
+#[cfg(feature = "secure")]
 mod client;
+#[cfg(feature = "secure")]
 mod session;
-#[cfg(test)]
+#[cfg(all(test, feature = "secure"))]
 mod tests;
 
 use std::fmt;
@@ -42,19 +47,24 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "secure")]
 pub use blade::{SecureBlade, SecureCounts};
+#[cfg(feature = "secure")]
 pub use client::SecureClient;
-use session::{HEADER_BYTES, TAG_BYTES};
+
+const HEADER_BYTES: usize = 8;
+const TAG_BYTES: usize = 16;
 
 /// By how much a datagram is longer than its message.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + 16 + TAG_BYTES;
 
 /// What both sides know and nobody else.
 #[derive(Clone)]
-pub struct Key([u8; 32]);
+pub struct Key(#[cfg_attr(not(feature = "secure"), expect(dead_code))] [u8; 32]);
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("cannot read the key {}: {reason}", path.display())]
@@ -91,6 +101,7 @@ impl fmt::Debug for Key {
     }
 }
 
+#[cfg(feature = "secure")]
 fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

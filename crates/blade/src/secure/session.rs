@@ -8,8 +8,7 @@ use sha2::Sha256;
 use super::{Key, OVERHEAD_BYTES};
 use crate::transport::MAX_DATAGRAM_BYTES;
 
-pub(super) const HEADER_BYTES: usize = 8;
-pub(super) const TAG_BYTES: usize = 16;
+pub(super) use super::{HEADER_BYTES, TAG_BYTES};
 pub(super) const RANDOM_BYTES: usize = 32;
 const SESSION_BYTES: usize = 8;
 /// Version 1 of this framing.

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// What a server did, refused and dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// Messages that came in.
     pub received: u64,

@@ -45,6 +45,7 @@ enum Pages {
 
 /// Why a page cannot be had.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// The page's number is out of range.
     #[error("there is no page {0}; page numbers are 0 to {last}", last = PAGE_NUMBERS - 1)]
@@ -73,6 +74,7 @@ impl From<std::io::Error> for StoreError {
 
 /// Why a store's file could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The operating system refused something.
     #[error("cannot {verb} {}: {reason}", path.display())]

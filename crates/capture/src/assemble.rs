@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use pagewalk_trace::{Backing, Batch, Event, Mapping, ProcessId, Protection, Sink, ThreadId};
+use pagewalk_trace::{Batch, Event, Mapping, ProcessId, Sink, ThreadId};
 use pagewalk_vm::addr::VirtRange;
 
 use crate::protocol::{Body, Message, ProtocolError, Records};
@@ -161,8 +161,7 @@ impl Assembler {
     fn remap(&mut self, from: VirtRange, to: VirtRange, keeps_old: bool) {
         if from.is_empty() {
             // An old length of zero maps a shared mapping a second time.
-            let (protection, backing) = (Protection::READ_WRITE, Backing::Anonymous);
-            self.batch.mark(Event::Map(Mapping { range: to, protection, backing, shared: true, huge: None }));
+            self.batch.mark(Event::Map(Mapping { shared: true, ..Mapping::anonymous(to) }));
             return;
         }
         self.batch.mark(Event::Remap { from, to });

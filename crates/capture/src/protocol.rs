@@ -313,6 +313,7 @@ fn mapping(start: u64, bytes: u64, prot: u64, flags: u64) -> Mapping {
         backing: if flags & MAP_ANONYMOUS != 0 { Backing::Anonymous } else { Backing::File },
         shared: flags & MAP_SHARED != 0,
         huge,
+        object: None,
     }
 }
 

@@ -260,6 +260,7 @@ fn paging(rows: &mut Rows<'_, '_>) {
         ("fault", "unannounced-pages", "pages never announced"),
         ("kernel", "shootdowns", "TLB shootdowns"),
         ("kernel", "huge-page-splits", "huge pages split"),
+        ("kernel", "huge-page-collapses", "huge pages made on request"),
         ("kernel", "refused-calls", "system calls refused"),
     ] {
         rows.rare("paging", label, |span| span.count(stage, metric));

@@ -114,7 +114,10 @@ impl Begin {
             Event::JobBegin { .. } | Event::JobEnd => *event = Event::Instructions(0),
             Event::Process(id) => self.process = *id,
             // Pages may be gone: the next touch counts as the first.
-            Event::Unmap(range) | Event::Advise(range, Advice::DontNeed) => self.forget(*range),
+            Event::Unmap(range)
+            | Event::Advise(range, Advice::DontNeed | Advice::Free | Advice::PageOut | Advice::Remove) => {
+                self.forget(*range);
+            }
             Event::Map(mapping) => self.forget(mapping.range),
             Event::Remap { from, to } => {
                 self.forget(*from);

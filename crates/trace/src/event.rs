@@ -1,7 +1,7 @@
 //! Events: memory accesses in 8-byte records, and everything else in side records ("marks") between them.
 
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr, VirtRange};
-pub use pagewalk_vm::space::{Advice, Backing, Mapping, Protection};
+pub use pagewalk_vm::space::{Advice, Backing, Mapping, ObjectId, ObjectPages, Protection};
 
 /// One data access, packed into 8 bytes; in memory, on the wire from a front-end and in a file alike.
 ///
@@ -141,7 +141,7 @@ pub enum Event {
     Unmap(VirtRange),
     /// The protection of everything mapped in the range changed.
     Protect(VirtRange, Protection),
-    /// `madvise` over the range.
+    /// `madvise`, `mlock` or a flag of `mmap` with the same meaning, over the range.
     Advise(VirtRange, Advice),
     /// `mremap`: the mapping at `from` is now at `to`, its pages moved along; a longer `to` adds fresh pages
     /// at the end, a shorter one drops pages.

@@ -11,7 +11,10 @@ pub mod stop;
 pub mod summary;
 
 pub use error::{Place, TraceError};
-pub use event::{Access, Advice, Backing, Batch, Event, Mapping, Mark, ProcessId, Protection, ThreadId};
+pub use event::{
+    Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, ProcessId, Protection,
+    ThreadId,
+};
 pub use filter::{ExactFilter, FilterRefusal, TlbDescription};
 pub use foreign::{Format, ReadOptions, Remarks, TraceSource, Translations, open};
 pub use record::{Recorder, convert, record};

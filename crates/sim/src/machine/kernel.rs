@@ -1,12 +1,13 @@
 //! What the kernel does: pages for faults, and changes of address spaces.
 
-use pagewalk_trace::{Advice, Backing, Mapping, ProcessId, Protection};
+use pagewalk_trace::{Backing, Mapping, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::{AddressSpace, FaultPlan, Vma};
 use pagewalk_vm::table::{Leaf, PageTable, Radix, Upkeep};
 
+use super::advice::pages_of;
 use super::{END, Machine, MachineError, Process};
 use crate::time::{Clock, Step};
 
@@ -162,15 +163,6 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.drop_ranges(dropped)
     }
 
-    pub(super) fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), MachineError> {
-        let affected = self.processes[self.process].space.advise(range, advice);
-        match advice {
-            Advice::DontNeed => self.drop_ranges(affected),
-            // DEVIATION: MADV_COLLAPSE is taken as advice for the faults to come; nothing is copied.
-            Advice::Collapse | Advice::HugePage | Advice::NoHugePage => self.check_call(affected).map(drop),
-        }
-    }
-
     pub(super) fn set_break(&mut self, heap: VirtRange) -> Result<(), MachineError> {
         let dropped = self.processes[self.process].space.set_break(heap);
         self.drop_ranges(dropped)
@@ -228,8 +220,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.drop_cached(start, end);
         self.move_remote(start, end, target.page());
         let moved = self.clear_entries(range);
-        let pages: Vec<Vpn> = moved.iter().map(|page| page.0).collect();
-        self.shoot_down(&pages);
+        self.shoot_down(&pages_of(&moved));
         let asid = self.processes[self.process].asid;
         self.swap.rename(asid, start, end, target.page());
         let key_of = |vpn: Vpn| PageKey { asid, page: Vpn(vpn.0.wrapping_add(distance)) };
@@ -253,7 +244,10 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     /// A call that Linux would have refused as well (the front-end reports only calls that succeeded, so this
     /// is a difference between its kernel and ours): counted, without effect.
-    fn check_call<E>(&mut self, answer: Result<Vec<VirtRange>, E>) -> Result<Vec<VirtRange>, MachineError> {
+    pub(super) fn check_call<E>(
+        &mut self,
+        answer: Result<Vec<VirtRange>, E>,
+    ) -> Result<Vec<VirtRange>, MachineError> {
         Ok(answer.unwrap_or_else(|_| {
             self.counts.refused_calls += 1;
             Vec::new()
@@ -261,15 +255,17 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     fn drop_ranges<E>(&mut self, ranges: Result<Vec<VirtRange>, E>) -> Result<(), MachineError> {
-        for range in self.check_call(ranges)? {
-            self.split_edges(range)?;
-            self.drop_pages(range)?;
-        }
-        Ok(())
+        self.check_call(ranges)?.into_iter().try_for_each(|range| self.drop_range(range))
+    }
+
+    /// Unmaps what is resident in `range`; a huge page that lies across its end is split.
+    pub(super) fn drop_range(&mut self, range: VirtRange) -> Result<(), MachineError> {
+        self.split_edges(range)?;
+        self.drop_pages(range)
     }
 
     /// Splits the large pages that lie across an end of `range`.
-    fn split_edges(&mut self, range: VirtRange) -> Result<(), MachineError> {
+    pub(super) fn split_edges(&mut self, range: VirtRange) -> Result<(), MachineError> {
         for edge in [range.start, range.end] {
             if edge.offset_in(PageSize::Size2M) != 0 {
                 self.split_page(edge.page())?;
@@ -311,34 +307,49 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let asid = self.processes[self.process].asid;
         self.swap.discard(asid, start, end);
         self.counts.dropped_pages += pages.len() as u64;
-        let pages: Vec<Vpn> = pages.iter().map(|page| page.0).collect();
-        self.shoot_down(&pages);
+        self.shoot_down(&pages_of(&pages));
         Ok(())
     }
 
     /// Clears the entries of `range`; returns them, with frame numbers whatever the table holds.
-    fn clear_entries(&mut self, range: VirtRange) -> Vec<(Vpn, Leaf, u32)> {
+    pub(super) fn clear_entries(&mut self, range: VirtRange) -> Vec<(Vpn, Leaf, u32)> {
         self.clear_entries_of(self.process, range.start.page(), range.end.page())
     }
 
     /// Clears the entries of pages `[start, end)` of a process, frees emptied nodes, and flushes the walk caches if
     /// there were any.
     pub(super) fn clear_entries_of(&mut self, process: usize, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
+        self.visit_entries(process, start, end, |_| None)
+    }
+
+    /// The entries of pages `[start, end)` of a process, with frame numbers whatever the table holds.
+    pub(super) fn entries_of(&mut self, process: usize, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
+        self.visit_entries(process, start, end, Some)
+    }
+
+    /// What the entries of pages `[start, end)` are, before each of them is changed or cleared.
+    fn visit_entries(
+        &mut self,
+        process: usize,
+        start: Vpn,
+        end: Vpn,
+        change: impl Fn(Leaf) -> Option<Leaf>,
+    ) -> Vec<(Vpn, Leaf, u32)> {
         let Self { processes, tables, frames, cores, spec, .. } = self;
         let Process { asid, table, ordinary, .. } = &mut processes[process];
-        let (mut cleared, mut ordinary_frames) = (Vec::new(), Vec::new());
+        let (mut visited, mut ordinary_frames) = (Vec::new(), Vec::new());
         let mut store = tables.store(frames, &spec.kernel);
-        let clear = |vpn, leaf, level| {
-            cleared.push((vpn, leaf, level));
-            None
+        let visit = |vpn, leaf, level| {
+            visited.push((vpn, leaf, level));
+            change(leaf)
         };
-        let mut nodes_freed = table.visit(&mut store, start, end, clear);
+        let mut nodes_freed = table.visit(&mut store, start, end, visit);
         if let Some(ordinary) = ordinary {
-            let clear = |_, leaf: Leaf, _| {
+            let visit = |_, leaf: Leaf, _| {
                 ordinary_frames.push(leaf.frame);
-                None
+                change(leaf)
             };
-            nodes_freed |= ordinary.visit(&mut store, start, end, clear);
+            nodes_freed |= ordinary.visit(&mut store, start, end, visit);
         }
         if nodes_freed {
             cores.iter_mut().for_each(|core| core.flush_walk_cache(*asid));
@@ -346,18 +357,18 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         if T::IS_COMPRESSED {
             // Both tables were visited in the order of pages.
             let mut ordinary_frames = ordinary_frames.into_iter();
-            for (page, leaf, _) in &mut cleared {
+            for (page, leaf, _) in &mut visited {
                 leaf.frame = match leaf.frame.code() {
                     Some(code) => frames.placed_frame(PageKey { asid: *asid, page: *page }, code),
                     None => ordinary_frames.next().expect("a page without a code has an ordinary frame"),
                 };
             }
         }
-        cleared
+        visited
     }
 
     /// Tells every core's TLBs that these pages changed.
-    fn shoot_down(&mut self, pages: &[Vpn]) {
+    pub(super) fn shoot_down(&mut self, pages: &[Vpn]) {
         if pages.is_empty() {
             return;
         }

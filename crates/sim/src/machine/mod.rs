@@ -4,6 +4,7 @@
 //! then *access*; everything else changes the address space (`kernel.rs`).
 
 mod accelerator;
+mod advice;
 mod build;
 mod core;
 mod counts;

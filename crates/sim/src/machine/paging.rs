@@ -126,6 +126,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             match taken {
                 Ok(frame) => {
                     self.enter_page(first, frame, level, write, plan)?;
+                    if plan.vma.locked {
+                        self.frames.lock(frame, true);
+                    }
                     self.counts.faults[size as usize] += 1;
                     self.count_resident(size);
                     let kernel = &self.spec.kernel;
@@ -172,6 +175,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             frame
         };
         self.enter_page(key.page, frame, 0, write, plan)?;
+        if plan.vma.locked {
+            self.frames.lock(frame, true);
+        }
         self.count_resident(PageSize::Size4K);
         self.charge(Step::Enter, costs.enter_ps);
         self.work(Step::Book, costs.book_ps);
@@ -209,23 +215,37 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.swap.page_in(key);
         let now_ps = self.clock.now(self.core);
         let Transfer { done_ps, holds_core } = self.clock.swap_in(now_ps);
-        for page in ahead {
-            if !self.paging.cached.contains_key(&(page.asid, page.page)) {
-                continue;
-            }
-            self.work(Step::Request, costs.request_ps);
-            self.swap.page_in(*page);
-            self.counts.read_ahead += 1;
-            let now_ps = self.clock.now(self.core);
-            let ready_ps = self.clock.swap_in(now_ps).done_ps;
-            if let Some(cached) = self.paging.cached.get_mut(&(page.asid, page.page)) {
-                cached.ready_ps = ready_ps;
-            }
-        }
+        ahead.iter().for_each(|&page| self.read_cached(page));
         let switch_ps = if holds_core { 0 } else { costs.switch_ps };
         self.work(Step::Switch, switch_ps);
         self.clock.wait(self.core, Step::Read, done_ps);
         self.work(Step::Switch, switch_ps);
+    }
+
+    /// Reads a page that has a frame and no entry, without waiting for it; nothing if its frame is gone again.
+    fn read_cached(&mut self, page: PageKey) {
+        if !self.paging.cached.contains_key(&(page.asid, page.page)) {
+            return;
+        }
+        self.work(Step::Request, self.spec.kernel.paging.request_ps);
+        self.swap.page_in(page);
+        self.counts.read_ahead += 1;
+        let now_ps = self.clock.now(self.core);
+        let ready_ps = self.clock.swap_in(now_ps).done_ps;
+        if let Some(cached) = self.paging.cached.get_mut(&(page.asid, page.page)) {
+            cached.ready_ps = ready_ps;
+        }
+    }
+
+    /// Reads a page that has left, before it is touched. Tells whether there was a frame for it.
+    pub(super) fn read_ahead_of(&mut self, page: PageKey) -> Result<bool, MachineError> {
+        if self.paging.cached.contains_key(&(page.asid, page.page)) {
+            return Ok(true);
+        }
+        let Ok(frame) = self.take_movable(page)? else { return Ok(false) };
+        self.paging.cached.insert((page.asid, page.page), Cached { frame, ready_ps: 0 });
+        self.read_cached(page);
+        Ok(true)
     }
 
     /// A frame for a page that may have to leave again. Others leave for it, if they must.

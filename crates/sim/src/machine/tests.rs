@@ -14,6 +14,7 @@ use crate::spec;
 use crate::spec::settings::{CoreSpec, FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
 
+mod advice;
 mod daemons;
 mod differential;
 mod paging;
@@ -97,6 +98,10 @@ fn eventful(seed: u64, batches: usize) -> Vec<Batch> {
                 7 if number > 2 && !forked => {
                     forked = true;
                     batch.mark(Event::Fork { child: ProcessId(1) });
+                }
+                9 => {
+                    let all = pagewalk_trace::Advice::ALL;
+                    batch.mark(Event::Advise(range, all[random.below(all.len() as u64) as usize]));
                 }
                 8 if forked => batch.mark(Event::Process(ProcessId(random.below(2) as u32))),
                 _ => {}

@@ -4,7 +4,9 @@
 //! Batch boundaries carry meaning (see [`Event::Instructions`](crate::Event::Instructions)), so a batch never
 //! lies in two chunks.
 //!
-//! # Format, version 1
+//! # Format, version 2
+//!
+//! Version 1 is read, too: it has fewer kinds of advice, and its mappings do not tell which file they show.
 //!
 //! All numbers are little-endian; offsets are in bytes from the start of the piece; checksums are XXH3-64.
 //!
@@ -19,7 +21,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `89 50 57 54 0d 0a 1a 0a` |
-//! | 8 | 4 | format version, 1 |
+//! | 8 | 4 | format version, 2 |
 //! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions; others must be 0 |
 //! | 16 | 4 | `n`, length of the name in bytes, at most 65,536 |
 //! | 20 | 4 | 0 |
@@ -93,8 +95,8 @@ pub use reader::{ChunkCursor, Reader};
 pub use source::PwtSource;
 pub use writer::Writer;
 
-/// The format version that is written, and the only one that is read.
-pub const FORMAT_VERSION: u32 = 1;
+/// The format version that is written; those before it are read, too.
+pub const FORMAT_VERSION: u32 = 2;
 /// The most accesses that a chunk holds, and the number that the writer aims for.
 pub const CHUNK_ACCESSES: usize = 65_536;
 /// The most bytes that the marks and batch shapes of a chunk take before compression.

@@ -141,9 +141,9 @@ impl<R: Read + Seek> Reader<R> {
         if prefix.magic != MAGIC {
             return Err(self.malformed(0, "not a .pwt file: it does not begin with the magic".to_owned()));
         }
-        if prefix.version != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&prefix.version) {
             let what = format!(
-                "format version {}; this program reads version {FORMAT_VERSION}, record the trace again or use \
+                "format version {}; this program reads versions 1 to {FORMAT_VERSION}, record the trace again or use \
                  a matching release",
                 prefix.version
             );

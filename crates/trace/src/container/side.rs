@@ -9,10 +9,10 @@
 //! | 1, 2 | `Thread`, `ThreadEnd` | thread |
 //! | 3, 4 | `Process`, `Fork` | process |
 //! | 5, 6 | `Exec`, `ProcessEnd` | |
-//! | 7 | `Map` | start, end, one byte: bits 0 to 2 read, write, execute; 3 file; 4 shared; 5 and 6 the explicit page size: 0 none, 1 4 KiB, 2 2 MiB, 3 1 GiB |
+//! | 7 | `Map` | start, end, one byte: bits 0 to 2 read, write, execute; 3 file; 4 shared; 5 and 6 the explicit page size: 0 none, 1 4 KiB, 2 2 MiB, 3 1 GiB; from version 2 on 7: the number of the object and of its first page follow |
 //! | 8 | `Unmap` | start, end |
 //! | 9 | `Protect` | start, end, one byte: read, write, execute |
-//! | 10 | `Advise` | start, end, one byte: 0 huge page, 1 no huge page, 2 not needed, 3 collapse |
+//! | 10 | `Advise` | start, end, one byte: the place in [`Advice::ALL`]; version 1 has the first four |
 //! | 11 | `Remap` | start, end, new start, new end |
 //! | 12 | `Break` | start, end |
 //! | 13 | `Phase` | number of bytes, UTF-8 text |
@@ -23,7 +23,9 @@
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
 
 use super::varint;
-use crate::event::{Advice, Backing, Event, Mapping, Mark, ProcessId, Protection, ThreadId};
+use crate::event::{
+    Advice, Backing, Event, Mapping, Mark, ObjectId, ObjectPages, ProcessId, Protection, ThreadId,
+};
 
 /// Appends a batch's shape and marks; the marks are sorted.
 pub(super) fn put_batch(out: &mut Vec<u8>, accesses: usize, marks: &[Mark]) {
@@ -61,6 +63,10 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
         Event::Map(mapping) => {
             put_range(out, 7, mapping.range);
             out.push(mapping_bits(mapping));
+            if let Some(ObjectPages { object, first }) = mapping.object {
+                varint::put(out, object.0);
+                varint::put(out, first);
+            }
         }
         Event::Unmap(range) => put_range(out, 8, *range),
         Event::Protect(range, protection) => {
@@ -69,7 +75,8 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
         }
         Event::Advise(range, advice) => {
             put_range(out, 10, *range);
-            out.push(ADVICE.iter().position(|known| known == advice).map_or(0, |at| at as u8));
+            let code = Advice::ALL.iter().position(|known| known == advice);
+            out.push(code.expect("every advice is in the list") as u8);
         }
         Event::Remap { from, to } => {
             put_range(out, 11, *from);
@@ -88,9 +95,6 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
         Event::ThreadStack(range) => put_range(out, 16, *range),
     }
 }
-
-/// In the order of their codes; every [`Advice`] is here.
-const ADVICE: [Advice; 4] = [Advice::HugePage, Advice::NoHugePage, Advice::DontNeed, Advice::Collapse];
 
 fn put_fields(out: &mut Vec<u8>, tag: u8, fields: &[u64]) {
     out.push(tag);
@@ -115,7 +119,7 @@ fn take_event(input: &mut &[u8]) -> Option<Event> {
         7 => Event::Map(take_mapping(input)?),
         8 => Event::Unmap(take_range(input)?),
         9 => Event::Protect(take_range(input)?, protection_from(take_byte(input)?)?),
-        10 => Event::Advise(take_range(input)?, *ADVICE.get(usize::from(take_byte(input)?))?),
+        10 => Event::Advise(take_range(input)?, *Advice::ALL.get(usize::from(take_byte(input)?))?),
         11 => Event::Remap { from: take_range(input)?, to: take_range(input)? },
         12 => Event::Break(take_range(input)?),
         13 => {
@@ -156,22 +160,29 @@ fn protection_from(bits: u8) -> Option<Protection> {
 fn mapping_bits(mapping: &Mapping) -> u8 {
     let file = mapping.backing == Backing::File;
     let huge = mapping.huge.map_or(0, |size| size as u8 + 1);
-    protection_bits(mapping.protection) | u8::from(file) << 3 | u8::from(mapping.shared) << 4 | huge << 5
+    let object = u8::from(mapping.object.is_some()) << 7;
+    protection_bits(mapping.protection)
+        | u8::from(file) << 3
+        | u8::from(mapping.shared) << 4
+        | huge << 5
+        | object
 }
 
 fn take_mapping(input: &mut &[u8]) -> Option<Mapping> {
     let range = take_range(input)?;
     let bits = take_byte(input)?;
-    if bits & 0x80 != 0 {
-        return None;
-    }
     Some(Mapping {
         range,
         protection: protection_from(bits & 7)?,
         backing: if bits & 8 != 0 { Backing::File } else { Backing::Anonymous },
         shared: bits & 16 != 0,
-        huge: (bits >> 5).checked_sub(1).map(|size| PageSize::ALL[usize::from(size)]),
+        huge: (bits >> 5 & 3).checked_sub(1).map(|size| PageSize::ALL[usize::from(size)]),
+        object: if bits & 0x80 != 0 { Some(take_object(input)?) } else { None },
     })
+}
+
+fn take_object(input: &mut &[u8]) -> Option<ObjectPages> {
+    Some(ObjectPages { object: ObjectId(varint::take(input)?), first: varint::take(input)? })
 }
 
 #[cfg(test)]
@@ -180,10 +191,14 @@ mod tests {
 
     #[test]
     fn every_mapping_comes_back() {
-        for bits in 0..0x80 {
+        for bits in 0..=0xff {
             let mut bytes = Vec::new();
             put_fields(&mut bytes, 7, &[0x1000, 0x9000]);
             bytes.push(bits);
+            if bits & 0x80 != 0 {
+                varint::put(&mut bytes, 3);
+                varint::put(&mut bytes, 1 << 40);
+            }
             let event = take_event(&mut bytes.as_slice()).unwrap();
             let mut again = Vec::new();
             put_event(&mut again, &event);
@@ -194,7 +209,7 @@ mod tests {
     #[test]
     fn unknown_codes_are_refused() {
         for bytes in
-            [&[17][..], &[9, 0, 1, 8], &[10, 0, 1, 4], &[7, 0, 1, 0x80], &[13, 1, 0xff], &[13, 9, b'x']]
+            [&[17][..], &[9, 0, 1, 8], &[10, 0, 1, 19], &[7, 0, 1, 0x80, 3], &[13, 1, 0xff], &[13, 9, b'x']]
         {
             assert_eq!(take_event(&mut &*bytes), None, "{bytes:?}");
         }

@@ -38,6 +38,11 @@ impl HorizonLru {
         self.used_at[frame as usize] = self.now;
     }
 
+    /// The page in `frame` counts as used before all others.
+    pub fn age(&mut self, frame: u32) {
+        self.used_at[frame as usize] = 1;
+    }
+
     /// Finds a frame for a page that has none; another page may have to leave.
     pub fn place<H: HashFamily>(&mut self, frames: &mut Iceberg<H>, key: PageKey) -> Placed {
         let (frame, evicted) = self.find(frames, key);

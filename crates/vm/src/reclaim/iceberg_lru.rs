@@ -47,6 +47,13 @@ impl IcebergLru {
         self.stamp(frame);
     }
 
+    /// The page in `frame` counts as used before all others.
+    pub fn age(&mut self, frame: u32) {
+        self.recency.remove(frame);
+        self.recency.insert_oldest(frame);
+        self.used_at[frame as usize] = 0;
+    }
+
     /// Finds a frame for a page that has none; other pages may have to leave.
     ///
     /// `evicted` names the page whose frame was taken. Under [`Ripeness::Strict`] it may be another page, that ripened

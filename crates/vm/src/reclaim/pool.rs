@@ -1,5 +1,7 @@
 //! The frames of a machine: who gets one, and who leaves for it.
 
+use std::collections::BTreeMap;
+
 use arrayvec::ArrayVec;
 
 use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
@@ -33,8 +35,10 @@ enum Movable {
 #[derive(Clone, Debug)]
 struct Ordinary {
     order: Order,
-    /// By frame; as many as were ever taken.
+    /// By frame; as many as were ever taken. None for frames that are on no list.
     owners: Vec<Option<PageKey>>,
+    /// Frames whose pages must not leave, and that are on no list.
+    locked: BTreeMap<Pfn, PageKey>,
     /// Most of them at once.
     limit: u64,
     /// Frames that are taken for movable pages, but are on no list: kept ready, or of pages that are not booked.
@@ -106,8 +110,13 @@ impl PagePool {
 
     /// A pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
     pub fn ordered(ordinary: CrowdedMemory, order: Order, limit: u64) -> Self {
-        let movable =
-            Movable::Ordinary(Ordinary { order, owners: Vec::new(), limit: limit.max(1), spares: 0 });
+        let movable = Movable::Ordinary(Ordinary {
+            order,
+            owners: Vec::new(),
+            locked: BTreeMap::new(),
+            limit: limit.max(1),
+            spares: 0,
+        });
         Self { ordinary, movable, evictions: 0 }
     }
 
@@ -265,6 +274,53 @@ impl PagePool {
         Some(owner)
     }
 
+    /// Lets the movable page in `frame` leave, whosever turn it is. Tells whether it may leave at all.
+    pub fn evict(&mut self, frame: Pfn) -> bool {
+        match &mut self.movable {
+            Movable::Ordinary(pages) if pages.owners.get(frame.0 as usize).is_some_and(Option::is_some) => {}
+            Movable::Placed(placed)
+                if placed.frames.frame(frame).is_some() && !matches!(placed.order, PlacedOrder::Nobody) => {}
+            _ => return false,
+        }
+        self.give_page(frame, PageSize::Size4K);
+        self.evictions += 1;
+        true
+    }
+
+    /// The movable page in `frame`, if it is one, is the next to leave.
+    pub fn age(&mut self, frame: Pfn) {
+        match &mut self.movable {
+            Movable::Kept => {}
+            Movable::Ordinary(pages) => pages.age(frame),
+            Movable::Placed(placed) => {
+                let Some(frame) = placed.frames.frame(frame) else { return };
+                match &mut placed.order {
+                    PlacedOrder::Nobody => {}
+                    PlacedOrder::Horizon(lru) => lru.age(frame),
+                    PlacedOrder::SampledHorizon(lru, daemon) => {
+                        lru.age(frame);
+                        daemon.forget(frame);
+                    }
+                    PlacedOrder::Iceberg(lru) => lru.age(frame),
+                }
+            }
+        }
+    }
+
+    /// The movable page in `frame` does not leave from now on, or may leave again. DEVIATION: a page in a frame of its own
+    /// leaves all the same, because few frames are its neighbours' choice.
+    pub fn lock(&mut self, frame: Pfn, is_locked: bool) {
+        let Movable::Ordinary(pages) = &mut self.movable else { return };
+        if is_locked == pages.locked.contains_key(&frame) {
+            return;
+        }
+        let Some(owner) = pages.forget(frame) else { return };
+        match is_locked {
+            true => drop(pages.locked.insert(frame, owner)),
+            false => pages.insert(frame, owner),
+        }
+    }
+
     /// Gives a page's block back.
     ///
     /// # Panics
@@ -273,7 +329,7 @@ impl PagePool {
     pub fn give_page(&mut self, frame: Pfn, size: PageSize) {
         match &mut self.movable {
             Movable::Kept => {}
-            Movable::Ordinary(pages) => pages.forget(frame),
+            Movable::Ordinary(pages) => drop(pages.forget(frame)),
             Movable::Placed(placed) => {
                 if let Some(frame) = placed.frames.frame(frame) {
                     placed.release(frame);
@@ -294,8 +350,9 @@ impl PagePool {
                 true
             }
             Movable::Ordinary(pages) => {
-                if let Some(owner @ Some(_)) = pages.owners.get_mut(frame.0 as usize) {
-                    *owner = Some(key);
+                let listed = pages.owners.get_mut(frame.0 as usize).and_then(Option::as_mut);
+                if let Some(owner) = listed.or_else(|| pages.locked.get_mut(&frame)) {
+                    *owner = key;
                 }
                 true
             }
@@ -400,7 +457,10 @@ impl PagePool {
     pub fn owner(&self, frame: Pfn) -> Option<PageKey> {
         match &self.movable {
             Movable::Kept => None,
-            Movable::Ordinary(pages) => pages.owners.get(frame.0 as usize).copied().flatten(),
+            Movable::Ordinary(pages) => {
+                let listed = pages.owners.get(frame.0 as usize).copied().flatten();
+                listed.or_else(|| pages.locked.get(&frame).copied())
+            }
             Movable::Placed(placed) => placed.frames.owner(placed.frames.frame(frame)?),
         }
     }
@@ -478,7 +538,7 @@ impl Ordinary {
             Order::Lru(recency) => recency.len().into(),
             Order::Clock(clock) => clock.len().into(),
         };
-        listed + self.spares
+        listed + self.spares + self.locked.len() as u64
     }
 
     /// Lets pages leave until there is room for one.
@@ -515,13 +575,29 @@ impl Ordinary {
         Some((Pfn(frame.into()), owner))
     }
 
-    /// The page in `frame`, if it is one of these, is gone.
-    fn forget(&mut self, frame: Pfn) {
-        let owner = self.owners.get_mut(frame.0 as usize).and_then(Option::take);
+    /// The page in `frame`, if it is one of these, is gone: which it was.
+    fn forget(&mut self, frame: Pfn) -> Option<PageKey> {
+        let Some(owner) = self.owners.get_mut(frame.0 as usize).and_then(Option::take) else {
+            return if self.locked.is_empty() { None } else { self.locked.remove(&frame) };
+        };
         match &mut self.order {
-            _ if owner.is_none() => {}
             Order::Lru(recency) => recency.remove(frame.0 as u32),
             Order::Clock(clock) => clock.remove(frame.0 as u32),
+        }
+        Some(owner)
+    }
+
+    /// The page in `frame`, if it is listed, is the next to leave.
+    fn age(&mut self, frame: Pfn) {
+        if self.owners.get(frame.0 as usize).is_none_or(Option::is_none) {
+            return;
+        }
+        match &mut self.order {
+            Order::Lru(recency) => {
+                recency.remove(frame.0 as u32);
+                recency.insert_oldest(frame.0 as u32);
+            }
+            Order::Clock(clock) => clock.age(frame.0 as u32),
         }
     }
 }

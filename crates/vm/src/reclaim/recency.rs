@@ -66,6 +66,24 @@ impl Recency {
         }
     }
 
+    /// Puts in a frame that is not in the list, as the least recently used.
+    pub fn insert_oldest(&mut self, frame: u32) {
+        let node = frame + 1;
+        if self.links.len() <= node as usize {
+            self.links.resize(node as usize + 1, UNUSED);
+        }
+        let last = self.links[END as usize].newer;
+        let is_ripe = self.young >= self.limit;
+        self.links[node as usize] = Link { newer: last, older: END, is_ripe };
+        self.links[last as usize].older = node;
+        self.links[END as usize].newer = node;
+        self.length += 1;
+        if !is_ripe {
+            self.young += 1;
+            self.last_young = node;
+        }
+    }
+
     /// A frame of the list is used.
     #[inline]
     pub fn touch(&mut self, frame: u32) {

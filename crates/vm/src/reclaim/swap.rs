@@ -114,6 +114,11 @@ impl SwapSpace {
         }
     }
 
+    /// Of pages `[start, end)`, those that have a copy.
+    pub fn pages(&self, asid: Asid, start: Vpn, end: Vpn) -> Vec<Vpn> {
+        self.range(asid, start, end).into_iter().map(|(page, _)| page).collect()
+    }
+
     fn range(&self, asid: Asid, start: Vpn, end: Vpn) -> Vec<(Vpn, u64)> {
         if self.copies.is_empty() || start >= end {
             return Vec::new();

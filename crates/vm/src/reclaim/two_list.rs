@@ -56,6 +56,13 @@ impl TwoListClock {
         self.states[frame as usize].accessed = true;
     }
 
+    /// The page in `frame` is the next to leave, unless it is used before.
+    pub fn age(&mut self, frame: u32) {
+        self.remove(frame);
+        self.states[frame as usize] = State::default();
+        self.inactive.insert_oldest(frame);
+    }
+
     /// The page in `frame` is gone.
     pub fn remove(&mut self, frame: u32) {
         if self.states[frame as usize].is_active { &mut self.active } else { &mut self.inactive }

@@ -13,8 +13,6 @@ pub const MAX_MAPPINGS: usize = 65_530;
 pub const ADDRESS_LIMIT: VirtAddr = VirtAddr(1 << 56);
 
 /// A process's VMAs.
-///
-/// Cloning it is what `fork` does.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     /// By first address; ranges do not overlap and neighbours that could merge are merged.
@@ -105,6 +103,17 @@ impl AddressSpace {
     /// everything. Such a space has no limit on the number of its VMAs, since no call of the program made them.
     pub fn implicit(policy: HugePagePolicy) -> Self {
         Self { is_implicit: true, ..Self::new(policy) }
+    }
+
+    /// The address space of a child of `fork`: nothing is locked, and mappings that the program advised against are left
+    /// out.
+    pub fn fork(&self) -> Self {
+        let mut child = self.clone();
+        let all = VirtRange::new(VirtAddr(0), ADDRESS_LIMIT);
+        let rewritten =
+            child.rewrite(all, None, |vma| (!vma.dont_fork).then_some(Vma { locked: false, ..vma }));
+        debug_assert!(rewritten.is_ok(), "there are no more of them than before");
+        child
     }
 
     /// The VMA that holds `addr`.

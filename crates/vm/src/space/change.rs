@@ -84,11 +84,16 @@ impl AddressSpace {
         Ok(changed)
     }
 
-    /// `madvise`, on everything mapped in the range. Answers
+    /// `madvise` or `mlock`, on everything mapped in the range. Answers the ranges whose pages something must happen to
+    /// now:
     ///
-    /// - for [`Advice::DontNeed`]: the ranges whose pages are dropped (whole ones of explicit huge pages),
-    /// - for [`Advice::Collapse`]: the aligned 2 MiB slots, joined, that may become huge pages now,
-    /// - for the others: nothing; they matter at the next fault.
+    /// - for [`Advice::DontNeed`] whole pages of explicit huge ones are dropped,
+    /// - for [`Advice::Collapse`] the aligned 2 MiB slots, joined, that may become huge pages,
+    /// - for [`Advice::Free`] and [`Advice::WillNeed`] private anonymous memory,
+    /// - for [`Advice::Cold`] and [`Advice::PageOut`] what is not locked,
+    /// - for [`Advice::Remove`] shared memory,
+    /// - for populating and locking everything; not across mappings, whose protections differ,
+    /// - for the others nothing: they matter at the next fault, or at the next `fork`.
     ///
     /// # Errors
     ///
@@ -98,8 +103,30 @@ impl AddressSpace {
         let mut affected = Vec::new();
         match advice {
             _ if range.is_empty() => {}
-            Advice::HugePage => self.set_advice(range, HugePageAdvice::HugePage)?,
-            Advice::NoHugePage => self.set_advice(range, HugePageAdvice::NoHugePage)?,
+            Advice::HugePage => self.set(range, |vma| vma.advice = HugePageAdvice::HugePage)?,
+            Advice::NoHugePage => self.set(range, |vma| vma.advice = HugePageAdvice::NoHugePage)?,
+            Advice::DontFork => self.set(range, |vma| vma.dont_fork = true)?,
+            Advice::DoFork => self.set(range, |vma| vma.dont_fork = false)?,
+            Advice::WipeOnFork => self.set(range, |vma| vma.wipe_on_fork = vma.is_private_anonymous())?,
+            Advice::KeepOnFork => self.set(range, |vma| vma.wipe_on_fork = false)?,
+            Advice::Lock | Advice::LockOnFault => {
+                self.set(range, |vma| vma.locked = true)?;
+                affected.extend(self.parts_in(range).map(|part| part.range));
+            }
+            Advice::Unlock => {
+                self.set(range, |vma| vma.locked = false)?;
+                affected.extend(self.parts_in(range).map(|part| part.range));
+            }
+            Advice::Populate | Advice::PopulateRead | Advice::PopulateWrite => {
+                affected.extend(self.parts_in(range).map(|part| part.range));
+            }
+            Advice::Free | Advice::WillNeed => {
+                affected = self.ranges_of(range, |part| part.is_private_anonymous());
+            }
+            Advice::Cold | Advice::PageOut => {
+                affected = self.ranges_of(range, |part| !part.locked && part.huge.is_none());
+            }
+            Advice::Remove => affected = self.ranges_of(range, |part| part.shared && part.huge.is_none()),
             Advice::DontNeed => {
                 for part in self.parts_in(range) {
                     push_nonempty(&mut affected, whole_slots(part.range, part.huge.unwrap_or_default()));
@@ -211,30 +238,40 @@ impl AddressSpace {
         check_limit(range)?;
         self.check_huge_pages(range)?;
         let mut vma = Vma {
-            range,
-            protection: mapping.protection,
             backing: mapping.backing,
             shared: mapping.shared,
             huge,
-            advice: HugePageAdvice::Default,
-            grows_down: false,
-            origin: 0,
+            ..Vma::anonymous(range, mapping.protection)
         };
         if vma.is_private_anonymous() {
             vma.grows_down = grows_down;
         } else {
             vma.origin = self.fresh_origin();
+            let distance = |first: u64| first.wrapping_sub(range.start.page().0);
+            vma.object = mapping.object.map(|of| (of.object, distance(of.first)));
         }
         let dropped = self.mapped_in(range);
         self.rewrite(range, Some(vma), |_| None)?;
         Ok(dropped)
     }
 
-    fn set_advice(&mut self, range: VirtRange, advice: HugePageAdvice) -> Result<(), SpaceError> {
-        self.rewrite(range, None, |vma| match vma.huge {
-            Some(_) => Some(vma),
-            None => Some(Vma { advice, ..vma }),
+    /// Changes an attribute of everything mapped in `range`; explicit huge pages take no advice.
+    fn set(&mut self, range: VirtRange, mut change: impl FnMut(&mut Vma)) -> Result<(), SpaceError> {
+        self.rewrite(range, None, |mut vma| {
+            if vma.huge.is_none() {
+                change(&mut vma);
+            }
+            Some(vma)
         })
+    }
+
+    /// What is mapped inside `range` by mappings of a kind.
+    fn ranges_of(&self, range: VirtRange, is_meant: impl Fn(&Vma) -> bool) -> Vec<VirtRange> {
+        let mut ranges = Vec::new();
+        for part in self.parts_in(range).filter(is_meant) {
+            push_range(&mut ranges, part.range);
+        }
+        ranges
     }
 
     /// Both ranges of an `mremap` in whole pages of the mapping at `from`.
@@ -260,6 +297,9 @@ impl AddressSpace {
         parts.retain_mut(|part| {
             let VirtRange { start, end } = part.range;
             part.range = VirtRange::new(moved_addr(start, from, to), moved_addr(end, from, to)).intersect(to);
+            if let Some((_, distance)) = &mut part.object {
+                *distance = distance.wrapping_add(from.start.page().0).wrapping_sub(to.start.page().0);
+            }
             !part.range.is_empty()
         });
         for &Vma { range, huge, .. } in &parts {

@@ -1,8 +1,8 @@
 //! Page faults: is the access allowed, and which pages may serve it?
 
 use super::address_space::{ADDRESS_LIMIT, AddressSpace};
-use super::mapping::{Backing, Protection};
-use super::vma::{HugePageAdvice, Vma};
+use super::mapping::Protection;
+use super::vma::Vma;
 use crate::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
 
 /// How large a stack may grow: Linux's default `RLIMIT_STACK`.
@@ -124,15 +124,6 @@ impl AddressSpace {
         if let Some(above) = self.first_from(addr) {
             range.end = range.end.min(above.range.start);
         }
-        Vma {
-            range,
-            protection: Protection { read: true, write: true, execute: true },
-            backing: Backing::Anonymous,
-            shared: false,
-            huge: None,
-            advice: HugePageAdvice::Default,
-            grows_down: false,
-            origin: 0,
-        }
+        Vma::anonymous(range, Protection { read: true, write: true, execute: true })
     }
 }

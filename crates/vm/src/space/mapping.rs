@@ -48,6 +48,19 @@ pub enum Backing {
     File,
 }
 
+/// A file or a piece of shared memory: mappings of the same object show the same contents.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub u64);
+
+/// Which pages of an object a mapping shows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ObjectPages {
+    /// The object.
+    pub object: ObjectId,
+    /// The number of the object's page that the mapping begins with.
+    pub first: u64,
+}
+
 /// A new mapping. It replaces whatever was mapped in its range before (the meaning of `MAP_FIXED`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mapping {
@@ -61,6 +74,8 @@ pub struct Mapping {
     pub shared: bool,
     /// An explicit page size (`MAP_HUGETLB`), above 4 KiB.
     pub huge: Option<PageSize>,
+    /// What it shows, if it is a file's or shared, and that is known.
+    pub object: Option<ObjectPages>,
 }
 
 impl Mapping {
@@ -72,19 +87,76 @@ impl Mapping {
             backing: Backing::Anonymous,
             shared: false,
             huge: None,
+            object: None,
         }
     }
 }
 
-/// `madvise` advice that changes translation or residence; other advice is not an event.
+/// What a program says of a range of pages that changes translation or residence: `madvise`, the `mlock` family, and the
+/// flags of `mmap` that mean the same. Other advice is not an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Advice {
     /// `MADV_HUGEPAGE`: transparent huge pages wanted.
     HugePage,
     /// `MADV_NOHUGEPAGE`: transparent huge pages not wanted.
     NoHugePage,
-    /// `MADV_DONTNEED`, `MADV_FREE` and `MADV_REMOVE`: the pages' contents are dropped; the mapping stays.
+    /// `MADV_DONTNEED` and `MADV_DONTNEED_LOCKED`: the pages' contents are dropped; the mapping stays.
     DontNeed,
     /// `MADV_COLLAPSE`: make huge pages now.
     Collapse,
+    /// `MADV_FREE`: the contents may be dropped when memory is needed, unless they are written to before.
+    Free,
+    /// `MADV_COLD`: the pages are the next to leave when memory is needed.
+    Cold,
+    /// `MADV_PAGEOUT`: the pages leave memory now.
+    PageOut,
+    /// `MADV_WILLNEED`: pages that left are read again, without waiting for them.
+    WillNeed,
+    /// `MAP_POPULATE`: the pages are made resident, writable ones of private mappings as stores would do it.
+    Populate,
+    /// `MADV_POPULATE_READ`: the pages are made resident as loads would do it.
+    PopulateRead,
+    /// `MADV_POPULATE_WRITE`: the pages are made resident as stores would do it.
+    PopulateWrite,
+    /// `MADV_REMOVE`: the contents of the shared memory behind the range are dropped, for all that map it.
+    Remove,
+    /// `MADV_DONTFORK`: a child does not get the mapping.
+    DontFork,
+    /// `MADV_DOFORK`: a child gets the mapping again.
+    DoFork,
+    /// `MADV_WIPEONFORK`: a child gets the mapping without its contents.
+    WipeOnFork,
+    /// `MADV_KEEPONFORK`: a child gets the contents again.
+    KeepOnFork,
+    /// `mlock`, `MAP_LOCKED`, `mlockall`: the pages are made resident as by [`Advice::Populate`], and do not leave.
+    Lock,
+    /// `mlock2` with `MLOCK_ONFAULT`: pages that are resident, or become so, do not leave.
+    LockOnFault,
+    /// `munlock`, `munlockall`: the pages may leave again.
+    Unlock,
+}
+
+impl Advice {
+    /// Every advice, in the order of the codes of trace files.
+    pub const ALL: [Self; 19] = [
+        Self::HugePage,
+        Self::NoHugePage,
+        Self::DontNeed,
+        Self::Collapse,
+        Self::Free,
+        Self::Cold,
+        Self::PageOut,
+        Self::WillNeed,
+        Self::Populate,
+        Self::PopulateRead,
+        Self::PopulateWrite,
+        Self::Remove,
+        Self::DontFork,
+        Self::DoFork,
+        Self::WipeOnFork,
+        Self::KeepOnFork,
+        Self::Lock,
+        Self::LockOnFault,
+        Self::Unlock,
+    ];
 }

@@ -20,7 +20,7 @@ pub use address_space::{ADDRESS_LIMIT, AddressSpace, MAX_MAPPINGS, SpaceError};
 pub use change::Remapped;
 pub use fault::{FaultError, FaultPlan, STACK_GUARD_BYTES, STACK_LIMIT_BYTES};
 pub use huge::HugePagePolicy;
-pub use mapping::{Advice, Backing, Mapping, Protection};
+pub use mapping::{Advice, Backing, Mapping, ObjectId, ObjectPages, Protection};
 pub use vma::{HugePageAdvice, Vma};
 
 #[cfg(test)]

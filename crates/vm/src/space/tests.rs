@@ -3,7 +3,7 @@
 mod model;
 
 use super::*;
-use crate::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
+use crate::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange, Vpn};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -376,11 +376,53 @@ fn an_implicit_space_has_no_limit_on_its_mappings() {
     assert_eq!(space.vma_count(), MAX_MAPPINGS + 3);
 }
 
+/// Which page of a file is where follows cuts and moves.
+#[test]
+fn a_part_of_a_mapping_shows_the_pages_that_it_showed() {
+    let mut space = AddressSpace::new(HugePagePolicy::Never);
+    let object = Some(ObjectPages { object: ObjectId(7), first: 100 });
+    space.map(Mapping { backing: Backing::File, object, ..anonymous(pages(10, 30)) }).unwrap();
+    space.map(Mapping { object, ..anonymous(pages(40, 41)) }).unwrap();
+    let shown = |space: &AddressSpace, page: u64| {
+        let vma = space.find(VirtAddr(page * PAGE_BYTES)).expect("it is mapped");
+        vma.object_page(Vpn(page)).map(|(object, page)| (object.0, page))
+    };
+    assert_eq!((shown(&space, 10), shown(&space, 29)), (Some((7, 100)), Some((7, 119))));
+    assert_eq!(shown(&space, 40), None, "private anonymous memory shows nothing");
+    space.protect(pages(15, 20), READ).unwrap();
+    assert_eq!((space.vma_count(), shown(&space, 15)), (4, Some((7, 105))));
+    space.protect(pages(15, 20), Protection::READ_WRITE).unwrap();
+    assert_eq!(space.vma_count(), 2, "the parts are one again");
+    space.remap(pages(12, 14), pages(1, 5)).unwrap();
+    assert_eq!(
+        (shown(&space, 1), shown(&space, 4), shown(&space, 14)),
+        (Some((7, 102)), Some((7, 105)), Some((7, 104)))
+    );
+}
+
+/// What a child gets follows the program's advice, and locks stay with the parent.
+#[test]
+fn a_forked_space_has_what_the_advice_leaves_it() {
+    let mut parent = AddressSpace::new(HugePagePolicy::Never);
+    parent.map(anonymous(pages(1, 9))).unwrap();
+    parent.advise(pages(3, 5), Advice::DontFork).unwrap();
+    parent.advise(pages(5, 6), Advice::WipeOnFork).unwrap();
+    assert_eq!(parent.advise(pages(7, 8), Advice::Lock), Ok(vec![pages(7, 8)]));
+    assert_eq!(parent.vma_count(), 6);
+    let child = parent.fork();
+    assert_eq!(ranges(&child), [pages(1, 3), pages(5, 6), pages(6, 9)], "without a lock, neighbours merge");
+    assert_eq!(child.mapped_bytes(), 6 * PAGE_BYTES);
+    assert!(child.find(VirtAddr(5 * PAGE_BYTES)).unwrap().wipe_on_fork);
+    parent.advise(pages(1, 9), Advice::DoFork).unwrap();
+    parent.advise(pages(1, 9), Advice::KeepOnFork).unwrap();
+    assert_eq!(ranges(&parent.fork()), [pages(1, 9)]);
+}
+
 #[test]
 fn a_forked_space_is_its_own() {
     let mut parent = AddressSpace::new(HugePagePolicy::Never);
     parent.map(anonymous(pages(1, 9))).unwrap();
-    let mut child = parent.clone();
+    let mut child = parent.fork();
     child.unmap(pages(2, 3)).unwrap();
     assert_eq!(ranges(&parent), [pages(1, 9)]);
     assert!(parent.fault(VirtAddr(2 * PAGE_BYTES), true, false).is_ok());

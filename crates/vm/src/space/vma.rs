@@ -1,7 +1,7 @@
 //! One virtual memory area.
 
-use super::mapping::{Backing, Protection};
-use crate::addr::{PageSize, VirtRange};
+use super::mapping::{Backing, ObjectId, Protection};
+use crate::addr::{PageSize, VirtRange, Vpn};
 
 /// What the program advised about transparent huge pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -30,8 +30,17 @@ pub struct Vma {
     pub huge: Option<PageSize>,
     /// Advice about transparent huge pages.
     pub advice: HugePageAdvice,
+    /// Whether its pages stay in memory: `mlock`.
+    pub locked: bool,
+    /// Whether a child of `fork` goes without it: `MADV_DONTFORK`.
+    pub dont_fork: bool,
+    /// Whether a child of `fork` gets it without its contents: `MADV_WIPEONFORK`.
+    pub wipe_on_fork: bool,
     /// Whether an access just below extends it: the main thread's stack (`MAP_GROWSDOWN`).
     pub grows_down: bool,
+    /// The object that it shows, and the distance from page numbers to the numbers of the object's pages (modulo 2^64),
+    /// which parts of a mapping have in common.
+    pub(super) object: Option<(ObjectId, u64)>,
     /// Which call mapped it, for memory that belongs to a file in the kernel (files, shared memory, explicit huge
     /// pages): parts of one mapping that are still in place may merge, neighbours from two calls may not. 0 for
     /// private anonymous memory, which always may.
@@ -42,6 +51,29 @@ pub struct Vma {
 }
 
 impl Vma {
+    /// Private anonymous memory about which nothing is known but its place.
+    pub(super) const fn anonymous(range: VirtRange, protection: Protection) -> Self {
+        Self {
+            range,
+            protection,
+            backing: Backing::Anonymous,
+            shared: false,
+            huge: None,
+            advice: HugePageAdvice::Default,
+            locked: false,
+            dont_fork: false,
+            wipe_on_fork: false,
+            grows_down: false,
+            object: None,
+            origin: 0,
+        }
+    }
+
+    /// The object's page that is mapped at `vpn`.
+    pub fn object_page(&self, vpn: Vpn) -> Option<(ObjectId, u64)> {
+        self.object.map(|(object, distance)| (object, vpn.0.wrapping_add(distance)))
+    }
+
     /// Private anonymous memory, the only kind that transparent huge pages may serve.
     #[inline]
     pub const fn is_private_anonymous(&self) -> bool {

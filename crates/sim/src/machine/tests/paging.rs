@@ -103,9 +103,11 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
             }
         }
     }
-    assert_eq!(mapped, machine.counts.resident_pages[0]);
+    let large = machine.counts.resident_pages[1] * 512 + machine.counts.resident_pages[2] * 512 * 512;
+    assert_eq!(mapped, machine.counts.resident_pages.iter().sum::<u64>());
+    let pages = machine.counts.resident_pages[0] + large;
     let used = machine.frames.total_frames() - machine.frames.free_frames();
-    assert_eq!(used, mapped + machine.tables.bytes / 4096 + machine.frames_without_entry());
+    assert_eq!(used, pages + machine.tables.bytes / 4096 + machine.frames_without_entry());
 }
 
 fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
@@ -125,7 +127,8 @@ fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
     assert_eq!(out + clean, value(&result, "reclaim", "evictions"));
     assert_eq!(value(&result, "swap", "pages-in"), came_back + value(&result, "swap", "read-ahead"));
     assert_eq!(value(&result, "reclaim", "ahead") > 0, spec.background_percent > 0);
-    assert_eq!(value(&result, "swap", "read-ahead") > 0, spec.swap.readahead > 1);
+    // Without it, only what the program asks for (`MADV_WILLNEED`) is read ahead.
+    assert!(value(&result, "swap", "read-ahead") > 0 || spec.swap.readahead == 1);
     if T::IS_COMPRESSED {
         assert!(value(&result, "reclaim", "copied-pages") > 0, "moved pages are copied");
     }

@@ -17,6 +17,26 @@ struct Page {
     shared: bool,
     is_huge: bool,
     advice: HugePageAdvice,
+    locked: bool,
+    dont_fork: bool,
+    wipe_on_fork: bool,
+}
+
+impl Page {
+    const PLAIN: Self = Self {
+        protection: Protection::READ_WRITE,
+        backing: Backing::Anonymous,
+        shared: false,
+        is_huge: false,
+        advice: HugePageAdvice::Default,
+        locked: false,
+        dont_fork: false,
+        wipe_on_fork: false,
+    };
+
+    fn is_private_anonymous(&self) -> bool {
+        self.backing == Backing::Anonymous && !self.shared && !self.is_huge
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -98,7 +118,7 @@ impl Model {
                 }
                 self.check_edges([span.start, span.end])?;
                 let answer = self.mapped(span.iter());
-                let page = Page { protection, backing, shared, is_huge, advice: HugePageAdvice::Default };
+                let page = Page { protection, backing, shared, is_huge, ..Page::PLAIN };
                 self.pages.extend(span.iter().map(|number| (number, page)));
                 answer
             }
@@ -133,9 +153,24 @@ impl Model {
     }
 
     fn advise(&mut self, span: Span, advice: Advice) -> BTreeSet<u64> {
-        let wanted = match advice {
-            Advice::HugePage => HugePageAdvice::HugePage,
-            Advice::NoHugePage => HugePageAdvice::NoHugePage,
+        let pages_of = |is_meant: fn(&Page) -> bool| {
+            let pages = self.pages.range(span.iter()).filter(|(_, page)| is_meant(page));
+            pages.map(|(&number, _)| number).collect()
+        };
+        let all = pages_of(|_| true);
+        let change: fn(&mut Page) = match advice {
+            Advice::HugePage => |page| page.advice = HugePageAdvice::HugePage,
+            Advice::NoHugePage => |page| page.advice = HugePageAdvice::NoHugePage,
+            Advice::DontFork => |page| page.dont_fork = true,
+            Advice::DoFork => |page| page.dont_fork = false,
+            Advice::WipeOnFork => |page| page.wipe_on_fork = page.is_private_anonymous(),
+            Advice::KeepOnFork => |page| page.wipe_on_fork = false,
+            Advice::Lock | Advice::LockOnFault => |page| page.locked = true,
+            Advice::Unlock => |page| page.locked = false,
+            Advice::Populate | Advice::PopulateRead | Advice::PopulateWrite => return all,
+            Advice::Free | Advice::WillNeed => return pages_of(Page::is_private_anonymous),
+            Advice::Cold | Advice::PageOut => return pages_of(|page| !page.locked && !page.is_huge),
+            Advice::Remove => return pages_of(|page| page.shared && !page.is_huge),
             // Of explicit huge pages only whole ones inside the span are dropped.
             Advice::DontNeed => {
                 let is_whole = |page: &u64| {
@@ -153,12 +188,10 @@ impl Model {
                 return whole.flat_map(|slot| slot * SLOT..(slot + 1) * SLOT).collect();
             }
         };
-        for number in span.iter() {
-            if let Some(page) = self.pages.get_mut(&number).filter(|page| !page.is_huge) {
-                page.advice = wanted;
-            }
-        }
-        BTreeSet::new()
+        let changed = self.pages.range_mut(span.iter()).map(|(_, page)| page);
+        changed.filter(|page| !page.is_huge).for_each(change);
+        let tells = matches!(advice, Advice::Lock | Advice::LockOnFault | Advice::Unlock);
+        if tells { all } else { BTreeSet::new() }
     }
 
     fn set_break(&mut self, new: BTreeSet<u64>) -> Result<BTreeSet<u64>, Refusal> {
@@ -174,14 +207,7 @@ impl Model {
         }
         let answer = self.mapped(removed.iter().chain(&added).copied());
         self.pages.retain(|page, _| !removed.contains(page));
-        let page = Page {
-            protection: Protection::READ_WRITE,
-            backing: Backing::Anonymous,
-            shared: false,
-            is_huge: false,
-            advice: HugePageAdvice::Default,
-        };
-        self.pages.extend(added.iter().map(|&number| (number, page)));
+        self.pages.extend(added.iter().map(|&number| (number, Page::PLAIN)));
         self.heap = new;
         Ok(answer)
     }
@@ -238,7 +264,7 @@ impl Model {
     fn uniform_private_slot(&self, first: u64) -> Option<Page> {
         let page = *self.pages.get(&first)?;
         let alike = (first..first + SLOT).all(|other| self.pages.get(&other) == Some(&page));
-        (alike && page.backing == Backing::Anonymous && !page.shared && !page.is_huge).then_some(page)
+        (alike && page.is_private_anonymous()).then_some(page)
     }
 
     fn page_sizes(&self, policy: HugePagePolicy, page: u64) -> Vec<PageSize> {
@@ -260,7 +286,7 @@ fn perform(space: &mut AddressSpace, call: &Call) -> Result<(BTreeSet<u64>, BTre
     let answer = match *call {
         Call::Map { span, protection, backing, shared, is_huge } => {
             let huge = is_huge.then_some(PageSize::Size2M);
-            space.map(Mapping { range: span.bytes(), protection, backing, shared, huge })
+            space.map(Mapping { protection, backing, shared, huge, ..Mapping::anonymous(span.bytes()) })
         }
         Call::Unmap(span) => space.unmap(span.bytes()),
         Call::Protect(span, protection) => space.protect(span.bytes(), protection),
@@ -297,8 +323,9 @@ fn compare(space: &AddressSpace, model: &Model) {
     let mut pages = BTreeMap::new();
     let mut previous: Option<Vma> = None;
     for &vma in space.vmas() {
-        let Vma { protection, backing, shared, advice, huge, .. } = vma;
-        let page = Page { protection, backing, shared, is_huge: huge.is_some(), advice };
+        let Vma { protection, backing, shared, advice, huge, locked, dont_fork, wipe_on_fork, .. } = vma;
+        let is_huge = huge.is_some();
+        let page = Page { protection, backing, shared, is_huge, advice, locked, dont_fork, wipe_on_fork };
         assert!(!vma.range.is_empty() && !vma.grows_down);
         if let Some(previous) = previous {
             assert!(previous.range.end <= vma.range.start, "{previous:?} overlaps {vma:?}");
@@ -362,12 +389,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => Just((Backing::Anonymous, true, false)),
         2 => Just((Backing::Anonymous, false, true)),
     ];
-    let advice = prop_oneof![
-        Just(Advice::HugePage),
-        Just(Advice::NoHugePage),
-        Just(Advice::DontNeed),
-        Just(Advice::Collapse)
-    ];
+    let advice = proptest::sample::select(Advice::ALL.to_vec());
     prop_oneof![
         4 => (span(), protection(), kind).prop_map(|(span, protection, (backing, shared, is_huge))| {
             Call::Map { span, protection, backing, shared, is_huge }

@@ -114,7 +114,8 @@ def seeds():
     # Two batches: 3 accesses and a count; a thread, a mapping, an access, a phase.
     side = bytes([3, 1, 0, 0, 9, 1, 3, 0, 1, 2, 0, 7, 0x80, 0x20, 0x80, 0x40, 3, 1, 13, 1, ord("p")])
     controls, near, far = bytes([0x33, 0x1B, 0x22, 0x43]), bytes([1, 2, 3, 4, 5, 6, 7, 8]), bytes([9, 10])
-    capture = [message(1, 5), message(8, 5, 0x10000, 0x2000, 3, 0x22), message(2, 0x35, 0x10000, 0x8000000010008),
+    capture = [message(1, 5), message(8, 5, 0x10000, 0x2000, 3, 0x8022, 0, 0, 0),
+               message(8, 5, 0x20000, 0x2000, 1, 0x2, 7, 9, 0x3000), message(14, 5, 0x10000, 0x2000, 2), message(15, 5, 3), message(2, 0x35, 0x10000, 0x8000000010008),
                message(4, 5, 1), message(6, 6, 1, 1), message(13, 6, 0x20000, 0x30000), message(7, 6), message(7, 5)]
     # Frames; a page that leaves and comes back; both reports.
     accelerator = [(0, 2, 0), (0, 4, 0), (1, 3, 9), (7, 0, 0), (4, 3, 0), (7, 1, 0), (4, 3, 16), (6, 0, 1), (2, 0, 0),

@@ -45,9 +45,7 @@ EXPORT void *mmap(void *start, size_t bytes, int protection, int flags, int fd, 
    long result = pw_syscall(SYS_mmap, (long)start, (long)bytes, protection, flags, fd, offset);
    if (is_error(result))
       return failed(result);
-   uint64_t payload[4] = { (uint64_t)result, bytes, (uint64_t)protection, (uint32_t)flags };
-   pw_flush();
-   pw_send(PW_MAP, payload, 4);
+   pw_send_map((uint64_t)result, bytes, (uint64_t)protection, (uint64_t)flags, fd, (uint64_t)offset);
    return (void *)result;
 }
 
@@ -73,6 +71,40 @@ EXPORT int madvise(void *start, size_t bytes, int advice)
 {
    uint64_t payload[3] = { (uint64_t)start, bytes, (uint64_t)advice };
    return send_if_done(pw_syscall(SYS_madvise, (long)start, (long)bytes, advice, 0, 0, 0), PW_ADVISE, payload, 3);
+}
+
+static int send_lock(long result, const void *start, size_t bytes, enum pw_lock how)
+{
+   uint64_t payload[3] = { (uint64_t)start, bytes, how };
+   return send_if_done(result, PW_LOCK, payload, 3);
+}
+
+EXPORT int mlock(const void *start, size_t bytes)
+{
+   return send_lock(pw_syscall(SYS_mlock, (long)start, (long)bytes, 0, 0, 0, 0), start, bytes, PW_LOCKED);
+}
+
+EXPORT int mlock2(const void *start, size_t bytes, unsigned flags)
+{
+   enum pw_lock how = flags & MLOCK_ONFAULT ? PW_LOCKED_ON_FAULT : PW_LOCKED;
+   return send_lock(pw_syscall(SYS_mlock2, (long)start, (long)bytes, flags, 0, 0, 0), start, bytes, how);
+}
+
+EXPORT int munlock(const void *start, size_t bytes)
+{
+   return send_lock(pw_syscall(SYS_munlock, (long)start, (long)bytes, 0, 0, 0, 0), start, bytes, PW_UNLOCKED);
+}
+
+EXPORT int mlockall(int flags)
+{
+   uint64_t payload = (uint32_t)flags;
+   return send_if_done(pw_syscall(SYS_mlockall, flags, 0, 0, 0, 0, 0), PW_LOCK_ALL, &payload, 1);
+}
+
+EXPORT int munlockall(void)
+{
+   uint64_t payload = 0;
+   return send_if_done(pw_syscall(SYS_munlockall, 0, 0, 0, 0, 0, 0), PW_LOCK_ALL, &payload, 1);
 }
 
 EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...)

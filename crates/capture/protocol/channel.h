@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define PW_MAGIC 0x4b575750u /* "PWWK" in memory */
-#define PW_VERSION 2u
+#define PW_VERSION 3u
 
 struct pw_header {
    uint32_t magic;
@@ -36,13 +36,21 @@ enum pw_kind {
    PW_FORK_FAILED = 5, /* it did not work out: { ticket } */
    PW_FORK_CHILD = 6,  /* first message of the child: { pid of the parent, ticket } */
    PW_END = 7,         /* the process ended. No payload */
-   PW_MAP = 8,         /* { start, bytes, PROT_ bits, MAP_ bits } */
+   PW_MAP = 8,         /* { start, bytes, PROT_ bits, MAP_ bits, device, inode, offset }; device and inode 0 if unknown */
    PW_UNMAP = 9,       /* { start, bytes } */
    PW_PROTECT = 10,    /* { start, bytes, PROT_ bits } */
    PW_ADVISE = 11,     /* { start, bytes, MADV_ number } */
    PW_REMAP = 12,      /* { old start, old bytes, new start, new bytes, MREMAP_ bits } */
    PW_BREAK = 13,      /* { start of the heap segment, its end } */
+   PW_LOCK = 14,       /* { start, bytes, enum pw_lock } */
+   PW_LOCK_ALL = 15,   /* { MCL_ bits }; 0 for munlockall */
 };
+
+enum pw_lock { PW_UNLOCKED = 0, PW_LOCKED = 1, PW_LOCKED_ON_FAULT = 2 };
+
+/* The device of memory that shmat attaches, whose inode is its identifier. */
+#define PW_DEVICE_SHM (~0ull)
+#define PW_MAP_WORDS 7u
 
 /* A record, as in crates/trace/src/event.rs: address, log2(size) from bit 48, write flag in bit 51; 0 = none. With bit 52
  * beside the write flag it is two accesses: a read, then the write of the same bytes. */

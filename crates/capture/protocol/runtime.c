@@ -214,6 +214,18 @@ HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words)
       send_message(kind, self.number, payload, words * sizeof *payload, 0);
 }
 
+HIDDEN void pw_send_map(uint64_t result, uint64_t bytes, uint64_t protection, uint64_t flags, int fd, uint64_t offset)
+{
+   uint64_t payload[PW_MAP_WORDS] = { result, bytes, protection, (uint32_t)flags, 0, 0, offset };
+   struct stat st;
+   if (!(flags & MAP_ANONYMOUS) && pw_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0) {
+      payload[4] = st.st_dev;
+      payload[5] = st.st_ino;
+   }
+   pw_flush();
+   pw_send(PW_MAP, payload, PW_MAP_WORDS);
+}
+
 HIDDEN void pw_end_thread(void)
 {
    if (!self.base)

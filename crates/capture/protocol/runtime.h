@@ -51,6 +51,9 @@ HIDDEN void pw_end_thread(void);
 HIDDEN void pw_end_process(void);
 HIDDEN void pw_flush_all(void);
 
+/* Sends that `result` was mapped by a call with these arguments. */
+HIDDEN void pw_send_map(uint64_t result, uint64_t bytes, uint64_t protection, uint64_t flags, int fd, uint64_t offset);
+
 HIDDEN long pw_syscall(long number, long a, long b, long c, long d, long e, long f);
 
 static inline __attribute__((always_inline)) void pw_record(const volatile void *address, uint64_t tag)

@@ -6,11 +6,13 @@
  * QEMU calls a function at each access; there is no way to have it store a record by itself. A guest thread is a host
  * thread, so each has its own buffer, and they run in parallel.
  */
+#define _GNU_SOURCE
 #include "plugin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 __attribute__((visibility("default"))) int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
@@ -110,20 +112,21 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 /* The numbers that matter, x86-64's and those that all newer instruction sets share. */
 struct numbers {
    int64_t mmap, munmap, mprotect, mremap, madvise, brk, execve, execveat, exit;
+   int64_t mlock, munlock, mlockall, munlockall, mlock2;
 };
-static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322, 60 };
-static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281, 93 };
+static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322, 60, 149, 150, 151, 152, 325 };
+static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281, 93, 228, 229, 230, 231, 284 };
 static const struct numbers *numbers = &generic;
 
-static __thread uint64_t arguments[5];
+static __thread uint64_t arguments[6];
 /* The heap's beginning, once the program has asked for it, and its end. */
 static _Atomic uint64_t heap_start, heap_end;
 
 static void before_syscall(qemu_plugin_id_t id, unsigned processor, int64_t number, uint64_t a, uint64_t b, uint64_t c,
                            uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h)
 {
-   (void)id, (void)processor, (void)f, (void)g, (void)h;
-   uint64_t all[5] = { a, b, c, d, e };
+   (void)id, (void)processor, (void)g, (void)h;
+   uint64_t all[6] = { a, b, c, d, e, f };
    memcpy(arguments, all, sizeof all);
    if (number == numbers->execve)
       pw_exec(a, b, c);
@@ -138,6 +141,12 @@ static void send(uint32_t kind, const uint64_t *payload, uint32_t words)
 {
    pw_flush();
    pw_send(kind, payload, words);
+}
+
+static void send_lock(enum pw_lock how)
+{
+   uint64_t payload[3] = { arguments[0], arguments[1], how };
+   send(PW_LOCK, payload, 3);
 }
 
 static void after_break(uint64_t result)
@@ -157,10 +166,9 @@ static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t numbe
    const uint64_t *a = arguments;
    if (result < 0 && result > -4096)
       return;
-   if (number == numbers->mmap) {
-      uint64_t payload[4] = { (uint64_t)result, a[1], a[2], a[3] };
-      send(PW_MAP, payload, 4);
-   } else if (number == numbers->munmap)
+   if (number == numbers->mmap)
+      pw_send_map((uint64_t)result, a[1], a[2], a[3], (int)a[4], a[5]);
+   else if (number == numbers->munmap)
       send(PW_UNMAP, a, 2);
    else if (number == numbers->mprotect)
       send(PW_PROTECT, a, 3);
@@ -171,6 +179,16 @@ static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t numbe
       send(PW_REMAP, payload, 5);
    } else if (number == numbers->brk)
       after_break((uint64_t)result);
+   else if (number == numbers->mlock)
+      send_lock(PW_LOCKED);
+   else if (number == numbers->mlock2)
+      send_lock(a[2] & MLOCK_ONFAULT ? PW_LOCKED_ON_FAULT : PW_LOCKED);
+   else if (number == numbers->munlock)
+      send_lock(PW_UNLOCKED);
+   else if (number == numbers->mlockall || number == numbers->munlockall) {
+      uint64_t flags = number == numbers->mlockall ? (uint32_t)a[0] : 0;
+      send(PW_LOCK_ALL, &flags, 1);
+   }
 }
 
 static void on_exit_of_process(qemu_plugin_id_t id, void *data)

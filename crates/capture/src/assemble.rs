@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use pagewalk_trace::{Batch, Event, Mapping, ProcessId, Sink, ThreadId};
-use pagewalk_vm::addr::VirtRange;
+use pagewalk_trace::{Advice, Batch, Event, Mapping, ObjectId, ObjectPages, ProcessId, Sink, ThreadId};
+use pagewalk_vm::addr::{VirtAddr, VirtRange};
+use pagewalk_vm::space::ADDRESS_LIMIT;
 
-use crate::protocol::{Body, Message, ProtocolError, Records};
+use crate::protocol::{Body, File, Message, ProtocolError, Records};
 
 /// Marks after which a batch is handed on, however few its accesses.
 const MARKS_FULL: usize = 4_096;
@@ -24,6 +25,10 @@ pub struct Assembler {
     live: BTreeMap<u32, ProcessId>,
     /// Announced forks whose child has not spoken yet, by the parent's number and the ticket.
     forks: BTreeMap<(u32, u64), ProcessId>,
+    /// Files in the order in which they were first mapped, by the system's numbers.
+    objects: BTreeMap<(u64, u64), ObjectId>,
+    /// What becomes of new mappings of processes that lock all of theirs.
+    locks_future: BTreeMap<ProcessId, Advice>,
     counts_instructions: bool,
     process: ProcessId,
     thread: Option<ThreadId>,
@@ -96,6 +101,7 @@ impl Assembler {
     fn start(&mut self, pid: u32) {
         if let Some(&process) = self.live.get(&pid) {
             self.switch(process, ThreadId(1));
+            self.locks_future.remove(&process);
             self.batch.mark(Event::Exec);
         } else {
             let process = self.new_process();
@@ -141,13 +147,18 @@ impl Assembler {
                 self.first_ended |= process == ProcessId(0);
                 self.end(process);
             }
-            Body::Map(mapping) => self.batch.mark(Event::Map(mapping)),
+            Body::Map { mapping, file, residence } => self.map(mapping, file, residence),
+            Body::Lock(range, advice) => self.batch.mark(Event::Advise(range, advice)),
+            Body::LockAll { current, future } => self.lock_all(current, future),
             Body::Unmap(range) => self.batch.mark(Event::Unmap(range)),
             Body::Protect(range, protection) => self.batch.mark(Event::Protect(range, protection)),
             Body::Advise(range, Some(advice)) => self.batch.mark(Event::Advise(range, advice)),
             Body::Advise(_, None) => {}
             Body::Remap { from, to, keeps_old } => self.remap(from, to, keeps_old),
-            Body::Break(range) => self.batch.mark(Event::Break(range)),
+            Body::Break(range) => {
+                self.batch.mark(Event::Break(range));
+                self.lock_new(range);
+            }
             Body::Start | Body::ForkChild { .. } | Body::Records { .. } => unreachable!("handled above"),
         }
         // A program that does nothing but map memory must not fill ours.
@@ -155,6 +166,36 @@ impl Assembler {
             Ok(self.hand_over(sink))
         } else {
             Ok(ControlFlow::Continue(()))
+        }
+    }
+
+    fn map(&mut self, mut mapping: Mapping, file: Option<File>, residence: Option<Advice>) {
+        mapping.object = file.map(|File { identity, first_page }| {
+            let fresh = ObjectId(self.objects.len() as u64);
+            ObjectPages { object: *self.objects.entry(identity).or_insert(fresh), first: first_page }
+        });
+        self.batch.mark(Event::Map(mapping));
+        match residence {
+            Some(advice) => self.batch.mark(Event::Advise(mapping.range, advice)),
+            None => self.lock_new(mapping.range),
+        }
+    }
+
+    /// A range of the current process is new: `mlockall` may have been about it.
+    fn lock_new(&mut self, range: VirtRange) {
+        if let Some(&advice) = self.locks_future.get(&self.process) {
+            self.batch.mark(Event::Advise(range, advice));
+        }
+    }
+
+    fn lock_all(&mut self, current: Option<Advice>, future: Option<Advice>) {
+        if let Some(advice) = current {
+            let all = VirtRange::new(VirtAddr(0), ADDRESS_LIMIT);
+            self.batch.mark(Event::Advise(all, advice));
+        }
+        match future {
+            Some(advice) => drop(self.locks_future.insert(self.process, advice)),
+            None => drop(self.locks_future.remove(&self.process)),
         }
     }
 
@@ -222,6 +263,7 @@ impl Assembler {
             self.thread = None;
             self.batch.mark(Event::Process(process));
         }
+        self.locks_future.remove(&process);
         self.batch.mark(Event::ProcessEnd);
     }
 

@@ -3,12 +3,12 @@
 //! `protocol/channel.h` is the sending side and describes the fields.
 
 use pagewalk_trace::{Access, Advice, Backing, Mapping, Protection};
-use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
 
 /// The first four bytes of every message.
 pub const MAGIC: u32 = 0x4b57_5750;
 /// The version of the format that this crate speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 32;
 /// The most records of one message.
@@ -67,13 +67,29 @@ pub enum Body<'a> {
     /// The process ended.
     End,
     /// A new mapping.
-    Map(Mapping),
+    Map {
+        /// The mapping; which object it shows is not yet said.
+        mapping: Mapping,
+        /// The file or shared memory that it shows, if that is known.
+        file: Option<File>,
+        /// What the flags of the call ask for beside: [`Advice::Populate`] or [`Advice::Lock`].
+        residence: Option<Advice>,
+    },
     /// Everything in the range was unmapped.
     Unmap(VirtRange),
     /// The protection of the range changed.
     Protect(VirtRange, Protection),
     /// Advice over the range; none for advice that is not an event.
     Advise(VirtRange, Option<Advice>),
+    /// Pages are locked, or not any more: [`Advice::Lock`], [`Advice::LockOnFault`] or [`Advice::Unlock`].
+    Lock(VirtRange, Advice),
+    /// All pages of the process, and those that it will map, are locked or not any more.
+    LockAll {
+        /// What happens to everything that is mapped.
+        current: Option<Advice>,
+        /// What happens to later mappings; none if nothing any more.
+        future: Option<Advice>,
+    },
     /// A mapping moved.
     Remap {
         /// Where it was; empty if a shared mapping was mapped a second time.
@@ -85,6 +101,15 @@ pub enum Body<'a> {
     },
     /// The heap segment is now this range.
     Break(VirtRange),
+}
+
+/// A part of a file, as the system knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct File {
+    /// The file system's device and the file's number there.
+    pub identity: (u64, u64),
+    /// The page of the file that a mapping begins with.
+    pub first_page: u64,
 }
 
 /// The records of a message, still as bytes.
@@ -190,6 +215,12 @@ pub enum ProtocolError {
         /// The record.
         word: u64,
     },
+    /// Pages can be unlocked, locked, and locked on fault.
+    #[error("a message about locked pages with the unknown way {how}; ways are 0 to 2")]
+    Locking {
+        /// What it says.
+        how: u64,
+    },
     /// Thread numbers begin with 1.
     #[error("a message of process {pid} without a thread")]
     NoThread {
@@ -254,8 +285,12 @@ fn decode_body(kind: u16, payload: &[u8], instructions: u64) -> Result<Body<'_>,
             words(kind, payload).map(|[parent, ticket]| Body::ForkChild { parent: parent as u32, ticket })?
         }
         7 => words(kind, payload).map(|[]: [u64; 0]| Body::End)?,
-        8 => words(kind, payload)
-            .map(|[start, bytes, prot, flags]| Body::Map(mapping(start, bytes, prot, flags)))?,
+        8 => words(kind, payload).map(|[start, bytes, prot, flags, device, inode, offset]| Body::Map {
+            mapping: mapping(start, bytes, prot, flags),
+            file: ((device, inode) != (0, 0))
+                .then_some(File { identity: (device, inode), first_page: offset / PAGE_BYTES }),
+            residence: residence(flags),
+        })?,
         9 => words(kind, payload).map(|[start, bytes]| Body::Unmap(pages(start, bytes)))?,
         10 => words(kind, payload)
             .map(|[start, bytes, prot]| Body::Protect(pages(start, bytes), protection(prot)))?,
@@ -268,6 +303,13 @@ fn decode_body(kind: u16, payload: &[u8], instructions: u64) -> Result<Body<'_>,
         })?,
         13 => words(kind, payload)
             .map(|[start, end]| Body::Break(VirtRange::new(VirtAddr(start), VirtAddr(end)).to_pages()))?,
+        14 => words(kind, payload).and_then(|[start, bytes, how]| {
+            match usize::try_from(how).ok().and_then(|how| LOCKING.get(how)) {
+                Some(&advice) => Ok(Body::Lock(pages(start, bytes), advice)),
+                None => Err(ProtocolError::Locking { how }),
+            }
+        })?,
+        15 => words(kind, payload).map(|[flags]| lock_all(flags))?,
         _ => return Err(ProtocolError::Kind { kind }),
     })
 }
@@ -292,7 +334,15 @@ const MAP_SHARED: u64 = 1; // MAP_SHARED_VALIDATE, 3, has this bit too; MAP_PRIV
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_HUGETLB: u64 = 0x4_0000;
 const MAP_HUGE_SHIFT: u32 = 26;
+const MAP_LOCKED: u64 = 0x2000;
+const MAP_POPULATE: u64 = 0x8000;
+const MAP_NONBLOCK: u64 = 0x1_0000;
 const MREMAP_DONTUNMAP: u64 = 4;
+const MCL_CURRENT: u64 = 1;
+const MCL_FUTURE: u64 = 2;
+const MCL_ONFAULT: u64 = 4;
+/// By the number of a message about locked pages.
+const LOCKING: [Advice; 3] = [Advice::Unlock, Advice::Lock, Advice::LockOnFault];
 
 fn pages(start: u64, bytes: u64) -> VirtRange {
     VirtRange::sized(VirtAddr(start), bytes).to_pages()
@@ -317,12 +367,41 @@ fn mapping(start: u64, bytes: u64, prot: u64, flags: u64) -> Mapping {
     }
 }
 
+/// With `MAP_NONBLOCK`, `MAP_POPULATE` does nothing.
+fn residence(flags: u64) -> Option<Advice> {
+    if flags & MAP_LOCKED != 0 {
+        return Some(Advice::Lock);
+    }
+    (flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE).then_some(Advice::Populate)
+}
+
+fn lock_all(flags: u64) -> Body<'static> {
+    let advice = if flags & MCL_ONFAULT != 0 { Advice::LockOnFault } else { Advice::Lock };
+    match flags {
+        0 => Body::LockAll { current: Some(Advice::Unlock), future: None },
+        _ => Body::LockAll {
+            current: (flags & MCL_CURRENT != 0).then_some(advice),
+            future: (flags & MCL_FUTURE != 0).then_some(advice),
+        },
+    }
+}
+
 fn advice(number: u64) -> Option<Advice> {
     match number {
-        4 | 8 | 9 => Some(Advice::DontNeed), // MADV_DONTNEED, MADV_FREE, MADV_REMOVE
+        3 => Some(Advice::WillNeed),
+        4 | 24 => Some(Advice::DontNeed), // MADV_DONTNEED, MADV_DONTNEED_LOCKED
+        8 => Some(Advice::Free),
+        9 => Some(Advice::Remove),
+        10 => Some(Advice::DontFork),
+        11 => Some(Advice::DoFork),
         14 => Some(Advice::HugePage),
         15 => Some(Advice::NoHugePage),
-        24 => Some(Advice::DontNeed), // MADV_DONTNEED_LOCKED
+        18 => Some(Advice::WipeOnFork),
+        19 => Some(Advice::KeepOnFork),
+        20 => Some(Advice::Cold),
+        21 => Some(Advice::PageOut),
+        22 => Some(Advice::PopulateRead),
+        23 => Some(Advice::PopulateWrite),
         25 => Some(Advice::Collapse),
         _ => None,
     }

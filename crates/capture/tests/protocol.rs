@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_capture::protocol::{Body, HEADER_BYTES, MAGIC, MESSAGE_BYTES_MAX, Message, VERSION, decode};
 use pagewalk_capture::{Assembler, ProtocolError};
-use pagewalk_trace::{Access, Batch, Event, ProcessId, ThreadId};
+use pagewalk_trace::{Access, Batch, Event, Mapping, ProcessId, ThreadId};
 use pagewalk_vm::addr::VirtAddr;
 use proptest::prelude::*;
 
@@ -119,6 +119,58 @@ fn a_reused_process_number_is_a_new_process() {
     let ends: Vec<ProcessId> =
         stream.events.iter().filter(|(_, _, _, e)| *e == Event::ProcessEnd).map(|&(_, p, _, _)| p).collect();
     assert_eq!(ends, [1, 3, 0, 2].map(ProcessId));
+}
+
+/// `mlockall(MCL_FUTURE)` is about mappings that come later, of that process alone and until it says otherwise; files have
+/// the numbers in which they came up.
+#[test]
+fn locks_and_files_become_events_of_their_own() {
+    let map = |pid: u32, start: u64, flags: u64, file: [u64; 3]| {
+        message(8, pid, 1, 0, &[start, 0x2000, 3, flags, file[0], file[1], file[2]])
+    };
+    let (private, populate, locked, nonblock) = (2, 0x8000, 0x2000, 0x1_0000);
+    let stream = assemble(&[
+        message(1, 10, 1, 0, &[]),
+        map(10, 0x10000, private, [8, 77, 0x3000]),
+        map(10, 0x20000, private | populate, [8, 78, 0]),
+        map(10, 0x30000, private | populate | nonblock, [8, 77, 0]),
+        map(10, 0x40000, private | locked, [0, 0, 0]),
+        message(15, 10, 1, 0, &[2 | 4]), // MCL_FUTURE | MCL_ONFAULT
+        map(10, 0x50000, private, [0, 0, 0]),
+        message(4, 10, 1, 0, &[1]),
+        message(6, 20, 1, 0, &[10, 1]),
+        map(20, 0x60000, private, [0, 0, 0]), // locks are not inherited
+        message(13, 10, 1, 0, &[0x70000, 0x72000]),
+        message(15, 10, 1, 0, &[0]), // munlockall
+        map(10, 0x80000, private, [0, 0, 0]),
+        message(14, 10, 1, 0, &[0x80000, 0x1000, 1]),
+    ])
+    .expect("a stream");
+    let seen: Vec<String> = stream
+        .events
+        .iter()
+        .filter_map(|(_, process, _, event)| match event {
+            Event::Map(Mapping { range, object: Some(of), .. }) => {
+                Some(format!("{} map {:#x} of {} from {}", process.0, range.start.0, of.object.0, of.first))
+            }
+            Event::Advise(range, advice) => Some(format!("{} {advice:?} {:#x}", process.0, range.start.0)),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        "0 map 0x10000 of 0 from 3",
+        "0 map 0x20000 of 1 from 0",
+        "0 Populate 0x20000",
+        "0 map 0x30000 of 0 from 0",
+        "0 Lock 0x40000",
+        "0 LockOnFault 0x50000",
+        "0 LockOnFault 0x70000",
+        "0 Unlock 0x0",
+        "0 Lock 0x80000",
+    ];
+    assert_eq!(seen, expected);
+    let unknown = decode(&message(14, 10, 1, 0, &[0, 1, 3])).map(|_| ());
+    assert_eq!(unknown, Err(ProtocolError::Locking { how: 3 }));
 }
 
 #[test]

@@ -192,6 +192,13 @@ static Bool changes_address_space(UInt number)
    case __NR_brk:
    case __NR_shmat:
    case __NR_shmdt:
+   case __NR_mlock:
+   case __NR_munlock:
+   case __NR_mlockall:
+   case __NR_munlockall:
+#ifdef __NR_mlock2
+   case __NR_mlock2:
+#endif
       return True;
    default:
       return False;

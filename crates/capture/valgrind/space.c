@@ -30,10 +30,17 @@ static UWord protection_bits(const NSegment *segment)
       | (segment->hasX ? VKI_PROT_EXEC : 0);
 }
 
+/* What is mapped at `start` now, if it is a file's, tells which file that is. */
 static void send_map(Addr start, SizeT bytes, UWord protection, UWord flags)
 {
-   ULong payload[4] = { start, bytes, protection, flags };
-   pw_send(PW_MAP, payload, 4);
+   ULong payload[PW_MAP_WORDS] = { start, bytes, protection, flags, 0, 0, 0 };
+   const NSegment *segment = VG_(am_find_nsegment)(start);
+   if (!(flags & VKI_MAP_ANONYMOUS) && segment && segment->kind == SkFileC) {
+      payload[4] = segment->dev;
+      payload[5] = segment->ino;
+      payload[6] = segment->offset + (start - segment->start);
+   }
+   pw_send(PW_MAP, payload, PW_MAP_WORDS);
 }
 
 static void send_segment(const NSegment *segment)
@@ -117,11 +124,25 @@ static void after_break(UWord result)
    pw_send(PW_BREAK, payload, 2);
 }
 
-static void after_attach(UWord result)
+static void after_attach(UWord identifier, UWord result)
 {
    const NSegment *segment = VG_(am_find_nsegment)(result);
-   if (segment && segment->kind == SkShmC)
-      send_segment(segment);
+   if (!segment || segment->kind != SkShmC)
+      return;
+   ULong payload[PW_MAP_WORDS] = { segment->start, segment->end + 1 - segment->start, protection_bits(segment),
+                                   VKI_MAP_SHARED | VKI_MAP_ANONYMOUS, PW_DEVICE_SHM, identifier, 0 };
+   pw_send(PW_MAP, payload, PW_MAP_WORDS);
+}
+
+static void send_lock(const UWord *args, ULong how)
+{
+   ULong payload[3] = { args[0], args[1], how };
+   pw_send(PW_LOCK, payload, 3);
+}
+
+static void send_lock_all(ULong flags)
+{
+   pw_send(PW_LOCK_ALL, &flags, 1);
 }
 
 /* A call that succeeded. The caller has flushed. */
@@ -151,13 +172,30 @@ void pw_space_after_syscall(ThreadId tid, UInt number, const UWord *args, UWord 
       after_break(result);
       break;
    case __NR_shmat:
-      after_attach(result);
+      after_attach(args[0], result);
       break;
    case __NR_shmdt:
       if (detach_bytes) {
          ULong detached[2] = { detach_start, detach_bytes };
          pw_send(PW_UNMAP, detached, 2);
       }
+      break;
+   case __NR_mlock:
+      send_lock(args, PW_LOCKED);
+      break;
+#ifdef __NR_mlock2
+   case __NR_mlock2:
+      send_lock(args, args[2] & 1 /* MLOCK_ONFAULT */ ? PW_LOCKED_ON_FAULT : PW_LOCKED);
+      break;
+#endif
+   case __NR_munlock:
+      send_lock(args, PW_UNLOCKED);
+      break;
+   case __NR_mlockall:
+      send_lock_all((UInt)args[0]);
+      break;
+   case __NR_munlockall:
+      send_lock_all(0);
       break;
    default:
       break;

@@ -58,6 +58,16 @@ int main(int argc, char **argv)
    tick();
    mremap(at(32), 8192, 4096, 0);
    tick();
+   madvise(at(0), 8192, MADV_FREE);
+   tick();
+   mlock(at(0), 4096);
+   tick();
+   munlock(at(0), 8192);
+   tick();
+   mmap(at(40), 8192, rw, fresh | MAP_POPULATE, -1, 0);
+   tick();
+   mmap(at(44), 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 4096);
+   tick();
    munmap(at(0), 4 * MIB);
    tick();
    munmap((void *)(TICKS + 1), 4096); /* refused: not aligned */

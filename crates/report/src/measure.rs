@@ -261,6 +261,7 @@ fn paging(rows: &mut Rows<'_, '_>) {
         ("kernel", "shootdowns", "TLB shootdowns"),
         ("kernel", "huge-page-splits", "huge pages split"),
         ("kernel", "huge-page-collapses", "huge pages made on request"),
+        ("kernel", "copies-on-write", "pages copied on write"),
         ("kernel", "refused-calls", "system calls refused"),
     ] {
         rows.rare("paging", label, |span| span.count(stage, metric));

@@ -19,6 +19,8 @@ pub(crate) struct Begin {
     /// Of the process whose heap changed last.
     heap_end: VirtAddr,
     touched: HashSet<(ProcessId, Vpn), FxBuildHasher>,
+    /// From the first `fork` on, the pages stored to since their process last forked: the first store to each may copy it.
+    written: Option<HashSet<(ProcessId, Vpn), FxBuildHasher>>,
     /// Pages touched lately, by their low bits: most accesses go to one of them.
     recent: Box<[Option<(ProcessId, Vpn)>]>,
     /// Names of the phases that have begun.
@@ -37,6 +39,7 @@ impl Begin {
             process: ProcessId(0),
             heap_end: VirtAddr(0),
             touched: HashSet::default(),
+            written: None,
             recent: vec![None; RECENT].into_boxed_slice(),
             phases: Vec::new(),
             begun: false,
@@ -77,12 +80,15 @@ impl Begin {
         }
         for &access in accesses {
             let page = (self.process, access.addr().page());
+            let copies = match &mut self.written {
+                Some(written) => access.is_write() && written.insert(page),
+                None => false,
+            };
             let recent = &mut self.recent[page.1.0 as usize % RECENT];
-            if *recent != Some(page) {
-                *recent = Some(page);
-                if self.touched.insert(page) {
-                    kept.push(access);
-                }
+            let is_repeated = recent.replace(page) == Some(page);
+            if copies || (!is_repeated && !self.touched.contains(&page)) {
+                self.touched.insert(page);
+                kept.push(access);
             }
         }
     }
@@ -96,6 +102,9 @@ impl Begin {
             for page in pages.start.0..pages.end.0 {
                 self.touched.remove(&(process, Vpn(page)));
             }
+        }
+        if let Some(written) = &mut self.written {
+            written.retain(|page| !is_gone(page));
         }
         self.recent
             .iter_mut()
@@ -128,9 +137,12 @@ impl Begin {
                 self.forget(VirtRange::new(heap.end, before.max(heap.end)));
             }
             Event::Exec | Event::ProcessEnd => self.forget(VirtRange::new(VirtAddr(0), END)),
+            Event::Fork { .. } => {
+                let process = self.process;
+                self.written.get_or_insert_default().retain(|page| page.0 != process);
+            }
             Event::Protect(..)
             | Event::Advise(..)
-            | Event::Fork { .. }
             | Event::Thread(_)
             | Event::ThreadEnd(_)
             | Event::ThreadStack(_) => {}
@@ -177,6 +189,24 @@ mod tests {
         assert_eq!(batch.marks[2], Mark { at: 1, event: Event::Instructions(9) });
         assert_eq!(begin.missing(), None);
         assert_eq!(begin.take(&mut batch), 0);
+    }
+
+    /// The first store to a page after a fork copies it, also if the page was touched before.
+    #[test]
+    fn first_stores_after_a_fork_pass() {
+        let mut begin = Begin::new("never");
+        let mut batch = Batch::new();
+        let store = |batch: &mut Batch, addr: u64| batch.push(Access::store(VirtAddr(addr), 1));
+        (0..2).for_each(|_| store(&mut batch, 0x1000));
+        batch.mark(Event::Fork { child: ProcessId(1) });
+        load(&mut batch, 0x1000);
+        (0..2).for_each(|_| store(&mut batch, 0x1000));
+        batch.mark(Event::Process(ProcessId(1)));
+        load(&mut batch, 0x1000);
+        (0..2).for_each(|_| store(&mut batch, 0x1000));
+        assert_eq!(begin.take(&mut batch), 4);
+        let kinds: Vec<bool> = batch.accesses.iter().map(|access| access.is_write()).collect();
+        assert_eq!(kinds, [true, true, false, true]);
     }
 
     /// Two processes have different pages of the same number.

@@ -370,6 +370,16 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         }
     }
 
+    /// Remote pages of `[start, end)` of one process are those of another, too: each fetches its own.
+    pub(super) fn share_remote(&mut self, from: Asid, to: Asid, start: Vpn, end: Vpn) {
+        let Some(accelerated) = &mut self.accelerated else { return };
+        for page in accelerated.entries(from, start, end) {
+            if let Some(&remote) = accelerated.remote.get(&(from, page)) {
+                accelerated.remote.insert((to, page), RemotePte { reserved: to.0.into(), ..remote });
+            }
+        }
+    }
+
     /// Remote pages of `[start, end)` of the current process have other permissions: the device gives what it finds.
     pub(super) fn protect_remote(&mut self, start: Vpn, end: Vpn, write: bool, execute: bool) {
         let asid = self.processes[self.process].asid;

@@ -3,6 +3,7 @@
 use pagewalk_trace::Advice;
 use pagewalk_vm::addr::{PageSize, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::reclaim::Victim;
 use pagewalk_vm::table::{Leaf, PageTable};
 
 use super::step::Refused;
@@ -42,21 +43,27 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     /// `MADV_FREE`: pages count as never written to, so that they leave without a copy when memory is needed, and read as
-    /// zeroes then. One that is written to before is as any other page. Huge pages stay, and count as clean.
+    /// zeroes then. One that is written to before is as any other page. Huge pages stay, and count as clean; pages in shared
+    /// frames are left alone.
     fn free_lazily(&mut self, range: VirtRange) -> Result<(), MachineError> {
         self.split_edges(range)?;
         let (start, end) = (range.start.page(), range.end.page());
         self.settle_books(start, end)?;
         self.drop_cached(start, end);
         self.forget_remote(start, end);
-        let entries = self.entries(range);
+        let mut entries = self.entries(range);
+        let asid = self.processes[self.process].asid;
+        let (shared, out): (Vec<Vpn>, Vec<Vpn>) =
+            (self.pages_to_copy(range), self.swap.pages(asid, start, end));
+        entries.retain(|(vpn, _, _)| shared.binary_search(vpn).is_err());
         for &(vpn, leaf, _) in &entries {
             let process = &mut self.processes[self.process];
             process.table.update(&mut self.tables.memory, vpn, |leaf| leaf.dirty = false);
             self.frames.age(leaf.frame);
         }
-        let asid = self.processes[self.process].asid;
-        self.swap.discard(asid, start, end);
+        for page in out.into_iter().filter(|page| shared.binary_search(page).is_err()) {
+            self.swap.discard(asid, page, Vpn(page.0 + 1));
+        }
         // A store through a translation that is known to be dirty would not make the page dirty again.
         self.shoot_down(&pages_of(&entries));
         Ok(())
@@ -66,7 +73,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     fn cool(&mut self, range: VirtRange) -> Result<(), MachineError> {
         self.settle_books(range.start.page(), range.end.page())?;
         let entries = self.entries(range);
-        entries.iter().for_each(|(_, leaf, _)| self.frames.age(leaf.frame));
+        let own = entries.iter().filter(|(_, leaf, _)| !self.frames.is_shared(leaf.frame));
+        own.map(|entry| entry.1.frame)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|frame| self.frames.age(frame));
         self.shoot_down(&pages_of(&entries));
         Ok(())
     }
@@ -77,7 +88,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let asid = self.processes[self.process].asid;
         for (page, leaf, _) in self.entries(range) {
             if self.frames.evict(leaf.frame) {
-                self.page_out(PageKey { asid, page })?;
+                self.page_out(Victim { page: PageKey { asid, page }, sharers: Vec::new() })?;
             }
         }
         Ok(())
@@ -115,7 +126,12 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                     let size = PageSize::ALL[level as usize];
                     vpn = Vpn(vpn.align_down(size).0 + size.base_pages());
                 }
-                Some(_) => return Ok(()),
+                // The next round finds it.
+                Some(_) => match self.write_protected(vpn.addr()) {
+                    Ok(()) => {}
+                    Err(Refused::Machine(error)) => return Err(error),
+                    Err(_) => return Ok(()),
+                },
                 // The next round finds it.
                 None => match self.fault(vpn.addr(), write) {
                     Ok(()) => {}
@@ -163,15 +179,16 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         }
         let Ok(frame) = self.frames.take_kept(PageSize::Size2M) else { return Ok(()) };
         self.clear_entries(slot);
-        for (_, leaf, _) in &entries {
-            self.frames.give_page(leaf.frame, PageSize::Size4K);
-            self.counts.resident_pages[PageSize::Size4K as usize] -= 1;
+        for &(vpn, leaf, level) in &entries {
+            self.release_page(vpn, leaf.frame, level);
         }
         self.swap.discard(asid, start, end);
         self.shoot_down(&pages_of(&entries));
         let (_, first, _) = entries[0];
         let dirty = entries.iter().any(|(_, leaf, _)| leaf.dirty) || !copies.is_empty();
-        self.enter_leaf(start, Leaf { frame, dirty, ..first }, PageSize::Size2M as u32)?;
+        let writable =
+            self.processes[self.process].space.find(slot.start).is_some_and(|vma| vma.protection.write);
+        self.enter_leaf(start, Leaf { frame, dirty, writable, ..first }, PageSize::Size2M as u32)?;
         self.count_resident(PageSize::Size2M);
         self.counts.collapses += 1;
         self.charge(Step::Copy, self.spec.kernel.zero_huge_page_ps);

@@ -41,6 +41,8 @@ pub(super) struct EventCounts {
     pub(super) shootdowns: u64,
     pub(super) dropped_pages: u64,
     pub(super) splits: u64,
+    /// Pages copied because one of those that shared a frame was written to.
+    pub(super) copies_on_write: u64,
     /// Huge pages made of small ones because the program asked for it.
     pub(super) collapses: u64,
     /// By page size, now.
@@ -206,6 +208,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         kernel("dropped-pages", counts.dropped_pages);
         kernel("huge-page-splits", counts.splits);
         kernel("huge-page-collapses", counts.collapses);
+        kernel("copies-on-write", counts.copies_on_write);
         kernel("refused-calls", counts.refused_calls);
         let mut bytes = |stage: &str, metric: &str, value| {
             rows.push(CountRow::level(stage, metric, "bytes", value, Fidelity::Modelled));

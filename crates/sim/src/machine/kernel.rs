@@ -98,16 +98,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         Ok(())
     }
 
-    /// The child gets the parent's mappings. DEVIATION: Linux also copies the page table and shares the frames
-    /// until one side writes; here the child's pages fault on first touch, one minor fault each, as its writes
-    /// would.
-    pub(super) fn fork(&mut self, child: ProcessId) -> Result<(), MachineError> {
-        let space = self.processes[self.process].space.clone();
-        self.new_process(child, Some(space))?;
-        Ok(())
-    }
-
-    fn new_process(&mut self, id: ProcessId, space: Option<AddressSpace>) -> Result<usize, MachineError> {
+    pub(super) fn new_process(
+        &mut self,
+        id: ProcessId,
+        space: Option<AddressSpace>,
+    ) -> Result<usize, MachineError> {
         let taken: Vec<u16> = self.processes.iter().map(|process| process.asid.0).collect();
         let asid = (0..MOST_PROCESSES as u16).find(|asid| !taken.contains(asid)).map(Asid);
         let Some(asid) = asid else {
@@ -174,12 +169,14 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             self.split_edges(range)?;
             let (start, end) = (range.start.page(), range.end.page());
             self.settle_books(start, end)?;
+            let to_copy = self.pages_to_copy(range);
             let Self { processes, process, tables, frames, spec, .. } = self;
             let mut resident = Vec::new();
             let change = |vpn, leaf, _| {
                 resident.push(vpn);
                 // A page that lost all access keeps its entry: x86 has no present entry without read access.
-                Some(Leaf { writable: protection.write, executable: protection.execute, ..leaf })
+                let writable = protection.write && to_copy.binary_search(&vpn).is_err();
+                Some(Leaf { writable, executable: protection.execute, ..leaf })
             };
             let mut store = tables.store(frames, &spec.kernel);
             processes[*process].table.visit(&mut store, start, end, change);
@@ -224,14 +221,24 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let asid = self.processes[self.process].asid;
         self.swap.rename(asid, start, end, target.page());
         let key_of = |vpn: Vpn| PageKey { asid, page: Vpn(vpn.0.wrapping_add(distance)) };
+        let moves = |page: Vpn| (PageKey { asid, page }, key_of(page));
         // A hash-placed page may not stay where it is under another number: it is copied. All give their frames back
         // before the first takes a new one.
-        let must_copy = |frames: &mut PagePool, vpn, frame| !frames.rename(frame, key_of(vpn));
-        let copied: Vec<bool> =
+        let must_copy = |frames: &mut PagePool, vpn, frame| {
+            let is_shared = frames.is_shared(frame);
+            let (from, to) = moves(vpn);
+            let stays = frames.rename(frame, from, to);
+            (!stays, is_shared)
+        };
+        let copied: Vec<(bool, bool)> =
             moved.iter().map(|&(vpn, leaf, _)| must_copy(&mut self.frames, vpn, leaf.frame)).collect();
-        for ((vpn, mut leaf, level), copied) in moved.into_iter().zip(copied) {
+        for ((vpn, mut leaf, level), (copied, was_shared)) in moved.into_iter().zip(copied) {
             let key = key_of(vpn);
             if copied {
+                // One frame more, if others keep the one that the page had.
+                if was_shared {
+                    self.count_resident(PageSize::Size4K);
+                }
                 // Entered at once: the next one may already push it out.
                 leaf.frame = self.take_movable(key)?.map_err(|full| self.out_of_frames(full))?;
                 self.counts.copied_pages += 1;
@@ -274,22 +281,34 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         Ok(())
     }
 
-    fn split_page(&mut self, vpn: Vpn) -> Result<(), MachineError> {
-        let Self { processes, process, tables, frames, spec, .. } = self;
-        let table = &mut processes[*process].table;
-        let Some((leaf, level @ 1..)) = table.find(&tables.memory, vpn) else { return Ok(()) };
-        let split = table.split(&mut tables.store(frames, &spec.kernel), vpn);
-        let split = split.map_err(|error| tables.not_mapped(error, spec, frames))?;
-        debug_assert!(split);
-        self.note_moves();
+    pub(super) fn split_page(&mut self, vpn: Vpn) -> Result<(), MachineError> {
+        let asid = self.processes[self.process].asid;
+        let Some((leaf, level @ 1..)) = self.processes[self.process].table.find(&self.tables.memory, vpn)
+        else {
+            return Ok(());
+        };
+        let mut owners: Vec<(Asid, Vpn)> =
+            self.frames.sharers(leaf.frame).iter().map(|key| (key.asid, key.page)).collect();
+        if owners.is_empty() {
+            owners.push((asid, vpn));
+        }
+        for &(asid, page) in &owners {
+            let owner = self.process_of(asid);
+            let Self { processes, tables, frames, spec, .. } = self;
+            let split = processes[owner].table.split(&mut tables.store(frames, &spec.kernel), page);
+            let split = split.map_err(|error| tables.not_mapped(error, spec, frames))?;
+            debug_assert!(split);
+            self.note_moves();
+        }
         let Self { frames, counts, .. } = self;
         let (size, below) = (PageSize::ALL[level as usize], PageSize::ALL[level as usize - 1]);
         frames.split(leaf.frame, size, below);
         counts.resident_pages[size as usize] -= 1;
         counts.resident_pages[below as usize] += 512;
-        counts.splits += 1;
-        let asid = self.processes[self.process].asid;
-        self.cores.iter_mut().for_each(|core| core.flush(asid));
+        counts.splits += owners.len() as u64;
+        for (asid, _) in owners {
+            self.cores.iter_mut().for_each(|core| core.flush(asid));
+        }
         Ok(())
     }
 
@@ -300,9 +319,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.drop_cached(start, end);
         self.forget_remote(start, end);
         let pages = self.clear_entries(range);
-        for &(_, leaf, level) in &pages {
-            self.frames.give_page(leaf.frame, PageSize::ALL[level as usize]);
-            self.counts.resident_pages[level as usize] -= 1;
+        for &(vpn, leaf, level) in &pages {
+            self.release_page(vpn, leaf.frame, level);
         }
         let asid = self.processes[self.process].asid;
         self.swap.discard(asid, start, end);

@@ -12,6 +12,7 @@ mod kernel;
 mod latency;
 mod paging;
 mod serve;
+mod sharing;
 mod step;
 mod tables;
 #[cfg(test)]

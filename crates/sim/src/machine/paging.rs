@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
 use pagewalk_vm::frame::{OutOfFrames, PageKey};
-use pagewalk_vm::reclaim::Uses;
+use pagewalk_vm::reclaim::{Uses, Victim};
 use pagewalk_vm::space::FaultPlan;
-use pagewalk_vm::table::PageTable;
+use pagewalk_vm::table::{Leaf, PageTable};
 
 use super::kernel::is_movable;
 use super::{Machine, MachineError};
@@ -269,7 +269,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     /// A page has lost its frame: its entry goes, and it is written to the swap device if need be. DEVIATION: Linux
     /// keeps an emptied table node for the entries that name swap slots; here it is freed. The translation is gone at once,
     /// the time of the other cores' shootdown is charged once for a cluster.
-    pub(super) fn page_out(&mut self, page: PageKey) -> Result<(), MachineError> {
+    pub(super) fn page_out(&mut self, victim: Victim) -> Result<(), MachineError> {
+        let page = victim.page;
         let evict_ps = match &self.spec.accelerator {
             Some(accelerator) => accelerator.evict_ps,
             None => self.spec.kernel.paging.evict_ps,
@@ -288,22 +289,31 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             self.counts.read_ahead_unused += 1;
             return Ok(());
         }
-        let owner = self.processes.iter().position(|process| process.asid == page.asid);
-        let owner = owner.expect("an evicted page has a process");
-        let cleared = self.clear_entries_of(owner, page.page, Vpn(page.page.0 + 1));
-        let [(_, leaf, 0)] = cleared[..] else { unreachable!("{page:?} had a frame but no entry") };
+        let leaves: Vec<(PageKey, Leaf)> =
+            victim.pages().map(|page| (page, self.clear_victim(page))).collect();
         self.counts.resident_pages[0] -= 1;
-        self.cores.iter_mut().for_each(|core| core.invalidate(page.asid, page.page));
+        let is_dirty = leaves.iter().any(|(_, leaf)| leaf.dirty);
         let written = self
             .swap
-            .page_out(page, leaf.dirty)
+            .page_out(page, is_dirty)
             .map_err(|source| MachineError::SwapFull { machine: self.spec.name.clone(), source })?;
-        match self.accelerated.is_some() {
-            true => self.leave_to_accelerator(page, leaf, written),
-            false if written => self.write_page(page),
-            false => {}
+        victim.sharers.iter().for_each(|&other| self.swap.share(page, other));
+        if self.accelerated.is_some() {
+            for (page, leaf) in leaves {
+                self.leave_to_accelerator(page, leaf, written && page == victim.page);
+            }
+        } else if written {
+            self.write_page(page);
         }
         Ok(())
+    }
+
+    /// The entry of a page that has lost its frame goes.
+    fn clear_victim(&mut self, page: PageKey) -> Leaf {
+        let cleared = self.clear_entries_of(self.process_of(page.asid), page.page, Vpn(page.page.0 + 1));
+        let [(_, leaf, 0)] = cleared[..] else { unreachable!("{page:?} had a frame but no entry") };
+        self.cores.iter_mut().for_each(|core| core.invalidate(page.asid, page.page));
+        leaf
     }
 
     /// A page's contents go to the device. A disk works by itself; whoever writes too much has to wait.

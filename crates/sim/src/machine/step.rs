@@ -128,10 +128,13 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             }
             None => self.walk_and_fill(addr, write)?,
         };
-        let translation = if write && !translation.is_dirty() {
-            self.store_to_clean(addr, translation)?
-        } else {
-            translation
+        let translation = match write {
+            true if !translation.is_writable() => {
+                self.write_protected(addr)?;
+                self.walk_and_fill(addr, write)?
+            }
+            true if !translation.is_dirty() => self.store_to_clean(addr, translation),
+            _ => translation,
         };
         let translation = self.decompressed(asid, vpn, translation);
         if matches!(self.uses, Uses::Every | Uses::FirstAfterAllocation) {
@@ -143,8 +146,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     /// Whether the frames' own book says nothing else than that the current process's page is in `frame`.
     fn may_be_in(&self, page: Vpn, frame: Pfn) -> bool {
-        let key = PageKey { asid: self.processes[self.process].asid, page };
-        self.frames.owner(frame).is_none_or(|owner| owner == key)
+        self.frames.may_hold(frame, PageKey { asid: self.processes[self.process].asid, page })
     }
 
     /// What hash-placed machines do beside the TLB: a code becomes a frame number.
@@ -174,7 +176,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                     }
                     return Ok(translation);
                 }
-                WalkEnd::Leaf { .. } => return Err(Refused::Signal),
+                WalkEnd::Leaf { .. } => self.write_protected(addr)?,
                 WalkEnd::Empty { .. } => self.fault(addr, write)?,
             }
         }
@@ -251,12 +253,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         core.tlbs.fill(process.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
     }
 
-    /// A store through a translation that is not known to be dirty: the walker sets the entry's dirty bit, or
-    /// the page is not writable.
-    fn store_to_clean(&mut self, addr: VirtAddr, translation: Translation) -> Result<Translation, Refused> {
-        if !translation.is_writable() {
-            return Err(Refused::Signal);
-        }
+    /// A store through a translation that is not known to be dirty: the walker sets the entry's dirty bit.
+    fn store_to_clean(&mut self, addr: VirtAddr, translation: Translation) -> Translation {
         let process = &mut self.processes[self.process];
         process.table.update(&mut self.tables.memory, addr.page(), |leaf| leaf.dirty = true);
         self.cores[self.core].tlbs.set_dirty(process.asid, addr.page());
@@ -265,7 +263,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             // A page that was only read until now has to be written when it leaves.
             self.clock.is_in_memory(FlashPage(translation.frame_of(addr.page()).0), true);
         }
-        Ok(translation.dirtied())
+        translation.dirtied()
     }
 
     #[cold]

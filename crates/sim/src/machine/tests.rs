@@ -17,6 +17,7 @@ use crate::time::{IntervalClock, NoClock};
 mod advice;
 mod daemons;
 mod differential;
+mod fork;
 mod paging;
 mod pairs;
 mod serving;

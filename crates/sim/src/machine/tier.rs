@@ -82,6 +82,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 process.table.update(&mut self.tables.memory, vpn, |leaf| leaf.dirty = false);
                 self.cores.iter_mut().for_each(|core| core.invalidate(process.asid, vpn));
             }
+            for sharer in self.frames.sharers(Pfn(page.0)) {
+                self.cores.iter_mut().for_each(|core| core.invalidate(sharer.asid, sharer.page));
+            }
             self.counts.shootdowns += 1;
             for (core, stolen_ps) in self.tier_books.stolen_ps.iter_mut().enumerate() {
                 *stolen_ps += if core == self.core { 0 } else { interrupt_ps };

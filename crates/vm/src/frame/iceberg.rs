@@ -283,6 +283,12 @@ impl<H: HashFamily> Iceberg<H> {
         unpack(self.owners[frame as usize])
     }
 
+    /// Another page has the frame now, that may have no code for it.
+    pub(crate) fn give_to(&mut self, frame: u32, key: PageKey) {
+        debug_assert_ne!(self.owners[frame as usize], 0, "frame {frame} is free");
+        self.owners[frame as usize] = pack(key);
+    }
+
     /// The frame's number in physical memory.
     #[inline]
     pub fn pfn(&self, frame: u32) -> Pfn {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use arrayvec::ArrayVec;
 
+use super::sharing::{SharedFrames, Victim};
 use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
 use crate::addr::{PAGE_BYTES, PageSize, Pfn};
 use crate::frame::{Cpfn, CrowdCounts, CrowdedMemory, Iceberg, OutOfFrames, PageKey};
@@ -14,10 +15,13 @@ use crate::hash::PageHash;
 /// Table nodes, shared and file pages and large pages take frames from the buddy allocator and keep them until they
 /// give them back. Private anonymous 4 KiB pages (*movable* here: their contents can be kept elsewhere) do so too, or
 /// have hash-placed frames of their own; with a policy they may have to leave.
+///
+/// A frame may have several pages ([`share`](PagePool::share)): they leave together.
 #[derive(Clone, Debug)]
 pub struct PagePool {
     ordinary: CrowdedMemory,
     movable: Movable,
+    shared: SharedFrames,
     evictions: u64,
 }
 
@@ -81,7 +85,7 @@ pub struct Taken {
     /// Its first frame.
     pub frame: Pfn,
     /// Who left for it: their frames are no longer theirs.
-    pub evicted: ArrayVec<PageKey, MOST_EVICTED>,
+    pub evicted: ArrayVec<Victim, MOST_EVICTED>,
 }
 
 /// Most pages that leave for one.
@@ -103,9 +107,13 @@ pub enum Uses {
 }
 
 impl PagePool {
+    fn new(ordinary: CrowdedMemory, movable: Movable) -> Self {
+        Self { ordinary, movable, shared: SharedFrames::default(), evictions: 0 }
+    }
+
     /// A pool that lets nobody leave.
     pub fn kept(ordinary: CrowdedMemory) -> Self {
-        Self { ordinary, movable: Movable::Kept, evictions: 0 }
+        Self::new(ordinary, Movable::Kept)
     }
 
     /// A pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
@@ -117,13 +125,13 @@ impl PagePool {
             limit: limit.max(1),
             spares: 0,
         });
-        Self { ordinary, movable, evictions: 0 }
+        Self::new(ordinary, movable)
     }
 
     /// A pool whose movable pages have frames of their own.
     pub fn placed(ordinary: CrowdedMemory, frames: Iceberg<PageHash>, order: PlacedOrder) -> Self {
         let placed = HashPlaced { frames, order, first_conflict: None, most_used: 0 };
-        Self { ordinary, movable: Movable::Placed(Box::new(placed)), evictions: 0 }
+        Self::new(ordinary, Movable::Placed(Box::new(placed)))
     }
 
     /// What it wants to hear of.
@@ -182,14 +190,17 @@ impl PagePool {
         let frame = match &mut self.movable {
             Movable::Kept => self.ordinary.alloc_movable(key)?,
             Movable::Ordinary(pages) => {
-                pages.make_room(&mut self.ordinary, &mut evicted);
+                pages.make_room(&mut self.ordinary, &mut self.shared, &mut evicted);
                 let frame = self.ordinary.alloc(0)?;
                 pages.insert(frame, key);
                 frame
             }
             Movable::Placed(placed) => {
                 let Placed { frame, evicted: left } = placed.place(key)?;
-                evicted.extend(left.map(|(_, owner)| owner));
+                evicted.extend(left.map(|(frame, page)| {
+                    let sharers = self.shared.take_others(placed.frames.pfn(frame), page);
+                    Victim { page, sharers }
+                }));
                 placed.frames.pfn(frame)
             }
         };
@@ -206,7 +217,7 @@ impl PagePool {
     pub fn take_spare(&mut self) -> Result<Taken, OutOfFrames> {
         let mut evicted = ArrayVec::new();
         if let Movable::Ordinary(pages) = &mut self.movable {
-            pages.make_room(&mut self.ordinary, &mut evicted);
+            pages.make_room(&mut self.ordinary, &mut self.shared, &mut evicted);
             self.evictions += evicted.len() as u64;
         }
         let frame = self.ordinary.alloc(0)?;
@@ -266,16 +277,75 @@ impl PagePool {
     }
 
     /// Lets the page leave whose turn it is, though nobody needs its frame yet.
-    pub fn evict_ahead(&mut self) -> Option<PageKey> {
+    pub fn evict_ahead(&mut self) -> Option<Victim> {
         let Movable::Ordinary(pages) = &mut self.movable else { return None };
-        let (frame, owner) = pages.evict()?;
+        let (frame, page) = pages.evict()?;
         self.ordinary.free(frame, 0);
         self.evictions += 1;
-        Some(owner)
+        Some(Victim { page, sharers: self.shared.take_others(frame, page) })
     }
 
-    /// Lets the movable page in `frame` leave, whosever turn it is. Tells whether it may leave at all.
+    /// `other` has the frame of `page` from now on, too: a block of any size. The frame stays where it is.
+    pub fn share(&mut self, frame: Pfn, page: PageKey, other: PageKey) {
+        if matches!(self.movable, Movable::Kept) {
+            self.ordinary.pin(frame);
+        }
+        self.shared.share(frame, page, other);
+    }
+
+    /// `page` gives up a frame that others have, too. Tells whether they do; if not, it is the caller's to give back.
+    pub fn leave(&mut self, frame: Pfn, page: PageKey) -> bool {
+        let Some(heir) = self.shared.leave(frame, page) else { return false };
+        if self.owner(frame) == Some(page) {
+            self.give_to(frame, heir);
+        }
+        true
+    }
+
+    /// The pages of a frame that more than one has; nothing for any other frame.
+    pub fn sharers(&self, frame: Pfn) -> &[PageKey] {
+        self.shared.pages(frame)
+    }
+
+    /// Whether any frame has more than one page.
+    pub fn shares_any(&self) -> bool {
+        !self.shared.is_empty()
+    }
+
+    /// Whether more than one page has the frame.
+    pub fn is_shared(&self, frame: Pfn) -> bool {
+        !self.shared.pages(frame).is_empty()
+    }
+
+    /// Whether `page` can be in `frame`, as far as the pool keeps book.
+    pub fn may_hold(&self, frame: Pfn, page: PageKey) -> bool {
+        self.owner(frame).is_none_or(|owner| owner == page) || self.sharers(frame).contains(&page)
+    }
+
+    /// The book of a movable page's frame has another page.
+    fn give_to(&mut self, frame: Pfn, key: PageKey) {
+        match &mut self.movable {
+            Movable::Kept => {}
+            Movable::Ordinary(pages) => {
+                let listed = pages.owners.get_mut(frame.0 as usize).and_then(Option::as_mut);
+                if let Some(owner) = listed.or_else(|| pages.locked.get_mut(&frame)) {
+                    *owner = key;
+                }
+            }
+            Movable::Placed(placed) => {
+                if let Some(frame) = placed.frames.frame(frame) {
+                    placed.frames.give_to(frame, key);
+                }
+            }
+        }
+    }
+
+    /// Lets the movable page in `frame` leave, whosever turn it is. Tells whether it may leave at all; a page that shares
+    /// its frame may not.
     pub fn evict(&mut self, frame: Pfn) -> bool {
+        if self.is_shared(frame) {
+            return false;
+        }
         match &mut self.movable {
             Movable::Ordinary(pages) if pages.owners.get(frame.0 as usize).is_some_and(Option::is_some) => {}
             Movable::Placed(placed)
@@ -340,35 +410,40 @@ impl PagePool {
         self.ordinary.free(frame, size.order());
     }
 
-    /// The page in `frame` has another number from now on. If that may not have this frame, the frame is given back,
+    /// The page `from` in `frame` has the number `to` from now on. If that may not have this frame, the frame is given back,
     /// and the page needs a new one: the answer is no.
-    pub fn rename(&mut self, frame: Pfn, key: PageKey) -> bool {
-        match &mut self.movable {
-            Movable::Kept => {
-                // Its entry is not in the table now, where its new frame would have to be noted.
-                self.ordinary.pin(frame);
-                true
-            }
-            Movable::Ordinary(pages) => {
-                let listed = pages.owners.get_mut(frame.0 as usize).and_then(Option::as_mut);
-                if let Some(owner) = listed.or_else(|| pages.locked.get_mut(&frame)) {
-                    *owner = key;
+    pub fn rename(&mut self, frame: Pfn, from: PageKey, to: PageKey) -> bool {
+        let is_placed =
+            matches!(&self.movable, Movable::Placed(placed) if placed.frames.frame(frame).is_some());
+        if self.is_shared(frame) {
+            match is_placed {
+                true => drop(self.leave(frame, from)),
+                false => {
+                    self.shared.rename(frame, from, to);
+                    if self.owner(frame) == Some(from) {
+                        self.give_to(frame, to);
+                    }
                 }
-                true
             }
-            Movable::Placed(placed) => match placed.frames.frame(frame) {
-                Some(frame) => {
-                    placed.release(frame);
-                    false
-                }
-                None => true,
-            },
+            return !is_placed;
         }
+        match &mut self.movable {
+            // Its entry is not in the table now, where its new frame would have to be noted.
+            Movable::Kept => self.ordinary.pin(frame),
+            Movable::Ordinary(_) => self.give_to(frame, to),
+            Movable::Placed(placed) => {
+                if let Some(frame) = placed.frames.frame(frame) {
+                    placed.release(frame);
+                }
+            }
+        }
+        !is_placed
     }
 
     /// Tells the allocator that a large block is several smaller ones from now on.
     pub fn split(&mut self, first: Pfn, from: PageSize, to: PageSize) {
         self.ordinary.split(first, from.order(), to.order());
+        self.shared.split(first, from, to);
     }
 
     /// A page is used.
@@ -437,7 +512,7 @@ impl PagePool {
     #[inline]
     pub fn decode(&self, key: PageKey, code: Cpfn) -> Pfn {
         let frame = self.placed_frame(key, code);
-        debug_assert_eq!(self.owner(frame), Some(key), "{code:?} leads to another page's frame");
+        debug_assert!(self.may_hold(frame, key), "{code:?} leads to another page's frame");
         frame
     }
 
@@ -542,11 +617,16 @@ impl Ordinary {
     }
 
     /// Lets pages leave until there is room for one.
-    fn make_room(&mut self, frames: &mut CrowdedMemory, evicted: &mut ArrayVec<PageKey, MOST_EVICTED>) {
+    fn make_room(
+        &mut self,
+        frames: &mut CrowdedMemory,
+        shared: &mut SharedFrames,
+        evicted: &mut ArrayVec<Victim, MOST_EVICTED>,
+    ) {
         while self.is_pressed(frames) && !evicted.is_full() {
-            let Some((frame, owner)) = self.evict() else { break };
+            let Some((frame, page)) = self.evict() else { break };
             frames.free(frame, 0);
-            evicted.push(owner);
+            evicted.push(Victim { page, sharers: shared.take_others(frame, page) });
         }
     }
 

@@ -8,13 +8,16 @@ use crate::frame::PageKey;
 /// The slots of a swap device, and whose copies they hold.
 ///
 /// A page that was brought back keeps its copy until it is written to again: if it leaves unchanged, nothing has to be
-/// written. New copies take slots in order, so that pages that leave together lie together; given-up slots are taken
+/// written. Pages that shared a frame when they left share a copy, which a page gives up when it has been written to.
+/// New copies take slots in order, so that pages that leave together lie together; given-up slots are taken
 /// again when there are no fresh ones.
 #[derive(Clone, Debug)]
 pub struct SwapSpace {
     copies: BTreeMap<(Asid, Vpn), u64>,
     /// By slot; as many as were ever taken.
     owners: Vec<Option<PageKey>>,
+    /// By slot: further pages with the same copy.
+    sharers: BTreeMap<u64, Vec<PageKey>>,
     /// Slots below those that were never taken.
     given_up: BTreeSet<u64>,
     slots: u64,
@@ -37,6 +40,7 @@ impl SwapSpace {
         Self {
             copies: BTreeMap::new(),
             owners: Vec::new(),
+            sharers: BTreeMap::new(),
             given_up: BTreeSet::new(),
             slots,
             pages_out: 0,
@@ -56,7 +60,10 @@ impl SwapSpace {
             self.clean += 1;
             return Ok(false);
         }
-        if !self.copies.contains_key(&(page.asid, page.page)) {
+        if self.slot(page).is_some_and(|slot| self.sharers.contains_key(&slot)) {
+            self.give_up(page);
+        }
+        if self.slot(page).is_none() {
             let fresh = self.owners.len() as u64;
             let slot = match fresh < self.slots {
                 true => fresh,
@@ -70,6 +77,33 @@ impl SwapSpace {
         }
         self.pages_out += 1;
         Ok(true)
+    }
+
+    /// `other` has the copy of `page`, too, if there is one, and gives up what it had.
+    pub fn share(&mut self, page: PageKey, other: PageKey) {
+        self.give_up(other);
+        if let Some(slot) = self.slot(page) {
+            self.copies.insert((other.asid, other.page), slot);
+            self.sharers.entry(slot).or_default().push(other);
+        }
+    }
+
+    /// A page's copy is worth nothing to it any more.
+    fn give_up(&mut self, page: PageKey) {
+        let Some(slot) = self.copies.remove(&(page.asid, page.page)) else { return };
+        let owner = &mut self.owners[slot as usize];
+        let Some(sharers) = self.sharers.get_mut(&slot) else {
+            *owner = None;
+            self.given_up.insert(slot);
+            return;
+        };
+        match sharers.iter().position(|other| *other == page) {
+            Some(at) => drop(sharers.swap_remove(at)),
+            None => *owner = sharers.pop(),
+        }
+        if sharers.is_empty() {
+            self.sharers.remove(&slot);
+        }
     }
 
     /// A page is wanted in memory. Tells whether it must be read.
@@ -93,10 +127,8 @@ impl SwapSpace {
 
     /// Pages `[start, end)` of an address space are unmapped: their copies are worth nothing.
     pub fn discard(&mut self, asid: Asid, start: Vpn, end: Vpn) {
-        for (page, slot) in self.range(asid, start, end) {
-            self.copies.remove(&(asid, page));
-            self.owners[slot as usize] = None;
-            self.given_up.insert(slot);
+        for (page, _) in self.range(asid, start, end) {
+            self.give_up(PageKey { asid, page });
         }
     }
 
@@ -106,9 +138,12 @@ impl SwapSpace {
         for (page, _) in &copies {
             self.copies.remove(&(asid, *page));
         }
-        for (page, slot) in copies {
-            let page = Vpn(target.0 + (page.0 - start.0));
-            self.owners[slot as usize] = Some(PageKey { asid, page });
+        for (old, slot) in copies {
+            let page = Vpn(target.0 + (old.0 - start.0));
+            let (from, to) = (PageKey { asid, page: old }, PageKey { asid, page });
+            let owners = self.owners[slot as usize].iter_mut();
+            let sharers = self.sharers.get_mut(&slot).into_iter().flatten();
+            owners.chain(sharers).filter(|owner| **owner == from).for_each(|owner| *owner = to);
             let before = self.copies.insert((asid, page), slot);
             debug_assert_eq!(before, None, "{page} was not unmapped before others moved there");
         }
@@ -128,7 +163,7 @@ impl SwapSpace {
 
     /// Slots taken now.
     pub fn used(&self) -> u64 {
-        self.copies.len() as u64
+        self.owners.len() as u64 - self.given_up.len() as u64
     }
 
     /// Pages written so far.
@@ -169,6 +204,27 @@ mod tests {
         swap.discard(Asid(1), Vpn(110), Vpn(111));
         assert!(!swap.page_in(page(1, 110)));
         assert_eq!((swap.used(), swap.pages_out(), swap.pages_in(), swap.clean()), (0, 1, 3, 1));
+    }
+
+    /// A child's pages have the copies of its parent's, until either is written to or unmapped.
+    #[test]
+    fn pages_may_share_a_copy() {
+        let mut swap = SwapSpace::new(3);
+        assert_eq!(swap.page_out(page(1, 10), true), Ok(true));
+        swap.share(page(1, 10), page(2, 10));
+        swap.share(page(1, 10), page(3, 10));
+        assert_eq!((swap.used(), swap.slot(page(2, 10))), (1, swap.slot(page(1, 10))));
+        assert_eq!(swap.page_out(page(1, 10), true), Ok(true), "written to: a copy of its own");
+        assert_eq!((swap.slot(page(1, 10)), swap.slot(page(2, 10)), swap.used()), (Some(1), Some(0), 2));
+        swap.rename(Asid(2), Vpn(10), Vpn(11), Vpn(20));
+        swap.discard(Asid(3), Vpn(0), Vpn(99));
+        assert_eq!(swap.neighbours(1, 2).collect::<Vec<_>>(), [page(2, 20)]);
+        assert_eq!(swap.page_out(page(2, 20), true), Ok(true), "the last one writes its copy again");
+        assert_eq!((swap.slot(page(2, 20)), swap.used()), (Some(0), 2));
+        swap.share(page(1, 10), page(2, 20));
+        assert_eq!(swap.used(), 1, "what it had is free");
+        swap.share(page(4, 4), page(2, 20));
+        assert_eq!(swap.slot(page(2, 20)), None, "the other has none");
     }
 
     #[test]

@@ -2,20 +2,23 @@
 
 use pagewalk_trace::Advice;
 
+use pagewalk_vm::table::classic::Chained;
+
 use super::paging::{accelerated, check_frames, small};
 use super::*;
+use crate::spec::settings::{ClassicKind, ClassicSpec};
 
 const PAGE: u64 = 4096;
 
-fn range(first: u64, pages: u64) -> VirtRange {
+pub(super) fn range(first: u64, pages: u64) -> VirtRange {
     VirtRange::sized(VirtAddr(BASE + first * PAGE), pages * PAGE)
 }
 
-fn stores(batch: &mut Batch, pages: impl IntoIterator<Item = u64>) {
+pub(super) fn stores(batch: &mut Batch, pages: impl IntoIterator<Item = u64>) {
     batch.accesses.extend(pages.into_iter().map(|page| Access::store(VirtAddr(BASE + page * PAGE), 8)));
 }
 
-fn loads(batch: &mut Batch, pages: impl IntoIterator<Item = u64>) {
+pub(super) fn loads(batch: &mut Batch, pages: impl IntoIterator<Item = u64>) {
     batch.accesses.extend(pages.into_iter().map(|page| Access::load(VirtAddr(BASE + page * PAGE), 8)));
 }
 
@@ -28,26 +31,30 @@ fn run_on<T: Built>(spec: &MachineSpec, stream: &Batch) -> RunResult {
 }
 
 /// The same for whatever page table the machine has.
-fn run(spec: &MachineSpec, stream: &Batch) -> RunResult {
+pub(super) fn run(spec: &MachineSpec, stream: &Batch) -> RunResult {
     match spec.table {
         TableSpec::Radix { levels: 5 } => run_on::<Radix<X86_64La57>>(spec, stream),
         TableSpec::Radix { .. } => run_on::<Plain>(spec, stream),
         TableSpec::Toc => run_on::<Toc>(spec, stream),
         TableSpec::Hashed(_) => run_on::<HashedTable>(spec, stream),
+        TableSpec::Classic(ClassicSpec { kind: ClassicKind::Chained, .. }) => {
+            run_on::<Classic<Chained>>(spec, stream)
+        }
         TableSpec::Classic(_) => run_on::<Classic<OpenAddressing>>(spec, stream),
     }
 }
 
 /// Machines of 4 KiB pages with every page table and every allocator, without a policy.
-fn every_table() -> Vec<MachineSpec> {
+pub(super) fn every_table() -> Vec<MachineSpec> {
     let names =
         ["x86-64", "x86-64-la57", "mosaic-8", "ecpt", "me-hpt", "hashed-open-addressing", "hashed-chained"];
-    let known: Vec<&str> = spec::builtin_names().collect();
-    names.iter().filter(|name| known.contains(name)).map(|name| spec(name)).collect()
+    let frames = FrameSpec::Buddy { memory_bytes: 256 << 20, fragmentation: 100 };
+    let fragmented = MachineSpec { frames, name: "fragmented".into(), ..spec("me-hpt") };
+    names.iter().map(|name| spec(name)).chain([fragmented]).collect()
 }
 
 /// Machines of which pages leave, with 2048 frames for them.
-fn every_small() -> Vec<MachineSpec> {
+pub(super) fn every_small() -> Vec<MachineSpec> {
     let names = ["linux-swap", "lru-swap", "mosaic-swap"];
     names.iter().map(|name| small(name)).chain([accelerated(small("linux-swap"))]).collect()
 }

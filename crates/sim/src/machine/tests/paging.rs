@@ -1,6 +1,6 @@
 //! Machines whose memory is too small: what leaves, what comes back, and that nothing is ever in two places.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::frame::{IcebergShape, PageKey};
@@ -74,10 +74,10 @@ fn the_front_filter_is_exact_under_every_policy() {
     }
 }
 
-/// Every page in memory has one frame, that is its own by all accounts, and the frames add up.
+/// Every page in memory has one frame, that is its own by all accounts or shared with those that the reverse map names, and
+/// the frames add up.
 pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
-    let mut owners = HashMap::new();
-    let mut mapped = 0;
+    let mut owners: BTreeMap<_, Vec<PageKey>> = BTreeMap::new();
     for at in 0..machine.processes.len() {
         let Process { asid, table, ordinary, .. } = &mut machine.processes[at];
         let mut leaves = Vec::new();
@@ -96,18 +96,34 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
                 }
                 None => frame,
             };
-            mapped += 1;
-            assert_eq!(owners.insert(frame, key), None, "{frame:?} has two pages");
-            if let Some(owner) = machine.frames.owner(frame) {
-                assert_eq!(owner, key, "{frame:?}");
-            }
+            assert!(machine.frames.may_hold(frame, key), "{key:?} in {frame:?}");
+            owners.entry(frame).or_default().push(key);
         }
     }
+    for (&frame, pages) in &mut owners {
+        let mut sharers = machine.frames.sharers(frame).to_vec();
+        let by_page = |key: &PageKey| (key.asid, key.page);
+        pages.sort_unstable_by_key(by_page);
+        sharers.sort_unstable_by_key(by_page);
+        assert!(
+            sharers == *pages || (sharers.is_empty() && pages.len() == 1),
+            "{frame:?}: {pages:?}, {sharers:?}"
+        );
+        if let Some(owner) = machine.frames.owner(frame) {
+            assert!(pages.contains(&owner), "{frame:?}");
+        }
+    }
+    let mapped = owners.len() as u64;
     let large = machine.counts.resident_pages[1] * 512 + machine.counts.resident_pages[2] * 512 * 512;
     assert_eq!(mapped, machine.counts.resident_pages.iter().sum::<u64>());
     let pages = machine.counts.resident_pages[0] + large;
     let used = machine.frames.total_frames() - machine.frames.free_frames();
-    assert_eq!(used, pages + machine.tables.bytes / 4096 + machine.frames_without_entry());
+    let own = pages + machine.tables.bytes / 4096 + machine.frames_without_entry();
+    // In fragmented memory the rest is other programs'.
+    assert!(
+        used == own || (used > own && machine.frames.crowd_counts().is_some()),
+        "{used} used, {own} known"
+    );
 }
 
 fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {

@@ -35,7 +35,7 @@ papers: setup build
 # The tests that take minutes or much memory.
 soak: setup
 	$(CARGO) test --release --package pagewalk-vm --package pagewalk-workload --package pagewalk-ctfs \
-		--package pagewalk-cli -- --ignored
+		--package pagewalk-capture --package pagewalk-cli -- --ignored
 
 lint: setup
 	$(CARGO) fmt --all --check

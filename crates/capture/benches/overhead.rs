@@ -53,7 +53,7 @@ const fn case(name: &'static str, args: &'static [&'static str], most: [f64; 5])
 impl Case {
     fn null_target(&self, build: Build) -> f64 {
         match build {
-            Build::Plain | Build::Static => self.valgrind,
+            Build::Plain | Build::Static | Build::Freestanding => self.valgrind,
             Build::GccCallout | Build::ClangCallout => self.callouts,
             Build::GccCalled => NONE,
             Build::ClangInlined => self.inlined,

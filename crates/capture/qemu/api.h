@@ -35,10 +35,15 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *instruction);
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
 
-/* A translated block begins; an instruction has accessed memory. */
+/* A translated block begins; an instruction begins; it has accessed memory. */
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *block, void (*call)(unsigned processor, void *data),
                                           enum qemu_plugin_cb_flags flags, void *data);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction,
+                                            void (*call)(unsigned processor, void *data),
+                                            enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction,
                                       void (*call)(unsigned processor, qemu_plugin_meminfo_t info, uint64_t address,
                                                    void *data),

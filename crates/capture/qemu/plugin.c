@@ -9,6 +9,8 @@
 #define _GNU_SOURCE
 #include "plugin.h"
 
+#include "../protocol/opcode.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
                                                                char **argv);
 
 #define MACHINE_X86_64 62
+static bool is_x86_64;
 
 static char channel_text[64];
 
@@ -89,6 +92,98 @@ static void on_access(unsigned processor, qemu_plugin_meminfo_t info, uint64_t a
    pw_cursor = cursor + 1;
 }
 
+/* ---- accesses that QEMU makes in pieces ---- */
+
+/* What the current instruction has accessed last: QEMU makes accesses of at most 8 bytes, in ascending order, one after
+ * the other, of an operand that is wider. */
+static __thread struct {
+   uint64_t *record; /* NULL: nothing so far */
+   uint64_t start;
+   uint32_t bytes;
+   bool is_store;
+} operand;
+
+static void on_instruction(unsigned processor, void *data)
+{
+   (void)processor, (void)data;
+   operand.record = NULL;
+}
+
+static void add_operand(uint64_t address, uint32_t bytes, bool is_store)
+{
+   uint64_t record = address | pw_record_tag(bytes, is_store);
+   if (((uintptr_t)pw_cursor & (BUFFER_BYTES - 1)) == 0)
+      pw_record_slowly(pw_cursor, record);
+   else
+      *pw_cursor++ = record;
+   operand.record = pw_cursor - 1;
+   operand.start = address;
+   operand.bytes = bytes;
+   operand.is_store = is_store;
+}
+
+/* A piece beside the one before it, or in it, in the same direction, is part of the same operand. */
+static void on_piece(unsigned processor, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+   (void)processor, (void)data;
+   uint32_t bytes = 1u << (info >> 4 & 7);
+   for (int is_store = !(info & INFO_LOAD); is_store <= !!(info & INFO_STORE); is_store++)
+      if (operand.record == pw_cursor - 1 && operand.is_store == is_store
+          && address - operand.start <= operand.bytes && address + bytes - operand.start <= PW_RECORD_BYTES_MAX) {
+         if (address + bytes > operand.start + operand.bytes)
+            operand.bytes = (uint32_t)(address + bytes - operand.start);
+         *operand.record = operand.start | pw_record_tag(operand.bytes, is_store);
+      } else
+         add_operand(address, bytes, is_store);
+}
+
+/* The first access of an instruction to an operand whose width is the lower half of `data`, however QEMU goes on; how far
+ * into the operand that access is, is the upper half. */
+static void on_known(unsigned processor, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+   (void)processor;
+   if (operand.record)
+      return;
+   uint32_t whole = (uint32_t)(uintptr_t)data;
+   address -= (uintptr_t)data >> 32;
+   for (uint32_t done = 0; done < whole; done += PW_RECORD_BYTES_MAX)
+      add_operand(address + done, whole - done < PW_RECORD_BYTES_MAX ? whole - done : PW_RECORD_BYTES_MAX,
+                  info & INFO_STORE);
+}
+
+/* Whether an x86-64 instruction with an operand in memory may be one that QEMU accesses in pieces. Elements of gathers and
+ * masked stores are accesses of their own; a masked load is one, since QEMU loads all elements, on or off. */
+static bool may_have_pieces(const struct pw_opcode *op)
+{
+   uint8_t code = op->opcode;
+   if (pw_is_register(op))
+      return false;
+   switch (op->map) {
+   case 0: /* x87, jumps to another segment, and neg, of which QEMU makes a loop if it is locked */
+      return (code & 0xf8) == 0xd8 || (code == 0xff && (pw_middle(op) == 3 || pw_middle(op) == 5))
+         || ((code & 0xfe) == 0xf6 && pw_middle(op) == 3);
+   case 1: /* not what has general registers only */
+      return (code & 0xf0) != 0x40 && (code & 0xf0) != 0x80 && (code & 0xf0) != 0x90;
+   case 2:
+      return !op->is_vex || !(code == 0x2e || code == 0x2f || code == 0x8e || (code >= 0x90 && code <= 0x93));
+   default:
+      return true;
+   }
+}
+
+static void watch_x86_64(struct qemu_plugin_insn *instruction)
+{
+   struct pw_opcode op = pw_decode(qemu_plugin_insn_data(instruction), (uint32_t)qemu_plugin_insn_size(instruction));
+   uintptr_t known = pw_operand_bytes(&op);
+   if (op.map == 0 && op.opcode == 0xdf) /* fbld, fbstp begin at the other end */
+      known |= known ? (pw_middle(&op) == 4 ? 8ull : 9ull) << 32 : 0;
+   bool has_pieces = known || may_have_pieces(&op);
+   if (has_pieces)
+      qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_instruction, QEMU_PLUGIN_CB_NO_REGS, NULL);
+   qemu_plugin_register_vcpu_mem_cb(instruction, known ? on_known : has_pieces ? on_piece : on_access,
+                                    QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, (void *)known);
+}
+
 /* As many as QEMU translates at a time: whoever leaves a block early, by a fault, has been counted to its end. */
 static void on_block(unsigned processor, void *instructions)
 {
@@ -102,9 +197,13 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
    size_t count = qemu_plugin_tb_n_insns(block);
    pw_exec_learn(qemu_plugin_tb_get_insn(block, 0));
    qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
-   for (size_t i = 0; i < count; i++)
-      qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(block, i), on_access, QEMU_PLUGIN_CB_NO_REGS,
-                                       QEMU_PLUGIN_MEM_RW, NULL);
+   for (size_t i = 0; i < count; i++) {
+      struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
+      if (is_x86_64)
+         watch_x86_64(instruction);
+      else
+         qemu_plugin_register_vcpu_mem_cb(instruction, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+   }
 }
 
 /* ---- system calls ---- */
@@ -213,7 +312,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
       fprintf(stderr, "pagewalk: this version of QEMU describes accesses in a way that the plugin does not know\n");
       return 1;
    }
-   if (machine == MACHINE_X86_64)
+   is_x86_64 = machine == MACHINE_X86_64;
+   if (is_x86_64)
       numbers = &x86_64;
    pw_exec_prepare(machine);
    pw_initialise();

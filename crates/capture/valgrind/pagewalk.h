@@ -3,6 +3,7 @@
  * The parts of the pagewalk Valgrind tool, and what they share.
  *
  *   main.c        options, hooks of the core, threads, processes
+ *   accesses.c    which accesses an instruction makes
  *   instrument.c  the VEX code that writes one record per access
  *   redundant.c   what can go from the VEX code before
  *   channel.c     the record buffer and the socket
@@ -51,6 +52,35 @@ void pw_channel_after_fork(void);
 
 /* main.c */
 void pw_flush_running(void);
+
+/* accesses.c */
+typedef enum { PW_READ, PW_WRITE, PW_MODIFY /* a read, then a write of the same bytes: one record */ } pw_direction;
+
+/* A mark is a store of an access's address to a place that is no address: the upper half says that it is a mark, the lower
+ * one has bits 48 to 63 of the record, and whether the address may be 0, which stands for no access. */
+#define PW_MARK 0x5057574b00000000ull
+#define PW_MARK_BITS 0xffffffff00000000ull
+#define PW_MARK_GUARDED 0x10000ull
+
+static inline ULong pw_mark_of(UInt bytes, pw_direction direction)
+{
+   ULong tag = pw_record_tag(bytes, direction != PW_READ) | (direction == PW_MODIFY ? PW_RECORD_READ_BEFORE : 0);
+   return PW_MARK | tag >> PW_RECORD_SIZE_SHIFT;
+}
+
+static inline ULong pw_mark_tag(ULong mark)
+{
+   return mark << PW_RECORD_SIZE_SHIFT;
+}
+
+/* The place that a mark stores to; 0 for all other statements. */
+static inline ULong pw_mark(const IRStmt *stmt)
+{
+   if (stmt->tag != Ist_Store || stmt->Ist.Store.addr->tag != Iex_Const)
+      return 0;
+   ULong place = stmt->Ist.Store.addr->Iex.Const.con->Ico.U64;
+   return (place & PW_MARK_BITS) == PW_MARK ? place : 0;
+}
 
 /* instrument.c */
 IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout, const VexGuestExtents *extents,

@@ -89,7 +89,7 @@ static void drop_unseen(IRSB *block, const VexGuestLayout *layout)
       case Ist_Exit:
          break;
       default:
-         is_seen = True;
+         is_seen |= !pw_mark(stmt);
       }
    }
 }

@@ -34,6 +34,12 @@ __attribute__((target("avx"))) static void wide(char *memory)
       __asm__ volatile("lock cmpxchg16b (%0)" : : "r"(memory + 65536) : "rax", "rbx", "rcx", "rdx", "memory");
    for (int i = 0; i < 10; i++)
       __asm__ volatile("fxsave (%0)" : : "r"(memory + 2 * 65536) : "memory");
+   /* Loads whose value is overwritten. */
+   for (int i = 0; i < 60; i++)
+      __asm__ volatile("movl (%0), %%eax\n\tmovl 4(%0), %%eax\n\tmovq 8(%0), %%rax\n\txorl %%eax, %%eax"
+                       :
+                       : "r"(memory + 6 * 65536)
+                       : "rax", "cc");
    /* Three instructions that read a place and write it, and one that reads one place and writes another. */
    char *from = memory + 5 * 65536 + 1024, *to = from + 1024;
    for (int i = 0; i < 150; i++)

@@ -63,12 +63,14 @@ pub enum Build {
     ClangInlined,
     /// gcc -O2, under QEMU.
     Qemu,
+    /// gcc -O2 without the C library, at a fixed address.
+    Freestanding,
 }
 
 impl Build {
     pub fn frontend(self) -> Frontend {
         match self {
-            Self::Plain | Self::Static => Frontend::Valgrind,
+            Self::Plain | Self::Static | Self::Freestanding => Frontend::Valgrind,
             Self::GccCallout | Self::GccCalled | Self::ClangCallout | Self::ClangInlined => Frontend::Callout,
             Self::Qemu => Frontend::Qemu,
         }
@@ -125,6 +127,16 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
         Build::Plain | Build::Qemu => {}
         Build::Static => {
             command.arg("-static");
+        }
+        Build::Freestanding => {
+            command.args([
+                "-ffreestanding",
+                "-fno-stack-protector",
+                "-mgeneral-regs-only",
+                "-fno-pie",
+                "-no-pie",
+            ]);
+            command.args(["-nostdlib", "-static", "-Wl,-e,start"]);
         }
         Build::GccCallout | Build::GccCalled => {
             command.args(["-fsanitize=thread", "-DCALLOUT"]).args(link_flags());

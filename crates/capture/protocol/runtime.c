@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 
 /* One per thread, in a list, so that the end of the process can send what all of them have. */
 struct thread {
@@ -42,6 +43,11 @@ static atomic_ullong fork_tickets;
 
 static int channel = -1; /* -1: records are built and dropped */
 static uint64_t channel_inode;
+/* How to get in again, and which descriptor to take for it: programs expect low ones to be free. */
+static struct sockaddr_un rejoin_address = { .sun_family = AF_UNIX };
+static char rejoin_key[64]; /* empty: there is no way */
+static long rejoin_address_bytes, rejoin_key_bytes;
+#define REJOINED_DESCRIPTOR 1000
 static uint32_t own_pid, pid_before_fork;
 static pthread_key_t key;
 static atomic_int initialised;
@@ -76,10 +82,39 @@ static void unlock_list(void)
 
 /* ---- the socket ---- */
 
-static int is_channel(int fd)
+static uint64_t socket_inode(int fd)
 {
    struct stat st;
-   return pw_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && S_ISSOCK(st.st_mode) && st.st_ino == channel_inode;
+   return pw_syscall(SYS_fstat, fd, (long)&st, 0, 0, 0, 0) == 0 && S_ISSOCK(st.st_mode) ? st.st_ino : 0;
+}
+
+static int is_channel(int fd)
+{
+   return socket_inode(fd) == channel_inode;
+}
+
+/* The inherited socket is gone: programs close what they did not open, before an exec most of all. The command has another
+ * one under a name, and lets in who knows the key. */
+static void rejoin(void)
+{
+   channel = -1;
+   if (!rejoin_key_bytes)
+      return;
+   long fd = pw_syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET, 0, 0, 0, 0);
+   if (fd < 0)
+      return;
+   long high = pw_syscall(SYS_fcntl, fd, F_DUPFD, REJOINED_DESCRIPTOR, 0, 0, 0);
+   if (high >= 0) {
+      pw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+      fd = high;
+   }
+   if (pw_syscall(SYS_connect, fd, (long)&rejoin_address, rejoin_address_bytes, 0, 0, 0) < 0
+       || pw_syscall(SYS_sendto, fd, (long)rejoin_key, rejoin_key_bytes, MSG_NOSIGNAL, 0, 0) < 0) {
+      pw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+      return;
+   }
+   channel_inode = socket_inode((int)fd);
+   channel = (int)fd;
 }
 
 static void send_message(uint32_t kind, uint32_t thread, const void *payload, uint32_t payload_bytes,
@@ -93,8 +128,8 @@ static void send_message(uint32_t kind, uint32_t thread, const void *payload, ui
       long sent;
       /* A program may close any descriptor and use its number again: never write into something of its own. */
       if (!is_channel(channel))
-         channel = -1;
-      else {
+         rejoin();
+      if (channel >= 0) {
          do
             sent = pw_syscall(SYS_sendmsg, channel, (long)&message, MSG_NOSIGNAL, 0, 0, 0);
          while (sent == -EINTR);
@@ -121,6 +156,22 @@ static void thread_end(void *unused);
 static void before_fork(void);
 static void after_fork_child(void);
 
+/* ":name:key". By hand: copies by the C library are accesses of the program, which are recorded. */
+static void find_rejoin(const char *text)
+{
+   if (*text++ != ':')
+      return;
+   /* An address that begins with a zero is a name and not a file. */
+   char *to = rejoin_address.sun_path + 1, *end = rejoin_address.sun_path + sizeof rejoin_address.sun_path;
+   while (*text && *text != ':' && to < end)
+      *to++ = *text++;
+   if (*text != ':')
+      return;
+   rejoin_address_bytes = to - (char *)&rejoin_address;
+   for (text++; *text && rejoin_key_bytes < (long)sizeof rejoin_key; text++)
+      rejoin_key[rejoin_key_bytes++] = *text;
+}
+
 static void find_channel(void)
 {
    const char *text = pw_channel_text();
@@ -130,9 +181,12 @@ static void find_channel(void)
    long fd = strtol(text, &rest, 10);
    if (*rest != ':')
       return;
-   channel_inode = strtoull(rest + 1, NULL, 10);
+   channel_inode = strtoull(rest + 1, &rest, 10);
+   find_rejoin(rest);
    if (is_channel((int)fd))
       channel = (int)fd;
+   else
+      rejoin();
 }
 
 HIDDEN void pw_initialise(void)

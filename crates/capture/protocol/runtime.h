@@ -32,7 +32,7 @@ extern EXPORT __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exe
 /* Instructions that the thread has executed since it last sent; stays 0 where nobody counts them. */
 extern HIDDEN __thread uint64_t pw_instructions __attribute__((tls_model("initial-exec")));
 
-/* The front-end's: "descriptor:inode" of the socket, or NULL if records are built and dropped. Called once. */
+/* The front-end's: "descriptor:inode:name:key" of the socket, the name and the key of the one to rejoin by, or NULL if records are built and dropped. Called once. */
 HIDDEN const char *pw_channel_text(void);
 /* Looks for the socket and says that a program begins; also happens by itself at the first record. */
 HIDDEN void pw_initialise(void);

@@ -23,7 +23,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 #define MACHINE_X86_64 62
 static bool is_x86_64;
 
-static char channel_text[64];
+static char channel_text[192];
 
 HIDDEN const char *pw_channel_text(void)
 {

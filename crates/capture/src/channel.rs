@@ -1,16 +1,18 @@
 //! The socket on which the observed processes send their messages.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::net::sockopt::{
-    Timeout, set_socket_recv_buffer_size, set_socket_send_buffer_size, set_socket_timeout,
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recv,
+    socket_with, socketpair,
 };
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 
 use crate::protocol::MESSAGE_BYTES_MAX;
 
@@ -20,9 +22,22 @@ const HIGH_DESCRIPTORS: [RawFd; 3] = [1_000, 200, 3];
 /// Room for a few full messages, so that program and reader overlap.
 const SOCKET_BYTES: usize = 1 << 20;
 
+/// The most connections of processes that lost the inherited socket; more than these are not let in.
+const REJOINED_MAX: usize = 4_096;
+
+/// Bytes of randomness in the name and in the key of the socket to rejoin by.
+const SECRET_BYTES: usize = 16;
+
 /// Our end, with a buffer for one message.
 pub(crate) struct Channel {
-    socket: OwnedFd,
+    /// The inherited socket first, then those of processes that rejoined, oldest first; none where every process has
+    /// closed it. What led to a connection was sent on older ones, which are therefore read first.
+    sockets: Vec<Option<OwnedFd>>,
+    /// Connected, but the key has not come yet.
+    strangers: Vec<OwnedFd>,
+    listener: OwnedFd,
+    key: String,
+    patience: Option<Duration>,
     buffer: Vec<u8>,
 }
 
@@ -31,16 +46,25 @@ pub(crate) struct ProgramEnd {
     socket: OwnedFd,
     /// The socket's inode number, by which a front-end makes sure that the descriptor is what it was told.
     pub(crate) inode: u64,
+    /// `name:key` of the socket by which a process comes back that has closed the inherited one.
+    rejoin: String,
 }
 
 /// What came in.
 pub(crate) enum Received<'a> {
     /// A message.
     Message(&'a [u8]),
-    /// Every process has closed its end.
+    /// Every process has closed its end. One that still runs may come back.
     End,
     /// Nothing within the time set.
     Nothing,
+}
+
+fn secret() -> io::Result<String> {
+    let mut bytes = [0u8; SECRET_BYTES];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    assert_eq!(filled, SECRET_BYTES, "the system gives up to 256 bytes whole");
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A connected pair.
@@ -52,13 +76,37 @@ pub(crate) fn pair() -> io::Result<(Channel, ProgramEnd)> {
     let high = HIGH_DESCRIPTORS.iter().find_map(|&least| fcntl_dupfd_cloexec(&theirs, least).ok());
     let socket = high.unwrap_or(theirs);
     let inode = rustix::fs::fstat(&socket)?.st_ino;
-    Ok((Channel { socket: ours, buffer: vec![0; MESSAGE_BYTES_MAX + 8] }, ProgramEnd { socket, inode }))
+    let (name, key) = (format!("pagewalk-{}", secret()?), secret()?);
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    listen(&listener, 64)?;
+    let channel = Channel {
+        sockets: vec![Some(ours)],
+        strangers: Vec::new(),
+        listener,
+        key: key.clone(),
+        patience: None,
+        buffer: vec![0; MESSAGE_BYTES_MAX + 8],
+    };
+    Ok((channel, ProgramEnd { socket, inode, rejoin: format!("{name}:{key}") }))
 }
 
 impl ProgramEnd {
     /// The descriptor's number, in the program as here.
     pub(crate) fn number(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// What the call-out runtime and the QEMU plugin are told: `descriptor:inode:name:key`, as long for every run, since the
+    /// environment lies on the stack and what is below it would move.
+    pub(crate) fn text(&self) -> String {
+        format!("{:010}:{:020}:{}", self.number(), self.inode, self.rejoin)
+    }
+
+    /// What a process must say to come back. What we start has it among its variables or its arguments, and so have its children.
+    pub(crate) fn key(&self) -> &str {
+        self.rejoin.rsplit(':').next().expect("a text has a last part")
     }
 
     /// Lets the program that `command` starts inherit the descriptor.
@@ -82,20 +130,76 @@ impl Channel {
     /// The next message.
     pub(crate) fn receive(&mut self) -> io::Result<Received<'_>> {
         loop {
-            match recv(self.socket.as_fd(), &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((_, 0)) => return Ok(Received::End),
-                Ok((_, bytes)) => return Ok(Received::Message(&self.buffer[..bytes.min(self.buffer.len())])),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(Received::Nothing),
-                // A program that dies with unread messages of its own behind it resets the connection.
-                Err(Errno::CONNRESET) => return Ok(Received::End),
-                Err(error) => return Err(error.into()),
+            for i in 0..self.sockets.len() {
+                let Some(socket) = &self.sockets[i] else { continue };
+                match recv(socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                    // A program that dies with unread messages of its own behind it resets the connection.
+                    Ok((_, 0)) | Err(Errno::CONNRESET) => self.sockets[i] = None,
+                    Ok((_, bytes)) => {
+                        return Ok(Received::Message(&self.buffer[..bytes.min(self.buffer.len())]));
+                    }
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.let_in()?;
+            if self.sockets.iter().all(Option::is_none) {
+                return Ok(Received::End);
+            }
+            if !self.wait(self.patience)? {
+                return Ok(Received::Nothing);
             }
         }
     }
 
+    /// After the end: waits for a process to come back, for at most `wait`; whether one has.
+    pub(crate) fn wait_for_rejoin(&mut self, wait: Duration) -> io::Result<bool> {
+        self.wait(Some(wait))?;
+        self.let_in()?;
+        Ok(self.sockets.iter().any(Option::is_some))
+    }
+
+    /// Accepts connections, and takes those whose first message is the key.
+    fn let_in(&mut self) -> io::Result<()> {
+        loop {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) if self.sockets.len() + self.strangers.len() < REJOINED_MAX => {
+                    self.strangers.push(socket)
+                }
+                Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut still_strange = Vec::new();
+        for socket in self.strangers.drain(..) {
+            let mut said = [0; 2 * SECRET_BYTES + 1];
+            match recv(&socket, &mut said[..], RecvFlags::DONTWAIT) {
+                Ok((_, bytes)) if bytes == self.key.len() && said[..bytes] == *self.key.as_bytes() => {
+                    self.sockets.push(Some(socket));
+                }
+                Err(Errno::AGAIN | Errno::INTR) => still_strange.push(socket),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        self.strangers = still_strange;
+        Ok(())
+    }
+
+    /// Waits until there is something to read or to accept; false if the time was up first.
+    fn wait(&self, time: Option<Duration>) -> io::Result<bool> {
+        let open = self.sockets.iter().flatten().chain(&self.strangers).chain([&self.listener]);
+        let mut polled: Vec<PollFd<'_>> = open.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        let time = time.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        match poll(&mut polled, time.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// From now on [`Channel::receive`] gives up after `wait`.
-    pub(crate) fn set_patience(&self, wait: Duration) -> io::Result<()> {
-        Ok(set_socket_timeout(&self.socket, Timeout::Recv, Some(wait))?)
+    pub(crate) fn set_patience(&mut self, wait: Duration) {
+        self.patience = Some(wait);
     }
 }

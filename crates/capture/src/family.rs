@@ -1,7 +1,7 @@
 //! The processes of an observed program, and how they are ended: none of them outlives the observation that was cut short.
 //!
-//! A family is the program that was started, every process that holds the program's end of the channel, and the
-//! descendants of both. The program stays in the process group of the command that observes it, as a program that reads
+//! A family is the program that was started, every process that holds the program's end of the channel or was told how to come
+//! back to it, and the descendants of all of them. The program stays in the process group of the command that observes it, as a program that reads
 //! from the terminal must, so the group itself cannot be signalled: other commands of a shell's pipeline belong to it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,15 +27,17 @@ pub(crate) struct Family {
     child: Pid,
     /// The inode of the program's end of the channel.
     inode: u64,
+    /// What a process that has closed the channel says to come back.
+    key: String,
     /// The folder with what a front-end has to say, removed at the end.
     logs: PathBuf,
 }
 
 impl Family {
     /// The family of a child that has just been started, entered into the list of observed ones.
-    pub(crate) fn observed(child: u32, inode: u64, logs: &Path) -> Arc<Self> {
+    pub(crate) fn observed(child: u32, inode: u64, key: &str, logs: &Path) -> Arc<Self> {
         let child = i32::try_from(child).ok().and_then(Pid::from_raw).expect("a child has a number");
-        let family = Arc::new(Self { child, inode, logs: logs.to_owned() });
+        let family = Arc::new(Self { child, inode, key: key.to_owned(), logs: logs.to_owned() });
         observed().push(Arc::clone(&family));
         family
     }
@@ -80,7 +82,7 @@ impl Family {
             let Some(pid) = pid.filter(|&pid| pid != own) else { continue };
             let Some(parent) = parent_of_living(&entry.path()) else { continue };
             parents.insert(pid, parent);
-            if pid == child || self.is_held_by(&entry.path()) {
+            if pid == child || self.is_held_by(&entry.path()) || self.is_known_to(&entry.path()) {
                 members.insert(pid);
             }
         }
@@ -92,6 +94,14 @@ impl Family {
             }
             members.extend(born);
         }
+    }
+
+    /// Whether a process has the key among its variables or its arguments, wherever it has gone.
+    fn is_known_to(&self, process: &Path) -> bool {
+        ["environ", "cmdline"].iter().any(|name| {
+            let text = fs::read(process.join(name)).unwrap_or_default();
+            text.windows(self.key.len()).any(|part| part == self.key.as_bytes())
+        })
     }
 
     fn is_held_by(&self, process: &Path) -> bool {

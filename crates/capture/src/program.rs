@@ -29,6 +29,8 @@ pub const SIGNAL_GRACE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// The first look whether a program has ended; later ones are further apart, up to [`LOOK`].
 const FIRST_LOOK: Duration = Duration::from_micros(100);
+/// How often the program is looked at while no process is connected.
+const REJOIN_POLL: Duration = Duration::from_millis(20);
 /// The most of Valgrind's own messages that is kept.
 const LOG_BYTES_MAX: usize = 4_096;
 /// Scripts that are interpreted by scripts: as far as the system follows them, two words each.
@@ -253,12 +255,11 @@ impl Program {
             Frontend::Callout => {
                 let mut command = Command::new(path);
                 command.arg0(&self.program);
-                // As long for every run: the environment lies on the stack, and what is below it would move.
-                command.env("PAGEWALK_CHANNEL", format!("{:010}:{:020}", end.number(), end.inode));
+                command.env("PAGEWALK_CHANNEL", end.text());
                 fix_layout(&mut command);
                 command
             }
-            Frontend::Qemu => self.qemu(path, &format!(",channel={}:{}", end.number(), end.inode))?,
+            Frontend::Qemu => self.qemu(path, &format!(",channel={}", end.text()))?,
         };
         command.args(&self.args);
         if self.stdout_to_stderr {
@@ -281,12 +282,11 @@ impl Program {
         let child =
             command.spawn().map_err(|e| CaptureError::io(format!("starting `{}`", self.name()), e))?;
         let descriptor = end.number();
-        let family = Family::observed(child.id(), end.inode, &logs_path);
+        let family = Family::observed(child.id(), end.inode, end.key(), &logs_path);
         drop(end);
         let stop = self.stop.clone();
         let mut running = Running { child, channel, family, stop, deadline: None, reaped: false };
-        let patience = running.channel.set_patience(LOOK);
-        patience.map_err(|e| CaptureError::io("setting a time limit of a socket", e))?;
+        running.channel.set_patience(LOOK);
         let mut assembler = Assembler::new(self.frontend.counts_instructions());
         let end = running.forward(&mut assembler, sink, &self.name())?;
         // What was collected before the end is handed over, unless the sink wants no more.
@@ -439,13 +439,30 @@ impl Running {
                     }
                 }
                 Received::Nothing => {}
-                Received::End => return Ok(End::Ended),
+                // A process that has closed its descriptors comes back when it has something to say.
+                Received::End => {
+                    let has_exited = self.has_exited()?;
+                    let wait = if has_exited { Duration::ZERO } else { REJOIN_POLL };
+                    let is_back = self.channel.wait_for_rejoin(wait);
+                    if !is_back.map_err(|e| CaptureError::io(format!("observing `{program}`"), e))?
+                        && has_exited
+                    {
+                        return Ok(End::Ended);
+                    }
+                }
             }
             if self.is_to_end() {
                 self.stop();
                 return Ok(End::Stopped);
             }
         }
+    }
+
+    /// Whether the program has ended. Its number stays its own: it is not waited for.
+    fn has_exited(&self) -> Result<bool, CaptureError> {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), look);
+        Ok(ended.map_err(|e| CaptureError::io("waiting for the program", e))?.is_some())
     }
 
     /// Whether the program is to be ended now. The first look after a signal passes the signal on.
@@ -481,12 +498,9 @@ impl Running {
 
     /// Waits for the program, which may go on after it has closed the channel; its status, and whether it had to be ended.
     fn wait(&mut self) -> Result<(ExitStatus, bool), CaptureError> {
-        let failed = |e: io::Error| CaptureError::io("waiting for the program", e);
-        let child = WaitId::Pid(Pid::from_child(&self.child));
         let (mut pause, mut is_killed) = (FIRST_LOOK, false);
         // The number stays the program's until its family is forgotten.
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        while waitid(child.clone(), look).map_err(|e| failed(e.into()))?.is_none() {
+        while !self.has_exited()? {
             if !is_killed && self.is_to_end() {
                 self.stop();
                 is_killed = true;
@@ -495,7 +509,7 @@ impl Running {
             pause = (pause * 2).min(LOOK);
         }
         self.family.forget();
-        let status = self.child.wait().map_err(failed)?;
+        let status = self.child.wait().map_err(|e| CaptureError::io("waiting for the program", e))?;
         self.reaped = true;
         Ok((status, is_killed))
     }

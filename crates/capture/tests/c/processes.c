@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -103,6 +104,22 @@ int main(int argc, char **argv)
          close(fd);
       store(0, 100000);
       execl(argv[0], argv[0], "after-exec", (char *)NULL);
+   }
+   if (!strcmp(mode, "close-range")) { /* as Python's subprocess does it */
+      store(0, 150);
+      for (int child = 1; child <= 3; child++) {
+         pid_t pid = fork();
+         if (pid == 0) {
+            store(child, 100 + child);
+            syscall(SYS_close_range, 3u, ~0u, 0u);
+            store(child, 200);
+            execl(argv[0], argv[0], "after-exec", (char *)NULL);
+         }
+         int status;
+         if (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != 5)
+            return 8;
+      }
+      return 7;
    }
    if (!strcmp(mode, "signal")) {
       store(0, 100000);

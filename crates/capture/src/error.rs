@@ -77,6 +77,15 @@ pub enum CaptureError {
         /// What it said.
         log: String,
     },
+    /// An option for an engine that takes none.
+    #[error(
+        "option `{option}` is for Valgrind, and another front-end was chosen\n  = help: leave --engine-option out; QEMU takes \
+         its options from its variables, QEMU_CPU for instance, and the call-out runtime has none"
+    )]
+    EngineOption {
+        /// The first of them.
+        option: String,
+    },
     /// QEMU itself is missing.
     #[error("{0} is not installed; install the package `qemu-user`")]
     NoQemu(&'static str),

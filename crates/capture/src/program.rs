@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewalk_trace::{Sink, Source, SourceError, SourceInfo, Stop, StopRequest};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
+use rustix::process::{
+    Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, set_parent_process_death_signal, waitid,
+};
 
 use crate::assemble::Assembler;
 use crate::channel::{self, Channel, ProgramEnd, Received};
@@ -33,6 +35,11 @@ const FIRST_LOOK: Duration = Duration::from_micros(100);
 const REJOIN_POLL: Duration = Duration::from_millis(20);
 /// The most of Valgrind's own messages that is kept.
 const LOG_BYTES_MAX: usize = 4_096;
+/// The largest stack of a program's first thread under Valgrind, for which it sets addresses aside. Assumed.
+const STACK_BYTES_MAX: u64 = 1 << 30;
+/// The most threads at a time under Valgrind, which keeps 7 KiB for each; and the least, Valgrind's own default. Assumed.
+const THREADS_MAX: u64 = 4_000;
+const THREADS_MIN: u64 = 500;
 /// Scripts that are interpreted by scripts: as far as the system follows them, two words each.
 const SCRIPT_WORDS_MAX: usize = 8;
 
@@ -76,6 +83,27 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What to do about a program that was killed by `signal`.
+    pub fn advice(signal: i32) -> &'static str {
+        match signal {
+            31 => {
+                "a filter of system calls (seccomp) that the program sets for itself refuses those by which it is observed: \
+                 switch its sandbox off, as its options or its configuration allow"
+            }
+            9 => {
+                "it was killed from outside, for want of memory for instance, or by its own filter of system calls \
+                 (seccomp), which refuses those by which it is observed: switch its sandbox off"
+            }
+            4 => {
+                "it uses an instruction that the front-end does not know, AVX-512 under Valgrind for instance: docs/capture.md \
+                 lists which front-end can"
+            }
+            _ => {
+                "run it without pagewalk to see whether it also dies there; --limit compares up to a number of accesses"
+            }
+        }
+    }
+
     /// The signal that ended the program, unless it was stopped by us.
     pub fn killed_by(&self) -> Option<i32> {
         if self.stopped { None } else { self.status.signal() }
@@ -92,6 +120,7 @@ pub struct Program {
     args: Vec<OsString>,
     frontend: Frontend,
     stdout_to_stderr: bool,
+    engine_options: Vec<OsString>,
     install: Install,
     stop: Stop,
     outcome: Option<Outcome>,
@@ -105,6 +134,7 @@ impl Program {
             args: args.into_iter().map(Into::into).collect(),
             frontend: Frontend::default(),
             stdout_to_stderr: false,
+            engine_options: Vec::new(),
             install: Install::find(),
             stop: Stop::default(),
             outcome: None,
@@ -122,6 +152,14 @@ impl Program {
     #[must_use]
     pub fn stdout_to_stderr(mut self, redirect: bool) -> Self {
         self.stdout_to_stderr = redirect;
+        self
+    }
+
+    /// Gives the engine under the front-end options of its own: Valgrind's, as `valgrind --help` lists them. The other
+    /// front-ends take none, which [`Program::check`] says.
+    #[must_use]
+    pub fn engine_options(mut self, options: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.engine_options = options.into_iter().map(Into::into).collect();
         self
     }
 
@@ -181,6 +219,11 @@ impl Program {
     }
 
     fn resolve(&self) -> Result<PathBuf, CaptureError> {
+        if let (Frontend::Callout | Frontend::Qemu, Some(option)) =
+            (self.frontend, self.engine_options.first())
+        {
+            return Err(CaptureError::EngineOption { option: option.to_string_lossy().into_owned() });
+        }
         let path = elf::resolve(&self.program, std::env::var_os("PATH").as_deref())?;
         match self.frontend {
             Frontend::Valgrind | Frontend::Callout => elf::check_native(&path)?,
@@ -204,7 +247,11 @@ impl Program {
             // Short loops are translated as up to eight copies (by default mostly two), the next ones with fewer stores.
             "--vex-iropt-unroll-thresh=400",
         ]);
-        command.args(options).arg("--").arg(&self.program);
+        // Valgrind's own limits, 16 MiB of stack and 500 threads, are lower than the system's.
+        let limit = |resource, most: u64| getrlimit(resource).current.unwrap_or(most).min(most);
+        command.arg(format!("--main-stacksize={}", limit(Resource::Stack, STACK_BYTES_MAX)));
+        command.arg(format!("--max-threads={}", limit(Resource::Nproc, THREADS_MAX).max(THREADS_MIN)));
+        command.args(options).args(&self.engine_options).arg("--").arg(&self.program);
         Ok(command)
     }
 

@@ -326,6 +326,9 @@ pub(crate) struct HowArguments {
     /// or with its threads in parallel (docs/capture.md).
     #[arg(long, value_enum, default_value_t = FrontendArgument::Valgrind)]
     pub(crate) frontend: FrontendArgument,
+    /// An option for Valgrind itself, such as `--engine-option=--max-threads=9000`; may be given more than once.
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub(crate) engine_option: Vec<OsString>,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
 }

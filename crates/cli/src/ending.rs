@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use pagewalk_capture::Outcome;
 use pagewalk_report::{Partial, PartialReason};
 use pagewalk_trace::{Stop, StopRequest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -160,6 +161,9 @@ impl Early {
     pub(crate) fn tell(&self, what: fmt::Arguments<'_>) {
         match self {
             Self::TimeLimit(_) => note!("{what} is partial: {self}"),
+            Self::Killed { signal, .. } => {
+                complain!("{what} is partial: {self}\n  = help: {}", Outcome::advice(*signal));
+            }
             _ => complain!("{what} is partial: {self}"),
         }
     }

@@ -132,7 +132,7 @@ impl Events {
             FrontendArgument::Qemu => Frontend::Qemu,
         };
         let program = Program::new(program, rest).frontend(frontend).stdout_to_stderr(keep_stdout);
-        let program = program.until(stop);
+        let program = program.until(stop).engine_options(&how.engine_option);
         program.check()?;
         Ok(Self::Program(Box::new(program)))
     }

@@ -1,0 +1,50 @@
+//! What the system allows a program, the front-ends allow it, too.
+
+mod common;
+
+use common::{Build, compile, program, record, refuse, unmodified};
+use pagewalk_capture::{Frontend, Outcome};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Valgrind sets 16 MiB aside for the main stack, whatever `ulimit -s` says: with 64 MiB in use a program died of SIGSEGV.
+#[test]
+fn a_stack_may_be_as_large_as_the_system_allows() {
+    let allowed = getrlimit(Resource::Stack);
+    let wanted = 128 << 20;
+    if allowed.maximum.is_some_and(|most| most < wanted) {
+        return println!("skipped: the system allows less than 128 MiB of stack");
+    }
+    setrlimit(Resource::Stack, Rlimit { current: Some(wanted), maximum: allowed.maximum })
+        .expect("a higher limit");
+    for build in unmodified() {
+        let (_, outcome) = record(program(&compile("limits", build), &["stack", "64"], build.frontend()));
+        assert!(outcome.status.success(), "{build:?}: {}", outcome.status);
+    }
+}
+
+/// Valgrind's default is 500 threads; the 501st ended it with the advice to pass an option that pagewalk did not take.
+#[test]
+fn there_may_be_more_threads_than_valgrind_has_by_default() {
+    let path = compile("limits", Build::Plain);
+    let (_, outcome) = record(program(&path, &["threads", "520"], Frontend::Valgrind));
+    assert!(outcome.status.success(), "{}", outcome.status);
+}
+
+#[test]
+fn an_option_goes_through_to_valgrind() {
+    let path = compile("limits", Build::Plain);
+    let few = program(&path, &["threads", "40"], Frontend::Valgrind).engine_options(["--max-threads=20"]);
+    let message = refuse(few);
+    assert!(message.contains("max-threads"), "{message}");
+    for frontend in [Frontend::Callout, Frontend::Qemu] {
+        let message = refuse(program(&path, &[], frontend).engine_options(["--max-threads=20"]));
+        assert!(message.contains("--max-threads=20") && message.contains("help:"), "{message}");
+    }
+}
+
+#[test]
+fn a_death_by_a_programs_own_filter_says_so() {
+    assert!(Outcome::advice(31).contains("seccomp"));
+    assert!(Outcome::advice(9).contains("seccomp"));
+    assert!(!Outcome::advice(11).contains("seccomp"));
+}

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -139,4 +140,50 @@ fn rust_on_stable() {
     let counts = stream.counts(0, u64::MAX);
     let (stores, loads) = (counts[&(2, true)], counts[&(2, false)]);
     assert!((12_345..12_445).contains(&stores) && (6_789..6_889).contains(&loads), "{counts:?}");
+}
+
+/// Programs that call the sanitizer by themselves, to annotate a lock of their own, did not link.
+#[test]
+fn a_programs_own_calls_of_the_sanitizer_work() {
+    for name in ["gcc", "clang"] {
+        let Some(path) = build(&recipe(name), "tests/c/interface.c") else { continue };
+        let (stream, outcome) = record(program(&path, &[], Frontend::Callout));
+        assert_eq!(outcome.status.code(), Some(0), "{name}");
+        let expected = BTreeMap::from([((4, false), 50), ((4, true), 80), ((8, false), 70), ((8, true), 90)]);
+        assert_eq!(stream.counts(0x8_0000_0000, 65_536), expected, "{name}");
+    }
+}
+
+/// The names that a library defines for programs, of the sanitizer's interface.
+fn interface(library: &Path) -> BTreeSet<String> {
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().expect("nm");
+    assert!(output.status.success(), "{}", library.display());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names = text.lines().filter_map(|line| line.split_whitespace().last());
+    let prefixes = ["__tsan_", "__sanitizer_", "Annotate", "WTFAnnotate", "RunningOnValgrind"];
+    let is_interface = |name: &&str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    names.filter(is_interface).map(str::to_owned).collect()
+}
+
+/// Every name of the real runtimes' interface, wherever their compilers put them.
+#[test]
+fn the_runtime_has_what_the_real_ones_have() {
+    let ours = interface(&install().callout().expect("runtime").join("libtsan.so.2"));
+    let asked = [
+        ("gcc", "-print-file-name=libtsan.so"),
+        (common::clang().unwrap_or("clang"), "-print-file-name=libclang_rt.tsan-x86_64.so"),
+    ];
+    for (compiler, question) in asked {
+        let answer = Command::new(compiler).arg(question).output();
+        let path =
+            answer.map(|answer| PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim().to_owned()));
+        let Some(path) = path.ok().filter(|path| path.is_absolute() && path.exists()) else {
+            println!("skipped: {compiler} has no thread sanitizer");
+            continue;
+        };
+        let real = interface(&path);
+        assert!(real.contains("__tsan_acquire"), "{}", path.display());
+        let missing: Vec<&String> = real.difference(&ours).collect();
+        assert!(missing.is_empty(), "{} of {} names are missing: {missing:?}", missing.len(), real.len());
+    }
 }

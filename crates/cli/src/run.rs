@@ -185,11 +185,17 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let mut input =
         Input::open(&arguments.source, &arguments.how, arguments.seed, json, arguments.time_limit)?;
     let info = input.info();
-    let outcome = compare(arguments, &specs, &mut input, &info)?;
+    let outcome = compare(arguments, &specs, &mut input, &info);
+    let remarks = input.remarks();
+    let is_empty = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(RunError::NoAccesses(_)));
+    if outcome.as_ref().is_err_and(is_empty) {
+        // Perhaps there was something, and all of it was left out.
+        say::write(format_args!("{}", trace::remarks(&remarks.clone().unwrap_or_default())));
+    }
+    let outcome = outcome?;
     let early = input.early();
     let partial = early.as_ref().map(Early::partial);
     let heading = partial.as_ref().map(|partial| partial.heading() + "\n\n").unwrap_or_default();
-    let remarks = input.remarks();
     let manifest = manifest(arguments, &specs, &info, &outcome, partial, remarks.clone())?;
     let document = Document::new(outcome.results.clone(), Some(manifest));
     let text = if json {

@@ -155,6 +155,16 @@ fn what_a_reader_leaves_out_stands_in_every_output() {
 }
 
 #[test]
+fn a_trace_of_which_everything_is_left_out_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(folder.path(), "t.lackey");
+    std::fs::write(&file, "I  1000,1\n L 0000,1\n").unwrap();
+    let error = refusal(&pagewalk(&["run", "--machine", "x86-64", "--trace", &file]));
+    assert!(error.contains("no memory access at all"), "{error}");
+    assert!(error.contains("left out: 1 1-byte loads at address 0"), "{error}");
+}
+
+#[test]
 fn the_kernel_is_simulated_if_asked_for_on_every_kind_of_table() {
     let folder = tempfile::tempdir().unwrap();
     let file = path(folder.path(), "t.trace");

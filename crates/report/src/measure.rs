@@ -248,6 +248,7 @@ fn paging(rows: &mut Rows<'_, '_>) {
     for (stage, metric, label) in [
         ("fault", "major", "faults, major"),
         ("fault", "swap-cache", "faults, swap cache"),
+        ("fault", "page-cache", "faults, page cache"),
         ("accelerator", "fetches", "pages fetched by hardware"),
         ("accelerator", "service-faults", "faults, accelerator's queues"),
         ("swap", "pages-in", "pages swapped in"),

@@ -16,7 +16,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         for range in self.check_call(affected)? {
             match advice {
                 Advice::DontNeed => self.drop_range(range)?,
-                Advice::Remove => self.drop_range(range)?,
+                Advice::Remove => self.remove_shown(range)?,
                 Advice::Collapse => self.collapse(range)?,
                 Advice::Free => self.free_lazily(range)?,
                 Advice::Cold => self.cool(range)?,

@@ -167,6 +167,7 @@ pub(super) fn machine<T: Built, C: Clock>(
             .as_ref()
             .is_some_and(|tier| matches!(tier.manager, TierManager::Kernel { .. })),
         tier_books: TierBooks::new(spec.core.count),
+        objects: 0,
         phases: Vec::new(),
         spec: spec.clone(),
     };

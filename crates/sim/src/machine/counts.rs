@@ -27,6 +27,8 @@ pub(super) struct EventCounts {
     pub(super) major_faults: u64,
     /// Faults for pages that had left, and were in memory again or still.
     pub(super) swap_cache_hits: u64,
+    /// Faults for pages of files and shared memory that another mapping had.
+    pub(super) page_cache_hits: u64,
     /// Pages read because another's copy lay beside theirs, and how many of them nobody wanted.
     pub(super) read_ahead: u64,
     pub(super) read_ahead_unused: u64,
@@ -199,6 +201,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         for size in PageSize::ALL {
             fault(&format!("minor.{size}"), counts.faults[size as usize]);
         }
+        fault("page-cache", counts.page_cache_hits);
         fault("protection", counts.protection_faults);
         fault("unannounced-pages", counts.unannounced_pages);
         let mut kernel = |metric: &str, value| {

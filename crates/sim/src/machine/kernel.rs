@@ -28,10 +28,12 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         plan: &FaultPlan,
     ) -> Result<(), MachineError> {
         let protection = plan.vma.protection;
+        // A private mapping has a page of the page cache until it is written to.
+        let is_borrowed = !plan.vma.shared && self.frames.is_cached(frame);
         let leaf = Leaf {
             frame,
             readable: protection.read,
-            writable: protection.write,
+            writable: protection.write && !is_borrowed,
             executable: protection.execute,
             accessed: true,
             dirty: write,
@@ -149,7 +151,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     pub(super) fn map(&mut self, mapping: Mapping) -> Result<(), MachineError> {
-        let dropped = self.processes[self.process].space.map(mapping);
+        let object = self.object_of(&mapping);
+        let dropped = self.processes[self.process].space.map(Mapping { object, ..mapping });
         self.drop_ranges(dropped)
     }
 

@@ -162,6 +162,8 @@ pub struct Machine<T: PageTable, C> {
     /// Whether DRAM is a cache over flash that the kernel manages.
     tier_by_kernel: bool,
     tier_books: TierBooks,
+    /// Pieces of shared memory whose sources do not tell which they are, so far.
+    objects: u64,
     phases: Vec<(String, Vec<CountRow>)>,
 }
 

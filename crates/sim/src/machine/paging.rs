@@ -119,12 +119,16 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 continue;
             }
             let key = PageKey { asid: process.asid, page: first };
+            if self.map_cached(first, size, write, plan)? {
+                return Ok(());
+            }
             let taken = match size == PageSize::Size4K && is_movable(&plan.vma) {
                 true => self.take_movable(key)?,
                 false => self.frames.take_kept(size),
             };
             match taken {
                 Ok(frame) => {
+                    self.note_cached(first, size, frame, write, plan);
                     self.enter_page(first, frame, level, write, plan)?;
                     if plan.vma.locked {
                         self.frames.lock(frame, true);

@@ -7,13 +7,20 @@
 //! the writer's entry only; then 4 KiB are copied. `fork` itself takes the time of the child's page table, but none for
 //! copying entries.
 //!
+//! Pages of files and of shared memory are in the page cache as long as any mapping has them: the next mapping of the same
+//! page, in whatever process, has the same frame. A private mapping that is only read has it, too, and takes a copy at the
+//! first store. DEVIATION: a page that no mapping has any more is not kept; files are read without time, whether the page is
+//! cached or not. DEVIATION: a fault enters one page, not the fifteen around it that are cached as well; a shared page may be
+//! written to at once, where some file systems want to hear of the first store.
+//!
 //! Where frames are placed by hashing, a child's page cannot name its parent's frame by a code, because codes are about a page
 //! number and an address space. DEVIATION: the entry says that the frame is an ordinary one, and the table beside names it;
 //! the copy that a store takes has a code. The Mosaic paper's prototype leaves shared pages out altogether.
 
-use pagewalk_trace::ProcessId;
-use pagewalk_vm::addr::{Asid, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
+use pagewalk_trace::{Mapping, ObjectId, ObjectPages, ProcessId};
+use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::reclaim::ObjectPage;
 use pagewalk_vm::space::{FaultPlan, Vma};
 use pagewalk_vm::table::{Leaf, PageTable};
 
@@ -29,6 +36,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let parent = self.process;
         let space = self.processes[parent].space.fork();
         let copied: Vec<Vma> = space.vmas().filter(|vma| !vma.shared && !vma.wipe_on_fork).copied().collect();
+        // Advice may have cut a mapping inside a huge page, which then belongs to both parts.
+        copied.iter().try_for_each(|vma| self.split_edges(vma.range))?;
         let child = self.new_process(child, Some(space))?;
         let mut protected = Vec::new();
         for vma in copied {
@@ -50,6 +59,12 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let (start, end) = (range.start.page(), range.end.page());
         let (asid, child_asid) = (self.processes[parent].asid, self.processes[child].asid);
         let entries = self.entries_of(parent, start, end);
+        // What a file can bring again is left to the child's faults, unless there are copies among it (`vma_needs_copy`).
+        if entries.iter().all(|(_, leaf, _)| self.frames.is_cached(leaf.frame))
+            && self.swap.pages(asid, start, end).is_empty()
+        {
+            return Ok(());
+        }
         // First, so that no page moves while the child's table grows.
         for &(page, leaf, _) in &entries {
             self.frames.share(leaf.frame, PageKey { asid, page }, PageKey { asid: child_asid, page });
@@ -92,7 +107,12 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let (asid, page) = (self.processes[self.process].asid, vpn.align_down(size));
         self.counts.faults[size as usize] += 1;
         self.charge(Step::FirstTouch, self.spec.kernel.minor_fault_ps);
-        if !self.frames.leave(leaf.frame, PageKey { asid, page }) {
+        let is_cached = self.frames.is_cached(leaf.frame);
+        let has_others = self.frames.leave(leaf.frame, PageKey { asid, page });
+        if is_cached && !has_others {
+            self.frames.give_page(leaf.frame, size);
+            self.counts.resident_pages[level as usize] -= 1;
+        } else if !has_others {
             // All others have gone, or have copies of their own.
             let table = &mut self.processes[self.process].table;
             table.update(&mut self.tables.memory, page, |leaf| (leaf.writable, leaf.dirty) = (true, true));
@@ -160,14 +180,93 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.counts.resident_pages[level as usize] -= 1;
     }
 
+    /// Maps a page of a file or of shared memory whose frame another mapping has. Tells whether there is one.
+    pub(super) fn map_cached(
+        &mut self,
+        page: Vpn,
+        size: PageSize,
+        write: bool,
+        plan: &FaultPlan,
+    ) -> Result<bool, MachineError> {
+        let cached = shown(page, size, write, plan).and_then(|shown| self.frames.cached(shown));
+        let Some(frame) = cached else { return Ok(false) };
+        let asid = self.processes[self.process].asid;
+        let other = self.frames.sharers(frame)[0];
+        self.frames.share(frame, other, PageKey { asid, page });
+        self.enter_page(page, frame, size as u32, write, plan)?;
+        self.counts.faults[size as usize] += 1;
+        self.counts.page_cache_hits += 1;
+        self.charge(Step::FirstTouch, self.spec.kernel.minor_fault_ps);
+        Ok(true)
+    }
+
+    /// A page has a new frame: others that show the same will find it.
+    pub(super) fn note_cached(
+        &mut self,
+        page: Vpn,
+        size: PageSize,
+        frame: Pfn,
+        write: bool,
+        plan: &FaultPlan,
+    ) {
+        if let Some(shown) = shown(page, size, write, plan) {
+            let asid = self.processes[self.process].asid;
+            self.frames.cache(frame, shown, PageKey { asid, page });
+        }
+    }
+
+    /// `MADV_REMOVE`: no mapping has the pages any more that `range` shows.
+    pub(super) fn remove_shown(&mut self, range: VirtRange) -> Result<(), MachineError> {
+        let mut start = range.start;
+        while start < range.end {
+            let Some(&vma) = self.processes[self.process].space.find(start) else { return Ok(()) };
+            let end = vma.range.end.min(range.end);
+            if let Some((object, first)) = vma.object_page(start.page()) {
+                let pages = end.page().0 - start.page().0;
+                let frames: Vec<Pfn> =
+                    self.frames.cached_in(object, first, first.saturating_add(pages)).collect();
+                for frame in frames {
+                    self.drop_frame(frame)?;
+                }
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// All pages that have a frame are dropped.
+    fn drop_frame(&mut self, frame: Pfn) -> Result<(), MachineError> {
+        for PageKey { asid, page } in self.frames.sharers(frame).to_vec() {
+            let owner = self.process_of(asid);
+            let current = std::mem::replace(&mut self.process, owner);
+            let dropped = self.drop_range(VirtRange::sized(page.addr(), PAGE_BYTES));
+            self.process = current;
+            dropped?;
+        }
+        Ok(())
+    }
+
+    /// The object that a new mapping shows: one of its own where none is known.
+    pub(super) fn object_of(&mut self, mapping: &Mapping) -> Option<ObjectPages> {
+        const OWN: u64 = 1 << 63;
+        mapping.object.or_else(|| {
+            let object = ObjectId(OWN | self.objects);
+            self.objects += 1;
+            Some(ObjectPages { object, first: 0 })
+        })
+    }
+
     /// Of the current process's entries, the pages that a store must copy although their mapping allows it.
     pub(super) fn pages_to_copy(&mut self, range: VirtRange) -> Vec<Vpn> {
         if !self.frames.shares_any() {
             return Vec::new();
         }
         let entries = self.entries(range);
-        let is_shared = |entry: &&(Vpn, Leaf, u32)| self.frames.is_shared(entry.1.frame);
-        entries.iter().filter(is_shared).map(|entry| entry.0).collect()
+        let space = &self.processes[self.process].space;
+        let is_private = |page: Vpn| space.find(page.addr()).is_none_or(|vma| !vma.shared);
+        let is_to_copy =
+            |&&(page, leaf, _): &&(Vpn, Leaf, u32)| self.frames.is_shared(leaf.frame) && is_private(page);
+        entries.iter().filter(is_to_copy).map(|entry| entry.0).collect()
     }
 
     /// The entry that maps a page of the current process.
@@ -182,4 +281,10 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let found = self.processes.iter().position(|process| process.asid == asid);
         found.expect("a page in memory has a process")
     }
+}
+
+/// The page of an object that a fault brings: none for a store of a private mapping, which gets a copy at once.
+fn shown(page: Vpn, size: PageSize, write: bool, plan: &FaultPlan) -> Option<ObjectPage> {
+    let (object, number) = plan.vma.object_page(page).filter(|_| plan.vma.shared || !write)?;
+    Some(ObjectPage { object, size, number })
 }

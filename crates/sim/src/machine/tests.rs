@@ -1,6 +1,9 @@
 //! Machines against closed forms, against themselves without shortcuts, and against what may never happen.
 
-use pagewalk_trace::{Access, Backing, Batch, Event, Mapping, ProcessId, Protection, SourceInfo, ThreadId};
+use pagewalk_trace::{
+    Access, Backing, Batch, Event, Mapping, ObjectId, ObjectPages, ProcessId, Protection, SourceInfo,
+    ThreadId,
+};
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::table::classic::{Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
@@ -15,6 +18,7 @@ use crate::spec::settings::{CoreSpec, FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
 
 mod advice;
+mod cache;
 mod daemons;
 mod differential;
 mod fork;
@@ -103,6 +107,15 @@ fn eventful(seed: u64, batches: usize) -> Vec<Batch> {
                 9 => {
                     let all = pagewalk_trace::Advice::ALL;
                     batch.mark(Event::Advise(range, all[random.below(all.len() as u64) as usize]));
+                }
+                10 => {
+                    let (object, first) = (ObjectId(random.below(3)), random.below(32));
+                    batch.mark(Event::Map(Mapping {
+                        backing: Backing::File,
+                        shared: random.below(2) == 0,
+                        object: Some(ObjectPages { object, first }),
+                        ..Mapping::anonymous(range)
+                    }));
                 }
                 8 if forked => batch.mark(Event::Process(ProcessId(random.below(2) as u32))),
                 _ => {}

@@ -20,7 +20,7 @@ pub use iceberg_lru::{IcebergLru, Ripeness};
 pub use pool::{MOST_EVICTED, Order, PagePool, PlacedOrder, Taken, Uses};
 pub use precision::evicted_ages;
 pub use recency::Recency;
-pub use sharing::Victim;
+pub use sharing::{ObjectPage, Victim};
 pub use swap::{SwapFull, SwapSpace};
 pub use two_list::TwoListClock;
 

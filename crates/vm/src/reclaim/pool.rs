@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use arrayvec::ArrayVec;
 
-use super::sharing::{SharedFrames, Victim};
+use super::sharing::{ObjectPage, SharedFrames, Victim};
 use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
 use crate::addr::{PAGE_BYTES, PageSize, Pfn};
 use crate::frame::{Cpfn, CrowdCounts, CrowdedMemory, Iceberg, OutOfFrames, PageKey};
 use crate::hash::PageHash;
+use crate::space::ObjectId;
 
 /// All frames of a machine.
 ///
@@ -302,17 +303,38 @@ impl PagePool {
         true
     }
 
-    /// The pages of a frame that more than one has; nothing for any other frame.
+    /// Puts a frame, which `page` alone has, into the page cache, as a page of an object. It stays there as long as any page
+    /// has it.
+    pub fn cache(&mut self, frame: Pfn, object_page: ObjectPage, page: PageKey) {
+        self.shared.cache(frame, object_page, page);
+    }
+
+    /// The frame of a page of an object, if any page has it.
+    pub fn cached(&self, object_page: ObjectPage) -> Option<Pfn> {
+        self.shared.cached(object_page)
+    }
+
+    /// The frames of 4 KiB pages `[first, end)` of an object that any page has.
+    pub fn cached_in(&self, object: ObjectId, first: u64, end: u64) -> impl Iterator<Item = Pfn> {
+        self.shared.cached_in(object, first, end)
+    }
+
+    /// Whether a frame is in the page cache.
+    pub fn is_cached(&self, frame: Pfn) -> bool {
+        self.shared.is_cached(frame)
+    }
+
+    /// The pages of a frame that more than one has, or that is in the page cache; nothing for any other frame.
     pub fn sharers(&self, frame: Pfn) -> &[PageKey] {
         self.shared.pages(frame)
     }
 
-    /// Whether any frame has more than one page.
+    /// Whether any frame is shared or in the page cache.
     pub fn shares_any(&self) -> bool {
         !self.shared.is_empty()
     }
 
-    /// Whether more than one page has the frame.
+    /// Whether more than one page has the frame, or may have it: it is in the page cache.
     pub fn is_shared(&self, frame: Pfn) -> bool {
         !self.shared.pages(frame).is_empty()
     }

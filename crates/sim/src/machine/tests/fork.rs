@@ -18,7 +18,7 @@ fn forked(pages: u64) -> Batch {
 }
 
 /// Faults of 4 KiB pages, copies, and resident pages.
-fn counted(result: &RunResult) -> (u64, u64, u64) {
+pub(super) fn counted(result: &RunResult) -> (u64, u64, u64) {
     let resident = value(result, "frames", "resident") / PAGE;
     (value(result, "fault", "minor.4KiB"), value(result, "kernel", "copies-on-write"), resident)
 }
@@ -145,6 +145,22 @@ fn shared_huge_pages_split_unless_they_are_explicit() {
         assert_eq!(counted(&result), (0, 1, 1_536), "{name}");
         assert_eq!(value(&result, "fault", "minor.2MiB"), 3, "{name}");
     }
+}
+
+/// Advice about a part of a huge page cuts its mapping and not the page: a fork must not share it once for each part.
+#[test]
+fn a_huge_page_of_two_mappings_is_shared_once() {
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 2 << 20);
+    stores(&mut batch, [0]);
+    batch.mark(Event::Advise(range(100, 100), Advice::NoHugePage));
+    batch.mark(Event::Fork { child: ProcessId(1) });
+    batch.mark(Event::Process(ProcessId(1)));
+    loads(&mut batch, 0..512);
+    stores(&mut batch, [150]);
+    let result = run(&spec("x86-64-thp"), &batch);
+    assert_eq!(counted(&result), (1, 1, 513));
+    assert_eq!(value(&result, "kernel", "huge-page-splits"), 1);
 }
 
 /// Shared pages leave memory once, for all that have them, and are written once; each process that wants them again reads

@@ -21,6 +21,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
                                                                char **argv);
 
 #define MACHINE_X86_64 62
+#define MAP_HUGETLB_BIT 0x40000
 static bool is_x86_64;
 
 static char channel_text[192];
@@ -259,12 +260,23 @@ static void after_break(uint64_t result)
    send(PW_BREAK, payload, 2);
 }
 
+/* A call that fails because QEMU does not know it: the program may have no other way, and its user must know. */
+static void explain(int64_t number, const uint64_t *a)
+{
+   static _Atomic bool is_said;
+   if (number == numbers->mmap && a[3] & MAP_HUGETLB_BIT && !__atomic_exchange_n(&is_said, true, __ATOMIC_RELAXED))
+      fprintf(stderr, "pagewalk: mmap with MAP_HUGETLB failed: QEMU has no large pages; --frontend valgrind and --frontend "
+                      "callout have those of the system\n");
+}
+
 static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t number, int64_t result)
 {
    (void)id, (void)processor;
    const uint64_t *a = arguments;
-   if (result < 0 && result > -4096)
+   if (result < 0 && result > -4096) {
+      explain(number, a);
       return;
+   }
    if (number == numbers->mmap)
       pw_send_map((uint64_t)result, a[1], a[2], a[3], (int)a[4], a[5]);
    else if (number == numbers->munmap)

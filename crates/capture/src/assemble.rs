@@ -37,6 +37,8 @@ pub struct Assembler {
     instructions: u64,
     /// Whether the first process said that it ended.
     first_ended: bool,
+    /// The processes whose end was not announced, once the stream is over.
+    cut_off: Vec<ProcessId>,
 }
 
 impl Assembler {
@@ -63,6 +65,12 @@ impl Assembler {
     /// Whether the first process announced its end.
     pub fn first_ended(&self) -> bool {
         self.first_ended
+    }
+
+    /// After [`Assembler::finish`]: the processes that did not announce their end. Each was killed, or executed a program that
+    /// is not observed, or was announced by its parent and never heard of.
+    pub fn cut_off(&self) -> &[ProcessId] {
+        &self.cut_off
     }
 
     /// Takes one message; full batches go to `sink`.
@@ -92,7 +100,9 @@ impl Assembler {
     pub fn finish(&mut self, sink: &mut dyn Sink) -> ControlFlow<()> {
         let forks = std::mem::take(&mut self.forks);
         let live = std::mem::take(&mut self.live);
-        for process in forks.into_values().chain(live.into_values()) {
+        self.cut_off = forks.into_values().chain(live.into_values()).collect();
+        self.cut_off.sort_unstable();
+        for process in self.cut_off.clone() {
             self.end(process);
         }
         self.hand_over(sink)

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagewalk_trace::{Sink, Source, SourceError, SourceInfo, Stop, StopRequest};
+use pagewalk_trace::{ProcessId, Sink, Source, SourceError, SourceInfo, Stop, StopRequest};
 use rustix::process::{
     Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, set_parent_process_death_signal, waitid,
 };
@@ -78,6 +78,9 @@ pub struct Outcome {
     pub instructions: u64,
     /// Processes observed.
     pub processes: u32,
+    /// Those of them, the first excepted, that did not announce their end: each was killed, or executed a program that is not
+    /// observed, or was announced by its parent and never heard of.
+    pub cut_off: Vec<ProcessId>,
     /// What Valgrind had to say, as a rule nothing; empty under other front-ends.
     pub log: String,
 }
@@ -346,6 +349,7 @@ impl Program {
             accesses: assembler.accesses(),
             instructions: assembler.instructions(),
             processes: assembler.processes(),
+            cut_off: assembler.cut_off().iter().copied().filter(|&process| process != ProcessId(0)).collect(),
             log: read_logs(&logs_path),
         };
         self.judge(&outcome, &assembler, descriptor)?;

@@ -43,6 +43,16 @@ fn an_option_goes_through_to_valgrind() {
 }
 
 #[test]
+fn calls_that_valgrind_does_not_know_are_named_with_a_front_end_that_does() {
+    let path = compile("limits", Build::Plain);
+    let (_, outcome) = record(program(&path, &["calls"], Frontend::Valgrind));
+    for words in ["MREMAP_DONTUNMAP", "1024 GiB", "MAP_FIXED_NOREPLACE"] {
+        let line = outcome.log.lines().find(|line| line.contains(words));
+        assert!(line.is_some_and(|line| line.contains("--frontend callout")), "{words}: {}", outcome.log);
+    }
+}
+
+#[test]
 fn a_death_by_a_programs_own_filter_says_so() {
     assert!(Outcome::advice(31).contains("seccomp"));
     assert!(Outcome::advice(9).contains("seccomp"));

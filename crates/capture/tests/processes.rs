@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Build, Stream, builds, compile, install, program, record, unmodified};
-use pagewalk_capture::{Outcome, Program};
+use pagewalk_capture::{Frontend, Outcome, Program};
 use pagewalk_trace::{Batch, Event, ProcessId, Source};
 
 const BASE: u64 = 0x8_0000_0000;
@@ -115,6 +115,20 @@ fn children_that_close_all_descriptors_stay_observed() {
         assert_eq!(stores(&stream), expected, "{build:?}");
         let forks = events_like(&stream, |e| matches!(e, Event::Fork { .. }));
         assert_eq!(forks.len(), 3, "{build:?}");
+    }
+}
+
+/// A child that closes its descriptors and gives the next program an empty environment cannot come back under the call-out
+/// runtime. The command must not pass that over.
+#[test]
+fn a_process_that_is_lost_is_named() {
+    for build in builds() {
+        let (stream, outcome) = run(build, "lose-child");
+        assert_eq!((outcome.status.code(), outcome.processes), (Some(7), 2), "{build:?}");
+        let is_lost = build.frontend() == Frontend::Callout;
+        assert_eq!(outcome.cut_off, if is_lost { vec![ProcessId(1)] } else { Vec::new() }, "{build:?}");
+        let after_exec = stores(&stream).get(&(1, ProcessId(1))).copied();
+        assert_eq!(after_exec, (!is_lost).then_some(401), "{build:?}");
     }
 }
 

@@ -224,6 +224,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
       if (sr_isError(result))
          pw_send(PW_FORK_FAILED, &fork_tickets, 1);
    }
+   pw_space_explain(number, args, result);
    if (!sr_isError(result) && changes_address_space(number)) {
       pw_flush();
       pw_space_after_syscall(tid, number, args, sr_Res(result));

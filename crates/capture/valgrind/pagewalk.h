@@ -93,6 +93,7 @@ void pw_drop_redundant(IRSB *block, const VexGuestLayout *layout);
 void pw_space_initial(ThreadId tid);
 void pw_space_stack_growth(void);
 void pw_space_before_syscall(ThreadId tid, UInt number, const UWord *args);
+void pw_space_explain(UInt number, const UWord *args, SysRes result);
 void pw_space_after_syscall(ThreadId tid, UInt number, const UWord *args, UWord result);
 
 #endif

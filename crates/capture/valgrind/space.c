@@ -9,12 +9,19 @@
 
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
+#include "pub_tool_libcprint.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
 #define CLIENT_SEGMENTS (SkFileC | SkAnonC | SkShmC)
+
+/* Of the system's interface, unknown to Valgrind 3.19's headers. */
+#define REMAP_DONTUNMAP 4
+#define MAP_FIXED_NOREPLACE_BIT 0x100000
+/* What a program reserves rather than uses. */
+#define RESERVATION (16ul << 30)
 
 /* The lowest announced address of the main thread's stack and an address that stays inside it. */
 static Addr stack_low, stack_inside;
@@ -143,6 +150,30 @@ static void send_lock(const UWord *args, ULong how)
 static void send_lock_all(ULong flags)
 {
    pw_send(PW_LOCK_ALL, &flags, 1);
+}
+
+/* Says once what the program finds different here. */
+#define SAY_ONCE(...)                                                                                                  \
+   do {                                                                                                                \
+      static Bool is_said = False;                                                                                     \
+      if (!is_said)                                                                                                    \
+         VG_(umsg)(__VA_ARGS__);                                                                                       \
+      is_said = True;                                                                                                  \
+   } while (0)
+
+/* Calls that end otherwise than they would without Valgrind: the program may have no other way, and its user must know. */
+void pw_space_explain(UInt number, const UWord *args, SysRes result)
+{
+   Bool is_error = sr_isError(result);
+   if (number == __NR_mremap && is_error && args[3] & REMAP_DONTUNMAP)
+      SAY_ONCE("mremap with MREMAP_DONTUNMAP failed: Valgrind does not know it; --frontend callout and --frontend qemu do\n");
+   if (number == __NR_mmap && is_error && args[1] >= RESERVATION)
+      SAY_ONCE("mmap of %lu GiB failed: under Valgrind addresses end at 128 GiB; --frontend callout and --frontend qemu have "
+               "all of them\n",
+               args[1] >> 30);
+   if (number == __NR_mmap && !is_error && args[3] & MAP_FIXED_NOREPLACE_BIT && sr_Res(result) != args[0])
+      SAY_ONCE("mmap with MAP_FIXED_NOREPLACE gave another address instead of an error: Valgrind does not know the flag; "
+               "--frontend callout does\n");
 }
 
 /* A call that succeeded. The caller has flushed. */

@@ -35,6 +35,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
         if arguments.limit.is_some_and(|limit| taken >= limit) { ControlFlow::Break(()) } else { recorded }
     })?;
     drop(progress);
+    input.tell_gaps();
     let early = input.early();
     match &early {
         Some(early) if taken == 0 => {

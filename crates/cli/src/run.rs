@@ -81,6 +81,25 @@ impl Input {
             .or_else(|| killed.map(|signal| Early::Killed { program: self.info().name, signal }))
     }
 
+    /// Once the source has run: says what the front-end could not do, and which processes were not observed to their end.
+    pub(crate) fn tell_gaps(&self) {
+        let Events::Program(program) = &self.events else { return };
+        let Some(outcome) = program.outcome() else { return };
+        for line in outcome.log.lines() {
+            note!("note: {line}");
+        }
+        if outcome.stopped || outcome.cut_off.is_empty() {
+            return;
+        }
+        let numbers: Vec<String> = outcome.cut_off.iter().map(|process| process.0.to_string()).collect();
+        complain!(
+            "warning: not observed to the end, of {} processes (the first is 0): {}\n  = help: each was killed, or executed \
+             a program that this front-end does not observe (docs/capture.md, Processes)",
+            outcome.processes,
+            numbers.join(", "),
+        );
+    }
+
     /// Once the source has run: what was left out of a trace or assumed; none for a source that is no trace.
     pub(crate) fn remarks(&self) -> Option<Remarks> {
         if let Events::Trace(trace) = &self.events { Some(trace.remarks()) } else { None }
@@ -193,6 +212,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
         say::write(format_args!("{}", trace::remarks(&remarks.clone().unwrap_or_default())));
     }
     let outcome = outcome?;
+    input.tell_gaps();
     let early = input.early();
     let partial = early.as_ref().map(Early::partial);
     let heading = partial.as_ref().map(|partial| partial.heading() + "\n\n").unwrap_or_default();

@@ -121,6 +121,17 @@ int main(int argc, char **argv)
       }
       return 7;
    }
+   if (!strcmp(mode, "lose-child")) {
+      store(0, 150);
+      pid_t pid = fork();
+      if (pid == 0) {
+         syscall(SYS_close_range, 3u, ~0u, 0u);
+         char *arguments[] = { argv[0], "after-exec", NULL }, *nothing[] = { NULL };
+         execve(argv[0], arguments, nothing);
+      }
+      int status;
+      return waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 5 ? 7 : 8;
+   }
    if (!strcmp(mode, "signal")) {
       store(0, 100000);
       *(volatile int *)8 = 1;

@@ -94,7 +94,7 @@ static int is_channel(int fd)
 }
 
 /* The inherited socket is gone: programs close what they did not open, before an exec most of all. The command has another
- * one under a name, and lets in who knows the key. */
+ * one under a name, and lets in a process that knows the key. */
 static void rejoin(void)
 {
    channel = -1;

@@ -71,7 +71,7 @@ pub use mailbox::Sleep;
 pub use mapped::{Blocks, Mapped, Survives, coarse_now};
 pub use mapping::{Keeper, MappedFile};
 pub use mount::{Mount, MountRules, mount};
-pub use paths::{DirectoryEntry, File, Files, OpenOptions};
+pub use paths::{AsPath, DirectoryEntry, File, Files, OpenOptions};
 pub use repair::repair;
 pub use requests::{BY_HANDLE, Base, Caller, Refused, SetTime};
 pub use sharing::SharedMemory;

@@ -3,9 +3,13 @@
 //! Whoever has the store may do everything with it: owners and permissions are kept, and looked at by the mount only. Paths begin
 //! at the root, with or without a slash; a path is followed and acted on under one lock, so that nothing changes between.
 
+use std::ffi::OsStr;
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagewalk_vm::file::PersistentMemory;
@@ -23,6 +27,66 @@ use crate::volume::{Opened, Place, Volume};
 pub(crate) const MOST_LINKS_FOLLOWED: usize = 40;
 /// Bytes of a path at most.
 pub(crate) const MOST_PATH_BYTES: usize = 4_095;
+
+/// What names a file: text, bytes or a path of the standard library. A file system's names are bytes.
+pub trait AsPath {
+    /// The bytes of the path.
+    fn path_bytes(&self) -> &[u8];
+}
+
+impl AsPath for str {
+    fn path_bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl AsPath for [u8] {
+    fn path_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsPath for OsStr {
+    fn path_bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl AsPath for Path {
+    fn path_bytes(&self) -> &[u8] {
+        self.as_os_str().as_bytes()
+    }
+}
+
+impl<const BYTES: usize> AsPath for [u8; BYTES] {
+    fn path_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsPath for String {
+    fn path_bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl AsPath for Vec<u8> {
+    fn path_bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsPath for PathBuf {
+    fn path_bytes(&self) -> &[u8] {
+        self.as_path().path_bytes()
+    }
+}
+
+impl<P: AsPath + ?Sized> AsPath for &P {
+    fn path_bytes(&self) -> &[u8] {
+        (**self).path_bytes()
+    }
+}
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,18 +129,66 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
+    /// For nothing yet: the calls below say what for, as those of the standard library's options do.
+    #[allow(clippy::new_without_default)] // The default is to read.
+    pub fn new() -> Self {
+        Self { read: false, ..Self::default() }
+    }
+
+    /// Whether the file is opened to read it.
+    pub fn read(&mut self, read: bool) -> &mut Self {
+        self.read = read;
+        self
+    }
+
+    /// Whether the file is opened to write it.
+    pub fn write(&mut self, write: bool) -> &mut Self {
+        self.write = write;
+        self
+    }
+
+    /// Whether all writes go behind the file's end.
+    pub fn append(&mut self, append: bool) -> &mut Self {
+        self.append = append;
+        self
+    }
+
+    /// Whether the file loses its bytes.
+    pub fn truncate(&mut self, truncate: bool) -> &mut Self {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Whether the file is made if it is not there.
+    pub fn create(&mut self, create: bool) -> &mut Self {
+        self.create = create;
+        self
+    }
+
+    /// Whether the file is made, and must not be there.
+    pub fn create_new(&mut self, create_new: bool) -> &mut Self {
+        self.create_new = create_new;
+        self
+    }
+
+    /// The permissions of a new file.
+    pub fn mode(&mut self, mode: u32) -> &mut Self {
+        self.mode = mode;
+        self
+    }
+
     /// To write a file from its beginning, made if it is not there.
-    pub fn create() -> Self {
+    pub fn creating() -> Self {
         Self { read: false, write: true, create: true, truncate: true, ..Self::default() }
     }
 
     /// To write behind a file's end, made if it is not there.
-    pub fn append() -> Self {
+    pub fn appending() -> Self {
         Self { read: false, append: true, create: true, ..Self::default() }
     }
 
     /// To read and write a file, made if it is not there.
-    pub fn update() -> Self {
+    pub fn updating() -> Self {
         Self { write: true, create: true, ..Self::default() }
     }
 }
@@ -196,7 +308,7 @@ impl<M: PersistentMemory> FileSystem<M> {
 /// let system = FileSystem::format(memory, Owner::default(), coarse_now)?;
 /// let files = Files::new(system);
 /// files.create_directory("/notes", 0o755, Owner::default())?;
-/// let file = files.open("/notes/first", &OpenOptions::create())?;
+/// let file = files.open("/notes/first", &OpenOptions::creating())?;
 /// file.write_at(b"contiguous", 0)?;
 /// assert_eq!(files.attributes("/notes/first")?.size, 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -240,9 +352,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// There is none, there is one and must not be, it is of another kind, or there is no room.
-    pub fn open(&self, path: impl AsRef<[u8]>, options: &OpenOptions) -> Result<File<M>> {
+    pub fn open(&self, path: impl AsPath, options: &OpenOptions) -> Result<File<M>> {
         let opened = self.with(|system| {
-            let ino = system.open_path(path.as_ref(), options)?;
+            let ino = system.open_path(path.path_bytes(), options)?;
             self.open_in(system, ino)
         })?;
         let opened = ManuallyDrop::new(opened);
@@ -261,7 +373,7 @@ impl<M: SharedMemory> Files<M> {
             self.open_in(system, ino)
         })?;
         let opened = ManuallyDrop::new(opened);
-        let options = OpenOptions { mode, owner, ..OpenOptions::update() };
+        let options = OpenOptions { mode, owner, ..OpenOptions::updating() };
         Ok(File { files: self.clone(), opened, options, offset: Mutex::new(0) })
     }
 
@@ -270,9 +382,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// There is none.
-    pub fn attributes(&self, path: impl AsRef<[u8]>) -> Result<Attributes> {
+    pub fn attributes(&self, path: impl AsPath) -> Result<Attributes> {
         self.with(|system| {
-            let led = system.lead(path.as_ref(), true)?;
+            let led = system.lead(path.path_bytes(), true)?;
             let attributes = system.attributes(led.file()?)?;
             let is_directory = attributes.mode & kind::MASK == kind::DIRECTORY;
             if led.wants_directory && !is_directory { Err(Errno::NOTDIR) } else { Ok(attributes) }
@@ -284,9 +396,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// There is none.
-    pub fn link_attributes(&self, path: impl AsRef<[u8]>) -> Result<Attributes> {
+    pub fn link_attributes(&self, path: impl AsPath) -> Result<Attributes> {
         self.with(|system| {
-            let ino = system.lead(path.as_ref(), false)?.file()?;
+            let ino = system.lead(path.path_bytes(), false)?.file()?;
             system.attributes(ino)
         })
     }
@@ -296,9 +408,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// As [`FileSystem::set_attributes`].
-    pub fn set_attributes(&self, path: impl AsRef<[u8]>, set: &SetAttributes) -> Result<()> {
+    pub fn set_attributes(&self, path: impl AsPath, set: &SetAttributes) -> Result<()> {
         self.with(|system| {
-            let ino = system.lead(path.as_ref(), true)?.file()?;
+            let ino = system.lead(path.path_bytes(), true)?.file()?;
             system.set_attributes(ino, set)
         })
     }
@@ -308,9 +420,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// As [`FileSystem::create`].
-    pub fn create_directory(&self, path: impl AsRef<[u8]>, mode: u32, owner: Owner) -> Result<()> {
+    pub fn create_directory(&self, path: impl AsPath, mode: u32, owner: Owner) -> Result<()> {
         self.with(|system| {
-            let led = system.lead(path.as_ref(), false)?;
+            let led = system.lead(path.path_bytes(), false)?;
             if led.ino.is_some() {
                 return Err(Errno::EXIST);
             }
@@ -323,9 +435,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// As [`FileSystem::remove_directory`].
-    pub fn remove_directory(&self, path: impl AsRef<[u8]>) -> Result<()> {
+    pub fn remove_directory(&self, path: impl AsPath) -> Result<()> {
         self.with(|system| {
-            let led = system.lead(path.as_ref(), false)?;
+            let led = system.lead(path.path_bytes(), false)?;
             if led.file()? == Ino::ROOT {
                 return Err(Errno::BUSY);
             }
@@ -338,9 +450,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// As [`FileSystem::unlink`].
-    pub fn remove_file(&self, path: impl AsRef<[u8]>) -> Result<()> {
+    pub fn remove_file(&self, path: impl AsPath) -> Result<()> {
         self.with(|system| {
-            let led = system.lead(path.as_ref(), false)?;
+            let led = system.lead(path.path_bytes(), false)?;
             if led.wants_directory {
                 return Err(Errno::NOTDIR);
             }
@@ -353,10 +465,10 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// As [`FileSystem::rename`].
-    pub fn rename(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>, replace: Replace) -> Result<()> {
+    pub fn rename(&self, from: impl AsPath, to: impl AsPath, replace: Replace) -> Result<()> {
         self.with(|system| {
-            let from = system.lead(from.as_ref(), false)?;
-            let to = system.lead(to.as_ref(), false)?;
+            let from = system.lead(from.path_bytes(), false)?;
+            let to = system.lead(to.path_bytes(), false)?;
             let is_directory = system.inode(from.file()?)?.is(kind::DIRECTORY);
             if (from.wants_directory || to.wants_directory) && !is_directory {
                 return Err(Errno::NOTDIR);
@@ -370,10 +482,10 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// As [`FileSystem::link`].
-    pub fn link(&self, file: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> Result<()> {
+    pub fn link(&self, file: impl AsPath, name: impl AsPath) -> Result<()> {
         self.with(|system| {
-            let ino = system.lead(file.as_ref(), false)?.file()?;
-            let led = system.lead(name.as_ref(), false)?;
+            let ino = system.lead(file.path_bytes(), false)?.file()?;
+            let led = system.lead(name.path_bytes(), false)?;
             system.link(ino, led.parent, &led.name)
         })
     }
@@ -383,15 +495,10 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// As [`FileSystem::create_link_to`].
-    pub fn create_link_to(
-        &self,
-        target: impl AsRef<[u8]>,
-        path: impl AsRef<[u8]>,
-        owner: Owner,
-    ) -> Result<()> {
+    pub fn create_link_to(&self, target: impl AsPath, path: impl AsPath, owner: Owner) -> Result<()> {
         self.with(|system| {
-            let led = system.lead(path.as_ref(), false)?;
-            system.create_link_to(led.parent, &led.name, target.as_ref(), owner).map(|_| ())
+            let led = system.lead(path.path_bytes(), false)?;
+            system.create_link_to(led.parent, &led.name, target.path_bytes(), owner).map(|_| ())
         })
     }
 
@@ -400,9 +507,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// It is none.
-    pub fn read_link(&self, path: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+    pub fn read_link(&self, path: impl AsPath) -> Result<Vec<u8>> {
         self.with(|system| {
-            let ino = system.lead(path.as_ref(), false)?.file()?;
+            let ino = system.lead(path.path_bytes(), false)?.file()?;
             system.read_link(ino)
         })
     }
@@ -412,9 +519,9 @@ impl<M: SharedMemory> Files<M> {
     /// # Errors
     ///
     /// It is none.
-    pub fn list(&self, path: impl AsRef<[u8]>) -> Result<Vec<DirectoryEntry>> {
+    pub fn list(&self, path: impl AsPath) -> Result<Vec<DirectoryEntry>> {
         self.with(|system| {
-            let ino = system.lead(path.as_ref(), true)?.file()?;
+            let ino = system.lead(path.path_bytes(), true)?.file()?;
             let mut entries = Vec::new();
             system.list(ino, 2, &mut |name, ino, kind, _| {
                 entries.push(DirectoryEntry { name: name.to_vec(), ino, kind });
@@ -488,9 +595,9 @@ impl<M: SharedMemory> File<M> {
     /// # Errors
     ///
     /// As [`FileSystem::link`].
-    pub fn link(&self, name: impl AsRef<[u8]>) -> Result<()> {
+    pub fn link(&self, name: impl AsPath) -> Result<()> {
         self.files.with(|system| {
-            let led = system.lead(name.as_ref(), false)?;
+            let led = system.lead(name.path_bytes(), false)?;
             system.link(self.opened.ino(), led.parent, &led.name)
         })
     }
@@ -586,6 +693,44 @@ impl<M: SharedMemory> Seek for &File<M> {
     }
 }
 
+/// As of a reference, of which several may read by one offset.
+impl<M: SharedMemory> Read for File<M> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(into)
+    }
+}
+
+impl<M: SharedMemory> Write for File<M> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        (&*self).write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
+    }
+}
+
+impl<M: SharedMemory> Seek for File<M> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(to)
+    }
+}
+
+impl<M: SharedMemory> fmt::Debug for File<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("ino", &self.opened.ino())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: SharedMemory> fmt::Debug for Files<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Files").finish_non_exhaustive()
+    }
+}
+
 impl<M: SharedMemory> Drop for File<M> {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
@@ -608,7 +753,7 @@ mod tests {
     }
 
     fn put(files: &Files<Mapped>, path: &str, bytes: &[u8]) {
-        let file = files.open(path, &OpenOptions::create()).unwrap();
+        let file = files.open(path, &OpenOptions::creating()).unwrap();
         assert_eq!(file.write_at(bytes, 0), Ok(bytes.len()));
     }
 
@@ -649,7 +794,7 @@ mod tests {
         }
         assert_eq!(got(&files, &"x/".repeat(2_100)), Err(Errno::NAMETOOLONG));
         // Opening to create follows a link that leads nowhere; `create_new` does not.
-        let new = OpenOptions { create_new: true, ..OpenOptions::create() };
+        let new = OpenOptions { create_new: true, ..OpenOptions::creating() };
         assert_eq!(files.open("/dangling", &new).err(), Some(Errno::EXIST));
         put(&files, "/dangling", b"made");
         assert_eq!(got(&files, "/made").as_deref(), Ok(&b"made"[..]));
@@ -721,21 +866,21 @@ mod tests {
             (reader.collapse(0..4_096), reader.insert(0..4_096)),
             (Err(Errno::BADF), Err(Errno::BADF))
         );
-        let writer = files.open("/f", &OpenOptions::append()).unwrap();
+        let writer = files.open("/f", &OpenOptions::appending()).unwrap();
         assert_eq!((writer.collapse(0..8_192), reader.size()), (Ok(()), Ok(11_808)));
     }
 
     #[test]
     fn what_a_file_was_opened_for_it_can_do() {
         let files = files();
-        let file = files.open("/f", &OpenOptions::append()).unwrap();
+        let file = files.open("/f", &OpenOptions::appending()).unwrap();
         (&file).write_all(b"one ").unwrap();
         assert_eq!(file.write_at(b"two", 0), Ok(3));
         assert_eq!(file.read_at(&mut [0], 0), Err(Errno::BADF));
         assert_eq!(got(&files, "/f").as_deref(), Ok(&b"one two"[..]));
         let reader = files.open("/f", &OpenOptions::default()).unwrap();
         assert_eq!((reader.write_at(b"x", 0), reader.set_len(0)), (Err(Errno::BADF), Err(Errno::BADF)));
-        let both = files.open("/f", &OpenOptions::update()).unwrap();
+        let both = files.open("/f", &OpenOptions::updating()).unwrap();
         assert_eq!((&both).seek(SeekFrom::End(-3)).unwrap(), 4);
         (&both).write_all(b"three").unwrap();
         assert_eq!((&both).seek(SeekFrom::Current(-9)).unwrap(), 0);
@@ -745,7 +890,7 @@ mod tests {
         assert_eq!(text, "one three");
         both.set_len(3).unwrap();
         assert_eq!(reader.size(), Ok(3));
-        files.open("/f", &OpenOptions::create()).unwrap();
+        files.open("/f", &OpenOptions::creating()).unwrap();
         assert_eq!(reader.size(), Ok(0));
         let neither = OpenOptions { read: false, ..OpenOptions::default() };
         assert_eq!(files.open("/f", &neither).err(), Some(Errno::INVAL));
@@ -755,7 +900,7 @@ mod tests {
     fn what_is_known_of_a_file_is_what_was_said() {
         let files = files();
         let owner = Owner { uid: 7, gid: 8 };
-        let options = OpenOptions { read: false, mode: 0o4_610, owner, ..OpenOptions::update() };
+        let options = OpenOptions { read: false, mode: 0o4_610, owner, ..OpenOptions::updating() };
         let file = files.open("/f", &options).unwrap();
         let known = file.attributes().unwrap();
         assert_eq!((known.mode, known.uid, known.gid), (kind::FILE | 0o4_610, 7, 8));
@@ -784,7 +929,7 @@ mod tests {
     #[test]
     fn holes_are_found() {
         let files = files();
-        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let file = files.open("/f", &OpenOptions::updating()).unwrap();
         let seek = |offset, to| files.shared().seek(file.opened.ino(), offset, to);
         assert_eq!(seek(0, crate::Seek::Hole), Err(Errno::NXIO));
         file.write_at(&[1; 5_000], 100_000).unwrap();
@@ -810,7 +955,7 @@ mod tests {
         let writers = (0..4u64).map(|thread| {
             let files = files.clone();
             std::thread::spawn(move || {
-                let file = files.open("/shared", &OpenOptions::update()).unwrap();
+                let file = files.open("/shared", &OpenOptions::updating()).unwrap();
                 for round in 0..200u64 {
                     let bytes = vec![(thread * 50 + round % 50) as u8; RECORD];
                     let offset = (thread * 8 + round % 8) * RECORD as u64;
@@ -829,7 +974,7 @@ mod tests {
                         got(&files, &format!("/done-{thread}")).unwrap().len() as u64,
                         round * 977 % 60_000
                     );
-                    let log = files.open("/log", &OpenOptions::append()).unwrap();
+                    let log = files.open("/log", &OpenOptions::appending()).unwrap();
                     assert_eq!(log.write_at(&[b'0' + thread as u8; 100], 0), Ok(100));
                 }
             })

@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_file_is_one_range_of_addresses() {
         let (files, _memory) = files(64 * MIB, 1_000);
-        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let file = files.open("/f", &OpenOptions::updating()).unwrap();
         let data = bytes_of(7, 9 * MIB + 5);
         file.write_at(&data, 0).unwrap();
         let mut read = vec![0; data.len()];
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn mappings_move_with_a_file_and_go_with_it() {
         let (files, _memory) = files(128 * MIB, 1_000);
-        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let file = files.open("/f", &OpenOptions::updating()).unwrap();
         let mut expected = Vec::new();
         for (step, end) in [3 * MIB, 15 * MIB, 17 * MIB, 40 * MIB].into_iter().enumerate() {
             let part = bytes_of(step as u8, end - expected.len() as u64);
@@ -431,7 +431,7 @@ mod tests {
             // What was mapped in the smaller partition still is.
             assert!(before > 0 && mappings(&files) == end.div_ceil(2 * MIB) as usize, "{end}");
         }
-        let other = files.open("/other", &OpenOptions::update()).unwrap();
+        let other = files.open("/other", &OpenOptions::updating()).unwrap();
         let second = bytes_of(99, 20 * MIB);
         other.write_at(&second, 0).unwrap();
         for end in [33 * MIB, 15 * MIB + 1, 4 * MIB, MIB, 0] {
@@ -454,7 +454,7 @@ mod tests {
     fn what_mappings_reach_ahead_over_is_looked_up() {
         let (files, _memory) = files(200 * MIB, 1_000);
         let mut open: Vec<_> =
-            (0..3).map(|at| files.open(format!("/{at}"), &OpenOptions::update()).unwrap()).collect();
+            (0..3).map(|at| files.open(format!("/{at}"), &OpenOptions::updating()).unwrap()).collect();
         let mut expected: Vec<Vec<u8>> = vec![Vec::new(); 3];
         let grow = |file: &crate::paths::File<Mapped>, expected: &mut Vec<u8>, step: u64| {
             let part = bytes_of(step as u8, 2 * MIB);
@@ -481,7 +481,7 @@ mod tests {
             if expected[at].len() as u64 > 30 * MIB || random.below(8) == 0 {
                 if random.below(2) == 0 {
                     files.remove_file(format!("/{at}")).unwrap();
-                    open[at] = files.open(format!("/{at}"), &OpenOptions::update()).unwrap();
+                    open[at] = files.open(format!("/{at}"), &OpenOptions::updating()).unwrap();
                     expected[at].clear();
                 } else {
                     expected[at].truncate(random.below(20 * MIB) as usize);
@@ -503,7 +503,7 @@ mod tests {
     #[ignore = "takes 10 GiB of memory; `make soak`"]
     fn a_file_grows_to_8_gib_without_being_copied() {
         let (files, _memory) = files(9 << 30, 10_000);
-        let file = files.open("/f", &OpenOptions::append()).unwrap();
+        let file = files.open("/f", &OpenOptions::appending()).unwrap();
         let mut bytes = bytes_of(1, MIB);
         for number in 0..(8 << 10) {
             bytes[..8].copy_from_slice(&u64::to_le_bytes(number));
@@ -526,7 +526,7 @@ mod tests {
     #[test]
     fn beyond_the_kernels_limit_pages_are_walked_to() {
         let (files, _memory) = files(64 * MIB, 3);
-        let file = files.open("/f", &OpenOptions::update()).unwrap();
+        let file = files.open("/f", &OpenOptions::updating()).unwrap();
         let data = bytes_of(3, 21 * MIB);
         file.write_at(&data, 0).unwrap();
         for _ in 0..2 {
@@ -547,8 +547,9 @@ mod tests {
             files.exclusive().unwrap().set_overwrites(overwrites);
             let mut random = SplitMix64::new(11);
             let mut expected: [Vec<u8>; 3] = Default::default();
-            let open: Vec<_> =
-                (0..3).map(|file| files.open(format!("/{file}"), &OpenOptions::update()).unwrap()).collect();
+            let open: Vec<_> = (0..3)
+                .map(|file| files.open(format!("/{file}"), &OpenOptions::updating()).unwrap())
+                .collect();
             for step in 0..250u64 {
                 let at = random.below(3) as usize;
                 let near =

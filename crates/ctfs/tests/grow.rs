@@ -40,7 +40,7 @@ fn everywhere(act: impl Fn(&Path, Survives)) {
 fn files_stay_open_while_their_store_grows() {
     everywhere(|path, survives| {
         let files = made(path, survives);
-        let file = files.open("/f", &OpenOptions::update()).expect("made");
+        let file = files.open("/f", &OpenOptions::updating()).expect("made");
         let byte = |at: u64| (at / 4_096 % 251) as u8 + 1;
         let mut size = 0;
         let fill = |size: &mut u64| {
@@ -92,7 +92,7 @@ fn threads_go_on_while_their_store_grows() {
                 let name = format!("/{thread}");
                 let mut rounds = 0u64;
                 while !is_over.load(Ordering::Relaxed) || rounds < 3 {
-                    let file = files.open(&name, &OpenOptions::update()).expect("made");
+                    let file = files.open(&name, &OpenOptions::updating()).expect("made");
                     let mut read = vec![0; 50_000];
                     for at in 0..8 {
                         assert_eq!(file.write_at(&vec![thread; 50_000], at * 50_000), Ok(50_000));

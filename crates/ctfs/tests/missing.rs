@@ -42,7 +42,7 @@ fn refuses_everything(files: &Files<Mapped>, file: &pagewalk_ctfs::File<Mapped>)
     assert_eq!(file.link("/name").err(), io);
     assert_eq!(file.collapse(0..4_096).err(), io);
     assert_eq!(files.open("/f", &OpenOptions::default()).err(), io);
-    assert_eq!(files.open("/new", &OpenOptions::create()).err(), io);
+    assert_eq!(files.open("/new", &OpenOptions::creating()).err(), io);
     assert_eq!(files.open_unnamed(0o600, Owner::default()).err(), io);
     assert_eq!(files.attributes("/f").err(), io);
     assert_eq!(files.link_attributes("/none").err(), io);
@@ -60,10 +60,10 @@ fn a_store_that_is_cut_refuses_everything_and_others_go_on() {
         let folder = tempfile::tempdir_in(folder).expect("a folder");
         let [path, other] = ["store", "other"].map(|name| folder.path().join(name));
         let beside = made(&other, 16 * MIB, Survives::ProcessCrash, Blocks::AtOnce);
-        let kept = beside.open("/f", &OpenOptions::update()).expect("open");
+        let kept = beside.open("/f", &OpenOptions::updating()).expect("open");
         for left in [0, 4_096, 3 * MIB / 2, 9 * MIB + 4_096] {
             let files = made(&path, 24 * MIB, Survives::ProcessCrash, Blocks::AtOnce);
-            let file = files.open("/f", &OpenOptions::update()).expect("open");
+            let file = files.open("/f", &OpenOptions::updating()).expect("open");
             let data = vec![7; 10 * MIB as usize];
             assert_eq!(file.write_at(&data, 0), Ok(data.len()));
             let mut read = vec![0; data.len()];
@@ -104,7 +104,7 @@ fn a_store_may_be_cut_at_any_moment() {
                         for step in 0..2_000u64 {
                             let path = format!("/{thread}-{}", step % 7);
                             let done = files
-                                .open(&path, &OpenOptions::update())
+                                .open(&path, &OpenOptions::updating())
                                 .and_then(|file| {
                                     file.write_at(&[3; 9_000], step * 977 % 200_000)?;
                                     file.read_at(&mut [0; 20_000], 0)?;
@@ -143,7 +143,7 @@ fn a_check_says_that_the_file_was_cut() {
     let path = folder.path().join("store");
     let files = made(&path, 16 * MIB, Survives::ProcessCrash, Blocks::AtOnce);
     for number in 0..300 {
-        let file = files.open(format!("/{number}"), &OpenOptions::create()).expect("open");
+        let file = files.open(format!("/{number}"), &OpenOptions::creating()).expect("open");
         file.write_at(&[1; 5_000], 0).expect("written");
     }
     drop(files);
@@ -198,7 +198,7 @@ fn a_full_disk_is_no_room() {
     let Some(small) = Small::new(16 * MIB) else { return };
     let path = small.0.path().join("store");
     let files = made(&path, 256 * MIB, Survives::ProcessCrash, Blocks::AsNeeded);
-    let file = files.open("/f", &OpenOptions::update()).expect("open");
+    let file = files.open("/f", &OpenOptions::updating()).expect("open");
     let fill = |file: &pagewalk_ctfs::File<Mapped>, mut at: u64| {
         loop {
             match file.write_at(&[at as u8 | 1; 30_000], at) {
@@ -216,7 +216,7 @@ fn a_full_disk_is_no_room() {
     assert!(read.iter().all(|byte| *byte != 0));
     // What another file gives back it can have, and the disk's room when there is some again.
     file.set_len(4 * MIB).expect("cut");
-    let other = files.open("/other", &OpenOptions::update()).expect("open");
+    let other = files.open("/other", &OpenOptions::updating()).expect("open");
     let (bytes, error) = fill(&other, 0);
     assert_eq!(error, Error::NOSPC);
     assert!(bytes > 7 * MIB, "{bytes}");
@@ -237,7 +237,7 @@ fn a_full_disk_is_no_room() {
     let Some(tiny) = Small::new(8 * MIB) else { return };
     let [full, holes] = ["full", "holes"].map(|name| tiny.0.path().join(name));
     let files = made(&path, 16 * MIB, Survives::ProcessCrash, Blocks::AtOnce);
-    let zeroes = files.open("/zeroes", &OpenOptions::update()).expect("open");
+    let zeroes = files.open("/zeroes", &OpenOptions::updating()).expect("open");
     zeroes.write_at(&vec![0; 10 * MIB as usize], 0).expect("written");
     drop((zeroes, files));
     let copied = Command::new("cp").arg("--sparse=always").args([&path, &holes]).status();

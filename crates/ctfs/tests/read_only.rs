@@ -40,7 +40,7 @@ fn every_change_is_refused_and_the_file_stays_as_it_was() {
     let files = Files::new(made(&path));
     files.create_directory("/d", 0o755, Owner::default()).expect("made");
     files.create_link_to("/f", "/link", Owner::default()).expect("made");
-    let file = files.open("/f", &OpenOptions::update()).expect("made");
+    let file = files.open("/f", &OpenOptions::updating()).expect("made");
     file.write_at(&[7; 50_000], 0).expect("written");
     drop((file, files));
     let before = std::fs::read(&path).expect("read");
@@ -62,8 +62,8 @@ fn every_change_is_refused_and_the_file_stays_as_it_was() {
         // Within the file's frames nothing is mapped or unmapped.
         set(SetAttributes { size: Some(49_999), ..Default::default() }),
         set(SetAttributes { modified: Some(1), ..Default::default() }),
-        files.open("/f", &OpenOptions::update()).map(drop),
-        files.open("/new", &OpenOptions::create()).map(drop),
+        files.open("/f", &OpenOptions::updating()).map(drop),
+        files.open("/new", &OpenOptions::creating()).map(drop),
         files.open_unnamed(0o600, me).map(drop),
     ];
     assert_eq!(refused, [Err(Error::ROFS); 12]);

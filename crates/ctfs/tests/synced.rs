@@ -28,7 +28,7 @@ fn failed(path: &Path) -> (Files<Mapped>, Recovered) {
 }
 
 fn write(files: &Files<Mapped>, name: &str, data: &[u8]) {
-    let file = files.open(name, &OpenOptions::create()).expect("made");
+    let file = files.open(name, &OpenOptions::creating()).expect("made");
     assert_eq!(file.write_at(data, 0), Ok(data.len()));
 }
 
@@ -48,7 +48,7 @@ fn what_was_synced_outlives_a_power_failure_and_what_was_closed_too() {
     assert!(left.attributes("/second").is_err(), "nobody asked for it");
     drop(left);
 
-    let second = files.open("/second", &OpenOptions::update()).expect("there");
+    let second = files.open("/second", &OpenOptions::updating()).expect("there");
     second.sync().expect("synced");
     assert_eq!(failed(&path).0.attributes("/second").expect("synced").size, 50_000);
     write(&files, "/third", &[3; 50_000]);

@@ -43,7 +43,7 @@ impl Library {
         memory.make_huge_pages(|_| {});
         let system = FileSystem::format(Timed::new(memory), Owner::default(), coarse_now)?;
         let files = Files::new(system);
-        let file = files.open(NAME, &OpenOptions::update())?;
+        let file = files.open(NAME, &OpenOptions::updating())?;
         Ok(Self { files, file, _store: store })
     }
 }
@@ -51,7 +51,7 @@ impl Library {
 impl Target for Library {
     fn empty(&mut self) -> anyhow::Result<()> {
         self.files.remove_file(NAME)?;
-        self.file = self.files.open(NAME, &OpenOptions::update())?;
+        self.file = self.files.open(NAME, &OpenOptions::updating())?;
         Ok(())
     }
 

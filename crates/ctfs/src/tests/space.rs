@@ -170,7 +170,7 @@ fn files(frames: u64) -> Files<Mapped> {
 fn the_last_close_gives_back_what_lies_behind_the_end() {
     let files = files(1 << 13);
     let bytes = 2 * MIB as usize + 5;
-    let open = || files.open("/file", &OpenOptions::update()).unwrap();
+    let open = || files.open("/file", &OpenOptions::updating()).unwrap();
     let (first, second) = (open(), open());
     for at in (0..bytes).step_by(4_096) {
         let part = vec![7; 4_096.min(bytes - at)];
@@ -198,7 +198,7 @@ fn the_last_close_gives_back_what_lies_behind_the_end() {
 #[test]
 fn files_that_are_open_give_back_their_slack_when_another_needs_it() {
     let files = files(4_096);
-    let open = |name: &str| files.open(name, &OpenOptions::update()).unwrap();
+    let open = |name: &str| files.open(name, &OpenOptions::updating()).unwrap();
     let slack = open("/slack");
     for at in (0..2 * MIB + 1).step_by(32_768) {
         slack.write_at(&vec![7; 32_768.min(2 * MIB + 1 - at) as usize], at).unwrap();

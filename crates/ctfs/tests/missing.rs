@@ -242,7 +242,7 @@ fn a_full_disk_is_no_room() {
     drop((zeroes, files));
     let copied = Command::new("cp").arg("--sparse=always").args([&path, &holes]).status();
     assert!(copied.is_ok_and(|status| status.success()));
-    let error = opened(&holes, Survives::ProcessCrash).err().expect("no room");
+    let error = opened(&holes, Survives::ProcessCrash).expect_err("no room");
     assert!(error.to_string().contains("the disk has no room"), "{error}");
     // Even where not a page is left, it can be looked at.
     let rest = File::create(&full).expect("made");

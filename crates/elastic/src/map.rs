@@ -148,18 +148,18 @@ impl<K, V, S: BuildHasher> ElasticMap<K, V, S> {
         Ok(())
     }
 
-    /// Gives back the memory that the items do not need. If that is more than a few chunks, all items are moved.
+    /// Gives back the memory that the items do not need: all items are moved, if a smaller table has room for them.
     pub fn shrink_to_fit(&mut self) {
         self.rest.shrink_to_fit();
         if self.is_empty() {
             return self.clear();
         }
         let slots = slots_for(self.len()).unwrap_or(MOST_SLOTS);
-        let Self { table: Some(table), memory, .. } = self else { return };
-        table.finish_changes(memory);
-        if slots * POLICY.ways < self.slots() {
+        // By bytes, since a table that has begun to shrink has more chunks than its slots need.
+        if ((slots * POLICY.ways) as u64).saturating_mul(self.memory.slot_bytes) < self.memory.bytes {
             // Without memory for a smaller table, the larger one stays.
             let _ = self.rebuild(slots);
+            self.rest.shrink_to_fit();
         }
         self.keep_no_room();
     }

@@ -6,7 +6,11 @@
 //! let visits = IcebergMap::new();
 //! std::thread::scope(|scope| {
 //!     for _ in 0..2 {
-//!         scope.spawn(|| (0..1000u64).for_each(|page| visits.upsert(page % 100, || 1, |count| *count += 1)));
+//!         scope.spawn(|| {
+//!             for page in 0..1000u64 {
+//!                 visits.upsert(page % 100, || 1, |count| *count += 1);
+//!             }
+//!         });
 //!     }
 //! });
 //! assert_eq!(visits.len(), 100);

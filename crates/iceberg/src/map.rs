@@ -236,7 +236,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
 
     /// Gives back the memory that the items do not need: all items are moved to a smaller table, if there is a smaller one.
     /// [`clear`](Self::clear), during which other threads use the map, keeps the memory; this gives it back. A map of fixed size
-    /// has a place for its items afterwards, and for few others.
+    /// has a place for its items afterwards, and for few others. Keys that share few hashes may take more memory in a smaller table, as
+    /// more of them stand in lists.
     ///
     /// # Panics
     ///

@@ -115,7 +115,8 @@ fn step(map: &mut Tested, model: &mut HashMap<u64, u64>, act: Act, count: &Arc<(
         Act::Shrink => {
             let before = map.memory_bytes();
             map.shrink_to_fit();
-            assert!(map.memory_bytes() <= before);
+            // Keys of few hashes need more lists in a smaller table, which may outweigh it.
+            assert!(map.memory_bytes() <= before || !matches!(map.hasher(), Quality::Plain));
         }
         Act::Drain => {
             let mut drained: Vec<(u64, u64)> = map.drain().map(|(key, value)| (key, value.number)).collect();

@@ -54,7 +54,7 @@ fn processes_share_the_pages_of_a_file() {
     }
 }
 
-/// A private mapping copies a page of a file at the first store, after which it is the process's own. Nobody else sees it.
+/// A private mapping copies a page of a file at the first store, after which the page is the process's own, and no other process sees it.
 #[test]
 fn private_mappings_copy_on_the_first_store() {
     const N: u64 = 200;

@@ -55,7 +55,12 @@ fn a_child_copies_what_it_writes_and_nothing_else() {
         assert_eq!(counted(&run(spec, &batch)), expected, "{}: the child has ended", spec.name);
         stores(&mut batch, 0..N);
         let expected = (2 * N + K, 2 * K, N);
-        assert_eq!(counted(&run(spec, &batch)), expected, "{}: nobody is left to copy for", spec.name);
+        assert_eq!(
+            counted(&run(spec, &batch)),
+            expected,
+            "{}: no other process is left to copy for",
+            spec.name
+        );
     }
 }
 

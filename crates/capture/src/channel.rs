@@ -22,7 +22,7 @@ const HIGH_DESCRIPTORS: [RawFd; 3] = [1_000, 200, 3];
 /// Room for a few full messages, so that program and reader overlap.
 const SOCKET_BYTES: usize = 1 << 20;
 
-/// The most connections of processes that lost the inherited socket; more than these are not let in.
+/// The most connections at a time of processes that lost the inherited socket; more than these are not let in.
 const REJOINED_MAX: usize = 4_096;
 
 /// Bytes of randomness in the name and in the key of the socket to rejoin by.
@@ -30,9 +30,9 @@ const SECRET_BYTES: usize = 16;
 
 /// Our end, with a buffer for one message.
 pub(crate) struct Channel {
-    /// The inherited socket first, then those of processes that rejoined, oldest first; none where every process has
-    /// closed it. What led to a connection was sent on older ones, which are therefore read first.
-    sockets: Vec<Option<OwnedFd>>,
+    /// The sockets that a process has open: the inherited one first, then those of processes that rejoined, oldest first. What led
+    /// to a connection was sent on older ones, which are therefore read first.
+    sockets: Vec<OwnedFd>,
     /// Connected, but the key has not come yet.
     strangers: Vec<OwnedFd>,
     listener: OwnedFd,
@@ -82,7 +82,7 @@ pub(crate) fn pair() -> io::Result<(Channel, ProgramEnd)> {
     bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
     listen(&listener, 64)?;
     let channel = Channel {
-        sockets: vec![Some(ours)],
+        sockets: vec![ours],
         strangers: Vec::new(),
         listener,
         key: key.clone(),
@@ -130,20 +130,20 @@ impl Channel {
     /// The next message.
     pub(crate) fn receive(&mut self) -> io::Result<Received<'_>> {
         loop {
-            for i in 0..self.sockets.len() {
-                let Some(socket) = &self.sockets[i] else { continue };
-                match recv(socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+            let mut place = 0;
+            while place < self.sockets.len() {
+                match recv(&self.sockets[place], &mut self.buffer[..], RecvFlags::DONTWAIT) {
                     // A program that dies with unread messages of its own behind it resets the connection.
-                    Ok((_, 0)) | Err(Errno::CONNRESET) => self.sockets[i] = None,
+                    Ok((_, 0)) | Err(Errno::CONNRESET) => drop(self.sockets.remove(place)),
                     Ok((_, bytes)) => {
                         return Ok(Received::Message(&self.buffer[..bytes.min(self.buffer.len())]));
                     }
-                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(Errno::AGAIN | Errno::INTR) => place += 1,
                     Err(error) => return Err(error.into()),
                 }
             }
             self.let_in()?;
-            if self.sockets.iter().all(Option::is_none) {
+            if self.sockets.is_empty() {
                 return Ok(Received::End);
             }
             if !self.wait(self.patience)? {
@@ -156,7 +156,7 @@ impl Channel {
     pub(crate) fn wait_for_rejoin(&mut self, wait: Duration) -> io::Result<bool> {
         self.wait(Some(wait))?;
         self.let_in()?;
-        Ok(self.sockets.iter().any(Option::is_some))
+        Ok(!self.sockets.is_empty())
     }
 
     /// Accepts connections, and takes those whose first message is the key.
@@ -176,7 +176,7 @@ impl Channel {
             let mut said = [0; 2 * SECRET_BYTES + 1];
             match recv(&socket, &mut said[..], RecvFlags::DONTWAIT) {
                 Ok((_, bytes)) if bytes == self.key.len() && said[..bytes] == *self.key.as_bytes() => {
-                    self.sockets.push(Some(socket));
+                    self.sockets.push(socket);
                 }
                 Err(Errno::AGAIN | Errno::INTR) => still_strange.push(socket),
                 Ok(_) | Err(_) => {}
@@ -188,7 +188,7 @@ impl Channel {
 
     /// Waits until there is something to read or to accept; false if the time was up first.
     fn wait(&self, time: Option<Duration>) -> io::Result<bool> {
-        let open = self.sockets.iter().flatten().chain(&self.strangers).chain([&self.listener]);
+        let open = self.sockets.iter().chain(&self.strangers).chain([&self.listener]);
         let mut polled: Vec<PollFd<'_>> = open.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
         let time = time.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
         match poll(&mut polled, time.as_ref()) {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pagewalk_blade::Endpoint;
 use pagewalk_sim::spec::quantity::parse_bytes;
@@ -353,7 +354,7 @@ impl ReadArguments {
 #[derive(Debug, Args)]
 pub(crate) struct RecordArguments {
     /// The file to write.
-    #[arg(short, long, value_name = "FILE.pwt")]
+    #[arg(short, long, value_name = "FILE.pwt", value_parser = recording())]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) source: SourceArguments,
@@ -397,7 +398,7 @@ pub(crate) enum TraceCommand {
         #[command(flatten)]
         read: ReadArguments,
         /// The file to write (for one input only).
-        #[arg(short, long, value_name = "FILE.pwt", conflicts_with = "out")]
+        #[arg(short, long, value_name = "FILE.pwt", conflicts_with = "out", value_parser = recording())]
         output: Option<PathBuf>,
         /// The folder to write to.
         #[arg(long, value_name = "DIR")]
@@ -516,7 +517,7 @@ pub(crate) struct RiscvArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) files: Option<PathBuf>,
     /// Record its loads and stores of memory in this trace file (.pwt), for `pagewalk run --trace`.
-    #[arg(long, value_name = "FILE.pwt")]
+    #[arg(long, value_name = "FILE.pwt", value_parser = recording())]
     pub(crate) record: Option<PathBuf>,
     /// Print what hart, TLBs, walker and accelerator counted to standard error.
     #[arg(long)]
@@ -637,6 +638,14 @@ fn count(text: &str) -> Result<u64, String> {
     number.filter(|&number| number > 0).ok_or_else(|| {
         "a count is a whole number above 0, with k, M or G for thousands, millions or thousand millions: 250k, 100M"
             .to_owned()
+    })
+}
+
+/// The file that will be a recording. Its index is written last and read first, so it cannot go to a pipe.
+fn recording() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {
+        b"-" => Err("a .pwt file cannot go to standard output; name a file (./- for one with this name)"),
+        _ => Ok(PathBuf::from(name)),
     })
 }
 

@@ -10,7 +10,7 @@ use crate::args::{FormatArgument, TraceArguments, TraceCommand};
 use crate::ending::{self, Early, Interrupted};
 use crate::exit::Done;
 use crate::outputs::Files;
-use crate::run::print;
+use crate::run::{prepare_folder, print};
 use crate::say::{self, note};
 
 /// Runs the command.
@@ -99,7 +99,7 @@ fn convert_all(
     }
     let target = |file: &PathBuf| match output {
         Some(output) => Ok(output.to_owned()),
-        None if file != Path::new("-") && !file.exists() || file.is_file() || file.is_dir() => {
+        None if file != Path::new("-") && (!file.exists() || file.is_file() || file.is_dir()) => {
             let name = file.with_extension("pwt");
             Ok(match (folder, name.file_name()) {
                 (Some(folder), Some(name)) => folder.join(name),
@@ -119,6 +119,7 @@ fn convert_all(
         }
         all = all.writes(target)?;
     }
+    folder.map(prepare_folder).transpose()?;
     for (number, (file, target)) in files.iter().zip(&targets).enumerate() {
         convert(file, options, target).with_context(|| {
             let done = if number == 0 { String::new() } else { format!("; {number} files before it were") };

@@ -492,6 +492,13 @@ fn outputs_that_collide_are_refused_before_anything_is_written() {
     refused("riscv --trace @in/loop.elf @in/loop.elf", "while it is read");
     refused("fs mount --daemon --log @in/s.ctfs @in/s.ctfs @mount", "while it is read");
     refused("run --machine x86-64 --machine x86-64 --workload gups-small", "two machines");
+    // A file of that name came out of it.
+    for recording in
+        ["record -o - --workload gups-small", "trace convert -o - @in/t.pwt", "riscv --record - @in/loop.elf"]
+    {
+        refused(recording, "standard output");
+    }
+    refused("trace convert -", "name one with --output");
 }
 
 /// A bar that is drawn and erased would erase a half-written line of the observed program with it.

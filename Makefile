@@ -6,6 +6,8 @@ TARGET ?= $(CURDIR)/target
 FRONTENDS = $(TARGET)/pagewalk
 PAGEWALK = $(TARGET)/release/pagewalk
 FUZZ_SECONDS ?= 60
+# What is published, each behind what it needs.
+LIBRARIES = pagewalk-cuckoo pagewalk-iceberg pagewalk-blade pagewalk-vm pagewalk-elastic pagewalk-ctfs
 PREFIX ?= /usr/local
 
 export CARGO_TARGET_DIR = $(TARGET)
@@ -16,7 +18,7 @@ run: setup build
 
 test: setup frontends
 	$(CARGO) build --quiet --profile test --package pagewalk-ctfs-shim
-	$(CARGO) test --workspace --quiet
+	$(CARGO) test --workspace --all-features --quiet
 	fuzz/run.sh 3
 
 bench: setup build
@@ -39,7 +41,10 @@ soak: setup
 
 lint: setup
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
+	for library in $(LIBRARIES); do \
+		$(CARGO) clippy -p $$library --all-targets --no-default-features --quiet -- -D warnings || exit 1; \
+	done
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	scripts/mutants.py --check
 
@@ -95,8 +100,7 @@ install: build
 
 # The libraries as a registry gets them: docs/publishing.md.
 package:
-	$(CARGO) package -p pagewalk-cuckoo -p pagewalk-iceberg -p pagewalk-blade -p pagewalk-vm -p pagewalk-elastic \
-		-p pagewalk-ctfs --no-verify
+	$(CARGO) package $(addprefix -p ,$(LIBRARIES))
 
 frontends: setup
 	$(MAKE) --no-print-directory -C crates/capture OUT=$(FRONTENDS)

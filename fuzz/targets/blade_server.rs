@@ -183,7 +183,7 @@ impl Watch {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let store = Store::in_memory(StoreDesign { capacity_pages: PAGES, strict: false }).expect("memory");
+    let store = Store::in_memory(StoreDesign::new(PAGES)).expect("memory");
     let mut watch = Watch {
         server: Server::new(store, ServerDesign::default()),
         replies: Replies::default(),

@@ -99,18 +99,15 @@ fn run(config: &Config, image: &Image, is_recorded: bool) -> Option<Outcome> {
 fuzz_target!(|data: &[u8]| {
     let Some((&how, bytes)) = data.split_first() else { return };
     let depth = [1, 2, 8, 64][usize::from(how >> 1 & 3)];
-    let config = Config {
-        memory: MEMORY,
-        marking: if how & 1 == 0 { Marking::Faults } else { Marking::Hardware },
-        misaligned: if how & 0x40 == 0 { Misaligned::Native } else { Misaligned::Trap },
-        keeps_invalid: how & 0x20 != 0,
-        accelerator: (how & 0x80 == 0).then_some(Depths { free: depth, new: depth, evict: depth }),
-        times: DeviceTimes {
-            fetch: u64::from(how >> 3 & 1) * 100,
-            eviction: u64::from(how >> 4 & 1) * 1_000,
-        },
-        remote_pages: Some(32),
-    };
+    let mut config = Config::default();
+    config.memory = MEMORY;
+    config.marking = if how & 1 == 0 { Marking::Faults } else { Marking::Hardware };
+    config.misaligned = if how & 0x40 == 0 { Misaligned::Native } else { Misaligned::Trap };
+    config.keeps_invalid = how & 0x20 != 0;
+    config.accelerator = (how & 0x80 == 0).then_some(Depths { free: depth, new: depth, evict: depth });
+    config.times =
+        DeviceTimes { fetch: u64::from(how >> 3 & 1) * 100, eviction: u64::from(how >> 4 & 1) * 1_000 };
+    config.remote_pages = Some(32);
     let image = match bytes.starts_with(b"\x7fELF") {
         true => match Image::parse(bytes) {
             Ok(image) => image,

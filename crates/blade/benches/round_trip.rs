@@ -73,7 +73,7 @@ impl Bench {
         let Ends { mut blade, client, at } = ends;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
-        let store = Store::in_memory(StoreDesign { capacity_pages: PAGES, strict: false });
+        let store = Store::in_memory(StoreDesign::new(PAGES));
         let mut server = Server::new(store.map_err(io::Error::other)?, ServerDesign::default());
         let thread = spawn(move || {
             stay_on(if free { ALL } else { 1..2 });

@@ -7,6 +7,7 @@ use crate::codec::MacAddress;
 
 /// Where a message came from, or goes to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Address {
     /// A UDP socket.
     Udp(SocketAddr),

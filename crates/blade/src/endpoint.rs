@@ -15,6 +15,7 @@ use crate::transport::{Ethernet, Ring, Transport, Udp};
 
 /// Where a blade listens, or is to be reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Endpoint {
     /// `udp:HOST:PORT`.
     Udp(SocketAddr),

@@ -14,11 +14,19 @@ pub mod reassembly;
 pub mod secure;
 mod server;
 mod store;
+mod temporary;
 pub mod transport;
 
 pub use address::Address;
-pub use client::{Client, ClientCounts, ClientDesign, ClientError, Completion, Failure, Operation, Outcome};
+pub use client::{
+    Client, ClientCounts, ClientDesign, ClientError, Completion, Failure, Operation, Outcome, Use,
+};
 pub use endpoint::{Endpoint, EndpointError, Open};
 pub use server::{Counts, Replies, Server, ServerDesign, serve};
 pub use store::{MAX_CAPACITY_PAGES, OpenError, PAGE_NUMBERS, Store, StoreDesign, StoreError};
 pub use transport::Transport;
+
+/// The README's example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -73,7 +73,7 @@ impl Drop for Namespaces {
 fn be_blade() {
     let mut card = Ethernet::listen("blade0").expect("an interface");
     assert_eq!(card.address(), BLADE);
-    let store = Store::in_memory(StoreDesign { capacity_pages: 32, strict: false }).expect("memory");
+    let store = Store::in_memory(StoreDesign::new(32)).expect("memory");
     let mut server = Server::new(store, ServerDesign::default());
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();

@@ -24,13 +24,14 @@ use pagewalk_blade::{
 const STORM: Weather = Weather { loss: 10, duplication: 10, delay: 15, damage: 0 };
 
 fn server(capacity_pages: u64) -> Server {
-    let store = Store::in_memory(StoreDesign { capacity_pages, strict: false }).expect("memory");
+    let store = Store::in_memory(StoreDesign::new(capacity_pages)).expect("memory");
     Server::new(store, ServerDesign::default())
 }
 
 fn hasty() -> ClientDesign {
     let (first_wait, longest_wait) = (Duration::from_millis(1), Duration::from_millis(4));
-    ClientDesign { window: 16, first_wait, longest_wait, tries: 200, first_txid: Some(u32::MAX - 50) }
+    let design = ClientDesign::default().window(16).tries(200).first_txid(u32::MAX - 50);
+    design.first_wait(first_wait).longest_wait(longest_wait)
 }
 
 fn word(offset: u16) -> Word {
@@ -136,11 +137,10 @@ fn udp_carries_everything() {
 #[test]
 fn a_blade_that_waits_for_the_disk_gives_what_the_model_says() {
     let folder = tempfile::tempdir().expect("a folder");
-    let design = StoreDesign { capacity_pages: 32, strict: false };
+    let design = StoreDesign::new(32);
     let store = Store::in_file(design, &folder.path().join("pages"), true).expect("a file");
     let running = Running::start(Server::new(store, ServerDesign::default()));
-    let mut client =
-        running.client(ClientDesign { first_wait: Duration::from_secs(1), ..ClientDesign::default() });
+    let mut client = running.client(ClientDesign::default().first_wait(Duration::from_secs(1)));
     agrees_with_the_model(&mut client, 7, 0, 400);
     let counts = running.stop();
     assert_eq!((counts.failed, counts.contradictions), (0, 0), "{counts}");
@@ -181,7 +181,7 @@ fn a_secure_blade_answers_nobody_without_the_key() {
     let socket = udp.address().expect("bound");
     let at = Address::Udp(socket);
     let running = Running::over(SecureBlade::new(udp, Key::new([7; 32]), 8), at, server(32));
-    let design = ClientDesign { tries: 5, ..hasty() };
+    let design = hasty().tries(5);
     let mut open = Client::new(Udp::towards(socket).expect("a socket"), at, design).expect("a client");
     assert!(open.read_page(0).is_err());
     let wrong = SecureClient::new(Udp::towards(socket).expect("a socket"), at, Key::new([8; 32]));
@@ -192,10 +192,33 @@ fn a_secure_blade_answers_nobody_without_the_key() {
     assert!(counts.dropped >= 6, "{counts}");
 }
 
+/// Every refusal of a change named all the options that any change can fail by.
+#[test]
+fn a_refusal_names_the_page_and_the_options_that_the_request_can_fail_by() {
+    let store = Store::in_memory(StoreDesign::new(1).strict(true)).expect("memory");
+    let server = Arc::new(Mutex::new(Server::new(store, ServerDesign::default())));
+    let mut client =
+        Client::new(InProcess::new(server, 1), InProcess::BLADE, ClientDesign::default()).expect("a client");
+    client.write_page(7, &[1; PAGE_BYTES]).expect("the page that there is room for");
+    let mut said = |operation: Operation| {
+        let page = operation.page();
+        client.submit(operation).expect("room");
+        let ended = client.poll(Duration::from_secs(10)).expect("a blade").expect("an answer");
+        let text = ended.result.expect_err("a refusal").to_string();
+        assert!(text.starts_with(&format!("the blade refused page {page}: ")), "{text}");
+        ["--capacity", "--quota", "--strict", "0 to 268435455"].map(|word| text.contains(word))
+    };
+    let content = random_page(&mut Random(1));
+    assert_eq!(said(Operation::WritePage { page: 8, content: content.clone() }), [true, true, false, false]);
+    assert_eq!(said(Operation::ReadPage { page: 8 }), [false, false, true, false]);
+    assert_eq!(said(Operation::WriteWord { page: 8, word: word(0), value: 1 }), [true, true, true, false]);
+    assert_eq!(said(Operation::WritePage { page: 1 << 28, content }), [false, false, false, true]);
+}
+
 #[test]
 fn submitting_stops_at_the_window() {
     let running = Running::start(server(32));
-    let mut client = running.client(ClientDesign { window: 4, ..ClientDesign::default() });
+    let mut client = running.client(ClientDesign::default().window(4));
     for page in 0..4 {
         client.submit(Operation::WritePage { page, content: random_page(&mut Random(page)) }).expect("room");
     }
@@ -233,7 +256,7 @@ fn a_blade_that_does_not_answer_is_unreachable_in_bounded_time() {
     // Bound, so that nobody answers for it, and never read.
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let at = silent.local_addr().expect("bound");
-    let design = ClientDesign { tries: 4, ..hasty() };
+    let design = hasty().tries(4);
     let mut client =
         Client::new(Udp::towards(at).expect("a socket"), Address::Udp(at), design).expect("a client");
     let begun = Instant::now();
@@ -250,7 +273,7 @@ fn a_blade_that_does_not_answer_is_unreachable_in_bounded_time() {
 fn polling_without_patience_does_not_wait() {
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let at = silent.local_addr().expect("bound");
-    let design = ClientDesign { first_wait: Duration::from_secs(60), ..ClientDesign::default() };
+    let design = ClientDesign::default().first_wait(Duration::from_secs(60));
     let mut client =
         Client::new(Udp::towards(at).expect("a socket"), Address::Udp(at), design).expect("a client");
     client.submit(Operation::ReadPage { page: 0 }).expect("room");
@@ -266,8 +289,7 @@ fn answers_from_elsewhere_or_to_nothing_have_no_effect() {
     let blade = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let at = blade.local_addr().expect("bound");
-    let design =
-        ClientDesign { first_txid: Some(7), first_wait: Duration::from_secs(30), ..ClientDesign::default() };
+    let design = ClientDesign::default().first_txid(7).first_wait(Duration::from_secs(30));
     let mut client =
         Client::new(Udp::towards(at).expect("a socket"), Address::Udp(at), design).expect("a client");
     client.submit(Operation::ReadPage { page: 1 }).expect("room");
@@ -301,7 +323,7 @@ fn answers_from_elsewhere_or_to_nothing_have_no_effect() {
 fn a_page_is_never_made_of_two_answers() {
     let blade = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let at = blade.local_addr().expect("bound");
-    let design = ClientDesign { first_wait: Duration::from_millis(30), ..ClientDesign::default() };
+    let design = ClientDesign::default().first_wait(Duration::from_millis(30));
     let mut client =
         Client::new(Udp::towards(at).expect("a socket"), Address::Udp(at), design).expect("a client");
     let ticket = client.submit(Operation::ReadPage { page: 1 }).expect("room");

@@ -28,16 +28,12 @@ pub(crate) fn blade(arguments: &BladeArguments) -> anyhow::Result<Done> {
 fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     let store = Files::default().reads(&arguments.key);
     arguments.store.iter().try_fold(store, Files::writes)?;
-    let design = StoreDesign { capacity_pages: arguments.capacity, strict: arguments.strict };
+    let design = StoreDesign::new(arguments.capacity).strict(arguments.strict);
     let store = match &arguments.store {
         Some(path) => Store::in_file(design, path, arguments.sync)?,
         None => Store::in_memory(design)?,
     };
-    let design = ServerDesign {
-        clients: arguments.clients as usize,
-        quota_pages: arguments.quota,
-        ..ServerDesign::default()
-    };
+    let design = ServerDesign::default().clients(arguments.clients as usize).quota_pages(arguments.quota);
     let mut server = Server::new(store, design);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !ending::is_ignored(signal)) {
@@ -53,7 +49,7 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
         Endpoint::Udp(_) => blade.to_string(),
         // A client must know the card's address.
         Endpoint::Ethernet { .. } => format!("{}, which is {blade}", arguments.listen),
-        Endpoint::Ring(_) => arguments.listen.to_string(),
+        _ => arguments.listen.to_string(),
     };
     note!("serving {} pages of 4KiB at {at}", arguments.capacity);
     serve(&mut transport, &mut server, &stop).with_context(|| format!("{at} failed"))?;
@@ -111,7 +107,7 @@ fn ping(arguments: &PingArguments) -> anyhow::Result<Done> {
     let blade = match &arguments.blade {
         Endpoint::Ring(_) => arguments.blade.to_string(),
         // Whose name may have been left open.
-        Endpoint::Udp(_) | Endpoint::Ethernet { .. } => client.blade().to_string(),
+        _ => client.blade().to_string(),
     };
     match arguments.format {
         FormatArgument::Table => {

@@ -72,10 +72,10 @@ impl Distant {
 
 fn failed(failure: Failure) -> RemoteError {
     match failure {
-        Failure::Refused { page, changes } => {
-            RemoteError::Refused { page, why: Failure::why_refused(page, changes) }
+        Failure::Refused { page, wanted } => {
+            RemoteError::Refused { page, why: Failure::why_refused(page, wanted) }
         }
-        Failure::Unreachable { .. } => RemoteError::Unreachable(failure.to_string()),
+        failure => RemoteError::Unreachable(failure.to_string()),
     }
 }
 

@@ -128,13 +128,12 @@ fn mount_file(arguments: &MountArguments) -> anyhow::Result<Done> {
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
             .context("cannot watch for signals")?;
     }
-    let rules = MountRules {
-        allow_other: arguments.allow_other,
-        no_suid: arguments.no_suid,
-        no_dev: arguments.no_dev,
-        no_exec: arguments.no_exec,
-        write_back: arguments.write_back,
-    };
+    let mut rules = MountRules::default();
+    rules.allow_other = arguments.allow_other;
+    rules.no_suid = arguments.no_suid;
+    rules.no_dev = arguments.no_dev;
+    rules.no_exec = arguments.no_exec;
+    rules.write_back = arguments.write_back;
     let session = mount(system, folder, &file.display().to_string(), rules).with_context(|| {
         let may_lack = !rustix::process::geteuid().is_root() && !is_in_path("fusermount3");
         let why = if may_lack { ": users other than root need fusermount3 (Debian: fuse3)" } else { "" };

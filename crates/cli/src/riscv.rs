@@ -46,21 +46,20 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         );
     }
     let signature = arguments.signature.as_deref().map(|to| signature(&image, path, to)).transpose()?;
-    let config = Config {
-        memory: arguments.memory,
-        marking: match arguments.marking {
-            MarkingArgument::Faults => Marking::Faults,
-            MarkingArgument::Hardware => Marking::Hardware,
-        },
-        misaligned: match arguments.misaligned {
-            MisalignedArgument::Native => Misaligned::Native,
-            MisalignedArgument::Trap => Misaligned::Trap,
-        },
-        keeps_invalid: arguments.keep_invalid,
-        accelerator: (!arguments.no_pfa).then_some(arguments.pfa_queues),
-        times: DeviceTimes { fetch: arguments.fetch_latency, eviction: arguments.evict_latency },
-        remote_pages: arguments.remote_pages,
+    let mut config = Config::default();
+    config.memory = arguments.memory;
+    config.marking = match arguments.marking {
+        MarkingArgument::Faults => Marking::Faults,
+        MarkingArgument::Hardware => Marking::Hardware,
     };
+    config.misaligned = match arguments.misaligned {
+        MisalignedArgument::Native => Misaligned::Native,
+        MisalignedArgument::Trap => Misaligned::Trap,
+    };
+    config.keeps_invalid = arguments.keep_invalid;
+    config.accelerator = (!arguments.no_pfa).then_some(arguments.pfa_queues);
+    config.times = DeviceTimes { fetch: arguments.fetch_latency, eviction: arguments.evict_latency };
+    config.remote_pages = arguments.remote_pages;
     let remote: Box<dyn RemoteMemory> = match &arguments.blade {
         None if arguments.strict => Box::new(InProcess::new().strict()),
         None => Box::new(InProcess::new()),

@@ -62,6 +62,13 @@ fn wrong_use_is_refused_with_the_way_out() {
     refused(&["blade", "ping", "--blade", "ring:/none/such"], "cannot open ring:/none/such");
     let missing = pagewalk(&["blade", "ping", "--blade", "ring:/none/such"]);
     assert_eq!(text(&missing.stderr).matches("No such file").count(), 1, "{}", text(&missing.stderr));
+    // The name that the file would have had at first was part of the text.
+    for serve in [["--listen", "ring:/none/such"], ["--store", "/none/such"]] {
+        let unwritable = pagewalk(&[&["blade", "serve"], &serve[..]].concat());
+        assert_eq!(unwritable.status.code(), Some(2), "{serve:?}");
+        let said = text(&unwritable.stderr);
+        assert!(said.contains("No such file") && !said.contains("tmp"), "{said}");
+    }
     refused(&["blade", "serve", "--listen", "udp:127.0.0.1:0", "--store", path], "no blade's store");
     refused(&["blade", "serve", "--listen", "udp:192.0.2.1:1"], "cannot open udp:192.0.2.1:1");
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -156,7 +163,7 @@ impl Stress {
             (None, Ok(Outcome::Word(_))) => self.added += 1,
             (_, Ok(other)) => panic!("{other:?}"),
             (_, Err(Failure::Unreachable { .. })) => return false,
-            (what, Err(Failure::Refused { .. })) => panic!("refused: {what:?}"),
+            (what, Err(failure)) => panic!("{failure}: {what:?}"),
         }
         true
     }
@@ -193,7 +200,7 @@ fn killed_and_looked_at(seed: u64, rounds: u64, options: &[&str]) {
     let arguments = [&CAPACITY, &["--store", path.to_str().expect("text")][..], options].concat();
     let mut blade = Blade::start(&arguments);
     // Gives up soon.
-    let design = ClientDesign { tries: 3, ..ClientDesign::default() };
+    let design = ClientDesign::default().tries(3);
     let mut stress = Stress::new(blade.client(design), seed);
     let mut moments = SplitMix64::new(seed);
     for _ in 0..rounds {

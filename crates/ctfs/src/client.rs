@@ -21,13 +21,13 @@ use rustix::time::Timespec;
 use crate::alone::is_alone;
 use crate::apart::apart;
 use crate::bytes::Bytes;
-use crate::doors::protocol;
 use crate::error::Result as OwnersResult;
 use crate::faults::Recovery;
 use crate::gate::Gate;
 use crate::inode::Ino;
 use crate::mailbox::{Sleep, WORDS};
 use crate::mapped::{Mapped, Survives, coarse_now};
+use crate::protocol;
 use crate::requests::{
     Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What, attributes,
 };
@@ -123,6 +123,7 @@ pub enum Written {
 
 /// A file that was opened without the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct OpenedBeside {
     /// Its number at the service.
     pub handle: u64,

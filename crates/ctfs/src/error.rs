@@ -14,11 +14,7 @@ pub(crate) fn of_store(error: StoreError) -> Error {
     match error {
         StoreError::NoFrames | StoreError::NoPartition => Errno::NOSPC,
         StoreError::ReadOnly => Errno::ROFS,
-        // The caller's ranges are right and small enough, or the store is damaged.
-        StoreError::LogFull(_)
-        | StoreError::Overlap
-        | StoreError::Range
-        | StoreError::Damaged { .. }
-        | StoreError::NotPersistent(_) => Errno::IO,
+        // The caller's ranges are right and small enough, or the store is damaged, or its memory fails.
+        _ => Errno::IO,
     }
 }

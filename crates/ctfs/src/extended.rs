@@ -31,6 +31,7 @@ pub(crate) fn is_kept(name: &[u8]) -> bool {
 
 /// How a value is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum SetExtended {
     /// Whether there is one or not.
     #[default]

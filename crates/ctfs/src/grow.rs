@@ -11,14 +11,15 @@ use pagewalk_vm::file::{GrowError as StoreGrowError, OpenError, PersistentMemory
 use rustix::io::Errno;
 
 use crate::client::message;
-use crate::doors::protocol;
 use crate::error::Result as FileResult;
 use crate::mapped::Mapped;
+use crate::protocol;
 use crate::system::FileSystem;
 use crate::volume::Volume;
 
 /// Why a store is as large as before.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GrowError {
     /// The size is none for this store.
     #[error(transparent)]
@@ -42,7 +43,7 @@ impl GrowError {
             Self::Store(StoreGrowError::Smaller { .. }) => Errno::INVAL,
             Self::Store(StoreGrowError::TooLittle { .. } | StoreGrowError::Size(_)) => Errno::RANGE,
             Self::Store(StoreGrowError::Open(OpenError::NoRoom { .. })) => Errno::NOSPC,
-            Self::Store(StoreGrowError::Open(_)) => Errno::IO,
+            Self::Store(_) => Errno::IO,
             Self::ReadOnly => Errno::ROFS,
             Self::File(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Self::Busy(errno) => *errno,

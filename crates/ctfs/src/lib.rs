@@ -6,29 +6,29 @@
 //!   mechanisms             pagewalk_vm::file
 //! ```
 //!
+//! The feature `fuse` adds mounts. Without it a process uses a store by itself ([`Files`], [`Volume`]), or is a [`Client`] of a mount that
+//! another process has.
+//!
 //! Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation for
 //! Persistent Memory", ;login: 2022.
+
+// One file has both sides of the gate, the mailbox and the requests; without mounts the owner's sides have no user.
+#![cfg_attr(not(feature = "fuse"), allow(dead_code))]
 
 mod acl;
 pub mod alone;
 mod apart;
-mod asked;
 mod bytes;
 mod check;
 mod client;
-mod convert;
 mod directory;
-mod doors;
-mod ends;
 mod error;
 mod extended;
 pub mod faults;
 mod file;
-mod fuse;
 mod gate;
 mod grow;
 mod inode;
-mod known;
 mod lines;
 mod mailbox;
 mod mapped;
@@ -36,20 +36,19 @@ mod mapping;
 pub mod measure;
 mod medium;
 pub mod missing;
-mod mount;
-mod mounted;
 mod names;
 mod orphans;
+#[cfg(feature = "fuse")]
+mod owner;
 mod paths;
+mod protocol;
 mod repair;
 mod requests;
 mod reserved;
 mod room;
-mod service;
 mod sharing;
 mod shift;
 mod strict;
-mod syncer;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -70,7 +69,8 @@ pub use inode::Ino;
 pub use mailbox::Sleep;
 pub use mapped::{Blocks, Mapped, Survives, coarse_now};
 pub use mapping::{Keeper, MappedFile};
-pub use mount::{Mount, MountRules, mount};
+#[cfg(feature = "fuse")]
+pub use owner::{Mount, MountRules, mount};
 pub use paths::{AsPath, DirectoryEntry, File, Files, OpenOptions};
 pub use repair::repair;
 pub use requests::{BY_HANDLE, Base, Caller, Refused, SetTime};

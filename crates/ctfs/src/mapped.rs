@@ -80,6 +80,7 @@ impl Survives {
 
 /// When a new store's file gets its blocks on the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Blocks {
     /// All of them when it is made: nothing finds the disk full later.
     #[default]

@@ -13,9 +13,9 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::SendFlags;
 
 use crate::client::{Client, Movable, Welcomed, connect, message};
-use crate::doors::protocol;
 use crate::error::Result;
 use crate::mapped::is_in_memory;
+use crate::protocol;
 
 /// Pieces of memory that one mapping consists of at most: a process has some ten thousand.
 const MOST_PIECES: usize = 512;

@@ -25,6 +25,7 @@ use pagewalk_vm::addr::PAGE_BYTES;
 
 /// What has made a store fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure {
     /// The store's file has become shorter while it was in use.
     #[error("the store's file was cut while it was in use")]

@@ -195,6 +195,7 @@ impl OpenOptions {
 
 /// An entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct DirectoryEntry {
     /// Its name.
     pub name: Vec<u8>,

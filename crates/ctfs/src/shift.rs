@@ -11,10 +11,10 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{PersistentMemory, Transaction};
 use rustix::io::Errno;
 
-use crate::doors::protocol;
 use crate::error::{Result, of_store};
 use crate::file::{MOST_FILE_BYTES, commit_pages};
 use crate::inode::{Field, Ino, Inode, Inodes, kind};
+use crate::protocol;
 use crate::system::FileSystem;
 
 /// What is taken out by one transaction: the frames of as many pages fit into the log, beside the entries of what lies behind.

@@ -29,6 +29,7 @@ const MOST_INDEXED: usize = 1 << 22;
 
 /// Why a file system cannot be mounted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MountError {
     /// Its store cannot be opened.
     #[error(transparent)]
@@ -59,6 +60,7 @@ pub struct Owner {
 
 /// What is known of a file, beside its name and its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Attributes {
     /// Number.
     pub ino: Ino,
@@ -119,6 +121,7 @@ pub enum Replace {
 
 /// What becomes of a write that a crash interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Overwrites {
     /// Each byte is old or new. The article's sync mode.
     #[default]
@@ -130,6 +133,7 @@ pub enum Overwrites {
 
 /// What a file system did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Counts {
     /// Moves of a file to a partition of another size.
     pub moves: u64,
@@ -139,6 +143,7 @@ pub struct Counts {
 
 /// Room in a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Space {
     /// Frames of 4 KiB.
     pub frames: u64,

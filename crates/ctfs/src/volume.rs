@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::file::MOST_FILE_BYTES;
 use crate::gate::Gate;
 use crate::inode::{self, Ino, kind};
+use crate::mapped::Mapped;
 use crate::sharing::{Process, SharedMemory};
 use crate::system::{Clock, FileSystem, Overwrites};
 use crate::turns::Turns;
@@ -321,6 +322,26 @@ impl<M: SharedMemory> Volume<M> {
                 return Ok((offset, data.len()));
             }
         }
+    }
+}
+
+impl Volume<Mapped> {
+    /// Waits until everything that was done before, to any file, is on the disk, where the store was opened as [`Survives::Synced`](crate::Survives::Synced)
+    /// says; others go on meanwhile. Where everything persists before it is answered, or was not to persist, there is nothing to wait for.
+    ///
+    /// # Errors
+    ///
+    /// The disk refuses (`EIO`), as it does from then on; or this is a child of the process that has the store (`ESTALE`).
+    pub fn sync(&self) -> Result<()> {
+        self.is_ours()?;
+        self.turns.ask();
+        self.turns.take(|| {
+            let system = self.shared();
+            system.sure(Ok(()))?;
+            let once_more = system.store.memory().for_checkpoints().map_err(|_| Errno::NOMEM)?;
+            let Some((memory, checkpoints)) = once_more else { return Ok(()) };
+            checkpoints.checkpoint_then(&memory, None, || drop(system)).map_err(|_| Errno::IO)
+        })
     }
 }
 

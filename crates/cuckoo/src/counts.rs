@@ -4,6 +4,7 @@ use super::policy::MAX_WAYS;
 
 /// How many items were moved for one: `moves[k]` times `k` were, in the last place as many or more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Moves {
     /// By number.
     pub moves: [u64; 17],
@@ -38,6 +39,7 @@ impl Moves {
 
 /// What a table has done since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct CuckooCounts {
     /// Items moved for each that was inserted (*re-insertions*, *kicks*).
     pub inserted: Moves,

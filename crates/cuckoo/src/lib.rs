@@ -91,6 +91,7 @@ impl SlotRef {
 
 /// What an insertion did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Inserted {
     /// Items that were moved.
     pub moves: u32,

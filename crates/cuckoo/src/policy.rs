@@ -45,6 +45,7 @@ pub struct Policy {
 
 /// What grows together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Scope {
     /// All ways.
     Table,
@@ -60,6 +61,7 @@ pub enum Scope {
 
 /// Which way a new item tries first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum FirstWay {
     /// Any, equally likely.
     Uniform,
@@ -142,6 +144,7 @@ impl Policy {
 /// A policy that no table can follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("impossible {field} of a hashed table; allowed: {allowed}")]
+#[non_exhaustive]
 pub struct PolicyError {
     /// Which of the policy's fields.
     pub field: &'static str,

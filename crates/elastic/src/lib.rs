@@ -94,3 +94,8 @@ mod traits;
 pub use api::{Entry, OccupiedEntry, VacantEntry};
 pub use iterate::{Drain, IntoIter, Iter, IterMut};
 pub use map::{DefaultHasher, ElasticMap, TryReserveError};
+
+/// The README's example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

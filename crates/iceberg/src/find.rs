@@ -10,6 +10,7 @@ use crate::store::{FirstYard, SecondYard};
 
 /// One of the three levels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum Level {
     /// 64 slots, one choice of blocks.
     First,

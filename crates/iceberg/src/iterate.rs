@@ -12,6 +12,7 @@ use crate::walk::{self, Walk};
 
 /// Items by level.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Levels {
     /// Items in the 64-slot yards.
     pub first: usize,

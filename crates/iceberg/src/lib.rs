@@ -131,3 +131,8 @@ pub use error::{Full, NotInserted, TryReserveError};
 pub use find::{Level, Position};
 pub use iterate::{IntoIter, Iter, Levels};
 pub use map::{DefaultHasher, IcebergMap};
+
+/// The README's example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

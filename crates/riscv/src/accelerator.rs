@@ -131,7 +131,16 @@ impl Device {
             self.placed.clear();
         }
         self.send(now, ram, remote)?;
-        Ok(stored.map_err(Denied::from))
+        Ok(match stored {
+            // Of one kind with the refusals of remote memory elsewhere.
+            Err(Illegal::RemoteMemoryFull { pages }) => {
+                self.counts.refused += 1;
+                let page = Accelerator::eviction_of(value).id.number().into();
+                let why = format!("it holds {pages} pages, as many as it may (`--remote-pages`)");
+                Err(Denied::Remote(RemoteError::Refused { page, why }))
+            }
+            stored => stored.map_err(Denied::from),
+        })
     }
 
     /// Makes sure that remote memory has a place for a page that is to leave: the first time it is written at once, since a

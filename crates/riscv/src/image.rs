@@ -11,6 +11,7 @@ use crate::memory::Ram;
 
 /// A program that cannot be loaded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ImageError {
     /// Not an ELF file, or one that is damaged.
     #[error("not an ELF file of 64 bits, little-endian: {0}")]

@@ -28,6 +28,7 @@ const MOST_RAM: u64 = 64 << 30;
 
 /// What a machine is made like.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// Bytes of memory, a multiple of 4 KiB. What is not touched takes no memory of the host.
     pub memory: u64,
@@ -62,6 +63,7 @@ impl Default for Config {
 
 /// A machine that cannot be made.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MachineError {
     /// Its memory.
     #[error("memory of {0} bytes; allowed: a multiple of 4096, from 64 KiB to 64 GiB")]

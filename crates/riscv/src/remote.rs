@@ -42,6 +42,7 @@ pub enum WordOperation {
 
 /// Why remote memory did not do what it should.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RemoteError {
     /// It says that it cannot.
     #[error("remote memory refuses page {page}: {why}")]

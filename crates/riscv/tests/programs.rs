@@ -27,13 +27,15 @@ impl Write for Printed {
 }
 
 fn run(program: &Path, depth: usize, times: DeviceTimes) -> (String, Counts) {
-    run_with(program, depth, Config { times, ..Config::default() })
+    let mut config = Config::default();
+    config.times = times;
+    run_with(program, depth, config)
 }
 
-fn run_with(program: &Path, depth: usize, config: Config) -> (String, Counts) {
+fn run_with(program: &Path, depth: usize, mut config: Config) -> (String, Counts) {
     let image = Image::parse(&std::fs::read(program).expect("just built")).expect("an ELF file");
     let depths = Depths { free: depth, new: depth, evict: depth };
-    let config = Config { accelerator: Some(depths), memory: 16 << 20, ..config };
+    (config.accelerator, config.memory) = (Some(depths), 16 << 20);
     let printed = Printed::default();
     let host = Host::new(Box::new(std::io::empty()), Box::new(printed.clone()), Box::new(std::io::sink()));
     let mut machine = Machine::new(&config, &image, Box::new(InProcess::new()), host).expect("a machine");
@@ -77,7 +79,9 @@ fn handlers_fence_what_they_have_made_good() {
     for program in ["selftest", "stress"] {
         let path = folder.join(program).with_extension("elf");
         let (expected, usual) = run(&path, 2, DeviceTimes::default());
-        let (text, counts) = run_with(&path, 2, Config { keeps_invalid: true, ..Config::default() });
+        let mut config = Config::default();
+        config.keeps_invalid = true;
+        let (text, counts) = run_with(&path, 2, config);
         assert_eq!((text, counts.accelerator), (expected, usual.accelerator));
         assert_eq!(counts.walks.kept_invalid, 0, "{program}");
     }

@@ -16,6 +16,7 @@ use outstanding::{Outstanding, Progress};
 
 /// How many requests at once, and how long to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ClientDesign {
     /// Requests that may be submitted and not yet polled; fewer than a server remembers of a client.
     pub window: usize,
@@ -39,6 +40,38 @@ impl Default for ClientDesign {
             tries: 9,
             first_txid: None,
         }
+    }
+}
+
+impl ClientDesign {
+    /// The same with so many requests at once.
+    #[must_use]
+    pub fn window(self, window: usize) -> Self {
+        Self { window, ..self }
+    }
+
+    /// The same with this wait before a request is sent again.
+    #[must_use]
+    pub fn first_wait(self, first_wait: Duration) -> Self {
+        Self { first_wait, ..self }
+    }
+
+    /// The same with waits up to this one.
+    #[must_use]
+    pub fn longest_wait(self, longest_wait: Duration) -> Self {
+        Self { longest_wait, ..self }
+    }
+
+    /// The same with a blade that is asked so often.
+    #[must_use]
+    pub fn tries(self, tries: u32) -> Self {
+        Self { tries, ..self }
+    }
+
+    /// The same with a first transaction that is not random.
+    #[must_use]
+    pub fn first_txid(self, first_txid: u32) -> Self {
+        Self { first_txid: Some(first_txid), ..self }
     }
 }
 
@@ -73,10 +106,25 @@ impl Operation {
         }
     }
 
-    /// Whether it may change the page.
-    pub fn changes(&self) -> bool {
-        !matches!(self, Self::ReadPage { .. } | Self::ReadWord { .. })
+    /// What it uses of the page.
+    pub fn uses(&self) -> Use {
+        match self {
+            Self::ReadPage { .. } | Self::ReadWord { .. } => Use::Read,
+            Self::WritePage { .. } => Use::WritePage,
+            Self::WriteWord { .. } | Self::Add { .. } | Self::CompareAndSwap { .. } => Use::ChangeWord,
+        }
     }
+}
+
+/// What an operation uses of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// Bytes of it are read.
+    Read,
+    /// It is written as a whole.
+    WritePage,
+    /// A word of it changes.
+    ChangeWord,
 }
 
 /// What an operation gave.
@@ -92,14 +140,15 @@ pub enum Outcome {
 
 /// Why an operation gave nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure {
     /// The blade will not do it. The protocol does not say why; what can be the reason follows from the operation.
-    #[error("the blade refused page {page}: {}", Self::why_refused(*page, *changes))]
+    #[error("the blade refused page {page}: {}", Self::why_refused(*page, *wanted))]
     Refused {
         /// The page's number on the blade.
         page: u64,
-        /// Whether the page was to be changed.
-        changes: bool,
+        /// What was to be done with it.
+        wanted: Use,
     },
     /// The blade does not answer. Whether the operation was done is not known, and it may still be done later.
     #[error("the blade did not answer {tries} times in {} ms; is it running, and is this its address?", waited.as_millis())]
@@ -112,17 +161,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What can be the reason why a blade refuses to read or change this page, and what to do.
-    pub fn why_refused(page: u64, changes: bool) -> String {
-        if page >= PAGE_NUMBERS {
-            format!("page numbers are 0 to {}", PAGE_NUMBERS - 1)
-        } else if changes {
-            "the blade has no room for another page (`blade serve --capacity`), or this machine has as many as it \
-             may write (`--quota`), or a word of a page that was never written was to be changed (`--strict`)"
-                .to_owned()
-        } else {
-            "it was never written, and the blade gives no zeroes for such pages (`blade serve --strict`)"
-                .to_owned()
+    /// What can be the reason why a blade refuses this use of a page, and what to do.
+    pub fn why_refused(page: u64, wanted: Use) -> String {
+        const FULL: &str = "the blade has no room for another page (`blade serve --capacity`), or this machine has as \
+                            many as it may write (`--quota`)";
+        const ABSENT: &str =
+            "it was never written, and the blade gives no zeroes for such pages (`blade serve --strict`)";
+        match wanted {
+            _ if page >= PAGE_NUMBERS => format!("page numbers are 0 to {}", PAGE_NUMBERS - 1),
+            Use::Read => ABSENT.to_owned(),
+            Use::WritePage => FULL.to_owned(),
+            Use::ChangeWord => format!("{ABSENT}; or {FULL}"),
         }
     }
 }
@@ -150,6 +199,7 @@ impl From<io::Error> for ClientError {
 
 /// An operation that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Completion {
     /// What [`Client::submit`] answered.
     pub txid: u32,

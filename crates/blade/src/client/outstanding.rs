@@ -70,7 +70,7 @@ impl Outstanding {
 
     /// The failure of an operation that the blade refused.
     pub(super) fn refused(&self) -> Failure {
-        Failure::Refused { page: self.operation.page(), changes: self.operation.changes() }
+        Failure::Refused { page: self.operation.page(), wanted: self.operation.uses() }
     }
 
     /// The messages to send.

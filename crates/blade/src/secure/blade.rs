@@ -30,6 +30,7 @@ pub struct SecureBlade<T> {
 
 /// What a secure transport dropped, and how often it shook hands.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
+#[non_exhaustive]
 pub struct SecureCounts {
     /// Datagrams that came in.
     pub received: u64,

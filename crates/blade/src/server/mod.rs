@@ -25,6 +25,7 @@ pub use replies::Replies;
 /// The limits of a server. All that it keeps besides pages is at most
 /// `clients * (incomplete_writes * 4 KiB + remembered * 128 B)`, roughly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ServerDesign {
     /// Clients that something is remembered about. The one that was silent the longest gives way to another.
     pub clients: usize,
@@ -40,6 +41,32 @@ pub struct ServerDesign {
 impl Default for ServerDesign {
     fn default() -> Self {
         Self { clients: 256, incomplete_writes: 64, remembered: 256, quota_pages: None }
+    }
+}
+
+impl ServerDesign {
+    /// The same with so many clients.
+    #[must_use]
+    pub fn clients(self, clients: usize) -> Self {
+        Self { clients, ..self }
+    }
+
+    /// The same with so many incomplete page writes of a client.
+    #[must_use]
+    pub fn incomplete_writes(self, incomplete_writes: usize) -> Self {
+        Self { incomplete_writes, ..self }
+    }
+
+    /// The same with so many remembered changes of a client.
+    #[must_use]
+    pub fn remembered(self, remembered: usize) -> Self {
+        Self { remembered, ..self }
+    }
+
+    /// The same with this limit of pages of a machine, or none.
+    #[must_use]
+    pub fn quota_pages(self, quota_pages: Option<u64>) -> Self {
+        Self { quota_pages, ..self }
     }
 }
 

@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{OpenError, PAGE_NUMBERS};
 use crate::codec::{PAGE_BYTES, Page};
+use crate::temporary;
 
 const MAGIC: [u8; 8] = *b"PWBLADE\0";
 const VERSION: u32 = 2;
@@ -177,17 +178,13 @@ impl FileStore {
 
 /// Under its name there is either a whole store or none: it is made under another, and then linked.
 fn create(path: &Path, capacity_pages: u64, total: u64) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let temporary = tempfile::NamedTempFile::new_in(folder)?;
+    let temporary = temporary::beside(path)?;
     let file = temporary.as_file();
     file.set_len(total)?;
     file.write_all_at(&header(capacity_pages), 0)?;
     file.sync_all()?;
     temporary.persist_noclobber(path)?;
-    File::open(folder)?.sync_all()
+    File::open(temporary::folder_of(path))?.sync_all()
 }
 
 fn header(capacity_pages: u64) -> [u8; HEADER_BYTES] {

@@ -23,11 +23,25 @@ static ZEROES: Page = [0; PAGE_BYTES];
 
 /// How many pages can be stored, and whether pages that were never written can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct StoreDesign {
     /// How many different pages can be stored. Which ones is up to the clients: page numbers go up to [`PAGE_NUMBERS`].
     pub capacity_pages: u64,
     /// Whether reading a page that was never written, or acting on a word of it, is an error. Otherwise it is all zeroes.
     pub strict: bool,
+}
+
+impl StoreDesign {
+    /// So many pages; those that were never written are all zeroes.
+    pub fn new(capacity_pages: u64) -> Self {
+        Self { capacity_pages, strict: false }
+    }
+
+    /// The same where pages that were never written are refused, or not.
+    #[must_use]
+    pub fn strict(self, strict: bool) -> Self {
+        Self { strict, ..self }
+    }
 }
 
 /// A blade's pages: in memory, which is taken only for pages that were written, or in a file.

@@ -179,8 +179,9 @@ fn of_mount(error: &MountError) -> c_int {
     match error {
         MountError::Store(OpenError::NotPersistent(_)) => -libc::EIO,
         MountError::Store(OpenError::NoRoom { .. }) => -libc::ENOSPC,
-        MountError::Store(_) | MountError::NoFileSystem => -libc::EINVAL,
         MountError::Damaged(_) => -libc::EUCLEAN,
+        // It is no store that this program reads.
+        _ => -libc::EINVAL,
     }
 }
 

@@ -369,7 +369,11 @@ fn a_store_to_evict_is_an_access_fault_when_remote_memory_is_full_wherever_it_is
             elsewhere,
             "page 3: it is full",
         ),
-        (machine_of(&limited, &[asm::jal(0, 0)], strict()), strict(), "remote memory is full: 2 pages"),
+        (
+            machine_of(&limited, &[asm::jal(0, 0)], strict()),
+            strict(),
+            "remote memory refuses page 3: it holds 2 pages, as many as it may (`--remote-pages`)",
+        ),
     ] {
         let notes = Rc::new(RefCell::new(Vec::new()));
         let heard = notes.clone();
@@ -384,6 +388,9 @@ fn a_store_to_evict_is_an_access_fault_when_remote_memory_is_full_wherever_it_is
         assert_eq!(machine.register(EVICT_STAT), Ok(1), "the page took no slot");
         let last = notes.borrow().iter().rfind(|note| note.contains("refused")).cloned().unwrap();
         assert!(last.starts_with("store 0x10017010 = ") && last.contains(word), "{last}");
+        let first = machine.first_refusal().expect("the end of a run says it, too").to_string();
+        assert!(first.contains(word), "{first}");
+        assert_eq!(machine.counts().accelerator.refused, 1, "{word}");
         assert_eq!(machine.run(5_000), None, "the run goes on: {word}");
         assert_eq!(machine.set_register(EVICT, evict_word(FRAMES, 2)), Ok(()), "a page that has its room");
         assert!(machine.finish_evictions().is_ok());

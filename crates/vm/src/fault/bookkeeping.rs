@@ -20,6 +20,7 @@ pub struct NewPage {
 
 /// A mistake of the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BookError {
     /// The frame is with the device, or has a page that is not booked.
     #[error("{0} is the device's until its page is booked: it can be neither given nor evicted")]

@@ -72,6 +72,7 @@ impl Register {
 
 /// An operation that the device refuses, and that has changed nothing. For a program it is a load or store access fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Illegal {
     /// There is nothing there.
     #[error("no register of {bytes} bytes at offset {offset:#x}; there are eight of 8 bytes, at 0 to 56")]

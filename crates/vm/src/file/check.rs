@@ -11,6 +11,7 @@ use crate::table::{Entry, Geometry};
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Damage {
     /// A frame outside of the store, or one of the store's own.
     #[error("page {page} or a table on its way is in frame {frame}, which is not for that")]

@@ -69,6 +69,7 @@ pub const ROOT_WORDS: u64 = 448;
 
 /// A memory that holds no store, or one that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// Not a store at all.
     #[error("neither superblock is one: there is no store here, or it is damaged beyond use")]
@@ -111,6 +112,7 @@ pub enum OpenError {
 
 /// Why a store is as large as before.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum GrowError {
     /// It would lose frames.
     #[error("the store has {has} bytes and cannot become smaller: {wanted} bytes", has = .frames * PAGE_BYTES, wanted = .wanted * PAGE_BYTES)]
@@ -138,6 +140,7 @@ pub enum GrowError {
 
 /// Why an operation of the store failed. Nothing has changed, unless the memory has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// No frame is left, or no such run of frames.
     #[error("no memory is left in the store")]

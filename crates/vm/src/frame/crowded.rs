@@ -61,6 +61,7 @@ struct Others {
 
 /// What making room has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct CrowdCounts {
     /// Blocks that were made by moving pages.
     pub compactions: u64,

@@ -57,6 +57,7 @@ pub struct NewQueueFull {
 
 /// What happened so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct SchedulerCounts {
     /// New jobs that were begun.
     pub started: u64,

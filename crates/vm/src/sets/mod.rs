@@ -49,6 +49,7 @@ pub enum Replacement {
 
 /// Why an array of this shape cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ShapeError {
     /// `entries / ways` is not a power of two, or one of them is zero.
     #[error("{entries} entries in {ways} ways: entries / ways must be a power of two, at least 1")]

@@ -102,6 +102,7 @@ pub enum Blocked {
 
 /// An event that cannot be. It changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// [`Tier::accepts`](super::Tier::accepts) says no.
     #[error("the backside's queue of {depth} is full; the frontside must wait until it accepts")]
@@ -139,6 +140,7 @@ pub struct Touch {
 
 /// What happened so far. Hits and misses are counted by whoever looks pages up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct TierCounts {
     /// Misses to pages that were already pending.
     pub merged: u64,

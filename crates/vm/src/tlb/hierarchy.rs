@@ -22,6 +22,7 @@ pub struct Tlb {
 
 /// What one level counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LevelCounts {
     /// Look-ups that found their translation.
     pub hits: u64,

@@ -38,6 +38,7 @@ use rustix::thread::futex;
 
 use super::{MAX_DATAGRAM_BYTES, Transport};
 use crate::address::Address;
+use crate::temporary;
 use memory::Memory;
 
 /// "PWRB".
@@ -93,8 +94,7 @@ impl Ring {
         if path.try_exists()? {
             check(&File::open(path)?)?;
         }
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        let temporary = tempfile::NamedTempFile::new_in(folder)?;
+        let temporary = temporary::beside(path)?;
         temporary.as_file().set_len(FILE_BYTES as u64)?;
         temporary.as_file().write_all_at(&header(), 0)?;
         let file = temporary.persist(path)?;

@@ -3,11 +3,12 @@
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, Request};
+use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
 use pagewalk_vm::addr::PAGE_BYTES;
 
 use crate::error::Error;
 use crate::inode::{Ino, NANOSECONDS, kind};
+use crate::owner::kernel::{Requester, Time};
 use crate::system::{Attributes, Owner};
 
 pub(crate) fn errno(error: Error) -> Errno {
@@ -72,6 +73,17 @@ pub(crate) fn attr(attributes: &Attributes) -> FileAttr {
     }
 }
 
+pub(crate) fn time_sent(time: TimeOrNow) -> Time {
+    match time {
+        TimeOrNow::SpecificTime(time) => Time::To(nanoseconds_sent(time)),
+        TimeOrNow::Now => Time::Now,
+    }
+}
+
 pub(crate) fn owner(request: &Request) -> Owner {
     Owner { uid: request.uid(), gid: request.gid() }
+}
+
+pub(crate) fn requester(request: &Request) -> Requester {
+    Requester { owner: owner(request), process: request.pid() }
 }

@@ -19,21 +19,21 @@ use std::time::Duration;
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno;
 
-use crate::doors::Doors;
 use crate::error::{Error, Result};
 use crate::extended::DEFAULT_LIST;
 use crate::gate::Gate;
 use crate::inode::{self, Field, Ino, Inode, kind};
-use crate::known::{Known, Stale};
 use crate::mailbox::{Sleep, WORDS};
 use crate::mapped::Mapped;
 use crate::names::With;
+use crate::owner::doors::Doors;
+use crate::owner::known::{Known, Stale};
+use crate::owner::syncer::Holder;
 use crate::paths::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
 use crate::requests::{
     BY_HANDLE, Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What,
     is_plain, put_attributes,
 };
-use crate::syncer::Holder;
 use crate::system::{FileSystem, Overwrites, Owner, Replace, SetAttributes};
 use crate::volume::{Exclusive, Volume};
 

@@ -6,27 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use fuser::{BackgroundSession, Config, MountOption, SessionACL};
-
-use crate::doors::{self, Doors, Left};
-use crate::ends::MountPoint;
-use crate::fuse::MOST_BYTES;
 use crate::gate::Gate;
-use crate::known::Known;
 use crate::mapped::Mapped;
 use crate::missing::{Failure, Health};
-use crate::mounted::{Later, Mounted, sooner_or_later};
-use crate::service::{self, Service};
-use crate::syncer::Syncer;
+use crate::owner::doors::{self, Doors, Left};
+use crate::owner::ends::MountPoint;
+use crate::owner::fuse::{MOST_BYTES, Session};
+use crate::owner::known::Known;
+use crate::owner::mounted::{Later, Mounted, sooner_or_later};
+use crate::owner::service::{self, Service};
+use crate::owner::syncer::Syncer;
 use crate::system::FileSystem;
 use crate::volume::Volume;
 
-/// Threads that serve requests at most.
-const MOST_THREADS: usize = 8;
-
 /// A mounted file system. It is unmounted when this is dropped.
 pub struct Mount {
-    session: BackgroundSession,
+    session: Session,
     point: MountPoint,
     health: Health,
     /// Ends the threads that welcome clients and answer them.
@@ -38,7 +33,7 @@ pub struct Mount {
 impl Mount {
     /// Whether somebody has unmounted it, or it failed.
     pub fn is_finished(&self) -> bool {
-        self.session.guard.is_finished()
+        self.session.is_finished()
     }
 
     /// Takes the file system out of the tree of folders, also while files are open: these are served until they are closed, and the
@@ -62,13 +57,7 @@ impl Mount {
     ///
     /// What the mount failed with, or the store ([`Mount::failure`]).
     pub fn end(self) -> io::Result<()> {
-        let ended = if self.is_finished() { self.session.join() } else { self.session.umount_and_join() };
-        // Behind the last request, the kernel says to some of the threads that it has closed the connection, and to others that there is
-        // no device any more.
-        let ended = ended.or_else(|error| match error.kind() {
-            io::ErrorKind::ConnectionAborted => Ok(()),
-            _ => Err(error),
-        });
+        let ended = self.session.end();
         self.stop.store(true, Ordering::Relaxed);
         let watched = self.watch.join().map_err(|_| io::Error::other("the watch of clients panicked"))?;
         self.service.join().map_err(|_| io::Error::other("the service of clients panicked"))?;
@@ -95,6 +84,7 @@ fn raise_limits(at: &Path) -> io::Result<()> {
 
 /// What a mount lets users and programs do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct MountRules {
     /// All users may use it, as permissions say; otherwise the one who mounts.
     pub allow_other: bool,
@@ -115,28 +105,6 @@ pub struct MountRules {
 ///
 /// It cannot be mounted there.
 pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRules) -> io::Result<Mount> {
-    let mut config = Config::default();
-    config.mount_options =
-        vec![MountOption::FSName(name.to_owned()), MountOption::DefaultPermissions, MountOption::NoAtime];
-    let is_root = rustix::process::geteuid().is_root();
-    // The helper for other users has an option for the subtype, the kernel a word of what root mounts.
-    config.mount_options.push(match is_root {
-        true => MountOption::CUSTOM("subtype=pagewalk".to_owned()),
-        false => MountOption::Subtype("pagewalk".to_owned()),
-    });
-    let flags = [
-        (is_root && !rules.no_suid, MountOption::Suid),
-        (is_root && !rules.no_dev, MountOption::Dev),
-        (rules.no_exec, MountOption::NoExec),
-    ];
-    config.mount_options.extend(flags.into_iter().filter(|(is_on, _)| *is_on).map(|(_, option)| option));
-    // This process refuses changes, too: root can mount the file system again, to be written.
-    if system.is_read_only() {
-        config.mount_options.push(MountOption::RO);
-    }
-    // Reads go on beside each other.
-    config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS));
-    config.acl = if rules.allow_other { SessionACL::All } else { SessionACL::Owner };
     let gate = Arc::new(Gate::create()?);
     let doors = Arc::new(Doors::new(gate.clone())?);
     let listeners = doors::listen(doors.socket())?;
@@ -145,7 +113,8 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let health = memory.health().clone();
     let is_as_its_file = !(system.is_read_only() && system.was_recovered);
     let has_clients = is_as_its_file && !rules.write_back;
-    let is_served = has_clients && !system.is_read_only();
+    let is_read_only = system.is_read_only();
+    let is_served = has_clients && !is_read_only;
     let volume = Arc::new(Volume::with_gate(system, gate.clone()));
     let syncer = Syncer::start(&volume, &doors)?;
     let known = Arc::new(Known::default());
@@ -184,8 +153,8 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
         is_over: mounted.is_over.clone(),
     };
     let at = at.canonicalize()?;
-    let session = fuser::spawn_mount(mounted, &at, &config)?;
-    known.notify_by(session.notifier());
+    let session = Session::begin(mounted, &at, (name, rules, is_read_only))?;
+    known.notify_by(session.notify());
     let _ = raise_limits(&at);
     let point = MountPoint::of_mounted(at)?;
     let stop = Arc::new(AtomicBool::new(false));

@@ -1,14 +1,11 @@
 //! What the kernel knows of the file system, and is told when it is no longer so.
 //!
 //! The kernel may keep what it is told for a long time: whatever it does itself it sees. What clients have done beside it by the owner's
-//! service ([`crate::service`]) it does not see. So the owner notes what it has told, and takes that back where it has changed. What is told
+//! service ([`service`](super::service)) it does not see. So the owner notes what it has told, and takes that back where it has changed. What is told
 //! and noted under the file system's lock is noted before it can change.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-use fuser::{INodeNo, Notifier};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -42,17 +39,24 @@ pub(crate) enum Stale {
     Name(Ino, Vec<u8>),
 }
 
+/// The way to the kernel. It may not know at all what it is told to forget.
+pub(crate) trait Notify: Send + Sync {
+    /// An inode's attributes, and its pages from an offset on.
+    fn forget(&self, ino: Ino, from: i64);
+    fn forget_name(&self, parent: Ino, name: &[u8]);
+}
+
 /// What the kernel knows.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Known {
-    notifier: OnceLock<Notifier>,
+    notify: OnceLock<Box<dyn Notify>>,
     files: Mutex<FxHashMap<Ino, Facts>>,
 }
 
 impl Known {
     /// The way to the kernel, when the file system is mounted.
-    pub(crate) fn notify_by(&self, notifier: Notifier) {
-        let _ = self.notifier.set(notifier);
+    pub(crate) fn notify_by(&self, notify: Box<dyn Notify>) {
+        let _ = self.notify.set(notify);
     }
 
     /// An answer will name an inode.
@@ -135,9 +139,8 @@ impl Known {
             Stale::Attributes(ino) => self.forget(ino, ATTRIBUTES),
             Stale::Names(ino) => self.forget(ino, PAGES),
             Stale::Name(parent, name) => {
-                if let Some(notifier) = self.notifier.get() {
-                    // It may not have the name at all.
-                    let _ = notifier.inval_entry(INodeNo(parent.0), OsStr::from_bytes(&name));
+                if let Some(notify) = self.notify.get() {
+                    notify.forget_name(parent, &name);
                 }
             }
         }
@@ -145,9 +148,8 @@ impl Known {
 
     /// Lets the kernel forget an inode's attributes, and its pages from an offset on.
     pub(crate) fn forget(&self, ino: Ino, from: i64) {
-        if let Some(notifier) = self.notifier.get() {
-            // It may not know the file at all.
-            let _ = notifier.inval_inode(INodeNo(ino.0), from, 0);
+        if let Some(notify) = self.notify.get() {
+            notify.forget(ino, from);
         }
     }
 }

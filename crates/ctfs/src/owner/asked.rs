@@ -3,11 +3,11 @@
 
 use rustix::io::Errno;
 
-use crate::doors::protocol::{self, WORDS};
 use crate::error::Result;
 use crate::inode::Ino;
 use crate::mapped::Mapped;
-use crate::mounted::Mounted;
+use crate::owner::mounted::Mounted;
+use crate::protocol::{self, WORDS};
 use crate::system::Overwrites;
 
 impl Mounted {

@@ -1,5 +1,4 @@
-//! The thread of a mount that waits for the disk, and the same for programs that have the store themselves. Programs that ask at the same
-//! time wait together.
+//! The thread of a mount that waits for the disk. Programs that ask at the same time wait together.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 
-use crate::doors::Doors;
 use crate::error::Result;
 use crate::inode::address;
 use crate::mapped::Mapped;
+use crate::owner::doors::Doors;
 use crate::volume::Volume;
 
 /// Changes that no program asks for persist after this time, as ext4 has it.
@@ -133,24 +132,4 @@ fn serve(
     let (memory, checkpoints) = &*served;
     let _ = checkpoints.end(memory);
     drop(system);
-}
-
-impl Volume<Mapped> {
-    /// Waits until everything that was done before, to any file, is on the disk, where the store was opened as [`Survives::Synced`](crate::Survives::Synced)
-    /// says; others go on meanwhile. Where everything persists before it is answered, or was not to persist, there is nothing to wait for.
-    ///
-    /// # Errors
-    ///
-    /// The disk refuses (`EIO`), as it does from then on; or this is a child of the process that has the store (`ESTALE`).
-    pub fn sync(&self) -> Result<()> {
-        self.is_ours()?;
-        self.turns.ask();
-        self.turns.take(|| {
-            let system = self.shared();
-            system.sure(Ok(()))?;
-            let once_more = system.store.memory().for_checkpoints().map_err(|_| Errno::NOMEM)?;
-            let Some((memory, checkpoints)) = once_more else { return Ok(()) };
-            checkpoints.checkpoint_then(&memory, None, || drop(system)).map_err(|_| Errno::IO)
-        })
-    }
 }

@@ -1,26 +1,21 @@
 //! A mounted file system, and what the kernel's requests have in common: who has it to itself, what the kernel is told and may keep, and
 //! when the kernel and the clients must not use a file at the same time.
 
-use std::ffi::OsStr;
 use std::ops::Deref;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use fuser::{
-    FileHandle, FopenFlags, Generation, INodeNo, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, Request,
-};
-use rustix::io::Errno as Number;
+use rustix::io::Errno;
 
-use crate::convert::{attr, errno};
-use crate::doors::Doors;
 use crate::error::Result;
 use crate::extended::CAPABILITIES;
 use crate::inode::Ino;
-use crate::known::{ATTRIBUTES, Known, PAGES};
 use crate::mapped::Mapped;
-use crate::syncer::Syncer;
+use crate::owner::doors::Doors;
+use crate::owner::kernel::Requester;
+use crate::owner::known::{ATTRIBUTES, Known, PAGES};
+use crate::owner::syncer::{Answer, Syncer};
 use crate::system::{Attributes, FileSystem, SetAttributes};
 use crate::volume::{Exclusive, Volume};
 
@@ -53,6 +48,9 @@ pub(crate) struct Mounted {
 
 pub(crate) type Later = Box<dyn FnOnce() + Send>;
 
+/// What the kernel is told of an inode, and how long it may keep that.
+pub(crate) type Told = (Attributes, Duration);
+
 /// One of those that are counted, until it is dropped.
 pub(crate) struct Forgetting(Arc<AtomicUsize>);
 
@@ -81,7 +79,7 @@ pub(crate) fn sooner_or_later(
                 let _ = act(&mut system);
                 return;
             }
-            Err(Number::BUSY) => {}
+            Err(Errno::BUSY) => {}
             Err(_) => return,
         }
     }
@@ -105,7 +103,7 @@ impl Mounted {
             self.volume.with(|system| {
                 system.may_change()?;
                 match change(system) {
-                    Err(Number::NOSPC) if self.reclaim(system)? => change(system),
+                    Err(Errno::NOSPC) if self.reclaim(system)? => change(system),
                     done => done,
                 }
             })
@@ -117,7 +115,7 @@ impl Mounted {
     pub(crate) fn with_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         let mut done = act();
         let begun = Instant::now();
-        while matches!(done, Err(Number::NOSPC)) && begun.elapsed() < FORGETTING_TAKES {
+        while matches!(done, Err(Errno::NOSPC)) && begun.elapsed() < FORGETTING_TAKES {
             if !self.read().has_nameless() {
                 break;
             }
@@ -139,9 +137,9 @@ impl Mounted {
     ) -> Result<T> {
         self.with_room(|| {
             self.volume.with_names(|system| match change(system) {
-                Err(Number::NOSPC) => {
+                Err(Errno::NOSPC) => {
                     system.keep_others_out()?;
-                    if self.reclaim(system)? { change(system) } else { Err(Number::NOSPC) }
+                    if self.reclaim(system)? { change(system) } else { Err(Errno::NOSPC) }
                 }
                 done => done,
             })
@@ -166,7 +164,7 @@ impl Mounted {
     }
 
     /// A program opens a file: its handle, as soon as no client changes the file in ways that the program would not see.
-    pub(crate) fn opened(&self, ino: Ino, flags: i32) -> Result<FileHandle> {
+    pub(crate) fn opened(&self, ino: Ino, flags: i32) -> Result<u64> {
         self.is_well()?;
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         if writes {
@@ -189,7 +187,7 @@ impl Mounted {
             self.doors.bar(handle)?;
             drop(closed);
         }
-        Ok(FileHandle(handle))
+        Ok(handle)
     }
 
     /// The kernel reads or writes bytes of a file, whichever call of whichever process makes it do so: what clients do with them beside
@@ -222,14 +220,14 @@ impl Mounted {
     }
 
     /// What the kernel is told of an inode that it will know from now on.
-    pub(crate) fn known(&self, system: &mut FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
+    pub(crate) fn known(&self, system: &mut FileSystem<Mapped>, ino: Ino) -> Result<Told> {
         system.open(ino)?;
         self.known.named(ino);
         self.told(system, ino)
     }
 
     /// What the kernel is told of an inode that it knows.
-    pub(crate) fn told(&self, system: &FileSystem<Mapped>, ino: Ino) -> Result<(Attributes, Duration)> {
+    pub(crate) fn told(&self, system: &FileSystem<Mapped>, ino: Ino) -> Result<Told> {
         self.known.told(ino);
         // Before: a lease that begins behind this lets the kernel forget what it is told now, and one that ended has changed what is
         // read now.
@@ -237,13 +235,13 @@ impl Mounted {
         Ok((system.attributes(ino)?, kept))
     }
 
-    /// Lists names of a directory together with what the kernel would ask of each next, as many as the answer has room for.
+    /// Lists names of a directory, with what the kernel would ask of each next, until an answer has no more room.
     pub(crate) fn list_known(
         &self,
         system: &mut FileSystem<Mapped>,
         directory: Ino,
         cookie: u64,
-        reply: &mut ReplyDirectoryPlus,
+        mut is_full: impl FnMut(&[u8], u64, &Told) -> bool,
     ) -> Result<()> {
         const AT_ONCE: usize = 32;
         let mut cookie = cookie;
@@ -255,20 +253,18 @@ impl Mounted {
                 part.len() < AT_ONCE
             })?;
             for (name, ino, next) in &part {
-                let (attributes, kept) = match self.told(system, *ino) {
+                let told = match self.told(system, *ino) {
                     Ok(told) => told,
                     Err(error) if is_empty => return Err(error),
                     // The kernel knows the names before this one, and asks once more.
                     Err(_) => return Ok(()),
                 };
-                let generation = Generation(attributes.generation);
-                let name = OsStr::from_bytes(name);
-                if reply.add(INodeNo(ino.0), *next, name, &kept, &attr(&attributes), generation) {
+                if is_full(name, *next, &told) {
                     return Ok(());
                 }
                 is_empty = false;
                 // These two it knows already.
-                if !matches!(name.as_bytes(), b"." | b"..") {
+                if !matches!(&name[..], b"." | b"..") {
                     system.open(*ino)?;
                     self.known.named(*ino);
                 }
@@ -281,23 +277,11 @@ impl Mounted {
     }
 
     /// The same of an inode, or a name of it, that is made.
-    pub(crate) fn made(
-        &self,
-        mut make: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>,
-    ) -> Result<(Attributes, Duration)> {
+    pub(crate) fn made(&self, mut make: impl FnMut(&mut FileSystem<Mapped>) -> Result<Ino>) -> Result<Told> {
         self.change_names(|system| {
             let ino = make(system)?;
             self.known(system, ino)
         })
-    }
-
-    pub(crate) fn entry(reply: ReplyEntry, known: Result<(Attributes, Duration)>) {
-        match known {
-            Ok((attributes, kept)) => {
-                reply.entry(&kept, &attr(&attributes), Generation(attributes.generation));
-            }
-            Err(error) => reply.error(errno(error)),
-        }
     }
 
     /// Does what nobody waits for: now, or later if a client is stopped in the middle of a copy.
@@ -340,50 +324,23 @@ impl Mounted {
 
     /// Answers when everything that was done persists. Where that is always so, or never, there is nothing to do; the kernel asks all the
     /// same each time, as the store may have failed.
-    pub(crate) fn sync(&self, reply: ReplyEmpty) {
+    pub(crate) fn sync(&self, answer: Answer) {
         match &self.syncer {
-            None => match self.is_well() {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(errno(error)),
-            },
-            Some(syncer) => syncer.ask(Box::new(|done| match done {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(errno(error)),
-            })),
+            None => answer(self.is_well()),
+            Some(syncer) => syncer.ask(answer),
         }
     }
 
     /// Whether a caller may leave a file the right to act as its group: root, or a member of that group.
-    pub(crate) fn is_in_group(&self, request: &Request, ino: Ino) -> bool {
+    pub(crate) fn is_in_group(&self, Requester { owner, process }: Requester, ino: Ino) -> bool {
         let group = self.read().attributes(ino).map(|attributes| attributes.gid);
-        request.uid() == 0
-            || group.is_ok_and(|group| group == request.gid() || has_group(request.pid(), group))
-    }
-
-    /// How the kernel uses a file that a program opens with these flags. It keeps what it has read: the owner tells it of every change.
-    pub(crate) fn open_flags(&self, flags: i32) -> FopenFlags {
-        let direct = if self.is_direct(flags) { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::empty() };
-        FopenFlags::FOPEN_KEEP_CACHE | direct
+        owner.uid == 0 || group.is_ok_and(|group| group == owner.gid || has_group(process, group))
     }
 
     /// Whether the kernel passes on what a program writes without keeping it in pages, which takes longer than everything else about a large
     /// write. A descriptor that can also read gets pages: the program may read back, or map, what it has written.
     pub(crate) fn is_direct(&self, flags: i32) -> bool {
         !self.writes_back && flags & libc::O_ACCMODE == libc::O_WRONLY
-    }
-
-    pub(crate) fn named(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
-        match self.change_names(change) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    pub(crate) fn done(&self, reply: ReplyEmpty, change: impl FnMut(&mut FileSystem<Mapped>) -> Result<()>) {
-        match self.change(change) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
     }
 }
 

@@ -148,7 +148,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             && !first.holds(hash.tag())
         {
             match self.place_behind(&mut first, doublings, choices, hash, item) {
-                Ok(()) => {
+                Ok(spot) => {
+                    drop(spot);
                     drop(first);
                     self.after_insert(self.count.add(1));
                     return Ok(None);

@@ -39,6 +39,16 @@ impl<T> Chain<T> {
         })
     }
 
+    /// Items, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        let mut next = self.0.as_deref_mut();
+        std::iter::from_fn(move || {
+            let Node { item, rest, .. } = next.take()?;
+            next = rest.0.as_deref_mut();
+            Some(item)
+        })
+    }
+
     /// The first item that `wanted` is true of, and its number.
     pub(crate) fn find(&self, mut wanted: impl FnMut(&T) -> bool) -> Option<(u32, &T)> {
         self.iter().find(|(_, item)| wanted(item))

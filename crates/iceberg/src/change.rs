@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hash as KeyHash};
 
+use crate::error::Full;
 use crate::find::{Found, Spot};
 use crate::map::IcebergMap;
 use crate::place::{At, Hash};
@@ -21,7 +22,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     #[inline]
     pub(crate) fn add(&self, hash: Hash, mut found: Found<'_, K, V>, item: (K, V)) -> Added<K, V> {
         match self.place(&mut found.first, found.doublings, hash, item) {
-            Ok(()) => {
+            Ok(spot) => {
+                drop(spot);
                 drop(found);
                 self.after_insert(self.count.add(1));
                 Added::Placed
@@ -36,7 +38,37 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// Puts an item into the first of its places that is free. Its key is nowhere in the map.
+    /// Puts an item in unless its key is there, and finds what is there then. The item counts before it is there, and the table grows
+    /// for it if it has to: that needs locks which are kept in the end.
+    pub(crate) fn find_or_add(&self, hash: Hash, item: (K, V)) -> Result<Found<'_, K, V>, Full<K, V>> {
+        self.after_insert(self.count.add(1));
+        let mut item = item;
+        loop {
+            let mut found = self.find(hash, &item.0);
+            if found.item().is_some() {
+                self.count.add(-1);
+                return Ok(found);
+            }
+            match self.place(&mut found.first, found.doublings, hash, item) {
+                Ok(spot) => {
+                    found.spot = spot;
+                    return Ok(found);
+                }
+                Err((Unplaced::Full, (key, value))) => {
+                    self.count.add(-1);
+                    return Err(Full { key, value });
+                }
+                Err((Unplaced::Behind(at), back)) => {
+                    let doublings = found.doublings;
+                    drop(found);
+                    self.settle_second(at, doublings);
+                    item = back;
+                }
+            }
+        }
+    }
+
+    /// Puts an item into the first of its places that is free: this one. Its key is nowhere in the map.
     #[inline]
     fn place(
         &self,
@@ -44,11 +76,11 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         doublings: u32,
         hash: Hash,
         item: (K, V),
-    ) -> Result<(), (Unplaced, (K, V))> {
+    ) -> Result<Spot<'_, K, V>, (Unplaced, (K, V))> {
         match first.free_near(hash.home()) {
             Some(slot) => {
                 first.put(slot, hash.tag(), item);
-                Ok(())
+                Ok(Spot::First(slot))
             }
             None => self.place_behind(first, doublings, self.emptier_first(hash, doublings), hash, item),
         }
@@ -63,7 +95,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         choices: [At; 2],
         hash: Hash,
         item: (K, V),
-    ) -> Result<(), (Unplaced, (K, V))> {
+    ) -> Result<Spot<'_, K, V>, (Unplaced, (K, V))> {
         for at in choices {
             let mut yard = self.lock_second(at);
             if yard.doublings() != doublings {
@@ -72,15 +104,15 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
             if let Some(slot) = yard.free_near(hash.home()) {
                 yard.put(slot, hash.tag(), item);
                 first.filter_mut().add(hash.spill());
-                return Ok(());
+                return Ok(Spot::Second(at, yard, slot));
             }
         }
         if !self.growth.grows() && self.chained.load(Ordering::Relaxed) >= self.chained_most() {
             return Err((Unplaced::Full, item));
         }
-        first.change_chain(|chain| chain.push(item));
+        let number = first.change_chain(|chain| chain.push(item));
         self.chained.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(Spot::Third(number))
     }
 
     /// The key's two blocks of the second level, first the one that was the emptier a moment ago.

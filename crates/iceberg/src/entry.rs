@@ -46,14 +46,15 @@ impl<K, V: fmt::Debug> fmt::Debug for RefMut<'_, K, V> {
     }
 }
 
-/// A key of a map. It holds no lock: what is said of it is done at once by the last call.
+/// A key of a map. It holds no lock: what is said of it is done by the last call, which may answer a lock ([`RefMut`]).
 ///
 /// ```
 /// let visits = pagewalk_iceberg::IcebergMap::new();
 /// for page in [1, 2, 1] {
-///     visits.entry(page).and_modify(|count| *count += 1).or_insert(1);
+///     *visits.entry(page).or_insert(0) += 1;
 /// }
-/// assert_eq!((visits.get(&1), visits.get(&2)), (Some(2), Some(1)));
+/// visits.entry(2).and_modify(|count| *count += 10).or_insert(1);
+/// assert_eq!((visits.get(&1), visits.get(&2)), (Some(2), Some(11)));
 /// ```
 #[must_use = "an entry does nothing by itself"]
 pub struct Entry<'a, K, V, S> {
@@ -80,15 +81,12 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
         Modify { map: self.map, key: self.key, change }
     }
 
-    /// Gives the key this value unless it has one; a copy of the value that it has then.
+    /// Gives the key this value unless it has one; locks what it has then.
     ///
     /// # Panics
     ///
     /// If the map does not grow and the item finds no place.
-    pub fn or_insert(self, value: V) -> V
-    where
-        V: Clone,
-    {
+    pub fn or_insert(self, value: V) -> RefMut<'a, K, V> {
         self.or_insert_with(|| value)
     }
 
@@ -97,11 +95,19 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
     /// # Panics
     ///
     /// If the map does not grow and the item finds no place.
-    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> V
-    where
-        V: Clone,
-    {
-        self.map.get_or_insert_with(self.key, make)
+    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> RefMut<'a, K, V> {
+        let Self { map, key } = self;
+        let hash = map.hash(&key);
+        let found = map.find(hash, &key);
+        if found.item().is_some() {
+            return RefMut { found };
+        }
+        drop(found);
+        // Meanwhile another thread may put the key in.
+        match map.find_or_add(hash, (key, make())) {
+            Ok(found) => RefMut { found },
+            Err(full) => panic!("{full}"),
+        }
     }
 
     /// The same, with the type's default.
@@ -109,9 +115,9 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
     /// # Panics
     ///
     /// If the map does not grow and the item finds no place.
-    pub fn or_default(self) -> V
+    pub fn or_default(self) -> RefMut<'a, K, V>
     where
-        V: Clone + Default,
+        V: Default,
     {
         self.or_insert_with(V::default)
     }

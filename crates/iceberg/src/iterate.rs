@@ -91,6 +91,17 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         });
     }
 
+    /// All items, whose values may be changed. No lock is taken: the map is the caller's alone. Where other threads use it, there is
+    /// [`for_each_mut`](Self::for_each_mut).
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.items_mut().map(|(key, value)| (&*key, value))
+    }
+
+    /// All values, as [`iter_mut`](Self::iter_mut) goes through them.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.items_mut().map(|(_, value)| value)
+    }
+
     /// Takes all items out, and gives the memory back. Items that are not taken from the iterator are dropped with it.
     pub fn drain(&mut self) -> IntoIter<K, V, ()> {
         self.replace(0).unwrap_or_else(|error| panic!("{error}")).into_iter()
@@ -161,9 +172,19 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     }
 
     /// Takes out all items. The memory is kept, since others may use the map: [`shrink_to_fit`](Self::shrink_to_fit) or
-    /// [`drain`](Self::drain), for which the map must be the caller's alone, give it back.
+    /// [`drain`](Self::drain), for which the map must be the caller's alone, give it back. If an item's `Drop` panics, the others are
+    /// taken out all the same.
     pub fn clear(&self) {
+        struct Rest<'a, K: KeyHash + Eq, V, S: BuildHasher>(&'a IcebergMap<K, V, S>);
+        impl<K: KeyHash + Eq, V, S: BuildHasher> Drop for Rest<'_, K, V, S> {
+            fn drop(&mut self) {
+                self.0.retain(|_, _| false);
+            }
+        }
+        // Also while it unwinds: the first time may have ended at any block.
+        let rest = Rest(self);
         self.retain(|_, _| false);
+        std::mem::forget(rest);
     }
 
     /// How many items stand in which level.

@@ -157,6 +157,12 @@ impl<K, V, S> IcebergMap<K, V, S> {
         (self.added[doubling].get().expect("a part is added before its blocks are used"), offset)
     }
 
+    /// All blocks' items. They are where they are, settled or not: each is in one place.
+    pub(crate) fn items_mut(&mut self) -> impl Iterator<Item = &mut (K, V)> {
+        let added = self.added.iter_mut().filter_map(|part| part.get_mut().map(|part| &mut **part));
+        std::iter::once(&mut self.part).chain(added).flat_map(Part::items_mut)
+    }
+
     /// Adds the part that the doubling after `doublings` needs.
     pub(crate) fn add_part(&self, doublings: u32) {
         // If the part is there already, somebody has panicked between adding it and using it.

@@ -395,6 +395,30 @@ impl<T> Part<T> {
         Yard { lock, known, slots, part: self, at, items: PhantomData }
     }
 
+    /// All items. No lock is needed: the part is the caller's alone.
+    pub(crate) fn items_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        let (first_known, first_slots) = (self.first_known, self.first_slots);
+        let (second_known, second_slots) = (self.second_known, self.second_slots);
+        let chains = self.chains;
+        (0..self.count).flat_map(move |at| {
+            // SAFETY: (1) the block is in bounds, and all that is known about it is initialised; (2) `self` is borrowed mutably for
+            // as long as the items, and no `Yard` can live, as it borrows the part; (3) each chain is named once.
+            let (first, second, chain) = unsafe {
+                (
+                    (*first_known.add(at)).tags.free(),
+                    (*second_known.add(at)).tags.free(),
+                    &mut *chains.add(at),
+                )
+            };
+            // SAFETY: (1) the block is in bounds, and a used slot one of its slots; (2) it holds an item, by (I); (3) as above.
+            let of_first = move |slot| unsafe { &mut *first_slots.add(at).cast::<T>().add(slot) };
+            // SAFETY: as for the first level.
+            let of_second = move |slot| unsafe { &mut *second_slots.add(at).cast::<T>().add(slot) };
+            let in_first = first.others::<FIRST_SLOTS>().map(of_first);
+            in_first.chain(second.others::<SECOND_SLOTS>().map(of_second)).chain(chain.iter_mut())
+        })
+    }
+
     /// How many items a block's first level has, or had a moment ago.
     #[inline(always)]
     pub(crate) fn count_first(&self, at: usize) -> usize {

@@ -106,6 +106,9 @@ fn step(map: &mut Tested, model: &mut HashMap<u64, u64>, act: Act, count: &Arc<(
                 value.number += 1;
             }
             *model.get_mut(&key).expect("it has just been put in") += 1;
+            let other = key + 1;
+            map.entry(other).or_insert_with(|| value(time)).number += 3;
+            *model.entry(other).or_insert(time) += 3;
             assert!(!map.entry(key + 1_000_000).and_modify(|_| panic!("not there")).or_nothing());
         }
         Act::Reserve(count) => {
@@ -156,6 +159,14 @@ fn step(map: &mut Tested, model: &mut HashMap<u64, u64>, act: Act, count: &Arc<(
             });
         }
         Act::Walk => {
+            let mut visited = 0;
+            for (key, value) in map.iter_mut() {
+                value.number += key;
+                visited += 1;
+            }
+            assert_eq!(visited, model.len());
+            map.values_mut().for_each(|value| value.number += 1);
+            model.iter_mut().for_each(|(key, number)| *number += key + 1);
             let mut seen: Vec<(u64, u64)> = map.iter().map(|(key, value)| (key, value.number)).collect();
             let mut expected: Vec<(u64, u64)> = model.clone().into_iter().collect();
             seen.sort_unstable();

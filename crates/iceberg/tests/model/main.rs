@@ -13,6 +13,8 @@ mod chain;
 mod change;
 #[path = "../../src/count.rs"]
 mod count;
+#[path = "../../src/entry.rs"]
+mod entry;
 #[path = "../../src/error.rs"]
 mod error;
 #[path = "../../src/filter.rs"]
@@ -114,6 +116,29 @@ fn one_of_two_insertions_of_a_key_is_first() {
             let others = join(other);
             let last = map.get(&items);
             assert!(matches!((mine, others, last), (None, Some(2), Some(1)) | (Some(1), None, Some(2))));
+        };
+        shuttle::check_random(test, 300);
+        shuttle::check_pct(test, 300, 3);
+    }
+}
+
+#[test]
+fn entries_of_a_key_are_one_item_which_each_thread_has_alone() {
+    // In the first level, where the second begins, and where the table grows.
+    for items in [0, 64, 68] {
+        let test = move || {
+            let map = filled(items);
+            let add = move |map: &Map, key| {
+                let mut value = map.entry(key).or_insert(0);
+                let seen = *value;
+                thread::yield_now();
+                *value = seen + 1;
+            };
+            let other = spawn(&map, move |map| (items..items + 2).for_each(|key| add(map, key)));
+            add(&map, items);
+            join(other);
+            assert_eq!((map.get(&items), map.get(&(items + 1))), (Some(2), Some(1)));
+            holds_exactly(&map, items + 2);
         };
         shuttle::check_random(test, 300);
         shuttle::check_pct(test, 300, 3);

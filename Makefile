@@ -19,6 +19,7 @@ run: setup build
 test: setup frontends
 	$(CARGO) build --quiet --profile test --package pagewalk-ctfs-shim
 	$(CARGO) test --workspace --all-features --quiet
+	$(MAKE) --no-print-directory examples
 	fuzz/run.sh 3
 
 bench: setup build
@@ -98,6 +99,12 @@ build: setup frontends
 install: build
 	scripts/install.sh $(TARGET) $(PREFIX)
 
+# An example of each library, whose exit code is its verdict.
+examples:
+	for example in cuckoo/numbers iceberg/visits blade/remote_page vm/walks elastic/words ctfs/notes; do \
+		$(CARGO) run --quiet --package pagewalk-$${example%/*} --example $${example#*/} </dev/null || exit 1; \
+	done
+
 # The libraries as a registry gets them: docs/publishing.md.
 package:
 	$(CARGO) package $(addprefix -p ,$(LIBRARIES))
@@ -111,4 +118,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install package frontends setup clean
+.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean

@@ -352,17 +352,11 @@ fn options(flags: c_int, mode: mode_t) -> Result<OpenOptions, c_int> {
     if has(!KNOWN) || has(libc::O_TRUNC) && !writes || has(libc::O_EXCL) && !has(libc::O_CREAT) {
         return Err(refused(libc::EINVAL));
     }
-    Ok(OpenOptions {
-        read: reads,
-        write: writes,
-        append: writes && has(libc::O_APPEND),
-        truncate: has(libc::O_TRUNC),
-        create: has(libc::O_CREAT),
-        create_new: has(libc::O_EXCL),
-        no_follow: has(libc::O_NOFOLLOW),
-        mode,
-        owner: owner(),
-    })
+    let mut options = OpenOptions::new();
+    options.read(reads).write(writes).append(writes && has(libc::O_APPEND)).truncate(has(libc::O_TRUNC));
+    options.create(has(libc::O_CREAT)).create_new(has(libc::O_EXCL)).no_follow(has(libc::O_NOFOLLOW));
+    options.mode(mode).owner(owner());
+    Ok(options)
 }
 
 /// # Safety

@@ -23,13 +23,15 @@ import time
 
 VM, CTFS = "pagewalk-vm", "pagewalk-ctfs"
 STORE, JOURNAL = "crates/vm/src/file/store.rs", "crates/vm/src/file/journal.rs"
+TRANSACTION = "crates/vm/src/file/store/transaction.rs"
 MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partition.rs"
 SHIFT = "crates/vm/src/file/shift.rs"
 VM_REPAIR = "crates/vm/src/file/repair.rs"
 SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
 NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
+PATH, OPEN_FILE = "crates/ctfs/src/paths/path.rs", "crates/ctfs/src/paths/file.rs"
 GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
-SYNCER, TURNS = "crates/ctfs/src/syncer.rs", "crates/ctfs/src/turns.rs"
+VOLUME, TURNS = "crates/ctfs/src/volume.rs", "crates/ctfs/src/turns.rs"
 VIEW, CHECKPOINT = "crates/ctfs/src/view.rs", "crates/vm/src/file/checkpoint.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
@@ -41,7 +43,7 @@ MUTANTS = [
     ("words of inodes have no image", BYTES,
      [("checkpoints.before_change(self.memory, std::iter::once(self.inode / PAGE_BYTES));", "let _ = checkpoints;")],
      CTFS, "synced::"),
-    ("frames that were given back are free at once", STORE,
+    ("frames that were given back are free at once", TRANSACTION,
      [("memory.checkpoints().filter(|checkpoints| checkpoints.is_running())", "memory.checkpoints().filter(|_| false)")],
      CTFS, "synced::"),
     ("a checkpoint counts before what lies in its place", CHECKPOINT,
@@ -59,12 +61,12 @@ MUTANTS = [
      [("checkpoint.identity != 0 && checkpoint.identity == memory.identity()", "false")], CTFS, "synced::"),
     ("images saved before changes are not put back", CHECKPOINT,
      [("images = read_images(memory, area, half, page);", "images = None;")], CTFS, "synced::"),
-    ("a full store does not wait for its frames", STORE,
+    ("a full store does not wait for its frames", TRANSACTION,
      [("self.store.waiting.is_empty() || self.store.checkpoint().is_err()", "true")], CTFS, "synced::"),
     ("frames of a mapped file go", FILE,
      [("if self.is_pinned(ino) || self.is_read_only() {\n            return", "if self.is_read_only() {\n            return")],
      CTFS, "frames_of_a_mapped"),
-    ("a store that is only read commits", STORE,
+    ("a store that is only read commits", TRANSACTION,
      [("if self.store.memory.is_read_only() {", "if false {")], CTFS, "read_only/every_change_is_refused"),
     ("a store that is only read is written in place", BYTES,
      [("if self.memory.is_read_only() {", "if false {")], CTFS, "read_only/every_change_is_refused"),
@@ -123,7 +125,7 @@ MUTANTS = [
      VM, "file::journal::tests::a_log_that"),
     ("runs that meet applied", JOURNAL, [("places.is_sorted_by(|before, behind| before.1 <= behind.0)", "true")],
      VM, "file::journal::tests::a_log_that"),
-    ("words over bytes of the same transaction", STORE,
+    ("words over bytes of the same transaction", TRANSACTION,
      [("if let Some(place) = self.place_in_runs(at) {\n            self.runs.set_word(place, word);\n        } else if",
        "if")], VM, "file::tests::bytes_and_words"),
     ("second range of a swap not logged", MAPPING,
@@ -145,9 +147,9 @@ MUTANTS = [
      VM, "file::tests::partitions"),
     ("a partition whose last slot is free stays cut", PARTITION,
      [("if had_room && !self.is_unused(Level::L3, around)? {", "if had_room {")], VM, "file::tests::partitions"),
-    ("a cached translation outlives its mapping", STORE, [("            translations.forget(change);\n", "")],
+    ("a cached translation outlives its mapping", TRANSACTION, [("            translations.forget(change);\n", "")],
      VM, "file::tests::cached"),
-    ("a transaction takes cached translations of pages that it has remapped", STORE,
+    ("a transaction takes cached translations of pages that it has remapped", TRANSACTION,
      [("if self.remapped.iter().any(|&change| concerns(change, page)) {", "if false {")], VM, "file::tests::cached"),
     ("what is free not updated by a free", PARTITION, [("self.refresh(first, changed)\n", "Ok(())\n")],
      VM, "file::tests::partitions"),
@@ -167,7 +169,7 @@ MUTANTS = [
      VM, "file::tests::large"),
     ("no error without partitions", PARTITION, [(".ok_or(StoreError::NoPartition)?", '.expect("room")')],
      VM, "file::tests::large"),
-    ("no error without frames", STORE, [(".map_err(|_| StoreError::NoFrames)?", '.expect("room")')],
+    ("no error without frames", TRANSACTION, [(".map_err(|_| StoreError::NoFrames)?", '.expect("room")')],
      CTFS, "synced::frames_that_come_back"),
     ("no small pages where frames are scattered", FILE,
      [("small pages do.\n                    Err(StoreError::NoFrames) => {}",
@@ -239,21 +241,21 @@ MUTANTS = [
                                      "(owner as u32, (owner >> 32) as u32)")], CTFS, "paths::tests::what_is_known"),
     ("utimes does nothing", SYSTEM, [("transaction.set_time(ino, field, time)?;", "let _ = (field, time);")],
      CTFS, "paths::tests::what_is_known"),
-    ("open finds what is not there", PATHS, [("None => return Err(Errno::NOENT),", "None => Ino::ROOT,")],
+    ("open finds what is not there", PATH, [("None => return Err(Errno::NOENT),", "None => Ino::ROOT,")],
      CTFS, "paths::tests::paths_lead"),
-    ("seek answers 0", PATHS, [("Ok(*offset)\n", "Ok(0)\n")], CTFS, "paths::tests::what_a_file"),
-    ("seek of 32 bits", PATHS, [("(from, by) = match to {\n            SeekFrom::Start(at) => (at, 0)",
+    ("seek answers 0", OPEN_FILE, [("Ok(*offset)\n", "Ok(0)\n")], CTFS, "paths::tests::what_a_file"),
+    ("seek of 32 bits", OPEN_FILE, [("(from, by) = match to {\n            SeekFrom::Start(at) => (at, 0)",
                                  "(from, by) = match to {\n            SeekFrom::Start(at) => (at as i32 as u64, 0)")],
      CTFS, "paths::tests::what_is_known"),
-    ("open to truncate does not", PATHS, [("if options.truncate && self.inode", "if false && self.inode")],
+    ("open to truncate does not", PATH, [("if options.truncate && self.inode", "if false && self.inode")],
      CTFS, "paths::tests::what_a_file"),
-    ("writes to append go where they like", PATHS, [("(true, _) => self.files.write(&self.opened, Place::End, data)",
+    ("writes to append go where they like", OPEN_FILE, [("(true, _) => self.files.write(&self.opened, Place::End, data)",
                                                      "(true, _) => self.files.write(&self.opened, place, data)")],
      CTFS, "paths::tests::what_a_file"),
-    ("what must be new may be there", PATHS, [("Some(_) if options.create_new => return Err(Errno::EXIST),", "")],
+    ("what must be new may be there", PATH, [("Some(_) if options.create_new => return Err(Errno::EXIST),", "")],
      CTFS, "paths::tests::paths_lead"),
-    ("permissions of a new file ignored", PATHS, [("options.mode & 0o7777", "0o644")], CTFS, "paths::tests::what_is_known"),
-    ("no attributes of what is open to write", PATHS,
+    ("permissions of a new file ignored", PATH, [("options.mode & 0o7777", "0o644")], CTFS, "paths::tests::what_is_known"),
+    ("no attributes of what is open to write", OPEN_FILE,
      [("self.files.shared().attributes(self.opened.ino())",
        "if !self.options.read {\n            return Err(Errno::BADF);\n        }\n"
        "        self.files.shared().attributes(self.opened.ino())")], CTFS, "paths::tests::what_is_known"),
@@ -264,7 +266,7 @@ MUTANTS = [
      CTFS, "tests::repair::a_partition"),
     ("a sync counts for those who asked behind its beginning", TURNS,
      [("*done = asked;", "let _ = asked;\n        *done = self.asked.load(Ordering::SeqCst);")], CTFS, "turns::"),
-    ("a sync of the library does not wait", SYNCER,
+    ("a sync of the library does not wait", VOLUME,
      [("checkpoints.checkpoint_then(&memory, None, || drop(system)).map_err(|_| Errno::IO)", "let _ = (memory, checkpoints); Ok(())")],
      CTFS, "synced/what_was_synced"),
     ("a store of the library does not end in order", PATHS,
@@ -300,7 +302,7 @@ def planted(mutant, tree):
 def test_of(package, tests):
     """The command that builds these tests, and what it is told behind `--` to run them."""
     file, _, tests = tests.rpartition("/")
-    return ["cargo", "test", "--offline", "--quiet", "--package", package, *(["--test", file] if file else ["--lib"])], tests
+    return ["cargo", "test", "--offline", "--quiet", "--package", package, "--all-features", *(["--test", file] if file else ["--lib"])], tests
 
 
 def outcome(mutant, tree, environment):

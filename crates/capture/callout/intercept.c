@@ -8,8 +8,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -206,8 +209,9 @@ EXPORT void _Exit(int status)
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-   pw_flush_all();
+   pw_before_exec(AT_FDCWD, path);
    long result = pw_syscall(SYS_execve, (long)path, (long)argv, (long)envp, 0, 0, 0);
+   pw_after_exec();
    errno = (int)-result;
    return -1;
 }
@@ -217,14 +221,39 @@ EXPORT int execv(const char *path, char *const argv[])
    return execve(path, argv, environ);
 }
 
+/* What the C library will find along PATH: the first file that may be executed. */
+static const char *search(const char *file, char found[PATH_MAX])
+{
+   const char *folder = getenv("PATH");
+   size_t name = strlen(file);
+   if (strchr(file, '/') || !folder)
+      return file;
+   for (;; folder++) {
+      size_t bytes = strcspn(folder, ":");
+      if (bytes + name + 2 <= PATH_MAX) {
+         slow_copy(found, folder, bytes);
+         found[bytes] = '/';
+         slow_copy(found + bytes + !!bytes, file, name + 1);
+         if (pw_syscall(SYS_access, (long)found, X_OK, 0, 0, 0, 0) == 0)
+            return found;
+      }
+      folder += bytes;
+      if (!*folder)
+         return file;
+   }
+}
+
 /* The search along PATH stays with the C library. */
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
    static int (*real)(const char *, char *const *, char *const *);
    if (!real)
       real = (int (*)(const char *, char *const *, char *const *))dlsym(RTLD_NEXT, "execvpe");
-   pw_flush_all();
-   return real(file, argv, envp);
+   char found[PATH_MAX];
+   pw_before_exec(AT_FDCWD, search(file, found));
+   real(file, argv, envp);
+   pw_after_exec();
+   return -1;
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
@@ -237,8 +266,10 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
    static int (*real)(int, char *const *, char *const *);
    if (!real)
       real = (int (*)(int, char *const *, char *const *))dlsym(RTLD_NEXT, "fexecve");
-   pw_flush_all();
-   return real(fd, argv, envp);
+   pw_before_exec(fd, "");
+   real(fd, argv, envp);
+   pw_after_exec();
+   return -1;
 }
 
 /* The forms that take their arguments one by one: counted, then put into an array. */
@@ -264,6 +295,43 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 EXEC_LIST(execl, (void)0, execv(path, argv))
 EXEC_LIST(execlp, (void)0, execvp(path, argv))
 EXEC_LIST(execle, char *const *envp = va_arg(list, char *const *), execve(path, argv, envp))
+
+/* ---- calls by their numbers, and what sets a filter of system calls: what is refused to the program, is to the runtime ---- */
+
+static long any_call(long number, long a, long b, long c, long d, long e, long f)
+{
+   int is_filter = pw_sets_filter(number, (uint64_t)a);
+   if (is_filter)
+      pw_before_filter();
+   if (number == SYS_exit_group)
+      pw_end_process();
+   long result = pw_syscall(number, a, b, c, d, e, f);
+   if (!is_error(result))
+      return result;
+   if (is_filter)
+      pw_after_filter();
+   errno = (int)-result;
+   return -1;
+}
+
+EXPORT int prctl(int option, ...)
+{
+   va_list more;
+   va_start(more, option);
+   long a = va_arg(more, long), b = va_arg(more, long), c = va_arg(more, long), d = va_arg(more, long);
+   va_end(more);
+   return (int)any_call(SYS_prctl, option, a, b, c, d, 0);
+}
+
+EXPORT long syscall(long number, ...)
+{
+   va_list more;
+   va_start(more, number);
+   long a = va_arg(more, long), b = va_arg(more, long), c = va_arg(more, long), d = va_arg(more, long);
+   long e = va_arg(more, long), f = va_arg(more, long);
+   va_end(more);
+   return any_call(number, a, b, c, d, e, f);
+}
 
 /* ---- the beginning and the end ---- */
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define PW_MAGIC 0x4b575750u /* "PWWK" in memory */
-#define PW_VERSION 3u
+#define PW_VERSION 4u
 
 struct pw_header {
    uint32_t magic;
@@ -44,6 +44,8 @@ enum pw_kind {
    PW_BREAK = 13,      /* { start of the heap segment, its end } */
    PW_LOCK = 14,       /* { start, bytes, enum pw_lock } */
    PW_LOCK_ALL = 15,   /* { MCL_ bits }; 0 for munlockall */
+   PW_EXEC = 16,       /* the process is about to execute the file of this path, zeros up to a whole word; none: it did not work out */
+   PW_FILTER = 17,     /* { 1 } the process is about to set a filter of system calls for itself, { 0 } it did not work out */
 };
 
 enum pw_lock { PW_UNLOCKED = 0, PW_LOCKED = 1, PW_LOCKED_ON_FAULT = 2 };
@@ -51,6 +53,7 @@ enum pw_lock { PW_UNLOCKED = 0, PW_LOCKED = 1, PW_LOCKED_ON_FAULT = 2 };
 /* The device of memory that shmat attaches, whose inode is its identifier. */
 #define PW_DEVICE_SHM (~0ull)
 #define PW_MAP_WORDS 7u
+#define PW_PATH_WORDS 512u /* PATH_MAX */
 
 /* A record, as in crates/trace/src/event.rs: address, log2(size) from bit 48, write flag in bit 51; 0 = none. With bit 52
  * beside the write flag it is two accesses: a read, then the write of the same bytes. */

@@ -56,19 +56,6 @@ static atomic_int ended, senders;
 /* Where a thread writes that has already said its end. */
 static uint64_t nowhere[PW_RECORDS_PER_MESSAGE] __attribute__((aligned(BUFFER_BYTES)));
 
-HIDDEN long pw_syscall(long number, long a, long b, long c, long d, long e, long f)
-{
-   long result;
-   register long r10 __asm__("r10") = d;
-   register long r8 __asm__("r8") = e;
-   register long r9 __asm__("r9") = f;
-   __asm__ volatile("syscall"
-                    : "=a"(result)
-                    : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                    : "rcx", "r11", "memory");
-   return result;
-}
-
 static void lock_list(void)
 {
    while (atomic_flag_test_and_set_explicit(&list_lock, memory_order_acquire))
@@ -315,6 +302,36 @@ HIDDEN void pw_flush_all(void)
       *thread->cursor = thread->base;
    }
    unlock_list();
+}
+
+HIDDEN void pw_before_exec(long folder, const char *path)
+{
+   uint64_t words[PW_PATH_WORDS];
+   pw_flush_all();
+   uint32_t bytes = pw_whole_path(folder, path, (char *)words, sizeof words);
+   if (bytes)
+      pw_send(PW_EXEC, words, (bytes + 7) / 8);
+}
+
+HIDDEN void pw_after_exec(void)
+{
+   pw_send(PW_EXEC, NULL, 0);
+}
+
+static void send_filter(uint64_t is_set)
+{
+   pw_flush_all();
+   pw_send(PW_FILTER, &is_set, 1);
+}
+
+HIDDEN void pw_before_filter(void)
+{
+   send_filter(1);
+}
+
+HIDDEN void pw_after_filter(void)
+{
+   send_filter(0);
 }
 
 HIDDEN void pw_end_process(void)

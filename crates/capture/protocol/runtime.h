@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "channel.h"
+#include "system.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 #define EXPORT __attribute__((visibility("default")))
@@ -54,7 +55,13 @@ HIDDEN void pw_flush_all(void);
 /* Sends that `result` was mapped by a call with these arguments. */
 HIDDEN void pw_send_map(uint64_t result, uint64_t bytes, uint64_t protection, uint64_t flags, int fd, uint64_t offset);
 
-HIDDEN long pw_syscall(long number, long a, long b, long c, long d, long e, long f);
+/* The process is about to execute a file, named as execveat names it: sends everything that any thread has, and the file. */
+HIDDEN void pw_before_exec(long folder, const char *path);
+/* It did not. */
+HIDDEN void pw_after_exec(void);
+/* The process is about to set a filter of system calls for itself, or did not. */
+HIDDEN void pw_before_filter(void);
+HIDDEN void pw_after_filter(void);
 
 static inline __attribute__((always_inline)) void pw_record(const volatile void *address, uint64_t tag)
 {

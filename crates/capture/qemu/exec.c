@@ -62,15 +62,14 @@ void pw_exec_learn(const struct qemu_plugin_insn *instruction)
    }
 }
 
-/* May point anywhere: for system calls only, which look before they read. */
-static char *host(uint64_t address)
+char *pw_exec_host(uint64_t address)
 {
-   return address ? (char *)(uintptr_t)(memory_base + address) : NULL;
+   return address && memory_known ? (char *)(uintptr_t)(memory_base + address) : NULL;
 }
 
 static bool read_word(uint64_t address, uint64_t *word)
 {
-   struct iovec here = { word, sizeof *word }, there = { host(address), sizeof *word };
+   struct iovec here = { word, sizeof *word }, there = { pw_exec_host(address), sizeof *word };
    return address && syscall(SYS_process_vm_readv, getpid(), &here, 1ul, &there, 1ul, 0ul) == sizeof *word;
 }
 
@@ -93,7 +92,7 @@ static bool read_list(uint64_t list, long length, char **out)
       uint64_t word;
       if (!read_word(list + 8 * (uint64_t)n, &word))
          return false;
-      out[n] = host(word);
+      out[n] = pw_exec_host(word);
    }
    return true;
 }
@@ -176,14 +175,15 @@ static bool is_own_file(uint64_t path)
 
 void pw_exec(uint64_t path, uint64_t arguments, uint64_t environment)
 {
-   pw_flush_all();
+   char *file = is_own_file(path) ? (char *)qemu_plugin_path_to_binary() : pw_exec_host(path);
+   pw_before_exec(PW_THIS_FOLDER, file);
    if (!own_option[0] || !memory_known)
       return;
    long argument_count = list_length(arguments), variable_count = list_length(environment);
    if (!path || argument_count < 0 || variable_count < 0)
       return;
    struct command command;
-   command.path = is_own_file(path) ? (char *)qemu_plugin_path_to_binary() : host(path);
+   command.path = file;
    command.is_script = false;
    command.count = 0;
    if (!follow_scripts(&command))

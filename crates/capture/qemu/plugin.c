@@ -22,6 +22,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 
 #define MACHINE_X86_64 62
 #define MAP_HUGETLB_BIT 0x40000
+#define MAP_FIXED_NOREPLACE_BIT 0x100000
 static bool is_x86_64;
 
 static char channel_text[192];
@@ -212,10 +213,10 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
 /* The numbers that matter, x86-64's and those that all newer instruction sets share. */
 struct numbers {
    int64_t mmap, munmap, mprotect, mremap, madvise, brk, execve, execveat, exit;
-   int64_t mlock, munlock, mlockall, munlockall, mlock2;
+   int64_t mlock, munlock, mlockall, munlockall, mlock2, prctl, seccomp;
 };
-static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322, 60, 149, 150, 151, 152, 325 };
-static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281, 93, 228, 229, 230, 231, 284 };
+static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322, 60, 149, 150, 151, 152, 325, 157, 317 };
+static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281, 93, 228, 229, 230, 231, 284, 167, 277 };
 static const struct numbers *numbers = &generic;
 
 static __thread uint64_t arguments[6];
@@ -231,7 +232,7 @@ static void before_syscall(qemu_plugin_id_t id, unsigned processor, int64_t numb
    if (number == numbers->execve)
       pw_exec(a, b, c);
    else if (number == numbers->execveat)
-      pw_flush_all();
+      pw_before_exec((int)a, pw_exec_host(b));
    else if (number == numbers->exit)
       /* Not later: QEMU wakes who waits for the thread before its host thread ends, and the process may end meanwhile. */
       pw_end_thread();
@@ -260,23 +261,38 @@ static void after_break(uint64_t result)
    send(PW_BREAK, payload, 2);
 }
 
-/* A call that fails because QEMU does not know it: the program may have no other way, and its user must know. */
-static void explain(int64_t number, const uint64_t *a)
+/* Says once what the program finds different here. */
+#define SAY_ONCE(text)                                                                                                 \
+   do {                                                                                                                \
+      static _Atomic bool is_said;                                                                                     \
+      if (!__atomic_exchange_n(&is_said, true, __ATOMIC_RELAXED))                                                      \
+         fprintf(stderr, "pagewalk: " text "\n");                                                                      \
+   } while (0)
+
+/* Calls that end otherwise than they would without QEMU: the program may have no other way, and its user must know. */
+static void explain(int64_t number, const uint64_t *a, int64_t result)
 {
-   static _Atomic bool is_said;
-   if (number == numbers->mmap && a[3] & MAP_HUGETLB_BIT && !__atomic_exchange_n(&is_said, true, __ATOMIC_RELAXED))
-      fprintf(stderr, "pagewalk: mmap with MAP_HUGETLB failed: QEMU has no large pages; --frontend valgrind and --frontend "
-                      "callout have those of the system\n");
+   bool is_error = result < 0 && result > -4096;
+   if (number == numbers->mmap && is_error && a[3] & MAP_HUGETLB_BIT)
+      SAY_ONCE("mmap with MAP_HUGETLB failed: QEMU has no large pages; --frontend valgrind and --frontend callout have those "
+               "of the system (/proc/sys/vm/nr_hugepages)");
+   if (number == numbers->mmap && !is_error && a[3] & MAP_FIXED_NOREPLACE_BIT && (uint64_t)result != a[0])
+      SAY_ONCE("mmap with MAP_FIXED_NOREPLACE gave another address instead of an error: QEMU does not know the flag; "
+               "--frontend callout does");
+   if (is_error && ((number == numbers->prctl && a[0] == PW_SET_FILTER) || (number == numbers->seccomp && a[0] < PW_FILTER_MODES)))
+      SAY_ONCE("a filter of system calls (seccomp) could not be set: QEMU allows none; --frontend valgrind and --frontend "
+               "callout do");
 }
 
 static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t number, int64_t result)
 {
    (void)id, (void)processor;
    const uint64_t *a = arguments;
-   if (result < 0 && result > -4096) {
-      explain(number, a);
+   if (number == numbers->execve || number == numbers->execveat)
+      pw_after_exec();
+   explain(number, a, result);
+   if (result < 0 && result > -4096)
       return;
-   }
    if (number == numbers->mmap)
       pw_send_map((uint64_t)result, a[1], a[2], a[3], (int)a[4], a[5]);
    else if (number == numbers->munmap)

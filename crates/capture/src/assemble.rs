@@ -37,8 +37,6 @@ pub struct Assembler {
     instructions: u64,
     /// Whether the first process said that it ended.
     first_ended: bool,
-    /// The processes whose end was not announced, once the stream is over.
-    cut_off: Vec<ProcessId>,
 }
 
 impl Assembler {
@@ -67,10 +65,23 @@ impl Assembler {
         self.first_ended
     }
 
-    /// After [`Assembler::finish`]: the processes that did not announce their end. Each was killed, or executed a program that
-    /// is not observed, or was announced by its parent and never heard of.
-    pub fn cut_off(&self) -> &[ProcessId] {
-        &self.cut_off
+    /// The processes that have not announced their end, in order. Once the stream is over, each of them was killed, or executed
+    /// a program that is not observed, or was announced by its parent and never heard of.
+    pub fn unended(&self) -> Vec<ProcessId> {
+        let mut unended: Vec<ProcessId> = self.forks.values().chain(self.live.values()).copied().collect();
+        unended.sort_unstable();
+        unended
+    }
+
+    /// The process that this number of the system's belongs to now.
+    pub fn process(&self, pid: u32) -> Option<ProcessId> {
+        self.live.get(&pid).copied()
+    }
+
+    /// Notes in the stream what was not observed of a process, and why.
+    pub fn note(&mut self, process: ProcessId, text: String) {
+        self.make_current(process);
+        self.batch.mark(Event::Unobserved(text));
     }
 
     /// Takes one message; full batches go to `sink`.
@@ -98,13 +109,10 @@ impl Assembler {
 
     /// Ends what has not ended and hands over the last batch.
     pub fn finish(&mut self, sink: &mut dyn Sink) -> ControlFlow<()> {
-        let forks = std::mem::take(&mut self.forks);
-        let live = std::mem::take(&mut self.live);
-        self.cut_off = forks.into_values().chain(live.into_values()).collect();
-        self.cut_off.sort_unstable();
-        for process in self.cut_off.clone() {
+        for process in self.unended() {
             self.end(process);
         }
+        (self.forks, self.live) = Default::default();
         self.hand_over(sink)
     }
 
@@ -169,6 +177,7 @@ impl Assembler {
                 self.batch.mark(Event::Break(range));
                 self.lock_new(range);
             }
+            Body::Exec(_) | Body::Filter(_) => {}
             Body::Start | Body::ForkChild { .. } | Body::Records { .. } => unreachable!("handled above"),
         }
         // A program that does nothing but map memory must not fill ours.
@@ -256,23 +265,23 @@ impl Assembler {
 
     /// Makes `process` and `thread` current, with marks where they were not.
     fn switch(&mut self, process: ProcessId, thread: ThreadId) {
-        if self.process != process {
-            self.process = process;
-            self.thread = None;
-            self.batch.mark(Event::Process(process));
-        }
+        self.make_current(process);
         if self.thread != Some(thread) {
             self.thread = Some(thread);
             self.batch.mark(Event::Thread(thread));
         }
     }
 
-    fn end(&mut self, process: ProcessId) {
+    fn make_current(&mut self, process: ProcessId) {
         if self.process != process {
             self.process = process;
             self.thread = None;
             self.batch.mark(Event::Process(process));
         }
+    }
+
+    fn end(&mut self, process: ProcessId) {
+        self.make_current(process);
         self.locks_future.remove(&process);
         self.batch.mark(Event::ProcessEnd);
     }

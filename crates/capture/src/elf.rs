@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, access, getxattr};
 
 use crate::error::CaptureError;
 
@@ -45,10 +45,18 @@ fn runnable(file: &Path) -> Result<(), CaptureError> {
     if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 || access(file, Access::EXEC_OK).is_err() {
         return Err(refuse("it has no permission to execute; `chmod +x` gives it"));
     }
-    if meta.permissions().mode() & 0o6000 != 0 {
-        return Err(refuse("it is set-user-ID or set-group-ID, which cannot be observed; copy it first"));
+    if changes_rights(file) {
+        return Err(refuse(
+            "it is set-user-ID, set-group-ID or has capabilities of its own, and cannot be observed; copy it first",
+        ));
     }
     Ok(())
+}
+
+/// Whether a file runs with other rights than those of the user who starts it.
+pub(crate) fn changes_rights(file: &Path) -> bool {
+    let mode = file.metadata().map_or(0, |meta| meta.permissions().mode());
+    mode & 0o6000 != 0 || getxattr(file, "security.capability", &mut [0u8; 64][..]).is_ok()
 }
 
 /// The instruction set of a program that some front-end can observe.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use pagewalk_trace::SourceError;
 
 use crate::protocol::ProtocolError;
+use crate::unobserved::Unobserved;
 
 /// Why a program could not be observed.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +106,14 @@ pub enum CaptureError {
     NoRecords {
         /// The program.
         program: String,
+    },
+    /// The program's first process went on unobserved.
+    #[error("`{program}` could not be observed to its end: {why}")]
+    CutOff {
+        /// The program.
+        program: String,
+        /// What is known of that.
+        why: Unobserved,
     },
     /// The channel ended before the program.
     #[error("`{program}` cut its records off: it closed descriptor {fd}, on which they are sent")]

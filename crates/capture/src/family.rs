@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Families that are observed at this moment, for [`kill_observed`].
 static OBSERVED: Mutex<Vec<Arc<Family>>> = Mutex::new(Vec::new());
@@ -20,11 +20,20 @@ const KILL_ROUNDS: u32 = 50;
 /// Between two of them.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
+/// A process, by its number and the time at which it began: the system gives a number to another process later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Identity {
+    /// The system's number.
+    pub(crate) pid: i32,
+    /// The system's clock ticks from its own start to the process's.
+    pub(crate) started: u64,
+}
+
 /// A started program and its processes.
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// The process that was started; its number belongs to it until it has been waited for.
-    child: Pid,
+    /// The process that was started; none if nothing is known of it.
+    child: Option<Identity>,
     /// The inode of the program's end of the channel.
     inode: u64,
     /// What a process that has closed the channel says to come back.
@@ -36,22 +45,36 @@ pub(crate) struct Family {
 impl Family {
     /// The family of a child that has just been started, entered into the list of observed ones.
     pub(crate) fn observed(child: u32, inode: u64, key: &str, logs: &Path) -> Arc<Self> {
-        let child = i32::try_from(child).ok().and_then(Pid::from_raw).expect("a child has a number");
-        let family = Arc::new(Self { child, inode, key: key.to_owned(), logs: logs.to_owned() });
+        let child = i32::try_from(child).ok().and_then(|pid| Some(Look::at(pid)?.identity));
+        let family = Arc::new(Self::new(child, inode, key.to_owned(), logs.to_owned()));
         observed().push(Arc::clone(&family));
         family
     }
 
-    /// Takes the family from the list. From then on its child may be waited for.
+    /// A family that is not in the list.
+    pub(crate) fn new(child: Option<Identity>, inode: u64, key: String, logs: PathBuf) -> Self {
+        Self { child, inode, key, logs }
+    }
+
+    /// The process that was started.
+    pub(crate) fn child(&self) -> Option<Identity> {
+        self.child
+    }
+
+    /// Takes the family from the list.
     pub(crate) fn forget(self: &Arc<Self>) {
         observed().retain(|other| !Arc::ptr_eq(other, self));
     }
 
     /// Sends a signal to every process.
     pub(crate) fn signal(&self, signal: Signal) {
-        for pid in self.members().into_iter().filter_map(Pid::from_raw) {
-            // The process may have ended on its own just now.
-            let _ = kill_process(pid, signal);
+        for member in self.members() {
+            // The process may have ended on its own just now, and its number may be another one's.
+            let Some(pid) = Pid::from_raw(member.pid) else { continue };
+            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+            if Look::at(member.pid).is_some_and(|look| look.identity == member) {
+                let _ = pidfd_send_signal(&process, signal);
+            }
         }
     }
 
@@ -71,26 +94,38 @@ impl Family {
         }
     }
 
-    /// The numbers of all processes that have not ended.
-    fn members(&self) -> BTreeSet<i32> {
+    /// Ends every process, and removes what is left of the run.
+    pub(crate) fn clean_up(&self) {
+        self.kill();
+        // Nothing more can be done about a folder that stays.
+        let _ = fs::remove_dir_all(&self.logs);
+    }
+
+    /// All processes that have not ended.
+    fn members(&self) -> BTreeSet<Identity> {
         let own = rustix::process::getpid().as_raw_nonzero().get();
-        let child = self.child.as_raw_nonzero().get();
-        let mut parents: BTreeMap<i32, i32> = BTreeMap::new();
+        let mut all: BTreeMap<i32, Look> = BTreeMap::new();
         let mut members = BTreeSet::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            let Some(pid) = pid.filter(|&pid| pid != own) else { continue };
-            let Some(parent) = parent_of_living(&entry.path()) else { continue };
-            parents.insert(pid, parent);
-            if pid == child || self.is_held_by(&entry.path()) || self.is_known_to(&entry.path()) {
-                members.insert(pid);
+            let Some(look) = pid.filter(|&pid| pid != own).and_then(Look::at) else { continue };
+            if look.has_ended {
+                continue;
             }
+            if self.child == Some(look.identity)
+                || self.is_held_by(&entry.path())
+                || self.is_known_to(&entry.path())
+            {
+                members.insert(look.identity.pid);
+            }
+            all.insert(look.identity.pid, look);
         }
         loop {
-            let is_new = |(pid, parent): &(&i32, &i32)| members.contains(parent) && !members.contains(pid);
-            let born: Vec<i32> = parents.iter().filter(is_new).map(|(pid, _)| *pid).collect();
+            let is_new =
+                |look: &&Look| members.contains(&look.parent) && !members.contains(&look.identity.pid);
+            let born: Vec<i32> = all.values().filter(is_new).map(|look| look.identity.pid).collect();
             if born.is_empty() {
-                return members;
+                return members.iter().map(|pid| all[pid].identity).collect();
             }
             members.extend(born);
         }
@@ -113,15 +148,27 @@ impl Family {
     }
 }
 
-/// The parent of a process that runs; none of one that has ended and only waits to be asked for its status.
-fn parent_of_living(process: &Path) -> Option<i32> {
-    let stat = fs::read(process.join("stat")).ok()?;
-    // `pid (name) state parent ...`; a name may hold anything, parentheses included.
-    let behind_name = stat.iter().rposition(|&byte| byte == b')')? + 1;
-    let mut fields = stat[behind_name..].split(|&byte| byte == b' ').filter(|field| !field.is_empty());
-    let state = fields.next()?;
-    let parent = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    (!matches!(state, b"Z" | b"X")).then_some(parent)
+/// What the system says of a process.
+struct Look {
+    identity: Identity,
+    parent: i32,
+    /// Whether it only waits to be asked for its status.
+    has_ended: bool,
+}
+
+impl Look {
+    /// None if there is no process of this number.
+    fn at(pid: i32) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        // `pid (name) state parent ...`, the start as the 22nd; a name may hold anything, parentheses included.
+        let behind_name = stat.iter().rposition(|&byte| byte == b')')? + 1;
+        let text = std::str::from_utf8(&stat[behind_name..]).ok()?;
+        let mut fields = text.split_ascii_whitespace();
+        let has_ended = matches!(fields.next()?, "Z" | "X");
+        let parent = fields.next()?.parse().ok()?;
+        let started = fields.nth(22 - 5)?.parse().ok()?;
+        Some(Self { identity: Identity { pid, started }, parent, has_ended })
+    }
 }
 
 fn observed() -> MutexGuard<'static, Vec<Arc<Family>>> {
@@ -134,9 +181,7 @@ fn observed() -> MutexGuard<'static, Vec<Arc<Family>>> {
 pub fn kill_observed() -> bool {
     let families = observed();
     for family in families.iter() {
-        family.kill();
-        // Nothing more can be done about a folder that stays.
-        let _ = fs::remove_dir_all(&family.logs);
+        family.clean_up();
     }
     !families.is_empty()
 }

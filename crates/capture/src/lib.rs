@@ -19,13 +19,17 @@ mod channel;
 mod elf;
 mod error;
 mod family;
+mod guard;
 mod install;
 mod program;
 pub mod protocol;
+mod unobserved;
 
 pub use assemble::Assembler;
 pub use error::CaptureError;
 pub use family::kill_observed;
+pub use guard::{guard, is_guard};
 pub use install::Install;
 pub use program::{Frontend, Outcome, Program, SIGNAL_GRACE};
 pub use protocol::ProtocolError;
+pub use unobserved::{Reason, Unobserved};

@@ -20,8 +20,10 @@ use crate::channel::{self, Channel, ProgramEnd, Received};
 use crate::elf;
 use crate::error::CaptureError;
 use crate::family::Family;
+use crate::guard::Guard;
 use crate::install::Install;
-use crate::protocol::{self, ProtocolError};
+use crate::protocol::{self, Body, ProtocolError};
+use crate::unobserved::{Programs, Reason, Unobserved};
 
 /// How long a program has, after SIGTERM, before SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
@@ -78,28 +80,27 @@ pub struct Outcome {
     pub instructions: u64,
     /// Processes observed.
     pub processes: u32,
-    /// Those of them, the first excepted, that did not announce their end: each was killed, or executed a program that is not
-    /// observed, or was announced by its parent and never heard of.
-    pub cut_off: Vec<ProcessId>,
+    /// What was not observed, the first process's end excepted; empty if the program was ended from here.
+    pub unobserved: Vec<Unobserved>,
+    /// Whether the first process had set a filter of system calls for itself, which may have refused those by which it is
+    /// observed.
+    pub has_filter: bool,
     /// What Valgrind had to say, as a rule nothing; empty under other front-ends.
     pub log: String,
 }
 
 impl Outcome {
-    /// What to do about a program that was killed by `signal`.
-    pub fn advice(signal: i32) -> &'static str {
-        match signal {
-            31 => {
+    /// What to do about a program that was killed by a signal.
+    pub fn advice(&self) -> &'static str {
+        match self.killed_by() {
+            Some(9 | 31) if self.has_filter => {
                 "a filter of system calls (seccomp) that the program sets for itself refuses those by which it is observed: \
                  switch its sandbox off, as its options or its configuration allow"
             }
-            9 => {
-                "it was killed from outside, for want of memory for instance, or by its own filter of system calls \
-                 (seccomp), which refuses those by which it is observed: switch its sandbox off"
-            }
-            4 => {
-                "it uses an instruction that the front-end does not know, AVX-512 under Valgrind for instance: docs/capture.md \
-                 lists which front-end can"
+            Some(9) => "it was killed from outside, for want of memory for instance",
+            Some(4) => {
+                "it uses an instruction that the front-end does not know, AVX-512 for instance, which --frontend callout leaves to \
+                 the processor: docs/capture.md, What an engine cannot do"
             }
             _ => {
                 "run it without pagewalk to see whether it also dies there; --limit compares up to a number of accesses"
@@ -126,6 +127,7 @@ pub struct Program {
     engine_options: Vec<OsString>,
     install: Install,
     stop: Stop,
+    is_guarded: bool,
     outcome: Option<Outcome>,
 }
 
@@ -140,6 +142,7 @@ impl Program {
             engine_options: Vec::new(),
             install: Install::find(),
             stop: Stop::default(),
+            is_guarded: false,
             outcome: None,
         }
     }
@@ -178,6 +181,15 @@ impl Program {
     #[must_use]
     pub fn until(mut self, stop: &Stop) -> Self {
         self.stop = stop.clone();
+        self
+    }
+
+    /// Starts this executable a second time for each run, as a process that ends the program and all its processes when this
+    /// one is killed. Its `main` must begin with `if is_guard(...) { return guard(); }`. Without, the system kills the first
+    /// process of the program only.
+    #[must_use]
+    pub fn guarded(mut self, is_guarded: bool) -> Self {
+        self.is_guarded = is_guarded;
         self
     }
 
@@ -318,7 +330,6 @@ impl Program {
                 .stdout(Stdio::from(stderr.map_err(|e| CaptureError::io("duplicating standard error", e))?));
         }
         end.inherit_into(&mut command);
-        die_with_observer(&mut command);
         Ok(command)
     }
 
@@ -329,16 +340,32 @@ impl Program {
             logs.path().canonicalize().map_err(|e| CaptureError::io("finding the temporary folder", e))?;
         let (channel, end) = channel::pair().map_err(|e| CaptureError::io("creating a socket", e))?;
         let mut command = self.command(&end, &logs_path)?;
+        let guard = || Guard::start(end.inode, end.key(), &logs_path).ok();
+        let mut guard = self.is_guarded.then(guard).flatten();
+        if guard.is_none() {
+            // A guard ends descendants with the program, and must find them before it has ended.
+            die_with_observer(&mut command);
+        }
         let child =
             command.spawn().map_err(|e| CaptureError::io(format!("starting `{}`", self.name()), e))?;
         let descriptor = end.number();
         let family = Family::observed(child.id(), end.inode, end.key(), &logs_path);
         drop(end);
+        if let Some((guard, child)) = guard.as_mut().zip(family.child()) {
+            // Without it, the guard knows the program by its socket and its key.
+            let _ = guard.watch(child);
+        }
         let stop = self.stop.clone();
-        let mut running = Running { child, channel, family, stop, deadline: None, reaped: false };
+        let mut running = Running { child, channel, family, stop, deadline: None, reaped: false, guard };
         running.channel.set_patience(LOOK);
         let mut assembler = Assembler::new(self.frontend.counts_instructions());
-        let end = running.forward(&mut assembler, sink, &self.name())?;
+        let mut programs = Programs::new(self.frontend, &self.program);
+        let end = running.forward(&mut assembler, &mut programs, sink, &self.name())?;
+        // Processes that were ended from here are not named.
+        let unended = if end == End::Ended { assembler.unended() } else { Vec::new() };
+        let first_cut_off = unended.contains(&ProcessId(0)).then(|| programs.cut_off(ProcessId(0)));
+        let unobserved = programs.finish(unended.into_iter().filter(|&process| process != ProcessId(0)));
+        unobserved.iter().for_each(|each| assembler.note(each.process, each.to_string()));
         // What was collected before the end is handed over, unless the sink wants no more.
         let has_enough = end == End::Enough || assembler.finish(sink).is_break();
         let (status, is_killed) = running.wait()?;
@@ -349,21 +376,31 @@ impl Program {
             accesses: assembler.accesses(),
             instructions: assembler.instructions(),
             processes: assembler.processes(),
-            cut_off: assembler.cut_off().iter().copied().filter(|&process| process != ProcessId(0)).collect(),
+            unobserved,
+            has_filter: programs.first_has_filter(status.signal() == Some(Signal::SYS.as_raw())),
             log: read_logs(&logs_path),
         };
-        self.judge(&outcome, &assembler, descriptor)?;
+        self.judge(&outcome, &assembler, first_cut_off, descriptor)?;
         Ok(outcome)
     }
 
     /// Tells a program's end from a front-end's failure.
-    fn judge(&self, outcome: &Outcome, assembler: &Assembler, fd: i32) -> Result<(), CaptureError> {
+    fn judge(
+        &self,
+        outcome: &Outcome,
+        assembler: &Assembler,
+        first_cut_off: Option<Unobserved>,
+        fd: i32,
+    ) -> Result<(), CaptureError> {
         let program = self.name();
         // A program that was asked to end may have had no time to begin.
         if outcome.stopped || self.stop.requested().is_some() {
             return Ok(());
         }
         let silent = !assembler.first_ended() && outcome.status.signal().is_none();
+        if let Some(why) = first_cut_off.filter(|why| silent && why.reason != Reason::Killed) {
+            return Err(CaptureError::CutOff { program, why });
+        }
         match self.frontend {
             Frontend::Valgrind if silent || outcome.processes == 0 => Err(CaptureError::Valgrind {
                 program,
@@ -374,7 +411,10 @@ impl Program {
             Frontend::Qemu if outcome.accesses == 0 && !outcome.status.success() => {
                 Err(CaptureError::Qemu { program, status: outcome.status.to_string() })
             }
-            _ if outcome.accesses == 0 => Err(CaptureError::NoRecords { program }),
+            // One that was killed may have had records that it could not send.
+            _ if outcome.accesses == 0 && (outcome.processes == 0 || outcome.killed_by().is_none()) => {
+                Err(CaptureError::NoRecords { program })
+            }
             Frontend::Callout | Frontend::Qemu if silent => Err(CaptureError::ChannelClosed { program, fd }),
             _ => Ok(()),
         }
@@ -466,6 +506,8 @@ struct Running {
     /// When the program is ended, once a signal has been passed on.
     deadline: Option<Instant>,
     reaped: bool,
+    /// Ends the program if this process is killed; dropped, and ended itself, after all else.
+    guard: Option<Guard>,
 }
 
 impl Running {
@@ -474,6 +516,7 @@ impl Running {
     fn forward(
         &mut self,
         assembler: &mut Assembler,
+        programs: &mut Programs,
         sink: &mut dyn Sink,
         program: &str,
     ) -> Result<End, CaptureError> {
@@ -484,7 +527,15 @@ impl Running {
             match received {
                 Received::Message(bytes) => {
                     let message = protocol::decode(bytes).map_err(damaged)?;
-                    if assembler.take(&message, sink).map_err(damaged)?.is_break() {
+                    let before = assembler.process(message.pid);
+                    let flow = assembler.take(&message, sink).map_err(damaged)?;
+                    if let Some(process) = assembler.process(message.pid).or(before) {
+                        programs.hear(process, &message.body);
+                        if let Body::Fork { .. } = message.body {
+                            programs.forked(process, ProcessId(assembler.processes() - 1));
+                        }
+                    }
+                    if flow.is_break() {
                         self.stop();
                         return Ok(End::Enough);
                     }
@@ -559,6 +610,7 @@ impl Running {
             std::thread::sleep(pause);
             pause = (pause * 2).min(LOOK);
         }
+        self.guard = None;
         self.family.forget();
         let status = self.child.wait().map_err(|e| CaptureError::io("waiting for the program", e))?;
         self.reaped = true;

@@ -2,13 +2,16 @@
 //!
 //! `protocol/channel.h` is the sending side and describes the fields.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use pagewalk_trace::{Access, Advice, Backing, Mapping, Protection};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
 
 /// The first four bytes of every message.
 pub const MAGIC: u32 = 0x4b57_5750;
 /// The version of the format that this crate speaks.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 32;
 /// The most records of one message.
@@ -101,6 +104,10 @@ pub enum Body<'a> {
     },
     /// The heap segment is now this range.
     Break(VirtRange),
+    /// The process is about to execute the file of this whole path; none: it was about to, and the system refused.
+    Exec(Option<&'a OsStr>),
+    /// The process is about to set a filter of system calls for itself; false: it was about to, and the system refused.
+    Filter(bool),
 }
 
 /// A part of a file, as the system knows it.
@@ -310,6 +317,11 @@ fn decode_body(kind: u16, payload: &[u8], instructions: u64) -> Result<Body<'_>,
             }
         })?,
         15 => words(kind, payload).map(|[flags]| lock_all(flags))?,
+        16 => {
+            let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
+            Body::Exec((end > 0).then(|| OsStr::from_bytes(&payload[..end])))
+        }
+        17 => words(kind, payload).map(|[is_set]| Body::Filter(is_set != 0))?,
         _ => return Err(ProtocolError::Kind { kind }),
     })
 }

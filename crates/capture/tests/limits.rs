@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Build, compile, program, record, refuse, unmodified};
-use pagewalk_capture::{Frontend, Outcome};
+use pagewalk_capture::Frontend;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Valgrind sets 16 MiB aside for the main stack, whatever `ulimit -s` says: with 64 MiB in use a program died of SIGSEGV.
@@ -40,21 +40,4 @@ fn an_option_goes_through_to_valgrind() {
         let message = refuse(program(&path, &[], frontend).engine_options(["--max-threads=20"]));
         assert!(message.contains("--max-threads=20") && message.contains("help:"), "{message}");
     }
-}
-
-#[test]
-fn calls_that_valgrind_does_not_know_are_named_with_a_front_end_that_does() {
-    let path = compile("limits", Build::Plain);
-    let (_, outcome) = record(program(&path, &["calls"], Frontend::Valgrind));
-    for words in ["MREMAP_DONTUNMAP", "1024 GiB", "MAP_FIXED_NOREPLACE"] {
-        let line = outcome.log.lines().find(|line| line.contains(words));
-        assert!(line.is_some_and(|line| line.contains("--frontend callout")), "{words}: {}", outcome.log);
-    }
-}
-
-#[test]
-fn a_death_by_a_programs_own_filter_says_so() {
-    assert!(Outcome::advice(31).contains("seccomp"));
-    assert!(Outcome::advice(9).contains("seccomp"));
-    assert!(!Outcome::advice(11).contains("seccomp"));
 }

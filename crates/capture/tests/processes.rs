@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Build, Stream, builds, compile, install, program, record, unmodified};
-use pagewalk_capture::{Frontend, Outcome, Program};
+use pagewalk_capture::{Frontend, Outcome, Program, Reason};
 use pagewalk_trace::{Batch, Event, ProcessId, Source};
 
 const BASE: u64 = 0x8_0000_0000;
@@ -123,10 +123,19 @@ fn children_that_close_all_descriptors_stay_observed() {
 #[test]
 fn a_process_that_is_lost_is_named() {
     for build in builds() {
+        let program = compile("processes", build);
         let (stream, outcome) = run(build, "lose-child");
         assert_eq!((outcome.status.code(), outcome.processes), (Some(7), 2), "{build:?}");
         let is_lost = build.frontend() == Frontend::Callout;
-        assert_eq!(outcome.cut_off, if is_lost { vec![ProcessId(1)] } else { Vec::new() }, "{build:?}");
+        let named: Vec<_> = outcome.unobserved.iter().map(|each| (each.process, each.reason)).collect();
+        let expected = if is_lost { vec![(ProcessId(1), Reason::NoRuntime)] } else { Vec::new() };
+        assert_eq!(named, expected, "{build:?}");
+        let programs = outcome.unobserved.iter().map(|each| each.program.as_deref());
+        assert!(
+            programs.eq(expected.iter().map(|_| program.to_str())),
+            "{build:?}: {:?}",
+            outcome.unobserved
+        );
         let after_exec = stores(&stream).get(&(1, ProcessId(1))).copied();
         assert_eq!(after_exec, (!is_lost).then_some(401), "{build:?}");
     }

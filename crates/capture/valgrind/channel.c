@@ -4,6 +4,8 @@
  */
 #include "pagewalk.h"
 
+#include "../protocol/system.h"
+
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -18,20 +20,6 @@ UInt pw_thread = 1;
 static Int channel = -1;
 static Bool discard = False;
 static UInt own_pid;
-
-/* A raw system call: the core's wrapper is not part of the interface for tools. */
-static Long raw_syscall(UWord number, UWord a, UWord b, UWord c, UWord d, UWord e, UWord f)
-{
-   Long result;
-   register UWord r10 __asm__("r10") = d;
-   register UWord r8 __asm__("r8") = e;
-   register UWord r9 __asm__("r9") = f;
-   __asm__ volatile("syscall"
-                    : "=a"(result)
-                    : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                    : "rcx", "r11", "memory");
-   return result;
-}
 
 static Bool is_channel(Int fd, ULong inode)
 {
@@ -57,7 +45,7 @@ Bool pw_channel_open(Int fd, ULong inode, Int *moved_to)
       return False;
    Long moved = -1;
    for (UWord reserved = 2; reserved <= 10 && moved < 0; reserved++)
-      moved = raw_syscall(__NR_fcntl, fd, VKI_F_DUPFD, limit.rlim_cur - reserved, 0, 0, 0);
+      moved = pw_syscall(__NR_fcntl, fd, VKI_F_DUPFD, limit.rlim_cur - reserved, 0, 0, 0);
    if (moved < 0)
       return False;
    VG_(close)(fd);
@@ -110,11 +98,11 @@ static void send_message(UInt kind, const void *payload, UInt payload_bytes, ULo
 
    Long sent;
    do
-      sent = raw_syscall(__NR_sendmsg, channel, (UWord)&message, 0x4000 /* MSG_NOSIGNAL */, 0, 0, 0);
+      sent = pw_syscall(__NR_sendmsg, channel, (Addr)&message, 0x4000 /* MSG_NOSIGNAL */, 0, 0, 0);
    while (sent == -VKI_EINTR);
    /* Nobody listens any more: pagewalk has had enough or is gone. Nothing of the program is worth finishing. */
    if (sent < 0)
-      raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
+      pw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
 }
 
 /* Sends what the buffer holds, with the instruction count, as the current thread's. */
@@ -141,4 +129,13 @@ void pw_send(UInt kind, const ULong *payload, UInt words)
 {
    if (!discard)
       send_message(kind, payload, words * sizeof *payload, 0);
+}
+
+/* The process is about to execute a file, named as execveat names it. The caller has flushed. */
+void pw_before_exec(Long folder, const HChar *path)
+{
+   static ULong words[PW_PATH_WORDS];
+   UInt bytes = pw_whole_path(folder, path, (HChar *)words, sizeof words);
+   if (bytes)
+      pw_send(PW_EXEC, words, (bytes + 7) / 8);
 }

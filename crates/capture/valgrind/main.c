@@ -5,6 +5,8 @@
  */
 #include "pagewalk.h"
 
+#include "../protocol/system.h"
+
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -210,10 +212,22 @@ static Bool replaces_program(UInt number)
    return number == __NR_execve || number == __NR_execveat;
 }
 
+static void send_filter(ULong is_set)
+{
+   pw_flush();
+   pw_send(PW_FILTER, &is_set, 1);
+}
+
+/* What must be sent now, because there may be no afterwards. */
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
-   if (replaces_program(number))
-      pw_flush(); /* there is no afterwards */
+   if (replaces_program(number)) {
+      Bool has_folder = number == __NR_execveat;
+      pw_flush();
+      pw_before_exec(has_folder ? (Int)args[0] : PW_THIS_FOLDER, (const HChar *)args[has_folder]);
+   }
+   if (pw_sets_filter(number, args[0]))
+      send_filter(1);
    pw_space_before_syscall(tid, number, args);
 }
 
@@ -224,6 +238,10 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
       if (sr_isError(result))
          pw_send(PW_FORK_FAILED, &fork_tickets, 1);
    }
+   if (replaces_program(number))
+      pw_send(PW_EXEC, NULL, 0);
+   if (pw_sets_filter(number, args[0]) && sr_isError(result))
+      send_filter(0);
    pw_space_explain(number, args, result);
    if (!sr_isError(result) && changes_address_space(number)) {
       pw_flush();

@@ -49,6 +49,7 @@ Bool pw_channel_is_ready(void);
 void pw_flush(void);
 void pw_send(UInt kind, const ULong *payload, UInt words);
 void pw_channel_after_fork(void);
+void pw_before_exec(Long folder, const HChar *path);
 
 /* main.c */
 void pw_flush_running(void);

@@ -7,6 +7,8 @@
  */
 #include "pagewalk.h"
 
+#include "../protocol/system.h"
+
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcprint.h"
@@ -165,6 +167,8 @@ static void send_lock_all(ULong flags)
 void pw_space_explain(UInt number, const UWord *args, SysRes result)
 {
    Bool is_error = sr_isError(result);
+   if (pw_sets_filter(number, args[0]) && is_error && number == PW_CALL_SECCOMP)
+      SAY_ONCE("seccomp failed: Valgrind does not know it; --frontend callout does\n");
    if (number == __NR_mremap && is_error && args[3] & REMAP_DONTUNMAP)
       SAY_ONCE("mremap with MREMAP_DONTUNMAP failed: Valgrind does not know it; --frontend callout and --frontend qemu do\n");
    if (number == __NR_mmap && is_error && args[1] >= RESERVATION)

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pagewalk_capture::Outcome;
 use pagewalk_report::{Partial, PartialReason};
 use pagewalk_trace::{Stop, StopRequest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -123,6 +122,8 @@ pub(crate) enum Early {
         program: String,
         /// The signal.
         signal: i32,
+        /// What to do about it.
+        advice: &'static str,
     },
     /// The program could not be observed any further, for this reason.
     Failed(String),
@@ -161,9 +162,7 @@ impl Early {
     pub(crate) fn tell(&self, what: fmt::Arguments<'_>) {
         match self {
             Self::TimeLimit(_) => note!("{what} is partial: {self}"),
-            Self::Killed { signal, .. } => {
-                complain!("{what} is partial: {self}\n  = help: {}", Outcome::advice(*signal));
-            }
+            Self::Killed { advice, .. } => complain!("{what} is partial: {self}\n  = help: {advice}"),
             _ => complain!("{what} is partial: {self}"),
         }
     }
@@ -174,7 +173,7 @@ impl fmt::Display for Early {
         match self {
             Self::Signal(signal) => write!(f, "ended by {}", name(*signal)),
             Self::TimeLimit(limit) => write!(f, "ended by the time limit of {limit:?}"),
-            Self::Killed { program, signal } => write!(f, "{program} was killed by {}", name(*signal)),
+            Self::Killed { program, signal, .. } => write!(f, "{program} was killed by {}", name(*signal)),
             Self::Failed(why) => write!(f, "{why}"),
         }
     }

@@ -26,7 +26,11 @@ use args::{Arguments, Command};
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os();
-    if fs::helper::is_helper(words.next().as_deref()) {
+    let name = words.next();
+    if pagewalk_capture::is_guard(name.as_deref()) {
+        return pagewalk_capture::guard();
+    }
+    if fs::helper::is_helper(name.as_deref()) {
         return fs::helper::run(words);
     }
     let arguments = Arguments::parse();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use pagewalk_capture::{Frontend, Program};
+use pagewalk_capture::{Frontend, Outcome, Program, Unobserved};
 use pagewalk_report::{
-    Document, FailureNote, MachineNote, Manifest, Partial, RunProgress, SourceNote, Style, comparison,
-    write_atomically,
+    Document, FailureNote, MachineNote, Manifest, Partial, RunProgress, SourceNote, Style, UnobservedNote,
+    comparison, visible, write_atomically,
 };
 use pagewalk_sim::machine::{Detail, MachineError, build};
 use pagewalk_sim::run::{RunError, RunOptions, RunOutcome, run as run_machines};
@@ -75,29 +75,36 @@ impl Input {
         }
         let outcome = program.outcome()?;
         let in_good_order = !outcome.stopped && outcome.status.success();
-        let killed = outcome.killed_by();
-        asked
-            .filter(|_| !in_good_order)
-            .or_else(|| killed.map(|signal| Early::Killed { program: self.info().name, signal }))
+        let advice = outcome.advice();
+        let killed = |signal| Early::Killed { program: self.info().name, signal, advice };
+        asked.filter(|_| !in_good_order).or_else(|| outcome.killed_by().map(killed))
+    }
+
+    /// Once the source has run: how a live program ended.
+    fn outcome(&self) -> Option<&Outcome> {
+        if let Events::Program(program) = &self.events { program.outcome() } else { None }
+    }
+
+    /// Once the source has run: what was not observed of a live program.
+    pub(crate) fn unobserved(&self) -> &[Unobserved] {
+        self.outcome().map_or(&[], |outcome| &outcome.unobserved)
     }
 
     /// Once the source has run: says what the front-end could not do, and which processes were not observed to their end.
     pub(crate) fn tell_gaps(&self) {
-        let Events::Program(program) = &self.events else { return };
-        let Some(outcome) = program.outcome() else { return };
+        let Some(outcome) = self.outcome() else { return };
         for line in outcome.log.lines() {
             note!("note: {line}");
         }
-        if outcome.stopped || outcome.cut_off.is_empty() {
-            return;
+        let lines = unobserved_lines(&outcome.unobserved);
+        if !lines.is_empty() {
+            complain!(
+                "warning: not everything was observed, of {} processes (the first is 0):\n{}  = help: docs/capture.md, \
+                 Processes",
+                outcome.processes,
+                lines,
+            );
         }
-        let numbers: Vec<String> = outcome.cut_off.iter().map(|process| process.0.to_string()).collect();
-        complain!(
-            "warning: not observed to the end, of {} processes (the first is 0): {}\n  = help: each was killed, or executed \
-             a program that this front-end does not observe (docs/capture.md, Processes)",
-            outcome.processes,
-            numbers.join(", "),
-        );
     }
 
     /// Once the source has run: what was left out of a trace or assumed; none for a source that is no trace.
@@ -107,8 +114,7 @@ impl Input {
 
     /// How the command ends once the source has run to its end: with the program's status.
     pub(crate) fn done(&self) -> Done {
-        let Events::Program(program) = &self.events else { return Done::Well };
-        let outcome = program.outcome().filter(|outcome| !outcome.stopped);
+        let outcome = self.outcome().filter(|outcome| !outcome.stopped);
         match outcome.and_then(|outcome| outcome.status.code()) {
             None | Some(0) => Done::Well,
             Some(status) => Done::Program(status as u8),
@@ -151,7 +157,7 @@ impl Events {
             FrontendArgument::Qemu => Frontend::Qemu,
         };
         let program = Program::new(program, rest).frontend(frontend).stdout_to_stderr(keep_stdout);
-        let program = program.until(stop).engine_options(&how.engine_option);
+        let program = program.until(stop).engine_options(&how.engine_option).guarded(true);
         program.check()?;
         Ok(Self::Program(Box::new(program)))
     }
@@ -216,7 +222,13 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let early = input.early();
     let partial = early.as_ref().map(Early::partial);
     let heading = partial.as_ref().map(|partial| partial.heading() + "\n\n").unwrap_or_default();
-    let manifest = manifest(arguments, &specs, &info, &outcome, partial, remarks.clone())?;
+    let unobserved = input.unobserved();
+    let source = SourceNote {
+        trace: remarks.clone(),
+        unobserved: unobserved.iter().map(unobserved_note).collect(),
+        ..SourceNote::from(&info)
+    };
+    let manifest = manifest(arguments, &specs, source, &outcome, partial)?;
     let document = Document::new(outcome.results.clone(), Some(manifest));
     let text = if json {
         document.to_json()
@@ -224,7 +236,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
         let tables = comparison(&document.runs, style()) + &reach_table(&document);
         let remarks = trace::remarks(&remarks.unwrap_or_default());
         let of_trace = if remarks.is_empty() { remarks } else { format!("\nof the trace\n{remarks}") };
-        heading + &tables + &of_trace
+        let lines = unobserved_lines(unobserved);
+        let gaps = if lines.is_empty() { lines } else { format!("\nnot observed\n{lines}") };
+        heading + &tables + &of_trace + &gaps
     };
     deliver(arguments.out.as_deref(), &text, || (document.to_json(), pagewalk_report::page(&document)))?;
     for (_, error) in &outcome.failed {
@@ -319,10 +333,9 @@ pub(crate) fn write_folder(folder: &Path, results: &str, report: &str) -> anyhow
 fn manifest(
     arguments: &RunArguments,
     specs: &[MachineSpec],
-    info: &SourceInfo,
+    source: SourceNote,
     outcome: &RunOutcome,
     partial: Option<Partial>,
-    trace: Option<Remarks>,
 ) -> anyhow::Result<Manifest> {
     let machines = specs
         .iter()
@@ -344,9 +357,33 @@ fn manifest(
         limited: outcome.limited,
         partial,
         failed: outcome.failed.iter().map(|(name, error)| failure(name, error)).collect(),
-        source: SourceNote { trace, ..info.into() },
+        source,
         machines,
     })
+}
+
+/// The most of what was not observed that is listed for a reader; documents have all of it.
+const UNOBSERVED_LINES: usize = 20;
+
+/// What was not observed, a line for each.
+fn unobserved_lines(unobserved: &[Unobserved]) -> String {
+    let mut text = String::new();
+    for each in unobserved.iter().take(UNOBSERVED_LINES) {
+        text += &format!("  {}\n", visible(&each.to_string()));
+    }
+    match unobserved.len().saturating_sub(UNOBSERVED_LINES) {
+        0 => text,
+        more => text + &format!("  and {more} more\n"),
+    }
+}
+
+fn unobserved_note(each: &Unobserved) -> UnobservedNote {
+    UnobservedNote {
+        process: each.process.0,
+        program: each.program.clone(),
+        reason: each.reason.name().to_owned(),
+        text: each.to_string(),
+    }
 }
 
 fn failure(machine: &str, error: &MachineError) -> FailureNote {

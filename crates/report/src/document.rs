@@ -103,6 +103,23 @@ pub struct SourceNote {
     /// Of a trace: what was left out or had to be assumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Remarks>,
+    /// Of an observed program: the processes that were not observed, or not to their end; absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unobserved: Vec<UnobservedNote>,
+}
+
+/// A process of an observed program that was not observed, or not to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnobservedNote {
+    /// Its number, in order of appearance; the first is 0.
+    pub process: u32,
+    /// The file of the program that it was, or became, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Why, as one word: `set-user-id`, `no-runtime`, `killed`.
+    pub reason: String,
+    /// All of it for a reader.
+    pub text: String,
 }
 
 /// A machine of the run.
@@ -164,6 +181,7 @@ impl From<&SourceInfo> for SourceNote {
             announces_mappings: info.announces_mappings,
             counts_instructions: info.counts_instructions,
             trace: None,
+            unobserved: Vec::new(),
         }
     }
 }

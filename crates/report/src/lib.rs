@@ -22,10 +22,12 @@ mod samples;
 pub use atomic::write_atomically;
 pub use document::{
     Document, DocumentError, FailureNote, MachineNote, Manifest, Partial, PartialReason, SCHEMA, SourceNote,
+    UnobservedNote,
 };
 pub use headline::headline;
 pub use html::{page, paper_page};
 pub use papers::{BarGroup, Drawn, Figure, PaperDocument, PaperRow, Verdict, paper_table};
 pub use progress::{ProgressShown, RunProgress};
 pub use table::{Style, comparison};
+pub use text::visible;
 pub use timeline::{Moment, StepClass, TimelineRow, TimelineSpan, timeline_rows};

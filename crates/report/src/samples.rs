@@ -91,6 +91,7 @@ pub(crate) fn manifest() -> Manifest {
             announces_mappings: true,
             counts_instructions: true,
             trace: None,
+            unobserved: vec![],
         },
         machines: vec![
             machine("x86-64", "A current server core with 4 KiB pages"),

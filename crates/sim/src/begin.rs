@@ -145,7 +145,8 @@ impl Begin {
             | Event::Advise(..)
             | Event::Thread(_)
             | Event::ThreadEnd(_)
-            | Event::ThreadStack(_) => {}
+            | Event::ThreadStack(_)
+            | Event::Unobserved(_) => {}
         }
     }
 }

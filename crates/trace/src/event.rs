@@ -135,6 +135,8 @@ pub enum Event {
     Exec,
     /// The current process ended.
     ProcessEnd,
+    /// Of the current process something was not observed: a sentence with the program and the reason.
+    Unobserved(String),
     /// Memory was mapped.
     Map(Mapping),
     /// Everything in the range was unmapped.

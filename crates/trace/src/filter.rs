@@ -306,6 +306,7 @@ impl ExactFilter {
         match event {
             Event::Instructions(_)
             | Event::Phase(_)
+            | Event::Unobserved(_)
             | Event::ThreadEnd(_)
             | Event::JobBegin { .. }
             | Event::JobEnd

@@ -201,6 +201,7 @@ impl Counter {
             Event::Fork { .. } => "fork",
             Event::Exec => "exec",
             Event::ProcessEnd => "process-end",
+            Event::Unobserved(_) => "unobserved",
             Event::Map(_) => "map",
             Event::Unmap(_) => "unmap",
             Event::Protect(..) => "protect",

@@ -52,6 +52,7 @@ fn event() -> impl Strategy<Value = Event> {
         (range(), range()).prop_map(|(from, to)| Event::Remap { from, to }),
         range().prop_map(Event::Break),
         ".{0,20}".prop_map(Event::Phase),
+        ".{0,20}".prop_map(Event::Unobserved),
         proptest::option::of(0..u64::MAX).prop_map(|arrival_ps| Event::JobBegin { arrival_ps }),
         Just(Event::JobEnd),
         range().prop_map(Event::ThreadStack),
@@ -203,8 +204,8 @@ fn every_flipped_bit_is_found() {
 #[test]
 fn a_file_of_another_version_or_kind_says_so() {
     let mut bytes = encode(&[]);
-    bytes[8] = 3;
-    assert!(decode(&bytes).unwrap_err().contains("format version 3; this program reads versions 1 to 2"));
+    bytes[8] = 4;
+    assert!(decode(&bytes).unwrap_err().contains("format version 4; this program reads versions 1 to 3"));
     assert!(decode(&[b'x'; 500]).unwrap_err().contains("not a .pwt file"));
 }
 
@@ -330,11 +331,19 @@ fn golden_2() -> Vec<Batch> {
     golden().into_iter().chain([advised]).collect()
 }
 
+/// The batches of the file that stands for format version 3: a process that was not observed.
+fn golden_3() -> Vec<Batch> {
+    let mut last = Batch::default();
+    last.mark(Event::Unobserved("process 1, /bin/true: not observed".to_owned()));
+    last.mark(Event::ProcessEnd);
+    golden_2().into_iter().chain([last]).collect()
+}
+
 /// Files that were once written must stay readable: these are never written again. (To make the first one of a
 /// new format version, run with `PAGEWALK_WRITE_GOLDEN=1`; it leaves alone what is there.)
 #[test]
 fn a_file_of_every_format_version_is_read() {
-    for (version, expected) in [(1, golden()), (2, golden_2())] {
+    for (version, expected) in [(1, golden()), (2, golden_2()), (3, golden_3())] {
         let file = format!("tests/data/version-{version}.pwt");
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
         if std::env::var_os("PAGEWALK_WRITE_GOLDEN").is_some() && !path.exists() {

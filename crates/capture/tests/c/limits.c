@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * limits stack MIB | limits threads COUNT | limits calls: uses so much stack, or so many threads at a time, or calls that
- * not every front-end knows. */
+ * limits stack MIB | limits threads COUNT | limits huge | ...: uses so much stack, or so many threads at a time, or something that
+ * not every front-end knows; ends with 0, or the number of the error. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,20 +24,34 @@ static int depth(int level)
    return level == 0 ? block[0] : depth(level - 1) + block[level % sizeof block];
 }
 
+static int unusual(const char *what)
+{
+   const int kind = MAP_PRIVATE | MAP_ANONYMOUS;
+   char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, kind, -1, 0);
+   void *got = NULL;
+   for (int i = 0; i < 100000; i++) /* enough that all front-ends send something before it */
+      page[i % 4096] = 1;
+   if (!strcmp(what, "remap"))
+      got = mremap(page, 4096, 4096, MREMAP_MAYMOVE | 4 /* MREMAP_DONTUNMAP */, NULL);
+   else if (!strcmp(what, "reserve"))
+      got = mmap(NULL, 1ul << 40, PROT_NONE, kind | MAP_NORESERVE, -1, 0);
+   else if (!strcmp(what, "huge"))
+      got = mmap(NULL, 2ul << 20, PROT_READ | PROT_WRITE, kind | MAP_HUGETLB, -1, 0);
+   else if (!strcmp(what, "noreplace")) {
+      got = mmap(page, 4096, PROT_READ, kind | 0x100000 /* MAP_FIXED_NOREPLACE */, -1, 0);
+      return got == MAP_FAILED ? 0 : 1;
+   } else if (!strcmp(what, "avx512"))
+      __asm__ volatile("vpxord %%zmm0, %%zmm0, %%zmm0" ::: "xmm0");
+   return got == MAP_FAILED ? errno : 0;
+}
+
 int main(int argc, char **argv)
 {
    int amount = argc > 2 ? atoi(argv[2]) : 0;
    if (argc > 1 && !strcmp(argv[1], "stack"))
       return depth(amount * 16) == amount * 16 + 1 ? 0 : 1;
-   if (argc > 1 && !strcmp(argv[1], "calls")) {
-      /* What Valgrind does not know. */
-      char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      *page = 1;
-      mremap(page, 4096, 4096, MREMAP_MAYMOVE | 4 /* MREMAP_DONTUNMAP */, NULL);
-      mmap(NULL, 1ul << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      mmap(page, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | 0x100000 /* MAP_FIXED_NOREPLACE */, -1, 0);
-      return 0;
-   }
+   if (argc == 2)
+      return unusual(argv[1]);
    pthread_t threads[4096];
    pthread_attr_t small;
    pthread_attr_init(&small);

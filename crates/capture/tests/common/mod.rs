@@ -271,14 +271,21 @@ pub fn program(path: &Path, args: &[&str], frontend: Frontend) -> Program {
 }
 
 /// Runs it to the end and keeps everything.
-pub fn record(mut program: Program) -> (Stream, Outcome) {
+pub fn record(program: Program) -> (Stream, Outcome) {
+    let name = program.info().name;
+    let (stream, ended) = observe(program);
+    (stream, ended.unwrap_or_else(|e| panic!("{name}: {e}")))
+}
+
+/// Runs it as far as it can be observed, and keeps everything.
+pub fn observe(mut program: Program) -> (Stream, Result<Outcome, String>) {
     let mut unroll = Unroll::new(program.info().counts_instructions);
     let run = program.run(&mut |batch: &mut Batch| {
         unroll.batch(batch);
         ControlFlow::Continue(())
     });
-    run.unwrap_or_else(|e| panic!("{}: {e}", program.info().name));
-    (unroll.stream, program.outcome().expect("an outcome").clone())
+    let ended = run.map(|()| program.outcome().expect("an outcome").clone());
+    (unroll.stream, ended.map_err(|error| error.to_string()))
 }
 
 /// Runs it and expects an error; its text.

@@ -175,6 +175,10 @@ impl Provenance {
         if !remarks.is_empty() {
             rows.push(("Trace", remarks.join("; ")));
         }
+        if !source.unobserved.is_empty() {
+            let all: Vec<String> = source.unobserved.iter().map(|each| visible(&each.text)).collect();
+            rows.push(("Not observed", all.join("; ")));
+        }
         Self {
             rows,
             machines: manifest

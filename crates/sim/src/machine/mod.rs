@@ -232,6 +232,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         match event {
             Event::Instructions(_)
             | Event::ThreadEnd(_)
+            | Event::Unobserved(_)
             | Event::JobBegin { .. }
             | Event::JobEnd
             | Event::ThreadStack(_) => {}

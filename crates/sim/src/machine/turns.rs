@@ -46,7 +46,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                     core = thread.0 as usize % self.cores.len();
                     segment = self.segment.filter(|&(_, accesses)| accesses > 0);
                 }
-                Event::ThreadEnd(_) | Event::JobBegin { .. } | Event::JobEnd | Event::ThreadStack(_) => {}
+                Event::ThreadEnd(_)
+                | Event::Unobserved(_)
+                | Event::JobBegin { .. }
+                | Event::JobEnd
+                | Event::ThreadStack(_) => {}
                 event => {
                     self.take_turns(&mut turns)?;
                     self.core = core;

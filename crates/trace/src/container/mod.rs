@@ -4,9 +4,10 @@
 //! Batch boundaries carry meaning (see [`Event::Instructions`](crate::Event::Instructions)), so a batch never
 //! lies in two chunks.
 //!
-//! # Format, version 2
+//! # Format, version 3
 //!
-//! Version 1 is read, too: it has fewer kinds of advice, and its mappings do not tell which file they show.
+//! Versions 1 and 2 are read, too: neither says what was not observed, and version 1 has fewer kinds of advice, and mappings that
+//! do not tell which file they show.
 //!
 //! All numbers are little-endian; offsets are in bytes from the start of the piece; checksums are XXH3-64.
 //!
@@ -21,7 +22,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `89 50 57 54 0d 0a 1a 0a` |
-//! | 8 | 4 | format version, 2 |
+//! | 8 | 4 | format version, 3 |
 //! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions; others must be 0 |
 //! | 16 | 4 | `n`, length of the name in bytes, at most 65,536 |
 //! | 20 | 4 | 0 |
@@ -96,7 +97,7 @@ pub use source::PwtSource;
 pub use writer::Writer;
 
 /// The format version that is written; those before it are read, too.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 /// The most accesses that a chunk holds, and the number that the writer aims for.
 pub const CHUNK_ACCESSES: usize = 65_536;
 /// The most bytes that the marks and batch shapes of a chunk take before compression.

@@ -19,6 +19,7 @@
 //! | 14 | `JobBegin` | 0, or the arrival's picosecond plus 1 |
 //! | 15 | `JobEnd` | |
 //! | 16 | `ThreadStack` | start, end |
+//! | 17 | `Unobserved`, from version 3 on | number of bytes, UTF-8 text |
 
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
 
@@ -84,16 +85,19 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
             varint::put(out, to.end.0);
         }
         Event::Break(range) => put_range(out, 12, *range),
-        Event::Phase(name) => {
-            put_fields(out, 13, &[name.len() as u64]);
-            out.extend_from_slice(name.as_bytes());
-        }
+        Event::Phase(name) => put_text(out, 13, name),
         Event::JobBegin { arrival_ps } => {
             put_fields(out, 14, &[arrival_ps.map_or(0, |ps| ps.saturating_add(1))])
         }
         Event::JobEnd => put_fields(out, 15, &[]),
         Event::ThreadStack(range) => put_range(out, 16, *range),
+        Event::Unobserved(text) => put_text(out, 17, text),
     }
+}
+
+fn put_text(out: &mut Vec<u8>, tag: u8, text: &str) {
+    put_fields(out, tag, &[text.len() as u64]);
+    out.extend_from_slice(text.as_bytes());
 }
 
 fn put_fields(out: &mut Vec<u8>, tag: u8, fields: &[u64]) {
@@ -122,17 +126,20 @@ fn take_event(input: &mut &[u8]) -> Option<Event> {
         10 => Event::Advise(take_range(input)?, *Advice::ALL.get(usize::from(take_byte(input)?))?),
         11 => Event::Remap { from: take_range(input)?, to: take_range(input)? },
         12 => Event::Break(take_range(input)?),
-        13 => {
-            let bytes = usize::try_from(varint::take(input)?).ok()?;
-            let (name, rest) = input.split_at_checked(bytes)?;
-            *input = rest;
-            Event::Phase(std::str::from_utf8(name).ok()?.to_owned())
-        }
+        13 => Event::Phase(take_text(input)?),
         14 => Event::JobBegin { arrival_ps: varint::take(input)?.checked_sub(1) },
         15 => Event::JobEnd,
         16 => Event::ThreadStack(take_range(input)?),
+        17 => Event::Unobserved(take_text(input)?),
         _ => return None,
     })
+}
+
+fn take_text(input: &mut &[u8]) -> Option<String> {
+    let bytes = usize::try_from(varint::take(input)?).ok()?;
+    let (text, rest) = input.split_at_checked(bytes)?;
+    *input = rest;
+    std::str::from_utf8(text).ok().map(str::to_owned)
 }
 
 fn take_byte(input: &mut &[u8]) -> Option<u8> {
@@ -209,7 +216,7 @@ mod tests {
     #[test]
     fn unknown_codes_are_refused() {
         for bytes in
-            [&[17][..], &[9, 0, 1, 8], &[10, 0, 1, 19], &[7, 0, 1, 0x80, 3], &[13, 1, 0xff], &[13, 9, b'x']]
+            [&[18][..], &[9, 0, 1, 8], &[10, 0, 1, 19], &[7, 0, 1, 0x80, 3], &[13, 1, 0xff], &[17, 9, b'x']]
         {
             assert_eq!(take_event(&mut &*bytes), None, "{bytes:?}");
         }

@@ -7,13 +7,15 @@ use std::path::Path;
 
 use super::Reader;
 use crate::error::TraceError;
-use crate::event::Batch;
+use crate::event::{Batch, Event};
 use crate::source::{Sink, Source, SourceError, SourceInfo};
 
 /// Replays a `.pwt` file.
 #[derive(Debug)]
 pub struct PwtSource<R = File> {
     reader: Reader<R>,
+    /// What the file says that was not observed, as far as it has been replayed.
+    unobserved: Vec<String>,
 }
 
 impl PwtSource<File> {
@@ -30,7 +32,12 @@ impl PwtSource<File> {
 impl<R: Read + Seek> PwtSource<R> {
     /// Replays what `reader` reads.
     pub fn new(reader: Reader<R>) -> Self {
-        Self { reader }
+        Self { reader, unobserved: Vec::new() }
+    }
+
+    /// Sentences on what was not observed when the file was recorded, as far as it has been replayed.
+    pub fn unobserved(&self) -> &[String] {
+        &self.unobserved
     }
 
     /// The reader behind it.
@@ -51,9 +58,15 @@ impl<R: Read + Seek> Source for PwtSource<R> {
 
     fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
         let mut batch = Batch::new();
+        self.unobserved.clear();
         for number in 0..self.reader.chunks().len() {
             let mut chunk = self.reader.chunk(number)?;
             while chunk.next_batch(&mut batch)? {
+                for mark in &batch.marks {
+                    if let Event::Unobserved(text) = &mark.event {
+                        self.unobserved.push(text.clone());
+                    }
+                }
                 if sink.batch(&mut batch) == ControlFlow::Break(()) {
                     return Ok(());
                 }

@@ -6,6 +6,7 @@ use super::compression::Compression;
 use super::format::{Format, Likeness, ROWS, listed};
 use super::input::{Content, Input};
 use super::source::{ForeignSource, TraceSource};
+use super::tally::Remarks;
 use crate::container::{PwtSource, Reader};
 use crate::error::TraceError;
 
@@ -58,6 +59,10 @@ pub fn open(path: &Path, options: impl Into<ReadOptions>) -> Result<Box<dyn Trac
 impl TraceSource for PwtSource {
     fn format(&self) -> Format {
         Format::Pwt
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks { notes: self.unobserved().to_vec(), ..Remarks::default() }
     }
 
     fn file_bytes(&self) -> u64 {

@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -295,6 +297,64 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 EXEC_LIST(execl, (void)0, execv(path, argv))
 EXEC_LIST(execlp, (void)0, execvp(path, argv))
 EXEC_LIST(execle, char *const *envp = va_arg(list, char *const *), execve(path, argv, envp))
+
+/* ---- processes that begin without a fork: what they execute may not have this library ---- */
+
+typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                           char *const *, char *const *);
+
+static int spawn(spawn_function *real, pid_t *out, const char *path, const char *file,
+                 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+                 char *const envp[])
+{
+   pid_t pid;
+   int error = real(&pid, file, actions, attributes, argv, envp);
+   if (error)
+      return error;
+   pw_after_spawn(pid, path);
+   if (out)
+      *out = pid;
+   return 0;
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+   static spawn_function *real;
+   if (!real)
+      real = (spawn_function *)dlsym(RTLD_NEXT, "posix_spawn");
+   return spawn(real, pid, path, path, actions, attributes, argv, envp);
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+   static spawn_function *real;
+   char found[PATH_MAX];
+   if (!real)
+      real = (spawn_function *)dlsym(RTLD_NEXT, "posix_spawnp");
+   return spawn(real, pid, search(file, found), file, actions, attributes, argv, envp);
+}
+
+/* The C library's shell, whose number only the C library knows. */
+EXPORT int system(const char *command)
+{
+   static int (*real)(const char *);
+   if (!real)
+      real = (int (*)(const char *))dlsym(RTLD_NEXT, "system");
+   if (command)
+      pw_after_spawn(0, "/bin/sh");
+   return real(command);
+}
+
+EXPORT FILE *popen(const char *command, const char *mode)
+{
+   static FILE *(*real)(const char *, const char *);
+   if (!real)
+      real = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "popen");
+   pw_after_spawn(0, "/bin/sh");
+   return real(command, mode);
+}
 
 /* ---- calls by their numbers, and what sets a filter of system calls: what is refused to the program, is to the runtime ---- */
 

@@ -46,6 +46,7 @@ enum pw_kind {
    PW_LOCK_ALL = 15,   /* { MCL_ bits }; 0 for munlockall */
    PW_EXEC = 16,       /* the process is about to execute the file of this path, zeros up to a whole word; none: it did not work out */
    PW_FILTER = 17,     /* { 1 } the process is about to set a filter of system calls for itself, { 0 } it did not work out */
+   PW_SPAWN = 18,      /* the process has started another one without a fork: { its pid, 0 if unknown }, path as PW_EXEC's */
 };
 
 enum pw_lock { PW_UNLOCKED = 0, PW_LOCKED = 1, PW_LOCKED_ON_FAULT = 2 };

@@ -318,6 +318,14 @@ HIDDEN void pw_after_exec(void)
    pw_send(PW_EXEC, NULL, 0);
 }
 
+HIDDEN void pw_after_spawn(long pid, const char *path)
+{
+   uint64_t words[1 + PW_PATH_WORDS] = { (uint64_t)pid };
+   uint32_t bytes = pw_whole_path(PW_THIS_FOLDER, path, (char *)(words + 1), sizeof words - sizeof *words);
+   if (bytes)
+      pw_send(PW_SPAWN, words, 1 + (bytes + 7) / 8);
+}
+
 static void send_filter(uint64_t is_set)
 {
    pw_flush_all();

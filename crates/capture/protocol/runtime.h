@@ -59,6 +59,8 @@ HIDDEN void pw_send_map(uint64_t result, uint64_t bytes, uint64_t protection, ui
 HIDDEN void pw_before_exec(long folder, const char *path);
 /* It did not. */
 HIDDEN void pw_after_exec(void);
+/* The process has started another one, of this file, without a fork; `pid` is 0 if it is not known. */
+HIDDEN void pw_after_spawn(long pid, const char *path);
 /* The process is about to set a filter of system calls for itself, or did not. */
 HIDDEN void pw_before_filter(void);
 HIDDEN void pw_after_filter(void);

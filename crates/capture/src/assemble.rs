@@ -177,7 +177,7 @@ impl Assembler {
                 self.batch.mark(Event::Break(range));
                 self.lock_new(range);
             }
-            Body::Exec(_) | Body::Filter(_) => {}
+            Body::Exec(_) | Body::Spawn(..) | Body::Filter(_) => {}
             Body::Start | Body::ForkChild { .. } | Body::Records { .. } => unreachable!("handled above"),
         }
         // A program that does nothing but map memory must not fill ours.

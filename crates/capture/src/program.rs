@@ -530,7 +530,7 @@ impl Running {
                     let before = assembler.process(message.pid);
                     let flow = assembler.take(&message, sink).map_err(damaged)?;
                     if let Some(process) = assembler.process(message.pid).or(before) {
-                        programs.hear(process, &message.body);
+                        programs.hear(process, message.pid, &message.body);
                         if let Body::Fork { .. } = message.body {
                             programs.forked(process, ProcessId(assembler.processes() - 1));
                         }

@@ -106,6 +106,8 @@ pub enum Body<'a> {
     Break(VirtRange),
     /// The process is about to execute the file of this whole path; none: it was about to, and the system refused.
     Exec(Option<&'a OsStr>),
+    /// The process has started another one without a fork, by this number if it is known, of the file of this whole path.
+    Spawn(Option<u32>, &'a OsStr),
     /// The process is about to set a filter of system calls for itself; false: it was about to, and the system refused.
     Filter(bool),
 }
@@ -317,13 +319,22 @@ fn decode_body(kind: u16, payload: &[u8], instructions: u64) -> Result<Body<'_>,
             }
         })?,
         15 => words(kind, payload).map(|[flags]| lock_all(flags))?,
-        16 => {
-            let end = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
-            Body::Exec((end > 0).then(|| OsStr::from_bytes(&payload[..end])))
-        }
+        16 => Body::Exec(Some(path(payload)).filter(|path| !path.is_empty())),
         17 => words(kind, payload).map(|[is_set]| Body::Filter(is_set != 0))?,
+        18 => {
+            let Some((pid, rest)) = payload.split_first_chunk::<8>() else {
+                return Err(ProtocolError::Words { kind, words: 0, expected: 1 });
+            };
+            let pid = u64::from_le_bytes(*pid) as u32;
+            Body::Spawn((pid != 0).then_some(pid), path(rest))
+        }
         _ => return Err(ProtocolError::Kind { kind }),
     })
+}
+
+/// Up to the first zero.
+fn path(payload: &[u8]) -> &OsStr {
+    OsStr::from_bytes(payload.split(|&byte| byte == 0).next().unwrap_or_default())
 }
 
 fn words<const N: usize>(kind: u16, payload: &[u8]) -> Result<[u64; N], ProtocolError> {

@@ -1,6 +1,6 @@
 //! What was not observed of a program, and why: by name, as far as a name is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
@@ -34,6 +34,8 @@ pub enum Reason {
     InstructionSet,
     /// It executed a program that has not the call-out runtime, or did not find the way back to the command.
     NoRuntime,
+    /// It started such a program in another process without a fork, by `posix_spawn`, `system` or `popen`.
+    SpawnedWithoutRuntime,
     /// It executed a program that the front-end left to the system.
     LeftToSystem,
     /// It set a filter of system calls for itself that refuses those by which it is observed.
@@ -52,6 +54,7 @@ impl Reason {
             Self::SetUserIdRefused => "set-user-id-refused",
             Self::InstructionSet => "instruction-set",
             Self::NoRuntime => "no-runtime",
+            Self::SpawnedWithoutRuntime => "spawned-without-runtime",
             Self::LeftToSystem => "left-to-system",
             Self::Filter => "filter",
             Self::NeverHeard => "never-heard",
@@ -76,6 +79,10 @@ impl Reason {
             Self::NoRuntime => {
                 "not observed: it was built without the call-out runtime, or started without open descriptors and without the \
                  variable PAGEWALK_CHANNEL"
+            }
+            Self::SpawnedWithoutRuntime => {
+                "not observed: that process started it by posix_spawn, system or popen, and it was built without the call-out \
+                 runtime"
             }
             Self::LeftToSystem => "not observed: this front-end leaves it to the system",
             Self::Filter => {
@@ -103,6 +110,10 @@ impl fmt::Display for Unobserved {
 pub(crate) struct Programs {
     frontend: Frontend,
     known: BTreeMap<ProcessId, Known>,
+    /// The numbers of all processes that have announced their start, since that may come before the news of a spawn.
+    started: BTreeSet<u32>,
+    /// Processes that were started without a fork and have not announced it, with the one that started them.
+    spawned: BTreeMap<u32, Unobserved>,
     unobserved: Vec<Unobserved>,
 }
 
@@ -132,11 +143,17 @@ impl Programs {
     /// Those of a run that begins with `program`.
     pub(crate) fn new(frontend: Frontend, program: &OsStr) -> Self {
         let first = Known { name: Some(program.to_owned()), ..Known::default() };
-        Self { frontend, known: BTreeMap::from([(ProcessId(0), first)]), unobserved: Vec::new() }
+        Self {
+            frontend,
+            known: BTreeMap::from([(ProcessId(0), first)]),
+            started: BTreeSet::new(),
+            spawned: BTreeMap::new(),
+            unobserved: Vec::new(),
+        }
     }
 
-    /// Takes note of what a process says.
-    pub(crate) fn hear(&mut self, process: ProcessId, body: &Body<'_>) {
+    /// Takes note of what a process says, `pid` being the system's number of it.
+    pub(crate) fn hear(&mut self, process: ProcessId, pid: u32, body: &Body<'_>) {
         let known = self.known.entry(process).or_default();
         known.is_heard = true;
         if known.filter == Filter::Silent {
@@ -150,10 +167,25 @@ impl Programs {
                 if let Some((path, Reason::SetUserId)) = known.next.take()
                     && self.frontend == Frontend::Valgrind
                 {
-                    self.add(process, Some(path), Reason::SetUserIdRefused);
+                    self.add(Unobserved::new(process, Some(path), Reason::SetUserIdRefused));
                 }
             }
-            Body::Start => known.name = known.next.take().map(|(path, _)| path).or(known.name.take()),
+            Body::Start => {
+                let spawned = self.spawned.remove(&pid).and_then(|spawned| spawned.program);
+                self.started.insert(pid);
+                let next = known.next.take().map(|(path, _)| path);
+                known.name = next.or(spawned.map(OsString::from)).or(known.name.take());
+            }
+            Body::Spawn(pid, path) => {
+                let changes_rights = elf::changes_rights(Path::new(path));
+                let reason = if changes_rights { Reason::SetUserId } else { Reason::SpawnedWithoutRuntime };
+                let spawned = Unobserved::new(process, Some((*path).to_owned()), reason);
+                match pid {
+                    Some(pid) if self.started.contains(pid) => {}
+                    Some(pid) => drop(self.spawned.insert(*pid, spawned)),
+                    None => self.add(spawned),
+                }
+            }
             Body::Filter(is_set) => known.filter = if *is_set { Filter::Silent } else { Filter::None },
             _ => {}
         }
@@ -186,14 +218,16 @@ impl Programs {
 
     /// Everything that was not observed, `unended` being the processes that did not announce their end.
     pub(crate) fn finish(&mut self, unended: impl Iterator<Item = ProcessId>) -> Vec<Unobserved> {
+        for spawned in std::mem::take(&mut self.spawned).into_values() {
+            self.add(spawned);
+        }
         let mut all = std::mem::take(&mut self.unobserved);
         all.extend(unended.map(|process| self.cut_off(process)));
         all.sort_by_key(|each| each.process);
         all
     }
 
-    fn add(&mut self, process: ProcessId, program: Option<OsString>, reason: Reason) {
-        let added = Unobserved::new(process, program, reason);
+    fn add(&mut self, added: Unobserved) {
         if !self.unobserved.contains(&added) {
             self.unobserved.push(added);
         }

@@ -3,6 +3,7 @@
  * processes MODE [PROGRAM]: ways in which processes begin and end. Stores go to pages at a fixed address. */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +141,16 @@ int main(int argc, char **argv)
       }
       wait(NULL);
       return 5;
+   }
+   if (!strcmp(mode, "spawn")) { /* a program by posix_spawn, twice, and a shell */
+      char *arguments[] = { argv[2], "after-exec", NULL };
+      store(0, 150);
+      for (int i = 0; i < 2; i++) {
+         pid_t pid;
+         if (posix_spawn(&pid, argv[2], NULL, NULL, arguments, environ) != 0 || waitpid(pid, NULL, 0) != pid)
+            return 8;
+      }
+      return system("exit 7") == 7 << 8 ? 7 : 8;
    }
    if (!strcmp(mode, "signal")) {
       store(0, 100000);

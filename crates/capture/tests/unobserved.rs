@@ -174,6 +174,36 @@ fn other_losses_are_named_by_program_and_reason() {
     }
 }
 
+/// Such a program was not even counted: the runtime heard of forks only.
+#[test]
+fn programs_that_are_started_without_a_fork_are_named() {
+    let shell = Path::new("/bin/sh").canonicalize().expect("a shell");
+    for build in frontends() {
+        let program_of = compile("processes", build);
+        let run = |path: &Path| {
+            let words = ["spawn", path.to_str().expect("a path")];
+            let (_, outcome) = record(program(&program_of, &words, build.frontend()));
+            assert_eq!(outcome.status.code(), Some(7), "{build:?}");
+            let named = outcome.unobserved.into_iter().map(|each| {
+                assert_eq!(
+                    (each.process, each.reason),
+                    (ProcessId(0), Reason::SpawnedWithoutRuntime),
+                    "{build:?}"
+                );
+                PathBuf::from(each.program.expect("a name"))
+            });
+            (named.collect::<Vec<_>>(), outcome.processes)
+        };
+        let without = compile("processes", Build::Static);
+        if build.frontend() == Frontend::Callout {
+            assert_eq!(run(&without), (vec![shell.clone(), without], 1));
+            assert_eq!(run(&program_of), (vec![shell.clone()], 3), "those that have it are processes");
+        } else {
+            assert_eq!(run(&without), (vec![], 4), "{build:?}");
+        }
+    }
+}
+
 #[test]
 fn a_program_with_capabilities_of_its_own_is_refused_with_the_reason() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capable");

@@ -61,6 +61,10 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// table is the same without, or if that turns out to be wrong; large ones fill in half the time with it.
     #[inline]
     pub fn foresee(&mut self, key: u64) {
+        if self.policy.bucket_slots > 1 {
+            // Nearly all items find a free slot at once.
+            return;
+        }
         let number = self.ahead.next.max(self.insertions);
         self.ahead.next = number + 1;
         for before in (PACE..AHEAD).step_by(PACE) {

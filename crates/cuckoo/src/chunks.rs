@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU8;
 
+use crate::policy::BUCKET_SLOTS;
 use crate::prefetch::prefetch;
 
 /// Gives and takes the memory of a table's ways.
@@ -48,16 +49,14 @@ pub struct NoChunk {
 pub(super) struct Chunks<T> {
     /// Of all slots.
     tags: Vec<u8>,
-    chunks: Vec<Chunk<T>>,
+    chunks: Vec<Box<[Option<T>]>>,
+    /// Where the chunks lie.
+    bases: Vec<u64>,
     /// log2 of a chunk's slots.
     shift: u32,
+    /// The bits of a slot's number within its chunk.
+    within: usize,
     slot_bytes: u64,
-}
-
-#[derive(Debug)]
-struct Chunk<T> {
-    base: u64,
-    items: Box<[Option<T>]>,
 }
 
 impl<T> Chunks<T> {
@@ -68,11 +67,40 @@ impl<T> Chunks<T> {
         chunk_bytes: u64,
         source: &mut impl ChunkSource,
     ) -> Result<Self, NoChunk> {
-        let in_chunk = chunk_bytes / slot_bytes;
-        assert!(in_chunk.is_power_of_two(), "chunks of {chunk_bytes} bytes for slots of {slot_bytes}");
-        let mut chunks = Self { tags: Vec::new(), chunks: Vec::new(), shift: in_chunk.ilog2(), slot_bytes };
+        let mut chunks = Self::none(slot_bytes, chunk_bytes);
         chunks.grow(slots, source)?;
         Ok(chunks)
+    }
+
+    /// As [`new`](Self::new), but of the beginning of a chunk if that is enough.
+    pub(super) fn begun(
+        slots: usize,
+        slot_bytes: u64,
+        chunk_bytes: u64,
+        source: &mut impl ChunkSource,
+    ) -> Result<Self, NoChunk> {
+        let mut chunks = Self::none(slot_bytes, chunk_bytes);
+        if slots > chunks.within {
+            chunks.grow(slots, source)?;
+            return Ok(chunks);
+        }
+        chunks.chunks.push([].into());
+        chunks.bases.push(0);
+        chunks.resize_first(slots, source)?;
+        Ok(chunks)
+    }
+
+    fn none(slot_bytes: u64, chunk_bytes: u64) -> Self {
+        let in_chunk = chunk_bytes / slot_bytes;
+        assert!(in_chunk.is_power_of_two(), "chunks of {chunk_bytes} bytes for slots of {slot_bytes}");
+        Self {
+            tags: Vec::new(),
+            chunks: Vec::new(),
+            bases: Vec::new(),
+            shift: in_chunk.ilog2(),
+            within: in_chunk as usize - 1,
+            slot_bytes,
+        }
     }
 
     pub(super) fn chunk_bytes(&self) -> u64 {
@@ -92,7 +120,7 @@ impl<T> Chunks<T> {
 
     #[inline(always)]
     fn split(&self, slot: usize) -> (usize, usize) {
-        (slot >> self.shift, slot & ((1 << self.shift) - 1))
+        (slot >> self.shift, slot & self.within)
     }
 
     /// The tag of a slot; zero if it is free.
@@ -101,16 +129,36 @@ impl<T> Chunks<T> {
         self.tags[slot]
     }
 
+    /// The tags of the bucket that begins with this slot.
+    #[inline(always)]
+    pub(super) fn bucket_tags(&self, slot: usize) -> [u8; BUCKET_SLOTS] {
+        self.tags.as_chunks().0[slot / BUCKET_SLOTS]
+    }
+
     #[inline(always)]
     pub(super) fn item(&self, slot: usize) -> &Option<T> {
         let (chunk, within) = self.split(slot);
-        &self.chunks[chunk].items[within]
+        &self.chunks[chunk][within]
+    }
+
+    /// What is in a slot, which is not looked at if it is free.
+    #[inline(always)]
+    pub(super) fn used_item(&self, slot: usize) -> Option<&T> {
+        if self.tag(slot) == 0 { None } else { self.item(slot).as_ref() }
+    }
+
+    /// Moves an item from one slot to another; answers what was there.
+    #[inline(always)]
+    pub(super) fn move_item(&mut self, from: usize, to: usize) -> Option<T> {
+        let tag = NonZeroU8::new(self.tag(from))?;
+        let item = self.take(from)?;
+        self.put(to, tag, item)
     }
 
     #[inline(always)]
     pub(super) fn item_mut(&mut self, slot: usize) -> &mut Option<T> {
         let (chunk, within) = self.split(slot);
-        &mut self.chunks[chunk].items[within]
+        &mut self.chunks[chunk][within]
     }
 
     #[inline(always)]
@@ -147,7 +195,7 @@ impl<T> Chunks<T> {
     /// Where a slot lies.
     pub(super) fn addr(&self, slot: usize) -> u64 {
         let (chunk, within) = self.split(slot);
-        self.chunks[chunk].base + within as u64 * self.slot_bytes
+        self.bases[chunk] + within as u64 * self.slot_bytes
     }
 
     /// Adds chunks until there is room for `slots` slots; if one cannot be had, none is added.
@@ -156,7 +204,10 @@ impl<T> Chunks<T> {
         while self.chunks.len() << self.shift < slots {
             match source.allocate(self.chunk_bytes()) {
                 Ok(base) => match empty(1 << self.shift) {
-                    Some(items) => self.chunks.push(Chunk { base, items }),
+                    Some(items) => {
+                        self.chunks.push(items);
+                        self.bases.push(base);
+                    }
                     None => {
                         source.free(base, self.chunk_bytes());
                         return Err(self.cannot_grow(before, source));
@@ -190,27 +241,63 @@ impl<T> Chunks<T> {
         self.tags.shrink_to_fit();
     }
 
-    /// Gives back one chunk that `slots` slots do not need; false if there is none.
-    pub(super) fn trim(&mut self, slots: usize, source: &mut impl ChunkSource) -> bool {
-        let needed = slots.div_ceil(1 << self.shift);
-        match self.chunks.len() {
-            chunks if chunks > needed + 1 => self.keep(chunks - 1, source),
-            chunks if chunks > needed => self.shrink(slots, source),
-            _ => return false,
+    /// Sees to it that there is room for `slots` slots, one chunk more than before at most. A first chunk begins small, and is
+    /// moved to one of twice the size until it is a whole one.
+    pub(super) fn extend(&mut self, slots: usize, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        match self.chunks.first() {
+            Some(first) if first.len() <= self.within => {
+                self.resize_first(slots.next_power_of_two().min(self.within + 1), source)
+            }
+            _ => self.grow(slots, source),
         }
-        true
+    }
+
+    /// Gives back the chunks that `slots` slots do not need, or half of the first; they hold nothing.
+    pub(super) fn trim(&mut self, slots: usize, source: &mut impl ChunkSource) {
+        let needed = slots.div_ceil(1 << self.shift);
+        if needed < self.chunks.len() {
+            self.keep(needed, source);
+            if self.tags.capacity() / 2 > self.tags.len() {
+                self.tags.shrink_to_fit();
+            }
+        }
+        if needed == 1 && slots <= self.tags.len() / 2 {
+            // Without memory for the smaller one, the larger stays.
+            let _ = self.resize_first(slots.next_power_of_two(), source);
+        }
+    }
+
+    /// Moves the only chunk to one of `slots` slots.
+    #[cold]
+    fn resize_first(&mut self, slots: usize, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        let bytes = slots as u64 * self.slot_bytes;
+        let base = source.allocate(bytes)?;
+        let is_room = self.tags.try_reserve(slots.saturating_sub(self.tags.len())).is_ok();
+        let Some(mut items) = empty(slots).filter(|_| is_room) else {
+            source.free(base, bytes);
+            return Err(NoChunk { bytes });
+        };
+        let [old] = &mut self.chunks[..] else { unreachable!("the first of several is a whole chunk") };
+        items.iter_mut().zip(&mut *old).for_each(|(new, old)| *new = old.take());
+        let old = std::mem::replace(old, items);
+        let base = std::mem::replace(&mut self.bases[0], base);
+        if !old.is_empty() {
+            source.free(base, old.len() as u64 * self.slot_bytes);
+        }
+        self.tags.resize(slots, 0);
+        self.tags.shrink_to(slots);
+        Ok(())
     }
 
     fn keep(&mut self, chunks: usize, source: &mut impl ChunkSource) {
-        let bytes = self.chunk_bytes();
         let slots = (chunks << self.shift).min(self.tags.len());
         debug_assert!(
             self.tags[slots..].iter().all(|&tag| tag == 0),
             "an item in a chunk that is given back"
         );
         self.tags.truncate(slots);
-        for chunk in self.chunks.drain(chunks..).rev() {
-            source.free(chunk.base, bytes);
+        for (chunk, base) in self.chunks.drain(chunks..).zip(self.bases.drain(chunks..)).rev() {
+            source.free(base, chunk.len() as u64 * self.slot_bytes);
         }
     }
 
@@ -221,12 +308,12 @@ impl<T> Chunks<T> {
 
     /// The chunks' slots.
     pub(super) fn slices(&self) -> impl Iterator<Item = &[Option<T>]> {
-        self.chunks.iter().map(|chunk| &*chunk.items)
+        self.chunks.iter().map(|chunk| &**chunk)
     }
 
     /// The chunks' slots.
     pub(super) fn slices_mut(&mut self) -> impl Iterator<Item = &mut [Option<T>]> {
-        self.chunks.iter_mut().map(|chunk| &mut *chunk.items)
+        self.chunks.iter_mut().map(|chunk| &mut **chunk)
     }
 
     /// Gives back everything, and the chunks with their items.
@@ -234,11 +321,10 @@ impl<T> Chunks<T> {
         self,
         source: &mut impl ChunkSource,
     ) -> impl Iterator<Item = Box<[Option<T>]>> {
-        let bytes = self.chunk_bytes();
-        for chunk in self.chunks.iter().rev() {
-            source.free(chunk.base, bytes);
+        for (chunk, &base) in self.chunks.iter().zip(&self.bases).rev() {
+            source.free(base, chunk.len() as u64 * self.slot_bytes);
         }
-        self.chunks.into_iter().map(|chunk| chunk.items)
+        self.chunks.into_iter()
     }
 
     /// Takes out the items of which `keep` is false; `taken` hears of each before it is dropped.

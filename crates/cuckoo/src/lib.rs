@@ -14,6 +14,7 @@
 //! [foreseen](Cuckoo::foresee), and [many look-ups](Cuckoo::find_all) made at a time.
 
 mod ahead;
+mod bucket;
 mod chunks;
 mod counts;
 mod policy;
@@ -30,7 +31,7 @@ use arrayvec::ArrayVec;
 
 pub use chunks::{ChunkSource, NoChunk};
 pub use counts::{CuckooCounts, Moves};
-pub use policy::{FirstWay, MAX_WAYS, Policy, PolicyError, Scope};
+pub use policy::{BUCKET_SLOTS, FirstWay, MAX_WAYS, Policy, PolicyError, Scope};
 
 use crate::random::SplitMix64;
 use ahead::Ahead;
@@ -148,8 +149,6 @@ pub struct Cuckoo<T, H> {
     patience: u32,
     /// The slots that an insertion has put items into, first to last, with the tags of those before.
     path: Vec<(usize, Place)>,
-    /// Whether a way may have more chunks than it needs.
-    is_surplus: bool,
 }
 
 impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
@@ -187,7 +186,6 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             stalled: 0,
             patience: policy.tries,
             path: Vec::new(),
-            is_surplus: false,
         })
     }
 
@@ -264,7 +262,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         for way in &mut self.ways {
             way.retain(&mut keep, &mut taken);
         }
-        while self.settle_size(source) {}
+        if self.policy.scope == Scope::Bucket {
+            while self.merge_if_due(source) {}
+        } else {
+            while self.settle_size(source) {}
+        }
     }
 
     /// From now on ways do not shrink below so many slots, a power of two.
@@ -289,10 +291,10 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         // while the others' lines could already be on their way.
         let word = self.hashes.word(key);
         match self.ways.len() {
+            2 if self.policy.bucket_slots > 1 => self.find_in_buckets(key, wanted).map(|(at, _)| at),
             // As published, and then the loops below have none.
             3 => self.find_in::<3>(key, word, wanted),
             2 => self.find_in::<2>(key, word, wanted),
-            4 => self.find_in::<4>(key, word, wanted),
             _ => self.find_in::<MAX_WAYS>(key, word, wanted),
         }
     }
@@ -301,12 +303,6 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     #[inline(always)]
     fn find_in<const N: usize>(&self, key: u64, word: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
         let places = self.places::<N>(word);
-        if N == 4 {
-            // The items' lines come together with the tags', and not after them: three of four in vain, and an eighth less time
-            // in tables much larger than the caches (measured by the example `lookups` of `pagewalk-elastic`). The page tables
-            // of three ways are read in simulations, which have no time to save here.
-            self.ways.iter().zip(&places).for_each(|(way, &place)| way.ask_for_item(place));
-        }
         self.find_among(key, &places, self.likely(&places), wanted)
     }
 
@@ -361,9 +357,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     #[inline]
     pub fn find_all<const KEYS: usize>(&self, keys: &[u64; KEYS]) -> [Option<SlotRef>; KEYS] {
         match self.ways.len() {
+            _ if self.policy.bucket_slots > 1 => keys.map(|key| self.find(key, |_| true)),
             3 => self.find_all_in::<3, KEYS>(keys),
             2 => self.find_all_in::<2, KEYS>(keys),
-            4 => self.find_all_in::<4, KEYS>(keys),
             _ => self.find_all_in::<MAX_WAYS, KEYS>(keys),
         }
     }
@@ -386,7 +382,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         std::array::from_fn(|at| self.find_among(keys[at], &places[at], likely[at], |_| true))
     }
 
-    /// The slots where a key's item may stand, one in each way.
+    /// The slots where a key's item may stand, one in each way; of buckets, the first ones.
     #[inline(always)]
     pub fn probes(&self, key: u64) -> impl Iterator<Item = SlotRef> {
         let word = self.hashes.word(key);
@@ -435,7 +431,10 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         match self.settle(item, None, random) {
             Ok(moves) => Ok(self.inserted(moves, source)),
             Err(item) => {
-                self.advance(source);
+                match self.policy.scope {
+                    Scope::Bucket => drop(self.split_if_due(source)),
+                    Scope::Table | Scope::Way { .. } => self.advance(source),
+                }
                 Err(item)
             }
         }
@@ -465,6 +464,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     fn inserted(&mut self, moves: u32, source: &mut impl ChunkSource) -> Inserted {
         self.used += 1;
         self.counts.inserted.add(moves);
+        if self.policy.scope == Scope::Bucket {
+            return Inserted { moves, stalled: self.split_if_due(source).err() };
+        }
         self.turn_round_if_due(source);
         let stalled = self.grow_if_due(source).err();
         self.counts.inserted_while_changing += u64::from(self.is_changing());
@@ -476,17 +478,18 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     pub fn remove(&mut self, at: SlotRef, source: &mut impl ChunkSource) -> Option<T> {
         let item = self.ways[at.way].take(at.place)?;
         self.used -= 1;
+        if self.policy.scope == Scope::Bucket {
+            self.merge_if_due(source);
+            return Some(item);
+        }
         self.shrink_if_due(source);
         self.advance(source);
         Some(item)
     }
 
-    /// Finishes what is under way and gives back what is left of larger sizes; whether the table is about to shrink further.
+    /// Finishes what is under way; whether the table is about to shrink further.
     fn settle_size(&mut self, source: &mut impl ChunkSource) -> bool {
         self.finish_changes(source);
-        while self.is_surplus {
-            self.is_surplus = self.ways.iter_mut().any(|way| way.trim(source));
-        }
         if self.is_changing() {
             // It cannot be finished now.
             return false;
@@ -513,7 +516,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             if looks && (first.is_none() || !self.path.is_empty()) {
                 way = self.free_way(word).unwrap_or(way);
             }
-            let place = self.ways[way].place(way, word);
+            let place = self.slot_in_bucket(way, word, &mut random);
             self.hashes.placed(key, way);
             let before = self.ways[way].tag(place);
             let Some(other) = self.ways[way].put(place, item) else { return Ok(self.path.len() as u32) };
@@ -544,11 +547,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                 self.turn_round(source);
             } else if self.is_changing() {
                 self.finish_changes(source);
-                if let Some(error) = self.halted(source) {
-                    break Err(Rejected { item, reason: error.into() });
-                }
             } else if self.used * EMPTIEST >= self.way_slots().sum::<usize>()
-                && let Err(error) = self.grow(self.smallest(), source)
+                && let Err(error) = self.grow_by_force(source)
             {
                 break Err(Rejected { item, reason: error.into() });
             }
@@ -566,10 +566,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         result
     }
 
-    /// Why a way that has begun to grow gradually cannot go on.
-    fn halted(&mut self, source: &mut impl ChunkSource) -> Option<NoChunk> {
-        let gradual = self.policy.gradual;
-        self.ways.iter_mut().filter(|_| gradual).find_map(|way| way.prepare(source).err())
+    fn grow_by_force(&mut self, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        match self.policy.scope {
+            Scope::Bucket => (0..=self.ways[0].slots() / 8).try_for_each(|_| self.split(source)),
+            Scope::Table | Scope::Way { .. } => self.grow(self.smallest(), source),
+        }
     }
 
     fn smallest(&self) -> usize {
@@ -617,6 +618,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// The emptiest of the ways that have a free slot for an item.
     #[inline]
     fn free_way(&self, word: u64) -> Option<usize> {
+        if self.policy.bucket_slots > 1 {
+            return self.emptier_bucket(word);
+        }
         let emptier = |a: &Way<T>, b: &Way<T>| a.used * b.slots() < b.used * a.slots();
         let mut emptiest = None;
         for (number, way) in self.ways.iter().enumerate() {
@@ -642,7 +646,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         }
         let up = u64::from(self.policy.upsize_above);
         let is_due = match self.policy.scope {
-            Scope::Table | Scope::NextWay => is_above(self.used, self.way_slots().sum(), up),
+            Scope::Table | Scope::Bucket => is_above(self.used, self.way_slots().sum(), up),
             Scope::Way { .. } => {
                 self.ways.iter().any(|way| way.is_shrinking() && is_above(way.used, way.slots(), up))
             }
@@ -684,10 +688,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                 let is_due = !self.is_changing() && is_above(self.used, self.way_slots().sum(), up);
                 is_due.then_some(0)
             }
-            Scope::NextWay => {
-                let is_due = is_above(self.used, self.way_slots().sum(), up) && !self.is_changing();
-                is_due.then(|| self.smallest())
-            }
+            Scope::Bucket => None,
             Scope::Way { at_once } => {
                 if self.ways.iter().filter(|way| way.is_changing()).count() >= at_once {
                     return Ok(());
@@ -729,11 +730,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
                     && is_below(self.used, self.way_slots().sum());
                 is_due.then_some(0)
             }
-            Scope::NextWay => {
-                let largest = (0..self.ways.len()).max_by_key(|&way| self.ways[way].slots());
-                let is_due = is_below(self.used, self.way_slots().sum()) && !self.is_changing();
-                largest.filter(|&way| is_due && self.ways[way].slots() > least)
-            }
+            Scope::Bucket => None,
             Scope::Way { at_once } => {
                 if self.ways.iter().filter(|way| way.is_changing()).count() >= at_once {
                     return;
@@ -780,9 +777,6 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// What an insertion or a removal does for the ways that change.
     #[inline]
     fn advance(&mut self, source: &mut impl ChunkSource) {
-        if self.is_surplus {
-            self.is_surplus = self.ways.iter_mut().any(|way| way.trim(source));
-        }
         for _ in 0..self.policy.steps {
             if !self.step(source) {
                 return;
@@ -800,13 +794,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         };
         let mut changing = (0..self.ways.len()).filter(|&way| self.ways[way].is_changing());
         let number = changing.nth(which).expect("one of so many");
-        if self.policy.gradual && self.ways[number].prepare(source).is_err() {
-            return false;
-        }
         let is_done = self.visit(number);
         if self.ways[number].is_done() {
-            self.is_surplus |= self.policy.gradual && self.ways[number].is_shrinking();
-            self.ways[number].finish(&self.policy, source);
+            self.ways[number].finish(source);
         }
         is_done
     }

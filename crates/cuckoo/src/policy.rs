@@ -3,6 +3,9 @@
 /// Most ways that a table may have.
 pub const MAX_WAYS: usize = 8;
 
+/// Slots of a bucket, where buckets have several: their tags and those of a key's other bucket are one 64-bit word.
+pub const BUCKET_SLOTS: usize = 4;
+
 /// How a table grows and where its items go.
 ///
 /// The two designs that the paper "Memory-Efficient Hashed Page Tables" (HPCA 2023) compares are
@@ -12,7 +15,10 @@ pub const MAX_WAYS: usize = 8;
 pub struct Policy {
     /// Ways, each with a hash function of its own: 2 to [`MAX_WAYS`].
     pub ways: usize,
-    /// Slots of a way at first, and the fewest that it shrinks to: a power of two.
+    /// Slots of a way in which an item may stand, side by side: 1, or [`BUCKET_SLOTS`] with two ways and [`Scope::Bucket`].
+    pub bucket_slots: usize,
+    /// Slots of a way at first, and the fewest that it shrinks to: a power of two, or with [`Scope::Bucket`] any number of
+    /// buckets.
     pub first_slots: usize,
     /// Bytes of a slot, where the table is said to lie.
     pub slot_bytes: u64,
@@ -22,7 +28,8 @@ pub struct Policy {
     pub downsize_below: u32,
     /// It grows to so many times its size: a power of two.
     pub growth: usize,
-    /// Slots of a growing way that are visited after every insertion and removal, empty ones included.
+    /// Slots of a growing way that are visited after every insertion and removal, empty ones included; with
+    /// [`Scope::Bucket`] buckets, as long as the table is due.
     ///
     /// With one visit and doubling, a table is full before it has grown: the next growth begins at a higher load than
     /// the one before, and at last items find no place (its load after growing is `(load + 1 / steps) / 2`).
@@ -37,10 +44,6 @@ pub struct Policy {
     pub first_way: FirstWay,
     /// Items that may be moved to make room for one, before the table grows for it.
     pub tries: u32,
-    /// Whether a way that grows in place takes a chunk only when it is about to be used, and one that has shrunk gives
-    /// back one chunk with every insertion and removal: no operation handles more than a few chunks. It is for programs'
-    /// own tables, whose memory does not end: a growth that begins does not know that it can be finished.
-    pub gradual: bool,
 }
 
 /// What grows together.
@@ -54,9 +57,11 @@ pub enum Scope {
         /// Ways that may grow or shrink at the same time.
         at_once: usize,
     },
-    /// One of the smallest ways, whenever the table as a whole is due: it grows in steps of a way, and shrinks in
-    /// such. Ways that are due by themselves follow each other as soon as they are equally full.
-    NextWay,
+    /// A bucket of one of the smallest ways, whenever the table as a whole is due, and not more than that: the way's pointer
+    /// stays where it is until the table is due again, and goes back when it shrinks (linear hashing: Litwin, VLDB 1980). It
+    /// is always in place; memory is taken and given back a chunk at a time. It is for programs' own tables, which are to
+    /// take no more memory than they need.
+    Bucket,
 }
 
 /// Which way a new item tries first.
@@ -76,6 +81,7 @@ impl Policy {
     /// Elastic cuckoo page tables (Skarlatos et al., ASPLOS 2020), as the ME-HPT paper evaluates them.
     pub const ELASTIC: Self = Self {
         ways: 3,
+        bucket_slots: 1,
         first_slots: 128,
         slot_bytes: 64,
         upsize_above: 600,
@@ -87,7 +93,6 @@ impl Policy {
         rekey: true,
         first_way: FirstWay::Uniform,
         tries: 128,
-        gradual: false,
     };
 
     /// Memory-efficient hashed page tables (Stojkovic et al., HPCA 2023).
@@ -109,7 +114,20 @@ impl Policy {
         if !(2..=MAX_WAYS).contains(&self.ways) {
             return wrong("ways", "2 to 8");
         }
-        if !self.first_slots.is_power_of_two() || self.first_slots > 1 << 30 {
+        let in_buckets = self.scope == Scope::Bucket;
+        if self.bucket_slots != 1 && !(self.bucket_slots == BUCKET_SLOTS && self.ways == 2 && in_buckets) {
+            return wrong("bucket_slots", "1, or 4 in two ways that grow by buckets");
+        }
+        if in_buckets {
+            let is_allowed = (1..=1 << 31).contains(&self.first_slots)
+                && self.first_slots.is_multiple_of(self.bucket_slots);
+            if !is_allowed {
+                return wrong("first_slots", "whole buckets, one at least, with 2^31 slots at most");
+            }
+            if self.rekey || !self.in_place {
+                return wrong("in_place", "true, with rekey = false, for ways that grow by buckets");
+            }
+        } else if !self.first_slots.is_power_of_two() || self.first_slots > 1 << 30 {
             return wrong("first_slots", "a power of two, 2^30 at most");
         }
         if self.slot_bytes == 0 {

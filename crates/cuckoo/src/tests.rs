@@ -83,15 +83,17 @@ fn table(policy: Policy, seed: u64, memory: &mut Memory) -> Numbers {
 fn policies() -> Vec<(&'static str, Policy, bool)> {
     let small = |policy| Policy { first_slots: 8, ..policy };
     let (elastic, efficient) = (small(Policy::ELASTIC), small(Policy::MEMORY_EFFICIENT));
-    let four_in_turn = Policy {
-        ways: 4,
-        upsize_above: 900,
+    let by_buckets = Policy {
+        ways: 2,
+        bucket_slots: BUCKET_SLOTS,
+        upsize_above: 800,
         downsize_below: 400,
-        scope: Scope::NextWay,
+        scope: Scope::Bucket,
         first_way: FirstWay::Free,
-        gradual: true,
+        steps: 1,
         ..efficient
     };
+    let by_slots = Policy { bucket_slots: 1, ..by_buckets };
     vec![
         ("elastic", elastic, false),
         ("elastic, four times", Policy { growth: 4, ..elastic }, false),
@@ -104,8 +106,11 @@ fn policies() -> Vec<(&'static str, Policy, bool)> {
         ("way by way, hashed anew", Policy { in_place: false, rekey: true, ..efficient }, true),
         ("two at once", Policy { scope: Scope::Way { at_once: 2 }, ..efficient }, true),
         ("two ways", Policy { ways: 2, upsize_above: 400, downsize_below: 100, ..efficient }, true),
-        ("gradually", Policy { gradual: true, ..efficient }, true),
-        ("gradually, four ways in turn", four_in_turn, true),
+        ("by buckets", by_buckets, true),
+        ("by buckets, any way", Policy { first_way: FirstWay::Uniform, ..by_buckets }, true),
+        ("by buckets, one try", Policy { tries: 1, first_slots: 12, ..by_buckets }, true),
+        ("by slots, four ways", Policy { ways: 4, first_slots: 5, steps: 4, ..by_slots }, true),
+        ("by slots", Policy { scope: Scope::Bucket, downsize_below: 300, ..efficient }, true),
         ("one try", Policy { tries: 1, ..efficient }, true),
     ]
 }
@@ -307,9 +312,12 @@ fn without_memory_an_item_comes_back_and_none_is_lost() {
         let (key, rejected) = rejected.expect("memory ends");
         assert_eq!(rejected.item, key, "{name}");
         assert!(matches!(rejected.reason, RejectReason::NoChunk(_)), "{name}: {rejected}");
-        // Gradual growth does not know at its beginning.
-        if policy.tries > 1 && !policy.gradual {
-            assert!(stalled.is_some(), "{name}: it went on, fuller than it should be");
+        if policy.tries > 1 {
+            assert!(
+                stalled.is_some(),
+                "{name}: {:?} {key} it went on, fuller than it should be",
+                table.counts()
+            );
         }
         assert!((0..key).all(|key| find(&table, key).is_some()), "{name}");
         assert!(find(&table, key).is_none(), "{name}");
@@ -366,7 +374,7 @@ fn items_of_equal_hashes_are_refused_in_time() {
 /// A chunk is taken when it is needed, and given back one by one.
 #[test]
 fn gradual_tables_handle_no_more_chunks_at_a_time_than_they_visit_slots() {
-    let policy = Policy { gradual: true, first_slots: 8, ..Policy::MEMORY_EFFICIENT };
+    let (_, policy, _) = policies().into_iter().find(|(name, ..)| *name == "by buckets").unwrap();
     let mut memory = Memory { chunk: Some(512), ..Memory::contiguous() };
     // Of one size, whatever the way's.
     memory.largest = 512;
@@ -393,9 +401,17 @@ fn gradual_tables_handle_no_more_chunks_at_a_time_than_they_visit_slots() {
 #[test]
 fn impossible_policies_are_named() {
     let efficient = Policy::MEMORY_EFFICIENT;
+    let by_buckets = Policy { ways: 2, bucket_slots: BUCKET_SLOTS, scope: Scope::Bucket, ..efficient };
     for (field, policy) in [
         ("ways", Policy { ways: 1, ..efficient }),
         ("ways", Policy { ways: 9, ..efficient }),
+        ("bucket_slots", Policy { bucket_slots: 2, ..by_buckets }),
+        ("bucket_slots", Policy { ways: 3, ..by_buckets }),
+        ("bucket_slots", Policy { scope: Scope::Table, ..by_buckets }),
+        ("first_slots", Policy { first_slots: 6, ..by_buckets }),
+        ("first_slots", Policy { first_slots: 0, ..by_buckets }),
+        ("in_place", Policy { in_place: false, ..by_buckets }),
+        ("in_place", Policy { rekey: true, ..by_buckets }),
         ("first_slots", Policy { first_slots: 100, ..efficient }),
         ("slot_bytes", Policy { slot_bytes: 0, ..efficient }),
         ("upsize_above", Policy { upsize_above: 0, ..efficient }),

@@ -11,7 +11,7 @@
 use std::num::NonZeroU8;
 
 use super::chunks::{ChunkSource, Chunks, NoChunk};
-use super::policy::Policy;
+use super::policy::{Policy, Scope};
 use crate::random::mix;
 
 /// Between asking for memory and using it: the time of a few insertions.
@@ -31,7 +31,7 @@ pub(super) fn way_hash(word: u64, way: usize, generation: u32) -> u64 {
     word.rotate_right(21 * (way % 3) as u32)
 }
 
-/// A slot of a way, for a key.
+/// A slot of a way, for a key: the first of its bucket, or the one in it where an item is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     /// In the array that the way is moving to, out of place.
@@ -45,23 +45,26 @@ impl Place {
     /// Of nothing yet.
     pub(super) const NONE: Self = Self { next: false, slot: 0, tag: NonZeroU8::MIN };
 
-    /// The slot among `2^bits`. Index and tag come from the two ends of the hash.
+    /// Index and tag come from the two ends of the hash.
     #[inline(always)]
-    fn new(hash: u64, bits: u32, next: bool) -> Self {
-        let tag = NonZeroU8::MIN | (hash >> 56) as u8;
-        Self { next, slot: hash as usize & ((1 << bits) - 1), tag }
+    pub(super) fn new(hash: u64, slot: usize, next: bool) -> Self {
+        Self { next, slot, tag: NonZeroU8::MIN | (hash >> 56) as u8 }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Way<T> {
-    number: usize,
-    chunks: Chunks<T>,
-    bits: u32,
+    pub(super) number: usize,
+    pub(super) chunks: Chunks<T>,
+    /// Slots that an index is one of, a power of two.
+    pub(super) size: usize,
+    /// log2 of a bucket's slots.
+    pub(super) bucket_bits: u32,
     generation: u32,
     pub(super) used: usize,
-    /// While the way changes size: slots below have been visited. Otherwise 0, which no slot is below.
-    pointer: usize,
+    /// While the way changes size: slots below have been visited. Otherwise 0, which no slot is below. A way that grows by
+    /// buckets (`bucket.rs`) is always about to, without a `resize`: slots below have been split.
+    pub(super) pointer: usize,
     resize: Option<Resize<T>>,
 }
 
@@ -69,7 +72,7 @@ pub(super) struct Way<T> {
 struct Resize<T> {
     /// `None` in place.
     next: Option<Chunks<T>>,
-    bits: u32,
+    size: usize,
     generation: u32,
 }
 
@@ -88,24 +91,40 @@ impl<T> Way<T> {
         source: &mut impl ChunkSource,
     ) -> Result<Self, NoChunk> {
         let slots = policy.first_slots;
-        let chunks = Self::array(number, slots, policy, source)?;
-        Ok(Self { number, chunks, bits: slots.ilog2(), generation: 0, used: 0, pointer: 0, resize: None })
-    }
-
-    fn array(
-        number: usize,
-        slots: usize,
-        policy: &Policy,
-        source: &mut impl ChunkSource,
-    ) -> Result<Chunks<T>, NoChunk> {
         let bytes = slots as u64 * policy.slot_bytes;
         let chunk_bytes = source.chunk_bytes(number, bytes).ok_or(NoChunk { bytes })?;
-        Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)
+        let chunks = match policy.scope {
+            Scope::Bucket => Chunks::begun(slots, policy.slot_bytes, chunk_bytes, source)?,
+            Scope::Table | Scope::Way { .. } => Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)?,
+        };
+        let size = 1 << slots.ilog2();
+        Ok(Self {
+            number,
+            chunks,
+            size,
+            bucket_bits: policy.bucket_slots.ilog2(),
+            generation: 0,
+            used: 0,
+            pointer: slots - size,
+            resize: None,
+        })
     }
 
     /// The size that the way has, or is about to have.
+    #[inline(always)]
     pub(super) fn slots(&self) -> usize {
-        1 << self.resize.as_ref().map_or(self.bits, |resize| resize.bits)
+        self.resize.as_ref().map_or(self.size + self.pointer, |resize| resize.size)
+    }
+
+    #[inline(always)]
+    pub(super) fn bucket_slots(&self) -> usize {
+        1 << self.bucket_bits
+    }
+
+    /// The first slot of a bucket among `size` slots.
+    #[inline(always)]
+    pub(super) fn index(&self, hash: u64, size: usize) -> usize {
+        (hash as usize) << self.bucket_bits & (size - 1)
     }
 
     /// Whether it is growing or shrinking.
@@ -122,15 +141,19 @@ impl<T> Way<T> {
     #[inline(always)]
     pub(super) fn place(&self, number: usize, word: u64) -> Place {
         debug_assert_eq!(number, self.number);
-        let place = Place::new(way_hash(word, number, self.generation), self.bits, false);
-        if place.slot < self.pointer { self.place_visited(word) } else { place }
+        let hash = way_hash(word, number, self.generation);
+        let slot = self.index(hash, self.size);
+        if slot < self.pointer { self.place_visited(word) } else { Place::new(hash, slot, false) }
     }
 
     /// Where what belongs into a slot that has been visited is.
     fn place_visited(&self, word: u64) -> Place {
-        let Resize { next, bits, generation } =
-            self.resize.as_ref().expect("only a way that changes has a pointer");
-        Place::new(way_hash(word, self.number, *generation), *bits, next.is_some())
+        let Some(Resize { next, size, generation }) = &self.resize else {
+            let hash = way_hash(word, self.number, self.generation);
+            return Place::new(hash, self.index(hash, 2 * self.size), false);
+        };
+        let hash = way_hash(word, self.number, *generation);
+        Place::new(hash, self.index(hash, *size), next.is_some())
     }
 
     #[inline(always)]
@@ -212,21 +235,18 @@ impl<T> Way<T> {
         assert!(self.resize.is_none() && slots.is_power_of_two(), "one change at a time");
         let bytes = slots as u64 * policy.slot_bytes;
         let chunk_bytes = source.chunk_bytes(self.number, bytes).ok_or(NoChunk { bytes })?;
-        let bits = slots.ilog2();
         let in_place = policy.in_place && chunk_bytes == self.chunks.chunk_bytes();
         let next = match in_place {
             true => {
-                if !policy.gradual {
-                    self.chunks.grow(slots, source)?;
-                }
+                self.chunks.grow(slots, source)?;
                 None
             }
             false => Some(Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)?),
         };
         // In place, what is below the new size when a way shrinks is where it belongs.
-        self.pointer = if in_place && bits < self.bits { slots } else { 0 };
+        self.pointer = if in_place && slots < self.size { slots } else { 0 };
         let generation = self.generation + u32::from(policy.rekey && !in_place);
-        self.resize = Some(Resize { next, bits, generation });
+        self.resize = Some(Resize { next, size: slots, generation });
         Ok(())
     }
 
@@ -235,45 +255,27 @@ impl<T> Way<T> {
         self.pointer = 0;
         match self.resize.take() {
             Some(Resize { next: Some(next), .. }) => drop(next.release(source)),
-            Some(_) => self.chunks.shrink(1 << self.bits, source),
+            Some(_) => self.chunks.shrink(self.size, source),
             None => {}
         }
     }
 
-    /// Sees to it that what is in the next slot to visit can go where it belongs, if the way did not begin with the
-    /// memory of the size that it will have.
-    #[inline(always)]
-    pub(super) fn prepare(&mut self, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
-        match &self.resize {
-            Some(Resize { next: None, bits, .. }) if *bits > self.bits => {
-                let last = self.pointer + ((1 << bits) - (1 << self.bits));
-                if last < self.chunks.slots() { Ok(()) } else { self.chunks.grow(last + 1, source) }
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Gives back a chunk that is left of a larger size; false if there is none.
-    pub(super) fn trim(&mut self, source: &mut impl ChunkSource) -> bool {
-        !self.is_changing() && self.chunks.trim(1 << self.bits, source)
-    }
-
     /// Whether every slot has been visited.
     pub(super) fn is_done(&self) -> bool {
-        self.is_changing() && self.pointer == 1 << self.bits
+        self.is_changing() && self.pointer == self.size
     }
 
     /// Asks the host's memory for where a visit to come will send its item, if it will be to another array.
     #[inline(always)]
     pub(super) fn foresee_visit(&self, word: impl Fn(&T) -> u64) {
-        let Some(Resize { next: Some(next), bits, generation }) = &self.resize else { return };
+        let Some(Resize { next: Some(next), size, generation }) = &self.resize else { return };
         let slot = self.pointer + VISITS_AHEAD;
-        if slot < 1 << self.bits
+        if slot < self.size
             && let Some(item) = self.chunks.item(slot)
         {
-            let place = Place::new(way_hash(word(item), self.number, *generation), *bits, true);
-            next.ask_for_tag(place.slot);
-            next.ask_for_item(place.slot);
+            let slot = self.index(way_hash(word(item), self.number, *generation), *size);
+            next.ask_for_tag(slot);
+            next.ask_for_item(slot);
         }
     }
 
@@ -290,7 +292,7 @@ impl<T> Way<T> {
             && let Some(item) = self.chunks.item(slot)
         {
             let hash = way_hash(word(item), self.number, self.generation);
-            if Place::new(hash, resize.bits, false).slot == slot {
+            if self.index(hash, resize.size) == slot {
                 return Visit::Stays(true);
             }
         }
@@ -309,7 +311,7 @@ impl<T> Way<T> {
 
     /// Whether it is shrinking.
     pub(super) fn is_shrinking(&self) -> bool {
-        self.resize.as_ref().is_some_and(|resize| resize.bits < self.bits)
+        self.resize.as_ref().is_some_and(|resize| resize.size < self.size)
     }
 
     /// Turns a shrink round: the way has its size again. Answers the items that have lost their place by that.
@@ -317,7 +319,7 @@ impl<T> Way<T> {
     /// In place there is none: what came from slot `o + n` to `o` goes back, and only one item can have.
     pub(super) fn turn_round(&mut self, word: impl Fn(&T) -> u64, source: &mut impl ChunkSource) -> Vec<T> {
         let resize = self.resize.take().expect("a way that shrinks changes");
-        let slots = 1 << resize.bits;
+        let slots = resize.size;
         let visited = std::mem::take(&mut self.pointer);
         if let Some(next) = resize.next {
             let items: Vec<T> = next.release(source).collect();
@@ -326,7 +328,7 @@ impl<T> Way<T> {
         }
         for slot in (slots..visited).rev() {
             let hash = |item: &T| way_hash(word(item), self.number, self.generation);
-            let came_from = |item: &T| Place::new(hash(item), self.bits, false);
+            let came_from = |item: &T| Place::new(hash(item), self.index(hash(item), self.size), false);
             let place = self.chunks.item(slot - slots).as_ref().map(came_from);
             if let Some(place) = place.filter(|place| place.slot == slot) {
                 let item = self.chunks.take(slot - slots).expect("it was there");
@@ -340,7 +342,7 @@ impl<T> Way<T> {
     pub(super) fn may_conflict(&self) -> bool {
         self.resize
             .as_ref()
-            .is_some_and(|resize| resize.generation != self.generation || resize.bits < self.bits)
+            .is_some_and(|resize| resize.generation != self.generation || resize.size < self.size)
     }
 
     /// Whether the change that is under way leaves the array where it is.
@@ -349,19 +351,18 @@ impl<T> Way<T> {
     }
 
     /// Ends a change whose slots have all been visited.
-    pub(super) fn finish(&mut self, policy: &Policy, source: &mut impl ChunkSource) {
+    pub(super) fn finish(&mut self, source: &mut impl ChunkSource) {
         assert!(self.is_done(), "slots are left to visit");
         let resize = self.resize.take().expect("a change that is done was begun");
         self.pointer = 0;
-        self.bits = resize.bits;
+        self.size = resize.size;
         self.generation = resize.generation;
         match resize.next {
             Some(next) => {
                 let old = std::mem::replace(&mut self.chunks, next);
                 assert!(old.release(source).next().is_none(), "an item was left in the old array");
             }
-            None if policy.gradual => {}
-            None => self.chunks.shrink(1 << self.bits, source),
+            None => self.chunks.shrink(self.size, source),
         }
     }
 

@@ -38,8 +38,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     {
         let word = self.word(key);
         let table = self.table.as_ref()?;
-        let item = match table.find(word.get(), |item| item.key.borrow() == key) {
-            Some(at) => table.get(at)?,
+        let item = match table.find_in_buckets(word.get(), |item| item.key.borrow() == key) {
+            Some((_, item)) => item,
             None if self.rest.is_empty() => return None,
             None => &self.rest[self.find_in_rest(word, key)?],
         };
@@ -77,7 +77,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
             equal.set(equal.get() + 1);
             item.key == key
         };
-        let found = table.find(word.get(), wanted).map(Found::Table);
+        let found = table.find_in_buckets(word.get(), wanted).map(|(at, _)| Found::Table(at));
         let found = found.or_else(|| self.find_in_rest(word, &key).map(Found::Rest));
         if let Some(old) = found.and_then(|found| self.value_mut(found)) {
             return Some(std::mem::replace(old, value));
@@ -118,12 +118,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         self.table_or_new();
         let equal = Cell::new(0);
         let at = self.table.as_ref().and_then(|table| {
-            table.find(word.get(), |item| {
+            let wanted = |item: &Item<K, V>| {
                 equal.set(equal.get() + 1);
                 item.key == key
-            })
+            };
+            table.find_in_buckets(word.get(), wanted).map(|(at, _)| Found::Table(at))
         });
-        match at.map(Found::Table).or_else(|| self.find_in_rest(word, &key).map(Found::Rest)) {
+        match at.or_else(|| self.find_in_rest(word, &key).map(Found::Rest)) {
             Some(found) => Entry::Occupied(OccupiedEntry { map: self, found, key }),
             None => Entry::Vacant(VacantEntry { equal: equal.get(), map: self, word, key }),
         }
@@ -156,8 +157,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let at = self.table.as_ref()?.find(word.get(), |item| item.key.borrow() == key);
-        at.map(Found::Table).or_else(|| self.find_in_rest(word, key).map(Found::Rest))
+        let at = self.table.as_ref()?.find_in_buckets(word.get(), |item| item.key.borrow() == key);
+        at.map(|(at, _)| Found::Table(at)).or_else(|| self.find_in_rest(word, key).map(Found::Rest))
     }
 
     #[inline(always)]
@@ -207,8 +208,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
             return Found::Rest(self.rest.len() - 1);
         }
         let is_placed = self.place(item, 0);
-        let at = self.table.as_ref().filter(|_| is_placed).and_then(|table| table.find(word.get(), |_| true));
-        at.map_or_else(|| Found::Rest(self.rest.len() - 1), Found::Table)
+        let table = self.table.as_ref().filter(|_| is_placed);
+        let at = table.and_then(|table| table.find_in_buckets(word.get(), |_| true));
+        at.map_or_else(|| Found::Rest(self.rest.len() - 1), |(at, _)| Found::Table(at))
     }
 }
 
@@ -225,7 +227,7 @@ impl<K, V, S> ElasticMap<K, V, S> {
     pub(crate) fn place_counted(&mut self, item: Item<K, V>) {
         let equal = Cell::new(0);
         if let Some(table) = &self.table {
-            let none = table.find(item.word.get(), |_| {
+            let none = table.find_in_buckets(item.word.get(), |_| {
                 equal.set(equal.get() + 1);
                 false
             });

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-use pagewalk_cuckoo::{Cuckoo, FirstWay, NoChunk, Policy, Scope};
+use pagewalk_cuckoo::{BUCKET_SLOTS, Cuckoo, FirstWay, NoChunk, Policy, Scope};
 
 use crate::item::{Item, Words};
 use crate::iterate::{Drain, IntoIter, Iter, IterMut};
@@ -22,32 +22,32 @@ pub struct ElasticMap<K, V, S = DefaultHasher> {
     pub(crate) memory: Memory,
 }
 
-/// What the table does. Four ways can be filled to 97 % (Fotakis, Pagh, Sanders, Spirakis, STACS 2003); the fuller, the
-/// more items move: with a million items at most 58 for an insertion at this load, 139 at 0.9.
+/// What the table does. Two ways with buckets of four slots can be filled to 98 % (Cain, Sanders, Wormald, SODA 2007); the
+/// fuller, the more items move.
 ///
-/// One way at a time: the load goes from 0.85 to 0.68 or less far down, and never to half of what it was. A shrink begins
-/// at 0.4 of all and ends below 0.5, far from where it would have to be turned round.
+/// An insertion needs 1.2 slots more at this load, so that it seldom splits a bucket; a removal takes 2.5 slots away, but may have
+/// to leave that to a later one.
 pub(crate) const POLICY: Policy = Policy {
-    ways: 4,
+    ways: 2,
+    bucket_slots: BUCKET_SLOTS,
     first_slots: 0,
     slot_bytes: 0,
-    upsize_above: 850,
+    upsize_above: 800,
     downsize_below: 400,
     growth: 2,
-    steps: 4,
-    scope: Scope::NextWay,
+    steps: 1,
+    scope: Scope::Bucket,
     in_place: true,
     rekey: false,
     first_way: FirstWay::Free,
     tries: 500,
-    gradual: true,
 };
 
 /// Slots of a way at first: a small map is small.
-const FIRST_SLOTS: usize = 4;
+const FIRST_SLOTS: usize = 2 * BUCKET_SLOTS;
 
-/// Items of one hash in the table. As many as there are ways would fit, but would stand in the way of others.
-pub(crate) const EQUAL_HASHES: usize = POLICY.ways / 2;
+/// Items of one hash in the table. As many as two buckets have slots would fit, but would stand in the way of others.
+pub(crate) const EQUAL_HASHES: usize = BUCKET_SLOTS / 2;
 
 impl<K, V> ElasticMap<K, V> {
     /// An empty map without memory.
@@ -87,7 +87,7 @@ impl std::fmt::Display for TryReserveError {
             Self::TooMany { items } => {
                 write!(
                     f,
-                    "an elastic map for {items} items; a table has at most {MOST_SLOTS} slots in each of 4 ways"
+                    "an elastic map for {items} items; a table has at most {MOST_SLOTS} slots in each of two ways"
                 )
             }
             Self::NoMemory { items } => write!(f, "no memory for an elastic map of {items} items"),
@@ -98,12 +98,13 @@ impl std::fmt::Display for TryReserveError {
 impl std::error::Error for TryReserveError {}
 
 /// Slots of a way that can be reserved.
-const MOST_SLOTS: usize = 1 << 30;
+const MOST_SLOTS: usize = 1 << 31;
 
 /// Slots of each way with which the table holds so many items before it grows.
 fn slots_for(items: usize) -> Result<usize, TryReserveError> {
     let all = (items as u128 * 1000).div_ceil(u128::from(POLICY.upsize_above));
-    let of_way = all.div_ceil(POLICY.ways as u128).next_power_of_two().max(FIRST_SLOTS as u128);
+    let of_way =
+        all.div_ceil(POLICY.ways as u128).next_multiple_of(BUCKET_SLOTS as u128).max(FIRST_SLOTS as u128);
     if of_way <= MOST_SLOTS as u128 { Ok(of_way as usize) } else { Err(TryReserveError::TooMany { items }) }
 }
 
@@ -155,8 +156,7 @@ impl<K, V, S: BuildHasher> ElasticMap<K, V, S> {
             return self.clear();
         }
         let slots = slots_for(self.len()).unwrap_or(MOST_SLOTS);
-        // By bytes, since a table that has begun to shrink has more chunks than its slots need.
-        if ((slots * POLICY.ways) as u64).saturating_mul(self.memory.slot_bytes) < self.memory.bytes {
+        if self.memory.way_bytes(slots).saturating_mul(POLICY.ways as u64) < self.memory.bytes {
             // Without memory for a smaller table, the larger one stays.
             let _ = self.rebuild(slots);
             self.rest.shrink_to_fit();
@@ -185,7 +185,7 @@ impl<K, V, S: BuildHasher> ElasticMap<K, V, S> {
     pub(crate) fn rebuild(&mut self, slots: usize) -> Result<(), NoChunk> {
         let mut memory = Memory::of::<Item<K, V>>();
         // Chunk by chunk a system that promises more memory than it has would never refuse.
-        let bytes = ((slots * POLICY.ways) as u64).saturating_mul(memory.slot_bytes);
+        let bytes = memory.way_bytes(slots).saturating_mul(POLICY.ways as u64);
         let whole = usize::try_from(bytes).map(|bytes| Vec::<u8>::new().try_reserve_exact(bytes));
         if !matches!(whole, Ok(Ok(()))) {
             return Err(NoChunk { bytes });

@@ -25,13 +25,19 @@ impl Memory {
         let most = CHUNK_BYTES / self.slot_bytes as usize;
         if most < 8 { 8 } else { 1 << most.ilog2() }
     }
+
+    /// Bytes of a way of so many slots: whole chunks, or the beginning of one.
+    pub(crate) const fn way_bytes(&self, slots: usize) -> u64 {
+        let chunk = self.chunk_slots();
+        let slots = if slots < chunk { slots } else { slots.next_multiple_of(chunk) };
+        (slots as u64).saturating_mul(self.slot_bytes)
+    }
 }
 
 impl ChunkSource for Memory {
-    /// One chunk for a small way, which moves to another array when it changes; then the same for every size, so that ways
-    /// change in place.
-    fn chunk_bytes(&self, _way: usize, bytes: u64) -> Option<u64> {
-        Some(bytes.min(self.chunk_slots() as u64 * self.slot_bytes))
+    /// The same for every size.
+    fn chunk_bytes(&self, _way: usize, _bytes: u64) -> Option<u64> {
+        Some(self.chunk_slots() as u64 * self.slot_bytes)
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<u64, NoChunk> {

@@ -64,12 +64,10 @@ fn an_insertion_moves_few_items_and_takes_no_more_memory_than_promised() {
     assert!(most <= 100, "{most} items moved by one insertion");
     assert!(sum < 2_500_000, "{sum} moves");
     assert!(map.rest.is_empty());
-    assert!(fullest > 0.84, "{fullest}");
+    assert!((0.79..=0.81).contains(&fullest), "{fullest}");
     assert!(worst < 36.0, "{worst} bytes per item");
     let counts = map.table.as_ref().unwrap().counts();
-    assert_eq!((counts.forced, counts.turned_round), (0, 0));
-    // Up to a chunk a way moves: from 4 to 2,048 slots.
-    assert_eq!(counts.out_of_place, 4 * 9);
+    assert_eq!((counts.forced, counts.out_of_place), (0, 0));
 }
 
 #[test]

@@ -1,0 +1,278 @@
+//! Buckets, and growing by one at a time.
+//!
+//! In a *bucket* several slots stand side by side, and an item may be in any of them. Two ways with buckets of four slots hold as
+//! much as four ways with single slots (98 % of all slots: Cain, Sanders, Wormald, "The random graph threshold for
+//! k-orientability", SODA 2007), and a look-up asks the host's memory for half as many lines: the eight tags of both buckets
+//! are compared as one word, and then one item is looked at.
+//!
+//! A way that grows *by buckets* has a pointer at all times. The buckets below it have been split: what was in bucket
+//! `o` of `n` is there or in `o + n`, in the same slot of the bucket, so it never meets anything. The table goes on
+//! splitting only while it is too full. To shrink, it goes back: bucket `o + n` is merged into `o`. If both have too many items,
+//! some go to their other ways first.
+//!
+//! ```text
+//!  buckets  0 .. pointer | pointer .. n | n .. n + pointer
+//!           split          whole          the other halves of those that have been split
+//! ```
+
+use std::hint::select_unpredictable;
+
+use crate::chunks::{ChunkSource, NoChunk};
+use crate::policy::BUCKET_SLOTS;
+use crate::random::SplitMix64;
+use crate::way::{Place, Way, way_hash};
+use crate::{Cuckoo, Keyed, SlotRef, WayHashes, is_above};
+
+/// A byte in each byte.
+const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// What happened to the items of a bucket that was split.
+struct Split {
+    stayed: u32,
+    moved: u32,
+}
+
+impl<T> Way<T> {
+    /// The bucket of what hashes like that, in a way that grows by buckets of [`BUCKET_SLOTS`]. Whether a bucket has been split
+    /// is as good as random, so that this has no branches.
+    #[inline(always)]
+    fn home(&self, number: usize, word: u64) -> Place {
+        let first = (way_hash(word, number, 0) as usize) << BUCKET_SLOTS.ilog2();
+        let (whole, split) = (first & (self.size - 1), first & (2 * self.size - 1));
+        // The tag is the same in both ways, whose indices do not reach it.
+        Place::new(word, select_unpredictable(whole < self.pointer, split, whole), false)
+    }
+
+    /// The tags of a bucket, as a number.
+    #[inline(always)]
+    fn bucket_tags(&self, home: Place) -> u64 {
+        u64::from(u32::from_le_bytes(self.chunks.bucket_tags(home.slot)))
+    }
+
+    /// Free slots of a bucket, and the first of them.
+    #[inline(always)]
+    fn free_slots(&self, home: Place) -> (usize, Place) {
+        let tags = self.chunks.bucket_tags(home.slot);
+        let free = tags.iter().filter(|&&tag| tag == 0).count();
+        let first = tags.iter().position(|&tag| tag == 0).unwrap_or(0);
+        (free, Place { slot: home.slot + first, ..home })
+    }
+
+    /// The slots of a bucket that have items.
+    fn used_slots(&self, first: usize) -> impl DoubleEndedIterator<Item = usize> {
+        (first..first + self.bucket_slots()).filter(|&slot| self.chunks.tag(slot) != 0)
+    }
+
+    /// Whether there is memory for another bucket.
+    fn has_room(&self) -> bool {
+        self.slots() + self.bucket_slots() <= self.chunks.slots()
+    }
+
+    /// Splits the next bucket.
+    #[inline]
+    fn split(&mut self, word: impl Fn(&T) -> u64, source: &mut impl ChunkSource) -> Result<Split, NoChunk> {
+        let (low, high) = (self.pointer, self.pointer + self.size);
+        if !self.has_room() {
+            self.chunks.extend(high + self.bucket_slots(), source)?;
+        }
+        let mut split = Split { stayed: 0, moved: 0 };
+        for slot in low..low + self.bucket_slots() {
+            let Some(item) = self.chunks.used_item(slot) else { continue };
+            let hash = way_hash(word(item), self.number, 0);
+            if self.index(hash, 2 * self.size) == low {
+                split.stayed += 1;
+                continue;
+            }
+            let before = self.chunks.move_item(slot, slot + self.size);
+            assert!(before.is_none(), "an item in the way of one more bit");
+            split.moved += 1;
+        }
+        self.pointer += self.bucket_slots();
+        if self.pointer == self.size {
+            (self.size, self.pointer) = (2 * self.size, 0);
+        }
+        Ok(split)
+    }
+
+    /// The first slots of the last bucket and of the one that it was split from.
+    fn last_split(&self) -> (usize, usize) {
+        let (size, pointer) =
+            if self.pointer == 0 { (self.size / 2, self.size / 2) } else { (self.size, self.pointer) };
+        (pointer - self.bucket_slots(), pointer - self.bucket_slots() + size)
+    }
+
+    /// Merges the last bucket into the one that it was split from, which has room; answers the items that this moved.
+    fn merge(&mut self, source: &mut impl ChunkSource) -> u32 {
+        let (low, high) = self.last_split();
+        let mut moved = 0;
+        for slot in high..high + self.bucket_slots() {
+            if self.chunks.tag(slot) == 0 {
+                continue;
+            }
+            let free =
+                (low..).find(|&slot| self.chunks.tag(slot) == 0).expect("free slots have been counted");
+            debug_assert!(free < low + self.bucket_slots(), "free slots have been counted");
+            self.chunks.move_item(slot, free);
+            moved += 1;
+        }
+        (self.size, self.pointer) = (high - low, low);
+        self.chunks.trim(high, source);
+        moved
+    }
+}
+
+impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
+    /// As [`find`](Self::find), with the item, in a table that is known to have [buckets](crate::Policy::bucket_slots); in
+    /// others there is none.
+    #[inline(always)]
+    pub fn find_in_buckets(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<(SlotRef, &T)> {
+        if self.policy.bucket_slots == 1 {
+            return None;
+        }
+        let word = self.hashes.word(key);
+        let ways: &[Way<T>; 2] = self.ways.first_chunk()?;
+        let (at_one, at_other) = (ways[0].home(0, word), ways[1].home(1, word));
+        let tags = ways[0].bucket_tags(at_one) | ways[1].bucket_tags(at_other) << 32;
+        let sought = u64::from(at_one.tag.get()) * EACH;
+        // The top bits of the bytes that are equal, and perhaps of one above such.
+        let different = tags ^ sought;
+        let mut likely = different.wrapping_sub(EACH) & !different & EACH << 7;
+        while likely != 0 {
+            let bit = likely.trailing_zeros();
+            likely &= likely - 1;
+            let way = bit as usize / 32;
+            let home = select_unpredictable(way == 0, at_one.slot, at_other.slot);
+            let slot = home + bit as usize / 8 % BUCKET_SLOTS;
+            let item = ways[way].chunks.item(slot).as_ref();
+            if let Some(item) = item.filter(|item| item.key() == key && wanted(item)) {
+                return Some((SlotRef { way, place: Place { slot, ..at_one } }, item));
+            }
+        }
+        None
+    }
+
+    /// Which way has more free slots in an item's bucket, if one has any.
+    #[inline]
+    pub(crate) fn emptier_bucket(&self, word: u64) -> Option<usize> {
+        let [one, other] = self.ways.first_chunk()?;
+        let (in_one, _) = one.free_slots(one.home(0, word));
+        let (in_other, _) = other.free_slots(other.home(1, word));
+        (in_one + in_other > 0).then_some(usize::from(in_other > in_one))
+    }
+
+    /// The slot of a way that an item is to take: a free one of its bucket, or else any of it.
+    #[inline(always)]
+    pub(crate) fn slot_in_bucket(&self, way: usize, word: u64, random: &mut SplitMix64) -> Place {
+        if self.policy.bucket_slots == 1 {
+            return self.ways[way].place(way, word);
+        }
+        let home = self.ways[way].home(way, word);
+        match self.ways[way].free_slots(home) {
+            (0, _) => Place { slot: home.slot + random.below(BUCKET_SLOTS as u64) as usize, ..home },
+            (_, free) => free,
+        }
+    }
+
+    /// Splits buckets while the table is too full.
+    #[inline]
+    pub(crate) fn split_if_due(&mut self, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        for _ in 0..self.policy.steps {
+            let slots = self.way_slots().sum();
+            if !is_above(self.used, slots, u64::from(self.policy.upsize_above)) || self.used < self.stalled {
+                break;
+            }
+            self.split(source).inspect_err(|_| {
+                // Not at every insertion: looking for memory that is not there takes time.
+                self.stalled = self.used + self.used / 64 + 1;
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Splits a bucket of the smallest way that has memory for it, or else of the smallest: ways take their chunks by turns.
+    #[inline]
+    pub(crate) fn split(&mut self, source: &mut impl ChunkSource) -> Result<(), NoChunk> {
+        let order = |&way: &usize| (!self.ways[way].has_room(), self.ways[way].slots());
+        let number = (0..self.ways.len()).min_by_key(order).expect("a table has ways");
+        let (hashes, way) = (&self.hashes, &mut self.ways[number]);
+        let begins = way.pointer == 0;
+        let Split { stayed, moved } = way.split(|item| hashes.word(item.key()), source)?;
+        self.stalled = 0;
+        self.counts.upsizes[number] += u32::from(begins);
+        self.counts.visited += self.policy.bucket_slots as u64;
+        self.counts.stayed += u64::from(stayed);
+        self.count_in_place(moved);
+        Ok(())
+    }
+
+    fn count_in_place(&mut self, moved: u32) {
+        self.counts.moved_in_place += u64::from(moved);
+        self.counts.rehashed = self.counts.rehashed.and_none(u64::from(moved));
+    }
+
+    /// Merges buckets while the table is too empty; false if it is not, or cannot.
+    #[inline]
+    pub(crate) fn merge_if_due(&mut self, source: &mut impl ChunkSource) -> bool {
+        for done in 0..self.policy.steps {
+            let slots: usize = self.way_slots().sum();
+            let is_due = (self.used as u64 * 1000) < slots as u64 * u64::from(self.policy.downsize_below);
+            if !is_due || !self.merge(source) {
+                return done > 0;
+            }
+        }
+        true
+    }
+
+    /// Merges the last bucket of the largest way into the one that it was split from; false if they have too many items, or
+    /// the way is as small as it may be.
+    fn merge(&mut self, source: &mut impl ChunkSource) -> bool {
+        let number =
+            (0..self.ways.len()).max_by_key(|&way| self.ways[way].slots()).expect("a table has ways");
+        if self.ways[number].slots() <= self.policy.first_slots {
+            return false;
+        }
+        let (low, high) = self.ways[number].last_split();
+        for _ in 0..self.policy.bucket_slots {
+            let Some(slot) = self.crowded(number, low, high) else { break };
+            if !self.move_away(number, slot) {
+                return false;
+            }
+        }
+        if self.crowded(number, low, high).is_some() {
+            // Others came, when those that had to go took their places.
+            return false;
+        }
+        self.counts.downsizes[number] += u32::from(self.ways[number].pointer == 0);
+        let moved = self.ways[number].merge(source);
+        self.counts.visited += self.policy.bucket_slots as u64;
+        self.count_in_place(moved);
+        true
+    }
+
+    /// The slot of an item, if two buckets have more items than one can have.
+    fn crowded(&self, number: usize, low: usize, high: usize) -> Option<usize> {
+        let way = &self.ways[number];
+        way.used_slots(low).chain(way.used_slots(high)).nth(way.bucket_slots())
+    }
+
+    /// Moves an item to another way, if there is a place.
+    fn move_away(&mut self, number: usize, slot: usize) -> bool {
+        let tag = std::num::NonZeroU8::new(self.ways[number].chunks.tag(slot)).expect("an item's slot");
+        let place = Place { next: false, slot, tag };
+        let item = self.ways[number].take(place).expect("an item's tag");
+        let mut random = self.other_random();
+        let other = self.other_way(number, &mut random);
+        let key = item.key();
+        match self.settle(item, Some(other), random) {
+            Ok(moves) => {
+                self.counts.rehashed.add(moves);
+                true
+            }
+            Err(item) => {
+                self.hashes.placed(key, number);
+                self.ways[number].put(place, item);
+                false
+            }
+        }
+    }
+}

@@ -16,6 +16,7 @@
 //! ```
 
 use std::hint::select_unpredictable;
+use std::num::NonZeroU8;
 
 use crate::chunks::{ChunkSource, NoChunk};
 use crate::policy::BUCKET_SLOTS;
@@ -25,6 +26,34 @@ use crate::{Cuckoo, Keyed, SlotRef, WayHashes, is_above};
 
 /// A byte in each byte.
 const EACH: u64 = 0x0101_0101_0101_0101;
+
+/// Of a way that grows by buckets, in buckets and not in slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Aim {
+    /// The bits of a hash that are the index of a bucket, if that has not been split.
+    whole: usize,
+    /// If it has.
+    split: usize,
+    /// Those below have been.
+    pointer: usize,
+}
+
+/// A key's bucket.
+#[derive(Clone, Copy)]
+struct Home(usize);
+
+impl Home {
+    #[inline(always)]
+    fn first_slot(self) -> usize {
+        self.0 * BUCKET_SLOTS
+    }
+}
+
+/// The tag of a key, which is the same in both ways: their indices do not reach it.
+#[inline(always)]
+fn tag(word: u64) -> NonZeroU8 {
+    Place::new(word, 0, false).tag
+}
 
 /// What happened to the items of a bucket that was split.
 struct Split {
@@ -36,26 +65,33 @@ impl<T> Way<T> {
     /// The bucket of what hashes like that, in a way that grows by buckets of [`BUCKET_SLOTS`]. Whether a bucket has been split
     /// is as good as random, so that this has no branches.
     #[inline(always)]
-    fn home(&self, number: usize, word: u64) -> Place {
-        let first = (way_hash(word, number, 0) as usize) << BUCKET_SLOTS.ilog2();
-        let (whole, split) = (first & (self.size - 1), first & (2 * self.size - 1));
-        // The tag is the same in both ways, whose indices do not reach it.
-        Place::new(word, select_unpredictable(whole < self.pointer, split, whole), false)
+    fn home(&self, number: usize, word: u64) -> Home {
+        let hash = way_hash(word, number, 0) as usize;
+        let (whole, split) = (hash & self.aim.whole, hash & self.aim.split);
+        Home(select_unpredictable(whole < self.aim.pointer, split, whole))
+    }
+
+    /// From now on there are `size` buckets' slots, of which those below the pointer have been split.
+    pub(crate) fn set_split(&mut self, size: usize, pointer: usize) {
+        (self.size, self.pointer) = (size, pointer);
+        let buckets = size >> self.bucket_bits;
+        let pointer = pointer >> self.bucket_bits;
+        self.aim = Aim { whole: buckets.saturating_sub(1), split: (2 * buckets).saturating_sub(1), pointer };
     }
 
     /// The tags of a bucket, as a number.
     #[inline(always)]
-    fn bucket_tags(&self, home: Place) -> u64 {
-        u64::from(u32::from_le_bytes(self.chunks.bucket_tags(home.slot)))
+    fn bucket_tags(&self, home: Home) -> u64 {
+        u64::from(u32::from_le_bytes(self.chunks.bucket_tags(home.0)))
     }
 
     /// Free slots of a bucket, and the first of them.
     #[inline(always)]
-    fn free_slots(&self, home: Place) -> (usize, Place) {
-        let tags = self.chunks.bucket_tags(home.slot);
+    fn free_slots(&self, home: Home) -> (usize, usize) {
+        let tags = self.chunks.bucket_tags(home.0);
         let free = tags.iter().filter(|&&tag| tag == 0).count();
         let first = tags.iter().position(|&tag| tag == 0).unwrap_or(0);
-        (free, Place { slot: home.slot + first, ..home })
+        (free, home.first_slot() + first)
     }
 
     /// The slots of a bucket that have items.
@@ -87,9 +123,9 @@ impl<T> Way<T> {
             assert!(before.is_none(), "an item in the way of one more bit");
             split.moved += 1;
         }
-        self.pointer += self.bucket_slots();
-        if self.pointer == self.size {
-            (self.size, self.pointer) = (2 * self.size, 0);
+        match low + self.bucket_slots() {
+            all if all == self.size => self.set_split(2 * self.size, 0),
+            pointer => self.set_split(self.size, pointer),
         }
         Ok(split)
     }
@@ -115,25 +151,23 @@ impl<T> Way<T> {
             self.chunks.move_item(slot, free);
             moved += 1;
         }
-        (self.size, self.pointer) = (high - low, low);
+        self.set_split(high - low, low);
         self.chunks.trim(high, source);
         moved
     }
 }
 
 impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
-    /// As [`find`](Self::find), with the item, in a table that is known to have [buckets](crate::Policy::bucket_slots); in
-    /// others there is none.
+    /// As [`find`](Self::find), with the item, in a table that is known to have [buckets](crate::Policy::bucket_slots): without
+    /// a decision about that, and without the code for others.
     #[inline(always)]
     pub fn find_in_buckets(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<(SlotRef, &T)> {
-        if self.policy.bucket_slots == 1 {
-            return None;
-        }
+        debug_assert_eq!(self.policy.bucket_slots, BUCKET_SLOTS);
         let word = self.hashes.word(key);
         let ways: &[Way<T>; 2] = self.ways.first_chunk()?;
         let (at_one, at_other) = (ways[0].home(0, word), ways[1].home(1, word));
         let tags = ways[0].bucket_tags(at_one) | ways[1].bucket_tags(at_other) << 32;
-        let sought = u64::from(at_one.tag.get()) * EACH;
+        let sought = u64::from(tag(word).get()) * EACH;
         // The top bits of the bytes that are equal, and perhaps of one above such.
         let different = tags ^ sought;
         let mut likely = different.wrapping_sub(EACH) & !different & EACH << 7;
@@ -141,11 +175,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             let bit = likely.trailing_zeros();
             likely &= likely - 1;
             let way = bit as usize / 32;
-            let home = select_unpredictable(way == 0, at_one.slot, at_other.slot);
-            let slot = home + bit as usize / 8 % BUCKET_SLOTS;
+            let home = select_unpredictable(way == 0, at_one.0, at_other.0);
+            let slot = home * BUCKET_SLOTS + bit as usize / 8 % BUCKET_SLOTS;
             let item = ways[way].chunks.item(slot).as_ref();
             if let Some(item) = item.filter(|item| item.key() == key && wanted(item)) {
-                return Some((SlotRef { way, place: Place { slot, ..at_one } }, item));
+                return Some((SlotRef { way, place: Place { next: false, slot, tag: tag(word) } }, item));
             }
         }
         None
@@ -167,10 +201,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             return self.ways[way].place(way, word);
         }
         let home = self.ways[way].home(way, word);
-        match self.ways[way].free_slots(home) {
-            (0, _) => Place { slot: home.slot + random.below(BUCKET_SLOTS as u64) as usize, ..home },
+        let slot = match self.ways[way].free_slots(home) {
+            (0, first) => first + random.below(BUCKET_SLOTS as u64) as usize,
             (_, free) => free,
-        }
+        };
+        Place { next: false, slot, tag: tag(word) }
     }
 
     /// Splits buckets while the table is too full.

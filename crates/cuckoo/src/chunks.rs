@@ -129,10 +129,10 @@ impl<T> Chunks<T> {
         self.tags[slot]
     }
 
-    /// The tags of the bucket that begins with this slot.
+    /// The tags of a bucket.
     #[inline(always)]
-    pub(super) fn bucket_tags(&self, slot: usize) -> [u8; BUCKET_SLOTS] {
-        self.tags.as_chunks().0[slot / BUCKET_SLOTS]
+    pub(super) fn bucket_tags(&self, bucket: usize) -> [u8; BUCKET_SLOTS] {
+        self.tags.as_chunks().0[bucket]
     }
 
     #[inline(always)]

@@ -10,6 +10,7 @@
 
 use std::num::NonZeroU8;
 
+use super::bucket::Aim;
 use super::chunks::{ChunkSource, Chunks, NoChunk};
 use super::policy::{Policy, Scope};
 use crate::random::mix;
@@ -60,6 +61,8 @@ pub(super) struct Way<T> {
     pub(super) size: usize,
     /// log2 of a bucket's slots.
     pub(super) bucket_bits: u32,
+    /// What look-ups in buckets need of the above and the pointer.
+    pub(super) aim: Aim,
     generation: u32,
     pub(super) used: usize,
     /// While the way changes size: slots below have been visited. Otherwise 0, which no slot is below. A way that grows by
@@ -98,16 +101,19 @@ impl<T> Way<T> {
             Scope::Table | Scope::Way { .. } => Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)?,
         };
         let size = 1 << slots.ilog2();
-        Ok(Self {
+        let mut way = Self {
             number,
             chunks,
             size,
             bucket_bits: policy.bucket_slots.ilog2(),
+            aim: Aim::default(),
             generation: 0,
             used: 0,
-            pointer: slots - size,
+            pointer: 0,
             resize: None,
-        })
+        };
+        way.set_split(size, slots - size);
+        Ok(way)
     }
 
     /// The size that the way has, or is about to have.

@@ -27,6 +27,9 @@ use crate::{Cuckoo, Keyed, SlotRef, WayHashes, is_above};
 /// A byte in each byte.
 const EACH: u64 = 0x0101_0101_0101_0101;
 
+/// The lowest bit of each tag of a bucket.
+const FIRST_BITS: u32 = EACH as u32;
+
 /// Of a way that grows by buckets, in buckets and not in slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Aim {
@@ -85,13 +88,10 @@ impl<T> Way<T> {
         u64::from(u32::from_le_bytes(self.chunks.bucket_tags(home.0)))
     }
 
-    /// Free slots of a bucket, and the first of them.
+    /// A bit for each item of a bucket: the lowest of its tag, which is set.
     #[inline(always)]
-    fn free_slots(&self, home: Home) -> (usize, usize) {
-        let tags = self.chunks.bucket_tags(home.0);
-        let free = tags.iter().filter(|&&tag| tag == 0).count();
-        let first = tags.iter().position(|&tag| tag == 0).unwrap_or(0);
-        (free, home.first_slot() + first)
+    fn items_of(&self, home: Home) -> u32 {
+        self.bucket_tags(home) as u32 & FIRST_BITS
     }
 
     /// The slots of a bucket that have items.
@@ -166,6 +166,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         let word = self.hashes.word(key);
         let ways: &[Way<T>; 2] = self.ways.first_chunk()?;
         let (at_one, at_other) = (ways[0].home(0, word), ways[1].home(1, word));
+        // The items' lines come together with the tags' and not after them: one of two in vain. In tables much larger than the
+        // caches present keys are found in two thirds of the time, absent ones take twice as long (the example `lookups`
+        // and the bench of `pagewalk-elastic`).
+        ways[0].chunks.ask_for_item(at_one.first_slot() + 1);
+        ways[1].chunks.ask_for_item(at_other.first_slot() + 1);
         let tags = ways[0].bucket_tags(at_one) | ways[1].bucket_tags(at_other) << 32;
         let sought = u64::from(tag(word).get()) * EACH;
         // The top bits of the bytes that are equal, and perhaps of one above such.
@@ -189,9 +194,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     #[inline]
     pub(crate) fn emptier_bucket(&self, word: u64) -> Option<usize> {
         let [one, other] = self.ways.first_chunk()?;
-        let (in_one, _) = one.free_slots(one.home(0, word));
-        let (in_other, _) = other.free_slots(other.home(1, word));
-        (in_one + in_other > 0).then_some(usize::from(in_other > in_one))
+        let in_one = one.items_of(one.home(0, word));
+        let in_other = other.items_of(other.home(1, word));
+        // The product's top byte is the sum of the bits.
+        let items = |bits: u32| bits.wrapping_mul(FIRST_BITS) >> 24;
+        (in_one & in_other != FIRST_BITS).then_some(usize::from(items(in_other) < items(in_one)))
     }
 
     /// The slot of a way that an item is to take: a free one of its bucket, or else any of it.
@@ -201,10 +208,11 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
             return self.ways[way].place(way, word);
         }
         let home = self.ways[way].home(way, word);
-        let slot = match self.ways[way].free_slots(home) {
-            (0, first) => first + random.below(BUCKET_SLOTS as u64) as usize,
-            (_, free) => free,
+        let slot = match !self.ways[way].items_of(home) & FIRST_BITS {
+            0 => random.below(BUCKET_SLOTS as u64) as usize,
+            free => free.trailing_zeros() as usize / 8,
         };
+        let slot = home.first_slot() + slot;
         Place { next: false, slot, tag: tag(word) }
     }
 

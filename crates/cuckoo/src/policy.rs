@@ -136,8 +136,11 @@ impl Policy {
         if !(1..=1000).contains(&self.upsize_above) {
             return wrong("upsize_above", "1 to 1000 thousandths");
         }
-        // A way that has just shrunk or grown must not be due to go back.
-        if u64::from(self.downsize_below) * 2 > u64::from(self.upsize_above) {
+        // A table, or a way, that has just shrunk or grown must not be due to go back; by a bucket its load hardly changes.
+        if in_buckets && self.downsize_below >= self.upsize_above {
+            return wrong("downsize_below", "less than upsize_above");
+        }
+        if !in_buckets && u64::from(self.downsize_below) * 2 > u64::from(self.upsize_above) {
             return wrong("downsize_below", "half of upsize_above at most");
         }
         if !self.growth.is_power_of_two() || !(2..=1 << 10).contains(&self.growth) {

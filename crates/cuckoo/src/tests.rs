@@ -410,6 +410,7 @@ fn impossible_policies_are_named() {
         ("bucket_slots", Policy { scope: Scope::Table, ..by_buckets }),
         ("first_slots", Policy { first_slots: 6, ..by_buckets }),
         ("first_slots", Policy { first_slots: 0, ..by_buckets }),
+        ("downsize_below", Policy { downsize_below: 600, ..by_buckets }),
         ("in_place", Policy { in_place: false, ..by_buckets }),
         ("in_place", Policy { rekey: true, ..by_buckets }),
         ("first_slots", Policy { first_slots: 100, ..efficient }),

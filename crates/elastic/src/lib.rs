@@ -12,38 +12,39 @@
 //! *frames.get_mut(&8).unwrap() = 2;
 //! assert_eq!(frames.remove(&8), Some(2));
 //! assert_eq!(frames.len(), 99_999);
-//! // 16-byte items take 25 bytes for each slot, and seven slots in ten are used at least.
+//! // 16-byte items take 25 bytes for each slot, and four slots in five are used.
 //! assert!(frames.memory_bytes() < 36 * frames.len());
 //! ```
 //!
 //! # How it works
 //!
-//! It is the cuckoo table that the laboratory's hashed page tables use: four ways, in each of which a key has one slot. An
-//! item goes where its slot is free; if all four are taken, it takes the place of another, which looks for a free slot in
-//! turn. When 85 % of all slots are used, *one* way doubles, *in place*: a bit more of the same hash leaves an item in
-//! slot `o` of `n`, or sends it to slot `o + n`, where nothing else can be. Every insertion and removal visits four slots of
-//! the way that grows. Its memory comes in chunks of 64 KiB, each when the first item is about to go there.
+//! It is the cuckoo table that the laboratory's hashed page tables use, with two ways. A key has one *bucket* of four slots in
+//! each. An item goes to the bucket that has more free slots; if all eight are taken, it takes the place of another, which goes
+//! to its other bucket in turn. When 80 % of all slots are used, one way grows by a bucket, *in place*: a bit more of the
+//! same hash leaves what is in bucket `o` of `n` there, or sends it to bucket `o + n`, where nothing else can be. This goes on
+//! only while the table is too full. Its memory comes in chunks of 64 KiB, each when the first item is about to go there.
 //!
 //! ```text
-//!  way 0  [ chunk ][ chunk ][ chunk ][ chunk ]    has doubled
-//!  way 1  [ chunk ][ chunk ][ chunk ]             doubles:  slot o stays in o, or goes to o + n
-//!                ^ pointer      ^ pointer + n     below the pointer by the new size, from it on by the old one
-//!  way 2  [ chunk ][ chunk ]
-//!  way 3  [ chunk ][ chunk ]
+//!  way 0  [ chunk ][ chunk ][ chunk ][ chunk ]
+//!  way 1  [ chunk ][ chunk ][ chunk ][ ch             bucket o has been split into o and o + n up to the pointer
+//!               ^ pointer          ^ pointer + n      and is whole from it on
 //! ```
 //!
-//! Below a load of 40 % one way halves, in the same manner.
+//! Below a load of 40 % the pointer goes back, and bucket `o + n` is merged into `o`.
+//!
+//! A byte of each item's hash stands apart from the items. A look-up compares the eight bytes of both buckets at once, then looks at
+//! the one item that it wants: three lines of memory, where hashbrown has two.
 //!
 //! # What it promises
 //!
-//! - **No operation handles the whole map.** An insertion or a removal visits four slots of a way that changes size and takes
-//!   or gives back a chunk. An insertion moves few items: while a map grows to a million, 2 in the mean and 58 at most
+//! - **No operation handles the whole map.** An insertion or a removal splits or merges one bucket and takes or gives back a
+//!   chunk. An insertion moves few items: while a map grows to a million, 2 in the mean and 77 at most
 //!   (one run; the limit is 500 for each item that has to find a place). Only what handles all items by
 //!   its name, such as [`clear`](ElasticMap::clear), and the map's end take as long as it has items.
-//! - **No second array.** A map that has only grown takes `(size_of::<Option<(u64, K, V)>>() + 1) / 0.72` bytes an item at
-//!   most, while it grows, too: for 16-byte items 35 bytes (the hash's zero marks empty slots). After removals, a slot in
-//!   0.4 is used at least, once changes that are under way are finished by further operations.
-//! - **Look-ups probe four slots**, while ways change size, too; a byte of each says whether the item is worth a look.
+//! - **No second array.** A map that has only grown takes `(size_of::<Option<(u64, K, V)>>() + 1) / 0.8` bytes an item, and
+//!   two chunks at most, while it grows, too: for 16-byte items 32 bytes (the hash's zero marks empty slots). After
+//!   removals, a slot in 0.4 is used at least, once further removals have merged what is due.
+//! - **Look-ups probe two buckets**, while ways change size, too; a byte of each slot says whether the item is worth a look.
 //! - **Any hasher is right.** What it gives is mixed once more. Of items with equal 64-bit hashes two are in the table; the
 //!   others wait in a list, as does one that finds no place, and come into the table one by one with later insertions and
 //!   removals. A map all of whose hashes are equal is as slow as a list.

@@ -25,14 +25,14 @@ pub struct ElasticMap<K, V, S = DefaultHasher> {
 /// What the table does. Two ways with buckets of four slots can be filled to 98 % (Cain, Sanders, Wormald, SODA 2007); the
 /// fuller, the more items move.
 ///
-/// An insertion needs 1.3 slots more at this load, so that it seldom splits a bucket; a removal takes 2.5 slots away, but may have
+/// An insertion needs 1.25 slots more at this load, so that it seldom splits a bucket; a removal takes 2.5 slots away, but may have
 /// to leave that to a later one.
 pub(crate) const POLICY: Policy = Policy {
     ways: 2,
     bucket_slots: BUCKET_SLOTS,
     first_slots: 0,
     slot_bytes: 0,
-    upsize_above: 770,
+    upsize_above: 800,
     downsize_below: 400,
     growth: 2,
     steps: 1,

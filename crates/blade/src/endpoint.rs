@@ -1,8 +1,10 @@
 //! Where a blade is, as its users write it.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -48,6 +50,38 @@ pub struct Open {
 }
 
 impl Endpoint {
+    /// Reads what users write. A `ring:` may have any path; all else is text.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, and what is allowed.
+    pub fn parse(text: &OsStr) -> Result<Self, String> {
+        match (text.as_bytes().strip_prefix(b"ring:"), text.to_str()) {
+            (Some(path), _) if !path.is_empty() => Ok(Self::Ring(OsStr::from_bytes(path).into())),
+            (_, Some(text)) => Self::parse_text(text),
+            (_, None) => Err(unknown(&text.to_string_lossy())),
+        }
+    }
+
+    fn parse_text(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("udp", rest)) => {
+                let mut found = rest.to_socket_addrs().map_err(|error| {
+                    format!("`{rest}` is no host and port: {error}; an example is udp:127.0.0.1:7400")
+                })?;
+                found.next().map(Self::Udp).ok_or_else(|| format!("`{rest}` has no address"))
+            }
+            Some(("eth", rest)) if !rest.is_empty() => {
+                let (interface, blade) = match rest.split_once('/') {
+                    Some((interface, blade)) => (interface, Some(blade.parse()?)),
+                    None => (rest, None),
+                };
+                Ok(Self::Ethernet { interface: interface.to_owned(), blade })
+            }
+            _ => Err(unknown(text)),
+        }
+    }
+
     /// For a blade; with a key, for clients that have it too, at most `clients` at once. The blade's address says which port
     /// was chosen, where that was left to the system.
     pub fn listen(&self, key: Option<Key>, clients: usize) -> Result<Open, EndpointError> {
@@ -113,26 +147,12 @@ impl FromStr for Endpoint {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            Some(("udp", rest)) => {
-                let mut found = rest.to_socket_addrs().map_err(|error| {
-                    format!("`{rest}` is no host and port: {error}; an example is udp:127.0.0.1:7400")
-                })?;
-                found.next().map(Self::Udp).ok_or_else(|| format!("`{rest}` has no address"))
-            }
-            Some(("eth", rest)) if !rest.is_empty() => {
-                let (interface, blade) = match rest.split_once('/') {
-                    Some((interface, blade)) => (interface, Some(blade.parse()?)),
-                    None => (rest, None),
-                };
-                Ok(Self::Ethernet { interface: interface.to_owned(), blade })
-            }
-            Some(("ring", rest)) if !rest.is_empty() => Ok(Self::Ring(rest.into())),
-            _ => Err(format!(
-                "`{text}` is no blade's address; there are udp:127.0.0.1:7400, eth:INTERFACE and ring:FILE"
-            )),
-        }
+        Self::parse(OsStr::new(text))
     }
+}
+
+fn unknown(text: &str) -> String {
+    format!("`{text}` is no blade's address; there are udp:127.0.0.1:7400, eth:INTERFACE and ring:FILE")
 }
 
 impl fmt::Display for Endpoint {
@@ -149,6 +169,16 @@ impl fmt::Display for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_may_have_any_path() {
+        let path = OsStr::from_bytes(b"/run/caf\xe9:\xff");
+        let text = [b"ring:", path.as_bytes()].concat();
+        assert_eq!(Endpoint::parse(OsStr::from_bytes(&text)), Ok(Endpoint::Ring(path.into())));
+        for wrong in [&b"udp:\xff:1"[..], b"eth:\xff", b"\xff"] {
+            assert!(Endpoint::parse(OsStr::from_bytes(wrong)).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn endpoints_are_printed_as_they_are_written() {

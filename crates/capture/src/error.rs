@@ -132,12 +132,12 @@ pub enum CaptureError {
         error: ProtocolError,
     },
     /// The system refused.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     Io {
         /// What was being done.
         what: String,
-        /// The system's answer.
-        source: io::Error,
+        /// The system's answer, in the text already, and therefore no source: a chain of errors would say it twice.
+        error: io::Error,
     },
 }
 
@@ -146,15 +146,15 @@ fn log_suffix(log: &str) -> String {
 }
 
 impl CaptureError {
-    pub(crate) fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        Self::Io { what: what.into(), source: source.into() }
+    pub(crate) fn io(what: impl Into<String>, error: impl Into<io::Error>) -> Self {
+        Self::Io { what: what.into(), error: error.into() }
     }
 }
 
 impl From<CaptureError> for SourceError {
     fn from(error: CaptureError) -> Self {
         match error {
-            CaptureError::Io { what, source } => Self::Io { what, source },
+            CaptureError::Io { what, error } => Self::Io { what, error },
             other => Self::Input(other.to_string()),
         }
     }

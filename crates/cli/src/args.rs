@@ -19,6 +19,8 @@ EXIT CODES:
   0      done, also with --limit and --time-limit
   1      a gate or a check failed
   2      the input is wrong, or a result could not be written
+  3      a trace is damaged, or a program could not be observed any further: the result so far is written, and marked as
+         partial
   129, 130, 143
          ended early by SIGHUP, SIGINT (Ctrl-C) or SIGTERM; the result so far is written, and marked as partial.
          The same signal once more ends the command at once
@@ -268,8 +270,8 @@ EXAMPLES:
   pagewalk run --trace program.pwt --machine my-machine.toml --format json")]
 pub(crate) struct RunArguments {
     /// A built-in machine's name, or a machine file; may be repeated. The first is the baseline.
-    #[arg(long = "machine", value_name = "NAME|FILE", default_values_t = DEFAULT_MACHINES.map(str::to_owned))]
-    pub(crate) machines: Vec<String>,
+    #[arg(long = "machine", value_name = "NAME|FILE", default_values = DEFAULT_MACHINES)]
+    pub(crate) machines: Vec<OsString>,
     #[command(flatten)]
     pub(crate) source: SourceArguments,
     #[command(flatten)]
@@ -418,7 +420,7 @@ pub(crate) enum MachinesCommand {
     Show {
         /// A built-in machine's name, or a machine file.
         #[arg(value_name = "NAME|FILE")]
-        machine: String,
+        machine: OsString,
     },
 }
 
@@ -474,7 +476,7 @@ pub(crate) struct RiscvArguments {
     pub(crate) no_pfa: bool,
     /// Where remote pages are: inproc, udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE. With eth:INTERFACE the program says
     /// the address.
-    #[arg(long, value_name = "WHERE", default_value = "inproc", value_parser = blade)]
+    #[arg(long, value_name = "WHERE", default_value = "inproc", value_parser = OsStringValueParser::new().try_map(blade))]
     pub(crate) blade: Blade,
     /// The blade's key, if it has one.
     #[arg(long, value_name = "FILE")]
@@ -563,7 +565,7 @@ EXAMPLES:
   pagewalk blade serve --listen udp:127.0.0.1:0 --capacity 4GiB --store pages.blade --sync")]
 pub(crate) struct ServeArguments {
     /// Where: udp:ADDRESS:PORT, eth:INTERFACE or ring:FILE. Port 0 lets the system choose; the choice is printed on stderr.
-    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
+    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400", value_parser = endpoint())]
     pub(crate) listen: Endpoint,
     /// How much may be stored, under any page numbers of 28 bits; memory is taken only for pages that were written.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = pages)]
@@ -594,7 +596,7 @@ pub(crate) struct ServeArguments {
 #[derive(Debug, Args)]
 pub(crate) struct PingArguments {
     /// Where the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS, eth:INTERFACE for whichever answers, or ring:FILE.
-    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400")]
+    #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400", value_parser = endpoint())]
     pub(crate) blade: Endpoint,
     /// The blade's key, if it has one.
     #[arg(long, value_name = "FILE")]
@@ -673,11 +675,13 @@ fn bytes(text: &str) -> Result<u64, String> {
 /// A blade elsewhere, or none: remote memory is in this process.
 pub(crate) type Blade = Option<Endpoint>;
 
-fn blade(text: &str) -> Result<Blade, String> {
-    match text {
-        "inproc" => Ok(None),
-        elsewhere => elsewhere.parse().map(Some),
-    }
+fn blade(text: OsString) -> Result<Blade, String> {
+    if text == "inproc" { Ok(None) } else { Endpoint::parse(&text).map(Some) }
+}
+
+/// Reads an endpoint, whose file need not be UTF-8.
+fn endpoint() -> impl TypedValueParser<Value = Endpoint> {
+    OsStringValueParser::new().try_map(|text| Endpoint::parse(&text))
 }
 
 /// An address: hexadecimal behind 0x, or decimal.

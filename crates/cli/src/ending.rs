@@ -4,16 +4,16 @@
 //! as partial, and exits with 128 and the signal's number. The second one ends the command and what it observes at once.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use pagewalk_report::{Partial, PartialReason};
-use pagewalk_trace::{Stop, StopRequest};
+use pagewalk_trace::{Partial, PartialReason, Stop, StopRequest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::{Signals, SignalsInfo};
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::exit::Done;
@@ -39,8 +39,7 @@ pub(crate) fn watch() -> anyhow::Result<&'static Stop> {
     if WATCHED.swap(true, Ordering::Relaxed) {
         return Ok(&STOP);
     }
-    let caught = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
-    let mut signals = SignalsInfo::<WithOrigin>::new(caught).context("cannot watch for signals")?;
+    let mut signals = SignalsInfo::<WithOrigin>::new(caught()).context("cannot watch for signals")?;
     let watch = move || {
         let mut first: Option<Instant> = None;
         for origin in signals.forever() {
@@ -66,6 +65,31 @@ pub(crate) fn watch() -> anyhow::Result<&'static Stop> {
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(watch).context("cannot start a thread")?;
     Ok(&STOP)
+}
+
+/// Ends the command at once at the first SIGINT, SIGTERM or SIGHUP, without the file `temporary`: for work that has no result before
+/// its end.
+///
+/// # Errors
+///
+/// The system refuses a handler or a thread.
+pub(crate) fn remove_at_signal(temporary: PathBuf) -> anyhow::Result<()> {
+    let mut signals = Signals::new(caught()).context("cannot watch for signals")?;
+    let watch = move || {
+        if let Some(number) = signals.forever().next() {
+            // There may be none.
+            let _ = std::fs::remove_file(&temporary);
+            complain!("ended by {}", name(number));
+            std::process::exit(128 + number);
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(watch).context("cannot start a thread")?;
+    Ok(())
+}
+
+/// The signals that end commands.
+fn caught() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal))
 }
 
 /// Whether the process that started this one wants a signal ignored, as `nohup` does with `SIGHUP`. Only that signal's meaning depends
@@ -127,6 +151,8 @@ pub(crate) enum Early {
     },
     /// The program could not be observed any further, for this reason.
     Failed(String),
+    /// The trace is damaged or cut short there.
+    Damaged(String),
 }
 
 impl Early {
@@ -143,7 +169,7 @@ impl Early {
         match self {
             Self::Signal(signal) | Self::Killed { signal, .. } => Done::Signal(*signal),
             Self::TimeLimit(_) => Done::Well,
-            Self::Failed(_) => Done::InputWrong,
+            Self::Failed(_) | Self::Damaged(_) => Done::SourceBroken,
         }
     }
 
@@ -154,6 +180,7 @@ impl Early {
             Self::TimeLimit(_) => PartialReason::TimeLimit,
             Self::Killed { .. } => PartialReason::ProgramKilled,
             Self::Failed(_) => PartialReason::ObservationFailed,
+            Self::Damaged(_) => PartialReason::TraceDamaged,
         };
         Partial { reason, text: self.to_string() }
     }
@@ -174,7 +201,7 @@ impl fmt::Display for Early {
             Self::Signal(signal) => write!(f, "ended by {}", name(*signal)),
             Self::TimeLimit(limit) => write!(f, "ended by the time limit of {limit:?}"),
             Self::Killed { program, signal, .. } => write!(f, "{program} was killed by {}", name(*signal)),
-            Self::Failed(why) => write!(f, "{why}"),
+            Self::Failed(why) | Self::Damaged(why) => write!(f, "{why}"),
         }
     }
 }

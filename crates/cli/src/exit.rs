@@ -1,4 +1,5 @@
-//! How the command ends: 0 done, 1 a gate or check failed, 2 the user's input is wrong, 128 and a signal's number.
+//! How the command ends: 0 done, 1 a gate or check failed, 2 the user's input is wrong, 3 the input ended in damage and the result
+//! is of the part before that, 128 and a signal's number.
 
 use std::process::ExitCode;
 
@@ -17,6 +18,8 @@ pub(crate) enum Done {
     GateFailed,
     /// What was wrong with the input has been said.
     InputWrong,
+    /// The source could not go on; what came before has been written, and marked.
+    SourceBroken,
     /// The observed program ended with this status, which is passed on.
     Program(u8),
     /// This signal ended the work, or the observed program.
@@ -33,8 +36,10 @@ pub(crate) fn code(done: anyhow::Result<Done>) -> ExitCode {
             let heading = if text.starts_with("error:") { "" } else { "error: " };
             complain!("{heading}{}", text.trim_end());
             match error.downcast_ref::<Interrupted>() {
-                // Nothing could be shown: a limit of time that is too short is a mistake.
-                Some(Interrupted(early)) if early.done() == Done::Well => Done::InputWrong.code(),
+                // Nothing could be shown: a limit of time that is too short is a mistake, and so is a trace damaged too early.
+                Some(Interrupted(early)) if matches!(early.done(), Done::Well | Done::SourceBroken) => {
+                    Done::InputWrong.code()
+                }
                 Some(Interrupted(early)) => early.done().code(),
                 None if is_own_fault(&error) => Done::GateFailed.code(),
                 None => Done::InputWrong.code(),
@@ -49,6 +54,7 @@ impl Done {
             Self::Well => ExitCode::SUCCESS,
             Self::GateFailed => ExitCode::from(1),
             Self::InputWrong => ExitCode::from(2),
+            Self::SourceBroken => ExitCode::from(3),
             Self::Program(status) => ExitCode::from(status),
             // Signals have numbers up to 64.
             Self::Signal(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)),

@@ -44,6 +44,10 @@ pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
         None if taken == 0 => bail!("{} produced no memory access at all; nothing was written", info.name),
         _ => {}
     }
+    let is_limited = arguments.limit.is_some_and(|limit| taken >= limit);
+    if let Some(partial) = input.partial(early.as_ref()).filter(|_| early.is_some() || !is_limited) {
+        recorder.mark_partial(partial);
+    }
     let totals = recorder.finish()?;
     let bytes = std::fs::metadata(&arguments.output)?.len();
     note!(

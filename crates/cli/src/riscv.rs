@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, LineWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use anyhow::Context;
 use pagewalk_blade::{Client, ClientDesign, Open};
+use pagewalk_report::write_atomically;
 use pagewalk_riscv::{
     Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, MOST_STUCK, Machine, Marking,
     Misaligned, RemoteMemory,
 };
-use pagewalk_trace::{Batch, Recorder, Sink, SourceInfo, StopRequest};
+use pagewalk_trace::{Batch, Recorder, Sink, SourceInfo, StopRequest, Unfinished};
 use serde_json::json;
 use signal_hook::consts::SIGPIPE;
 
@@ -92,11 +94,22 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         ending::watch()?;
     }
     let recorder = arguments.record.as_deref().map(|to| record(&mut machine, path, to)).transpose()?;
-    let end = run(&mut machine, arguments.limit);
+    let end = run(&mut machine, arguments.limit).filter(|end| *end != End::Interrupted);
     machine.flush();
     machine.finish_recording();
+    // What it has to say of its run is kept, whatever becomes of the other files.
+    let early = if end.is_none() { Early::asked(ending::stop(), None) } else { None };
+    let noted = notes.map_or(Ok(()), |notes| {
+        let mut notes = notes.borrow_mut();
+        if let Some(early) = &early {
+            notes.write(format_args!("partial: {early}\n"));
+        }
+        notes.finish()
+    });
     if let Some(recorder) = recorder.and_then(Rc::into_inner) {
-        let totals = recorder.into_inner().finish()?;
+        let mut recorder = recorder.into_inner();
+        early.iter().for_each(|early| recorder.mark_partial(early.partial()));
+        let totals = recorder.finish()?;
         let to = arguments.record.as_deref().unwrap_or(Path::new(""));
         note!("wrote {}: {} accesses, {} instructions", to.display(), totals.accesses, totals.instructions);
     }
@@ -110,8 +123,7 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     };
     if let Some(Signature { to, from, bytes }) = signature {
         let memory = machine.memory(from, bytes).context("the signature does not lie in memory")?;
-        std::fs::write(to, lines_of_words(&memory))
-            .with_context(|| format!("cannot write {}", to.display()))?;
+        write_atomically(to, lines_of_words(&memory).as_bytes())?;
     }
     let counts = machine.counts();
     match arguments.format {
@@ -123,9 +135,7 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
         complain!("error: pages that were to leave may be lost: {error}");
         return Ok(Done::GateFailed);
     }
-    if let Some(notes) = notes {
-        notes.borrow_mut().finish()?;
-    }
+    noted?;
     Ok(match end {
         Some(End::Exit(code)) => Done::Program(u8::try_from(code).unwrap_or(u8::MAX)),
         Some(End::WaitsForever { pc }) => {
@@ -144,13 +154,13 @@ pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
             );
             Done::GateFailed
         }
-        // Why has been said.
-        Some(End::RecordingStopped) => Done::GateFailed,
+        // Why has been said; an interrupted wait is no end of the program.
+        Some(End::RecordingStopped | End::Interrupted) => Done::GateFailed,
         Some(End::Failed(error)) => {
             complain!("error: {error}; the blade was {}", blade_name(arguments));
             Done::GateFailed
         }
-        None if let Some(early) = Early::asked(ending::stop(), None) => {
+        None if let Some(early) = early => {
             // A reader of its output that has seen enough is told nothing.
             if early != Early::Signal(SIGPIPE) {
                 let (pc, _) = machine.registers();
@@ -253,38 +263,61 @@ fn is_stderr(path: &Path) -> bool {
 
 /// Where the machine's notes go, a line each.
 struct Notes {
-    file: Box<dyn Write>,
+    /// None once it is finished.
+    file: Option<NotesFile>,
     path: PathBuf,
     /// Notes that cannot be written do not change what the program does, and are missed at the end.
     failure: Option<io::Error>,
 }
 
+enum NotesFile {
+    /// Standard error, a terminal or a pipe.
+    Shared(Box<dyn Write>),
+    /// A file, which appears when it is complete.
+    Whole(BufWriter<Unfinished>),
+}
+
 impl Notes {
     /// The file, or standard error for `-`.
     fn open(path: &Path) -> anyhow::Result<Rc<RefCell<Self>>> {
-        let file: Box<dyn Write> = match is_stderr(path) {
+        let cannot_write = || format!("cannot write {}", path.display());
+        let is_shared = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+        let file = if is_stderr(path) {
             // Whole lines: a note is written in many pieces.
-            true => Box::new(LineWriter::new(io::stderr())),
-            false => {
-                let file = std::fs::File::create(path);
-                Box::new(BufWriter::new(file.with_context(|| format!("cannot write {}", path.display()))?))
-            }
+            NotesFile::Shared(Box::new(LineWriter::new(io::stderr())))
+        } else if is_shared {
+            let file = std::fs::File::options().write(true).open(path).with_context(cannot_write)?;
+            NotesFile::Shared(Box::new(LineWriter::new(file)))
+        } else {
+            NotesFile::Whole(BufWriter::new(Unfinished::create(path).with_context(cannot_write)?))
         };
-        Ok(Rc::new(RefCell::new(Self { file, path: path.to_owned(), failure: None })))
+        Ok(Rc::new(RefCell::new(Self { file: Some(file), path: path.to_owned(), failure: None })))
     }
 
     fn write(&mut self, text: std::fmt::Arguments<'_>) {
-        if self.failure.is_none() {
-            self.failure = self.file.write_fmt(text).err();
-        }
+        let written = match (&mut self.file, &self.failure) {
+            (Some(NotesFile::Shared(file)), None) => file.write_fmt(text),
+            (Some(NotesFile::Whole(file)), None) => file.write_fmt(text),
+            _ => return,
+        };
+        self.failure = written.err();
     }
 
     /// Writes what is left; the first failure is the error, unless the notes go to standard error.
     fn finish(&mut self) -> anyhow::Result<()> {
-        let failure = self.failure.take().or_else(|| self.file.flush().err());
-        match failure.filter(|_| !is_stderr(&self.path)) {
-            Some(failure) => Err(failure).with_context(|| format!("cannot write {}", self.path.display())),
-            None => Ok(()),
+        let finished = match (self.failure.take(), self.file.take()) {
+            (Some(failure), _) => Err(failure),
+            (None, Some(NotesFile::Shared(mut file))) => file.flush(),
+            (None, Some(NotesFile::Whole(file))) => {
+                file.into_inner().map_err(io::IntoInnerError::into_error).and_then(Unfinished::finish)
+            }
+            (None, None) => Ok(()),
+        };
+        match finished {
+            Err(failure) if !is_stderr(&self.path) => {
+                Err(failure).with_context(|| format!("cannot write {}", self.path.display()))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -349,37 +382,60 @@ fn document(path: &Path, counts: &Counts, end: Option<&End>) -> serde_json::Valu
     json!({ "schema": 1, "runs": [run] })
 }
 
-/// Standard input. A terminal's is read beside, so that a program that only asks whether there is a byte goes on.
+/// How many bytes of standard input wait for the program.
+const AHEAD_BYTES: usize = 4096;
+/// How soon a wait for a byte ends after a signal.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Standard input, which is read beside: a program that only asks a terminal whether there is a byte goes on, and a signal ends a
+/// wait for one.
 struct Keyboard {
+    /// None before the program asks for the first byte: until then the bytes are other programs'.
     bytes: Option<Receiver<u8>>,
+    /// What a file or a pipe has does not depend on how fast it comes: the program gets it, however long that takes.
+    always_waits: bool,
+    is_interrupted: bool,
 }
 
 impl Keyboard {
     fn new() -> Self {
-        if !std::io::stdin().is_terminal() {
-            return Self { bytes: None };
-        }
-        let (sender, bytes) = channel();
-        std::thread::spawn(move || {
-            for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
-                if sender.send(byte).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { bytes: Some(bytes) }
+        Self { bytes: None, always_waits: !std::io::stdin().is_terminal(), is_interrupted: false }
     }
+}
+
+/// The bytes of standard input, as a thread reads them.
+fn read_beside() -> Receiver<u8> {
+    let (sender, bytes) = sync_channel(AHEAD_BYTES);
+    std::thread::spawn(move || {
+        for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
+            if sender.send(byte).is_err() {
+                break;
+            }
+        }
+    });
+    bytes
 }
 
 impl Input for Keyboard {
     fn byte(&mut self, wait: bool) -> Option<u8> {
-        match &self.bytes {
-            Some(bytes) if wait => bytes.recv().ok(),
-            Some(bytes) => bytes.try_recv().ok(),
-            None => {
-                let mut byte = [0];
-                matches!(std::io::stdin().lock().read(&mut byte), Ok(1)).then_some(byte[0])
+        let bytes = self.bytes.get_or_insert_with(read_beside);
+        if !wait && !self.always_waits {
+            return bytes.try_recv().ok();
+        }
+        loop {
+            match bytes.recv_timeout(LOOK) {
+                Ok(byte) => return Some(byte),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if ending::stop().requested().is_some() => {
+                    self.is_interrupted = true;
+                    return None;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
             }
         }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.is_interrupted
     }
 }

@@ -8,13 +8,15 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use pagewalk_capture::{Frontend, Outcome, Program, Unobserved};
 use pagewalk_report::{
-    Document, FailureNote, MachineNote, Manifest, Partial, RunProgress, SourceNote, Style, UnobservedNote,
-    comparison, visible, write_atomically,
+    Document, FailureNote, MachineNote, Manifest, RunProgress, SourceNote, Style, UnobservedNote, comparison,
+    partial_heading, visible, write_atomically,
 };
 use pagewalk_sim::machine::{Detail, MachineError, build};
 use pagewalk_sim::run::{RunError, RunOptions, RunOutcome, run as run_machines};
 use pagewalk_sim::spec::{self, MachineSpec};
-use pagewalk_trace::{Batch, Remarks, Sink, Source, SourceError, SourceInfo, Stop, Stoppable, TraceSource};
+use pagewalk_trace::{
+    Batch, Partial, Remarks, Sink, Source, SourceError, SourceInfo, Stop, Stoppable, TraceSource, Unfinished,
+};
 
 use crate::args::{
     DetailArgument, FormatArgument, FrontendArgument, HowArguments, RunArguments, SourceArguments,
@@ -30,9 +32,11 @@ pub(crate) struct Input {
     events: Events,
     stop: Stop,
     limit: Option<Duration>,
+    /// Whether the events of a trace come through a pipe.
+    is_piped: bool,
     /// Whether a request to end cut the events of a workload or a trace off.
     is_cut: bool,
-    /// Why a program could not be observed any further.
+    /// Why a program could not be observed any further, or a trace be read.
     failure: Option<SourceError>,
 }
 
@@ -57,19 +61,25 @@ impl Input {
     ) -> anyhow::Result<Self> {
         let stop = ending::watch()?;
         let events = Events::open(arguments, how, seed, keep_stdout, stop)?;
-        Ok(Self { events, stop: stop.clone(), limit, is_cut: false, failure: None })
+        let is_file = |path: &PathBuf| path.is_file() || path.is_dir();
+        let is_piped = arguments.trace.as_ref().is_some_and(|path| !is_file(path));
+        Ok(Self { events, stop: stop.clone(), limit, is_piped, is_cut: false, failure: None })
     }
 
-    /// Whether a program runs beside this command, and perhaps on its terminal.
+    /// Whether a program runs beside this command, and perhaps on its terminal: the observed one, or the one at the other end of
+    /// a pipe.
     pub(crate) fn is_live(&self) -> bool {
-        matches!(self.events, Events::Program(_))
+        matches!(self.events, Events::Program(_)) || self.is_piped
     }
 
     /// Once the source has run: why it did not run to its end, if it did not. A program that ends in good order after it
     /// has received a signal has run to its end.
     pub(crate) fn early(&self) -> Option<Early> {
         let asked = Early::asked(&self.stop, self.limit);
-        let Events::Program(program) = &self.events else { return asked.filter(|_| self.is_cut) };
+        let Events::Program(program) = &self.events else {
+            let damaged = || Some(Early::Damaged(self.failure.as_ref()?.to_string()));
+            return asked.filter(|_| self.is_cut).or_else(damaged);
+        };
         if let Some(failure) = &self.failure {
             return Some(asked.unwrap_or_else(|| Early::Failed(failure.to_string())));
         }
@@ -88,6 +98,15 @@ impl Input {
     /// Once the source has run: what was not observed of a live program.
     pub(crate) fn unobserved(&self) -> &[Unobserved] {
         self.outcome().map_or(&[], |outcome| &outcome.unobserved)
+    }
+
+    /// Once the source has run: why its events are of a part of the work only, by its early end, or by the early end of a
+    /// recording that was read to its end.
+    pub(crate) fn partial(&self, early: Option<&Early>) -> Option<Partial> {
+        early.map(Early::partial).or_else(|| match &self.events {
+            Events::Trace(trace) => trace.partial().map(trace::recorded),
+            _ => None,
+        })
     }
 
     /// Once the source has run: says what the front-end could not do, and which processes were not observed to their end.
@@ -172,28 +191,31 @@ impl Source for Input {
         }
     }
 
-    /// What was observed of a program before it could not be observed any further is a result; see [`Input::early`].
+    /// What came before a program could not be observed any further, or before the damage of a trace, is a result; see
+    /// [`Input::early`].
     fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
-        let source: &mut dyn Source = match &mut self.events {
-            Events::Source(source) => &mut **source,
-            Events::Trace(trace) => &mut **trace,
-            Events::Program(program) => {
-                let mut accesses = 0;
-                let ended = program.run(&mut |batch: &mut Batch| {
-                    accesses += batch.accesses.len();
-                    sink.batch(batch)
-                });
-                if accesses == 0 {
-                    return ended;
-                }
-                self.failure = ended.err();
-                return Ok(());
-            }
+        let mut accesses = 0;
+        let mut sink = |batch: &mut Batch| {
+            accesses += batch.accesses.len();
+            sink.batch(batch)
         };
-        let mut source = Stoppable::new(source, &self.stop);
-        let ended = source.run(sink);
-        self.is_cut = source.is_cut();
-        ended
+        let mut stoppable = |source: &mut dyn Source| {
+            let mut source = Stoppable::new(source, &self.stop);
+            let ended = source.run(&mut sink);
+            self.is_cut = source.is_cut();
+            ended
+        };
+        let ended = match &mut self.events {
+            // One that computed a wrong answer has no result.
+            Events::Source(source) => return stoppable(&mut **source),
+            Events::Trace(trace) => stoppable(&mut **trace),
+            Events::Program(program) => program.run(&mut sink),
+        };
+        if accesses == 0 {
+            return ended;
+        }
+        self.failure = ended.err();
+        Ok(())
     }
 }
 
@@ -220,8 +242,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let outcome = outcome?;
     input.tell_gaps();
     let early = input.early();
-    let partial = early.as_ref().map(Early::partial);
-    let heading = partial.as_ref().map(|partial| partial.heading() + "\n\n").unwrap_or_default();
+    // A limit lies within what a partial recording holds.
+    let partial = input.partial(early.as_ref()).filter(|_| early.is_some() || !outcome.limited);
+    let heading = partial.as_ref().map(|partial| partial_heading(partial) + "\n\n").unwrap_or_default();
     let unobserved = input.unobserved();
     let source = SourceNote {
         trace: remarks.clone(),
@@ -318,9 +341,8 @@ pub(crate) fn threads(asked: Option<usize>) -> usize {
 pub(crate) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
     let what = || format!("cannot write to the output folder {}", folder.display());
     std::fs::create_dir_all(folder).with_context(what)?;
-    let probe = folder.join(".pagewalk-probe");
-    std::fs::write(&probe, b"").with_context(what)?;
-    std::fs::remove_file(&probe).with_context(what)
+    // A file without a name, which no signal leaves behind.
+    Unfinished::create(&folder.join(RESULTS)).map(drop).with_context(what)
 }
 
 /// The results and their report.

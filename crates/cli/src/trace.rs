@@ -4,14 +4,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use pagewalk_trace::{ReadOptions, Recorder, Remarks, Source, Stoppable, TraceSummary, info};
+use pagewalk_trace::{
+    Batch, Partial, ReadOptions, Recorder, Remarks, Sink, Source, Stoppable, TraceSummary, info,
+};
 
 use crate::args::{FormatArgument, TraceArguments, TraceCommand};
 use crate::ending::{self, Early, Interrupted};
 use crate::exit::Done;
 use crate::outputs::Files;
 use crate::run::{prepare_folder, print};
-use crate::say::{self, note};
+use crate::say::{self, complain, note};
 
 /// Runs the command.
 pub(crate) fn trace(arguments: &TraceArguments) -> anyhow::Result<Done> {
@@ -24,7 +26,19 @@ pub(crate) fn trace(arguments: &TraceArguments) -> anyhow::Result<Done> {
 }
 
 fn show(files: &[PathBuf], options: ReadOptions, format: FormatArgument) -> anyhow::Result<Done> {
-    let summaries = files.iter().map(|file| info(file, options)).collect::<Result<Vec<_>, _>>()?;
+    let (mut summaries, mut failed) = (Vec::new(), Vec::new());
+    for file in files {
+        match info(file, options) {
+            Ok(summary) => summaries.push(summary),
+            // What the others hold is shown.
+            Err(error) => failed.push(error),
+        }
+    }
+    if summaries.is_empty()
+        && let Some(error) = failed.pop().filter(|_| failed.is_empty())
+    {
+        return Err(error.into());
+    }
     match format {
         FormatArgument::Json => {
             let document = serde_json::json!({ "schema": 1, "traces": summaries });
@@ -37,7 +51,17 @@ fn show(files: &[PathBuf], options: ReadOptions, format: FormatArgument) -> anyh
             }
         }
     }
-    Ok(Done::Well)
+    for error in &failed {
+        complain!("error: {error}");
+    }
+    let mut done = Done::Well;
+    for summary in &summaries {
+        if let Some(damage) = &summary.damage {
+            Early::Damaged(damage.clone()).tell(format_args!("what is shown of {}", summary.file));
+            done = Done::SourceBroken;
+        }
+    }
+    Ok(if failed.is_empty() { done } else { Done::InputWrong })
 }
 
 fn describe(summary: &TraceSummary) -> String {
@@ -49,6 +73,12 @@ fn describe(summary: &TraceSummary) -> String {
     let version = summary.version.map_or(String::new(), |version| format!(", version {version}"));
     line("format", format!("{}{version}", summary.format));
     line("source", summary.source.clone());
+    if let Some(partial) = &summary.partial {
+        line("partial", partial.text.clone());
+    }
+    if let Some(damage) = &summary.damage {
+        line("damaged", damage.clone());
+    }
     line("accesses", summary.accesses.to_string());
     let sizes = |sizes: &std::collections::BTreeMap<u64, u64>| {
         sizes.iter().map(|(bytes, count)| format!("{count} of {bytes} B")).collect::<Vec<_>>().join(", ")
@@ -120,28 +150,53 @@ fn convert_all(
         all = all.writes(target)?;
     }
     folder.map(prepare_folder).transpose()?;
+    let mut done = Done::Well;
     for (number, (file, target)) in files.iter().zip(&targets).enumerate() {
-        convert(file, options, target).with_context(|| {
+        let damaged = convert(file, options, target).with_context(|| {
             let done = if number == 0 { String::new() } else { format!("; {number} files before it were") };
             format!("{} was not written{done}", target.display())
         })?;
+        if let Some(early) = damaged {
+            early.tell(format_args!("{}", target.display()));
+            done = early.done();
+        }
     }
-    Ok(Done::Well)
+    Ok(done)
 }
 
-/// Converts one trace. The input is still there after an early end, so half of a conversion is not kept.
-fn convert(file: &Path, options: ReadOptions, target: &Path) -> anyhow::Result<()> {
+/// The mark of what comes of a recording that was ended early.
+pub(crate) fn recorded(partial: &Partial) -> Partial {
+    const PREFIX: &str = "the recording is partial: ";
+    let text = partial.text.strip_prefix(PREFIX).unwrap_or(&partial.text);
+    Partial { reason: partial.reason, text: format!("{PREFIX}{text}") }
+}
+
+/// Converts one trace; of a damaged one what comes before the damage, which is answered. The input is still there after a signal,
+/// so half of a conversion is not kept then.
+fn convert(file: &Path, options: ReadOptions, target: &Path) -> anyhow::Result<Option<Early>> {
     let stop = ending::watch()?;
     let mut source = pagewalk_trace::open(file, options)?;
     let mut recorder = Recorder::create(target, &source.info())?;
     let mut stoppable = Stoppable::new(&mut *source, stop);
-    stoppable.run(&mut recorder)?;
+    let mut accesses = 0;
+    let ended = stoppable.run(&mut |batch: &mut Batch| {
+        accesses += batch.accesses.len();
+        recorder.batch(batch)
+    });
     if let Some(early) = Early::asked(stop, None).filter(|_| stoppable.is_cut()) {
         return Err(Interrupted(early).into());
+    }
+    let damaged = match ended {
+        Err(error) if accesses == 0 => return Err(error.into()),
+        ended => ended.err().map(|error| Early::Damaged(error.to_string())),
+    };
+    let partial = damaged.as_ref().map(Early::partial).or_else(|| source.partial().map(recorded));
+    if let Some(partial) = partial {
+        recorder.mark_partial(partial);
     }
     let totals = recorder.finish()?;
     let format = source.format();
     note!("wrote {}: {} accesses from {format} records", target.display(), totals.accesses);
     say::write(format_args!("{}", remarks(&source.remarks())));
-    Ok(())
+    Ok(damaged)
 }

@@ -12,18 +12,21 @@ mod rows;
 #[path = "ends/world.rs"]
 mod world;
 
+use std::any::TypeId;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
-use rows::{Kind, ROWS, Row, frontends};
+use pagewalk_blade::Endpoint;
+use rows::{Kind, ROWS, Row, WITHOUT_ROW, frontends};
 use world::{Ended, PAGEWALK, World};
 
 /// The signals that end commands, and how a shell counts them.
@@ -135,6 +138,44 @@ fn every_command_has_a_row() {
     }
 }
 
+/// An option of a new kind of path needs a row in which that path is no text, on a full disk, and so on.
+#[test]
+fn every_option_that_names_a_path_has_a_row() {
+    fn options(command: &clap::Command, path: &str, into: &mut Vec<(String, String)>) {
+        let names_path = |option: &&clap::Arg| {
+            let kind = option.get_value_parser().type_id();
+            option.get_long().is_some()
+                && (kind == TypeId::of::<PathBuf>()
+                    || kind == TypeId::of::<OsString>()
+                    || kind == TypeId::of::<Endpoint>()
+                    || kind == TypeId::of::<Option<Endpoint>>())
+        };
+        let names = command.get_arguments().filter(names_path).filter_map(clap::Arg::get_long);
+        into.extend(names.map(|name| (path.to_owned(), name.to_owned())));
+        let below = command.get_subcommands();
+        below.for_each(|below| options(below, format!("{path} {}", below.get_name()).trim_start(), into));
+    }
+    let (mut found, mut world) = (Vec::new(), World::new(b"world"));
+    options(&args::Arguments::command(), "", &mut found);
+    assert!(found.len() > 12, "{found:?}");
+    let mut is_given = |command: &str, option: &str| {
+        let words = [format!("--{option}"), if option == "output" { "-o".into() } else { String::new() }];
+        ROWS.iter().filter(|row| row.command == command).any(|row| {
+            (row.arguments)(&mut world)
+                .iter()
+                .any(|given| words.iter().any(|word| !word.is_empty() && given == &**word))
+        })
+    };
+    for (command, option) in &found {
+        let without = WITHOUT_ROW.iter().any(|(other, name, _)| other == command && name == option);
+        assert_ne!(is_given(command, option), without, "`pagewalk {command} --{option}` and ends/rows.rs");
+    }
+    for (command, option, _) in WITHOUT_ROW {
+        let is_there = found.iter().any(|(other, name)| other == command && name == option);
+        assert!(is_there, "there is no `pagewalk {command} --{option}`");
+    }
+}
+
 /// `pagewalk run -- ls *` panicked at a file name that is no text when the program had ended, with exit code 101.
 #[test]
 fn names_and_variables_that_are_not_text_change_nothing() {
@@ -142,7 +183,16 @@ fn names_and_variables_that_are_not_text_change_nothing() {
     let mut world = World::new(b"caf\xe9 \xff%,");
     let temporary = world.path("in").as_os_str().as_bytes().to_owned();
     world = world.with(b"COLUMNS", b"\xff").with(b"NO_COLOR", b"\xfe").with(b"ODD\xff", b"\xff");
-    world = world.with(b"TMPDIR", &temporary).with(b"HOME", b"/\xff");
+    world = world
+        .with(b"TMPDIR", &temporary)
+        .with(b"HOME", b"/\xff")
+        .with(b"TERM", b"\xff")
+        .with(b"LANG", b"\xff");
+    if let Some(folder) = frontends() {
+        let link = world.path("frontends");
+        std::os::unix::fs::symlink(fs::canonicalize(folder).expect("a folder"), &link).expect("linked");
+        world = world.with(b"PAGEWALK_LIB", link.as_os_str().as_bytes());
+    }
     each(&mut world, |row, world| {
         let usual = row.undisturbed(&mut plain);
         let ended = row.undisturbed(world);
@@ -262,33 +312,53 @@ fn end_early(row: &Row, world: &mut World, usual: &Ended, (signal, number): (&st
     world.clear();
 }
 
-/// Moments of a life, from its beginning to its end, in an order that mixes early and late ones.
-fn moment(number: usize) -> f64 {
-    (number as f64 * 0.618_034).fract()
+/// Random parts of a life, from its beginning to a little after its end. The seed is said, and may be given.
+struct Moments(u64);
+
+impl Moments {
+    fn new() -> Self {
+        let given = std::env::var("PAGEWALK_ENDS_SEED").ok().and_then(|seed| seed.parse().ok());
+        let now = || std::time::UNIX_EPOCH.elapsed().expect("a clock").as_nanos() as u64;
+        let seed = given.unwrap_or_else(now);
+        println!("moments of PAGEWALK_ENDS_SEED={seed}");
+        Self(seed)
+    }
+
+    /// The next one: Steele and others, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        1.05 * ((mixed ^ mixed >> 31) as f64 / u64::MAX as f64)
+    }
 }
+
+/// How many moments of each row are tried.
+const MOMENTS: usize = 10;
 
 #[test]
 fn a_signal_at_any_moment_ends_every_command_in_good_order() {
     let mut world = World::new(b"world");
-    let (mut number, signals) = (0, signals());
+    let (mut moments, signals) = (Moments::new(), signals());
     each(&mut world, |row, world| {
         let usual = row.undisturbed(world);
-        for &signal in &signals {
-            number += 1;
-            end_early(row, world, &usual, signal, moment(number));
+        // The signals take turns.
+        for &signal in signals.iter().cycle().take(MOMENTS) {
+            end_early(row, world, &usual, signal, moments.next());
         }
     });
 }
 
 #[test]
 #[ignore = "ten moments for each signal and command: minutes"]
-fn signals_at_ten_moments_end_every_command_in_good_order() {
+fn every_signal_at_ten_moments_ends_every_command_in_good_order() {
     let mut world = World::new(b"world");
-    let signals = signals();
+    let (mut moments, signals) = (Moments::new(), signals());
     each(&mut world, |row, world| {
         let usual = row.undisturbed(world);
-        for number in 0..10 {
-            signals.iter().for_each(|&signal| end_early(row, world, &usual, signal, moment(number)));
+        for _ in 0..MOMENTS {
+            signals.iter().for_each(|&signal| end_early(row, world, &usual, signal, moments.next()));
         }
     });
 }

@@ -29,10 +29,16 @@ pub enum GrowError {
     ReadOnly,
     /// The disk is full, or the file cannot be mapped or written back.
     #[error("the store's file: {0}")]
-    File(#[from] io::Error),
+    File(io::Error),
     /// A client is in the middle of a copy, or this is a child of the process that has the store.
     #[error(transparent)]
     Busy(#[from] Errno),
+}
+
+impl From<io::Error> for GrowError {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
 }
 
 impl GrowError {

@@ -106,8 +106,7 @@ pub struct Inserted {
 pub struct Rejected<T> {
     /// The item.
     pub item: T,
-    /// Why not.
-    #[source]
+    /// Why not: in the text already, and therefore no source.
     pub reason: RejectReason,
 }
 

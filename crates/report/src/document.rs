@@ -1,7 +1,7 @@
 //! The JSON document of a run.
 
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_trace::{Remarks, SourceInfo};
+use pagewalk_trace::{Partial, Remarks, SourceInfo};
 use serde::{Deserialize, Serialize};
 
 use crate::text::visible;
@@ -61,34 +61,9 @@ pub struct FailureNote {
     pub error: String,
 }
 
-/// Why a result is of a part of the work only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Partial {
-    /// What ended the work.
-    pub reason: PartialReason,
-    /// The same for a reader: `ended by SIGTERM`, `sort was killed by SIGSEGV`.
-    pub text: String,
-}
-
-/// What ended the work before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PartialReason {
-    /// The command received a signal.
-    Signal,
-    /// The limit of time was reached.
-    TimeLimit,
-    /// A signal killed the observed program.
-    ProgramKilled,
-    /// The program could not be observed any further.
-    ObservationFailed,
-}
-
-impl Partial {
-    /// The line that marks a table or a page.
-    pub fn heading(&self) -> String {
-        format!("PARTIAL RESULT: {}", visible(&self.text))
-    }
+/// The line that marks a table or a page.
+pub fn partial_heading(partial: &Partial) -> String {
+    format!("PARTIAL RESULT: {}", visible(&partial.text))
 }
 
 /// The source of the events.
@@ -139,10 +114,16 @@ pub struct MachineNote {
 pub enum DocumentError {
     /// No JSON, or not of this shape. The text names line and column.
     #[error("not a pagewalk document: {0}")]
-    Shape(#[from] serde_json::Error),
+    Shape(serde_json::Error),
     /// A shape of another version.
     #[error("the document has schema {0}; this version of pagewalk reads schema {SCHEMA}")]
     Schema(u32),
+}
+
+impl From<serde_json::Error> for DocumentError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Shape(error)
+    }
 }
 
 impl Document {

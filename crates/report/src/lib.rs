@@ -21,8 +21,8 @@ mod samples;
 
 pub use atomic::write_atomically;
 pub use document::{
-    Document, DocumentError, FailureNote, MachineNote, Manifest, Partial, PartialReason, SCHEMA, SourceNote,
-    UnobservedNote,
+    Document, DocumentError, FailureNote, MachineNote, Manifest, SCHEMA, SourceNote, UnobservedNote,
+    partial_heading,
 };
 pub use headline::headline;
 pub use html::{page, paper_page};

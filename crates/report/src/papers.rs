@@ -1,8 +1,9 @@
 //! A paper's numbers beside ours.
 
+use pagewalk_trace::Partial;
 use serde::{Deserialize, Serialize};
 
-use crate::document::{Partial, SCHEMA, to_json};
+use crate::document::{SCHEMA, to_json};
 use crate::table::Style;
 use crate::text::{left, right, shorten, visible, width, wrap};
 use crate::timeline::TimelineRow;

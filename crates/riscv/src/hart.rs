@@ -45,6 +45,9 @@ impl Machine {
             return Some(End::Failed(error));
         }
         self.serve_host();
+        if self.host.is_interrupted() {
+            return Some(End::Interrupted);
+        }
         if let Some(end) = self.end.take() {
             return Some(end);
         }

@@ -27,6 +27,12 @@ const MOST_PATH: u64 = 4_096;
 pub trait Input {
     /// The next byte, if there is one by now; with `wait`, when there is one. `None` for good at the end.
     fn byte(&mut self, wait: bool) -> Option<u8>;
+
+    /// Whether the last wait for a byte was ended from outside. The machine then ends with [`End::Interrupted`](crate::End), and
+    /// the program sees no end of its input.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// Anything that is read without waiting for others: a file, bytes.
@@ -85,6 +91,11 @@ impl Host {
             }
         }
         data
+    }
+
+    /// Whether a wait for input was ended from outside.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.input.is_interrupted()
     }
 
     pub(crate) fn of_image(mut self, image: &Image) -> Self {

@@ -109,6 +109,8 @@ pub enum End {
         /// What `mtval` or `stval` got.
         value: u64,
     },
+    /// A wait for input was ended from outside.
+    Interrupted,
     /// Who takes the recording wants no more.
     RecordingStopped,
     /// Remote memory failed.

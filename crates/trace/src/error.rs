@@ -10,12 +10,12 @@ use crate::source::SourceError;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused something.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     Io {
         /// What was being done, with the path.
         what: String,
-        /// The system's answer.
-        source: io::Error,
+        /// The system's answer, in the text already, and therefore no source: a chain of errors would say it twice.
+        error: io::Error,
     },
     /// The file's content is wrong.
     #[error("{file}: {place}: {what}")]
@@ -60,14 +60,14 @@ impl TraceError {
     /// For `map_err`: an operating-system error while doing `verb` to `path`.
     pub(crate) fn io(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let what = format!("cannot {verb} {}", path.display());
-        move |source| Self::Io { what, source }
+        move |error| Self::Io { what, error }
     }
 }
 
 impl From<TraceError> for SourceError {
     fn from(error: TraceError) -> Self {
         match error {
-            TraceError::Io { what, source } => Self::Io { what, source },
+            TraceError::Io { what, error } => Self::Io { what, error },
             other => Self::Input(other.to_string()),
         }
     }

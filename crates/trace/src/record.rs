@@ -7,6 +7,7 @@ use crate::container::{Totals, Writer};
 use crate::error::TraceError;
 use crate::event::Batch;
 use crate::foreign::{self, Format, ReadOptions, Remarks};
+use crate::partial::Partial;
 use crate::source::{Sink, Source, SourceError, SourceInfo};
 
 /// Writes everything it is given to a `.pwt` file, which appears when [`Recorder::finish`] succeeds.
@@ -24,6 +25,11 @@ impl Recorder {
     /// As [`Writer::create`].
     pub fn create(path: &Path, source: &SourceInfo) -> Result<Self, TraceError> {
         Ok(Self { writer: Writer::create(path, source)?, error: None })
+    }
+
+    /// Lets the file say that it holds a part of its source only, and why.
+    pub fn mark_partial(&mut self, partial: Partial) {
+        self.writer.mark_partial(partial);
     }
 
     /// Completes the file. After an error, or if the recorder is dropped instead, nothing is left behind.

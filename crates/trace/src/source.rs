@@ -55,12 +55,12 @@ pub enum SourceError {
     #[error("{0}")]
     Input(String),
     /// The operating system refused something.
-    #[error("{what}: {source}")]
+    #[error("{what}: {error}")]
     Io {
         /// What was being done, with the path.
         what: String,
-        /// The system's answer.
-        source: std::io::Error,
+        /// The system's answer, in the text already, and therefore no source: a chain of errors would say it twice.
+        error: std::io::Error,
     },
     /// The workload computed a wrong answer: a bug, never the user's fault.
     #[error("{0}")]

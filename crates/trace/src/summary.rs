@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::container::FORMAT_VERSION;
 use crate::event::{Access, Batch, Event, ProcessId, ThreadId};
 use crate::foreign::{self, Format, Kind, ReadOptions, Remarks, Translations};
+use crate::partial::Partial;
 use crate::source::{Sink, SourceError};
 
 /// The contents of one trace file, found by reading all of it.
@@ -60,6 +61,10 @@ pub struct TraceSummary {
     pub skipped_prefetches: u64,
     /// Everything that was left out or had to be assumed, by kind.
     pub remarks: Remarks,
+    /// Why the recording holds a part of its source only, if it does.
+    pub partial: Option<Partial>,
+    /// Why only a part of the trace could be read: it is damaged or cut short there.
+    pub damage: Option<String>,
     /// How many pages of each size in bytes the trace gives a frame, if it does.
     pub translations: Option<BTreeMap<u64, u64>>,
 }
@@ -67,19 +72,23 @@ pub struct TraceSummary {
 /// The most phase names that a summary lists.
 const MAX_PHASES: usize = 1_000;
 
-/// Reads the whole trace at `path` and says what it holds.
+/// Reads the whole trace at `path` and says what it holds; of a damaged one what it holds before the damage.
 ///
 /// # Errors
 ///
-/// What is wrong with the file.
+/// What is wrong with the file, if there is no access before that.
 pub fn info(path: &Path, options: impl Into<ReadOptions>) -> Result<TraceSummary, SourceError> {
     let mut source = foreign::open(path, options)?;
     let source_info = source.info();
     let mut counter = Counter::default();
-    source.run(&mut counter)?;
+    let ended = source.run(&mut counter);
     let (remarks, file_bytes) = (source.remarks(), source.file_bytes());
     let (loads, stores) = (sizes(&counter.kinds[..8]), sizes(&counter.kinds[8..]));
     let accesses = loads.values().chain(stores.values()).sum();
+    let damage = match ended {
+        Err(error) if accesses == 0 => return Err(error),
+        ended => ended.err().map(|error| error.to_string()),
+    };
     let pages = counter.pages.count();
     Ok(TraceSummary {
         file: path.display().to_string(),
@@ -104,6 +113,8 @@ pub fn info(path: &Path, options: impl Into<ReadOptions>) -> Result<TraceSummary
         skipped_kernel_accesses: remarks.left_out(Kind::KernelAddresses),
         skipped_prefetches: remarks.left_out(Kind::Prefetches),
         remarks,
+        partial: source.partial().cloned(),
+        damage,
         translations: source.translations().map(Translations::sizes),
     })
 }

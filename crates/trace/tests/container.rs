@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use common::{collect, decode, encode, listing, named, write};
 use pagewalk_trace::container::{CHUNK_ACCESSES, PwtSource, Reader, Writer};
 use pagewalk_trace::{
-    Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, ProcessId, Protection,
-    Recorder, Sink, Source, SourceInfo, ThreadId,
+    Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, Partial, PartialReason,
+    ProcessId, Protection, Recorder, Sink, Source, SourceInfo, ThreadId,
 };
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
 use proptest::prelude::*;
@@ -185,6 +185,70 @@ fn a_recording_that_died_says_where_its_whole_chunks_end() {
     let third = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap().chunks()[2].offset;
     let error = decode(&bytes[..third as usize + 1000]).unwrap_err();
     assert!(error.contains(&format!("end at byte {third} (2 chunks, 131072 accesses)")), "{error}");
+}
+
+/// A cut file gave only its error.
+#[test]
+fn the_whole_chunks_before_a_cut_are_read_and_then_the_error() {
+    let mut batches: Vec<Batch> = (1..=3).map(|seed| full_batch(CHUNK_ACCESSES, seed)).collect();
+    batches[0].marks.push(Mark { at: CHUNK_ACCESSES as u32, event: Event::Process(ProcessId(3)) });
+    batches[0].marks.push(Mark { at: CHUNK_ACCESSES as u32, event: Event::Thread(ThreadId(7)) });
+    let bytes = encode(&batches);
+    let chunks = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap().chunks().to_vec();
+    let salvaged = |bytes: &[u8]| Reader::new_or_salvaged(Cursor::new(bytes.to_vec()), "t.pwt".to_owned());
+    let ends = [chunks[1].offset, chunks[2].offset, chunks[2].offset + u64::from(chunks[2].bytes)];
+    for length in [ends[0], ends[1] - 1, ends[1], ends[1] + 70, ends[2] - 1, ends[2], bytes.len() as u64 - 1]
+    {
+        let whole = ends.iter().filter(|&&end| end <= length).count();
+        let reader = salvaged(&bytes[..length as usize]).unwrap();
+        assert_eq!(reader.chunks(), &chunks[..whole], "cut at {length}");
+        let mut source = PwtSource::new(reader);
+        for _ in 0..2 {
+            let (read, result) = collect(&mut source);
+            assert_eq!(read, batches[..whole], "cut at {length}");
+            let error = result.unwrap_err().to_string();
+            assert!(error.starts_with(&format!("t.pwt: byte {length}: the file has no trailer")), "{error}");
+        }
+    }
+    // A damaged chunk in front of a damaged end.
+    let mut damaged = bytes[..bytes.len() - 1].to_vec();
+    damaged[ends[0] as usize + 100] ^= 1;
+    assert_eq!(salvaged(&damaged).unwrap().chunks(), &chunks[..1]);
+    damaged[chunks[0].offset as usize + 100] ^= 1;
+    assert!(salvaged(&damaged).is_err(), "nothing is whole");
+    // A damaged index costs no chunk.
+    let mut damaged = bytes.clone();
+    damaged[ends[2] as usize + 100] ^= 1;
+    let reader = salvaged(&damaged).unwrap();
+    assert_eq!((reader.chunks(), reader.totals().chunks), (&chunks[..], 3));
+    assert!(reader.damage().unwrap().contains("the index or the trailer is damaged"));
+    assert!(salvaged(&bytes).unwrap().damage().is_none());
+}
+
+#[test]
+fn a_recording_that_was_ended_early_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.pwt");
+    let partial = Partial { reason: PartialReason::TimeLimit, text: "ended by the time limit of 60s".into() };
+    for batches in [vec![], vec![full_batch(60, 1), full_batch(3, 2)]] {
+        let mut writer = Writer::create(&path, &named("test")).unwrap();
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        writer.mark_partial(partial.clone());
+        writer.finish().unwrap();
+        let mut source = PwtSource::open(&path).unwrap();
+        assert_eq!(source.reader().partial(), Some(&partial));
+        let (read, result) = collect(&mut source);
+        result.unwrap();
+        assert_eq!(read, batches);
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert!(decode(&damaged).is_err(), "a changed byte {at} went unnoticed");
+    }
+    write(&path, &named("test"), &[full_batch(3, 1)]);
+    assert_eq!(PwtSource::open(&path).unwrap().reader().partial(), None);
 }
 
 #[test]

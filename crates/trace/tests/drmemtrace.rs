@@ -122,7 +122,6 @@ fn a_folder_in_a_tar_archive_is_read() {
     let mut archive = tar::Builder::new(Vec::new());
     archive.append_dir_all("drmemtrace.app.dir/trace", folder.0.path()).unwrap();
     let archive = archive.into_inner().unwrap();
-    let cut = archive[..700].to_vec();
     for (name, content) in
         [("t.tar", archive.clone()), ("t.tar.xz", xz(&archive)), ("t.tar.gz", gzip(&archive))]
     {
@@ -130,8 +129,16 @@ fn a_folder_in_a_tar_archive_is_read() {
         result.unwrap();
         assert_eq!(batches, expected, "{name}");
     }
-    let error = open(&folder.file("cut.tar", &cut), Format::Auto).err().unwrap().to_string();
+    // Inside the header of the folder, and inside the first file.
+    let cut = |length: usize| folder.file("cut.tar", &archive[..length]);
+    let error = open(&cut(300), Format::Auto).err().unwrap().to_string();
     assert!(error.contains("the tar archive is damaged or cut short"), "{error}");
+    for length in [1100, archive.len() - 1700] {
+        let (batches, result) = collect(&mut *open(&cut(length), Format::Auto).unwrap());
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("the tar archive is damaged or cut short"), "cut at {length}: {error}");
+        assert!(length == 1100 || !batches.is_empty(), "what was read before is handed over");
+    }
 }
 
 #[test]

@@ -324,16 +324,46 @@ fn a_drmemtrace_archive_is_one_stream_in_order_of_its_chunks() {
         |content: &[u8]| open(&folder.file("t.zip", content), Format::Auto).err().unwrap().to_string();
     let error = refusal(&zip_of(&[("readme", b"x")]));
     assert!(error.contains("a zip archive of 1 members (readme) without `chunk.00000000`"), "{error}");
-    for length in [30, archive.len() / 2, archive.len() - 1] {
-        let error = refusal(&archive[..length]);
-        assert!(error.contains("the zip archive is damaged or cut short"), "cut at {length}: {error}");
-    }
+    let error = refusal(&archive[..29]);
+    assert!(error.contains("byte 29: the zip archive is damaged or cut short"), "{error}");
     // A changed byte of a chunk's compressed content.
     let stored = zip_of(&[("chunk.00000000", &content)]);
     for at in [60, 100, 200] {
         let mut damaged = stored.clone();
         damaged[at] ^= 0x10;
         assert!(read("t.trace.zip", &damaged, Format::Auto).1.is_err(), "byte {at}");
+    }
+}
+
+/// A zip archive has its directory at the end: a cut one gave nothing.
+#[test]
+fn the_members_of_a_cut_archive_are_read_up_to_the_cut() {
+    let records = |instructions: u64| -> Vec<u8> {
+        let all =
+            (0..instructions).flat_map(|n| [entry(10, 4, 0x40_1000 + 4 * n), entry(0, 8, 0x7000 + 64 * n)]);
+        all.flatten().collect()
+    };
+    let content = drmemtrace_file();
+    let (first, second) = content.split_at(16 * 12);
+    let first = [first, &records(2_000)[..]].concat();
+    let members: [(&str, &[u8]); 2] = [("chunk.00000000", &first), ("chunk.00000001", second)];
+    for archive in [zip_of(&members), zip_with_descriptors(&members)] {
+        let accesses_of = |content: &[u8]| {
+            let (batches, result, _) = read("t.zip", content, Format::Auto);
+            (accesses(&batches).len(), result)
+        };
+        let (all, result) = accesses_of(&archive);
+        result.unwrap();
+        assert!(all > 2_000, "{all}");
+        let mut most = 0;
+        for length in (120..archive.len()).step_by(37).chain([archive.len() - 1]) {
+            let (count, result) = accesses_of(&archive[..length]);
+            let error = result.unwrap_err();
+            assert!(error.contains("damaged or cut short"), "cut at {length}: {error}");
+            assert!(most <= count && count <= all, "cut at {length}: {count} after {most}");
+            most = count;
+        }
+        assert_eq!(most, all, "only the directory is cut");
     }
 }
 

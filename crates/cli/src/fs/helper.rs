@@ -5,6 +5,7 @@
 //! ```
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -56,17 +57,19 @@ struct Asked {
 
 impl Asked {
     fn of(mut words: impl Iterator<Item = OsString>) -> anyhow::Result<Self> {
-        let (mut places, mut options, mut is_fake, mut is_sloppy) = (Vec::new(), Vec::new(), false, false);
+        let (mut places, mut options) = (Vec::new(), Vec::<OsString>::new());
+        let (mut is_fake, mut is_sloppy) = (false, false);
         while let Some(word) = words.next() {
             match word.to_str() {
                 Some("-o") => {
                     let list = words.next().context("-o takes options")?;
-                    let list = list.into_string().ok().context("options are text")?;
-                    options.extend(list.split(',').filter(|option| !option.is_empty()).map(str::to_owned));
+                    let list =
+                        list.as_bytes().split(|&byte| byte == b',').filter(|option| !option.is_empty());
+                    options.extend(list.map(|option| OsStr::from_bytes(option).to_owned()));
                 }
                 Some("-t") => drop(words.next().context("-t takes a type")?),
-                Some("-r") => options.push("ro".to_owned()),
-                Some("-w") => options.push("rw".to_owned()),
+                Some("-r") => options.push("ro".into()),
+                Some("-w") => options.push("rw".into()),
                 Some(flags) if flags.len() > 1 && flags.starts_with('-') => {
                     for flag in flags[1..].chars() {
                         match flag {
@@ -85,7 +88,11 @@ impl Asked {
         let mut arguments = MountArguments { file, folder, daemon: true, ..MountArguments::default() };
         for option in options {
             let is_known = apply(&option, &mut arguments)?;
-            anyhow::ensure!(is_known || is_sloppy, "unknown option `{option}`; allowed: {ALLOWED}");
+            anyhow::ensure!(
+                is_known || is_sloppy,
+                "unknown option `{}`; allowed: {ALLOWED}",
+                option.display()
+            );
         }
         let modes = [arguments.read_only, arguments.power_failure, arguments.no_sync, arguments.dax];
         anyhow::ensure!(
@@ -106,32 +113,33 @@ const ALLOWED: &str = "ro rw sync async nosync dax strict writeback allow_other 
                        x-* X-* comment=";
 
 /// Applies an option; whether there is such a one. Of those that contradict each other the last one counts.
-fn apply(option: &str, to: &mut MountArguments) -> anyhow::Result<bool> {
+fn apply(option: &OsStr, to: &mut MountArguments) -> anyhow::Result<bool> {
+    let option = option.as_bytes();
     match option {
-        "ro" => to.read_only = true,
-        "rw" => to.read_only = false,
-        "sync" => to.power_failure = true,
-        "async" => to.power_failure = false,
-        "nosync" => to.no_sync = true,
-        "dax" => to.dax = true,
-        "strict" => to.strict = true,
-        "writeback" => to.write_back = true,
-        "allow_other" => to.allow_other = true,
-        "nosuid" => to.no_suid = true,
-        "suid" => to.no_suid = false,
-        "nodev" => to.no_dev = true,
-        "dev" => to.no_dev = false,
-        "noexec" => to.no_exec = true,
-        "exec" => to.no_exec = false,
+        b"ro" => to.read_only = true,
+        b"rw" => to.read_only = false,
+        b"sync" => to.power_failure = true,
+        b"async" => to.power_failure = false,
+        b"nosync" => to.no_sync = true,
+        b"dax" => to.dax = true,
+        b"strict" => to.strict = true,
+        b"writeback" => to.write_back = true,
+        b"allow_other" => to.allow_other = true,
+        b"nosuid" => to.no_suid = true,
+        b"suid" => to.no_suid = false,
+        b"nodev" => to.no_dev = true,
+        b"dev" => to.no_dev = false,
+        b"noexec" => to.no_exec = true,
+        b"exec" => to.no_exec = false,
         // A user who mounts gets no rights of others by that, as mount(8) says; it adds the options that a later one takes back.
-        "user" | "users" | "owner" | "group" => {}
-        "defaults" | "auto" | "noauto" | "nouser" | "nofail" | "_netdev" => {}
-        "atime" | "noatime" | "diratime" | "nodiratime" | "relatime" | "norelatime" => {}
-        _ if ["x-", "X-", "comment=", "user="].iter().any(|prefix| option.starts_with(prefix)) => {}
-        _ => match option.strip_prefix("log=") {
+        b"user" | b"users" | b"owner" | b"group" => {}
+        b"defaults" | b"auto" | b"noauto" | b"nouser" | b"nofail" | b"_netdev" => {}
+        b"atime" | b"noatime" | b"diratime" | b"nodiratime" | b"relatime" | b"norelatime" => {}
+        _ if [&b"x-"[..], b"X-", b"comment=", b"user="].iter().any(|prefix| option.starts_with(prefix)) => {}
+        _ => match option.strip_prefix(b"log=") {
             Some(file) => {
                 anyhow::ensure!(!file.is_empty(), "log= takes a file");
-                to.log = Some(file.into());
+                to.log = Some(OsStr::from_bytes(file).into());
             }
             None => return Ok(false),
         },
@@ -165,6 +173,11 @@ mod tests {
         assert!(asked_for("/store /mnt -o writeback").write_back);
         assert!(!asked_for("/store /mnt -o ro,rw,nosuid,suid").read_only);
         assert!(asked("/store /mnt -fsn -o unknown").unwrap().is_fake);
+        let log = b"/l\xe9";
+        let words = ["/store", "/mnt", "-o"].map(OsString::from);
+        let options = OsStr::from_bytes(&[b"ro,log=", &log[..]].concat()).to_owned();
+        let any = Asked::of(words.into_iter().chain([options])).unwrap().arguments;
+        assert_eq!((any.read_only, any.log.as_deref()), (true, Some(OsStr::from_bytes(log).as_ref())));
         for (wrong, word) in [
             ("/store /mnt -o rw,unknown", "`unknown`"),
             ("/store /mnt -o uid=5", "`uid=5`"),

@@ -19,6 +19,7 @@ use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 
 use super::{SAY, clock};
 use crate::args::MkfsArguments;
+use crate::ending;
 use crate::exit::Done;
 use crate::say::note;
 
@@ -51,6 +52,7 @@ pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
     }
     let old = Old::look(file, *force)?;
     let path = old.path();
+    ending::remove_at_signal(temporary_name(path))?;
     let new = New::beside(path)?;
     let space = format(&new.path(), *size, blocks).with_context(|| match &old {
         Old::File { .. } => format!(

@@ -109,6 +109,9 @@ struct VariantSpec {
     capacity_mib: Option<u64>,
 }
 
+/// A workload that was read, with the machines that its rows name, and these.
+type Ready<'a> = (&'a WorkloadSpec, Box<dyn Source + Send>, Vec<MachineSpec>, Vec<&'a RowSpec>);
+
 /// One number.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -204,10 +207,10 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// A mistake in the file, or `Interrupted`: `outcome` then has the rows that were made before, and no figures of this
-    /// file.
+    /// A mistake in the file, or `Interrupted`: `outcome` then has the rows whose numbers were there by then, and no figures of
+    /// this file.
     pub(super) fn run(&self, arguments: &PaperArguments, outcome: &mut Outcome) -> anyhow::Result<()> {
-        let (small, threads) = (arguments.small, crate::run::threads(arguments.threads));
+        let small = arguments.small;
         let circuit = circuit::judge(&self.circuit, arguments)?;
         let mut ready = Vec::new();
         // All are read before the first runs: a mistake in the last must not cost the others' time.
@@ -217,36 +220,10 @@ impl Experiment {
             ready.push((workload, workload.source(small)?, machines.collect::<Result<Vec<_>, _>>()?, rows));
         }
         let first = outcome.rows.len();
+        let measured = self.measure_all(ready, arguments, outcome);
+        outcome.rows.extend(circuit);
+        let (timelines, mut ages) = measured?;
         let measured = &mut outcome.rows;
-        for (workload, source, machines, rows) in ready {
-            let results = workload.run(source, &machines, threads)?;
-            for row in rows {
-                measured.push(row.judge(&results, small).with_context(|| format!("item {}", row.item))?);
-            }
-        }
-        let mut ages = Ages::default();
-        measured.extend(precision::run(&self.precision, &mut ages)?);
-        measured.extend(self.tables.run(small, threads)?);
-        measured.extend(self.programs.run(|name| self.machine(name), small, threads)?);
-        let (rows, timelines) = self.measure.run(|name| self.machine(name), small, threads)?;
-        measured.extend(rows);
-        for loads in &self.loads {
-            measured.extend(loads.run(|name| self.machine(name), small, threads)?);
-        }
-        for solve in &self.solve {
-            measured.extend(solve.run(|name| self.machine(name), small, threads)?);
-        }
-        if let Some(queueing) = &self.queueing {
-            measured.extend(queueing.run(small)?);
-        }
-        if let Some(swap) = &self.swap {
-            measured.extend(swap.run(small)?);
-        }
-        if let Some(files) = &self.files {
-            let sizes = (small, arguments.quick);
-            measured.extend(files.run(|name| self.machine(name), sizes, threads)?);
-        }
-        measured.extend(circuit);
         let own = &measured[first..];
         let knees: Vec<PaperRow> = self.knee.iter().filter_map(|knee| knee.judge(own, small)).collect();
         measured.extend(knees);
@@ -259,6 +236,46 @@ impl Experiment {
             }
         }
         Ok(())
+    }
+
+    /// Measures part by part. Each part puts a row into `outcome` as soon as its number is known: those of an interrupted part
+    /// count.
+    fn measure_all(
+        &self,
+        ready: Vec<Ready<'_>>,
+        arguments: &PaperArguments,
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<(Vec<Figure>, Ages)> {
+        let (small, threads) = (arguments.small, crate::run::threads(arguments.threads));
+        let measured = &mut outcome.rows;
+        for (workload, source, machines, rows) in ready {
+            let results = workload.run(source, &machines, threads)?;
+            for row in rows {
+                measured.push(row.judge(&results, small).with_context(|| format!("item {}", row.item))?);
+            }
+        }
+        let mut ages = Ages::default();
+        precision::run(&self.precision, &mut ages, measured)?;
+        self.tables.run(small, threads, measured)?;
+        self.programs.run(|name| self.machine(name), small, threads, measured)?;
+        let timelines = self.measure.run(|name| self.machine(name), small, threads, measured)?;
+        for loads in &self.loads {
+            loads.run(|name| self.machine(name), small, threads, measured)?;
+        }
+        for solve in &self.solve {
+            solve.run(|name| self.machine(name), small, threads, measured)?;
+        }
+        if let Some(queueing) = &self.queueing {
+            queueing.run(small, measured)?;
+        }
+        if let Some(swap) = &self.swap {
+            swap.run(small, measured)?;
+        }
+        if let Some(files) = &self.files {
+            let sizes = (small, arguments.quick);
+            files.run(|name| self.machine(name), sizes, threads, measured)?;
+        }
+        Ok((timelines, ages))
     }
 
     /// A machine of this file, or a built-in one.

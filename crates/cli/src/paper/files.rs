@@ -78,7 +78,8 @@ impl FilesSpec {
         machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
         (small, quick): (bool, bool),
         threads: usize,
-    ) -> anyhow::Result<Vec<PaperRow>> {
+        into: &mut Vec<PaperRow>,
+    ) -> anyhow::Result<()> {
         let gib = if small {
             1
         } else if quick {
@@ -99,22 +100,23 @@ impl FilesSpec {
                 }
             }
         }
-        let runs = self.simulate(work, gib, threads)?;
-        let rows = self.row.iter().map(|row| {
+        let (runs, ended) = self.simulate(work, gib, threads);
+        for row in self.row.iter().filter(|row| row.has_run(&runs)) {
             let ours = row.number(&runs).with_context(|| format!("item {}", row.item))?;
             let (gate, note) = judged(small, row.gate, &row.note);
-            Ok(PaperRow::judged(&*row.item, row.published, Some(ours), row.value.unit(), gate, note))
-        });
-        rows.collect()
+            let (published, unit) = (row.published, row.value.unit());
+            into.push(PaperRow::judged(&*row.item, published, Some(ours), unit, gate, note));
+        }
+        ended
     }
 
-    /// Every machine with every pattern that rows want, each by itself.
+    /// Every machine with every pattern that rows want, each by itself; those that had run when it ended, and how.
     fn simulate(
         &self,
         work: Vec<((String, String), MachineSpec, Pattern)>,
         gib: u64,
         threads: usize,
-    ) -> anyhow::Result<Runs> {
+    ) -> (Runs, anyhow::Result<()>) {
         let (count, steps) = (work.len(), Steps::new());
         let (work, runs) = (Mutex::new(work), Mutex::new(BTreeMap::new()));
         let worker = || -> anyhow::Result<()> {
@@ -131,15 +133,21 @@ impl FilesSpec {
                 steps.show(format_args!("files of {gib} GiB: {} of {count} simulated", runs.len()));
             }
         };
-        std::thread::scope(|scope| {
+        let ended = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads.clamp(1, count.max(1))).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
-        })?;
-        Ok(runs.into_inner().expect("nobody panics"))
+        });
+        (runs.into_inner().expect("nobody panics"), ended)
     }
 }
 
 impl FilesRow {
+    /// Whether everything that its number is made of has run.
+    fn has_run(&self, runs: &Runs) -> bool {
+        let mut machines = self.baseline.iter().chain([&self.machine]);
+        machines.all(|name| self.of.iter().all(|of| runs.contains_key(&(name.clone(), of.clone()))))
+    }
+
     fn number(&self, runs: &Runs) -> anyhow::Result<f64> {
         ensure!(!self.of.is_empty(), "of no pattern");
         let run = |machine: &str, pattern: &str| &runs[&(machine.to_owned(), pattern.to_owned())];

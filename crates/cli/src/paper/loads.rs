@@ -76,7 +76,8 @@ impl LoadsSpec {
         machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
         small: bool,
         threads: usize,
-    ) -> anyhow::Result<Vec<PaperRow>> {
+        rows: &mut Vec<PaperRow>,
+    ) -> anyhow::Result<()> {
         let workload = if small { &self.small } else { &self.workload };
         note!("finding what {} can do", self.baseline);
         let alone = self.pass(workload, &[machine(&self.baseline)?], threads)?;
@@ -85,14 +86,14 @@ impl LoadsSpec {
         let service_ns = metric(&alone, &self.baseline, "jobs", "service.mean", "ns")?;
         let machines = self.machines.iter().map(|name| machine(name)).collect::<anyhow::Result<Vec<_>>>()?;
         let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); machines.len()];
-        let mut rows = vec![PaperRow::judged(
+        rows.push(PaperRow::judged(
             format!("{}/jobs-a-second", self.item),
             None,
             Some(jobs / elapsed_ps * 1e12),
             "jobs/s",
             None,
             format!("a load of 1; {service_ns:.0} ns a job on {}", self.baseline),
-        )];
+        ));
         for &load in &self.loads {
             let interval_ns = elapsed_ps / jobs / load / 1e3;
             let workload = format!("{workload},interval={interval_ns:.3}");
@@ -121,7 +122,7 @@ impl LoadsSpec {
             let (gate, note) = judged(small, point.gate, &point.note);
             rows.push(PaperRow::judged(&*point.item, point.published, ours, "ratio", gate, note));
         }
-        Ok(rows)
+        Ok(())
     }
 
     fn pass(

@@ -115,33 +115,50 @@ impl MeasureSpec {
         self.row.is_empty() && self.timeline.is_empty()
     }
 
-    /// Runs every application once, on all machines that its rows and time lines name.
+    /// Runs every application once, on all machines that its rows and time lines name. The answer is the time lines.
     pub(super) fn run(
         &self,
         machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
         small: bool,
         threads: usize,
-    ) -> anyhow::Result<(Vec<PaperRow>, Vec<Figure>)> {
-        let mut results = BTreeMap::new();
+        into: &mut Vec<PaperRow>,
+    ) -> anyhow::Result<Vec<Figure>> {
+        let (mut results, mut ended) = (BTreeMap::new(), Ok(()));
         for (name, application) in &self.application {
             let machines = self.machines(name);
             note!("running {name} on {} machines", machines.len());
             let specs = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
             let ran = application.run(small, &specs, Detail::Timed, threads);
-            results.insert(&**name, ran.with_context(|| format!("application {name}"))?);
+            match ran.with_context(|| format!("application {name}")) {
+                Ok(ran) => drop(results.insert(&**name, ran)),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
         }
-        let judge = |row: &MeasureRow| match results.get(&*row.application) {
-            Some(results) => row.judge(results, small).with_context(|| format!("item {}", row.item)),
-            None => bail!("item {}: there is no application {}", row.item, row.application),
-        };
-        let mut rows = self.row.iter().map(judge).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut rows = Vec::new();
+        for row in &self.row {
+            match results.get(&*row.application) {
+                Some(results) => {
+                    rows.push(row.judge(results, small).with_context(|| format!("item {}", row.item))?)
+                }
+                // It has not run.
+                None if ended.is_err() => {}
+                None => bail!("item {}: there is no application {}", row.item, row.application),
+            }
+        }
+        if ended.is_err() {
+            into.extend(rows);
+            return ended.map(|()| Vec::new());
+        }
         let means: Vec<PaperRow> = self.mean.iter().map(|mean| mean.judge(&rows, small)).collect();
-        rows.extend(means);
+        into.extend(rows.into_iter().chain(means));
         let draw = |timeline: &TimelineSpec| match results.get(&*timeline.application) {
             Some(results) => timeline.draw(results).with_context(|| format!("item {}", timeline.item)),
             None => bail!("item {}: there is no application {}", timeline.item, timeline.application),
         };
-        Ok((rows, self.timeline.iter().map(draw).collect::<anyhow::Result<_>>()?))
+        self.timeline.iter().map(draw).collect()
     }
 
     /// All machines that rows and time lines of an application name, each once.

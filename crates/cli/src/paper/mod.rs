@@ -18,7 +18,7 @@ mod swap;
 mod tables;
 
 use anyhow::bail;
-use pagewalk_report::{PaperDocument, paper_page, paper_table};
+use pagewalk_report::{PaperDocument, paper_page, paper_table, partial_heading};
 
 use crate::args::{FormatArgument, PaperArguments};
 use crate::ending::{self, Interrupted};
@@ -123,7 +123,8 @@ pub(crate) fn paper(arguments: &PaperArguments) -> anyhow::Result<Done> {
     }
     let mut document = PaperDocument::new(name, outcome.rows, outcome.figures);
     document.partial = early.as_ref().map(ending::Early::partial);
-    let heading = document.partial.as_ref().map(|partial| partial.heading() + "\n\n").unwrap_or_default();
+    let heading =
+        document.partial.as_ref().map(|partial| partial_heading(partial) + "\n\n").unwrap_or_default();
     let text = match arguments.format {
         FormatArgument::Json => document.to_json(),
         FormatArgument::Table => heading + &paper_table(&document, style()),

@@ -105,16 +105,15 @@ impl Ages {
 }
 
 /// Judges the rows.
-pub(super) fn run(rows: &[PrecisionSpec], ages: &mut Ages) -> anyhow::Result<Vec<PaperRow>> {
-    rows.iter()
-        .map(|row| {
-            ending::go_on()?;
-            let ages = ages.of(row.policy, row.frames, row.pages)?;
-            let [from, to] = row.part.map(|share| (share * ages.len() as f64) as usize);
-            let ours = row.value.of(&ages[from..to]);
-            Ok(PaperRow::judged(row.item.clone(), row.published, ours, "fraction", row.gate, &row.note))
-        })
-        .collect()
+pub(super) fn run(rows: &[PrecisionSpec], ages: &mut Ages, into: &mut Vec<PaperRow>) -> anyhow::Result<()> {
+    for row in rows {
+        ending::go_on()?;
+        let ages = ages.of(row.policy, row.frames, row.pages)?;
+        let [from, to] = row.part.map(|share| (share * ages.len() as f64) as usize);
+        let ours = row.value.of(&ages[from..to]);
+        into.push(PaperRow::judged(row.item.clone(), row.published, ours, "fraction", row.gate, &row.note));
+    }
+    Ok(())
 }
 
 /// A figure of ages in the order of the evictions.

@@ -142,13 +142,13 @@ impl ProgramsSpec {
         machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
         small: bool,
         threads: usize,
-    ) -> anyhow::Result<Vec<PaperRow>> {
-        let mut rows = Vec::new();
+        rows: &mut Vec<PaperRow>,
+    ) -> anyhow::Result<()> {
         for end in &self.end {
             rows.push(self.end(end, small)?);
         }
         if self.row.is_empty() {
-            return Ok(rows);
+            return Ok(());
         }
         let mut needed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for row in &self.row {
@@ -164,21 +164,29 @@ impl ProgramsSpec {
                 }
             }
         }
-        let mut results = BTreeMap::new();
+        let (mut results, mut ended) = (BTreeMap::new(), Ok(()));
         for (name, machines) in needed {
             let application = self.application.get(name);
             let application = application.with_context(|| format!("there is no application {name}"))?;
             note!("running {name} on {} machines", machines.len());
             let machines = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
             let ran = application.run(small, &machines, Detail::Timed, threads);
-            results.insert(name, (application, ran.with_context(|| format!("application {name}"))?));
+            match ran.with_context(|| format!("application {name}")) {
+                Ok(ran) => drop(results.insert(name, (application, ran))),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
         }
         for row in &self.row {
             let group = &self.group[&row.of];
-            let results: Vec<_> = group.iter().map(|name| (name.as_str(), &results[name.as_str()])).collect();
-            row.judge(&results, small, &mut rows).with_context(|| format!("item {}", row.item))?;
+            let results: Vec<_> =
+                group.iter().filter_map(|name| Some((name.as_str(), results.get(name.as_str())?))).collect();
+            let is_whole = results.len() == group.len();
+            row.judge(&results, is_whole, small, rows).with_context(|| format!("item {}", row.item))?;
         }
-        Ok(rows)
+        ended
     }
 
     fn end(&self, row: &EndRow, small: bool) -> anyhow::Result<PaperRow> {
@@ -242,9 +250,11 @@ pub(super) fn pass(
 const MEAN: &str = "mean";
 
 impl ProgramRow {
+    /// A row for each application that has run, and their mean if all have.
     fn judge(
         &self,
         results: &[(&str, &(&ApplicationSpec, Vec<RunResult>))],
+        is_whole: bool,
         small: bool,
         rows: &mut Vec<PaperRow>,
     ) -> anyhow::Result<()> {
@@ -278,7 +288,7 @@ impl ProgramRow {
         let mean = sum / numbers.len() as f64;
         let mean = (MEAN, if self.arithmetic { mean } else { mean.exp() });
         // One that was asked for by name stands for itself.
-        let mean = (numbers.len() > 1).then_some(mean);
+        let mean = (numbers.len() > 1 && is_whole).then_some(mean);
         for (name, ours) in numbers.into_iter().chain(mean) {
             let ran = results.iter().find(|(known, _)| *known == name && self.says_workload);
             let note = match ran {

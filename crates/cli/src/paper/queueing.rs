@@ -81,8 +81,8 @@ impl QueueingSpec {
         self.row.is_empty()
     }
 
-    pub(super) fn run(&self, small: bool) -> anyhow::Result<Vec<PaperRow>> {
-        let judge = |row: &QueueRow| {
+    pub(super) fn run(&self, small: bool, rows: &mut Vec<PaperRow>) -> anyhow::Result<()> {
+        for row in &self.row {
             ending::go_on()?;
             let ours = self.value(row, small).with_context(|| format!("item {}", row.item))?;
             let simulated = matches!(
@@ -90,9 +90,10 @@ impl QueueingSpec {
                 Value::SimulatedPercentile | Value::SimulatedPercentileInMemory | Value::SimulatedCap
             );
             let (gate, note) = judged(small && simulated, row.gate, &row.note);
-            Ok(PaperRow::judged(&*row.item, row.published, Some(ours), row.value.unit(), gate, note))
-        };
-        self.row.iter().map(judge).collect()
+            let (published, unit) = (row.published, row.value.unit());
+            rows.push(PaperRow::judged(&*row.item, published, Some(ours), unit, gate, note));
+        }
+        Ok(())
     }
 
     fn value(&self, row: &QueueRow, small: bool) -> anyhow::Result<f64> {

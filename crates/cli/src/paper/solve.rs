@@ -50,10 +50,10 @@ impl SolveSpec {
         machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
         small: bool,
         threads: usize,
-    ) -> anyhow::Result<Vec<PaperRow>> {
+        rows: &mut Vec<PaperRow>,
+    ) -> anyhow::Result<()> {
         let machines = [machine(&self.time_of)?, machine(&self.misses_of)?];
         let cores = f64::from(machines[0].core.count);
-        let mut rows = Vec::new();
         for name in self.workload.keys() {
             let workload = if small { &self.small } else { &self.workload };
             let workload = workload.get(name).with_context(|| format!("{name} has no small stand-in"))?;
@@ -74,7 +74,7 @@ impl SolveSpec {
             let item = format!("{}/{name}", self.item);
             rows.push(PaperRow::judged(item, None, Some(solved), &*self.parameter, None, note));
         }
-        Ok(rows)
+        Ok(())
     }
 }
 

@@ -79,7 +79,7 @@ impl SwapSpec {
         self.row.is_empty()
     }
 
-    pub(super) fn run(&self, small: bool) -> anyhow::Result<Vec<PaperRow>> {
+    pub(super) fn run(&self, small: bool, into: &mut Vec<PaperRow>) -> anyhow::Result<()> {
         let most = self.row.iter().map(|row| row.pages).max().unwrap_or(1);
         let mut entries = BTreeMap::new();
         let mut table = table(most)?;
@@ -92,17 +92,20 @@ impl SwapSpec {
         sizes.sort_unstable();
         sizes.dedup();
         sizes.retain(|&pages| !small || pages <= self.small_pages);
-        let times = self.measure(&mut table, &sizes)?;
-        let rows = self.row.iter().map(|row| {
+        let (times, ended) = match self.measure(&mut table, &sizes) {
+            Ok(times) => (times, Ok(())),
+            Err(error) => (BTreeMap::new(), Err(error)),
+        };
+        let is_timed = |row: &SwapRow| !matches!(row.value, Value::Entries);
+        for row in self.row.iter().filter(|row| ended.is_ok() || !is_timed(row)) {
             let ours = match row.value {
                 Value::Entries => Some(entries[&row.pages] as f64),
                 _ => row.timed(&times),
             };
-            let is_timed = !matches!(row.value, Value::Entries);
-            let (gate, note) = judged(small && is_timed, row.gate, &row.note);
-            PaperRow::judged(&*row.item, row.published, ours, row.value.unit(), gate, note)
-        });
-        Ok(rows.collect())
+            let (gate, note) = judged(small && is_timed(row), row.gate, &row.note);
+            into.push(PaperRow::judged(&*row.item, row.published, ours, row.value.unit(), gate, note));
+        }
+        ended
     }
 
     /// Every size in turn, round by round, so that a busy moment meets all.

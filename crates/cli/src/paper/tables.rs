@@ -168,9 +168,9 @@ impl TablesSpec {
     }
 
     /// Fills every table that a row needs once, on so many threads, and judges the rows.
-    pub(super) fn run(&self, small: bool, threads: usize) -> anyhow::Result<Vec<PaperRow>> {
+    pub(super) fn run(&self, small: bool, threads: usize, into: &mut Vec<PaperRow>) -> anyhow::Result<()> {
         if self.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let mut needed = BTreeMap::new();
         for row in &self.row {
@@ -190,11 +190,15 @@ impl TablesSpec {
         }
         note!("filling {} page tables", needed.len());
         let filled = fill(&needed, threads);
-        ending::go_on()?;
-        self.row
-            .iter()
-            .map(|row| row.judge(self, &filled, small).with_context(|| format!("item {}", row.item)))
-            .collect()
+        let has = |application: &String, design: &String| filled.contains_key(&(&**application, &**design));
+        let is_filled = |row: &&TableRow| {
+            let mut designs = row.baseline.iter().chain([&row.design]);
+            designs.all(|design| row.applications(self).iter().all(|application| has(application, design)))
+        };
+        for row in self.row.iter().filter(is_filled) {
+            into.push(row.judge(self, &filled, small).with_context(|| format!("item {}", row.item))?);
+        }
+        ending::go_on()
     }
 }
 
@@ -290,7 +294,10 @@ mod tests {
     fn a_row_that_names_nothing_is_an_error_that_says_what_there_is() {
         let text =
             |row: &str| format!("[application.a]\nlines = 10\n[design.d]\n[[row]]\nitem = \"i\"\n{row}");
-        let run = |row: &str| toml::from_str::<TablesSpec>(&text(row)).unwrap().run(false, 1);
+        let run = |row: &str| {
+            let mut rows = Vec::new();
+            toml::from_str::<TablesSpec>(&text(row)).unwrap().run(false, 1, &mut rows).map(|()| rows)
+        };
         let error = |row: &str| format!("{:#}", run(row).unwrap_err());
         assert!(error("of = \"a\"\ndesign = \"x\"\nfigure = \"peak\"").contains("no design x"));
         assert!(error("of = \"b\"\ndesign = \"d\"\nfigure = \"peak\"").contains("no application b"));

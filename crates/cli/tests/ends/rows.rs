@@ -31,10 +31,16 @@ pub(crate) enum Kind {
 /// A program that starts others and waits for them.
 const PROGRAM: &str = "for i in 1 2; do (j=0; while [ $j -lt 300 ]; do j=$((j+1)); done) & done; wait";
 
-/// Words and paths of the world: what begins with `@` is a path.
+/// Words and paths of the world: what stands behind an `@` is a path.
 fn words(world: &World, text: &str) -> Vec<OsString> {
-    let word =
-        |word: &str| word.strip_prefix('@').map_or(word.into(), |path| world.path(path).into_os_string());
+    let word = |word: &str| match word.split_once('@') {
+        Some((before, path)) => {
+            let mut word = OsString::from(before);
+            word.push(world.path(path));
+            word
+        }
+        None => word.into(),
+    };
     text.split(' ').map(word).collect()
 }
 
@@ -65,6 +71,7 @@ pub(crate) const ROWS: &[Row] = &[
         "--machine x86-64 --machine mosaic-4 --out @out/r --workload gups:table=1MiB,updates=300k"
     ),
     row!("run", Short, false, "--machine x86-64 --format json --trace @in/t.pwt"),
+    row!("run", Short, false, "--machine @in/m.toml --trace @in/cut.lackey --input-format lackey"),
     Row {
         command: "run",
         arguments: |world| program(world, "--machine x86-64 --out @out/r"),
@@ -78,31 +85,64 @@ pub(crate) const ROWS: &[Row] = &[
         kind: Kind::Live,
         writes: true,
     },
+    row!("record", Short, true, "-o @out/r.pwt --trace @in/cut.lackey --input-format lackey"),
     row!("trace info", Short, false, "@in/t.pwt"),
+    row!("trace info", Short, false, "--format json --input-format lackey @in/cut.lackey"),
+    row!("trace convert", Short, true, "-o @out/r.pwt --input-format lackey @in/cut.lackey"),
     row!("trace convert", Short, true, "@in/t.lackey --input-format lackey --out @out"),
     row!("machines", Short, false, ""),
-    row!("machines show", Short, false, "x86-64"),
+    row!("machines show", Short, false, "@in/m.toml"),
     row!("workloads", Short, false, ""),
     row!("paper", Short, false, ""),
-    row!("paper", Short, true, "mosaic figure-3/a --small --out @out/p"),
-    row!("riscv", Short, true, "--limit 3M --stats --record @out/r.pwt @in/loop.elf"),
+    row!("paper", Short, true, "mosaic figure-3/a --small --out @out/p --hardware @in"),
+    row!(
+        "riscv",
+        Short,
+        true,
+        "--limit 3M --stats --record @out/r.pwt --trace @out/notes --files @in @in/loop.elf"
+    ),
+    Row {
+        command: "riscv",
+        arguments: |world| {
+            let mut words = words(world, "--limit 3M --format json @in/loop.elf --blade");
+            words.push(world.blade());
+            words
+        },
+        kind: Kind::Short,
+        writes: false,
+    },
     row!("blade serve", Server, true, "--listen udp:127.0.0.1:0 --capacity 64KiB --store @out/b.pages"),
+    row!("blade serve", Server, true, "--listen ring:@out/b.ring --capacity 64KiB --key @in/key"),
     Row {
         command: "blade ping",
         arguments: |world| {
-            let blade = world.blade();
-            ["--count", "500", "--blade", &blade].map(OsString::from).into()
+            let mut words = words(world, "--count 500 --blade");
+            words.push(world.blade());
+            words
         },
         kind: Kind::Short,
         writes: false,
     },
     row!("fs mkfs", Short, true, "--size 4MiB @out/s.ctfs"),
+    row!("fs mkfs", Short, false, "--force --sparse --size 4MiB @in/old.ctfs"),
     row!("fs mount", Server, false, "@in/s.ctfs @mount"),
     row!("fs grow", Short, false, "@in/s.ctfs 8MiB"),
     row!("fs run", Short, false, "-- true"),
     row!("fs fsck", Short, false, "@in/s.ctfs"),
+    row!("fs fsck", Short, false, "--repair @in/s.ctfs"),
     row!("fs info", Short, false, "@in/s.ctfs"),
+    row!("fs info", Short, false, "--format json @in/s.ctfs"),
     row!("fs bench", Short, true, "--size 1MiB --rounds 1 --items rr,sw @out"),
+];
+
+/// Options that name a path and stand in no row, with the reason.
+pub(crate) const WITHOUT_ROW: &[(&str, &str, &str)] = &[
+    ("run", "engine-option", "it is Valgrind's, and passed on"),
+    ("record", "engine-option", "it is Valgrind's, and passed on"),
+    ("riscv", "key", "the reader of `blade serve --key`"),
+    ("riscv", "signature", "it takes a program with symbols: tests/riscv.rs"),
+    ("blade ping", "key", "the reader of `blade serve --key`"),
+    ("fs mount", "log", "it goes with --daemon: tests/administration.rs"),
 ];
 
 /// The folder with the front-ends, where they are built.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use self::cards::{Card, Machines, Multiples, cards, multiples};
 use self::tables::{Glance, Numbers, at_a_glance, numbers};
 use self::timeline::TimelinePlot;
-use crate::document::{Document, Manifest, Partial};
+use crate::document::{Document, Manifest, partial_heading};
 use crate::headline::{Part, headline_parts};
 use crate::measure::{Base, program_measures};
 use crate::papers::PaperDocument;
@@ -34,7 +34,7 @@ pub fn page(document: &Document) -> String {
         context! {
             style => include_str!("style.css"),
             groups,
-            partial => document.manifest.as_ref().and_then(|manifest| manifest.partial.as_ref()).map(Partial::heading),
+            partial => document.manifest.as_ref().and_then(|manifest| manifest.partial.as_ref()).map(partial_heading),
             manifest => document.manifest.as_ref().map(Provenance::of),
         },
     )
@@ -48,7 +48,7 @@ pub fn paper_page(document: &PaperDocument, title: &str) -> String {
             style => include_str!("style.css"),
             title => visible(title),
             paper => visible(&document.paper),
-            partial => document.partial.as_ref().map(Partial::heading),
+            partial => document.partial.as_ref().map(partial_heading),
             counts => figures::counts(document),
             cards => figures::cards(document),
             rows => figures::rows(document),

@@ -76,7 +76,7 @@ pub trait Simulate: Send {
 pub enum MachineError {
     /// Its memory is full.
     #[error(
-        "machine `{machine}`: its memory of {memory_bytes} bytes is too small for this program: {source}\n  = help: \
+        "machine `{machine}`: its memory of {memory_bytes} bytes is too small for this program: {reason}\n  = help: \
          raise the memory under [frames] in the machine file, let pages leave with a [reclaim] section, or give the \
          program a smaller input"
     )]
@@ -85,8 +85,8 @@ pub enum MachineError {
         machine: String,
         /// Its memory.
         memory_bytes: u64,
-        /// What the allocator said.
-        source: OutOfFrames,
+        /// What the allocator said: in the text already, and therefore no source.
+        reason: OutOfFrames,
     },
     /// Its page table needs more memory in one piece than there is.
     #[error(
@@ -106,14 +106,14 @@ pub enum MachineError {
     },
     /// Its swap device is full.
     #[error(
-        "machine `{machine}`: {source}\n  = help: raise `size` under [swap] in the machine file, or give the program a \
+        "machine `{machine}`: {reason}\n  = help: raise `size` under [swap] in the machine file, or give the program a \
          smaller input"
     )]
     SwapFull {
         /// The machine.
         machine: String,
-        /// What the device said.
-        source: SwapFull,
+        /// What the device said: in the text already, and therefore no source.
+        reason: SwapFull,
     },
     /// It serves jobs, and there were none.
     #[error(
@@ -267,11 +267,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         }
     }
 
-    fn out_of_frames(&self, source: OutOfFrames) -> MachineError {
+    fn out_of_frames(&self, reason: OutOfFrames) -> MachineError {
         MachineError::OutOfFrames {
             machine: self.spec.name.clone(),
             memory_bytes: self.spec.frames.memory_bytes(),
-            source,
+            reason,
         }
     }
 }

@@ -300,7 +300,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let written = self
             .swap
             .page_out(page, is_dirty)
-            .map_err(|source| MachineError::SwapFull { machine: self.spec.name.clone(), source })?;
+            .map_err(|reason| MachineError::SwapFull { machine: self.spec.name.clone(), reason })?;
         victim.sharers.iter().for_each(|&other| self.swap.share(page, other));
         if self.accelerated.is_some() {
             for (page, leaf) in leaves {

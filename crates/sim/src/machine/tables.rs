@@ -50,8 +50,8 @@ impl TableSpace {
     ) -> MachineError {
         let machine = spec.name.clone();
         match self.refused.take() {
-            Some(source) if missing.bytes <= PAGE_BYTES => {
-                MachineError::OutOfFrames { machine, memory_bytes: spec.frames.memory_bytes(), source }
+            Some(reason) if missing.bytes <= PAGE_BYTES => {
+                MachineError::OutOfFrames { machine, memory_bytes: spec.frames.memory_bytes(), reason }
             }
             _ => MachineError::OutOfContiguousMemory {
                 machine,

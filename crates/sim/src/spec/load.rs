@@ -1,5 +1,6 @@
 //! From a name, a path or a text to a machine.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,14 +21,16 @@ pub(super) struct Loaded {
 }
 
 /// Loads a built-in machine by its name, or a file: anything with a `/` in it or with the ending `.toml`.
-pub(super) fn by_name_or_path(name_or_path: &str) -> Result<Loaded, SpecError> {
-    if name_or_path.contains('/') || name_or_path.ends_with(".toml") {
+pub(super) fn by_name_or_path(name_or_path: &OsStr) -> Result<Loaded, SpecError> {
+    let bytes = name_or_path.as_encoded_bytes();
+    if bytes.contains(&b'/') || bytes.ends_with(b".toml") {
         let path = Path::new(name_or_path);
         return from_file(read_file(path)?, Some(path));
     }
-    match builtin::find(name_or_path) {
+    let name = name_or_path.to_string_lossy();
+    match builtin::find(&name) {
         Some(machine) => from_file(built_in_file(machine), None),
-        None => Err(unknown_machine(name_or_path)),
+        None => Err(unknown_machine(&name)),
     }
 }
 

@@ -29,6 +29,8 @@ mod tiers;
 mod tlb;
 mod value;
 
+use std::ffi::OsStr;
+
 pub use error::SpecError;
 pub use reference::reference;
 pub use settings::MachineSpec;
@@ -38,8 +40,8 @@ pub use settings::MachineSpec;
 /// # Errors
 ///
 /// An unknown name, an unreadable file, and everything that is wrong in it and in the base that it extends.
-pub fn load(name_or_path: &str) -> Result<MachineSpec, SpecError> {
-    load::by_name_or_path(name_or_path).map(|loaded| loaded.spec)
+pub fn load(name_or_path: impl AsRef<OsStr>) -> Result<MachineSpec, SpecError> {
+    load::by_name_or_path(name_or_path.as_ref()).map(|loaded| loaded.spec)
 }
 
 /// Loads the machines of a run, whose names must differ.
@@ -47,8 +49,8 @@ pub fn load(name_or_path: &str) -> Result<MachineSpec, SpecError> {
 /// # Errors
 ///
 /// Those of [`load`] for all of them together, and two machines of one name.
-pub fn load_all<S: AsRef<str>>(names_or_paths: &[S]) -> Result<Vec<MachineSpec>, SpecError> {
-    let mut machines: Vec<(&str, MachineSpec)> = Vec::new();
+pub fn load_all<S: AsRef<OsStr>>(names_or_paths: &[S]) -> Result<Vec<MachineSpec>, SpecError> {
+    let mut machines: Vec<(&OsStr, MachineSpec)> = Vec::new();
     let mut wrong: Option<SpecError> = None;
     for name in names_or_paths.iter().map(AsRef::as_ref) {
         let error = match load(name) {
@@ -57,7 +59,9 @@ pub fn load_all<S: AsRef<str>>(names_or_paths: &[S]) -> Result<Vec<MachineSpec>,
                     machines.push((name, spec));
                     continue;
                 }
-                Some((first, _)) => load::duplicate_name(&spec.name, first, name),
+                Some((first, _)) => {
+                    load::duplicate_name(&spec.name, &first.to_string_lossy(), &name.to_string_lossy())
+                }
             },
             Err(error) => error,
         };
@@ -93,6 +97,6 @@ pub fn builtin_names() -> impl ExactSizeIterator<Item = &'static str> {
 /// # Errors
 ///
 /// Those of [`load`].
-pub fn show(name_or_path: &str) -> Result<String, SpecError> {
-    load::by_name_or_path(name_or_path).map(|loaded| show::file(&loaded))
+pub fn show(name_or_path: impl AsRef<OsStr>) -> Result<String, SpecError> {
+    load::by_name_or_path(name_or_path.as_ref()).map(|loaded| show::file(&loaded))
 }

@@ -21,6 +21,7 @@ pub(super) const MAX_NAME_BYTES: usize = 65_536;
 
 const ANNOUNCES_MAPPINGS: u32 = 1;
 const COUNTS_INSTRUCTIONS: u32 = 2;
+const ENDED_EARLY: u32 = 4;
 
 /// Reads little-endian fields one after the other; the caller has checked the length.
 struct Fields<'a>(&'a [u8]);
@@ -61,6 +62,13 @@ pub(super) fn header(info: &SourceInfo) -> Vec<u8> {
     out
 }
 
+/// Sets the flag of a recording that was ended early in a header.
+pub(super) fn flag_ended_early(header: &mut [u8]) {
+    header[12] |= ENDED_EARLY as u8;
+    let (covered, checksum) = header.split_last_chunk_mut::<8>().expect("a header has a checksum");
+    *checksum = xxh3_64(covered).to_le_bytes();
+}
+
 /// The first [`HEADER_BYTES`] of a file, unverified.
 pub(super) struct Prefix {
     pub(super) magic: [u8; 8],
@@ -78,7 +86,12 @@ impl Prefix {
 
     /// Whether no flag is set that this version does not know.
     pub(super) fn flags_are_known(&self) -> bool {
-        self.flags & !(ANNOUNCES_MAPPINGS | COUNTS_INSTRUCTIONS) == 0
+        self.flags & !(ANNOUNCES_MAPPINGS | COUNTS_INSTRUCTIONS | ENDED_EARLY) == 0
+    }
+
+    /// Whether the file says why its recording was ended early.
+    pub(super) fn ended_early(&self) -> bool {
+        self.flags & ENDED_EARLY != 0
     }
 
     pub(super) fn source_info(&self, name: String) -> SourceInfo {
@@ -144,7 +157,7 @@ impl ChunkHeader {
         checksum
     }
 
-    /// None if the chunk's mark is not there.
+    /// None if the chunk's magic is not there.
     pub(super) fn parse(bytes: &[u8; CHUNK_HEADER_BYTES]) -> Option<Self> {
         let mut fields = Fields(bytes);
         if fields.u32() != CHUNK_MAGIC {

@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | 0 | 8 | magic `89 50 57 54 0d 0a 1a 0a` |
 //! | 8 | 4 | format version, 3 |
-//! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions; others must be 0 |
+//! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions, 4 the recording was ended early; others must be 0 |
 //! | 16 | 4 | `n`, length of the name in bytes, at most 65,536 |
 //! | 20 | 4 | 0 |
 //! | 24 | n | name of the source, UTF-8 |
@@ -51,7 +51,21 @@
 //!
 //! The control stream has a byte per access (what its address is a difference to, the length of that difference,
 //! store bit, log2 of the size), the near and far streams have the differences; see `accesses.rs`. The side
-//! stream has the batches' shapes and marks; see `side.rs`. **Index**, 64 bytes per chunk:
+//! stream has the batches' shapes and marks; see `side.rs`.
+//!
+//! **Cut**, between the last chunk and the index, there if and only if the header's flag 4 is set: why the recording was ended
+//! before its source's end.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 4 | `PART` |
+//! | 4 | 4 | the reason: 1 a signal, 2 a limit of time, 3 the program was killed, 4 it could not be observed any further, 5 the trace that was converted is damaged |
+//! | 8 | 4 | `n`, length of the text in bytes, at most 4,096 |
+//! | 12 | 4 | 0 |
+//! | 16 | n | the reason for a reader, UTF-8 |
+//! | 16 + n | 8 | checksum of everything before it |
+//!
+//! **Index**, 64 bytes per chunk:
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -76,6 +90,11 @@
 //! is stored and counted like any other. Decoding from a chunk in the middle gives the right process and thread
 //! (from the index) but not the mappings made before it.
 //!
+//! # Damage
+//!
+//! A file without a whole trailer or index, as a full disk or a broken download leaves it, is read chunk by chunk from its
+//! beginning, up to the first chunk that is not whole; then its source ends with the error.
+//!
 //! # Limits
 //!
 //! Nothing is allocated on the word of the file alone: a compressed length must fit into the file, an
@@ -83,11 +102,12 @@
 
 mod accesses;
 mod chunk;
+mod cut;
 mod layout;
 mod reader;
+mod salvage;
 mod side;
 mod source;
-mod unfinished;
 mod varint;
 mod writer;
 

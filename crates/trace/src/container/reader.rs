@@ -7,6 +7,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::chunk::Decoder;
+use super::cut;
 use super::layout::{
     self, CHUNK_HEADER_BYTES, ChunkHeader, ChunkInfo, HEADER_BYTES, INDEX_ENTRY_BYTES, MAX_NAME_BYTES,
     Prefix, TRAILER_BYTES, TRAILER_UNCOVERED_BYTES, Trailer,
@@ -14,6 +15,7 @@ use super::layout::{
 use super::{FORMAT_VERSION, MAGIC, Totals};
 use crate::error::{Place, TraceError};
 use crate::event::{Batch, ProcessId, ThreadId};
+use crate::partial::Partial;
 use crate::source::SourceInfo;
 
 /// An open `.pwt` file whose header, index and trailer have been checked.
@@ -21,11 +23,15 @@ pub struct Reader<R = File> {
     inner: R,
     file: String,
     source: SourceInfo,
-    chunks: Vec<ChunkInfo>,
-    totals: Totals,
-    file_bytes: u64,
+    pub(super) chunks: Vec<ChunkInfo>,
+    pub(super) totals: Totals,
+    pub(super) file_bytes: u64,
     decoder: Decoder,
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
+    /// Whether the header says that the recording was ended early.
+    ended_early: bool,
+    partial: Option<Partial>,
+    pub(super) damage: Option<String>,
 }
 
 impl Reader<File> {
@@ -54,7 +60,30 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// As [`Reader::open`].
     pub fn new(inner: R, file: String) -> Result<Self, TraceError> {
-        let decoder = Decoder::new().map_err(|source| unreadable(&file, source))?;
+        let (mut reader, first_chunk) = Self::begin(inner, file)?;
+        reader.read_end(first_chunk)?;
+        Ok(reader)
+    }
+
+    /// As [`Reader::new`], but of a file whose end is damaged or missing it takes the whole chunks before the damage, if there
+    /// are any, and [`Reader::damage`] says what is wrong.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::open`], if no chunk is whole.
+    pub fn new_or_salvaged(inner: R, file: String) -> Result<Self, TraceError> {
+        let (mut reader, first_chunk) = Self::begin(inner, file)?;
+        match reader.read_end(first_chunk) {
+            Ok(()) => {}
+            Err(damage @ TraceError::Malformed { .. }) => reader.salvage(first_chunk, damage)?,
+            Err(error) => return Err(error),
+        }
+        Ok(reader)
+    }
+
+    /// Reads the header; answers where the first chunk begins.
+    fn begin(inner: R, file: String) -> Result<(Self, u64), TraceError> {
+        let decoder = Decoder::new().map_err(|error| unreadable(&file, error))?;
         let mut reader = Self {
             inner,
             file,
@@ -64,15 +93,27 @@ impl<R: Read + Seek> Reader<R> {
             file_bytes: 0,
             decoder,
             buffer: Vec::new(),
+            ended_early: false,
+            partial: None,
+            damage: None,
         };
         reader.file_bytes =
             reader.inner.seek(SeekFrom::End(0)).map_err(|error| unreadable(&reader.file, error))?;
         let first_chunk = reader.read_header()?;
-        let trailer = reader.read_trailer(first_chunk)?;
-        reader.read_index(first_chunk, &trailer)?;
-        reader.totals = trailer.totals;
-        reader.source.expected_accesses = Some(reader.totals.accesses);
-        Ok(reader)
+        Ok((reader, first_chunk))
+    }
+
+    /// Reads what comes behind the chunks.
+    fn read_end(&mut self, first_chunk: u64) -> Result<(), TraceError> {
+        let trailer = self.read_trailer(first_chunk)?;
+        self.read_index(first_chunk, &trailer)?;
+        self.set_totals(trailer.totals);
+        Ok(())
+    }
+
+    pub(super) fn set_totals(&mut self, totals: Totals) {
+        self.totals = totals;
+        self.source.expected_accesses = Some(totals.accesses);
     }
 
     /// What the file says of the source it was recorded from. Its name is the source's, not the file's.
@@ -93,6 +134,16 @@ impl<R: Read + Seek> Reader<R> {
     /// What the whole file holds.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// Why the recording holds a part of its source only, if it does.
+    pub fn partial(&self) -> Option<&Partial> {
+        self.partial.as_ref()
+    }
+
+    /// What is wrong behind the last whole chunk of a file that was cut short or damaged.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
     }
 
     /// The chunks in order.
@@ -164,6 +215,7 @@ impl<R: Read + Seek> Reader<R> {
         if !prefix.flags_are_known() {
             return Err(self.malformed(12, "the header has flags of a later format".to_owned()));
         }
+        self.ended_early = prefix.ended_early();
         match std::str::from_utf8(&header[HEADER_BYTES..]) {
             Ok(name) => self.source = prefix.source_info(name.to_owned()),
             Err(_) => return Err(self.malformed(24, "the source name is not UTF-8".to_owned())),
@@ -246,7 +298,9 @@ impl<R: Read + Seek> Reader<R> {
             sums.marks += u64::from(chunk.marks);
             sums.instructions = sums.instructions.saturating_add(chunk.instructions);
         }
-        if offset != trailer.index_offset || sums != trailer.totals {
+        let chunks_end = offset;
+        let cut_bytes = trailer.index_offset - chunks_end;
+        if (cut_bytes > 0) != self.ended_early || cut_bytes > cut::MAX_BYTES || sums != trailer.totals {
             let what = "the trailer's totals are not the sums of the index".to_owned();
             return Err(self.malformed(trailer_offset, what));
         }
@@ -254,13 +308,21 @@ impl<R: Read + Seek> Reader<R> {
             let what = "the first chunk does not begin with process 0 and thread 1".to_owned();
             return Err(self.malformed(trailer.index_offset, what));
         }
+        if self.ended_early {
+            self.read_at(chunks_end, cut_bytes as usize)?;
+            self.partial = cut::parse(&self.buffer);
+            if self.partial.is_none() {
+                let what = "the reason for which the recording was ended early is damaged".to_owned();
+                return Err(self.malformed(chunks_end, what));
+            }
+        }
         self.chunks = chunks;
         Ok(())
     }
 
     /// Fills the buffer with `bytes` bytes from `offset`. The caller has checked that the file has them, so the
     /// buffer never outgrows the file.
-    fn read_at(&mut self, offset: u64, bytes: usize) -> Result<(), TraceError> {
+    pub(super) fn read_at(&mut self, offset: u64, bytes: usize) -> Result<(), TraceError> {
         self.buffer.resize(bytes, 0);
         let result =
             self.inner.seek(SeekFrom::Start(offset)).and_then(|_| self.inner.read_exact(&mut self.buffer));
@@ -287,8 +349,8 @@ impl<R> std::fmt::Debug for Reader<R> {
     }
 }
 
-fn unreadable(file: &str, source: io::Error) -> TraceError {
-    TraceError::Io { what: format!("cannot read {file}"), source }
+fn unreadable(file: &str, error: io::Error) -> TraceError {
+    TraceError::Io { what: format!("cannot read {file}"), error }
 }
 
 fn matches_index(header: &ChunkHeader, info: &ChunkInfo) -> bool {

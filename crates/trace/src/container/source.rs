@@ -72,6 +72,9 @@ impl<R: Read + Seek> Source for PwtSource<R> {
                 }
             }
         }
-        Ok(())
+        match self.reader.damage() {
+            Some(damage) => Err(SourceError::Input(damage.to_owned())),
+            None => Ok(()),
+        }
     }
 }

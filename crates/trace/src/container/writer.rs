@@ -6,12 +6,14 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use super::chunk::{EncodeProblem, Encoder, Pending, instructions};
+use super::cut;
 use super::layout::{self, ChunkInfo, Trailer};
-use super::unfinished::Unfinished;
 use super::{MAX_SIDE_BYTES, Totals};
 use crate::error::TraceError;
 use crate::event::{Batch, Event, Mark, ProcessId, ThreadId};
+use crate::partial::Partial;
 use crate::source::SourceInfo;
+use crate::unfinished::Unfinished;
 
 /// Chunks that wait for the encoding thread at most; then [`Writer::write`] waits.
 const QUEUE_CHUNKS: usize = 4;
@@ -23,6 +25,7 @@ const QUEUE_CHUNKS: usize = 4;
 pub struct Writer {
     path: PathBuf,
     pending: Pending,
+    partial: Option<Partial>,
     encoder: Option<EncoderThread>,
 }
 
@@ -35,7 +38,7 @@ struct EncoderThread {
 
 enum Work {
     Chunk(Pending),
-    Finish,
+    Finish(Option<Partial>),
 }
 
 struct Finished {
@@ -56,13 +59,13 @@ impl Writer {
         file.write_all(&header).map_err(TraceError::io("write", file.target()))?;
         let (work, work_receiver) = sync_channel(QUEUE_CHUNKS);
         let (spare_sender, spare) = channel();
-        let encoder = ChunkWriter::new(file, header.len() as u64)?;
+        let encoder = ChunkWriter::new(file, header)?;
         let thread = std::thread::Builder::new()
             .name("pwt-encoder".to_owned())
             .spawn(move || encoder.run(&work_receiver, &spare_sender))
             .map_err(TraceError::io("start a thread to write", &path))?;
         let encoder = Some(EncoderThread { work, spare, thread });
-        Ok(Self { path, pending: Pending::default(), encoder })
+        Ok(Self { path, pending: Pending::default(), partial: None, encoder })
     }
 
     /// Appends one batch.
@@ -80,6 +83,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Lets the file say that it holds a part of its source only, and why.
+    pub fn mark_partial(&mut self, partial: Partial) {
+        self.partial = Some(partial);
+    }
+
     /// Completes the file and gives it its name. Its bytes are then with the operating system, not necessarily on
     /// the disk.
     ///
@@ -94,7 +102,7 @@ impl Writer {
             return Err(self.refusal("writing failed before"));
         };
         // If the thread is gone, its result says why.
-        let _ = work.send(Work::Finish);
+        let _ = work.send(Work::Finish(self.partial.take()));
         drop(work);
         let Some(Finished { file, totals }) = join(thread)? else {
             return Err(self.refusal("the encoder ended early"));
@@ -179,6 +187,7 @@ fn check_contract(batch: &Batch) -> Result<(), String> {
 /// The encoding thread's side: encodes and writes chunks, keeps the index.
 struct ChunkWriter {
     file: Unfinished,
+    header: Vec<u8>,
     encoder: Encoder,
     index: Vec<ChunkInfo>,
     offset: u64,
@@ -188,10 +197,13 @@ struct ChunkWriter {
 }
 
 impl ChunkWriter {
-    fn new(file: Unfinished, offset: u64) -> Result<Self, TraceError> {
+    /// Goes on behind the header that `file` has.
+    fn new(file: Unfinished, header: Vec<u8>) -> Result<Self, TraceError> {
+        let offset = header.len() as u64;
         let encoder = Encoder::new().map_err(TraceError::io("prepare to compress", file.target()))?;
         let (process, thread) = (ProcessId(0), ThreadId(1));
-        Ok(Self { file, encoder, index: Vec::new(), offset, totals: Totals::default(), process, thread })
+        let totals = Totals::default();
+        Ok(Self { file, header, encoder, index: Vec::new(), offset, totals, process, thread })
     }
 
     /// None if the writer was dropped before it said `Finish`.
@@ -203,7 +215,7 @@ impl ChunkWriter {
                     pending.clear();
                     let _ = spare.send(pending);
                 }
-                Work::Finish => return self.finish().map(Some),
+                Work::Finish(partial) => return self.finish(partial.as_ref()).map(Some),
             }
         }
         Ok(None)
@@ -258,13 +270,20 @@ impl ChunkWriter {
         }
     }
 
-    fn finish(mut self) -> Result<Finished, TraceError> {
+    fn finish(mut self, partial: Option<&Partial>) -> Result<Finished, TraceError> {
+        let piece = partial.map(cut::piece).unwrap_or_default();
+        if partial.is_some() {
+            layout::flag_ended_early(&mut self.header);
+            self.file.rewrite_start(&self.header).map_err(TraceError::io("write", self.file.target()))?;
+        }
+        self.offset += piece.len() as u64;
         let mut end = Vec::with_capacity((self.index.len() + 1) * layout::INDEX_ENTRY_BYTES);
         for chunk in &self.index {
             chunk.put(&mut end);
         }
         let index = end.clone();
         Trailer::put(self.offset, &self.totals, &index, &mut end);
+        let end = [piece, end].concat();
         self.file.write_all(&end).map_err(TraceError::io("write", self.file.target()))?;
         Ok(Finished { file: self.file, totals: self.totals })
     }

@@ -6,12 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
 use super::records::{Origin, Part};
-use crate::error::TraceError;
+use super::salvage;
+use crate::error::{Place, TraceError};
 
 /// Compressed bytes that are taken from the file at a time.
 const BUFFER_BYTES: usize = 1 << 15;
 /// The most members of an archive.
-const MAX_MEMBERS: usize = 1 << 20;
+pub(super) const MAX_MEMBERS: usize = 1 << 20;
 
 /// An open archive.
 pub(super) struct Archive {
@@ -19,28 +20,68 @@ pub(super) struct Archive {
     /// The archive's name for messages.
     pub(super) name: String,
     members: Vec<Member>,
+    /// The archive's length, and what is wrong with its directory.
+    damage: Option<(u64, String)>,
 }
 
-struct Member {
-    name: String,
-    start: u64,
-    packed_bytes: u64,
-    bytes: u64,
-    checksum: u32,
-    deflated: bool,
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) start: u64,
+    pub(super) packed_bytes: u64,
+    pub(super) bytes: u64,
+    pub(super) checksum: u32,
+    pub(super) deflated: bool,
 }
 
 impl Archive {
-    /// Reads the directory of the archive in `file`.
+    /// Reads the directory of the archive in `file`. Of an archive without a whole directory, which stands at the end, it takes
+    /// the members that are found from the beginning on; [`Archive::whole`] then is the error.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, no member is found, or it is compressed in a way that is not read.
     pub(super) fn open(file: File, name: &str) -> Result<Self, TraceError> {
-        let damaged = |error: zip::result::ZipError| match error {
-            zip::result::ZipError::Io(source) if source.raw_os_error().is_some() => {
-                TraceError::Io { what: format!("cannot read {name}"), source }
-            }
-            error => TraceError::Refused(format!("{name}: the zip archive is damaged or cut short: {error}")),
-        };
         let file = Rc::new(file);
-        let mut archive = zip::ZipArchive::new(BufReader::new(&*file)).map_err(damaged)?;
+        let unreadable = |error| TraceError::Io { what: format!("cannot read {name}"), error };
+        let bytes = file.metadata().map_err(unreadable)?.len();
+        let (mut members, damage) = match Self::directory(&file, bytes, name) {
+            Ok(members) => (members, None),
+            Err(TraceError::Malformed { what, .. }) => {
+                (salvage::members(&file, bytes).map_err(unreadable)?, Some((bytes, what)))
+            }
+            Err(error) => return Err(error),
+        };
+        members.sort_by(|one, other| one.name.cmp(&other.name));
+        let archive = Self { file, name: name.to_owned(), members, damage };
+        if archive.members.is_empty() {
+            archive.whole()?;
+        }
+        Ok(archive)
+    }
+
+    /// Whether its directory is whole. Without one, members may be missing at its end.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    pub(super) fn whole(&self) -> Result<(), TraceError> {
+        let Some((bytes, what)) = &self.damage else { return Ok(()) };
+        Err(TraceError::Malformed { file: self.name.clone(), place: Place::Byte(*bytes), what: what.clone() })
+    }
+
+    /// The members as the directory has them. [`TraceError::Malformed`] if it is not whole.
+    fn directory(file: &File, bytes: u64, name: &str) -> Result<Vec<Member>, TraceError> {
+        let damaged = |error: zip::result::ZipError| match error {
+            zip::result::ZipError::Io(error) if error.raw_os_error().is_some() => {
+                TraceError::Io { what: format!("cannot read {name}"), error }
+            }
+            error => TraceError::Malformed {
+                file: name.to_owned(),
+                place: Place::Byte(bytes),
+                what: format!("the zip archive is damaged or cut short: {error}"),
+            },
+        };
+        let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
         if archive.len() > MAX_MEMBERS {
             let what =
                 format!("{name}: a zip archive of {} members; at most {MAX_MEMBERS} are read", archive.len());
@@ -73,9 +114,7 @@ impl Archive {
                 deflated,
             });
         }
-        drop(archive);
-        members.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(Self { file, name: name.to_owned(), members })
+        Ok(members)
     }
 
     /// How many members there are.
@@ -103,10 +142,10 @@ impl Archive {
 }
 
 /// A part of a file, read without a place of its own in the file.
-struct Extent {
-    file: Rc<File>,
-    at: u64,
-    end: u64,
+pub(super) struct Extent {
+    pub(super) file: Rc<File>,
+    pub(super) at: u64,
+    pub(super) end: u64,
 }
 
 impl Read for Extent {

@@ -9,6 +9,7 @@ use super::source::{ForeignSource, TraceSource};
 use super::tally::Remarks;
 use crate::container::{PwtSource, Reader};
 use crate::error::TraceError;
+use crate::partial::Partial;
 
 /// How a trace is to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,7 +31,8 @@ impl From<Format> for ReadOptions {
 ///
 /// # Errors
 ///
-/// If it cannot be read, its format cannot be told, or it is a damaged `.pwt`. Damage in other formats is found when they run.
+/// If it cannot be read, its format cannot be told, or nothing in front of the damage of a damaged `.pwt`, zip or tar archive is
+/// whole. All other damage is found when the trace runs, behind the events before it.
 pub fn open(path: &Path, options: impl Into<ReadOptions>) -> Result<Box<dyn TraceSource>, TraceError> {
     let mut options = options.into();
     let input = Input::open(path)?;
@@ -53,7 +55,7 @@ pub fn open(path: &Path, options: impl Into<ReadOptions>) -> Result<Box<dyn Trac
         )));
     };
     let file = stream.into_file("a .pwt is read from its end")?;
-    Ok(Box::new(PwtSource::new(Reader::new(file, input.name)?)))
+    Ok(Box::new(PwtSource::new(Reader::new_or_salvaged(file, input.name)?)))
 }
 
 impl TraceSource for PwtSource {
@@ -63,6 +65,10 @@ impl TraceSource for PwtSource {
 
     fn remarks(&self) -> Remarks {
         Remarks { notes: self.unobserved().to_vec(), ..Remarks::default() }
+    }
+
+    fn partial(&self) -> Option<&Partial> {
+        self.reader().partial()
     }
 
     fn file_bytes(&self) -> u64 {

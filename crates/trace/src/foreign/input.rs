@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::archive::Archive;
 use super::compression::{self, Compression};
 use super::records::{Origin, Part, fill};
-use crate::error::TraceError;
+use crate::error::{Place, TraceError};
 
 /// How much of the content is looked at.
 const START_BYTES: usize = 48 << 10;
@@ -41,8 +41,16 @@ pub(super) enum Content {
     Stream(Stream),
     /// A zip archive.
     Zip(Archive),
-    /// A folder of files; the temporary folder that it lies in, if it came as an archive.
-    Folder(PathBuf, Option<tempfile::TempDir>),
+    /// A folder of files; the archive that it came as, if it did.
+    Folder(PathBuf, Option<Unpacked>),
+}
+
+/// The files of a tar archive.
+pub(super) struct Unpacked {
+    /// The temporary folder that they lie in.
+    folder: tempfile::TempDir,
+    /// Why the archive could not be unpacked to its end.
+    pub(super) damage: Option<TraceError>,
 }
 
 impl Content {
@@ -170,8 +178,8 @@ impl Input {
         let content = if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") {
             Content::Zip(Archive::open(stream.into_file("a zip archive is read from its end")?, name)?)
         } else if is_tar(&start) {
-            let folder = unpack_tar(&mut stream.reader, name)?;
-            Content::Folder(folder.path().to_path_buf(), Some(folder))
+            let unpacked = unpack_tar(&mut stream.reader, name)?;
+            Content::Folder(unpacked.folder.path().to_path_buf(), Some(unpacked))
         } else {
             Content::Stream(stream)
         };
@@ -192,16 +200,16 @@ fn check_name(name: &str, compression: Compression) -> Result<(), TraceError> {
     )))
 }
 
-pub(super) fn unreadable(name: &str, source: io::Error) -> TraceError {
-    TraceError::Io { what: format!("cannot read {name}"), source }
+pub(super) fn unreadable(name: &str, error: io::Error) -> TraceError {
+    TraceError::Io { what: format!("cannot read {name}"), error }
 }
 
 /// Copies everything into a temporary file without a name, which can be read at any place.
 fn spool(reader: impl Read, name: &str, why: &str, most: u64) -> Result<File, TraceError> {
     let folder = std::env::temp_dir();
-    let failed = |source| {
+    let failed = |error| {
         let what = format!("cannot copy {name} to a temporary file in {}", folder.display());
-        TraceError::Io { what, source }
+        TraceError::Io { what, error }
     };
     let mut file = tempfile::tempfile().map_err(failed)?;
     let bytes = io::copy(&mut reader.take(most + 1), &mut file).map_err(failed)?;
@@ -224,20 +232,33 @@ fn is_tar(start: &[u8]) -> bool {
     start.get(257..262) == Some(b"ustar")
 }
 
-/// Unpacks the regular files of a tar archive into a temporary folder.
-fn unpack_tar(reader: &mut dyn Read, name: &str) -> Result<tempfile::TempDir, TraceError> {
+/// Unpacks the regular files of a tar archive into a temporary folder, of a damaged one those before the damage.
+fn unpack_tar(reader: &mut dyn Read, name: &str) -> Result<Unpacked, TraceError> {
     let folder = tempfile::tempdir().map_err(TraceError::io("write to", &std::env::temp_dir()))?;
-    let failed = |source: io::Error| {
-        if source.raw_os_error().is_some() {
+    // Where the last file of the archive begins.
+    let place = Cell::new(0);
+    let failed = |error: io::Error| {
+        if error.raw_os_error().is_some() {
             let what = format!("cannot unpack {name} into {}", folder.path().display());
-            return TraceError::Io { what, source };
+            return TraceError::Io { what, error };
         }
-        TraceError::Refused(format!("{name}: the tar archive is damaged or cut short: {source}"))
+        TraceError::Malformed {
+            file: name.to_owned(),
+            place: Place::Unpacked(place.get()),
+            what: format!("the tar archive is damaged or cut short: {error}"),
+        }
     };
-    let mut left = SPOOL_BYTES;
+    let (mut left, mut begun, mut damage) = (SPOOL_BYTES, 0, None);
     let mut archive = tar::Archive::new(reader);
     for (number, entry) in archive.entries().map_err(failed)?.enumerate() {
-        let mut entry = entry.map_err(failed)?;
+        let mut entry = match entry.map_err(failed) {
+            Ok(entry) => entry,
+            Err(error @ TraceError::Malformed { .. }) if begun > 0 => {
+                damage = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
         if number >= MAX_TAR_FILES {
             let what = format!("{name}: a tar archive of more than {MAX_TAR_FILES} files");
             return Err(TraceError::Refused(what));
@@ -248,13 +269,23 @@ fn unpack_tar(reader: &mut dyn Read, name: &str) -> Result<tempfile::TempDir, Tr
         left = left
             .checked_sub(entry.size())
             .ok_or_else(|| too_large(name, "a tar archive is unpacked", SPOOL_BYTES))?;
-        if !entry.unpack_in(folder.path()).map_err(failed)? {
+        begun += 1;
+        place.set(entry.raw_file_position());
+        let unpacked = match entry.unpack_in(folder.path()).map_err(failed) {
+            Ok(unpacked) => unpacked,
+            Err(error @ TraceError::Malformed { .. }) => {
+                damage = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        if !unpacked {
             let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
             let what = format!("{name}: the tar archive has a file `{path}`, which lies outside of it");
             return Err(TraceError::Refused(what));
         }
     }
-    Ok(folder)
+    Ok(Unpacked { folder, damage })
 }
 
 /// Counts the bytes that come from a pipe.

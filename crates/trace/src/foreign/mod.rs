@@ -40,6 +40,7 @@ mod lackey;
 mod output;
 mod pinatrace;
 mod records;
+mod salvage;
 mod source;
 mod tally;
 

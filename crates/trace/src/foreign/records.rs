@@ -44,7 +44,7 @@ impl Origin {
     pub(super) fn unreadable(&self, offset: u64, error: io::Error) -> TraceError {
         let from_system = error.raw_os_error().is_some();
         if from_system || matches!(self.part, Part::Plain) {
-            return TraceError::Io { what: format!("cannot read {}", self.file), source: error };
+            return TraceError::Io { what: format!("cannot read {}", self.file), error };
         }
         let what = format!("the compressed content is damaged or cut short: {error}");
         self.malformed(self.at(offset), what)

@@ -13,6 +13,7 @@ use super::output::Output;
 use super::records::{Origin, Part};
 use super::tally::Remarks;
 use crate::error::TraceError;
+use crate::partial::Partial;
 use crate::source::{Sink, Source, SourceError, SourceInfo};
 
 /// A trace as a source.
@@ -23,6 +24,11 @@ pub trait TraceSource: Source {
     /// What the last run left out or had to assume.
     fn remarks(&self) -> Remarks {
         Remarks::default()
+    }
+
+    /// Why the trace holds a part of the work only, where it says so itself.
+    fn partial(&self) -> Option<&Partial> {
+        None
     }
 
     /// The frames that the trace's pages had, where it says so.

@@ -205,12 +205,20 @@ pub fn drmemtrace_file() -> Vec<u8> {
 }
 
 pub fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    put_members(zip::ZipWriter::new(Cursor::new(Vec::new())), members).into_inner()
+}
+
+/// The same, written as to a pipe: the lengths stand behind the data.
+pub fn zip_with_descriptors(members: &[(&str, &[u8])]) -> Vec<u8> {
+    put_members(zip::ZipWriter::new_stream(Vec::new()), members).into_inner()
+}
+
+fn put_members<W: Write + std::io::Seek>(mut writer: zip::ZipWriter<W>, members: &[(&str, &[u8])]) -> W {
     let options =
         zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
     for (name, content) in members {
         writer.start_file(*name, options).unwrap();
         writer.write_all(content).unwrap();
     }
-    writer.finish().unwrap().into_inner()
+    writer.finish().unwrap()
 }

@@ -67,8 +67,10 @@ pub(super) fn has_chunks(archive: &Archive) -> bool {
 
 /// Reads a file, an archive or a folder.
 pub(super) fn parse(content: Content, output: &mut Output<'_>) -> Result<(), TraceError> {
-    if let Content::Folder(path, _unpacked) = &content {
-        return folder::parse(path, output);
+    if let Content::Folder(path, unpacked) = content {
+        let result = folder::parse(&path, output);
+        // That an archive is damaged explains whatever is missing in its folder.
+        return unpacked.and_then(|unpacked| unpacked.damage).map_or(result, Err);
     }
     let mut shard = Shard::new(content, BUFFER_BYTES, output)?;
     let mut ids = Ids::default();

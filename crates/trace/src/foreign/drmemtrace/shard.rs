@@ -186,6 +186,9 @@ impl Shard {
     }
 
     fn end(&self) -> Result<bool, TraceError> {
+        if let Some((archive, _)) = &self.chunks {
+            archive.whole()?;
+        }
         let what = match self.stage {
             Stage::Footer => return Ok(false),
             Stage::Start => "the trace is empty",

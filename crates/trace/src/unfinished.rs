@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
@@ -13,7 +14,7 @@ use tempfile::{Builder, NamedTempFile};
 ///
 /// Where the file system allows it, the file has no name at all, so that nothing is left behind even if the process
 /// is killed. Elsewhere it is a temporary file (`.NAME.*.partial`) beside the target, removed when it is dropped.
-pub(super) struct Unfinished {
+pub struct Unfinished {
     target: PathBuf,
     state: State,
 }
@@ -24,18 +25,29 @@ enum State {
 }
 
 impl Unfinished {
-    /// Begins a file that will be `target`.
-    pub(super) fn create(target: &Path) -> io::Result<Self> {
-        let state = match unnamed(target) {
+    /// Begins a file that will be `target`, or what `target` points to if it is a symbolic link. The caller makes sure that
+    /// `target` is a regular file, or new: the name would take the place of a device.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be created in the folder.
+    pub fn create(target: &Path) -> io::Result<Self> {
+        let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
+        let state = match unnamed(&target) {
             Some(file) => State::Unnamed(file),
-            None => State::Named(beside(target, |path| File::create_new(path))?),
+            None => State::Named(beside(&target, |path| File::create_new(path))?),
         };
-        Ok(Self { target: target.to_path_buf(), state })
+        Ok(Self { target, state })
     }
 
     /// The name that it will have.
-    pub(super) fn target(&self) -> &Path {
+    pub fn target(&self) -> &Path {
         &self.target
+    }
+
+    /// Replaces the first bytes.
+    pub(crate) fn rewrite_start(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file().write_all_at(bytes, 0)
     }
 
     fn file(&mut self) -> &mut File {
@@ -46,7 +58,11 @@ impl Unfinished {
     }
 
     /// Gives it its name, in place of an older file of that name.
-    pub(super) fn finish(self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// The system refuses that; nothing is left behind.
+    pub fn finish(self) -> io::Result<()> {
         let named = match self.state {
             State::Named(file) => file.into_temp_path(),
             // A link cannot replace a file, a rename can.
@@ -94,6 +110,12 @@ fn beside<R>(target: &Path, make: impl FnMut(&Path) -> io::Result<R>) -> io::Res
     prefix.push(target.file_name().unwrap_or_default());
     prefix.push(".");
     Builder::new().prefix(&prefix).suffix(".partial").make_in(folder(target), make)
+}
+
+impl std::fmt::Debug for Unfinished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unfinished").field("target", &self.target).finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]

@@ -28,13 +28,7 @@ pub(crate) fn blade(arguments: &BladeArguments) -> anyhow::Result<Done> {
 fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     let store = Files::default().reads(&arguments.key);
     arguments.store.iter().try_fold(store, Files::writes)?;
-    let design = StoreDesign::new(arguments.capacity).strict(arguments.strict);
-    let store = match &arguments.store {
-        Some(path) => Store::in_file(design, path, arguments.sync)?,
-        None => Store::in_memory(design)?,
-    };
-    let design = ServerDesign::default().clients(arguments.clients as usize).quota_pages(arguments.quota);
-    let mut server = Server::new(store, design);
+    // Before there is a file: a signal leaves none that is half-made.
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !ending::is_ignored(signal)) {
         // The second one ends the process at once.
@@ -42,6 +36,13 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
             .context("cannot watch for signals")?;
     }
+    let design = StoreDesign::new(arguments.capacity).strict(arguments.strict);
+    let store = match &arguments.store {
+        Some(path) => Store::in_file(design, path, arguments.sync)?,
+        None => Store::in_memory(design)?,
+    };
+    let design = ServerDesign::default().clients(arguments.clients as usize).quota_pages(arguments.quota);
+    let mut server = Server::new(store, design);
     let Open { mut transport, blade } =
         arguments.listen.listen(key(arguments.key.as_deref())?, design.clients)?;
     let at = match &arguments.listen {

@@ -4,9 +4,10 @@
 //! as partial, and exits with 128 and the signal's number. The second one ends the command and what it observes at once.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -23,6 +24,9 @@ use crate::say::{complain, note};
 static STOP: LazyLock<Stop> = LazyLock::new(Stop::default);
 /// Whether signals are watched for already.
 static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// A file that goes when a signal ends the command.
+static TEMPORARY: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Signals within this time are one: `timeout` and service managers signal a process and then its group.
 const SAME: Duration = Duration::from_millis(200);
@@ -67,23 +71,51 @@ pub(crate) fn watch() -> anyhow::Result<&'static Stop> {
     Ok(&STOP)
 }
 
-/// Ends the command at once at the first SIGINT, SIGTERM or SIGHUP, without the file `temporary`: for work that has no result before
-/// its end.
+/// Ends the command at once at the first SIGINT, SIGTERM or SIGHUP, without the file that [`temporary`] has made: for work that has
+/// no result before its end.
 ///
 /// # Errors
 ///
 /// The system refuses a handler or a thread.
-pub(crate) fn remove_at_signal(temporary: PathBuf) -> anyhow::Result<()> {
+pub(crate) fn end_at_signal() -> anyhow::Result<()> {
     let mut signals = Signals::new(caught()).context("cannot watch for signals")?;
     let watch = move || {
         if let Some(number) = signals.forever().next() {
-            // There may be none.
-            let _ = std::fs::remove_file(&temporary);
+            // Locked to the end: no file is made any more.
+            let temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(path) = &*temporary {
+                // What cannot be removed the user sees by its name.
+                let _ = std::fs::remove_file(path);
+            }
             complain!("ended by {}", name(number));
             std::process::exit(128 + number);
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(watch).context("cannot start a thread")?;
+    Ok(())
+}
+
+/// Makes a file that is gone if a signal ends the command; see [`end_at_signal`].
+///
+/// # Errors
+///
+/// Those of `make`.
+pub(crate) fn temporary<T>(path: &Path, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let mut temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = make()?;
+    *temporary = Some(path.to_owned());
+    Ok(made)
+}
+
+/// Gives that file its name; a signal comes before that or after it.
+///
+/// # Errors
+///
+/// Those of `name`; the file is still one that a signal removes.
+pub(crate) fn named(name: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let mut temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+    name()?;
+    *temporary = None;
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 use std::fmt::Arguments;
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewalk_report::ProgressShown;
 
@@ -69,10 +70,13 @@ pub(crate) fn progress(is_live: bool) -> ProgressShown {
     }
 }
 
-/// A line that counts steps of work, each in place of the one before; on terminals only, unless asked for.
+/// A line that counts steps of work, each in place of the one before and behind what stands there already; on terminals only, unless
+/// asked for.
 pub(crate) struct Steps {
     is_shown: bool,
     is_terminal: bool,
+    /// Whether the terminal has been told to keep the cursor's place.
+    is_placed: AtomicBool,
 }
 
 impl Steps {
@@ -85,15 +89,19 @@ impl Steps {
             ProgressArgument::Auto => is_terminal,
             ProgressArgument::Always => true,
         };
-        Self { is_shown, is_terminal }
+        Self { is_shown, is_terminal, is_placed: AtomicBool::new(false) }
     }
 
     /// Shows how far the work is.
     pub(crate) fn show(&self, text: Arguments<'_>) {
         match (self.is_shown, self.is_terminal) {
             (false, _) => {}
-            // The rest of a longer line before is cleared.
-            (true, true) => write(format_args!("\r{text}\x1b[K")),
+            // Cut at the edge, as a line that goes on in the next one would move the place; the rest of a longer line before is
+            // cleared.
+            (true, true) => {
+                let place = if self.is_placed.swap(true, Ordering::Relaxed) { "\x1b8" } else { "\x1b7" };
+                write(format_args!("{place}\x1b[?7l{text}\x1b[K\x1b[?7h"));
+            }
             (true, false) => warn(text),
         }
     }
@@ -101,7 +109,7 @@ impl Steps {
 
 impl Drop for Steps {
     fn drop(&mut self) {
-        if self.is_shown && self.is_terminal {
+        if *self.is_placed.get_mut() {
             write(format_args!("\n"));
         }
     }

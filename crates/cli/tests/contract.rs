@@ -189,15 +189,21 @@ fn wrong_input_is_refused_with_words() {
 }
 
 #[test]
-fn a_cut_trace_is_refused_and_nothing_is_written() {
+fn a_cut_trace_gives_what_comes_before_the_cut_and_nothing_without_that() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     assert!(pagewalk(&["record", "-o", &path("whole.pwt"), "--workload", "gups-small"]).status.success());
     let bytes = std::fs::read(path("whole.pwt")).unwrap();
-    for keep in [10, bytes.len() / 2, bytes.len() - 1] {
+    let run = ["run", "--out", &path("out"), "--trace", &path("cut.pwt")];
+    std::fs::write(path("cut.pwt"), &bytes[..10]).unwrap();
+    refused(&run, &["cut.pwt"]);
+    assert!(!folder.path().join("out/results.json").exists());
+    for keep in [bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(path("cut.pwt"), &bytes[..keep]).unwrap();
-        refused(&["run", "--out", &path("out"), "--trace", &path("cut.pwt")], &["cut.pwt"]);
-        assert!(!folder.path().join("out/results.json").exists());
+        let output = pagewalk(&run);
+        assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+        let results = std::fs::read_to_string(folder.path().join("out/results.json")).unwrap();
+        assert!(results.contains("\"reason\": \"trace-damaged\""), "cut at {keep}");
     }
 }
 

@@ -571,6 +571,52 @@ fn outputs_that_collide_are_refused_before_anything_is_written() {
     refused("trace convert -", "name one with --output");
 }
 
+/// Where files without a name cannot be made, `.NAME.mkfs-PID` stayed behind.
+#[test]
+fn a_signal_leaves_no_temporary_file_of_mkfs() {
+    let world = World::new(b"world");
+    let store = world.path("in/large.ctfs");
+    let mkfs = |path: &PathBuf, size: &str| {
+        let mut command = pagewalk(words(&format!("fs mkfs --size {size}")));
+        command.arg(path);
+        world.start(command, pipes())
+    };
+    assert!(mkfs(&store, "96MiB").end("mkfs").status.success());
+    // A mounted store has no such files.
+    let mut mount = pagewalk(words("fs mount"));
+    mount.arg(&store).arg(world.path("mount"));
+    let mount = world.start(mount, pipes());
+    let begun = Instant::now();
+    let device = |name: &str| fs::metadata(world.path(name)).expect("a folder").dev();
+    while device("mount") == device("in") {
+        if begun.elapsed() > Duration::from_secs(10) {
+            mount.signal("TERM");
+            return println!("skipped: nothing can be mounted here: {}", mount.end("mount").stderr);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let path = world.path("mount/s.ctfs");
+    let usual = mkfs(&path, "64MiB").end("mkfs");
+    assert!(usual.status.success(), "{}", usual.stderr);
+    let mut moments = Moments::new();
+    for &(signal, number) in signals().iter().cycle().take(MOMENTS) {
+        fs::remove_file(&path)
+            .or_else(|error| if path.exists() { Err(error) } else { Ok(()) })
+            .expect("removed");
+        let process = mkfs(&path, "64MiB");
+        std::thread::sleep(usual.took.mul_f64(moments.next()));
+        process.signal(signal);
+        let ended = process.end(signal);
+        let tells = ended.status.code() == Some(128 + number) || ended.status.signal() == Some(number);
+        assert!(tells || ended.status.success(), "{}: {}", ended.status, ended.stderr);
+        let left: Vec<_> = fs::read_dir(world.path("mount")).expect("a folder").flatten().collect();
+        let is_hidden = |entry: &fs::DirEntry| entry.file_name().as_bytes().starts_with(b".");
+        assert!(!left.iter().any(is_hidden), "SIG{signal} left {left:?}");
+    }
+    mount.signal("TERM");
+    assert!(mount.end("mount").status.success());
+}
+
 /// A bar that is drawn and erased would erase a half-written line of the observed program with it.
 #[test]
 fn progress_beside_a_program_is_shown_only_if_asked_for() {
@@ -578,7 +624,8 @@ fn progress_beside_a_program_is_shown_only_if_asked_for() {
     let said = |arguments: &str| {
         // `script` gives the command a terminal.
         let mut command = Command::new("script");
-        command.args(["-q", "-e", "-c", &format!("{PAGEWALK} {arguments}"), "/dev/null"]);
+        let call = arguments.replace("pagewalk", PAGEWALK);
+        command.args(["-q", "-e", "-c", &call, "/dev/null"]);
         command.envs(frontends().map(|folder| ("PAGEWALK_LIB", folder))).env("TERM", "xterm");
         let ended = world.start(command, pipes()).end(arguments);
         String::from_utf8_lossy(&ended.stdout).into_owned()
@@ -586,15 +633,32 @@ fn progress_beside_a_program_is_shown_only_if_asked_for() {
     if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
         return println!("skipped: there is no script(1), which makes terminals");
     }
-    let workload = format!("run --machine x86-64 --time-limit 1800ms --workload {LONG}");
+    let workload = format!("pagewalk run --machine x86-64 --time-limit 1800ms --workload {LONG}");
     let erases = |text: &str| text.contains("\x1b[2K") || text.contains("\x1b[K") || text.contains("\x1b[1A");
     assert!(erases(&said(&workload)), "a bar is drawn");
+    // Behind what another program has written, and only that far.
+    let bench = "pagewalk fs bench --size 1MiB --rounds 1 --items rr /dev/shm";
+    for progress in [&*workload, bench] {
+        let text = said(&format!("printf half; {progress}"));
+        assert!(text.contains("half\x1b7"), "{text:?}");
+        let pieces: Vec<&str> = text.split("\x1b[K").collect();
+        for piece in &pieces[..pieces.len() - 1] {
+            let from_place = piece.rsplit_once("\x1b8").or(piece.rsplit_once("\x1b7"));
+            assert!(from_place.is_some_and(|(_, line)| !line.contains(['\r', '\n'])), "{text:?}");
+        }
+        assert!(!text.contains("\x1b[2K") && !text.contains("\r\x1b"), "{text:?}");
+    }
     assert!(!erases(&said(&format!("{workload} --progress never"))));
+    let piped = "(printf half >&2; for i in 1 2 3; do sleep 0.6; seq -f ' L %.0f0,8' 200000; done) | pagewalk run --machine x86-64 \
+                 --input-format lackey --trace -";
+    let text = said(piped);
+    assert!(text.contains("half") && text.contains("L1 TLB misses") && !erases(&text), "{text:?}");
     assert!(!said(&format!("{workload} --quiet")).contains("is partial: ended by the time limit"));
     if frontends().is_none() {
         return println!("skipped: the front-ends are not built (make frontends)");
     }
-    let program = "run --machine x86-64 --time-limit 1800ms -- sh -c 'printf half; while :; do :; done'";
+    let program =
+        "pagewalk run --machine x86-64 --time-limit 1800ms -- sh -c 'printf half; while :; do :; done'";
     let text = said(program);
     assert!(text.contains("half") && !erases(&text) && !text.contains("M/s"), "{text:?}");
 }

@@ -99,7 +99,10 @@ fn a_blade_that_is_gone_ends_the_run_with_an_error() {
         scope.spawn(|| {
             let mut blade = Blade::start(&[]);
             blade.kill();
-            Run::start(command(), &blade.at, &[]).ends_with_an_error("killed before");
+            // It is asked before the program begins.
+            let (code, output, last) = Run::start(command(), &blade.at, &[]).end();
+            assert_eq!((code, &*output), (Some(2), ""), "{last}");
+            assert!(last.starts_with("error: cannot use the blade at "), "{last}");
         });
         for (seed, listen, options) in [(1, loopback(), &[][..]), (2, loopback(), &key), (3, ring, &[])] {
             scope.spawn(move || {

@@ -1,9 +1,11 @@
 //! How far a run is, on standard error: a bar on a terminal, a line now and then elsewhere, or nothing.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use console::Term;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use pagewalk_sim::run::Progress;
 use pagewalk_trace::SourceInfo;
 
@@ -56,7 +58,9 @@ impl RunProgress {
             ProgressShown::Nothing => Output::Nothing,
             ProgressShown::Bar { colour } if std::io::stderr().is_terminal() => {
                 // Throttled here: the bar is only touched when it is drawn.
-                let bar = ProgressBar::with_draw_target(meter.expected, ProgressDrawTarget::stderr());
+                let target = FromCursor { term: Term::stderr(), is_placed: AtomicBool::new(false) };
+                let target = ProgressDrawTarget::term_like(Box::new(target));
+                let bar = ProgressBar::with_draw_target(meter.expected, target);
                 let template = match (meter.expected.is_some(), colour) {
                     (true, true) => "{bar:20.cyan/dim} {wide_msg}",
                     (true, false) => "{bar:20} {wide_msg}",
@@ -112,6 +116,57 @@ impl Drop for RunProgress {
         if let Output::Bar(bar) = &self.output {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// The terminal's line from the cursor on: the bar is drawn there and erased again, and what a program has written in front of it
+/// stays.
+#[derive(Debug)]
+struct FromCursor {
+    term: Term,
+    /// Whether the terminal has been told to keep the cursor's place.
+    is_placed: AtomicBool,
+}
+
+impl TermLike for FromCursor {
+    fn width(&self) -> u16 {
+        self.term.size().1
+    }
+
+    /// Cut at the edge: a line that goes on in the next one would move the place.
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        let keep = if self.is_placed.swap(true, Ordering::Relaxed) { "" } else { "\x1b7" };
+        self.term.write_str(&format!("{keep}\x1b[?7l{text}\x1b[?7h"))
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.term.write_str("\x1b8\x1b[K")
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.term.flush()
+    }
+
+    // A bar is one line.
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.write_str(text)
+    }
+
+    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! `pagewalk fs mkfs`: an empty file system, made beside the file that it replaces.
 //!
 //! Everything is checked before anything is touched. The new store is made in a file without a name, or in a temporary file where the
-//! host's file system has no such files, and takes the old file's name when it is complete. A command that fails, or is killed, leaves
-//! the old file as it was and no other one.
+//! host's file system has no such files, and takes the old file's name when it is complete. A command that fails, or is ended by a signal,
+//! leaves the old file as it was and no other one; one that is killed may leave the temporary file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read};
@@ -52,7 +52,7 @@ pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
     }
     let old = Old::look(file, *force)?;
     let path = old.path();
-    ending::remove_at_signal(temporary_name(path))?;
+    ending::end_at_signal()?;
     let new = New::beside(path)?;
     let space = format(&new.path(), *size, blocks).with_context(|| match &old {
         Old::File { .. } => format!(
@@ -171,7 +171,7 @@ impl New {
             let temporary = temporary_name(path);
             let mut options = File::options();
             options.read(true).write(true).create_new(true).mode(PRIVATE);
-            let file = options.open(&temporary)?;
+            let file = ending::temporary(&temporary, || options.open(&temporary))?;
             Ok::<_, io::Error>(Self { file, temporary: Some(temporary) })
         });
         made.with_context(|| format!("cannot make a file in {}", folder.display()))
@@ -198,11 +198,14 @@ impl New {
         self.file.sync_all()?;
         if self.temporary.is_none() {
             let temporary = temporary_name(path);
-            rustix::fs::linkat(CWD, self.path(), CWD, &temporary, AtFlags::SYMLINK_FOLLOW)?;
+            ending::temporary(&temporary, || {
+                let link = rustix::fs::linkat(CWD, self.path(), CWD, &temporary, AtFlags::SYMLINK_FOLLOW);
+                link.map_err(io::Error::from)
+            })?;
             self.temporary = Some(temporary);
         }
         if let Some(temporary) = &self.temporary {
-            std::fs::rename(temporary, path)?;
+            ending::named(|| std::fs::rename(temporary, path))?;
         }
         self.temporary = None;
         File::open(folder_of(path))?.sync_all()

@@ -283,7 +283,7 @@ fn foreign_files() {
     assert!(long.contains("long.toml: more than 1MiB long"), "{long}");
     let nul = refuse("nul.toml", b"\0\0\0\0");
     assert!(nul.contains("nul.toml:1:1"), "{nul}");
-    let folder = load(&format!("{}/", dir.path().display())).expect_err("a folder").to_string();
+    let folder = load(format!("{}/", dir.path().display())).expect_err("a folder").to_string();
     assert!(folder.contains("cannot read machine file"), "{folder}");
     let endless = load("/dev/zero").expect_err("endless").to_string();
     assert!(endless.contains("more than 1MiB long"), "{endless}");

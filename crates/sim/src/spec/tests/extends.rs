@@ -83,18 +83,14 @@ fn a_base_lies_beside_its_child_or_is_built_in() {
         ("edited.toml", "name = \"c\"\nextends = \"mosaic-4\"\n"),
         ("mosaic-4.toml", SOUND),
     ]);
-    let sound = load(&path("base.toml")).expect("it loads");
+    let sound = load(path("base.toml")).expect("it loads");
     for name in ["by-name.toml", "by-file.toml"] {
-        let spec = load(&path(name)).unwrap_or_else(|error| panic!("{error}"));
+        let spec = load(path(name)).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(spec.tlb, sound.tlb);
-        assert_eq!(parse(&show(&path(name)).expect("it shows"), "shown").expect("it parses"), spec);
+        assert_eq!(parse(&show(path(name)).expect("it shows"), "shown").expect("it parses"), spec);
     }
-    assert_eq!(load(&path("x86-64.toml")).expect("refines the built-in of its own name").core.count, 2);
-    assert_eq!(
-        load(&path("edited.toml")).expect("it loads").tlb,
-        sound.tlb,
-        "the file beside it comes first"
-    );
+    assert_eq!(load(path("x86-64.toml")).expect("refines the built-in of its own name").core.count, 2);
+    assert_eq!(load(path("edited.toml")).expect("it loads").tlb, sound.tlb, "the file beside it comes first");
 }
 
 #[test]
@@ -109,7 +105,7 @@ fn a_machine_extends_once() {
         ("unclosed.toml", "name = \"b\n"),
         ("heir2.toml", "name = \"b\"\nextends = \"unclosed\"\n"),
     ]);
-    let report = |name: &str| load(&path(name)).expect_err("refused").to_string();
+    let report = |name: &str| load(path(name)).expect_err("refused").to_string();
     assert!(report("self.toml").contains("a machine cannot extend itself"), "{}", report("self.toml"));
     assert!(report("one.toml").contains("`two` itself extends another machine"), "{}", report("one.toml"));
     assert!(report("two.toml").contains("a machine extends once"), "{}", report("two.toml"));

@@ -41,6 +41,8 @@ const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 pub struct CrowdedMemory {
     buddy: BuddyAllocator,
     others: Option<Box<Others>>,
+    /// Where it begins in physical memory; inside, frames count from 0.
+    start: Pfn,
 }
 
 /// What other programs have.
@@ -76,7 +78,7 @@ pub struct CrowdCounts {
 impl CrowdedMemory {
     /// Memory without others.
     pub fn alone(buddy: BuddyAllocator) -> Self {
-        Self { buddy, others: None }
+        Self { buddy, others: None, start: Pfn(0) }
     }
 
     /// All memory of `buddy`, with others in it that leave it fragmented to an index of `percent` hundredths, or nearly so.
@@ -114,7 +116,26 @@ impl CrowdedMemory {
                 is_taken = if percent == 100 { true } else { !is_taken };
             }
         }
-        Self { buddy, others: Some(Box::new(others)) }
+        Self { buddy, others: Some(Box::new(others)), start: Pfn(0) }
+    }
+
+    /// The same memory at other physical addresses.
+    ///
+    /// # Panics
+    ///
+    /// If that is no multiple of the largest page's size.
+    pub fn starting_at(self, start: Pfn) -> Self {
+        assert!(start.0.is_multiple_of(PageSize::Size1G.base_pages()), "memory at frame {start}");
+        Self { start, ..self }
+    }
+
+    /// Where it begins.
+    pub fn start(&self) -> Pfn {
+        self.start
+    }
+
+    fn inside(&self, frame: Pfn) -> Pfn {
+        Pfn(frame.0 - self.start.0)
     }
 
     /// Takes a block of `2^order` frames, which others may have to make room for.
@@ -124,6 +145,11 @@ impl CrowdedMemory {
     /// There is none, and none can be made.
     #[inline]
     pub fn alloc(&mut self, order: u32) -> Result<Pfn, OutOfFrames> {
+        self.alloc_inside(order).map(|first| self.start.add(first.0))
+    }
+
+    #[inline]
+    fn alloc_inside(&mut self, order: u32) -> Result<Pfn, OutOfFrames> {
         let taken = self.buddy.alloc(order);
         let Some(others) = &mut self.others else { return taken };
         let first = match taken {
@@ -141,16 +167,17 @@ impl CrowdedMemory {
     /// There is none.
     #[inline]
     pub fn alloc_movable(&mut self, key: PageKey) -> Result<Pfn, OutOfFrames> {
-        let frame = self.alloc(0)?;
+        let frame = self.alloc_inside(0)?;
         if let Some(others) = &mut self.others {
             others.set_stuck(frame, 0, false);
             others.named.insert(frame, key);
         }
-        Ok(frame)
+        Ok(self.start.add(frame.0))
     }
 
     /// A page stays in its frame from now on.
     pub fn pin(&mut self, frame: Pfn) {
+        let frame = self.inside(frame);
         if let Some(others) = &mut self.others
             && others.named.remove(&frame).is_some()
         {
@@ -160,7 +187,9 @@ impl CrowdedMemory {
 
     /// The pages with names that were moved since the last time, and their new frames, in order.
     pub fn take_moved(&mut self) -> Vec<(PageKey, Pfn)> {
-        self.others.as_mut().map_or_else(Vec::new, |others| std::mem::take(&mut others.moved))
+        let start = self.start;
+        let moved = self.others.as_mut().map_or_else(Vec::new, |others| std::mem::take(&mut others.moved));
+        moved.into_iter().map(|(key, frame)| (key, start.add(frame.0))).collect()
     }
 
     /// Takes a block of `2^order` frames that is free as it is: a page fault does not wait for room.
@@ -174,7 +203,7 @@ impl CrowdedMemory {
         if let Some(others) = &mut self.others {
             others.set_stuck(first, order, true);
         }
-        Ok(first)
+        Ok(self.start.add(first.0))
     }
 
     /// Gives a block back.
@@ -184,6 +213,7 @@ impl CrowdedMemory {
     /// As [`BuddyAllocator::free`].
     #[inline]
     pub fn free(&mut self, first: Pfn, order: u32) {
+        let first = self.inside(first);
         self.buddy.free(first, order);
         if let Some(others) = &mut self.others
             && others.named.remove(&first).is_none()
@@ -194,10 +224,10 @@ impl CrowdedMemory {
 
     /// As [`BuddyAllocator::split`].
     pub fn split(&mut self, first: Pfn, from: u32, to: u32) {
-        self.buddy.split(first, from, to);
+        self.buddy.split(self.inside(first), from, to);
     }
 
-    /// Its allocator: what is free.
+    /// Its allocator, whose frames count from 0: what is free.
     pub fn buddy(&self) -> &BuddyAllocator {
         &self.buddy
     }
@@ -372,6 +402,35 @@ mod tests {
         let named = others.named.len() as u64;
         assert_eq!(stuck + movable + named + memory.buddy.free_frames(), memory.buddy.total_frames());
         assert!(stuck >= own);
+    }
+
+    #[test]
+    fn memory_elsewhere_hands_out_the_same_frames_there() {
+        const START: Pfn = Pfn(5 << 18);
+        let buddy = BuddyAllocator::new(256 << 20).unwrap();
+        let mut here = CrowdedMemory::fragmented(buddy, 100, 7);
+        let mut there = here.clone().starting_at(START);
+        let shifted = |frame: Pfn| START.add(frame.0);
+        let mut moves = 0;
+        for page in 0..4_000 {
+            let key = PageKey { asid: Asid(1), page: Vpn(page) };
+            assert_eq!(there.alloc_movable(key), here.alloc_movable(key).map(shifted));
+            let order = page as u32 % 8 + 1;
+            let block = here.alloc(order);
+            assert_eq!(there.alloc(order), block.map(shifted));
+            let moved: Vec<_> = here.take_moved().into_iter().map(|(key, to)| (key, shifted(to))).collect();
+            assert_eq!(there.take_moved(), moved);
+            moves += moved.len();
+            if let (Ok(first), true) = (block, page % 3 == 0) {
+                here.split(first, order, 0);
+                there.split(shifted(first), order, 0);
+                here.free(first, 0);
+                there.free(shifted(first), 0);
+            }
+        }
+        assert!(moves > 10, "{moves} pages were in the way");
+        assert_eq!(here.counts(), there.counts());
+        assert_eq!(here.available_frames(), there.available_frames());
     }
 
     #[test]

@@ -11,11 +11,13 @@ mod bit_tree;
 mod buddy;
 mod cpfn;
 mod crowded;
+mod given;
 mod iceberg;
 
 pub use buddy::{BuddyAllocator, MAX_MEMORY_BYTES, MAX_ORDER, MemorySizeError};
 pub use cpfn::{Cpfn, CpfnCodec, Spot};
 pub use crowded::{CrowdCounts, CrowdedMemory};
+pub use given::{GivenBlocks, GivenPages, OWN_START, PageFrame, PageFrameError};
 pub use iceberg::{BackRanges, Iceberg, IcebergShape, IcebergShapeError, MAX_CHOICES};
 
 use crate::addr::{Asid, PageSize, Pfn, Vpn};

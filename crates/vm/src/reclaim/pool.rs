@@ -1,13 +1,16 @@
 //! The frames of a machine: who gets one, and who leaves for it.
 
+mod given;
+
 use std::collections::BTreeMap;
 
 use arrayvec::ArrayVec;
 
+use self::given::Given;
 use super::sharing::{ObjectPage, SharedFrames, Victim};
 use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
 use crate::addr::{PAGE_BYTES, PageSize, Pfn};
-use crate::frame::{Cpfn, CrowdCounts, CrowdedMemory, Iceberg, OutOfFrames, PageKey};
+use crate::frame::{Cpfn, CrowdCounts, CrowdedMemory, Iceberg, OWN_START, OutOfFrames, PageKey};
 use crate::hash::PageHash;
 use crate::space::ObjectId;
 
@@ -23,6 +26,8 @@ pub struct PagePool {
     ordinary: CrowdedMemory,
     movable: Movable,
     shared: SharedFrames,
+    /// None for a pool that has its own frames only.
+    given: Option<Box<Given>>,
     evictions: u64,
 }
 
@@ -109,7 +114,7 @@ pub enum Uses {
 
 impl PagePool {
     fn new(ordinary: CrowdedMemory, movable: Movable) -> Self {
-        Self { ordinary, movable, shared: SharedFrames::default(), evictions: 0 }
+        Self { ordinary, movable, shared: SharedFrames::default(), given: None, evictions: 0 }
     }
 
     /// A pool that lets nobody leave.
@@ -420,7 +425,12 @@ impl PagePool {
     /// If it was not taken.
     pub fn give_page(&mut self, frame: Pfn, size: PageSize) {
         match &mut self.movable {
-            Movable::Kept => {}
+            Movable::Kept => {
+                if let Some(given) = self.given.as_mut().filter(|_| frame < OWN_START) {
+                    given.blocks.release(frame, size);
+                    return;
+                }
+            }
             Movable::Ordinary(pages) => drop(pages.forget(frame)),
             Movable::Placed(placed) => {
                 if let Some(frame) = placed.frames.frame(frame) {
@@ -435,6 +445,7 @@ impl PagePool {
     /// The page `from` in `frame` has the number `to` from now on. If that may not have this frame, the frame is given back,
     /// and the page needs a new one: the answer is no.
     pub fn rename(&mut self, frame: Pfn, from: PageKey, to: PageKey) -> bool {
+        let is_given = self.is_given(frame);
         let is_placed =
             matches!(&self.movable, Movable::Placed(placed) if placed.frames.frame(frame).is_some());
         if self.is_shared(frame) {
@@ -451,6 +462,7 @@ impl PagePool {
         }
         match &mut self.movable {
             // Its entry is not in the table now, where its new frame would have to be noted.
+            Movable::Kept if is_given => {}
             Movable::Kept => self.ordinary.pin(frame),
             Movable::Ordinary(_) => self.give_to(frame, to),
             Movable::Placed(placed) => {
@@ -464,6 +476,12 @@ impl PagePool {
 
     /// Tells the allocator that a large block is several smaller ones from now on.
     pub fn split(&mut self, first: Pfn, from: PageSize, to: PageSize) {
+        if let Some(given) = self.given.as_mut().filter(|_| first < OWN_START) {
+            given.blocks.release(first, from);
+            let parts = (0..from.base_pages()).step_by(to.base_pages() as usize);
+            parts.for_each(|distance| given.blocks.take(first.add(distance), to));
+            return;
+        }
         self.ordinary.split(first, from.order(), to.order());
         self.shared.split(first, from, to);
     }

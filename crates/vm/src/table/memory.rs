@@ -35,7 +35,9 @@ pub trait RunMemory: TableWords {
 /// nodes lie in one allocation, so that no pointer has to be followed between them.
 #[derive(Clone, Debug, Default)]
 pub struct SparseMemory {
-    /// By frame number in groups of [`GROUP`]: the group's number in `numbers` plus one, 0 for an empty group.
+    /// The first frame; none below is ever written to.
+    start: u64,
+    /// By frame number from there on, in groups of [`GROUP`]: the group's number in `numbers` plus one, 0 for an empty group.
     groups: Vec<u32>,
     /// By group and frame: the node's number in `nodes` plus one, 0 for a frame that holds nothing.
     numbers: Vec<[u32; GROUP]>,
@@ -52,19 +54,26 @@ impl SparseMemory {
         Self::default()
     }
 
+    /// Empty memory of frames from `start` on: the host's memory does not depend on how high these are.
+    pub fn starting_at(start: Pfn) -> Self {
+        Self { start: start.0, ..Self::default() }
+    }
+
     /// Bytes of the host that its contents take.
     pub fn host_bytes(&self) -> u64 {
         (size_of_val(&self.groups[..]) + size_of_val(&self.numbers[..]) + size_of_val(&self.nodes[..])) as u64
     }
 
     #[inline]
-    fn place(frame: Pfn) -> (usize, usize) {
-        (frame.0 as usize / GROUP, frame.0 as usize % GROUP)
+    fn place(&self, frame: Pfn) -> (usize, usize) {
+        // A frame below the first lands beyond all groups.
+        let at = frame.0.wrapping_sub(self.start) as usize;
+        (at / GROUP, at % GROUP)
     }
 
     #[inline]
     fn node(&self, frame: Pfn) -> Option<usize> {
-        let (group, at) = Self::place(frame);
+        let (group, at) = self.place(frame);
         let group = (*self.groups.get(group)? as usize).checked_sub(1)?;
         (self.numbers[group][at] as usize).checked_sub(1)
     }
@@ -73,7 +82,8 @@ impl SparseMemory {
         if let Some(node) = self.node(frame) {
             return node;
         }
-        let (group, at) = Self::place(frame);
+        debug_assert!(frame.0 >= self.start, "{frame} is below this memory");
+        let (group, at) = self.place(frame);
         if self.groups.len() <= group {
             self.groups.resize(group + 1, 0);
         }
@@ -111,7 +121,7 @@ impl TableMemory for SparseMemory {
 
     fn release_frame(&mut self, frame: Pfn) {
         if let Some(node) = self.node(frame) {
-            let (group, at) = Self::place(frame);
+            let (group, at) = self.place(frame);
             self.numbers[self.groups[group] as usize - 1][at] = 0;
             self.nodes[node].fill(0);
             self.free.push(node as u32);

@@ -29,7 +29,8 @@ def entry(kind, size, value):
 
 def drmemtrace():
     head = [(25, 0, 7), (28, 12, 7), (28, 9, 0xE40), (22, 0, 501), (24, 0, 500), (28, 18, 4096), (28, 2, 10**16)]
-    body = [(47, 4, 0x1234), (10, 4, 0x401000), (0, 8, 0x7F0000001000), (1, 4, 0x7F0000002000), (2, 1, 0x9000),
+    body = [(28, 15, 0x40001000), (28, 17, 0x7F0000001000), (47, 4, 0x1234), (10, 4, 0x401000),
+            (0, 8, 0x7F0000001000), (1, 4, 0x7F0000002000), (2, 1, 0x9000),
             (48, 2, 0x401004), (22, 0, 502), (24, 0, 500), (10, 4, 0x402000), (0, 64, 0x7F0000003000), (17, 3, 0),
             (0, 8, 0xFFFF800000000000)]
     tail = [(28, 25, 231), (23, 0, 501), (26, 0, 0)]
@@ -138,7 +139,8 @@ def seeds():
     yield "blade_codec", struct.pack("<BBBBI", 1, 0x80, 2, 0, 7) + bytes(1360)
     yield "blade_server", b"".join(bytes(step) for step in blade)
     yield "blade_client", bytes([0, 3, 5, 0, 2, 9, 18, 1] + [0, 0, 2, 0, 0, 1, 3, 0, 1, 2, 6, 0, 4, 9, 5, 1, 1, 0, 2, 0] * 2)
-    yield "pwt", (HERE / "../crates/trace/tests/data/version-1.pwt").read_bytes()
+    for version in [1, 2, 3]:
+        yield "pwt", (HERE / f"../crates/trace/tests/data/version-{version}.pwt").read_bytes()
     yield "pwt_streams", streams(controls, near, far, side, 2)
     yield "pwt_streams", streams(b"", b"", b"", b"", 0)
     yield "champsim", b"".join(champsim)

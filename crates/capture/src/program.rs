@@ -433,6 +433,7 @@ impl Source for Program {
             expected_accesses: None,
             announces_mappings: self.frontend == Frontend::Valgrind,
             counts_instructions: self.frontend.counts_instructions(),
+            gives_frames: false,
         }
     }
 

@@ -276,6 +276,10 @@ pub(crate) struct RunArguments {
     pub(crate) source: SourceArguments,
     #[command(flatten)]
     pub(crate) how: HowArguments,
+    /// Whose frames pages have, if the trace says which they had: `given` uses those, with their page sizes, on machines that
+    /// can; `own` lets every machine choose.
+    #[arg(long, value_enum, value_name = "WHOSE", default_value_t = FramesArgument::Given)]
+    pub(crate) frames: FramesArgument,
     /// What is modelled: translation and paging only, or also caches, DRAM, cores and time.
     #[arg(long, value_enum, default_value_t = DetailArgument::Counts)]
     pub(crate) detail: DetailArgument,
@@ -303,6 +307,15 @@ pub(crate) struct RunArguments {
     /// Worker threads that the machines are divided among; results do not depend on it.
     #[arg(long, value_name = "COUNT")]
     pub(crate) threads: Option<usize>,
+}
+
+/// Whose frames pages have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FramesArgument {
+    /// Those that the trace gives.
+    Given,
+    /// Those that the machine chooses.
+    Own,
 }
 
 /// The comparison that a newcomer wants to see.

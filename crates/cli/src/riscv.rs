@@ -329,6 +329,7 @@ fn record(machine: &mut Machine, image: &Path, to: &Path) -> anyhow::Result<Rc<R
         expected_accesses: None,
         announces_mappings: false,
         counts_instructions: true,
+        gives_frames: false,
     };
     let recorder = Rc::new(RefCell::new(Recorder::create(to, &info)?));
     let sink = recorder.clone();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use pagewalk_capture::{Frontend, Outcome, Program, Unobserved};
 use pagewalk_report::{
-    Document, FailureNote, MachineNote, Manifest, RunProgress, SourceNote, Style, UnobservedNote, comparison,
-    partial_heading, visible, write_atomically,
+    Document, FailureNote, FramesNote, MachineNote, Manifest, RunProgress, SourceNote, Style, UnobservedNote,
+    comparison, partial_heading, visible, write_atomically,
 };
 use pagewalk_sim::machine::{Detail, MachineError, build};
 use pagewalk_sim::run::{RunError, RunOptions, RunOutcome, run as run_machines};
@@ -19,7 +19,8 @@ use pagewalk_trace::{
 };
 
 use crate::args::{
-    DetailArgument, FormatArgument, FrontendArgument, HowArguments, RunArguments, SourceArguments,
+    DetailArgument, FormatArgument, FramesArgument, FrontendArgument, HowArguments, RunArguments,
+    SourceArguments,
 };
 use crate::ending::{self, Early, Interrupted};
 use crate::exit::Done;
@@ -229,9 +230,13 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     if let Some(folder) = &arguments.out {
         prepare_folder(folder)?;
     }
+    if arguments.frames == FramesArgument::Own && arguments.source.trace.is_none() {
+        bail!("--frames is about the frames that a trace gives, and there is no --trace");
+    }
     let mut input =
         Input::open(&arguments.source, &arguments.how, arguments.seed, json, arguments.time_limit)?;
-    let info = input.info();
+    let mut info = input.info();
+    info.gives_frames &= arguments.frames == FramesArgument::Given;
     let outcome = compare(arguments, &specs, &mut input, &info);
     let remarks = input.remarks();
     let is_empty = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(RunError::NoAccesses(_)));
@@ -256,7 +261,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let text = if json {
         document.to_json()
     } else {
-        let tables = comparison(&document.runs, style()) + &reach_table(&document);
+        let tables = comparison(&document.runs, style()) + &reach_table(&document) + &frames_table(&document);
         let remarks = trace::remarks(&remarks.unwrap_or_default());
         let of_trace = if remarks.is_empty() { remarks } else { format!("\nof the trace\n{remarks}") };
         let lines = unobserved_lines(unobserved);
@@ -367,6 +372,7 @@ fn manifest(
                 name: spec.name.clone(),
                 description: spec.description.clone(),
                 resolved: Some(spec::show(name)?),
+                frames: outcome.given_frames.then(|| frames(arguments, spec)),
             })
         })
         .collect::<anyhow::Result<_>>()?;
@@ -410,6 +416,37 @@ fn unobserved_note(each: &Unobserved) -> UnobservedNote {
 
 fn failure(machine: &str, error: &MachineError) -> FailureNote {
     FailureNote { machine: machine.to_owned(), error: error.to_string() }
+}
+
+/// Whose frames the pages of a machine had; the source gives some.
+fn frames(arguments: &RunArguments, spec: &MachineSpec) -> FramesNote {
+    let asked = (arguments.frames == FramesArgument::Own).then_some("--frames own asks for that");
+    match asked.or(spec.places_frames()) {
+        None => FramesNote::Given,
+        Some(because) => FramesNote::Own { because: because.to_owned() },
+    }
+}
+
+/// Whose frames pages had, if the trace gives some, and how many pages.
+fn frames_table(document: &Document) -> String {
+    let notes = document.manifest.iter().flat_map(|manifest| &manifest.machines);
+    let lines: Vec<String> = notes
+        .filter_map(|machine| {
+            let frames = machine.frames.as_ref()?;
+            let run = document.runs.iter().find(|run| run.machine == machine.name);
+            let pages = |metric| {
+                let mut rows = run?.metrics.iter().filter(|row| row.phase.is_none());
+                rows.find(|row| row.stage == "frames" && row.metric == metric)?
+                    .value
+                    .map(|value| value.as_f64())
+            };
+            let counts = pages("given-pages").zip(pages("own-pages"));
+            let counts =
+                counts.map_or_else(String::new, |(given, own)| format!(" ({given} pages; {own} of its own)"));
+            Some(format!("  {}: {frames}{counts}\n", machine.name))
+        })
+        .collect();
+    if lines.is_empty() { String::new() } else { format!("\nframes of pages\n{}", lines.concat()) }
 }
 
 /// The miss curve, if it was measured.

@@ -211,3 +211,103 @@ fn a_folder_converts_to_one_recording() {
     ]));
     assert_eq!(info["traces"][0]["accesses"], 2);
 }
+
+fn metric(run: &Value, stage: &str, metric: &str) -> Option<u64> {
+    let rows = run["metrics"].as_array().expect("metrics");
+    let is_it = |row: &&Value| row["stage"] == stage && row["metric"] == metric && row["unit"] != "per-walk";
+    rows.iter().find(is_it)?["value"].as_u64()
+}
+
+/// A program with a huge page, two pages that share a frame, and a page of which nothing is said.
+fn folder_with_frames(folder: &Path) -> String {
+    let trace = folder.join("drmemtrace.app.dir");
+    std::fs::create_dir_all(trace.join("trace")).unwrap();
+    let head =
+        [entry(25, 0, 7), entry(28, 12, 7), entry(28, 9, 0xe40), entry(22, 0, 1), entry(24, 0, 1)].concat();
+    let addresses = [0x7f00_0020_0000, 0x7f00_003f_f000, 0x1000, 0x3000, 0x9000];
+    let loads: Vec<u8> =
+        addresses.iter().flat_map(|&at| [entry(10, 4, 0x40_1000), entry(0, 8, at)].concat()).collect();
+    let records = [head, loads, entry(23, 0, 1), entry(26, 0, 0)].concat();
+    std::fs::write(trace.join("trace/drmemtrace.app.1.trace"), records).unwrap();
+    let pages = "address_mapping_group {
+          page_size: 0x200000
+          address_mapping { virtual_address: 0x7f0000200000 physical_address: 0x12340000000 }
+        }
+        address_mapping_group {
+          page_size: 4096
+          address_mapping { virtual_address: 0x1000 physical_address: 0x7000 }
+          address_mapping { virtual_address: 0x3000 physical_address: 0x7000 }
+        }";
+    std::fs::write(trace.join("v2p.textproto"), pages).unwrap();
+    path(folder, "drmemtrace.app.dir")
+}
+
+/// Machines chose their own frames and page sizes, whatever stood beside the trace.
+#[test]
+fn pages_have_the_frames_that_the_trace_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder_with_frames(folder.path());
+    let run = |trace: &str, more: &[&str]| {
+        let machines = ["run", "--machine", "x86-64", "--machine", "mosaic-4", "--machine", "me-hpt"];
+        pagewalk(&[&machines[..], &["--trace", trace], more].concat())
+    };
+    let given = document(&run(&trace, &["--format", "json"]));
+    let radix = &given["runs"][0];
+    let count = |run, stage, name| metric(run, stage, name).expect("a count");
+    assert_eq!((count(radix, "fault", "minor.2MiB"), count(radix, "fault", "minor.4KiB")), (1, 3));
+    assert_eq!((count(radix, "frames", "given-pages"), count(radix, "frames", "own-pages")), (3, 1));
+    assert_eq!(count(radix, "frames", "resident"), (2 << 20) + 2 * 4096, "the shared frame is there once");
+    assert_eq!(count(radix, "tlb.l1", "misses"), 4);
+    assert_eq!(count(radix, "walk", "walks"), 8);
+    // A root; two tables for the huge page; three for the small ones.
+    assert_eq!(count(radix, "table", "bytes"), 6 * 4096);
+    assert_eq!(count(&given["runs"][2], "fault", "minor.2MiB"), 1);
+    assert_eq!(metric(&given["runs"][1], "frames", "given-pages"), None);
+    let machines = &given["manifest"]["machines"];
+    assert_eq!(machines[0]["frames"], serde_json::json!({ "used": "given" }));
+    let because = "it places frames by hashing";
+    assert_eq!(machines[1]["frames"], serde_json::json!({ "used": "own", "because": because }));
+    let table = text(&run(&trace, &[]));
+    for line in [
+        "  x86-64: as the trace gives them (3 pages; 1 of its own)\n",
+        "  mosaic-4: its own, because it places frames by hashing\n",
+    ] {
+        assert!(table.contains(line), "{table}");
+    }
+
+    // A recording has the frames, too.
+    assert!(pagewalk(&["trace", "convert", &trace]).status.success());
+    let recording = path(folder.path(), "drmemtrace.app.pwt");
+    let recorded = document(&run(&recording, &["--format", "json"]));
+    for machine in 0..3 {
+        assert_eq!(recorded["runs"][machine]["metrics"], given["runs"][machine]["metrics"]);
+    }
+    assert_eq!(recorded["manifest"]["machines"], *machines);
+    assert!(text(&pagewalk(&["trace", "info", &recording])).contains("3 frame"));
+
+    let own = document(&run(&trace, &["--frames", "own", "--format", "json"]));
+    let radix = &own["runs"][0];
+    assert_eq!(
+        (metric(radix, "fault", "minor.2MiB"), metric(radix, "fault", "minor.4KiB")),
+        (Some(0), Some(5))
+    );
+    assert_eq!(
+        (metric(radix, "frames", "resident"), metric(radix, "table", "bytes")),
+        (Some(5 * 4096), Some(7 * 4096))
+    );
+    assert_eq!(metric(radix, "frames", "given-pages"), None);
+    assert_eq!(own["manifest"]["machines"][0]["frames"]["because"], "--frames own asks for that");
+
+    let error = refusal(&pagewalk(&["run", "--frames", "own", "--workload", "gups-small"]));
+    assert!(error.contains("--frames") && error.contains("--trace"), "{error}");
+}
+
+#[test]
+fn a_trace_that_gives_no_frames_says_nothing_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(folder.path(), "t.trace");
+    std::fs::write(&file, with_kernel()).unwrap();
+    let run = |more: &[&str]| pagewalk(&[&["run", "--machine", "x86-64", "--trace", &file], more].concat());
+    assert!(!text(&run(&[])).contains("frames of pages"));
+    assert!(document(&run(&["--format", "json"]))["manifest"]["machines"][0].get("frames").is_none());
+}

@@ -107,6 +107,31 @@ pub struct MachineNote {
     /// Its resolved machine file, defaults included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
+    /// Whose frames its pages had, if the source said which they had where the program ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FramesNote>,
+}
+
+/// Whose frames the pages of a machine had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "used", rename_all = "kebab-case")]
+pub enum FramesNote {
+    /// Those that the source gives, and the machine's own where it gives none.
+    Given,
+    /// The machine's own.
+    Own {
+        /// Why: `it places frames by hashing`.
+        because: String,
+    },
+}
+
+impl std::fmt::Display for FramesNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Given => f.write_str("as the trace gives them"),
+            Self::Own { because } => write!(f, "its own, because {because}"),
+        }
+    }
 }
 
 /// Why a text is no document of ours.

@@ -21,7 +21,7 @@ mod samples;
 
 pub use atomic::write_atomically;
 pub use document::{
-    Document, DocumentError, FailureNote, MachineNote, Manifest, SCHEMA, SourceNote, UnobservedNote,
+    Document, DocumentError, FailureNote, FramesNote, MachineNote, Manifest, SCHEMA, SourceNote, UnobservedNote,
     partial_heading,
 };
 pub use headline::headline;

@@ -76,6 +76,7 @@ pub(crate) fn manifest() -> Manifest {
         name: name.into(),
         description: description.into(),
         resolved: Some(format!("name = \"{name}\"\n[tlb.l1.set-associative]\nentries = 64 # default\n")),
+        frames: None,
     };
     Manifest {
         pagewalk: "0.1.0".into(),

@@ -94,6 +94,7 @@ impl Begin {
     }
 
     fn forget(&mut self, range: VirtRange) {
+        let before = self.touched.len();
         let (process, pages) = (self.process, range.start.page()..range.end.align_up(PAGE_BYTES).page());
         let is_gone = |page: &(ProcessId, Vpn)| page.0 == process && pages.contains(&page.1);
         if pages.end.0 - pages.start.0 > self.touched.len() as u64 {
@@ -102,6 +103,10 @@ impl Begin {
             for page in pages.start.0..pages.end.0 {
                 self.touched.remove(&(process, Vpn(page)));
             }
+        }
+        if self.touched.len() == before {
+            // Pages that were stored to, or touched lately, are among those that were touched.
+            return;
         }
         if let Some(written) = &mut self.written {
             written.retain(|page| !is_gone(page));
@@ -128,6 +133,7 @@ impl Begin {
                 self.forget(*range);
             }
             Event::Map(mapping) => self.forget(mapping.range),
+            Event::Frame(given) => self.forget(given.range()),
             Event::Remap { from, to } => {
                 self.forget(*from);
                 self.forget(*to);

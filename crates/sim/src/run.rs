@@ -54,6 +54,8 @@ pub struct RunOutcome {
     pub accesses: u64,
     /// Whether the limit ended the pass before the source did.
     pub limited: bool,
+    /// Whether the source said of any page which frame it has.
+    pub given_frames: bool,
 }
 
 /// Why a pass failed.
@@ -102,7 +104,16 @@ pub fn run(
     let threads = options.threads.clamp(1, machines.len().max(1));
     let reach = options.reach.then(Reach::default);
     let begin = options.begin.as_deref().map(Begin::new);
-    let mut pass = Pass { taken: 0, counted: 0, skipped: 0, begin, limit: options.limit, progress, reach };
+    let mut pass = Pass {
+        taken: 0,
+        counted: 0,
+        skipped: 0,
+        begin,
+        limit: options.limit,
+        given_frames: false,
+        progress,
+        reach,
+    };
     let (machines, source_end) = if threads == 1 {
         run_here(source, machines, &mut pass)
     } else {
@@ -134,7 +145,7 @@ pub fn run(
         }
     }
     let limited = options.limit.is_some_and(|limit| pass.counted >= limit);
-    Ok(RunOutcome { results, failed, accesses: pass.taken, limited })
+    Ok(RunOutcome { results, failed, accesses: pass.taken, limited, given_frames: pass.given_frames })
 }
 
 type Ended = (Box<dyn Simulate>, Result<(), MachineError>);
@@ -233,6 +244,7 @@ struct Pass<'a> {
     skipped: u64,
     begin: Option<Begin>,
     limit: Option<u64>,
+    given_frames: bool,
     progress: &'a mut dyn Progress,
     reach: Option<Reach>,
 }
@@ -252,6 +264,7 @@ impl Pass<'_> {
         if let Some(reach) = &mut self.reach {
             reach.take(batch);
         }
+        self.given_frames |= batch.marks.iter().any(|mark| matches!(mark.event, Event::Frame(_)));
         let phase = batch.marks.iter().rev().find_map(|mark| match &mark.event {
             Event::Phase(name) => Some(name.as_str()),
             _ => None,

@@ -1,6 +1,7 @@
 //! Events: memory accesses in 8-byte records, and everything else in side records ("marks") between them.
 
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr, VirtRange};
+pub use pagewalk_vm::frame::PageFrame;
 pub use pagewalk_vm::space::{Advice, Backing, Mapping, ObjectId, ObjectPages, Protection};
 
 /// One data access, packed into 8 bytes; in memory, on the wire from a front-end and in a file alike.
@@ -155,6 +156,9 @@ pub enum Event {
     },
     /// `brk`: the heap segment is now this range (possibly empty).
     Break(VirtRange),
+    /// Where the program ran, this page had this frame: from now on, until another such event about the same addresses. It says
+    /// nothing of whether the page is there, or was touched.
+    Frame(PageFrame),
     /// A named phase of the program begins; metrics are also reported per phase.
     Phase(String),
     /// A job begins, what one client asked a server for: the accesses that follow, up to its end, are its. Jobs do not

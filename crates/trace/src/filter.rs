@@ -321,7 +321,8 @@ impl ExactFilter {
             | Event::Protect(..)
             | Event::Advise(..)
             | Event::Remap { .. }
-            | Event::Break(_) => self.flush(),
+            | Event::Break(_)
+            | Event::Frame(_) => self.flush(),
         }
     }
 

@@ -15,6 +15,8 @@ pub struct SourceInfo {
     pub announces_mappings: bool,
     /// Whether it counts instructions.
     pub counts_instructions: bool,
+    /// Whether it may say which frames pages have ([`Event::Frame`](crate::Event::Frame)).
+    pub gives_frames: bool,
 }
 
 /// A producer of events: a workload, a live program, a trace.

@@ -219,6 +219,7 @@ impl Counter {
             Event::Advise(..) => "advise",
             Event::Remap { .. } => "remap",
             Event::Break(_) => "break",
+            Event::Frame(_) => "frame",
             // One of each pair is enough.
             Event::JobEnd => return,
             Event::JobBegin { .. } => "job",

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use common::{collect, decode, encode, listing, named, write};
 use pagewalk_trace::container::{CHUNK_ACCESSES, PwtSource, Reader, Writer};
 use pagewalk_trace::{
-    Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, Partial, PartialReason,
-    ProcessId, Protection, Recorder, Sink, Source, SourceInfo, ThreadId,
+    Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, PageFrame, Partial,
+    PartialReason, ProcessId, Protection, Recorder, Sink, Source, SourceInfo, ThreadId,
 };
-use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+use pagewalk_vm::addr::{PageSize, PhysAddr, VirtAddr, VirtRange};
 use proptest::prelude::*;
 
 fn range() -> impl Strategy<Value = VirtRange> {
@@ -37,7 +37,16 @@ fn event() -> impl Strategy<Value = Event> {
             object: object.map(|(object, first)| ObjectPages { object: ObjectId(object), first }),
         },
     );
+    let size = prop::sample::select(PageSize::ALL.to_vec());
+    let given = (any::<u64>(), 1..(1_u64 << 52) - (1 << 40), size).prop_filter_map(
+        "frame 0",
+        |(page, frame, size)| {
+            let start = |address| address & !(size.bytes() - 1);
+            PageFrame::new(VirtAddr(start(page)), PhysAddr(start(frame)), size).ok()
+        },
+    );
     prop_oneof![
+        given.prop_map(Event::Frame),
         any::<u64>().prop_map(Event::Instructions),
         any::<u32>().prop_map(|id| Event::Thread(ThreadId(id))),
         any::<u32>().prop_map(|id| Event::ThreadEnd(ThreadId(id))),
@@ -157,6 +166,7 @@ fn what_the_source_said_of_itself_comes_back() {
         expected_accesses: None,
         announces_mappings: true,
         counts_instructions: true,
+        gives_frames: true,
     };
     write(&path, &info, &[full_batch(10, 1)]);
     let found = PwtSource::open(&path).unwrap().info();
@@ -395,12 +405,19 @@ fn golden_2() -> Vec<Batch> {
     golden().into_iter().chain([advised]).collect()
 }
 
-/// The batches of the file that stands for format version 3: a process that was not observed.
+/// The batches of the file that stands for format version 3: frames, and a process that was not observed.
 fn golden_3() -> Vec<Batch> {
-    let mut last = Batch::default();
-    last.mark(Event::Unobserved("process 1, /bin/true: not observed".to_owned()));
-    last.mark(Event::ProcessEnd);
-    golden_2().into_iter().chain([last]).collect()
+    let mut given = full_batch(100, 4);
+    for (page, frame, size) in [
+        (0x7f00_0000_1000, 0xf_fe00_0000_1000, PageSize::Size4K),
+        (0x7f00_0020_0000, 0x4000_0000, PageSize::Size2M),
+        (0x7f00_4000_0000, 0x8000_0000, PageSize::Size1G),
+    ] {
+        given.mark(Event::Frame(PageFrame::new(VirtAddr(page), PhysAddr(frame), size).unwrap()));
+    }
+    given.mark(Event::Unobserved("process 1, /bin/true: not observed".to_owned()));
+    given.mark(Event::ProcessEnd);
+    golden_2().into_iter().chain([given]).collect()
 }
 
 /// Files that were once written must stay readable: these are never written again. (To make the first one of a

@@ -88,6 +88,7 @@ impl Source for Workload {
             expected_accesses: Some(self.program.expected_accesses()),
             announces_mappings: true,
             counts_instructions: true,
+            gives_frames: false,
         }
     }
 

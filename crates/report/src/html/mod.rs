@@ -179,6 +179,13 @@ impl Provenance {
             let all: Vec<String> = source.unobserved.iter().map(|each| visible(&each.text)).collect();
             rows.push(("Not observed", all.join("; ")));
         }
+        let frames = manifest.machines.iter().filter_map(|machine| {
+            Some(format!("{}: {}", visible(&machine.name), visible(&machine.frames.as_ref()?.to_string())))
+        });
+        let frames: Vec<String> = frames.collect();
+        if !frames.is_empty() {
+            rows.push(("Frames", frames.join("; ")));
+        }
         Self {
             rows,
             machines: manifest

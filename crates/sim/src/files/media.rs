@@ -6,7 +6,7 @@
 
 use pagewalk_vm::addr::PhysAddr;
 
-use crate::spec::settings::{FrameSpec, MachineSpec, PersistentSpec};
+use crate::spec::settings::{MachineSpec, PersistentSpec};
 use crate::time::{MemoryHierarchy, MemoryReference};
 
 /// Bytes of a line.
@@ -110,11 +110,9 @@ pub(super) struct Media {
 impl Media {
     pub(super) fn new(spec: &MachineSpec, of: &PersistentSpec) -> Self {
         // The caches see both memories.
-        let memory_bytes = of.bytes + spec.frames.memory_bytes();
-        let both =
-            MachineSpec { frames: FrameSpec::Buddy { memory_bytes, fragmentation: 0 }, ..spec.clone() };
+        let end = PhysAddr(of.bytes + spec.frames.memory_bytes());
         Self {
-            caches: MemoryHierarchy::new(&both),
+            caches: MemoryHierarchy::new(spec, end),
             of: of.clone(),
             dram_ps: spec.memory.latency_ps,
             cycle_ps: spec.core.cycle_ps,

@@ -130,7 +130,11 @@ pub(super) fn machine<T: Built, C: Clock>(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Machine<T, C>, MachineError> {
-    let frames = frames(spec, seed);
+    let mut frames = frames(spec, seed);
+    if source.gives_frames && spec.places_frames().is_none() {
+        frames = frames.with_given();
+    }
+    let end = frames.start().addr().add(spec.frames.memory_bytes());
     let uses = frames.uses();
     let daemon = match spec.reclaim {
         Some(ReclaimSpec::HorizonLru { scan_interval }) => {
@@ -146,7 +150,7 @@ pub(super) fn machine<T: Built, C: Clock>(
     let mut machine = Machine::<T, C> {
         design: T::design(&spec.table),
         seed,
-        tables: TableSpace::default(),
+        tables: TableSpace::starting_at(frames.start()),
         frames,
         uses,
         swap: SwapSpace::new(spec.swap.bytes / PAGE_BYTES),
@@ -155,7 +159,7 @@ pub(super) fn machine<T: Built, C: Clock>(
         daemon,
         processes: Vec::new(),
         cores: cores.collect(),
-        clock: C::new(&timed),
+        clock: C::new(&timed, end),
         counts: EventCounts::default(),
         process: 0,
         core: 0,

@@ -49,6 +49,10 @@ pub(super) struct EventCounts {
     pub(super) collapses: u64,
     /// By page size, now.
     pub(super) resident_pages: [u64; 3],
+    /// First touches of pages of which the trace says where they are.
+    pub(super) given_pages: u64,
+    /// First touches of pages for which the machine chose a frame.
+    pub(super) own_pages: u64,
     pub(super) resident_bytes_peak: u64,
     /// What page tables took of the kernel's time, beside entering pages.
     pub(super) table_upkeep_ps: u64,
@@ -218,9 +222,17 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         };
         bytes("frames", "resident", self.resident_bytes());
         bytes("frames", "resident-peak", counts.resident_bytes_peak);
-        let large = |size: PageSize| counts.resident_pages[size as usize] * size.bytes();
+        let resident = self.resident_pages();
+        let large = |size: PageSize| resident[size as usize] * size.bytes();
         bytes("frames", "resident-huge", large(PageSize::Size2M) + large(PageSize::Size1G));
         bytes("frames", "memory", self.spec.frames.memory_bytes());
+        if self.frames.takes_given() {
+            let mut pages = |metric: &str, value| {
+                rows.push(CountRow::sum("frames", metric, "count", value, Fidelity::Modelled));
+            };
+            pages("given-pages", counts.given_pages);
+            pages("own-pages", counts.own_pages);
+        }
         if let Some(counts) = self.frames.crowd_counts() {
             let mut crowd = |metric: &str, value| {
                 rows.push(CountRow::sum("frames", metric, "count", value, Fidelity::Modelled));

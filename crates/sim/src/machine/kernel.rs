@@ -130,6 +130,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     pub(super) fn exec(&mut self) -> Result<(), MachineError> {
         self.drop_pages(VirtRange::new(VirtAddr(0), END))?;
+        self.frames.forget_given(self.processes[self.process].asid);
         self.processes[self.process].space = self.empty_space();
         Ok(())
     }
@@ -137,6 +138,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     /// Frees everything of the current process; another one becomes current when it is named.
     pub(super) fn end_process(&mut self) -> Result<(), MachineError> {
         self.drop_pages(VirtRange::new(VirtAddr(0), END))?;
+        self.frames.forget_given(self.processes[self.process].asid);
         if self.processes.len() > 1 {
             let ended = self.processes.remove(self.process);
             let mut store = self.tables.store(&mut self.frames, &self.spec.kernel);
@@ -306,8 +308,10 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let Self { frames, counts, .. } = self;
         let (size, below) = (PageSize::ALL[level as usize], PageSize::ALL[level as usize - 1]);
         frames.split(leaf.frame, size, below);
-        counts.resident_pages[size as usize] -= 1;
-        counts.resident_pages[below as usize] += 512;
+        if !frames.is_given(leaf.frame) {
+            counts.resident_pages[size as usize] -= 1;
+            counts.resident_pages[below as usize] += 512;
+        }
         counts.splits += owners.len() as u64;
         for (asid, _) in owners {
             self.cores.iter_mut().for_each(|core| core.flush(asid));
@@ -423,7 +427,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     /// Bytes of all resident pages.
     pub(super) fn resident_bytes(&self) -> u64 {
-        PageSize::ALL.iter().map(|&size| self.counts.resident_pages[size as usize] * size.bytes()).sum()
+        PageSize::ALL.iter().zip(self.resident_pages()).map(|(size, pages)| pages * size.bytes()).sum()
     }
 }
 

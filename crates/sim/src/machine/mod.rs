@@ -8,6 +8,7 @@ mod advice;
 mod build;
 mod core;
 mod counts;
+mod given;
 mod kernel;
 mod latency;
 mod paging;
@@ -247,6 +248,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             Event::Advise(range, advice) => self.advise(*range, *advice)?,
             Event::Remap { from, to } => self.remap(*from, *to)?,
             Event::Break(heap) => self.set_break(*heap)?,
+            Event::Frame(given) => self.learn_frame(*given)?,
             Event::Phase(name) => self.begin_phase(name),
         }
         Ok(())

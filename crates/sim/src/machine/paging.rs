@@ -103,9 +103,13 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.map_new(vpn, write, plan)
     }
 
-    /// A page that was never there: the largest size that the plan allows, whose slot is empty and for which there
+    /// A page that was never there: as the trace has it, if it says so; otherwise the largest size that the plan allows, whose slot is empty and for which there
     /// is a frame.
     fn map_new(&mut self, vpn: Vpn, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
+        if let Some(given) = self.take_given(vpn, plan) {
+            self.counts.given_pages += 1;
+            return self.enter_new(given.page(), given.size(), given.frame(), write, plan);
+        }
         let mut failed = None;
         let possible = |size: &PageSize| *size as u32 <= T::MAX_LEAF_LEVEL;
         let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
@@ -115,7 +119,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             let first = vpn.align_down(size);
             let level = size as u32;
             let process = &self.processes[self.process];
-            if size != PageSize::Size4K && !process.table.is_vacant(&self.tables.memory, first, level) {
+            let is_free = || {
+                process.table.is_vacant(&self.tables.memory, first, level)
+                    && !self.frames.gives_any(process.asid, first, size)
+            };
+            if size != PageSize::Size4K && !is_free() {
                 continue;
             }
             let key = PageKey { asid: process.asid, page: first };
@@ -129,21 +137,9 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             match taken {
                 Ok(frame) => {
                     self.note_cached(first, size, frame, write, plan);
-                    self.enter_page(first, frame, level, write, plan)?;
-                    if plan.vma.locked {
-                        self.frames.lock(frame, true);
-                    }
-                    self.counts.faults[size as usize] += 1;
-                    self.count_resident(size);
-                    let kernel = &self.spec.kernel;
-                    let zeroing = match size {
-                        PageSize::Size4K => kernel.zero_page_ps,
-                        PageSize::Size2M => kernel.zero_huge_page_ps,
-                        PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
-                    };
-                    self.charge(Step::FirstTouch, self.spec.kernel.minor_fault_ps);
-                    self.work(Step::Zero, zeroing);
-                    return Ok(());
+                    self.counts.own_pages += 1;
+                    self.counts.resident_pages[size as usize] += 1;
+                    return self.enter_new(first, size, frame, write, plan);
                 }
                 Err(full) => failed = Some(full),
             }
@@ -152,6 +148,32 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             Some(full) => self.out_of_frames(full),
             None => unreachable!("a faulting page's own slot is empty"),
         })
+    }
+
+    /// Maps a page that was never there to its frame.
+    fn enter_new(
+        &mut self,
+        first: Vpn,
+        size: PageSize,
+        frame: Pfn,
+        write: bool,
+        plan: &FaultPlan,
+    ) -> Result<(), MachineError> {
+        self.enter_page(first, frame, size as u32, write, plan)?;
+        if plan.vma.locked {
+            self.frames.lock(frame, true);
+        }
+        self.counts.faults[size as usize] += 1;
+        self.note_resident();
+        let kernel = &self.spec.kernel;
+        let zeroing = match size {
+            PageSize::Size4K => kernel.zero_page_ps,
+            PageSize::Size2M => kernel.zero_huge_page_ps,
+            PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
+        };
+        self.charge(Step::FirstTouch, self.spec.kernel.minor_fault_ps);
+        self.work(Step::Zero, zeroing);
+        Ok(())
     }
 
     /// A page that has left. It may still be in memory, on its way out, or again, because it was read ahead.
@@ -436,6 +458,10 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     pub(super) fn count_resident(&mut self, size: PageSize) {
         self.counts.resident_pages[size as usize] += 1;
+        self.note_resident();
+    }
+
+    fn note_resident(&mut self) {
         let resident = self.resident_bytes();
         self.counts.resident_bytes_peak = self.counts.resident_bytes_peak.max(resident);
     }

@@ -58,7 +58,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     ) -> Result<(), MachineError> {
         let (start, end) = (range.start.page(), range.end.page());
         let (asid, child_asid) = (self.processes[parent].asid, self.processes[child].asid);
-        let entries = self.entries_of(parent, start, end);
+        let mut entries = self.entries_of(parent, start, end);
+        entries.retain(|(_, leaf, _)| !self.frames.is_given(leaf.frame));
         // What a file can bring again is left to the child's faults, unless there are copies among it (`vma_needs_copy`).
         if entries.iter().all(|(_, leaf, _)| self.frames.is_cached(leaf.frame))
             && self.swap.pages(asid, start, end).is_empty()
@@ -110,8 +111,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let is_cached = self.frames.is_cached(leaf.frame);
         let has_others = self.frames.leave(leaf.frame, PageKey { asid, page });
         if is_cached && !has_others {
-            self.frames.give_page(leaf.frame, size);
-            self.counts.resident_pages[level as usize] -= 1;
+            self.give_block(leaf.frame, size);
         } else if !has_others {
             // All others have gone, or have copies of their own.
             let table = &mut self.processes[self.process].table;
@@ -176,8 +176,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         if self.frames.leave(frame, PageKey { asid, page }) {
             return;
         }
-        self.frames.give_page(frame, PageSize::ALL[level as usize]);
-        self.counts.resident_pages[level as usize] -= 1;
+        self.give_block(frame, PageSize::ALL[level as usize]);
     }
 
     /// Maps a page of a file or of shared memory whose frame another mapping has. Tells whether there is one.

@@ -32,6 +32,11 @@ pub(super) struct Store<'a> {
 }
 
 impl TableSpace {
+    /// In memory that begins at this frame.
+    pub(super) fn starting_at(start: Pfn) -> Self {
+        Self { memory: SparseMemory::starting_at(start), ..Self::default() }
+    }
+
     pub(super) fn store<'a>(&'a mut self, frames: &'a mut PagePool, kernel: &'a KernelSpec) -> Store<'a> {
         Store { space: self, frames, kernel }
     }

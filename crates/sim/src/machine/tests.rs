@@ -22,6 +22,7 @@ mod cache;
 mod daemons;
 mod differential;
 mod fork;
+mod given;
 mod paging;
 mod pairs;
 mod serving;

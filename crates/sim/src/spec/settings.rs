@@ -482,6 +482,21 @@ pub struct ThreadsSpec {
     pub flush_ps: u64,
 }
 
+impl MachineSpec {
+    /// Why pages cannot have the frames that a trace gives them; none if they can.
+    pub fn places_frames(&self) -> Option<&'static str> {
+        if matches!(self.frames, FrameSpec::Iceberg { .. }) {
+            Some("it places frames by hashing")
+        } else if self.reclaim.is_some() {
+            Some("its pages leave memory, and come back to other frames")
+        } else if self.tier.is_some() {
+            Some("its DRAM is a cache over flash")
+        } else {
+            None
+        }
+    }
+}
+
 impl FrameSpec {
     /// Physical memory in bytes, of all kinds.
     pub fn memory_bytes(&self) -> u64 {

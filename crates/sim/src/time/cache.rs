@@ -44,9 +44,9 @@ pub struct CacheCounts {
 }
 
 impl Cache {
-    fn new(spec: &CacheSpec, memory_bytes: u64) -> Self {
+    fn new(spec: &CacheSpec, end: PhysAddr) -> Self {
         let lines = (spec.bytes >> LINE_SHIFT) as u32;
-        let line_bits = memory_bytes.next_power_of_two().trailing_zeros() - LINE_SHIFT;
+        let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
         Self {
             lines: LineArray::new(lines, spec.ways, line_bits).expect("the machine file was checked"),
             latency_ps: spec.latency_ps,
@@ -118,9 +118,9 @@ pub struct MemoryHierarchy {
 }
 
 impl MemoryHierarchy {
-    /// The hierarchy of a machine, cold.
-    pub fn new(spec: &MachineSpec) -> Self {
-        let cache = |cache| Cache::new(cache, spec.frames.memory_bytes());
+    /// The hierarchy of a machine, cold; its physical addresses end at `end`.
+    pub fn new(spec: &MachineSpec, end: PhysAddr) -> Self {
+        let cache = |cache| Cache::new(cache, end);
         let (private, shared) = match spec.caches.split_last() {
             Some((last, private)) => (private, Some(cache(last))),
             None => (&[][..], None),

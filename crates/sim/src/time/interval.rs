@@ -171,8 +171,8 @@ impl IntervalClock {
 impl Clock for IntervalClock {
     const TIMED: bool = true;
 
-    fn new(spec: &MachineSpec) -> Self {
-        let memory = MemoryHierarchy::new(spec);
+    fn new(spec: &MachineSpec, end: PhysAddr) -> Self {
+        let memory = MemoryHierarchy::new(spec, end);
         let core = CoreClock {
             now_ps: 0,
             now_fraction: 0,

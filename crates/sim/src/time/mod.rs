@@ -43,8 +43,8 @@ pub trait Clock: Send {
     /// Whether physical addresses are wanted: a counts run skips what only time needs.
     const TIMED: bool;
 
-    /// The clocks of a machine.
-    fn new(spec: &MachineSpec) -> Self;
+    /// The clocks of a machine whose physical addresses end at `end`.
+    fn new(spec: &MachineSpec, end: PhysAddr) -> Self;
 
     /// The accesses that follow on `core` belong to so many instructions. None: the source does not count them.
     fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64);
@@ -155,7 +155,7 @@ pub struct NoClock;
 impl Clock for NoClock {
     const TIMED: bool = false;
 
-    fn new(_: &MachineSpec) -> Self {
+    fn new(_: &MachineSpec, _: PhysAddr) -> Self {
         Self
     }
 

@@ -33,7 +33,7 @@ fn machine() -> MachineSpec {
 
 /// The time of accesses at the given lines, so many instructions each.
 fn time(lines: &[(u64, bool)], instructions_each: u64) -> (u64, u64, u64) {
-    let mut clock = IntervalClock::new(&machine());
+    let mut clock = clock_of(&machine());
     clock.segment(0, Some(instructions_each * lines.len() as u64), lines.len() as u64);
     for &(line, write) in lines {
         clock.begin(0);
@@ -44,6 +44,10 @@ fn time(lines: &[(u64, bool)], instructions_each: u64) -> (u64, u64, u64) {
     let value = |metric: &str| rows.iter().find(|row| row.is("time", metric)).expect("a row").value();
     assert_eq!(value("elapsed"), value("compute") + value("walk") + value("memory") + value("fault"));
     (value("elapsed"), value("compute"), value("memory"))
+}
+
+fn clock_of(spec: &MachineSpec) -> IntervalClock {
+    IntervalClock::new(spec, PhysAddr(spec.frames.memory_bytes()))
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn a_store_is_not_waited_for() {
 /// The walk's references, from the second cache level on: the line, and who waits.
 fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
     let spec = MachineSpec { table, walker: WalkerSpec { count: 1, enters: 2 }, ..machine() };
-    let mut clock = IntervalClock::new(&spec);
+    let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
     // The last line is in the second level already.
     clock.data(0, PhysAddr(9 * 64), true);

@@ -22,6 +22,7 @@ pub(super) const MAX_NAME_BYTES: usize = 65_536;
 const ANNOUNCES_MAPPINGS: u32 = 1;
 const COUNTS_INSTRUCTIONS: u32 = 2;
 const ENDED_EARLY: u32 = 4;
+const GIVES_FRAMES: u32 = 8;
 
 /// Reads little-endian fields one after the other; the caller has checked the length.
 struct Fields<'a>(&'a [u8]);
@@ -49,6 +50,9 @@ pub(super) fn header(info: &SourceInfo) -> Vec<u8> {
     }
     if info.counts_instructions {
         flags |= COUNTS_INSTRUCTIONS;
+    }
+    if info.gives_frames {
+        flags |= GIVES_FRAMES;
     }
     let mut out = Vec::with_capacity(HEADER_BYTES + name.len() + 8);
     out.extend_from_slice(&MAGIC);
@@ -86,7 +90,7 @@ impl Prefix {
 
     /// Whether no flag is set that this version does not know.
     pub(super) fn flags_are_known(&self) -> bool {
-        self.flags & !(ANNOUNCES_MAPPINGS | COUNTS_INSTRUCTIONS | ENDED_EARLY) == 0
+        self.flags & !(ANNOUNCES_MAPPINGS | COUNTS_INSTRUCTIONS | ENDED_EARLY | GIVES_FRAMES) == 0
     }
 
     /// Whether the file says why its recording was ended early.
@@ -100,6 +104,7 @@ impl Prefix {
             expected_accesses: None,
             announces_mappings: self.flags & ANNOUNCES_MAPPINGS != 0,
             counts_instructions: self.flags & COUNTS_INSTRUCTIONS != 0,
+            gives_frames: self.flags & GIVES_FRAMES != 0,
         }
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! # Format, version 3
 //!
-//! Versions 1 and 2 are read, too: neither says what was not observed, and version 1 has fewer kinds of advice, and mappings that
-//! do not tell which file they show.
+//! Versions 1 and 2 are read, too: they say neither what was not observed nor which frames pages have. Version 1 has fewer kinds of
+//! advice, and its mappings do not tell which file they show.
 //!
 //! All numbers are little-endian; offsets are in bytes from the start of the piece; checksums are XXH3-64.
 //!
@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | 0 | 8 | magic `89 50 57 54 0d 0a 1a 0a` |
 //! | 8 | 4 | format version, 3 |
-//! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions, 4 the recording was ended early; others must be 0 |
+//! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions, 4 the recording was ended early, 8 it may say which frames pages have; others must be 0 |
 //! | 16 | 4 | `n`, length of the name in bytes, at most 65,536 |
 //! | 20 | 4 | 0 |
 //! | 24 | n | name of the source, UTF-8 |
@@ -88,7 +88,7 @@
 //!
 //! Accesses are counted as records: a guarded access that did not happen ([`Access::NONE`](crate::Access::NONE))
 //! is stored and counted like any other. Decoding from a chunk in the middle gives the right process and thread
-//! (from the index) but not the mappings made before it.
+//! (from the index) but not the mappings made, nor the frames given, before it.
 //!
 //! # Damage
 //!

@@ -20,12 +20,13 @@
 //! | 15 | `JobEnd` | |
 //! | 16 | `ThreadStack` | start, end |
 //! | 17 | `Unobserved`, from version 3 on | number of bytes, UTF-8 text |
+//! | 18 | `Frame`, from version 3 on | page number, frame number, one byte: the page's size, 0 4 KiB, 1 2 MiB, 2 1 GiB |
 
-use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange};
+use pagewalk_vm::addr::{PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 
 use super::varint;
 use crate::event::{
-    Advice, Backing, Event, Mapping, Mark, ObjectId, ObjectPages, ProcessId, Protection, ThreadId,
+    Advice, Backing, Event, Mapping, Mark, ObjectId, ObjectPages, PageFrame, ProcessId, Protection, ThreadId,
 };
 
 /// Appends a batch's shape and marks; the marks are sorted.
@@ -92,6 +93,10 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
         Event::JobEnd => put_fields(out, 15, &[]),
         Event::ThreadStack(range) => put_range(out, 16, *range),
         Event::Unobserved(text) => put_text(out, 17, text),
+        Event::Frame(given) => {
+            put_fields(out, 18, &[given.page().0, given.frame().0]);
+            out.push(given.size() as u8);
+        }
     }
 }
 
@@ -131,6 +136,7 @@ fn take_event(input: &mut &[u8]) -> Option<Event> {
         15 => Event::JobEnd,
         16 => Event::ThreadStack(take_range(input)?),
         17 => Event::Unobserved(take_text(input)?),
+        18 => Event::Frame(take_page_frame(input)?),
         _ => return None,
     })
 }
@@ -188,6 +194,14 @@ fn take_mapping(input: &mut &[u8]) -> Option<Mapping> {
     })
 }
 
+fn take_page_frame(input: &mut &[u8]) -> Option<PageFrame> {
+    // Numbers of which the addresses would have more than 64 bits belong to no page.
+    let mut address = || varint::take(input).filter(|number| number >> 52 == 0);
+    let (page, frame) = (Vpn(address()?).addr(), Pfn(address()?).addr());
+    let size = *PageSize::ALL.get(usize::from(take_byte(input)?))?;
+    PageFrame::new(page, frame, size).ok()
+}
+
 fn take_object(input: &mut &[u8]) -> Option<ObjectPages> {
     Some(ObjectPages { object: ObjectId(varint::take(input)?), first: varint::take(input)? })
 }
@@ -215,9 +229,18 @@ mod tests {
 
     #[test]
     fn unknown_codes_are_refused() {
-        for bytes in
-            [&[18][..], &[9, 0, 1, 8], &[10, 0, 1, 19], &[7, 0, 1, 0x80, 3], &[13, 1, 0xff], &[17, 9, b'x']]
-        {
+        for bytes in [
+            &[19][..],
+            &[18, 1, 0, 0],
+            &[18, 1, 1, 1],
+            &[18, 1, 1, 3],
+            &[9, 0, 1, 8],
+            &[10, 0, 1, 19],
+            &[7, 0, 1, 0x80, 3],
+            &[13, 1, 0xff],
+            &[13, 9, b'x'],
+            &[17, 9, b'x'],
+        ] {
             assert_eq!(take_event(&mut &*bytes), None, "{bytes:?}");
         }
     }

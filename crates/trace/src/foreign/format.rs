@@ -70,6 +70,8 @@ pub(super) struct Row {
     pub(super) suffix: Option<&'static str>,
     /// Whether the format tells which instructions there are.
     pub(super) counts_instructions: bool,
+    /// Whether a trace of it may say which frames pages have.
+    pub(super) gives_frames: bool,
     /// Its reader; none for this program's own container, which is no foreign format.
     pub(super) parse: Option<Parse>,
 }
@@ -84,6 +86,7 @@ pub(super) const ROWS: [Row; 7] = [
         hint: "pwt",
         suffix: Some(".pwt"),
         counts_instructions: true,
+        gives_frames: true,
         parse: None,
     },
     Row {
@@ -93,6 +96,7 @@ pub(super) const ROWS: [Row; 7] = [
         hint: "champsim",
         suffix: Some(".champsimtrace"),
         counts_instructions: true,
+        gives_frames: false,
         parse: Some(champsim::parse::<{ champsim::CHAMPSIM_BYTES }>),
     },
     Row {
@@ -102,6 +106,7 @@ pub(super) const ROWS: [Row; 7] = [
         hint: "cloudsuite",
         suffix: None,
         counts_instructions: true,
+        gives_frames: false,
         parse: Some(champsim::parse::<{ champsim::CLOUDSUITE_BYTES }>),
     },
     Row {
@@ -111,6 +116,7 @@ pub(super) const ROWS: [Row; 7] = [
         hint: "drmemtrace",
         suffix: None,
         counts_instructions: true,
+        gives_frames: true,
         parse: Some(drmemtrace::parse),
     },
     Row {
@@ -120,6 +126,7 @@ pub(super) const ROWS: [Row; 7] = [
         hint: "lackey",
         suffix: Some(".lackey"),
         counts_instructions: true,
+        gives_frames: false,
         parse: Some(lackey::parse),
     },
     Row {
@@ -129,6 +136,7 @@ pub(super) const ROWS: [Row; 7] = [
         hint: "gem5",
         suffix: None,
         counts_instructions: false,
+        gives_frames: false,
         parse: Some(gem5::parse),
     },
     Row {
@@ -138,6 +146,7 @@ pub(super) const ROWS: [Row; 7] = [
         hint: "pinatrace",
         suffix: None,
         counts_instructions: false,
+        gives_frames: false,
         parse: Some(pinatrace::parse),
     },
 ];

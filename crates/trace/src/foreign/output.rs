@@ -1,11 +1,13 @@
 //! From a parser to the sink: batches with instruction counts, checked addresses and sizes.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize, PhysAddr, VirtAddr};
 
+use super::drmemtrace::v2p::Translation;
 use super::tally::{Kind, Tally};
-use crate::event::{Access, Batch, Event, Mark};
+use crate::event::{Access, Batch, Event, Mark, PageFrame, ProcessId};
 use crate::source::Sink;
 
 /// The largest access that a trace may have, in bytes.
@@ -34,6 +36,9 @@ pub(super) struct Output<'a> {
     /// Whether something came since that mark.
     counted: bool,
     stopped: bool,
+    /// What the trace says beside its records of where the pages of every process are, and the processes that were told.
+    beside: Vec<PageFrame>,
+    told: BTreeSet<ProcessId>,
     /// What does not become an event as it stands.
     pub(super) tally: Tally,
 }
@@ -50,6 +55,8 @@ impl<'a> Output<'a> {
             count_mark: None,
             counted: false,
             stopped: false,
+            beside: Vec::new(),
+            told: BTreeSet::new(),
             tally: Tally::default(),
         };
         output.begin();
@@ -129,13 +136,71 @@ impl<'a> Output<'a> {
 
     /// A change of process or thread, and the like: what follows has its own instruction count.
     pub(super) fn switch(&mut self, event: Event) {
+        let process = if let Event::Process(process) = event { Some(process) } else { None };
+        self.mark(event);
+        if std::mem::take(&mut self.counted) {
+            self.count_mark = None;
+        }
+        if let Some(process) = process {
+            self.tell(process);
+        }
+    }
+
+    fn mark(&mut self, event: Event) {
         if self.batch.marks.len() >= Batch::FULL {
             self.flush();
         }
         self.batch.mark(event);
-        if std::mem::take(&mut self.counted) {
-            self.count_mark = None;
+    }
+
+    /// Where pages of every process are, as the trace says it beside its records; before the first of these.
+    pub(super) fn frames_beside(&mut self, translations: &[Translation]) -> Result<(), String> {
+        for &translation in translations {
+            let pages = self.page_frames(translation)?;
+            self.beside.extend(pages);
         }
+        self.tell(ProcessId(0));
+        Ok(())
+    }
+
+    /// A process hears where its pages are, once.
+    fn tell(&mut self, process: ProcessId) {
+        if !self.beside.is_empty() && self.told.insert(process) {
+            for at in 0..self.beside.len() {
+                self.mark(Event::Frame(self.beside[at]));
+            }
+        }
+    }
+
+    /// Where a page of the current process is from now on.
+    pub(super) fn frame(&mut self, translation: Translation) -> Result<(), String> {
+        let pages = self.page_frames(translation)?;
+        pages.into_iter().for_each(|page| self.mark(Event::Frame(page)));
+        Ok(())
+    }
+
+    /// A translation in pages of sizes that machines have; none if it cannot be used.
+    fn page_frames(&mut self, translation: Translation) -> Result<Vec<PageFrame>, String> {
+        let Translation { page_bytes, virtual_address, physical_address } = translation;
+        let offset = page_bytes - 1;
+        let kernel_address = virtual_address >= KERNEL_START;
+        let low = if kernel_address { virtual_address - KERNEL_START } else { virtual_address };
+        let in_half = kernel_address == (low >= KERNEL_BIT);
+        // As for accesses: with the kernel's, each half has its own addresses, and otherwise there is no kernel's.
+        let is_taken = low < 1 << 48 && if self.kernel { in_half } else { !kernel_address };
+        let in_step = (virtual_address ^ physical_address) & offset == 0;
+        let (page, frame) = (low & !offset, physical_address & !offset);
+        if !is_taken || !in_step || frame == 0 {
+            self.tally.count(Kind::UnusableFrames);
+            return Ok(Vec::new());
+        }
+        let fits = |size: &PageSize| size.bytes() <= page_bytes;
+        let size = PageSize::ALL.into_iter().rev().find(fits).unwrap_or_default();
+        let part = |distance| {
+            PageFrame::new(VirtAddr(page + distance), PhysAddr(frame.saturating_add(distance)), size)
+        };
+        let parts = (0..page_bytes).step_by(size.bytes() as usize).map(part);
+        parts.collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 
     /// An access of `bytes` at `address`; 0 bytes are an access of unknown size.

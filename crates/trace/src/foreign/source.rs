@@ -45,6 +45,7 @@ pub struct ForeignSource {
     format: Format,
     parse: Parse,
     counts_instructions: bool,
+    gives_frames: bool,
     kernel: bool,
     name: String,
     /// What the next run reads.
@@ -103,6 +104,7 @@ impl ForeignSource {
             format: row.format,
             parse,
             counts_instructions: row.counts_instructions,
+            gives_frames: row.gives_frames,
             kernel: options.kernel,
             name: name.to_owned(),
             content: Some(content),
@@ -129,6 +131,7 @@ impl Source for ForeignSource {
             expected_accesses: None,
             announces_mappings: false,
             counts_instructions: self.counts_instructions,
+            gives_frames: self.gives_frames,
         }
     }
 
@@ -140,6 +143,8 @@ impl Source for ForeignSource {
                 translations.sizes().into_iter().map(|(bytes, count)| format!("{count} pages of {bytes} B"));
             let sizes = sizes.collect::<Vec<_>>().join(", ");
             output.tally.fact("frames given", format!("{sizes}, by {}", translations.file.display()));
+            let told = output.frames_beside(&translations.pages);
+            told.map_err(|what| TraceError::Refused(format!("{}: {what}", translations.file.display())))?;
         }
         let result = (self.parse)(content, &mut output);
         // What was read before an error is handed on too: the sink decides what a part is worth.

@@ -38,6 +38,9 @@ pub enum Kind {
     UnknownSizes,
     /// Accesses before the first instruction.
     EarlyAccesses,
+    /// Translations that no machine can use: frame 0, another offset in the frame than in the page, or no address that the
+    /// reader takes in.
+    UnusableFrames,
 }
 
 /// What happens to a kind.
@@ -63,7 +66,7 @@ impl Kind {
 }
 
 /// In the order of [`Kind`].
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 16] = [
     Row {
         kind: Kind::KernelAddresses,
         name: "kernel_addresses",
@@ -123,6 +126,12 @@ const ROWS: [Row; 15] = [
         name: "early_accesses",
         what: "accesses before the first instruction",
         fate: Fate::Taken,
+    },
+    Row {
+        kind: Kind::UnusableFrames,
+        name: "unusable_frames",
+        what: "translations that cannot be used (frame 0, other offsets in page and frame, addresses left out)",
+        fate: Fate::LeftOut,
     },
 ];
 

@@ -12,6 +12,9 @@
 //! `chunk.00000001`, ... are the parts of one stream. A file of a core has the records of several threads, whose headers and footers
 //! may come in its middle. Layout and numbers: DynamoRIO, `clients/drcachesim/common/trace_entry.h`.
 //!
+//! A marker with a physical address, and one with its virtual address behind it, say which frame a page has from then on; the
+//! page's size is that of the last page-size marker.
+//!
 //! Left out and counted: encodings, markers, flushes, prefetches, and iterations of a repeated string instruction that were not
 //! fetched (as instructions; their accesses count). Parts of the kernel (system calls and context switches between two
 //! markers) are left out and counted, or taken in if the reader is asked for them. Refused: filtered traces, whose
@@ -53,6 +56,8 @@ mod marker {
     pub(super) const TIMESTAMP: u16 = 2;
     pub(super) const FILE_TYPE: u16 = 9;
     pub(super) const VERSION: u16 = 12;
+    pub(super) const PHYSICAL_ADDRESS: u16 = 15;
+    pub(super) const VIRTUAL_ADDRESS: u16 = 17;
     pub(super) const PAGE_BYTES: u16 = 18;
     pub(super) const SYSTEM_CALL_BEGIN: u16 = 27;
     pub(super) const SYSTEM_CALL_END: u16 = 28;

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use pagewalk_vm::addr::PAGE_BYTES;
+
 use super::super::archive::Archive;
 use super::super::input::Content;
 use super::super::output::Output;
 use super::super::records::Records;
 use super::super::tally::Kind;
+use super::v2p::{PAGE_SIZES, Translation};
 use super::{entry, marker};
 use crate::error::TraceError;
 use crate::event::{Event, ProcessId, ThreadId};
@@ -92,6 +95,9 @@ pub(super) struct Shard {
     pub(super) instructions: u64,
     in_system_call: bool,
     in_context_switch: bool,
+    /// The size of pages, and the physical address whose virtual one comes next.
+    page_bytes: u64,
+    physical_address: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -140,6 +146,8 @@ impl Shard {
             instructions: 0,
             in_system_call: false,
             in_context_switch: false,
+            page_bytes: PAGE_BYTES,
+            physical_address: None,
         })
     }
 
@@ -251,7 +259,7 @@ impl Shard {
                 self.switch(ids, output);
                 output.switch(Event::ThreadEnd(ThreadId(self.thread_number + 1)));
             }
-            entry::MARKER => self.marker(size, value, output)?,
+            entry::MARKER => self.marker(size, value, ids, output)?,
             entry::ENCODING if size > 8 => {
                 return Err(format!("an encoding of {size} bytes in a record; at most 8 are allowed"));
             }
@@ -265,14 +273,30 @@ impl Shard {
                 self.stage = Stage::Footer;
                 (self.in_system_call, self.in_context_switch) = (false, false);
                 self.privilege(output);
+                self.drop_physical_address(output);
             }
             _ => return Err(format!("a record of type {kind}; at most {} is known", entry::LAST)),
         }
         Ok(())
     }
 
-    fn marker(&mut self, kind: u16, value: u64, output: &mut Output<'_>) -> Result<(), String> {
+    fn marker(
+        &mut self,
+        kind: u16,
+        value: u64,
+        ids: &mut Ids,
+        output: &mut Output<'_>,
+    ) -> Result<(), String> {
+        if kind == marker::VIRTUAL_ADDRESS
+            && let Some(physical_address) = self.physical_address.take()
+        {
+            self.enter_process(ids, output);
+            let page_bytes = self.page_bytes;
+            return output.frame(Translation { page_bytes, virtual_address: value, physical_address });
+        }
+        self.drop_physical_address(output);
         match kind {
+            marker::PHYSICAL_ADDRESS => self.physical_address = Some(value),
             marker::VERSION => check_version(value)?,
             marker::FILE_TYPE => {
                 self.file_type = value;
@@ -281,7 +305,12 @@ impl Shard {
                     output.tally.note("the kernel parts have instructions, but no data accesses");
                 }
             }
-            marker::PAGE_BYTES => output.tally.fact("page size", format!("{value} bytes")),
+            marker::PAGE_BYTES => {
+                output.tally.fact("page size", format!("{value} bytes"));
+                if value.is_power_of_two() && PAGE_SIZES.contains(&value) {
+                    self.page_bytes = value;
+                }
+            }
             marker::SYSTEM_CALL_BEGIN | marker::CONTEXT_SWITCH_BEGIN => {
                 output.tally.count(Kind::KernelParts);
                 self.part(kind == marker::SYSTEM_CALL_BEGIN, true, output);
@@ -292,6 +321,13 @@ impl Shard {
             _ => output.tally.count(Kind::Markers),
         }
         Ok(())
+    }
+
+    /// A physical address that no virtual one follows says nothing.
+    fn drop_physical_address(&mut self, output: &mut Output<'_>) {
+        if self.physical_address.take().is_some() {
+            output.tally.count(Kind::Markers);
+        }
     }
 
     /// A part of the kernel begins or ends.
@@ -309,11 +345,16 @@ impl Shard {
     /// Announces a change of process or thread before what follows.
     #[inline]
     fn switch(&mut self, ids: &mut Ids, output: &mut Output<'_>) {
-        if ids.processes.announce(self.process_number) {
-            output.switch(Event::Process(ProcessId(self.process_number)));
-        }
+        self.enter_process(ids, output);
         if ids.threads.announce(self.thread_number) {
             output.switch(Event::Thread(ThreadId(self.thread_number + 1)));
+        }
+    }
+
+    #[inline]
+    fn enter_process(&self, ids: &mut Ids, output: &mut Output<'_>) {
+        if ids.processes.announce(self.process_number) {
+            output.switch(Event::Process(ProcessId(self.process_number)));
         }
     }
 }

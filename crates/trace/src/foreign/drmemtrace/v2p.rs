@@ -9,11 +9,15 @@
 //! ```
 //!
 //! The text form of a protobuf message: fields in any order, numbers decimal, hexadecimal or octal, an absent field 0, remarks
-//! behind `#`. Other fields are left out. A file has pages of one or several sizes. Source: DynamoRIO, `v2p_reader.cpp`.
+//! behind `#`. Other fields are left out. A file has pages of one or several sizes. It names no process: all of a trace's have
+//! these pages. Source: DynamoRIO, `v2p_reader.cpp`.
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 
 use super::super::input::unreadable;
 use super::folder::within;
@@ -24,6 +28,8 @@ const MAX_BYTES: u64 = 1 << 30;
 /// The deepest nesting of messages.
 const MAX_DEPTH: usize = 16;
 const NAME: &str = "v2p.textproto";
+/// Page sizes that a trace may have. Those between the sizes of x86-64 become pages of the next smaller one, side by side.
+pub(in super::super) const PAGE_SIZES: RangeInclusive<u64> = PAGE_BYTES..=PageSize::Size1G.bytes();
 
 /// The mapping of one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,8 +133,10 @@ fn group(tokens: &mut Tokens<'_>, depth: usize, pages: &mut Vec<Translation>) ->
         }
         Ok(())
     })?;
-    if !page_bytes.is_power_of_two() {
-        return Err(format!("a group of pages of {page_bytes} bytes; `page_size` must be a power of two"));
+    if !page_bytes.is_power_of_two() || !PAGE_SIZES.contains(&page_bytes) {
+        return Err(format!(
+            "a group of pages of {page_bytes} bytes; `page_size` must be a power of two from 4 KiB to 1 GiB"
+        ));
     }
     pages[first..].iter_mut().for_each(|page| page.page_bytes = page_bytes);
     Ok(())
@@ -262,6 +270,14 @@ mod tests {
     fn wrong_mappings_name_their_line() {
         for (text, expected) in [
             ("address_mapping_group {\n page_size: 3\n}", "v2p: line 3: a group of pages of 3 bytes"),
+            (
+                "address_mapping_group {\n page_size: 2048\n}",
+                "of 2048 bytes; `page_size` must be a power of two from",
+            ),
+            (
+                "address_mapping_group {\n page_size: 0x80000000\n}",
+                "of 2147483648 bytes; `page_size` must be",
+            ),
             ("address_mapping_group {\n page_size: x\n}", "v2p: line 2: `x` is no number"),
             ("address_mapping_group {\n", "line 2: the text ends inside `{`"),
             ("address_mapping_group", "line 1: the text ends before a field's value"),

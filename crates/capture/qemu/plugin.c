@@ -11,6 +11,8 @@
 
 #include "../protocol/opcode.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +221,26 @@ static const struct numbers x86_64 = { 9, 11, 10, 25, 28, 12, 59, 322, 60, 149, 
 static const struct numbers generic = { 222, 215, 226, 216, 233, 214, 221, 281, 93, 228, 229, 230, 231, 284, 167, 277 };
 static const struct numbers *numbers = &generic;
 
+/* Calls that fail because of QEMU 7.2, for a reason that its user would not guess or with a name that says more than a number. */
+#define UNKNOWN "QEMU does not know it"
+#define NOT_ALONE "QEMU has a thread of its own, and the system gives new namespaces of users only to programs without"
+#define BOTH "--frontend valgrind and --frontend callout pass it on"
+#define CALLOUT "--frontend callout passes it on"
+static const struct refused {
+   const char *name, *why, *able;
+   int64_t x86_64, generic;
+   int error;
+} refused[] = {
+   { "ptrace", UNKNOWN, BOTH, 101, 117, ENOSYS },
+   { "io_uring_setup", UNKNOWN, BOTH, 425, 425, ENOSYS },
+   { "perf_event_open", UNKNOWN, BOTH, 298, 241, ENOSYS },
+   { "bpf", UNKNOWN, BOTH, 321, 280, ENOSYS },
+   { "userfaultfd", UNKNOWN, CALLOUT, 323, 282, ENOSYS },
+   { "unshare", NOT_ALONE, BOTH, 272, 97, EINVAL },
+};
+#define REFUSED (sizeof refused / sizeof *refused)
+#define MOST_CALLS 1024
+
 static __thread uint64_t arguments[6];
 /* The heap's beginning, once the program has asked for it, and its end. */
 static _Atomic uint64_t heap_start, heap_end;
@@ -269,6 +291,34 @@ static void after_break(uint64_t result)
          fprintf(stderr, "pagewalk: " text "\n");                                                                      \
    } while (0)
 
+/* Calls without which C libraries do: QEMU does not know them either, and no program is the worse for it. */
+static bool is_usual(int64_t number)
+{
+   const int64_t usual[] = { is_x86_64 ? 273 : 99 /* set_robust_list */, is_x86_64 ? 334 : 293 /* rseq */, numbers->execveat,
+                             435 /* clone3 */, 439 /* faccessat2 */ };
+   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+      if (number == usual[i])
+         return true;
+   return false;
+}
+
+static void explain_refused(int64_t number, int64_t result)
+{
+   static _Atomic bool is_said[MOST_CALLS];
+   const struct refused *known = NULL;
+   for (size_t i = 0; i < REFUSED; i++)
+      if (number == (is_x86_64 ? refused[i].x86_64 : refused[i].generic) && result == -refused[i].error)
+         known = &refused[i];
+   if (!known && (result != -ENOSYS || is_usual(number)))
+      return;
+   if (number < 0 || number >= MOST_CALLS || __atomic_exchange_n(&is_said[number], true, __ATOMIC_RELAXED))
+      return;
+   if (known)
+      fprintf(stderr, "pagewalk: %s failed: %s; %s\n", known->name, known->why, known->able);
+   else
+      fprintf(stderr, "pagewalk: system call %" PRId64 " failed: " UNKNOWN "; " CALLOUT "\n", number);
+}
+
 /* Calls that end otherwise than they would without QEMU: the program may have no other way, and its user must know. */
 static void explain(int64_t number, const uint64_t *a, int64_t result)
 {
@@ -282,6 +332,8 @@ static void explain(int64_t number, const uint64_t *a, int64_t result)
    if (is_error && ((number == numbers->prctl && a[0] == PW_SET_FILTER) || (number == numbers->seccomp && a[0] < PW_FILTER_MODES)))
       SAY_ONCE("a filter of system calls (seccomp) could not be set: QEMU allows none; --frontend valgrind and --frontend "
                "callout do");
+   if (is_error)
+      explain_refused(number, result);
 }
 
 static void after_syscall(qemu_plugin_id_t id, unsigned processor, int64_t number, int64_t result)

@@ -22,6 +22,10 @@
 /* Of the system's interface, unknown to Valgrind 3.19's headers. */
 #define REMAP_DONTUNMAP 4
 #define MAP_FIXED_NOREPLACE_BIT 0x100000
+#define AT_EMPTY_PATH_BIT 0x1000
+#define LIMIT_OF_FILES 7
+#define CALL_RSEQ 334
+#define CALL_CLONE3 435
 /* What a program reserves rather than uses. */
 #define RESERVATION (16ul << 30)
 
@@ -163,6 +167,17 @@ static void send_lock_all(ULong flags)
       is_said = True;                                                                                                  \
    } while (0)
 
+/* A call that Valgrind has no wrapper for. C libraries ask for two of them, and do without. */
+static void explain_unknown(UInt number)
+{
+   static UChar is_said[1024];
+   Bool is_usual = number == CALL_RSEQ || number == CALL_CLONE3;
+   if (is_usual || number >= sizeof is_said || is_said[number])
+      return;
+   is_said[number] = 1;
+   VG_(umsg)("system call %u failed: Valgrind does not know it; --frontend callout passes it on\n", number);
+}
+
 /* Calls that end otherwise than they would without Valgrind: the program may have no other way, and its user must know. */
 void pw_space_explain(UInt number, const UWord *args, SysRes result)
 {
@@ -178,6 +193,17 @@ void pw_space_explain(UInt number, const UWord *args, SysRes result)
    if (number == __NR_mmap && !is_error && args[3] & MAP_FIXED_NOREPLACE_BIT && sr_Res(result) != args[0])
       SAY_ONCE("mmap with MAP_FIXED_NOREPLACE gave another address instead of an error: Valgrind does not know the flag; "
                "--frontend callout does\n");
+   if (number == __NR_execveat && is_error && sr_Err(result) == VKI_ENOENT && args[4] & AT_EMPTY_PATH_BIT)
+      SAY_ONCE("execveat of a program that has no name in the file system failed: Valgrind opens programs by their names; "
+               "--frontend qemu does not need any\n");
+   if (is_error && sr_Err(result) == VKI_ENOSYS)
+      explain_unknown(number);
+   Bool lowers_files = number == __NR_setrlimit ? args[0] == LIMIT_OF_FILES
+      : number == __NR_prlimit64                ? args[1] == LIMIT_OF_FILES && args[2] != 0
+                                                : False;
+   if (lowers_files && is_error && sr_Err(result) == VKI_EPERM)
+      SAY_ONCE("the hard limit of open files could not be changed: Valgrind keeps the highest descriptors for itself; --frontend "
+               "qemu and --frontend callout change it\n");
 }
 
 /* A call that succeeded. The caller has flushed. */

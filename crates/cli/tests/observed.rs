@@ -144,7 +144,7 @@ fn the_advice_names_a_filter_where_there_is_one() {
     for frontend in ["valgrind", "callout"] {
         let program = bench.program("filters", frontend);
         let program = program.to_str().expect("text");
-        for (way, expected) in [("kill-process", 128 + 31), ("strict", 128 + 9), ("errno", 2)] {
+        for (way, expected) in [("kill-process", 128 + 31), ("strict", 128 + 9), ("errno", 3)] {
             let output = bench.run(frontend, &[], &[program, way]);
             assert_eq!(code(&output), expected, "{frontend}, {way}: {}", said(&output));
             assert!(said(&output).contains("switch its sandbox off"), "{frontend}, {way}: {}", said(&output));
@@ -211,11 +211,18 @@ fn an_engine_option_goes_through_or_is_refused_in_the_engines_words() {
 fn what_an_engine_cannot_do_is_said_with_the_front_end_that_can() {
     let Some(bench) = Bench::new() else { return };
     // Of each thing: what the message says, which front-ends cannot, and one that is named.
-    let rows: [(&str, &str, &[&str], &str); 5] = [
+    let rows: [(&str, &str, &[&str], &str); 12] = [
         ("remap", "MREMAP_DONTUNMAP", &["valgrind"], "--frontend qemu"),
         ("reserve", "1024 GiB", &["valgrind"], "--frontend qemu"),
         ("noreplace", "MAP_FIXED_NOREPLACE", &["valgrind", "qemu"], "--frontend callout"),
         ("huge", "MAP_HUGETLB", &["qemu"], "--frontend valgrind"),
+        ("nameless", "execveat", &["valgrind"], "--frontend qemu"),
+        ("files", "open files", &["valgrind"], "--frontend qemu"),
+        ("ptrace", "ptrace", &["qemu"], "--frontend valgrind"),
+        ("unshare", "unshare", &["qemu"], "--frontend valgrind"),
+        ("ring", "io_uring_setup", &["qemu"], "--frontend valgrind"),
+        ("userfault", "failed", &["valgrind", "qemu"], "--frontend callout"),
+        ("landlock", "system call 444", &["valgrind", "qemu"], "--frontend callout"),
         ("avx512", "AVX-512", &["valgrind", "qemu"], "--frontend callout"),
     ];
     for frontend in FRONTENDS {

@@ -21,8 +21,8 @@ mod samples;
 
 pub use atomic::write_atomically;
 pub use document::{
-    Document, DocumentError, FailureNote, FramesNote, MachineNote, Manifest, SCHEMA, SourceNote, UnobservedNote,
-    partial_heading,
+    Document, DocumentError, FailureNote, FramesNote, MachineNote, Manifest, SCHEMA, SourceNote,
+    UnobservedNote, partial_heading,
 };
 pub use headline::headline;
 pub use html::{page, paper_page};

@@ -4,10 +4,17 @@
  * not every front-end knows; ends with 0, or the number of the error. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static pthread_barrier_t all;
 
@@ -22,6 +29,40 @@ static int depth(int level)
    volatile char block[1 << 16];
    block[level % sizeof block] = 1;
    return level == 0 ? block[0] : depth(level - 1) + block[level % sizeof block];
+}
+
+/* In a child, so that the program goes on whatever becomes of it. */
+static int traced(void)
+{
+   return ptrace(PTRACE_TRACEME, 0, NULL, NULL) ? errno : 0;
+}
+
+static int in_new_namespace(void)
+{
+   return unshare(CLONE_NEWUSER) ? errno : 0;
+}
+
+/* A program of which there is only a descriptor. */
+static int without_a_name(void)
+{
+   char bytes[4096];
+   int from = open("/bin/true", O_RDONLY | O_CLOEXEC), to = memfd_create("program", 0);
+   for (ssize_t got; (got = read(from, bytes, sizeof bytes)) > 0;)
+      if (write(to, bytes, (size_t)got) != got)
+         return errno;
+   char *arguments[] = { "program", NULL };
+   fexecve(to, arguments, environ);
+   return errno;
+}
+
+static int in_child(int (*what)(void))
+{
+   pid_t child = fork();
+   if (child == 0)
+      _exit(what());
+   int status;
+   waitpid(child, &status, 0);
+   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static int unusual(const char *what)
@@ -40,7 +81,22 @@ static int unusual(const char *what)
    else if (!strcmp(what, "noreplace")) {
       got = mmap(page, 4096, PROT_READ, kind | 0x100000 /* MAP_FIXED_NOREPLACE */, -1, 0);
       return got == MAP_FAILED ? 0 : 1;
-   } else if (!strcmp(what, "avx512"))
+   } else if (!strcmp(what, "ptrace"))
+      return in_child(traced);
+   else if (!strcmp(what, "unshare"))
+      return in_child(in_new_namespace);
+   else if (!strcmp(what, "nameless"))
+      return in_child(without_a_name);
+   else if (!strcmp(what, "files")) {
+      struct rlimit limit = { 32, 32 };
+      return setrlimit(RLIMIT_NOFILE, &limit) ? errno : 0;
+   } else if (!strcmp(what, "ring"))
+      return syscall(SYS_io_uring_setup, 0, NULL) < 0 ? errno : 0;
+   else if (!strcmp(what, "userfault"))
+      return syscall(SYS_userfaultfd, O_CLOEXEC) < 0 ? errno : 0;
+   else if (!strcmp(what, "landlock"))
+      return syscall(444 /* landlock_create_ruleset */, NULL, 0, 1 /* its version */) < 0 ? errno : 0;
+   else if (!strcmp(what, "avx512"))
       __asm__ volatile("vpxord %%zmm0, %%zmm0, %%zmm0" ::: "xmm0");
    return got == MAP_FAILED ? errno : 0;
 }

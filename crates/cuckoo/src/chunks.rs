@@ -12,7 +12,7 @@ use crate::prefetch::prefetch;
 /// - `chunk_bytes` says of what chunks a way of so many bytes is made; it depends on what else the source has given
 ///   to the ways of other tables, and not on the way's own present size. At least as many bytes as asked for are in a
 ///   whole number of chunks. `None`: there can be no such way.
-/// - `allocate` answers the start of so many contiguous bytes that are nobody else's until they are freed, or changes
+/// - `allocate` answers the start of so many contiguous bytes that have no other owner until they are freed, or changes
 ///   nothing.
 pub trait ChunkSource {
     /// The size of the chunks that a way of `bytes` is made of.

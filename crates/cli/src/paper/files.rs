@@ -122,13 +122,13 @@ impl FilesSpec {
         let worker = || -> anyhow::Result<()> {
             loop {
                 ending::go_on()?;
-                let Some((key, machine, pattern)) = work.lock().expect("nobody panics").pop() else {
+                let Some((key, machine, pattern)) = work.lock().expect("no thread panics").pop() else {
                     return Ok(());
                 };
                 let ran = run(&machine, pattern, gib << 30, self.seed, ending::stop());
                 ending::go_on()?;
                 let result = ran.with_context(|| format!("machine {}, pattern {}", key.0, key.1))?;
-                let mut runs = runs.lock().expect("nobody panics");
+                let mut runs = runs.lock().expect("no thread panics");
                 runs.insert(key, result);
                 steps.show(format_args!("files of {gib} GiB: {} of {count} simulated", runs.len()));
             }
@@ -137,7 +137,7 @@ impl FilesSpec {
             let workers: Vec<_> = (0..threads.clamp(1, count.max(1))).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
         });
-        (runs.into_inner().expect("nobody panics"), ended)
+        (runs.into_inner().expect("no thread panics"), ended)
     }
 }
 

@@ -71,7 +71,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// # Errors
     ///
-    /// As [`FileSystem::allocate`].
+    /// As [`FileSystem::allocate`](crate::FileSystem::allocate).
     pub fn allocate(&self, bytes: std::ops::Range<u64>, keeps_size: bool) -> Result<()> {
         self.files.with(|system| system.allocate(self.opened.ino(), bytes, keeps_size))
     }
@@ -80,7 +80,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// # Errors
     ///
-    /// As [`FileSystem::link`].
+    /// As [`FileSystem::link`](crate::FileSystem::link).
     pub fn link(&self, name: impl AsPath) -> Result<()> {
         self.files.with(|system| {
             let led = system.lead(name.path_bytes(), false)?;
@@ -92,7 +92,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// # Errors
     ///
-    /// As [`FileSystem::collapse`]; the file was not opened to write (`EBADF`).
+    /// As [`FileSystem::collapse`](crate::FileSystem::collapse); the file was not opened to write (`EBADF`).
     pub fn collapse(&self, bytes: std::ops::Range<u64>) -> Result<()> {
         self.is_writable()?;
         self.files.with(|system| system.collapse(self.opened.ino(), bytes))
@@ -102,7 +102,7 @@ impl<M: SharedMemory> File<M> {
     ///
     /// # Errors
     ///
-    /// As [`FileSystem::insert`]; the file was not opened to write (`EBADF`).
+    /// As [`FileSystem::insert`](crate::FileSystem::insert); the file was not opened to write (`EBADF`).
     pub fn insert(&self, bytes: std::ops::Range<u64>) -> Result<()> {
         self.is_writable()?;
         self.files.with(|system| system.insert(self.opened.ino(), bytes))
@@ -126,18 +126,18 @@ impl<M: SharedMemory> File<M> {
     ///
     /// # Errors
     ///
-    /// As for [`Volume::size`].
+    /// As for [`Volume::size`](crate::Volume::size).
     pub fn size(&self) -> Result<u64> {
         self.files.size(&self.opened)
     }
 }
 
 impl File<Mapped> {
-    /// Waits until the file is on the disk, and everything else that was done before, as [`Volume::sync`] does.
+    /// Waits until the file is on the disk, and everything else that was done before, as [`Volume::sync`](crate::Volume::sync) does.
     ///
     /// # Errors
     ///
-    /// As for [`Volume::sync`].
+    /// As for [`Volume::sync`](crate::Volume::sync).
     pub fn sync(&self) -> Result<()> {
         self.files.sync()
     }

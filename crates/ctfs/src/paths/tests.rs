@@ -217,7 +217,7 @@ fn threads_share_files() {
                 let mut read = vec![0; RECORD];
                 assert_eq!(file.read_at(&mut read, offset), Ok(RECORD));
                 assert_eq!(read, bytes);
-                // Nobody sees half of another's record.
+                // No thread sees half of another's record.
                 let other = ((thread + 1) % 4 * 8 + round % 8) * RECORD as u64;
                 let length = file.read_at(&mut read, other).unwrap();
                 assert!(read[..length].iter().all(|&byte| byte == read[0]), "{thread} {round}");

@@ -117,7 +117,7 @@ fn users_may_do_what_modes_let_them() {
     assert_eq!(opens(USER, libc::O_RDWR), Ok(()));
     assert_eq!(change(Change { mode: Some(0o4755), ..Change::default() }, USER), KERNELS);
     assert_eq!(change(Change { gid: Some(9), ..Change::default() }, USER), KERNELS);
-    // Whoever runs the file gets its owner's rights until somebody writes it, which the kernel sees to.
+    // A process that runs the file gets its owner's rights until a process writes it, which the kernel sees to.
     {
         let mut system = served.service.volume.exclusive().unwrap();
         let set = SetAttributes { mode: Some(0o4755), ..SetAttributes::default() };

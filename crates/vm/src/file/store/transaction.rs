@@ -278,7 +278,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         true
     }
 
-    /// Gives frames back. Nobody gets them before the transaction is committed: what they hold is needed if it is not.
+    /// Gives frames back. No other file gets them before the transaction is committed: what they hold is needed if it is not.
     pub fn give_frames(&mut self, first: Pfn, count: u64) {
         self.mark(first, count, false);
         self.given.extend((0..count).map(|at| first.add(at)));

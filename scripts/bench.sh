@@ -11,6 +11,7 @@ echo "== hash map: beside hashbrown, dashmap and scc"
 $cargo bench --quiet --package pagewalk-iceberg --bench map
 echo "== growing hash map: beside hashbrown, dashmap and the Iceberg map"
 $cargo bench --quiet --package pagewalk-elastic --bench grow
+$cargo run --release --quiet --package pagewalk-elastic --example lookups
 echo "== hashed page tables: beside hashbrown"
 $cargo bench --quiet --package pagewalk-vm
 echo "== simulation"

@@ -39,7 +39,13 @@ pub(crate) struct Aim {
     split: usize,
     /// Those below have been.
     pointer: usize,
+    /// Whether the items of the way are too many for the caches next to a core.
+    is_large: bool,
 }
+
+/// From so many bytes of items on, a way is large: two of them are more than the second-level caches of servers hold (2 MiB on
+/// Sapphire Rapids, 1 MiB on Zen 4).
+const LARGE_BYTES: u64 = 2 << 20;
 
 /// A key's bucket.
 #[derive(Clone, Copy)]
@@ -79,7 +85,12 @@ impl<T> Way<T> {
         (self.size, self.pointer) = (size, pointer);
         let buckets = size >> self.bucket_bits;
         let pointer = pointer >> self.bucket_bits;
-        self.aim = Aim { whole: buckets.saturating_sub(1), split: (2 * buckets).saturating_sub(1), pointer };
+        self.aim = Aim {
+            whole: buckets.saturating_sub(1),
+            split: (2 * buckets).saturating_sub(1),
+            pointer,
+            is_large: size as u64 * self.chunks.slot_bytes() > LARGE_BYTES,
+        };
     }
 
     /// The tags of a bucket, as a number.
@@ -166,11 +177,12 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         let word = self.hashes.word(key);
         let ways: &[Way<T>; 2] = self.ways.first_chunk()?;
         let (at_one, at_other) = (ways[0].home(0, word), ways[1].home(1, word));
-        // The items' lines come together with the tags' and not after them: one of two in vain. In tables much larger than the
-        // caches present keys are found in two thirds of the time, absent ones take twice as long (the example `lookups`
-        // and the bench of `pagewalk-elastic`).
-        ways[0].chunks.ask_for_item(at_one.first_slot() + 1);
-        ways[1].chunks.ask_for_item(at_other.first_slot() + 1);
+        if ways[0].aim.is_large {
+            // The items' lines come together with the tags' and not after them: one of two in vain. Present keys are found sooner,
+            // absent ones later (the example `lookups` and the bench of `pagewalk-elastic`). In small tables it would only cost.
+            ways[0].chunks.ask_for_item(at_one.first_slot() + 1);
+            ways[1].chunks.ask_for_item(at_other.first_slot() + 1);
+        }
         let tags = ways[0].bucket_tags(at_one) | ways[1].bucket_tags(at_other) << 32;
         let sought = u64::from(tag(word).get()) * EACH;
         // The top bits of the bytes that are equal, and perhaps of one above such.

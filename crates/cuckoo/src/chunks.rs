@@ -103,6 +103,10 @@ impl<T> Chunks<T> {
         }
     }
 
+    pub(super) fn slot_bytes(&self) -> u64 {
+        self.slot_bytes
+    }
+
     pub(super) fn chunk_bytes(&self) -> u64 {
         self.slot_bytes << self.shift
     }

@@ -291,11 +291,11 @@ static void after_break(uint64_t result)
          fprintf(stderr, "pagewalk: " text "\n");                                                                      \
    } while (0)
 
-/* Calls without which C libraries do: QEMU does not know them either, and no program is the worse for it. */
+/* Calls that C libraries and V8 ask for to see whether there are such: QEMU does not know them, and no program is the worse for it. */
 static bool is_usual(int64_t number)
 {
-   const int64_t usual[] = { is_x86_64 ? 273 : 99 /* set_robust_list */, is_x86_64 ? 334 : 293 /* rseq */, numbers->execveat,
-                             435 /* clone3 */, 439 /* faccessat2 */ };
+   const int64_t usual[] = { is_x86_64 ? 273 : 99 /* set_robust_list */, is_x86_64 ? 334 : 293 /* rseq */,
+                             is_x86_64 ? 330 : 289 /* pkey_alloc */, numbers->execveat, 435 /* clone3 */, 439 /* faccessat2 */ };
    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
       if (number == usual[i])
          return true;

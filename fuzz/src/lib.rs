@@ -61,7 +61,8 @@ pub fn opened(path: &Path) {
 }
 
 fn run(source: &mut dyn TraceSource) -> Result<(), SourceError> {
-    let mut checker = Checker { counts_instructions: source.info().counts_instructions, ..Checker::default() };
+    let mut checker =
+        Checker { counts_instructions: source.info().counts_instructions, ..Checker::default() };
     let result = source.run(&mut checker);
     let _ = source.remarks().lines();
     result
@@ -95,6 +96,26 @@ pub fn read_pwt(bytes: &[u8]) -> Option<Vec<Batch>> {
             check_message(&error);
             None
         }
+    }
+}
+
+/// Reads what is whole at the beginning of a `.pwt` file that has lost its end: all of it comes, and then the damage.
+pub fn salvage_pwt(bytes: &[u8]) {
+    let cut = &bytes[..bytes.len().saturating_sub(1)];
+    let reader = match Reader::new_or_salvaged(Cursor::new(cut), "fuzz".to_owned()) {
+        Ok(reader) => reader,
+        Err(error) => return check_message(&error.into()),
+    };
+    let (expected, is_damaged) = (reader.totals(), reader.damage().is_some());
+    let (mut source, mut checker, mut batches) = (PwtSource::new(reader), Checker::default(), 0);
+    let mut sink = |batch: &mut Batch| {
+        batches += 1;
+        checker.batch(batch)
+    };
+    let ended = source.run(&mut sink);
+    if is_damaged {
+        check_message(&ended.expect_err("the damage is said at the end"));
+        assert_eq!((checker.accesses as u64, batches), (expected.accesses, expected.batches));
     }
 }
 

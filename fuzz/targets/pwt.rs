@@ -1,4 +1,4 @@
-//! Any bytes as a `.pwt` file: as they are, and again with right checksums.
+//! Any bytes as a `.pwt` file: as they are, and again with right checksums, whole and without their end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,5 +8,6 @@ fuzz_target!(|data: &[u8]| {
     let mut sealed = data.to_vec();
     if pagewalk_fuzz::seal(&mut sealed).is_some() {
         pagewalk_fuzz::read_pwt(&sealed);
+        pagewalk_fuzz::salvage_pwt(&sealed);
     }
 });

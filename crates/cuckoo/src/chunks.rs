@@ -79,11 +79,10 @@ impl<T> Chunks<T> {
         chunk_bytes: u64,
         source: &mut impl ChunkSource,
     ) -> Result<Self, NoChunk> {
-        let mut chunks = Self::none(slot_bytes, chunk_bytes);
-        if slots > chunks.within {
-            chunks.grow(slots, source)?;
-            return Ok(chunks);
+        if slots as u64 * slot_bytes >= chunk_bytes {
+            return Self::new(slots, slot_bytes, chunk_bytes, source);
         }
+        let mut chunks = Self::none(slot_bytes, chunk_bytes);
         chunks.chunks.push([].into());
         chunks.bases.push(0);
         chunks.resize_first(slots, source)?;

@@ -103,8 +103,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.map_new(vpn, write, plan)
     }
 
-    /// A page that was never there: as the trace has it, if it says so; otherwise the largest size that the plan allows, whose slot is empty and for which there
-    /// is a frame.
+    /// A page that was never there: as the trace has it, if it says so; otherwise the largest size that the plan allows, whose
+    /// slot is empty and for which there is a frame.
     fn map_new(&mut self, vpn: Vpn, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
         if let Some(given) = self.take_given(vpn, plan) {
             self.counts.given_pages += 1;

@@ -369,7 +369,7 @@ impl<M: PersistentMemory> TableMemory for Transaction<'_, M> {
         self.set(addr.0, word);
     }
 
-    /// Not by the log: nobody sees the frame before the transaction counts.
+    /// Not by the log: no reader sees the frame before the transaction counts.
     fn zero_frame(&mut self, frame: Pfn) {
         self.store.memory.clear_frame(frame);
     }

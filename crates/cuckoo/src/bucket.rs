@@ -18,17 +18,15 @@
 use std::hint::select_unpredictable;
 use std::num::NonZeroU8;
 
-use crate::chunks::{ChunkSource, NoChunk};
+use crate::chunks::{ChunkSource, Chunks, NoChunk};
 use crate::policy::BUCKET_SLOTS;
+use crate::processor::{equal_bytes, prefetch};
 use crate::random::SplitMix64;
 use crate::way::{Place, Way, way_hash};
 use crate::{Cuckoo, Keyed, SlotRef, WayHashes, is_above};
 
-/// A byte in each byte.
-const EACH: u64 = 0x0101_0101_0101_0101;
-
 /// The lowest bit of each tag of a bucket.
-const FIRST_BITS: u32 = EACH as u32;
+const FIRST_BITS: u32 = 0x0101_0101;
 
 /// Of a way that grows by buckets, in buckets and not in slots.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,16 +91,15 @@ impl<T> Way<T> {
         };
     }
 
-    /// The tags of a bucket, as a number.
     #[inline(always)]
-    fn bucket_tags(&self, home: Home) -> u64 {
-        u64::from(u32::from_le_bytes(self.chunks.bucket_tags(home.0)))
+    fn bucket_tags(&self, home: Home) -> [u8; BUCKET_SLOTS] {
+        self.chunks.bucket_tags(home.0)
     }
 
     /// A bit for each item of a bucket: the lowest of its tag, which is set.
     #[inline(always)]
     fn items_of(&self, home: Home) -> u32 {
-        self.bucket_tags(home) as u32 & FIRST_BITS
+        u32::from_le_bytes(self.bucket_tags(home)) & FIRST_BITS
     }
 
     /// The slots of a bucket that have items.
@@ -168,6 +165,37 @@ impl<T> Way<T> {
     }
 }
 
+/// Where a look-up has found something: in the first way or the other, and in which slot of the bucket.
+#[derive(Clone, Copy)]
+struct Hit {
+    is_first: bool,
+    within: usize,
+}
+
+/// The item of a key among those whose tags are equal: a bit for each slot, the first way's below the other's.
+#[inline(always)]
+fn find_among<'a, T: Keyed>(
+    mut likely: u8,
+    key: u64,
+    wanted: impl Fn(&T) -> bool,
+    slot: impl Fn(Hit) -> &'a Option<T>,
+) -> Option<(Hit, &'a T)> {
+    while likely != 0 {
+        let bit = likely.trailing_zeros() as usize;
+        likely &= likely - 1;
+        let hit = Hit { is_first: bit < BUCKET_SLOTS, within: bit % BUCKET_SLOTS };
+        let item = slot(hit).as_ref();
+        // One comparison for "there is an item" and "it has this key", where the compiler knows that no key is zero.
+        if item.map_or(0, T::key) == key
+            && let Some(item) = item
+            && wanted(item)
+        {
+            return Some((hit, item));
+        }
+    }
+    None
+}
+
 impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
     /// As [`find`](Self::find), with the item, in a table that is known to have [buckets](crate::Policy::bucket_slots): without
     /// a decision about that, and without the code for others.
@@ -177,29 +205,31 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         let word = self.hashes.word(key);
         let ways: &[Way<T>; 2] = self.ways.first_chunk()?;
         let (at_one, at_other) = (ways[0].home(0, word), ways[1].home(1, word));
-        if ways[0].aim.is_large {
+        let directories = [ways[0].chunks.directory(), ways[1].chunks.directory()];
+        let likely = || {
+            let [one, other] = [ways[0].bucket_tags(at_one), ways[1].bucket_tags(at_other)];
+            equal_bytes(one, other, tag(word).get())
+        };
+        let (Hit { is_first, within }, item) = if ways[0].aim.is_large {
             // The items' lines come together with the tags' and not after them: one of two in vain. Present keys are found sooner,
-            // absent ones later (the example `lookups` and the bench of `pagewalk-elastic`). In small tables it would only cost.
-            ways[0].chunks.ask_for_item(at_one.first_slot() + 1);
-            ways[1].chunks.ask_for_item(at_other.first_slot() + 1);
-        }
-        let tags = ways[0].bucket_tags(at_one) | ways[1].bucket_tags(at_other) << 32;
-        let sought = u64::from(tag(word).get()) * EACH;
-        // The top bits of the bytes that are equal, and perhaps of one above such.
-        let different = tags ^ sought;
-        let mut likely = different.wrapping_sub(EACH) & !different & EACH << 7;
-        while likely != 0 {
-            let bit = likely.trailing_zeros();
-            likely &= likely - 1;
-            let way = bit as usize / 32;
-            let home = select_unpredictable(way == 0, at_one.0, at_other.0);
-            let slot = home * BUCKET_SLOTS + bit as usize / 8 % BUCKET_SLOTS;
-            let item = ways[way].chunks.item(slot).as_ref();
-            if let Some(item) = item.filter(|item| item.key() == key && wanted(item)) {
-                return Some((SlotRef { way, place: Place { next: false, slot, tag: tag(word) } }, item));
-            }
-        }
-        None
+            // absent ones later (the example `lookups` and the bench of `pagewalk-elastic`).
+            let one = Chunks::bucket(directories[0], at_one.0);
+            let other = Chunks::bucket(directories[1], at_other.0);
+            prefetch(&one[1]);
+            prefetch(&other[1]);
+            find_among(likely(), key, wanted, |hit| {
+                &select_unpredictable(hit.is_first, one, other)[hit.within]
+            })
+        } else {
+            // The caches are near, so that what counts is the number of instructions.
+            find_among(likely(), key, wanted, |Hit { is_first, within }| {
+                let home = select_unpredictable(is_first, at_one, at_other);
+                Chunks::item_of(directories[usize::from(!is_first)], home.0, within)
+            })
+        }?;
+        let slot = select_unpredictable(is_first, at_one, at_other).first_slot() + within;
+        let place = Place { next: false, slot, tag: tag(word) };
+        Some((SlotRef { way: usize::from(!is_first), place }, item))
     }
 
     /// Which way has more free slots in an item's bucket, if one has any.

@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU8;
 
+use crate::Keyed;
 use crate::policy::BUCKET_SLOTS;
-use crate::prefetch::prefetch;
+use crate::processor::prefetch;
 
 /// Gives and takes the memory of a table's ways.
 ///
@@ -37,6 +38,9 @@ pub struct NoChunk {
     pub bytes: u64,
 }
 
+/// The slots of a chunk.
+pub(super) type Chunk<T> = Box<[Option<T>]>;
+
 /// The slots of a way.
 ///
 /// DEVIATION: a radix table's entries are in a memory that it is handed, so that it serves simulated machines and
@@ -49,7 +53,7 @@ pub struct NoChunk {
 pub(super) struct Chunks<T> {
     /// Of all slots.
     tags: Vec<u8>,
-    chunks: Vec<Box<[Option<T>]>>,
+    chunks: Vec<Chunk<T>>,
     /// Where the chunks lie.
     bases: Vec<u64>,
     /// log2 of a chunk's slots.
@@ -136,6 +140,12 @@ impl<T> Chunks<T> {
     #[inline(always)]
     pub(super) fn bucket_tags(&self, bucket: usize) -> [u8; BUCKET_SLOTS] {
         self.tags.as_chunks().0[bucket]
+    }
+
+    /// The chunks, for [`bucket`](Self::bucket) and [`item_of`](Self::item_of).
+    #[inline(always)]
+    pub(super) fn directory(&self) -> &[Chunk<T>] {
+        &self.chunks
     }
 
     #[inline(always)]
@@ -339,6 +349,23 @@ impl<T> Chunks<T> {
                 drop(item);
             }
         }
+    }
+}
+
+/// Of tables with buckets, whose chunks have a size that is known when the program is compiled.
+impl<T: Keyed> Chunks<T> {
+    const CHUNK_BUCKETS: usize = T::CHUNK_SLOTS / BUCKET_SLOTS;
+
+    /// The slots of a bucket.
+    #[inline(always)]
+    pub(super) fn bucket(directory: &[Chunk<T>], bucket: usize) -> &[Option<T>; BUCKET_SLOTS] {
+        &directory[bucket / Self::CHUNK_BUCKETS].as_chunks().0[bucket % Self::CHUNK_BUCKETS]
+    }
+
+    /// What is in a slot of a bucket: with less work than [`bucket`](Self::bucket) if it is the only one that is looked at.
+    #[inline(always)]
+    pub(super) fn item_of(directory: &[Chunk<T>], bucket: usize, within: usize) -> &Option<T> {
+        &directory[bucket / Self::CHUNK_BUCKETS][bucket % Self::CHUNK_BUCKETS * BUCKET_SLOTS + within]
     }
 }
 

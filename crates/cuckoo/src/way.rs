@@ -13,6 +13,7 @@ use std::num::NonZeroU8;
 use super::bucket::Aim;
 use super::chunks::{ChunkSource, Chunks, NoChunk};
 use super::policy::{Policy, Scope};
+use crate::Keyed;
 use crate::random::mix;
 
 /// Between asking for memory and using it: the time of a few insertions.
@@ -87,7 +88,7 @@ pub(super) enum Visit<T> {
     Leaves(T),
 }
 
-impl<T> Way<T> {
+impl<T: Keyed> Way<T> {
     pub(super) fn new(
         number: usize,
         policy: &Policy,
@@ -95,7 +96,10 @@ impl<T> Way<T> {
     ) -> Result<Self, NoChunk> {
         let slots = policy.first_slots;
         let bytes = slots as u64 * policy.slot_bytes;
-        let chunk_bytes = source.chunk_bytes(number, bytes).ok_or(NoChunk { bytes })?;
+        let chunk_bytes = match policy.bucket_slots {
+            1 => source.chunk_bytes(number, bytes).ok_or(NoChunk { bytes })?,
+            _ => T::CHUNK_SLOTS as u64 * policy.slot_bytes,
+        };
         let chunks = match policy.scope {
             Scope::Bucket => Chunks::begun(slots, policy.slot_bytes, chunk_bytes, source)?,
             Scope::Table | Scope::Way { .. } => Chunks::new(slots, policy.slot_bytes, chunk_bytes, source)?,
@@ -115,7 +119,9 @@ impl<T> Way<T> {
         way.set_split(size, slots - size);
         Ok(way)
     }
+}
 
+impl<T> Way<T> {
     /// The size that the way has, or is about to have.
     #[inline(always)]
     pub(super) fn slots(&self) -> usize {

@@ -41,7 +41,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         let item = match table.find_in_buckets(word.get(), |item| item.key.borrow() == key) {
             Some((_, item)) => item,
             None if self.rest.is_empty() => return None,
-            None => &self.rest[self.find_in_rest(word, key)?],
+            None => self.rest_item(word, key)?,
         };
         Some((&item.key, &item.value))
     }
@@ -159,6 +159,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     {
         let at = self.table.as_ref()?.find_in_buckets(word.get(), |item| item.key.borrow() == key);
         at.map(|(at, _)| Found::Table(at)).or_else(|| self.find_in_rest(word, key).map(Found::Rest))
+    }
+
+    /// In a function of its own, whose registers look-ups in the table need not save.
+    #[cold]
+    #[inline(never)]
+    fn rest_item<Q>(&self, word: Word, key: &Q) -> Option<&Item<K, V>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        self.find_in_rest(word, key).map(|index| &self.rest[index])
     }
 
     #[inline(always)]

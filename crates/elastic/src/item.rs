@@ -9,6 +9,9 @@ use pagewalk_cuckoo::{Keyed, WayHashes};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Word(NonZeroU64);
 
+/// A bit that words have set. The tag in the table has it set as well, so that no more is lost by it.
+const SET: NonZeroU64 = NonZeroU64::new(1 << 56).unwrap();
+
 impl Word {
     #[inline(always)]
     pub(crate) fn new(hash: u64) -> Self {
@@ -16,7 +19,7 @@ impl Word {
         // a fifth of the time of a generator's finaliser, which a look-up would notice.
         let product = u128::from(hash) * 0x9e37_79b9_7f4a_7c15;
         let word = product as u64 ^ (product >> 64) as u64;
-        Self(NonZeroU64::new(word).unwrap_or(NonZeroU64::MIN))
+        Self(SET | word)
     }
 
     #[inline(always)]

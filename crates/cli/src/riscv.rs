@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use pagewalk_blade::{Client, ClientDesign, Open};
-use pagewalk_report::write_atomically;
+use pagewalk_report::{SCHEMA, write_atomically};
 use pagewalk_riscv::{
     Config, Counts, DeviceTimes, End, Host, Image, InProcess, Input, MOST_STUCK, Machine, Marking,
     Misaligned, RemoteMemory,
@@ -380,7 +380,7 @@ fn document(path: &Path, counts: &Counts, end: Option<&End>) -> serde_json::Valu
     };
     let run =
         json!({ "machine": "riscv", "source": path.display().to_string(), "exit": exit, "metrics": metrics });
-    json!({ "schema": 1, "runs": [run] })
+    json!({ "schema": SCHEMA, "runs": [run] })
 }
 
 /// How many bytes of standard input wait for the program.

@@ -12,6 +12,8 @@ use pagewalk_report::{
     comparison, partial_heading, visible, write_atomically,
 };
 use pagewalk_sim::machine::{Detail, MachineError, build};
+use pagewalk_sim::metrics::Name;
+use pagewalk_sim::metrics::names::{frames, reach};
 use pagewalk_sim::run::{RunError, RunOptions, RunOutcome, run as run_machines};
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::{
@@ -434,13 +436,11 @@ fn frames_table(document: &Document) -> String {
         .filter_map(|machine| {
             let frames = machine.frames.as_ref()?;
             let run = document.runs.iter().find(|run| run.machine == machine.name);
-            let pages = |metric| {
+            let pages = |name: Name| {
                 let mut rows = run?.metrics.iter().filter(|row| row.phase.is_none());
-                rows.find(|row| row.stage == "frames" && row.metric == metric)?
-                    .value
-                    .map(|value| value.as_f64())
+                rows.find(|row| name.is_of(row))?.value.map(|value| value.as_f64())
             };
-            let counts = pages("given-pages").zip(pages("own-pages"));
+            let counts = pages(frames::GIVEN_PAGES).zip(pages(frames::OWN_PAGES));
             let counts =
                 counts.map_or_else(String::new, |(given, own)| format!(" ({given} pages; {own} of its own)"));
             Some(format!("  {}: {frames}{counts}\n", machine.name))
@@ -452,10 +452,10 @@ fn frames_table(document: &Document) -> String {
 /// The miss curve, if it was measured.
 fn reach_table(document: &Document) -> String {
     let rows = document.runs.first().map_or(&[][..], |run| &run.metrics);
-    let rates = rows.iter().filter(|row| row.stage == "reach" && row.unit == "fraction");
-    let lines: Vec<String> = rates
-        .map(|row| {
-            let entries = row.metric.trim_start_matches("misses.");
+    let reach = rows.iter().filter(|row| row.stage == reach::STAGE);
+    let lines: Vec<String> = reach
+        .filter_map(|row| Some((row.metric.strip_prefix(reach::MISS_RATE)?, row)))
+        .map(|(entries, row)| {
             let rate = row.value.map_or("-".to_owned(), |rate| format!("{:.4} %", 100.0 * rate.as_f64()));
             format!("  {entries:>6} entries {rate:>12}\n")
         })

@@ -1,5 +1,6 @@
 //! What outside scripts rely on: the JSON document, exit codes, errors that name what is wrong, nothing left behind.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ fn every_small_preset_gives_a_document_on_two_machines() {
         let arguments =
             ["run", "--machine", "x86-64", "--machine", "mosaic-4", "--format", "json", "--workload", preset];
         let document = document(&pagewalk(&arguments));
-        assert_eq!(document["schema"], 1);
+        assert_eq!(document["schema"], 2);
         let runs = document["runs"].as_array().expect("runs");
         assert_eq!([&runs[0]["machine"], &runs[1]["machine"]], ["x86-64", "mosaic-4"]);
         assert_eq!(metric(&runs[0], "program", "accesses"), metric(&runs[1], "program", "accesses"));
@@ -70,6 +71,37 @@ fn every_small_preset_gives_a_document_on_two_machines() {
                 assert!(row.get(key).is_some(), "{row} has no {key}");
             }
         }
+    }
+}
+
+/// A reader who makes a dictionary of a run loses nothing.
+fn assert_unique(run: &Value) {
+    let mut seen = BTreeSet::new();
+    for row in run["metrics"].as_array().expect("metrics") {
+        let triple = ["phase", "stage", "metric"].map(|key| row.get(key).map(Value::to_string));
+        assert!(seen.insert(triple), "{}: {row} comes twice", run["machine"]);
+    }
+}
+
+#[test]
+fn the_schema_finds_what_is_wrong() {
+    let schema = include_str!("../../../docs/run-document.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).expect("JSON")).expect("a schema");
+    let arguments = ["run", "--machine", "x86-64", "--format", "json", "--workload", "gups-small"];
+    let right = document(&pagewalk(&arguments));
+    assert!(schema.is_valid(&right));
+    assert_unique(&right["runs"][0]);
+    let wrong: [fn(&mut Value); 5] = [
+        |document| document["schema"] = 1.into(),
+        |document| document["runs"][0]["metrics"][0]["unit"] = "furlongs".into(),
+        |document| document["runs"][0]["metrics"][0]["value"] = "3".into(),
+        |document| drop(document["runs"][0].as_object_mut().expect("a run").remove("machine")),
+        |document| document["manifest"]["detail"] = "exact".into(),
+    ];
+    for change in wrong {
+        let mut document = right.clone();
+        change(&mut document);
+        assert!(!schema.is_valid(&document));
     }
 }
 
@@ -90,11 +122,16 @@ fn every_machine_file_runs() {
     };
     let (servers, others): (Vec<&str>, Vec<&str>) = names.into_iter().partition(serves);
     assert!(servers.len() >= 8 && others.len() >= 30, "{servers:?} {others:?}");
+    let schema = include_str!("../../../docs/run-document.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).expect("JSON")).expect("a schema");
     for (workload, names) in [("graph500-small", others), ("tatp-small", servers)] {
         let mut arguments = vec!["run", "--detail", "timed", "--format", "json", "--workload", workload];
         names.iter().for_each(|name| arguments.extend(["--machine", name]));
         let document = document(&pagewalk(&arguments));
+        let wrong: Vec<String> = schema.iter_errors(&document).map(|error| error.to_string()).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
         for run in document["runs"].as_array().expect("runs") {
+            assert_unique(run);
             let parts: u64 =
                 ["compute", "walk", "memory", "fault"].iter().map(|part| metric(run, "time", part)).sum();
             assert!(parts > 0);

@@ -225,7 +225,7 @@ fn one_document_has_the_counts_and_the_exit_code() {
     let program = folder.join("selftest.elf");
     let output = pagewalk(&["riscv", "--format", "json", program.to_str().expect("text")]);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
-    assert_eq!(document["schema"], 1);
+    assert_eq!(document["schema"], 2);
     assert_eq!(document["runs"][0]["exit"], 0);
     assert!(text(&output.stderr).contains("selftest: passed"));
 }

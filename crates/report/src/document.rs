@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::text::visible;
 
 /// The version of the document's shape. Added keys do not change it.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
-/// `{"schema": 1, "manifest": {...}, "runs": [...]}`: everything a run measured, and where it came from.
+/// `{"schema": 2, "manifest": {...}, "runs": [...]}`: everything a run measured, and where it came from.
 ///
 /// Equal documents give equal bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,10 +232,10 @@ mod tests {
     fn foreign_texts_are_refused_with_a_reason() {
         let error = |text| Document::from_json(text).unwrap_err().to_string();
         assert!(error("{").contains("line 1 column 1"));
-        assert!(error("{\"schema\": 1}").contains("missing field `runs`"));
+        assert!(error("{\"schema\": 2}").contains("missing field `runs`"));
         assert_eq!(
-            error("{\"schema\": 2, \"rows\": 7}"),
-            "the document has schema 2; this version of pagewalk reads schema 1"
+            error("{\"schema\": 1, \"rows\": 7}"),
+            "the document has schema 1; this version of pagewalk reads schema 2"
         );
     }
 

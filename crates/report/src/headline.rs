@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use pagewalk_sim::metrics::RunResult;
+use pagewalk_sim::metrics::names::{program, time};
 use serde::Serialize;
 
 use crate::measure::{Base, core_time, walks};
@@ -64,7 +65,7 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     fn elapsed(&self) -> Option<f64> {
-        self.span.read("time", "elapsed", "ps").value()
+        self.span.read(&time::ELAPSED).value()
     }
 
     fn walks(&self) -> Option<f64> {
@@ -183,7 +184,7 @@ fn more(factor: f64, [after_percent, after_factor]: [&str; 2]) -> String {
 fn alone(source: &str, machine: &Machine<'_>) -> String {
     let base = Base::of([machine.span]);
     let Some(walks) = machine.walks() else {
-        return match machine.span.count("program", "accesses") {
+        return match machine.span.read(&program::ACCESSES) {
             Reading::Value(accesses) => {
                 format!("{} took {} accesses of {source}.", machine.name, Quantity::Count.write(accesses))
             }
@@ -195,8 +196,8 @@ fn alone(source: &str, machine: &Machine<'_>) -> String {
     if let Reading::Value(rate) = base.rate(&machine.span, Reading::Value(walks)) {
         told += &format!(", {} times per thousand {}", Quantity::Ratio.write(rate), base.name());
     }
-    let spent = |metric| machine.span.read("time", metric, "ps").over(core_time(&machine.span), 1.0).value();
-    if let (Some(walk), Some(fault)) = (spent("walk"), spent("fault")) {
+    let spent = |name| machine.span.read(name).over(core_time(&machine.span), 1.0).value();
+    if let (Some(walk), Some(fault)) = (spent(&time::WALK), spent(&time::FAULT)) {
         told += &format!(
             "; {} of its time goes into walks and {} into page faults",
             Quantity::Share.write(walk),

@@ -1,5 +1,10 @@
 //! The measures that people compare, computed once for the terminal table and the HTML page.
 
+use pagewalk_sim::metrics::names::{
+    accelerator, fault, frames, kernel, memory, program, reclaim, swap, table, time as times, tlb, walk,
+};
+use pagewalk_sim::metrics::{KernelStep, Name};
+
 use crate::span::{Reading, Span};
 use crate::units::Quantity;
 
@@ -40,7 +45,7 @@ impl Base {
     /// The base that all spans have.
     pub(crate) fn of<'a>(spans: impl IntoIterator<Item = Span<'a>>) -> Self {
         let counted =
-            |span: Span<'_>| span.count("program", "instructions").value().is_some_and(|count| count > 0.0);
+            |span: Span<'_>| span.read(&program::INSTRUCTIONS).value().is_some_and(|count| count > 0.0);
         if spans.into_iter().all(counted) { Self::Instructions } else { Self::Accesses }
     }
 
@@ -52,29 +57,51 @@ impl Base {
         }
     }
 
+    /// How many there are.
+    fn count(self, span: &Span<'_>) -> Reading {
+        match self {
+            Self::Instructions => span.read(&program::INSTRUCTIONS),
+            Self::Accesses => span.read(&program::ACCESSES),
+        }
+    }
+
     /// A reading per thousand of it.
     pub(crate) fn rate(self, span: &Span<'_>, reading: Reading) -> Reading {
-        reading.over(span.count("program", self.name()), 1000.0)
+        reading.over(self.count(span), 1000.0)
     }
 }
 
-/// The parts that a timed run's time is made of, in the order they are shown: metric and name.
-pub(crate) const TIME_PARTS: [(&str, &str); 4] =
-    [("compute", "compute"), ("memory", "memory"), ("walk", "page walks"), ("fault", "page faults")];
+/// The parts that a timed run's time is made of, in the order they are shown, with the words for them.
+pub(crate) const TIME_PARTS: [(Name, &str); 4] = [
+    (times::COMPUTE, "compute"),
+    (times::MEMORY, "memory"),
+    (times::WALK, "page walks"),
+    (times::FAULT, "page faults"),
+];
 
-/// What page faults spend time on where pages leave and come back, by the names of the steps.
-const PAGING_PARTS: [(&str, &[&str]); 3] = [
-    ("waiting for pages", &["read", "switch"]),
+/// What page faults spend time on where pages leave and come back.
+const PAGING_PARTS: [(&str, &[KernelStep]); 3] = [
+    ("waiting for pages", &[KernelStep::Read, KernelStep::Switch]),
     (
         "bringing them back",
-        &["trap", "find", "allocate", "request", "enter", "book", "detect", "copy", "lock"],
+        &[
+            KernelStep::Trap,
+            KernelStep::Find,
+            KernelStep::Allocate,
+            KernelStep::Request,
+            KernelStep::Enter,
+            KernelStep::Book,
+            KernelStep::Detect,
+            KernelStep::Copy,
+            KernelStep::Lock,
+        ],
     ),
-    ("letting others go", &["evict", "write"]),
+    ("letting others go", &[KernelStep::Evict, KernelStep::Write]),
 ];
 
 /// Time by part, summed over cores; the sum is the elapsed time on one core.
 pub(crate) fn core_time(span: &Span<'_>) -> Reading {
-    let parts = TIME_PARTS.map(|(metric, _)| span.read("time", metric, "ps"));
+    let parts = TIME_PARTS.map(|(name, _)| span.read(&name));
     if parts.iter().all(|&part| part == Reading::Absent) {
         return Reading::Absent;
     }
@@ -84,8 +111,8 @@ pub(crate) fn core_time(span: &Span<'_>) -> Reading {
 /// What the program did, which as a rule is the same on every machine.
 pub(crate) fn program_measures(spans: &[Span<'_>]) -> Vec<Measure> {
     let mut rows = Rows { spans, rows: Vec::new() };
-    for metric in ["accesses", "stores", "instructions"] {
-        rows.row("program", metric, Quantity::Count, Better::Neither, |span| span.count("program", metric));
+    for name in [program::ACCESSES, program::STORES, program::INSTRUCTIONS] {
+        rows.row("program", &name.metric, Quantity::Count, Better::Neither, |span| span.read(&name));
     }
     rows.rows
 }
@@ -106,17 +133,13 @@ pub(crate) fn glance(spans: &[Span<'_>]) -> Vec<Measure> {
     let mut rows = Rows { spans, rows: Vec::new() };
     let base = Base::of(spans.iter().copied());
     let per = |what: &str| format!("{what} / 1000 {}", base.name());
-    rows.row("", "time", Quantity::Time, Better::Less, |span| span.read("time", "elapsed", "ps"));
+    rows.row("", "time", Quantity::Time, Better::Less, |span| span.read(&times::ELAPSED));
     rows.row("", &per("L1 TLB misses"), Quantity::Ratio, Better::Less, |span| tlb_rate(span, 1, base));
     rows.row("", &per("page walks"), Quantity::Ratio, Better::Less, |span| base.rate(span, walks(span)));
     rows.row("", "references per walk", Quantity::Ratio, Better::Less, references_per_walk);
     rows.row("", "page faults", Quantity::Count, Better::Less, faults);
-    rows.row("", "page table", Quantity::Bytes, Better::Less, |span| {
-        span.read("table", "bytes-peak", "bytes")
-    });
-    rows.row("", "resident memory", Quantity::Bytes, Better::Less, |span| {
-        span.read("frames", "resident-peak", "bytes")
-    });
+    rows.row("", "page table", Quantity::Bytes, Better::Less, |span| span.read(&table::BYTES_PEAK));
+    rows.row("", "resident memory", Quantity::Bytes, Better::Less, |span| span.read(&frames::RESIDENT_PEAK));
     rows.rows
 }
 
@@ -124,44 +147,39 @@ pub(crate) fn glance(spans: &[Span<'_>]) -> Vec<Measure> {
 pub(crate) fn phase_measures(spans: &[Span<'_>]) -> Vec<Measure> {
     let mut rows = Rows { spans, rows: Vec::new() };
     let base = Base::of(spans.iter().copied());
-    rows.row("", "accesses", Quantity::Count, Better::Neither, |span| span.count("program", "accesses"));
+    rows.row("", "accesses", Quantity::Count, Better::Neither, |span| span.read(&program::ACCESSES));
     tlb_rates(&mut rows, base);
     rows.row("", "references per walk", Quantity::Ratio, Better::Less, references_per_walk);
     rows.row("", "page faults", Quantity::Count, Better::Less, faults);
-    rows.row("", "elapsed", Quantity::Time, Better::Less, |span| span.read("time", "elapsed", "ps"));
+    rows.row("", "elapsed", Quantity::Time, Better::Less, |span| span.read(&times::ELAPSED));
     rows.rows
 }
 
 /// Walks of the page table.
 pub(crate) fn walks(span: &Span<'_>) -> Reading {
-    span.count("walk", "walks")
+    span.read(&walk::WALKS)
 }
 
 /// Walk references over walks.
 pub(crate) fn references_per_walk(span: &Span<'_>) -> Reading {
-    span.count("walk", "references").over(walks(span), 1.0)
+    span.read(&walk::REFERENCES).over(walks(span), 1.0)
 }
 
 /// Faults of all page sizes, minor and major.
 pub(crate) fn faults(span: &Span<'_>) -> Reading {
     let minor = minor_faults(span).into_iter().map(|(_, reading)| reading);
-    let all = minor.chain([span.count("fault", "major")]);
+    let all = minor.chain([span.read(&fault::MAJOR)]);
     let sizes: Vec<f64> = all.filter_map(|reading| reading.value()).collect();
     if sizes.is_empty() { Reading::Absent } else { Reading::Value(sizes.iter().sum()) }
 }
 
 /// Misses of a TLB level per thousand, level 1 the nearest.
 pub(crate) fn tlb_rate(span: &Span<'_>, level: usize, base: Base) -> Reading {
-    base.rate(span, span.count(&format!("tlb.l{level}"), "misses"))
+    base.rate(span, span.read(&tlb::misses(level)))
 }
 
 fn minor_faults<'a>(span: &Span<'a>) -> Vec<(&'a str, Reading)> {
-    span.metrics
-        .iter()
-        .filter(|row| row.stage == "fault" && row.unit == "count")
-        .filter_map(|row| row.metric.strip_prefix("minor."))
-        .map(|size| (size, span.count("fault", &format!("minor.{size}"))))
-        .collect()
+    span.parts(fault::STAGE, fault::MINOR).map(|(size, row)| (size, Reading::of(Some(row)))).collect()
 }
 
 struct Rows<'a, 'b> {
@@ -206,9 +224,8 @@ impl<'a> Rows<'a, '_> {
 fn translation(rows: &mut Rows<'_, '_>, base: Base) {
     let levels = rows.most(|span| span.tlb_levels());
     for level in 1..=levels {
-        let stage = format!("tlb.l{level}");
-        let label = format!("L{level} TLB misses");
-        rows.row("translation", &label, Quantity::Count, Better::Less, |span| span.count(&stage, "misses"));
+        let (name, label) = (tlb::misses(level), format!("L{level} TLB misses"));
+        rows.row("translation", &label, Quantity::Count, Better::Less, |span| span.read(&name));
     }
     tlb_rates(rows, base);
     let group = "translation";
@@ -216,7 +233,7 @@ fn translation(rows: &mut Rows<'_, '_>, base: Base) {
     rows.row(group, "references per walk", Quantity::Ratio, Better::Less, references_per_walk);
     let label = format!("walk references / k-{}", short(base));
     rows.row(group, &label, Quantity::Ratio, Better::Less, |span| {
-        base.rate(span, span.count("walk", "references"))
+        base.rate(span, span.read(&walk::REFERENCES))
     });
 }
 
@@ -242,56 +259,60 @@ fn paging(rows: &mut Rows<'_, '_>) {
         }
     }
     for size in sizes {
-        let metric = format!("minor.{size}");
-        rows.rare("paging", &format!("faults, {size}"), |span| span.count("fault", &metric));
+        let metric = format!("{}{size}", fault::MINOR);
+        rows.rare("paging", &format!("faults, {size}"), |span| Reading::of(span.row(fault::STAGE, &metric)));
     }
-    for (stage, metric, label) in [
-        ("fault", "major", "faults, major"),
-        ("fault", "swap-cache", "faults, swap cache"),
-        ("fault", "page-cache", "faults, page cache"),
-        ("accelerator", "fetches", "pages fetched by hardware"),
-        ("accelerator", "service-faults", "faults, accelerator's queues"),
-        ("swap", "pages-in", "pages swapped in"),
-        ("swap", "read-ahead", "pages read ahead"),
-        ("swap", "read-ahead-unused", "pages read ahead in vain"),
-        ("swap", "pages-out", "pages swapped out"),
-        ("swap", "clean-evictions", "pages dropped clean"),
-        ("reclaim", "ahead", "pages reclaimed ahead"),
-        ("fault", "protection", "faults, protection"),
-        ("fault", "unannounced-pages", "pages never announced"),
-        ("kernel", "shootdowns", "TLB shootdowns"),
-        ("kernel", "huge-page-splits", "huge pages split"),
-        ("kernel", "huge-page-collapses", "huge pages made on request"),
-        ("kernel", "copies-on-write", "pages copied on write"),
-        ("kernel", "refused-calls", "system calls refused"),
+    for (name, label) in [
+        (fault::MAJOR, "faults, major"),
+        (fault::SWAP_CACHE, "faults, swap cache"),
+        (fault::PAGE_CACHE, "faults, page cache"),
+        (accelerator::FETCHES, "pages fetched by hardware"),
+        (accelerator::SERVICE_FAULTS, "faults, accelerator's queues"),
+        (swap::PAGES_IN, "pages swapped in"),
+        (swap::READ_AHEAD, "pages read ahead"),
+        (swap::READ_AHEAD_UNUSED, "pages read ahead in vain"),
+        (swap::PAGES_OUT, "pages swapped out"),
+        (swap::CLEAN_EVICTIONS, "pages dropped clean"),
+        (reclaim::AHEAD, "pages reclaimed ahead"),
+        (fault::PROTECTION, "faults, protection"),
+        (fault::UNANNOUNCED_PAGES, "pages never announced"),
+        (kernel::SHOOTDOWNS, "TLB shootdowns"),
+        (kernel::HUGE_PAGE_SPLITS, "huge pages split"),
+        (kernel::HUGE_PAGE_COLLAPSES, "huge pages made on request"),
+        (kernel::COPIES_ON_WRITE, "pages copied on write"),
+        (kernel::REFUSED_CALLS, "system calls refused"),
     ] {
-        rows.rare("paging", label, |span| span.count(stage, metric));
+        rows.rare("paging", label, |span| span.read(&name));
     }
     rows.row("paging", "in use at first conflict", Quantity::Share, Better::Neither, |span| {
-        match span.count("reclaim", "evictions").value() > Some(0.0) {
-            true => span.count("frames", "first-conflict").over(span.count("frames", "placed-total"), 1.0),
+        match span.read(&reclaim::EVICTIONS).value() > Some(0.0) {
+            true => span.read(&frames::FIRST_CONFLICT).over(span.read(&frames::PLACED_TOTAL), 1.0),
             false => Reading::Absent,
         }
     });
     rows.row("paging", "page table, peak", Quantity::Bytes, Better::Less, |span| {
-        span.read("table", "bytes-peak", "bytes")
+        span.read(&table::BYTES_PEAK)
     });
     rows.row("paging", "resident, peak", Quantity::Bytes, Better::Less, |span| {
-        span.read("frames", "resident-peak", "bytes")
+        span.read(&frames::RESIDENT_PEAK)
     });
 }
 
 fn time(rows: &mut Rows<'_, '_>, base: Base) {
-    let elapsed = |span: &Span<'_>| span.read("time", "elapsed", "ps");
+    let elapsed = |span: &Span<'_>| span.read(&times::ELAPSED);
     rows.row("time (estimated)", "elapsed", Quantity::Time, Better::Less, elapsed);
-    for (metric, name) in TIME_PARTS {
-        rows.row("time (estimated)", &format!("share of {name}"), Quantity::Share, Better::Neither, |span| {
-            span.read("time", metric, "ps").over(core_time(span), 1.0)
-        });
+    for (name, words) in TIME_PARTS {
+        rows.row(
+            "time (estimated)",
+            &format!("share of {words}"),
+            Quantity::Share,
+            Better::Neither,
+            |span| span.read(&name).over(core_time(span), 1.0),
+        );
     }
     for (name, steps) in PAGING_PARTS {
         let spent = |span: &Span<'_>| {
-            let times = steps.iter().map(|step| span.read("time", &format!("fault.{step}"), "ps"));
+            let times = steps.iter().map(|&step| span.read(&times::step(step)));
             let times: Vec<f64> = times.filter_map(|time| time.value()).collect();
             if times.is_empty() { Reading::Absent } else { Reading::Value(times.iter().sum()) }
         };
@@ -310,11 +331,10 @@ fn time(rows: &mut Rows<'_, '_>, base: Base) {
         Base::Accesses => "time per access",
     };
     rows.row("time (estimated)", label, Quantity::Time, Better::Less, |span| {
-        elapsed(span).over(span.count("program", base.name()), 1.0)
+        elapsed(span).over(base.count(span), 1.0)
     });
-    for (metric, label) in [("data-reads", "DRAM reads, data"), ("walk-reads", "DRAM reads, walks")] {
-        rows.row("time (estimated)", label, Quantity::Count, Better::Less, |span| {
-            span.count("memory", metric)
-        });
+    for (name, label) in [(memory::DATA_READS, "DRAM reads, data"), (memory::WALK_READS, "DRAM reads, walks")]
+    {
+        rows.row("time (estimated)", label, Quantity::Count, Better::Less, |span| span.read(&name));
     }
 }

@@ -3,16 +3,19 @@
 use pagewalk_trace::Partial;
 use serde::{Deserialize, Serialize};
 
-use crate::document::{SCHEMA, to_json};
+use crate::document::to_json;
 use crate::table::Style;
 use crate::text::{left, right, shorten, visible, width, wrap};
 use crate::timeline::TimelineRow;
 use crate::units::{plain, widest};
 
+/// The version of the document's shape.
+const SCHEMA: u32 = 1;
+
 /// `{"schema": 1, "paper": "mosaic", "rows": [...]}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaperDocument {
-    /// [`SCHEMA`].
+    /// The version of the document's shape: 1.
     pub schema: u32,
     /// The paper, as its folder under `papers/` is called.
     pub paper: String,

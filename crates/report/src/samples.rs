@@ -175,9 +175,15 @@ fn rows(phase: Option<&str>, factor: f64, share: f64, timed: bool) -> Vec<Metric
         }
     }
     let rate = 1e3 * walks as f64 / instructions as f64;
-    list.push("tlb.l2", "misses", "per-kilo-instruction", Some(Number::Ratio(rate)), Fidelity::Modelled);
+    list.push(
+        "tlb.l2",
+        "misses-per-kilo-instruction",
+        "per-kilo-instruction",
+        Some(Number::Ratio(rate)),
+        Fidelity::Modelled,
+    );
     let per_walk = (walks > 0).then_some(Number::Ratio(1.5625));
-    list.push("walk", "references", "per-walk", per_walk, Fidelity::Modelled);
+    list.push("walk", "references-per-walk", "per-walk", per_walk, Fidelity::Modelled);
     list.rows
 }
 

@@ -1,8 +1,7 @@
 //! Looking metrics up: a run is cut into spans, the whole run first, then its phases in order.
 
-use std::collections::BTreeSet;
-
-use pagewalk_sim::metrics::{Metric, RunResult};
+use pagewalk_sim::metrics::names::tlb;
+use pagewalk_sim::metrics::{Metric, Name, RunResult};
 
 /// The metrics of the whole run or of one phase.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +24,12 @@ pub(crate) enum Reading {
 }
 
 impl Reading {
+    /// What a row says, if there is one.
+    pub(crate) fn of(row: Option<&Metric>) -> Self {
+        let number = |row: &Metric| row.value.map_or(Self::Undefined, |number| Self::Value(number.as_f64()));
+        row.map_or(Self::Absent, number)
+    }
+
     /// The number, if there is one.
     pub(crate) fn value(self) -> Option<f64> {
         match self {
@@ -43,26 +48,11 @@ impl Reading {
     }
 }
 
-/// The whole run, then the phases. A phase that is entered twice in a row is two spans: its rows repeat.
+/// The whole run, then the phases.
 pub(crate) fn spans(run: &RunResult) -> Vec<Span<'_>> {
-    let mut starts = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (at, row) in run.metrics.iter().enumerate() {
-        let continues = at > 0 && run.metrics[at - 1].phase == row.phase;
-        if !continues || seen.contains(&key(row)) {
-            starts.push(at);
-            seen.clear();
-        }
-        seen.insert(key(row));
-    }
-    let mut spans: Vec<Span<'_>> = starts
-        .iter()
-        .enumerate()
-        .map(|(number, &start)| {
-            let end = starts.get(number + 1).copied().unwrap_or(run.metrics.len());
-            Span { phase: run.metrics[start].phase.as_deref(), metrics: &run.metrics[start..end] }
-        })
-        .collect();
+    let pieces = run.metrics.chunk_by(|one, next| one.phase == next.phase);
+    let mut spans: Vec<Span<'_>> =
+        pieces.map(|metrics| Span { phase: metrics[0].phase.as_deref(), metrics }).collect();
     if spans.first().is_none_or(|first| first.phase.is_some()) {
         spans.insert(0, Span { phase: None, metrics: &[] });
     }
@@ -70,32 +60,25 @@ pub(crate) fn spans(run: &RunResult) -> Vec<Span<'_>> {
 }
 
 /// What makes a row unique in its span.
-pub(crate) fn key(row: &Metric) -> (&str, &str, &str) {
-    (&row.stage, &row.metric, &row.unit)
+pub(crate) fn key(row: &Metric) -> (&str, &str) {
+    (&row.stage, &row.metric)
 }
 
 impl<'a> Span<'a> {
-    /// A row by stage, metric and unit.
-    pub(crate) fn row(&self, stage: &str, metric: &str, unit: &str) -> Option<&'a Metric> {
-        self.metrics.iter().find(|row| key(row) == (stage, metric, unit))
+    /// A row by stage and metric.
+    pub(crate) fn row(&self, stage: &str, metric: &str) -> Option<&'a Metric> {
+        self.metrics.iter().find(|row| key(row) == (stage, metric))
     }
 
-    /// Its value.
-    pub(crate) fn read(&self, stage: &str, metric: &str, unit: &str) -> Reading {
-        match self.row(stage, metric, unit) {
-            None => Reading::Absent,
-            Some(row) => row.value.map_or(Reading::Undefined, |number| Reading::Value(number.as_f64())),
-        }
+    /// The value under a name.
+    pub(crate) fn read(&self, name: &Name) -> Reading {
+        Reading::of(self.row(&name.stage, &name.metric))
     }
 
-    /// The rows of a stage and unit, in their order.
-    pub(crate) fn stage(&self, stage: &str, unit: &str) -> impl Iterator<Item = &'a Metric> {
-        self.metrics.iter().filter(move |row| row.stage == stage && row.unit == unit)
-    }
-
-    /// The value of a row of unit `count`.
-    pub(crate) fn count(&self, stage: &str, metric: &str) -> Reading {
-        self.read(stage, metric, "count")
+    /// The rows of a stage whose metric begins like that, with the rest of its name.
+    pub(crate) fn parts(&self, stage: &str, prefix: &str) -> impl Iterator<Item = (&'a str, &'a Metric)> {
+        let rows = self.metrics.iter().filter(move |row| row.stage == stage);
+        rows.filter_map(move |row| Some((row.metric.strip_prefix(prefix)?, row)))
     }
 
     /// How many numbered rows there are: `f(1)`, `f(2)`, ... up to the first that is absent.
@@ -105,34 +88,18 @@ impl<'a> Span<'a> {
 
     /// TLB levels.
     pub(crate) fn tlb_levels(&self) -> usize {
-        self.numbered(1, |span, level| span.count(&format!("tlb.l{level}"), "misses"))
+        self.numbered(1, |span, level| span.read(&tlb::misses(level)))
     }
 }
 
-/// The phases that all runs have in common, each with its span in every run (none where a run lacks it). A name
-/// that comes again is numbered: `update`, `update (2)`.
+/// The phases of the run that has most, each with its span in every run (none where a run lacks it).
 pub(crate) fn phases<'a>(runs: &[Vec<Span<'a>>]) -> Vec<(String, Vec<Option<Span<'a>>>)> {
-    let names = |spans: &[Span<'a>]| -> Vec<(String, Span<'a>)> {
-        let mut earlier: Vec<&str> = Vec::new();
-        spans
-            .iter()
-            .filter_map(|span| span.phase.map(|phase| (phase, *span)))
-            .map(|(phase, span)| {
-                let times = 1 + earlier.iter().filter(|&&name| name == phase).count();
-                earlier.push(phase);
-                (if times == 1 { phase.to_owned() } else { format!("{phase} ({times})") }, span)
-            })
-            .collect()
-    };
-    let runs: Vec<Vec<(String, Span<'a>)>> = runs.iter().map(|spans| names(spans)).collect();
     let Some(longest) = runs.iter().max_by_key(|run| run.len()) else { return Vec::new() };
-    longest
-        .iter()
-        .map(|(name, _)| {
-            let of = |run: &Vec<(String, Span<'a>)>| {
-                run.iter().find(|(other, _)| other == name).map(|(_, span)| *span)
-            };
-            (name.clone(), runs.iter().map(of).collect())
+    let names = longest.iter().filter_map(|span| span.phase);
+    names
+        .map(|name| {
+            let of = |run: &Vec<Span<'a>>| run.iter().find(|span| span.phase == Some(name)).copied();
+            (name.to_owned(), runs.iter().map(of).collect())
         })
         .collect()
 }
@@ -151,14 +118,18 @@ pub(crate) fn by_source(runs: &[RunResult]) -> Vec<(&str, Vec<&RunResult>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use pagewalk_sim::metrics::names::walk;
+
     use super::*;
     use crate::samples;
 
     #[test]
     fn a_run_is_cut_into_the_whole_and_its_phases() {
-        let run = samples::with_phases("a", 1.0, &["load", "update", "update"]);
+        let run = samples::with_phases("a", 1.0, &["load", "update", "update (2)"]);
         let names: Vec<_> = spans(&run).iter().map(|span| span.phase).collect();
-        assert_eq!(names, [None, Some("load"), Some("update"), Some("update")]);
+        assert_eq!(names, [None, Some("load"), Some("update"), Some("update (2)")]);
         let phases = phases(&[spans(&run)]);
         let names: Vec<_> = phases.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["load", "update", "update (2)"]);
@@ -179,6 +150,6 @@ mod tests {
         let run = RunResult { machine: "a".into(), source: "s".into(), metrics: vec![], spans: vec![] };
         let spans = spans(&run);
         assert_eq!(spans.len(), 1);
-        assert_eq!(spans[0].count("walk", "walks"), Reading::Absent);
+        assert_eq!(spans[0].read(&walk::WALKS), Reading::Absent);
     }
 }

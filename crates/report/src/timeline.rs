@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pagewalk_sim::time::{Lane, Span, Step};
+use pagewalk_sim::metrics::{KernelStep, Lane, Span};
 use serde::{Deserialize, Serialize};
 
 /// What a core, or a machine's daemons, did.
@@ -147,7 +147,7 @@ impl Lanes {
         for (&lane, steps) in &self.lanes {
             let is_books = |step: &Span| class(lane, None, step.step) == StepClass::Books;
             for batch in steps.chunk_by(|a, b| touch(a, b) && is_books(a) && is_books(b)) {
-                if batch.iter().filter(|step| step.step == Step::Book).count() > 1 {
+                if batch.iter().filter(|step| step.step == KernelStep::Book).count() > 1 {
                     middles.push(batch[0].start_ps.midpoint(batch[batch.len() - 1].end_ps));
                 }
             }
@@ -166,32 +166,53 @@ fn touch(one: &Span, next: &Span) -> bool {
 /// Whether a fault begins with it, `first` after the program. Steps without a price are not there, so that it may be a
 /// later one; a daemon that borrows a core begins otherwise. An accelerator whose queues are full calls the kernel before
 /// it fetches: that is no fault of its own.
-fn begins_fault(step: Step, first: bool, next: Option<&Span>) -> bool {
+fn begins_fault(step: KernelStep, first: bool, next: Option<&Span>) -> bool {
     match step {
-        Step::Detect | Step::Miss => true,
-        Step::Trap => next.is_none_or(|next| class(next.lane, Some(step), next.step) != StepClass::Books),
-        Step::FirstTouch | Step::Signal | Step::Zero | Step::Find | Step::Allocate => first,
-        Step::Request | Step::Read | Step::Lock => first,
-        Step::Switch | Step::Enter | Step::Book | Step::Evict | Step::Write | Step::Copy => false,
-        Step::Shootdown | Step::Table | Step::Flush | Step::Stall | Step::Idle => false,
+        KernelStep::Detect | KernelStep::Miss => true,
+        KernelStep::Trap => {
+            next.is_none_or(|next| class(next.lane, Some(step), next.step) != StepClass::Books)
+        }
+        KernelStep::FirstTouch
+        | KernelStep::Signal
+        | KernelStep::Zero
+        | KernelStep::Find
+        | KernelStep::Allocate => first,
+        KernelStep::Request | KernelStep::Read | KernelStep::Lock => first,
+        KernelStep::Switch
+        | KernelStep::Enter
+        | KernelStep::Book
+        | KernelStep::Evict
+        | KernelStep::Write
+        | KernelStep::Copy => false,
+        KernelStep::Shootdown
+        | KernelStep::Table
+        | KernelStep::Flush
+        | KernelStep::Stall
+        | KernelStep::Idle => false,
     }
 }
 
 /// The class of a step after another on the same lane.
-fn class(lane: Lane, before: Option<Step>, step: Step) -> StepClass {
+fn class(lane: Lane, before: Option<KernelStep>, step: KernelStep) -> StepClass {
     match step {
         _ if lane == Lane::Daemon => StepClass::Books,
-        Step::Read | Step::Stall | Step::Idle => StepClass::Device,
-        Step::Detect | Step::Miss | Step::Flush => StepClass::Hardware,
+        KernelStep::Read | KernelStep::Stall | KernelStep::Idle => StepClass::Device,
+        KernelStep::Detect | KernelStep::Miss | KernelStep::Flush => StepClass::Hardware,
         // The accelerator's own; otherwise a driver asks.
-        Step::Request if before == Some(Step::Detect) => StepClass::Hardware,
-        Step::Book | Step::Evict | Step::Write | Step::Copy => StepClass::Books,
-        Step::FirstTouch | Step::Signal | Step::Zero | Step::Trap | Step::Find | Step::Allocate => {
-            StepClass::Kernel
-        }
-        Step::Request | Step::Switch | Step::Enter | Step::Shootdown | Step::Table | Step::Lock => {
-            StepClass::Kernel
-        }
+        KernelStep::Request if before == Some(KernelStep::Detect) => StepClass::Hardware,
+        KernelStep::Book | KernelStep::Evict | KernelStep::Write | KernelStep::Copy => StepClass::Books,
+        KernelStep::FirstTouch
+        | KernelStep::Signal
+        | KernelStep::Zero
+        | KernelStep::Trap
+        | KernelStep::Find
+        | KernelStep::Allocate => StepClass::Kernel,
+        KernelStep::Request
+        | KernelStep::Switch
+        | KernelStep::Enter
+        | KernelStep::Shootdown
+        | KernelStep::Table
+        | KernelStep::Lock => StepClass::Kernel,
     }
 }
 
@@ -234,9 +255,9 @@ mod tests {
     const US: u64 = 1_000_000;
 
     /// Steps that follow each other on a core, in microseconds.
-    fn steps(start: u64, steps: &[(Step, u64)]) -> Vec<Span> {
+    fn steps(start: u64, steps: &[(KernelStep, u64)]) -> Vec<Span> {
         let mut now_ps = start * US;
-        let step = |&(step, us): &(Step, u64)| {
+        let step = |&(step, us): &(KernelStep, u64)| {
             let start_ps = now_ps;
             now_ps += us * US;
             Span { lane: Lane::Core(0), step, start_ps, end_ps: now_ps }
@@ -245,15 +266,25 @@ mod tests {
     }
 
     fn fetch(start: u64) -> Vec<Span> {
-        steps(start, &[(Step::Detect, 1), (Step::Request, 1), (Step::Read, 4)])
+        steps(start, &[(KernelStep::Detect, 1), (KernelStep::Request, 1), (KernelStep::Read, 4)])
     }
 
     /// Ten fetches of 6 us, one every 10 us; books of 3 pages, and a fetch; and so twice more.
     fn accelerated() -> Vec<Span> {
         let round = |start: u64| {
             let mut all: Vec<Span> = (0..10).flat_map(|number| fetch(start + 10 * number)).collect();
-            let books = [Step::Evict, Step::Book, Step::Evict, Step::Book, Step::Evict, Step::Book];
-            all.extend(steps(start + 100, &[&[(Step::Trap, 1)][..], &books.map(|step| (step, 10))].concat()));
+            let books = [
+                KernelStep::Evict,
+                KernelStep::Book,
+                KernelStep::Evict,
+                KernelStep::Book,
+                KernelStep::Evict,
+                KernelStep::Book,
+            ];
+            all.extend(steps(
+                start + 100,
+                &[&[(KernelStep::Trap, 1)][..], &books.map(|step| (step, 10))].concat(),
+            ));
             all.extend(fetch(start + 161));
             all
         };
@@ -269,8 +300,11 @@ mod tests {
 
     #[test]
     fn between_a_cores_steps_the_program_runs() {
-        let mut all = steps(100, &[(Step::Trap, 1), (Step::Request, 2), (Step::Read, 3), (Step::Book, 1)]);
-        all.push(Span { lane: Lane::Daemon, step: Step::Evict, start_ps: 104 * US, end_ps: 109 * US });
+        let mut all = steps(
+            100,
+            &[(KernelStep::Trap, 1), (KernelStep::Request, 2), (KernelStep::Read, 3), (KernelStep::Book, 1)],
+        );
+        all.push(Span { lane: Lane::Daemon, step: KernelStep::Evict, start_ps: 104 * US, end_ps: 109 * US });
         all.extend(fetch(110));
         let rows = timeline_rows("m", &all, 20 * US, Moment::End);
         let [core, daemon] = &rows[..] else { panic!("{rows:?}") };
@@ -319,9 +353,9 @@ mod tests {
     fn nothing_and_almost_nothing_are_no_trouble() {
         for moment in [Moment::End, Moment::Faults, Moment::Batch] {
             assert_eq!(timeline_rows("m", &[], US, moment), []);
-            assert_eq!(timeline_rows("m", &steps(7, &[(Step::Trap, 0)]), US, moment), []);
+            assert_eq!(timeline_rows("m", &steps(7, &[(KernelStep::Trap, 0)]), US, moment), []);
             // No fault: an eviction alone.
-            let rows = timeline_rows("m", &steps(7, &[(Step::Evict, 2)]), US, moment);
+            let rows = timeline_rows("m", &steps(7, &[(KernelStep::Evict, 2)]), US, moment);
             assert_eq!(written(&rows[0]), "0 to 1 evict (Books)");
             // Windows longer than all that is known, and as long as can be written.
             for window_ps in [0, 100 * US, u64::MAX] {
@@ -334,7 +368,7 @@ mod tests {
     #[test]
     fn a_report_shows_the_whole_of_the_last_fault() {
         let short = fetch(0);
-        let long = steps(0, &[(Step::Trap, 1), (Step::Read, 4000)]);
+        let long = steps(0, &[(KernelStep::Trap, 1), (KernelStep::Read, 4000)]);
         assert_eq!(window_ps([].into_iter()), 100 * US);
         assert_eq!(window_ps([&short[..]].into_iter()), 100 * US);
         assert_eq!(window_ps([&short[..], &long[..]].into_iter()), 10_000 * US);

@@ -6,7 +6,8 @@
 use pagewalk_trace::{Batch, Event};
 use pagewalk_vm::tlb::LruBank;
 
-use crate::metrics::{Fidelity, Metric, Number};
+use crate::metrics::names::reach as names;
+use crate::metrics::{Metric, Number};
 
 /// The miss curve of everything taken so far.
 #[derive(Clone, Debug, Default)]
@@ -31,22 +32,15 @@ impl Reach {
         self.bank.access(&batch.accesses[start..end], |access| access.addr().page());
     }
 
-    /// A row a size, `misses.ENTRIES`, and the same per access.
+    /// A row a size, `misses.ENTRIES`, and the same per access, `miss-rate.ENTRIES`.
     pub(crate) fn metrics(&mut self) -> Vec<Metric> {
         let accesses = self.bank.accesses();
-        let row = |entries: u32, unit: &str, value| Metric {
-            stage: "reach".into(),
-            phase: None,
-            metric: format!("misses.{entries}"),
-            unit: unit.into(),
-            value,
-            fidelity: Fidelity::Modelled,
-        };
         let curve = self.bank.curve();
-        let counts = curve.map(|(entries, misses)| row(entries, "count", Some(Number::Count(misses))));
+        let counts =
+            curve.map(|(entries, misses)| names::misses(entries).metric(None, Some(Number::Count(misses))));
         let rates = curve.map(|(entries, misses)| {
             let rate = (accesses > 0).then(|| Number::Ratio(misses as f64 / accesses as f64));
-            row(entries, "fraction", rate)
+            names::miss_rate(entries).metric(None, rate)
         });
         counts.into_iter().chain(rates).collect()
     }

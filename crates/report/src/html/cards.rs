@@ -1,5 +1,7 @@
 //! Which charts a report has, and what they say.
 
+use pagewalk_sim::metrics::Name;
+use pagewalk_sim::metrics::names::{frames, reach, table, time, walk};
 use serde::Serialize;
 
 use super::chart::{Arrangement, Chart, Frame, Plot, Row, Series};
@@ -46,7 +48,7 @@ pub(super) struct Machines<'a> {
 /// The charts of a whole run; those of stages that no machine has are left out.
 pub(super) fn cards(machines: &Machines<'_>) -> Vec<Card> {
     let base = machines.base.name();
-    let elapsed = |span: &Span<'_>| span.read("time", "elapsed", "ps");
+    let elapsed = |span: &Span<'_>| span.read(&time::ELAPSED);
     let summed = machines.spans.iter().any(|span| core_time(span) != elapsed(span));
     let mut cards = Vec::new();
     let mut add = |chart: Option<Chart>, title: &str, lead: String, wide: bool| {
@@ -82,13 +84,13 @@ pub(super) fn cards(machines: &Machines<'_>) -> Vec<Card> {
         false,
     );
     add(
-        bytes_chart(machines, "table", "bytes-peak"),
+        bytes_chart(machines, &table::BYTES_PEAK),
         "Page-table size",
         "Memory that holds the page table itself, at its largest.".into(),
         false,
     );
     add(
-        bytes_chart(machines, "frames", "resident-peak"),
+        bytes_chart(machines, &frames::RESIDENT_PEAK),
         "Resident memory",
         "Memory in use by the program's pages, at its largest; large pages may use more than was touched."
             .into(),
@@ -179,9 +181,9 @@ fn one() -> Vec<Series> {
 
 fn time_chart(machines: &Machines<'_>) -> Option<Chart> {
     let series =
-        TIME_PARTS.map(|(metric, name)| Series { name: name.into(), class: format!("time-{metric}") });
+        TIME_PARTS.map(|(name, words)| Series { name: words.into(), class: format!("time-{}", name.metric) });
     chart(machines, Arrangement::Stacked, Quantity::Time, series.into(), |span, at| {
-        span.read("time", TIME_PARTS[at].0, "ps")
+        span.read(&TIME_PARTS[at].0)
     })
 }
 
@@ -196,13 +198,13 @@ fn tlb_chart(machines: &Machines<'_>) -> Option<Chart> {
 
 fn references_chart(machines: &Machines<'_>) -> Option<Chart> {
     let read = |span: &Span<'_>, level: usize| {
-        machines.base.rate(span, span.count("walk", &format!("references.level{level}")))
+        machines.base.rate(span, span.read(&walk::references_of_level(level)))
     };
     let levels = machines.spans.iter().map(|span| span.numbered(0, read)).max().unwrap_or(0);
     if levels == 0 {
         // A page table without levels: all its references are alike.
         return chart(machines, Arrangement::Stacked, Quantity::Ratio, one(), |span, _| {
-            machines.base.rate(span, span.count("walk", "references"))
+            machines.base.rate(span, span.read(&walk::REFERENCES))
         });
     }
     let series = (0..levels).map(|level| Series {
@@ -217,13 +219,10 @@ fn reach_chart(machines: &Machines<'_>) -> Option<Chart> {
     let rows: Vec<Row> = machines
         .spans
         .first()?
-        .stage("reach", "fraction")
-        .filter_map(|row| {
-            let entries = row.metric.strip_prefix("misses.")?;
-            Some(Row {
-                label: format!("{entries} entries"),
-                values: vec![row.value.map(|rate| rate.as_f64())],
-            })
+        .parts(reach::STAGE, reach::MISS_RATE)
+        .map(|(entries, row)| Row {
+            label: format!("{entries} entries"),
+            values: vec![row.value.map(|rate| rate.as_f64())],
         })
         .collect();
     let drawn = rows.iter().any(|row| row.values[0].is_some());
@@ -242,6 +241,6 @@ fn walk_chart(machines: &Machines<'_>) -> Option<Chart> {
     })
 }
 
-fn bytes_chart(machines: &Machines<'_>, stage: &str, metric: &str) -> Option<Chart> {
-    chart(machines, Arrangement::Grouped, Quantity::Bytes, one(), |span, _| span.read(stage, metric, "bytes"))
+fn bytes_chart(machines: &Machines<'_>, name: &Name) -> Option<Chart> {
+    chart(machines, Arrangement::Grouped, Quantity::Bytes, one(), |span, _| span.read(name))
 }

@@ -11,6 +11,7 @@ mod timeline;
 
 use minijinja::{Environment, context};
 use pagewalk_sim::metrics::RunResult;
+use pagewalk_sim::metrics::names::time;
 use pagewalk_trace::Remarks;
 use serde::Serialize;
 
@@ -109,7 +110,7 @@ fn group(document: &Document, source: &str, runs: &[&RunResult]) -> Group {
         glance: at_a_glance(&names, &describe, &whole),
         multiples: multiples(&names, &phases, base),
         timeline: last_faults(runs),
-        timed: whole.iter().any(|span| span.read("time", "elapsed", "ps") != Reading::Absent),
+        timed: whole.iter().any(|span| span.read(&time::ELAPSED) != Reading::Absent),
         cards: cards(&Machines { names: names.clone(), spans: whole, base }),
         machines: names,
         numbers: all,

@@ -104,10 +104,10 @@ pub(super) fn numbers(title: String, spans: &[Span<'_>]) -> Numbers {
         if !seen.insert(key(row)) {
             continue;
         }
-        let (stage, metric, unit) = key(row);
+        let (stage, metric) = key(row);
         let values = spans
             .iter()
-            .map(|span| match span.row(stage, metric, unit).map(|row| row.value) {
+            .map(|span| match span.row(stage, metric).map(|row| row.value) {
                 None => String::new(),
                 Some(None) => "–".into(),
                 Some(Some(Number::Count(count))) => grouped(count),
@@ -124,7 +124,7 @@ pub(super) fn numbers(title: String, spans: &[Span<'_>]) -> Numbers {
         rows.push(NumbersRow {
             stage,
             metric: visible(metric),
-            unit: visible(unit),
+            unit: visible(&row.unit),
             fidelity,
             first,
             values,

@@ -1,7 +1,7 @@
 use roxmltree::{Document as Xml, ParsingOptions};
 
-use pagewalk_sim::metrics::{Fidelity, Metric, Number};
-use pagewalk_sim::time::{Lane, Span as StepSpan, Step};
+use pagewalk_sim::metrics::names::reach;
+use pagewalk_sim::metrics::{KernelStep, Lane, Number, Span as StepSpan};
 
 use super::*;
 use crate::papers::{BarGroup, Drawn, Figure, PaperRow};
@@ -61,14 +61,8 @@ fn two_machines_with_time_and_phases() {
 fn a_miss_curve_is_drawn_once_for_all_machines() {
     let mut runs = samples::pair();
     for run in &mut runs {
-        let curve = [("128", 0.25), ("256", 0.125)].map(|(entries, rate)| Metric {
-            stage: "reach".into(),
-            phase: None,
-            metric: format!("misses.{entries}"),
-            unit: "fraction".into(),
-            value: Some(Number::Ratio(rate)),
-            fidelity: Fidelity::Modelled,
-        });
+        let curve = [(128, 0.25), (256, 0.125)]
+            .map(|(entries, rate)| reach::miss_rate(entries).metric(None, Some(Number::Ratio(rate))));
         run.metrics.splice(0..0, curve);
     }
     let text = checked(&Document::new(runs, None));
@@ -270,9 +264,9 @@ fn the_last_faults_are_drawn_where_there_are_any() {
     };
     runs[1].machine = "a </title> machine".into();
     runs[1].spans = vec![
-        step(Lane::Core(3), Step::Trap, 70, 72),
-        step(Lane::Core(3), Step::Read, 72, 92),
-        step(Lane::Daemon, Step::Evict, 75, 80),
+        step(Lane::Core(3), KernelStep::Trap, 70, 72),
+        step(Lane::Core(3), KernelStep::Read, 72, 92),
+        step(Lane::Daemon, KernelStep::Evict, 75, 80),
     ];
     let text = checked(&Document::new(runs.clone(), None));
     assert_eq!(text.matches(title).count(), 1);
@@ -280,6 +274,6 @@ fn the_last_faults_are_drawn_where_there_are_any() {
     assert!(text.contains(": daemon") && text.contains("read: 20.0 µs, from 2.00 µs on"));
     assert!(!text.contains("x86-64: core"), "no steps, no row");
     // As many steps as a run keeps, and more.
-    runs[0].spans = (0..5000).map(|at| step(Lane::Core(0), Step::Book, 10 + at, 11 + at)).collect();
+    runs[0].spans = (0..5000).map(|at| step(Lane::Core(0), KernelStep::Book, 10 + at, 11 + at)).collect();
     checked(&Document::new(runs, None));
 }

@@ -12,8 +12,10 @@ use pagewalk_vm::table::{Leaf, PageTable};
 
 use super::paging::Due;
 use super::{Machine, MachineError};
+use crate::metrics::names::accelerator as names;
+use crate::metrics::{KernelStep, Rows};
 use crate::spec::settings::{AcceleratorSpec, MachineSpec};
-use crate::time::{Clock, Step};
+use crate::time::Clock;
 
 /// An accelerator and what the system knows about it.
 pub(super) struct Accelerated {
@@ -48,6 +50,18 @@ pub(super) struct AcceleratorCounts {
     pub(super) daemon_runs: u64,
     /// How long the daemon would sleep now.
     pub(super) sleep_ps: u64,
+}
+
+impl AcceleratorCounts {
+    pub(super) fn rows(&self, rows: &mut Rows) {
+        rows.sum(names::FETCHES, self.fetches);
+        rows.sum(names::SERVICE_FAULTS, self.services);
+        rows.sum(names::BOOKED, self.booked);
+        rows.sum(names::EARLY_DRAINS, self.early_drains);
+        rows.sum(names::EVICTIONS, self.evictions);
+        rows.sum(names::DAEMON_RUNS, self.daemon_runs);
+        rows.level(names::DAEMON_SLEEP, self.sleep_ps);
+    }
 }
 
 impl Accelerated {
@@ -149,7 +163,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 Fetch::AfterEviction(id) => {
                     let mut leaving = accelerated.evicting.iter();
                     let &(_, done_ps) = leaving.find(|(other, _)| *other == id).expect("it is on its way");
-                    self.clock.wait(self.core, Step::Read, done_ps);
+                    self.clock.wait(self.core, KernelStep::Read, done_ps);
                 }
                 Fetch::AfterFetch => unreachable!("every fetch is over before the next access is looked at"),
             }
@@ -164,13 +178,13 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         if accelerated.fetched_ps.len() == accelerated.most_fetches
             && let Some(done_ps) = accelerated.fetched_ps.pop_front()
         {
-            self.clock.wait(self.core, Step::Lock, done_ps);
+            self.clock.wait(self.core, KernelStep::Lock, done_ps);
         }
-        self.clock.kernel(self.core, Step::Detect, costs.detect_ps);
-        self.clock.kernel(self.core, Step::Request, costs.request_ps);
+        self.clock.kernel(self.core, KernelStep::Detect, costs.detect_ps);
+        self.clock.kernel(self.core, KernelStep::Request, costs.request_ps);
         let now_ps = self.clock.now(self.core);
         let done_ps = self.clock.swap_in(now_ps).done_ps;
-        self.clock.wait(self.core, Step::Read, done_ps);
+        self.clock.wait(self.core, KernelStep::Read, done_ps);
         self.accelerator().fetched_ps.push_back(done_ps);
     }
 
@@ -198,14 +212,14 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     /// The page-fault handler: a queue was in the way.
     fn serve(&mut self) -> Result<(), MachineError> {
         let trap_ps = self.spec.kernel.paging.trap_ps;
-        self.work(Step::Trap, trap_ps);
+        self.work(KernelStep::Trap, trap_ps);
         let accelerated = self.accelerator();
         accelerated.counts.services += 1;
         if let Some(timer) = &mut accelerated.timer {
             timer.interrupted();
         }
         let locked_until_ps = accelerated.locked_until_ps;
-        self.work_until(Step::Lock, locked_until_ps);
+        self.work_until(KernelStep::Lock, locked_until_ps);
         self.supply()?;
         self.drain()
     }
@@ -228,7 +242,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             frames.push(taken.frame);
         }
         if let Some(&(_, done_ps)) = self.accelerator().evicting.back() {
-            self.work_until(Step::Write, done_ps);
+            self.work_until(KernelStep::Write, done_ps);
             let now_ps = self.worker_now().max(done_ps);
             self.accelerator().complete(now_ps);
         }
@@ -249,7 +263,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             accelerated.counts.booked += 1;
             let was_there = accelerated.unbooked.remove(&(key.asid, key.page));
             debug_assert!(was_there, "{key:?} was reported twice, or never came");
-            self.work(Step::Book, book_ps);
+            self.work(KernelStep::Book, book_ps);
             let taken = self.frames.adopt(frame, key).map_err(|full| self.out_of_frames(full))?;
             for victim in taken.evicted {
                 self.page_out(victim)?;
@@ -275,7 +289,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.cores.iter_mut().for_each(|core| core.invalidate(key.asid, key.page));
         self.counts.copied_pages += 1;
         let copy_ps = self.spec.kernel.zero_page_ps;
-        self.work(Step::Copy, copy_ps);
+        self.work(KernelStep::Copy, copy_ps);
         Ok(())
     }
 
@@ -292,7 +306,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         }
         while self.accelerator().device.evict_slots() == 0 {
             let &(_, done_ps) = self.accelerator().evicting.front().expect("a full queue is on its way");
-            self.work_until(Step::Write, done_ps);
+            self.work_until(KernelStep::Write, done_ps);
             let now_ps = self.worker_now().max(done_ps);
             self.accelerator().complete(now_ps);
         }
@@ -301,12 +315,12 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let sent = device.next_eviction();
         debug_assert_eq!(sent.map(|sent| sent.id), Some(id));
         self.accelerator().counts.evictions += 1;
-        self.work(Step::Write, costs.request_ps);
+        self.work(KernelStep::Write, costs.request_ps);
         let now_ps = self.worker_now();
         let done_ps = self.clock.swap_out(now_ps).done_ps;
         self.accelerator().evicting.push_back((id, done_ps));
         if costs.waits_for_evictions {
-            self.work_until(Step::Write, done_ps);
+            self.work_until(KernelStep::Write, done_ps);
             self.accelerator().complete(done_ps);
         }
     }

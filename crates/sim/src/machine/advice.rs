@@ -8,7 +8,8 @@ use pagewalk_vm::table::{Leaf, PageTable};
 
 use super::step::Refused;
 use super::{Machine, MachineError};
-use crate::time::{Clock, Step};
+use crate::metrics::KernelStep;
+use crate::time::Clock;
 
 impl<T: PageTable, C: Clock> Machine<T, C> {
     pub(super) fn advise(&mut self, range: VirtRange, advice: Advice) -> Result<(), MachineError> {
@@ -191,7 +192,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.enter_leaf(start, Leaf { frame, dirty, writable, ..first }, PageSize::Size2M as u32)?;
         self.count_resident(PageSize::Size2M);
         self.counts.collapses += 1;
-        self.charge(Step::Copy, self.spec.kernel.zero_huge_page_ps);
+        self.charge(KernelStep::Copy, self.spec.kernel.zero_huge_page_ps);
         Ok(())
     }
 

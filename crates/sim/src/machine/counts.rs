@@ -6,7 +6,8 @@ use pagewalk_vm::table::{PageTable, WalkCaching};
 use pagewalk_vm::tlb::LevelCounts;
 
 use super::Machine;
-use crate::metrics::{Fidelity, Metric, Number, RunResult};
+use crate::metrics::names::{fault, frames, kernel, program, reclaim, swap, table, tlb, walk, walk_cache};
+use crate::metrics::{Rows, RunResult, metrics_of, share};
 use crate::spec::settings::TableSpec;
 use crate::time::Clock;
 
@@ -62,54 +63,22 @@ pub(super) struct EventCounts {
     pub(super) chunk_rows_switched: u64,
 }
 
-/// Whether a row grows by events or is a level at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountKind {
-    /// Counts events: a phase's share is the difference of two snapshots.
-    Sum,
-    /// A state: a phase reports its value at the end.
-    Level,
-}
-
-/// One count, before it becomes a metric.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CountRow {
-    stage: String,
-    metric: String,
-    unit: &'static str,
-    value: u64,
-    kind: CountKind,
-    fidelity: Fidelity,
-}
-
-impl CountRow {
-    /// A count of events.
-    pub fn sum(stage: &str, metric: &str, unit: &'static str, value: u64, fidelity: Fidelity) -> Self {
-        Self { stage: stage.into(), metric: metric.into(), unit, value, kind: CountKind::Sum, fidelity }
-    }
-
-    /// Whether this is the row of `metric` at `stage`.
-    pub fn is(&self, stage: &str, metric: &str) -> bool {
-        self.stage == stage && self.metric == metric
-    }
-
-    /// The count.
-    pub fn value(&self) -> u64 {
-        self.value
-    }
-
-    /// A state.
-    pub fn level(stage: &str, metric: &str, unit: &'static str, value: u64, fidelity: Fidelity) -> Self {
-        Self { kind: CountKind::Level, ..Self::sum(stage, metric, unit, value, fidelity) }
-    }
-}
-
 impl<T: PageTable, C: Clock> Machine<T, C> {
     pub(super) fn begin_phase(&mut self, name: &str) {
         // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
         self.clock.settle();
         let rows = self.rows();
-        self.phases.push((name.to_owned(), rows));
+        self.phases.push((self.unique_phase(name), rows));
+    }
+
+    /// A phase's name, with a number if the program had one of that name before.
+    fn unique_phase(&self, name: &str) -> String {
+        let is_new = |name: &String| self.phases.iter().all(|(other, _)| other != name);
+        let mut names = (2..).map(|time| format!("{name} ({time})"));
+        Some(name.to_owned())
+            .filter(is_new)
+            .or_else(|| names.find(is_new))
+            .expect("there is always a larger number")
     }
 
     pub(super) fn result(&self, source: &str) -> RunResult {
@@ -119,25 +88,19 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         metrics.extend(latencies.map(|of| of.metrics(None)).into_iter().flatten());
         for (number, (name, start)) in self.phases.iter().enumerate() {
             let end = self.phases.get(number + 1).map_or(&end, |(_, next)| next);
-            let share: Vec<CountRow> = start
-                .iter()
-                .zip(end)
-                .map(|(start, end)| {
-                    let before = if end.kind == CountKind::Sum { start.value } else { 0 };
-                    CountRow { value: end.value - before, ..end.clone() }
-                })
-                .collect();
-            metrics.extend(metrics_of(&share, Some(name)));
+            metrics.extend(metrics_of(&share(start, end), Some(name)));
             // Before the first phase is number 0.
             metrics.extend(latencies.map(|of| of.metrics(Some((number + 1, name)))).into_iter().flatten());
         }
         let machine = self.spec.name.clone();
-        RunResult { machine, source: source.to_owned(), metrics, spans: self.clock.spans() }
+        let result = RunResult { machine, source: source.to_owned(), metrics, spans: self.clock.spans() };
+        debug_assert_eq!(result.repeated(), None, "{}", self.spec.name);
+        result
     }
 
     /// All counts now, always the same rows in the same order.
-    pub(super) fn rows(&self) -> Vec<CountRow> {
-        let mut rows = Vec::new();
+    pub(super) fn rows(&self) -> Rows {
+        let mut rows = Rows::default();
         self.program_rows(&mut rows);
         self.translation_rows(&mut rows);
         self.paging_rows(&mut rows);
@@ -148,174 +111,126 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         rows
     }
 
-    fn program_rows(&self, rows: &mut Vec<CountRow>) {
+    fn program_rows(&self, rows: &mut Rows) {
         let made: u64 = self.cores.iter().map(|core| core.accesses).sum();
         let accesses = made - self.counts.repeated;
-        let mut program = |metric: &str, value| {
-            rows.push(CountRow::sum("program", metric, "count", value, Fidelity::Observed));
-        };
-        program("accesses", accesses);
-        program("loads", accesses - self.counts.stores);
-        program("stores", self.counts.stores);
-        program("instructions", self.counts.instructions);
+        rows.sum(program::ACCESSES, accesses);
+        rows.sum(program::LOADS, accesses - self.counts.stores);
+        rows.sum(program::STORES, self.counts.stores);
+        rows.sum(program::INSTRUCTIONS, self.counts.instructions);
     }
 
-    fn translation_rows(&self, rows: &mut Vec<CountRow>) {
-        for (at, level) in self.tlb_counts().iter().enumerate() {
-            let stage = format!("tlb.l{}", at + 1);
-            let mut tlb = |metric: &str, value| {
-                rows.push(CountRow::sum(&stage, metric, "count", value, Fidelity::Modelled));
-            };
-            tlb("accesses", level.hits + level.misses);
-            tlb("hits", level.hits);
-            tlb("misses", level.misses);
-            tlb("sub-entry-misses", level.sub_entry_misses);
+    fn translation_rows(&self, rows: &mut Rows) {
+        for (counts, level) in self.tlb_counts().iter().zip(1..) {
+            rows.sum(tlb::accesses(level), counts.hits + counts.misses);
+            rows.sum(tlb::hits(level), counts.hits);
+            rows.sum(tlb::misses(level), counts.misses);
+            rows.sum(tlb::sub_entry_misses(level), counts.sub_entry_misses);
         }
-        let mut walk = |metric: &str, value| {
-            rows.push(CountRow::sum("walk", metric, "count", value, Fidelity::Modelled));
-        };
-        walk("walks", self.counts.walks);
-        walk("references", self.counts.walk_references.iter().sum());
+        rows.sum(walk::WALKS, self.counts.walks);
+        rows.sum(walk::REFERENCES, self.counts.walk_references.iter().sum());
         for level in 0..T::LEVELS as usize {
-            walk(&format!("references.level{level}"), self.counts.walk_references[level]);
+            rows.sum(walk::references_of_level(level), self.counts.walk_references[level]);
         }
-        walk("dirty-updates", self.counts.dirty_updates);
+        rows.sum(walk::DIRTY_UPDATES, self.counts.dirty_updates);
         let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
         let Some(first) = caches().next() else { return };
-        let mut row = |stage: &str, metric: &str, value| {
-            rows.push(CountRow::sum(stage, metric, "count", value, Fidelity::Modelled));
-        };
         for (at, (kind, _)) in first.kinds().into_iter().enumerate() {
-            row("walk", &format!("kind.{kind}"), caches().map(|cache| cache.kinds()[at].1).sum());
+            rows.sum(walk::kind(kind), caches().map(|cache| cache.kinds()[at].1).sum());
         }
-        row("walk-cache", "lookups", caches().map(|cache| cache.lookups()).sum());
+        rows.sum(walk_cache::LOOKUPS, caches().map(|cache| cache.lookups()).sum());
         for (at, (part, _)) in first.hits().into_iter().enumerate() {
-            row("walk-cache", &format!("hits.{part}"), caches().map(|cache| cache.hits()[at].1).sum());
+            rows.sum(walk_cache::hits(&part), caches().map(|cache| cache.hits()[at].1).sum());
         }
         if !first.kinds().is_empty() {
-            row("walk-cache", "refills", self.counts.walk_cache_refills);
+            rows.sum(walk_cache::REFILLS, self.counts.walk_cache_refills);
         }
     }
 
-    fn paging_rows(&self, rows: &mut Vec<CountRow>) {
+    fn paging_rows(&self, rows: &mut Rows) {
         let counts = &self.counts;
-        let mut fault = |metric: &str, value| {
-            rows.push(CountRow::sum("fault", metric, "count", value, Fidelity::Modelled));
-        };
         for size in PageSize::ALL {
-            fault(&format!("minor.{size}"), counts.faults[size as usize]);
+            rows.sum(fault::minor(size), counts.faults[size as usize]);
         }
-        fault("page-cache", counts.page_cache_hits);
-        fault("protection", counts.protection_faults);
-        fault("unannounced-pages", counts.unannounced_pages);
-        let mut kernel = |metric: &str, value| {
-            rows.push(CountRow::sum("kernel", metric, "count", value, Fidelity::Modelled));
-        };
-        kernel("shootdowns", counts.shootdowns);
-        kernel("dropped-pages", counts.dropped_pages);
-        kernel("huge-page-splits", counts.splits);
-        kernel("huge-page-collapses", counts.collapses);
-        kernel("copies-on-write", counts.copies_on_write);
-        kernel("refused-calls", counts.refused_calls);
-        let mut bytes = |stage: &str, metric: &str, value| {
-            rows.push(CountRow::level(stage, metric, "bytes", value, Fidelity::Modelled));
-        };
-        bytes("frames", "resident", self.resident_bytes());
-        bytes("frames", "resident-peak", counts.resident_bytes_peak);
+        rows.sum(fault::PAGE_CACHE, counts.page_cache_hits);
+        rows.sum(fault::PROTECTION, counts.protection_faults);
+        rows.sum(fault::UNANNOUNCED_PAGES, counts.unannounced_pages);
+        rows.sum(kernel::SHOOTDOWNS, counts.shootdowns);
+        rows.sum(kernel::DROPPED_PAGES, counts.dropped_pages);
+        rows.sum(kernel::HUGE_PAGE_SPLITS, counts.splits);
+        rows.sum(kernel::HUGE_PAGE_COLLAPSES, counts.collapses);
+        rows.sum(kernel::COPIES_ON_WRITE, counts.copies_on_write);
+        rows.sum(kernel::REFUSED_CALLS, counts.refused_calls);
         let resident = self.resident_pages();
         let large = |size: PageSize| resident[size as usize] * size.bytes();
-        bytes("frames", "resident-huge", large(PageSize::Size2M) + large(PageSize::Size1G));
-        bytes("frames", "memory", self.spec.frames.memory_bytes());
+        rows.level(frames::RESIDENT, self.resident_bytes());
+        rows.level(frames::RESIDENT_PEAK, counts.resident_bytes_peak);
+        rows.level(frames::RESIDENT_HUGE, large(PageSize::Size2M) + large(PageSize::Size1G));
+        rows.level(frames::MEMORY, self.spec.frames.memory_bytes());
         if self.frames.takes_given() {
-            let mut pages = |metric: &str, value| {
-                rows.push(CountRow::sum("frames", metric, "count", value, Fidelity::Modelled));
-            };
-            pages("given-pages", counts.given_pages);
-            pages("own-pages", counts.own_pages);
+            rows.sum(frames::GIVEN_PAGES, counts.given_pages);
+            rows.sum(frames::OWN_PAGES, counts.own_pages);
         }
         if let Some(counts) = self.frames.crowd_counts() {
-            let mut crowd = |metric: &str, value| {
-                rows.push(CountRow::sum("frames", metric, "count", value, Fidelity::Modelled));
-            };
-            crowd("compactions", counts.compactions);
-            crowd("compaction-failures", counts.failures);
-            crowd("migrated-pages", counts.migrated);
-            crowd("others-reclaimed-pages", counts.reclaimed);
+            rows.sum(frames::COMPACTIONS, counts.compactions);
+            rows.sum(frames::COMPACTION_FAILURES, counts.failures);
+            rows.sum(frames::MIGRATED_PAGES, counts.migrated);
+            rows.sum(frames::OTHERS_RECLAIMED_PAGES, counts.reclaimed);
         }
-        if self.tier_by_kernel {
-            rows.push(CountRow::sum("fault", "major", "count", counts.major_faults, Fidelity::Modelled));
+        if self.tier_by_kernel || self.spec.reclaim.is_some() {
+            rows.sum(fault::MAJOR, counts.major_faults);
         }
         self.reclaim_rows(rows);
-        let mut bytes = |stage: &str, metric: &str, value| {
-            rows.push(CountRow::level(stage, metric, "bytes", value, Fidelity::Modelled));
-        };
-        bytes("table", "bytes", self.tables.bytes);
-        bytes("table", "bytes-peak", self.tables.bytes_peak);
-        bytes("table", "contiguous", self.tables.largest_bytes);
-        rows.push(CountRow::sum("table", "upkeep", "ps", counts.table_upkeep_ps, Fidelity::Estimated));
+        rows.level(table::BYTES, self.tables.bytes);
+        rows.level(table::BYTES_PEAK, self.tables.bytes_peak);
+        rows.level(table::CONTIGUOUS, self.tables.largest_bytes);
+        rows.sum(table::UPKEEP, counts.table_upkeep_ps);
         if matches!(self.spec.table, TableSpec::Radix { .. } | TableSpec::Toc) {
             return;
         }
         let chunk_rows = self.processes.iter().map(|process| process.table.chunk_rows() as u64).sum();
-        rows.push(CountRow::level("table", "chunk-rows", "count", chunk_rows, Fidelity::Modelled));
-        let mut table = |metric: &str, value| {
-            rows.push(CountRow::sum("table", metric, "count", value, Fidelity::Modelled));
-        };
-        table("chunk-rows-switched", counts.chunk_rows_switched);
-        table("lines-visited", counts.lines_visited);
-        table("lines-moved", counts.lines_moved);
+        rows.level(table::CHUNK_ROWS, chunk_rows);
+        rows.sum(table::CHUNK_ROWS_SWITCHED, counts.chunk_rows_switched);
+        rows.sum(table::LINES_VISITED, counts.lines_visited);
+        rows.sum(table::LINES_MOVED, counts.lines_moved);
     }
 
     /// Hash-placed frames, and pages that left; nothing for a machine without them.
-    fn reclaim_rows(&self, rows: &mut Vec<CountRow>) {
+    fn reclaim_rows(&self, rows: &mut Rows) {
         if let Some(placed) = self.frames.hash_placed() {
-            let mut count = |metric: &str, value| {
-                rows.push(CountRow::level("frames", metric, "count", value, Fidelity::Modelled));
-            };
-            count("placed", placed.used());
-            count("placed-peak", self.frames.most_placed());
-            count("placed-total", placed.shape().frames());
+            rows.level(frames::PLACED, placed.used());
+            rows.level(frames::PLACED_PEAK, self.frames.most_placed());
+            rows.level(frames::PLACED_TOTAL, placed.shape().frames());
             // All of memory before there was one: the first conflict lies above what was reached.
-            count("first-conflict", self.frames.first_conflict().unwrap_or(placed.shape().frames()));
+            let first = self.frames.first_conflict().unwrap_or(placed.shape().frames());
+            rows.level(frames::FIRST_CONFLICT, first);
         }
         if self.spec.reclaim.is_none() {
             return;
         }
-        let mut count = |stage: &str, metric: &str, value| {
-            rows.push(CountRow::sum(stage, metric, "count", value, Fidelity::Modelled));
-        };
-        count("fault", "major", self.counts.major_faults);
-        count("fault", "swap-cache", self.counts.swap_cache_hits);
-        count("reclaim", "evictions", self.frames.evictions());
-        count("reclaim", "copied-pages", self.counts.copied_pages);
+        rows.sum(fault::SWAP_CACHE, self.counts.swap_cache_hits);
+        rows.sum(reclaim::EVICTIONS, self.frames.evictions());
+        rows.sum(reclaim::COPIED_PAGES, self.counts.copied_pages);
         if let Some(PlacedOrder::Horizon(lru) | PlacedOrder::SampledHorizon(lru, _)) =
             self.frames.placed_order()
         {
-            count("reclaim", "horizon-advances", lru.advances());
+            rows.sum(reclaim::HORIZON_ADVANCES, lru.advances());
         }
         if let Some(PlacedOrder::SampledHorizon(_, daemon)) = self.frames.placed_order() {
-            count("reclaim", "scans", daemon.scans());
-            count("reclaim", "accessed-bits-read", daemon.asked());
+            rows.sum(reclaim::SCANS, daemon.scans());
+            rows.sum(reclaim::ACCESSED_BITS_READ, daemon.asked());
         }
         if let Some(PlacedOrder::Iceberg(lru)) = self.frames.placed_order() {
-            count("reclaim", "forced-evictions", lru.forced());
+            rows.sum(reclaim::FORCED_EVICTIONS, lru.forced());
         }
-        count("swap", "pages-in", self.swap.pages_in());
-        count("swap", "pages-out", self.swap.pages_out());
-        count("swap", "clean-evictions", self.swap.clean());
-        count("swap", "read-ahead", self.counts.read_ahead);
-        count("swap", "read-ahead-unused", self.counts.read_ahead_unused);
-        count("reclaim", "ahead", self.counts.reclaimed_ahead);
+        rows.sum(swap::PAGES_IN, self.swap.pages_in());
+        rows.sum(swap::PAGES_OUT, self.swap.pages_out());
+        rows.sum(swap::CLEAN_EVICTIONS, self.swap.clean());
+        rows.sum(swap::READ_AHEAD, self.counts.read_ahead);
+        rows.sum(swap::READ_AHEAD_UNUSED, self.counts.read_ahead_unused);
+        rows.sum(reclaim::AHEAD, self.counts.reclaimed_ahead);
         if let Some(accelerated) = &self.accelerated {
-            let counts = accelerated.counts;
-            count("accelerator", "fetches", counts.fetches);
-            count("accelerator", "service-faults", counts.services);
-            count("accelerator", "booked", counts.booked);
-            count("accelerator", "early-drains", counts.early_drains);
-            count("accelerator", "evictions", counts.evictions);
-            count("accelerator", "daemon-runs", counts.daemon_runs);
-            let sleep_ps = counts.sleep_ps;
-            rows.push(CountRow::level("accelerator", "daemon-sleep", "ps", sleep_ps, Fidelity::Modelled));
+            accelerated.counts.rows(rows);
         }
     }
 
@@ -335,59 +250,4 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         }
         sums
     }
-}
-
-/// The rows as metrics, followed by the ratios that users compare.
-fn metrics_of(rows: &[CountRow], phase: Option<&str>) -> Vec<Metric> {
-    let metric = |stage: &str, metric: &str, unit: &str, value, fidelity| Metric {
-        stage: stage.into(),
-        phase: phase.map(str::to_owned),
-        metric: metric.into(),
-        unit: unit.into(),
-        value,
-        fidelity,
-    };
-    let value = |stage: &str, name: &str| rows.iter().find(|row| row.is(stage, name)).map(|row| row.value);
-    let mut metrics: Vec<Metric> = rows
-        .iter()
-        .map(|row| metric(&row.stage, &row.metric, row.unit, Some(Number::Count(row.value)), row.fidelity))
-        .collect();
-    let mut ratio =
-        |stage: &str, name: &str, unit: &str, top: Option<u64>, bottom: Option<u64>, scale: f64, fidelity| {
-            let (Some(top), Some(bottom)) = (top, bottom) else { return };
-            let value = (bottom > 0).then(|| Number::Ratio(scale * top as f64 / bottom as f64));
-            metrics.push(metric(stage, name, unit, value, fidelity));
-        };
-    let instructions = value("program", "instructions");
-    for level in 1..=3 {
-        let stage = format!("tlb.l{level}");
-        let misses = value(&stage, "misses");
-        ratio(&stage, "miss-rate", "fraction", misses, value(&stage, "accesses"), 1.0, Fidelity::Modelled);
-        ratio(&stage, "misses", "per-kilo-instruction", misses, instructions, 1e3, Fidelity::Modelled);
-    }
-    let walks = value("walk", "walks");
-    ratio("walk", "references", "per-walk", value("walk", "references"), walks, 1.0, Fidelity::Modelled);
-    ratio(
-        "walk",
-        "references",
-        "per-kilo-instruction",
-        value("walk", "references"),
-        instructions,
-        1e3,
-        Fidelity::Modelled,
-    );
-    if let Some(cycle_count) = value("time", "elapsed") {
-        let accesses = value("program", "accesses");
-        ratio("time", "elapsed", "ps-per-access", Some(cycle_count), accesses, 1.0, Fidelity::Estimated);
-        ratio(
-            "time",
-            "elapsed",
-            "ps-per-instruction",
-            Some(cycle_count),
-            instructions,
-            1.0,
-            Fidelity::Estimated,
-        );
-    }
-    metrics
 }

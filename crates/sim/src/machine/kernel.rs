@@ -9,7 +9,8 @@ use pagewalk_vm::table::{Leaf, PageTable, Radix, Upkeep};
 
 use super::advice::pages_of;
 use super::{END, Machine, MachineError, Process};
-use crate::time::{Clock, Step};
+use crate::metrics::KernelStep;
+use crate::time::Clock;
 
 /// Address-space identifiers that a TLB key holds.
 const MOST_PROCESSES: usize = 1 << 12;
@@ -247,7 +248,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 // Entered at once: the next one may already push it out.
                 leaf.frame = self.take_movable(key)?.map_err(|full| self.out_of_frames(full))?;
                 self.counts.copied_pages += 1;
-                self.charge(Step::Copy, self.spec.kernel.zero_page_ps);
+                self.charge(KernelStep::Copy, self.spec.kernel.zero_page_ps);
             }
             self.enter_leaf(key.page, leaf, level)?;
         }
@@ -406,11 +407,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             }
         }
         self.counts.shootdowns += 1;
-        self.charge(Step::Shootdown, self.spec.kernel.shootdown_ps);
+        self.charge(KernelStep::Shootdown, self.spec.kernel.shootdown_ps);
     }
 
     /// The kernel takes so long for a step, and for what the current process's page table has cost since it last did.
-    pub(super) fn charge(&mut self, step: Step, ps: u64) {
+    pub(super) fn charge(&mut self, step: KernelStep, ps: u64) {
         let process = &mut self.processes[self.process];
         let upkeep = process.table.upkeep();
         let visited = upkeep.visited - process.paid.visited;
@@ -422,7 +423,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.counts.lines_visited += visited;
         self.counts.lines_moved += moved;
         self.work(step, ps);
-        self.work(Step::Table, table_ps);
+        self.work(KernelStep::Table, table_ps);
     }
 
     /// Bytes of all resident pages.

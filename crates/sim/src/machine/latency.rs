@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 
-use super::counts::CountRow;
-use crate::metrics::{Fidelity, Metric, Number};
+use crate::metrics::names::jobs;
+use crate::metrics::{Metric, Number, Rows};
 
 /// Significant digits that a histogram keeps.
 const DIGITS: u8 = 3;
@@ -43,15 +43,11 @@ impl Latencies {
         }
     }
 
-    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
-        for (metric, value) in [
-            ("finished", self.finished),
-            ("refused", self.refused),
-            ("misses", self.misses),
-            ("prepared-pages", self.prepared),
-        ] {
-            rows.push(CountRow::sum("jobs", metric, "count", value, Fidelity::Estimated));
-        }
+    pub(super) fn rows(&self, rows: &mut Rows) {
+        rows.sum(jobs::FINISHED, self.finished);
+        rows.sum(jobs::REFUSED, self.refused);
+        rows.sum(jobs::MISSES, self.misses);
+        rows.sum(jobs::PREPARED_PAGES, self.prepared);
     }
 
     /// Means and percentiles: of the phase that began as number `phase`, or of all jobs.
@@ -69,21 +65,15 @@ impl Latencies {
             [("service", merged(|of| &of.service)), ("response", merged(|of| &of.response))]
         {
             let some = !histogram.is_empty();
-            let mut row = |metric: String, value: Number| {
-                metrics.push(Metric {
-                    stage: "jobs".into(),
-                    phase: phase.map(|(_, name)| name.to_owned()),
-                    metric,
-                    unit: "ns".into(),
-                    value: some.then_some(value),
-                    fidelity: Fidelity::Estimated,
-                });
+            let mut row = |statistic: &str, value: Number| {
+                let phase = phase.map(|(_, name)| name);
+                metrics.push(jobs::latency(name, statistic).metric(phase, some.then_some(value)));
             };
-            row(format!("{name}.mean"), Number::Ratio(histogram.mean()));
+            row("mean", Number::Ratio(histogram.mean()));
             for (label, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-                row(format!("{name}.{label}"), Number::Count(histogram.value_at_quantile(quantile)));
+                row(label, Number::Count(histogram.value_at_quantile(quantile)));
             }
-            row(format!("{name}.max"), Number::Count(histogram.max()));
+            row("max", Number::Count(histogram.max()));
         }
         metrics
     }

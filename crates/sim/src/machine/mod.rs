@@ -21,8 +21,6 @@ mod tests;
 mod tier;
 mod turns;
 
-pub use counts::{CountKind, CountRow};
-
 use pagewalk_trace::{Batch, Event, Mark, ProcessId};
 use pagewalk_vm::addr::{Asid, VirtAddr};
 use pagewalk_vm::frame::OutOfFrames;
@@ -37,7 +35,7 @@ use self::paging::Paging;
 use self::serve::Serving;
 use self::tables::TableSpace;
 use self::tier::TierBooks;
-use crate::metrics::RunResult;
+use crate::metrics::{Rows, RunResult};
 use crate::spec::settings::MachineSpec;
 use crate::time::Clock;
 
@@ -165,7 +163,8 @@ pub struct Machine<T: PageTable, C> {
     tier_books: TierBooks,
     /// Pieces of shared memory whose sources do not tell which they are, so far.
     objects: u64,
-    phases: Vec<(String, Vec<CountRow>)>,
+    /// Counts at the beginning of each phase, by its name.
+    phases: Vec<(String, Rows)>,
 }
 
 /// A process: its address space, as the kernel and as the hardware see it.

@@ -10,7 +10,8 @@ use pagewalk_vm::table::{Leaf, PageTable};
 
 use super::kernel::is_movable;
 use super::{Machine, MachineError};
-use crate::time::{Clock, EventQueue, Step, Transfer};
+use crate::metrics::KernelStep;
+use crate::time::{Clock, EventQueue, Transfer};
 
 /// Most pages on their way to a disk: more have to wait, as Linux's writers do. A cluster of 32 for every place in the
 /// queue of a usual disk; assumed.
@@ -171,24 +172,24 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             PageSize::Size2M => kernel.zero_huge_page_ps,
             PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
         };
-        self.charge(Step::FirstTouch, self.spec.kernel.minor_fault_ps);
-        self.work(Step::Zero, zeroing);
+        self.charge(KernelStep::FirstTouch, self.spec.kernel.minor_fault_ps);
+        self.work(KernelStep::Zero, zeroing);
         Ok(())
     }
 
     /// A page that has left. It may still be in memory, on its way out, or again, because it was read ahead.
     fn bring_back(&mut self, key: PageKey, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
         let costs = self.spec.kernel.paging.clone();
-        self.work(Step::Trap, costs.trap_ps);
-        self.work(Step::Find, costs.find_ps);
+        self.work(KernelStep::Trap, costs.trap_ps);
+        self.work(KernelStep::Find, costs.find_ps);
         let frame = if let Some(cached) = self.paging.cached.remove(&(key.asid, key.page)) {
             self.counts.swap_cache_hits += 1;
-            self.clock.wait(self.core, Step::Read, cached.ready_ps);
+            self.clock.wait(self.core, KernelStep::Read, cached.ready_ps);
             cached.frame
         } else {
             let now_ps = self.clock.now(self.core);
             let is_here = self.paging.is_leaving(key, now_ps);
-            self.work(Step::Allocate, costs.allocate_ps);
+            self.work(KernelStep::Allocate, costs.allocate_ps);
             // Before the page's own: theirs must not push it out again.
             let ahead = if is_here { Vec::new() } else { self.frames_ahead(key)? };
             let frame = self.take_movable(key)?.map_err(|full| self.out_of_frames(full))?;
@@ -205,8 +206,8 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             self.frames.lock(frame, true);
         }
         self.count_resident(PageSize::Size4K);
-        self.charge(Step::Enter, costs.enter_ps);
-        self.work(Step::Book, costs.book_ps);
+        self.charge(KernelStep::Enter, costs.enter_ps);
+        self.work(KernelStep::Book, costs.book_ps);
         Ok(())
     }
 
@@ -237,15 +238,15 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     /// Reads a page, and others `ahead`, unless their frames are gone again; waits for the one only.
     fn read_page(&mut self, key: PageKey, ahead: &[PageKey]) {
         let costs = self.spec.kernel.paging.clone();
-        self.work(Step::Request, costs.request_ps);
+        self.work(KernelStep::Request, costs.request_ps);
         self.swap.page_in(key);
         let now_ps = self.clock.now(self.core);
         let Transfer { done_ps, holds_core } = self.clock.swap_in(now_ps);
         ahead.iter().for_each(|&page| self.read_cached(page));
         let switch_ps = if holds_core { 0 } else { costs.switch_ps };
-        self.work(Step::Switch, switch_ps);
-        self.clock.wait(self.core, Step::Read, done_ps);
-        self.work(Step::Switch, switch_ps);
+        self.work(KernelStep::Switch, switch_ps);
+        self.clock.wait(self.core, KernelStep::Read, done_ps);
+        self.work(KernelStep::Switch, switch_ps);
     }
 
     /// Reads a page that has a frame and no entry, without waiting for it; nothing if its frame is gone again.
@@ -253,7 +254,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         if !self.paging.cached.contains_key(&(page.asid, page.page)) {
             return;
         }
-        self.work(Step::Request, self.spec.kernel.paging.request_ps);
+        self.work(KernelStep::Request, self.spec.kernel.paging.request_ps);
         self.swap.page_in(page);
         self.counts.read_ahead += 1;
         let now_ps = self.clock.now(self.core);
@@ -301,13 +302,13 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             Some(accelerator) => accelerator.evict_ps,
             None => self.spec.kernel.paging.evict_ps,
         };
-        self.work(Step::Evict, evict_ps);
+        self.work(KernelStep::Evict, evict_ps);
         self.paging.unflushed += 1;
         if self.paging.unflushed == SHOOTDOWN_CLUSTER {
             self.paging.unflushed = 0;
             // Of the other cores; that of this one's TLB is in the price.
             let shootdown_ps = if self.cores.len() > 1 { self.spec.kernel.shootdown_ps } else { 0 };
-            self.work(Step::Shootdown, shootdown_ps);
+            self.work(KernelStep::Shootdown, shootdown_ps);
         }
         if self.paging.cached.remove(&(page.asid, page.page)).is_some() {
             // It was read ahead, and nobody wanted it.
@@ -344,11 +345,11 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
 
     /// A page's contents go to the device. A disk works by itself; whoever writes too much has to wait.
     fn write_page(&mut self, page: PageKey) {
-        self.work(Step::Write, self.spec.kernel.paging.request_ps);
+        self.work(KernelStep::Write, self.spec.kernel.paging.request_ps);
         let now_ps = self.worker_now();
         let Transfer { done_ps, holds_core } = self.clock.swap_out(now_ps);
         if holds_core {
-            self.work_until(Step::Write, done_ps);
+            self.work_until(KernelStep::Write, done_ps);
             return;
         }
         if done_ps == 0 {
@@ -358,7 +359,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         if self.paging.leaving.len() > MOST_LEAVING
             && let Some((_, done_ps)) = self.paging.leaving.pop_front()
         {
-            self.work_until(Step::Write, done_ps);
+            self.work_until(KernelStep::Write, done_ps);
         }
     }
 
@@ -417,7 +418,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             if self.paging.worker == Worker::Between {
                 // The daemon's thread and back; a daemon that works page by page stays on.
                 let switch_ps = self.spec.kernel.paging.switch_ps;
-                self.work(Step::Switch, if due == Due::Reclaim { 0 } else { 2 * switch_ps });
+                self.work(KernelStep::Switch, if due == Due::Reclaim { 0 } else { 2 * switch_ps });
             }
             let done = match due {
                 Due::Reclaim => self.reclaim_ahead(),
@@ -434,7 +435,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     /// The kernel takes so long for a step, whoever runs it.
-    pub(super) fn work(&mut self, step: Step, ps: u64) {
+    pub(super) fn work(&mut self, step: KernelStep, ps: u64) {
         match &mut self.paging.worker {
             Worker::Program => self.clock.kernel(self.core, step, ps),
             Worker::Between => drop(self.clock.daemon(Some(self.core), 0, step, ps)),
@@ -443,7 +444,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     }
 
     /// Whoever runs waits.
-    pub(super) fn work_until(&mut self, step: Step, until_ps: u64) {
+    pub(super) fn work_until(&mut self, step: KernelStep, until_ps: u64) {
         let now_ps = self.worker_now();
         self.work(step, until_ps.saturating_sub(now_ps));
     }

@@ -22,8 +22,9 @@ use pagewalk_vm::tier::FlashPage;
 use super::latency::Latencies;
 use super::step::Refused;
 use super::{Machine, MachineError, accesses_of_segment};
+use crate::metrics::KernelStep;
 use crate::spec::settings::{MachineSpec, ThreadsSpec};
-use crate::time::{Clock, MissKind, Missed, Requester, Step, Waiter, Woken};
+use crate::time::{Clock, MissKind, Missed, Requester, Waiter, Woken};
 
 /// Where threads' stacks are: where no program has anything.
 const STACKS: VirtAddr = VirtAddr(0x2000_0000_0000);
@@ -354,7 +355,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     /// A core that has nothing to do looks again.
     fn end_idling(&mut self, core: usize, at_ps: u64) {
         if matches!(self.serving().cores[core].state, State::Idles { .. }) {
-            self.clock.wait(core, Step::Idle, at_ps);
+            self.clock.wait(core, KernelStep::Idle, at_ps);
             self.serving().cores[core].state = State::Decides(Occasion::Idle);
         }
     }
@@ -374,7 +375,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 server.state = State::Runs(running);
                 let who = serving.requester(core, running);
                 self.clock.request_as(core, who);
-                let step = if kind == MissKind::Stalled { Step::Stall } else { Step::Read };
+                let step = if kind == MissKind::Stalled { KernelStep::Stall } else { KernelStep::Read };
                 self.clock.wait(core, step, at_ps);
                 if kind == MissKind::Fault {
                     self.core = core;
@@ -424,7 +425,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let switch_ps = self.switch_ps();
         if resumed {
             if occasion != Occasion::Missed {
-                self.clock.kernel(core, Step::Switch, switch_ps);
+                self.clock.kernel(core, KernelStep::Switch, switch_ps);
             }
             if self.tier_by_kernel {
                 self.end_page_in();
@@ -546,14 +547,14 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let flush_ps = serving.threads.flush_ps;
         match kind {
             MissKind::Stalled | MissKind::Synchronous => {
-                self.clock.wait(core, Step::Miss, signal_ps);
+                self.clock.wait(core, KernelStep::Miss, signal_ps);
                 self.serving().cores[core].state = State::Waits(running, kind);
                 return;
             }
             MissKind::Fault => self.begin_page_in(page, waiter),
             MissKind::Away => {
-                self.clock.wait(core, Step::Miss, signal_ps);
-                self.clock.kernel(core, Step::Flush, flush_ps);
+                self.clock.wait(core, KernelStep::Miss, signal_ps);
+                self.clock.kernel(core, KernelStep::Flush, flush_ps);
             }
         }
         let serving = self.serving();
@@ -564,7 +565,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             return;
         }
         let switch_ps = self.switch_ps();
-        self.clock.kernel(core, Step::Switch, switch_ps);
+        self.clock.kernel(core, KernelStep::Switch, switch_ps);
         self.serving().cores[core].state = State::Decides(Occasion::Missed);
     }
 

@@ -27,7 +27,8 @@ use pagewalk_vm::table::{Leaf, PageTable};
 use super::kernel::is_movable;
 use super::step::Refused;
 use super::{END, Machine, MachineError};
-use crate::time::{Clock, Step};
+use crate::metrics::KernelStep;
+use crate::time::Clock;
 
 impl<T: PageTable, C: Clock> Machine<T, C> {
     /// The child gets the parent's mappings, and the pages of its private ones.
@@ -107,7 +108,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         let size = PageSize::ALL[level as usize];
         let (asid, page) = (self.processes[self.process].asid, vpn.align_down(size));
         self.counts.faults[size as usize] += 1;
-        self.charge(Step::FirstTouch, self.spec.kernel.minor_fault_ps);
+        self.charge(KernelStep::FirstTouch, self.spec.kernel.minor_fault_ps);
         let is_cached = self.frames.is_cached(leaf.frame);
         let has_others = self.frames.leave(leaf.frame, PageKey { asid, page });
         if is_cached && !has_others {
@@ -145,7 +146,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             PageSize::Size2M => kernel.zero_huge_page_ps,
             PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
         };
-        self.work(Step::Copy, copy_ps);
+        self.work(KernelStep::Copy, copy_ps);
         self.shoot_down(&[page]);
         Ok(())
     }
@@ -195,7 +196,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         self.enter_page(page, frame, size as u32, write, plan)?;
         self.counts.faults[size as usize] += 1;
         self.counts.page_cache_hits += 1;
-        self.charge(Step::FirstTouch, self.spec.kernel.minor_fault_ps);
+        self.charge(KernelStep::FirstTouch, self.spec.kernel.minor_fault_ps);
         Ok(true)
     }
 

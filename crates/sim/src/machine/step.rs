@@ -10,7 +10,8 @@ use pagewalk_vm::tier::FlashPage;
 use pagewalk_vm::tlb::{Fill, Translation};
 
 use super::{Machine, MachineError};
-use crate::time::{Clock, Missed, Step};
+use crate::metrics::KernelStep;
+use crate::time::{Clock, Missed};
 
 /// A reference that is not completed: the program gets a signal.
 pub(super) enum Refused {
@@ -273,7 +274,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 // The page may have been used in the TLB, or not: the filter cannot know.
                 self.cores[self.core].front.flush();
                 self.counts.protection_faults += 1;
-                self.charge(Step::Signal, self.spec.kernel.minor_fault_ps);
+                self.charge(KernelStep::Signal, self.spec.kernel.minor_fault_ps);
                 Ok(())
             }
             Refused::Machine(error) => Err(error),

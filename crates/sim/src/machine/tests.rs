@@ -12,7 +12,8 @@ use pagewalk_vm::table::{Radix, X86_64, X86_64La57, X86_64Toc};
 use super::build::{Built, machine};
 use super::core::FrontFilter;
 use super::*;
-use crate::metrics::Number;
+use crate::metrics::names::{accelerator, fault, swap};
+use crate::metrics::{Number, Row};
 use crate::spec;
 use crate::spec::settings::{CoreSpec, FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
@@ -249,17 +250,13 @@ fn check_times<T: Built>(spec: &MachineSpec, stream: &[Batch]) {
     }
     let (counted, timed) = (counted.rows(), timed.rows());
     // Only time tells whether a page that is wanted again is still on its way out.
-    let depends = |row: &&CountRow| {
-        ["fault major", "fault swap-cache", "swap pages-in", "accelerator daemon-runs"]
-            .iter()
-            .filter_map(|name| name.split_once(' '))
-            .any(|(stage, metric)| row.is(stage, metric))
+    let depends = |row: &&Row| {
+        [fault::MAJOR, fault::SWAP_CACHE, swap::PAGES_IN, accelerator::DAEMON_RUNS].contains(&row.name)
     };
-    let equal = |(counted, timed): (&CountRow, &CountRow)| counted == timed || depends(&counted);
-    assert_eq!(counted.iter().zip(&timed).find(|&(a, b)| !equal((a, b))), None, "{}", spec.name);
-    let came = |rows: &[CountRow]| {
-        rows.iter().take(counted.len()).filter(depends).take(2).map(CountRow::value).sum::<u64>()
-    };
+    let equal = |(counted, timed): (&Row, &Row)| counted == timed || depends(&counted);
+    assert_eq!(counted.iter().zip(timed.iter()).find(|&(a, b)| !equal((a, b))), None, "{}", spec.name);
+    let came =
+        |rows: &Rows| rows.value(&fault::MAJOR).unwrap_or(0) + rows.value(&fault::SWAP_CACHE).unwrap_or(0);
     assert_eq!(came(&counted), came(&timed), "{}: pages that came back", spec.name);
 }
 

@@ -7,8 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::step::Refused;
 use super::{Machine, MachineError};
+use crate::metrics::KernelStep;
 use crate::spec::settings::TierManager;
-use crate::time::{Clock, MissKind, Missed, Requester, Step, Waiter};
+use crate::time::{Clock, MissKind, Missed, Requester, Waiter};
 
 /// What a kernel keeps that manages a tier.
 #[derive(Default)]
@@ -47,25 +48,25 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     pub(super) fn begin_page_in(&mut self, page: FlashPage, waiter: Waiter) {
         let paging = self.spec.kernel.paging.clone();
         for (step, ps) in [
-            (Step::Trap, paging.trap_ps),
-            (Step::Find, paging.find_ps),
-            (Step::Allocate, paging.allocate_ps),
-            (Step::Request, paging.request_ps),
+            (KernelStep::Trap, paging.trap_ps),
+            (KernelStep::Find, paging.find_ps),
+            (KernelStep::Allocate, paging.allocate_ps),
+            (KernelStep::Request, paging.request_ps),
         ] {
             self.clock.kernel(self.core, step, ps);
         }
         self.counts.major_faults += 1;
         self.clock.fetch(self.core, page, waiter);
         let left = self.pages_left();
-        self.clock.kernel(self.core, Step::Evict, left * paging.evict_ps);
+        self.clock.kernel(self.core, KernelStep::Evict, left * paging.evict_ps);
     }
 
     /// The second half: the page's entry, and the books.
     pub(super) fn end_page_in(&mut self) {
         let paging = &self.spec.kernel.paging;
         let (enter_ps, book_ps) = (paging.enter_ps, paging.book_ps);
-        self.clock.kernel(self.core, Step::Enter, enter_ps);
-        self.clock.kernel(self.core, Step::Book, book_ps);
+        self.clock.kernel(self.core, KernelStep::Enter, enter_ps);
+        self.clock.kernel(self.core, KernelStep::Book, book_ps);
     }
 
     /// The translations of pages that left go, on every core; how many pages that were.
@@ -99,7 +100,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
         if self.tier_by_kernel {
             let ps = std::mem::take(&mut self.tier_books.stolen_ps[self.core]);
             if ps > 0 {
-                self.clock.kernel(self.core, Step::Shootdown, ps);
+                self.clock.kernel(self.core, KernelStep::Shootdown, ps);
             }
         }
     }
@@ -119,7 +120,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
             if kind == MissKind::Fault {
                 self.begin_page_in(page, waiter);
             } else {
-                self.clock.wait(core, Step::Miss, signal_ps);
+                self.clock.wait(core, KernelStep::Miss, signal_ps);
             }
             let (at_ps, woken) = loop {
                 let next_ps = self.clock.memory_next_ps();
@@ -131,7 +132,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
                 }
             };
             self.pages_left();
-            let step = if kind == MissKind::Stalled { Step::Stall } else { Step::Read };
+            let step = if kind == MissKind::Stalled { KernelStep::Stall } else { KernelStep::Read };
             self.clock.wait(core, step, at_ps);
             let granted = (kind == MissKind::Synchronous).then_some(woken.page);
             if kind == MissKind::Fault {

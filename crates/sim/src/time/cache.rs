@@ -9,10 +9,11 @@ use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::sets::LineArray;
 
 use super::Missed;
+use super::dram::PagedDram;
 use super::mesh::Mesh;
-use super::rows::PagedDram;
 use super::tiered::{Requester, TieredMemory};
-use crate::machine::CountRow;
+use crate::metrics::Rows;
+use crate::metrics::names::{cache, memory};
 use crate::spec::settings::{CacheSpec, MachineSpec};
 
 /// log2 of the line size in bytes.
@@ -244,13 +245,25 @@ impl MemoryHierarchy {
         }
     }
 
-    /// What DRAM counted, and flash.
-    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
+    /// What caches counted, DRAM, and flash.
+    pub(super) fn rows(&self, rows: &mut Rows) {
+        for at in 0..self.levels() {
+            let (counts, level) = (self.counts(at), at + 1);
+            rows.sum(cache::data_accesses(level), counts.data_accesses);
+            rows.sum(cache::data_misses(level), counts.data_misses);
+            rows.sum(cache::walk_accesses(level), counts.walk_accesses);
+            rows.sum(cache::walk_misses(level), counts.walk_misses);
+            rows.sum(cache::write_backs(level), counts.write_backs);
+        }
         match &self.memory {
             Memory::Plain => {}
             Memory::Dram(dram) => dram.rows(rows),
             Memory::Tiered(tier) => tier.rows(rows),
         }
+        let (data, walk, writes) = self.memory_counts();
+        rows.sum(memory::DATA_READS, data);
+        rows.sum(memory::WALK_READS, walk);
+        rows.sum(memory::WRITES, writes);
     }
 
     #[inline(always)]

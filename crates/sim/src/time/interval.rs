@@ -40,11 +40,10 @@ use pagewalk_vm::tier::FlashPage;
 
 use super::device::{BackingStore, Transfer};
 use super::pool::Pool;
-use super::step::StepTimes;
 use super::tiered::{Requester, Waiter, Woken};
-use super::{Clock, Lane, MemoryHierarchy, MemoryReference, Missed, Span, Step};
-use crate::machine::CountRow;
-use crate::metrics::Fidelity;
+use super::{Clock, MemoryHierarchy, MemoryReference, Missed};
+use crate::metrics::names::time;
+use crate::metrics::{KernelStep, Lane, Rows, Span, StepTimes};
 use crate::spec::settings::{MachineSpec, TableSpec};
 
 /// Instructions per access where the source does not count them; assumed, near the ratio of compiled integer
@@ -289,12 +288,12 @@ impl Clock for IntervalClock {
         None
     }
 
-    fn kernel(&mut self, core: usize, step: Step, ps: u64) {
+    fn kernel(&mut self, core: usize, step: KernelStep, ps: u64) {
         let now_ps = self.now(core);
         self.wait(core, step, now_ps + ps);
     }
 
-    fn wait(&mut self, core: usize, step: Step, until_ps: u64) {
+    fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64) {
         debug_assert!(until_ps < NEVER_PS, "core {core} would wait for ever for {step:?}");
         let now_ps = self.now(core);
         let clock = &mut self.cores[core];
@@ -326,7 +325,7 @@ impl Clock for IntervalClock {
         self.cores[core].now_ps >= due_ps
     }
 
-    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: Step, ps: u64) -> u64 {
+    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64 {
         self.daemon_ps += ps;
         match core {
             Some(core) => {
@@ -438,41 +437,22 @@ impl Clock for IntervalClock {
         }
     }
 
-    fn rows(&self, rows: &mut Vec<CountRow>) {
+    fn rows(&self, rows: &mut Rows) {
         let clocks: Vec<_> = self.cores.iter().map(CoreClock::drained).collect();
-        let longest = clocks.iter().map(|clock| clock.now_ps).max().unwrap_or(0);
         let total = |part: fn(&CoreClock) -> u64| clocks.iter().map(part).sum();
-        let mut time =
-            |metric: &str, ps| rows.push(CountRow::sum("time", metric, "ps", ps, Fidelity::Estimated));
-        time("elapsed", longest);
-        time("compute", total(|clock| clock.compute_ps));
-        time("walk", total(|clock| clock.walk_ps));
-        time("memory", total(|clock| clock.memory_ps));
-        time("fault", total(|clock| clock.fault_ps));
+        rows.sum(time::ELAPSED, clocks.iter().map(|clock| clock.now_ps).max().unwrap_or(0));
+        rows.sum(time::COMPUTE, total(|clock| clock.compute_ps));
+        rows.sum(time::WALK, total(|clock| clock.walk_ps));
+        rows.sum(time::MEMORY, total(|clock| clock.memory_ps));
+        rows.sum(time::FAULT, total(|clock| clock.fault_ps));
         if self.has_steps {
-            time("swap-wait", self.steps.of(Step::Read));
-            time("daemons", self.daemon_ps);
-            for step in Step::ALL {
-                time(&format!("fault.{}", step.name()), self.steps.of(step));
+            rows.sum(time::SWAP_WAIT, self.steps.of(KernelStep::Read));
+            rows.sum(time::DAEMONS, self.daemon_ps);
+            for step in KernelStep::ALL {
+                rows.sum(time::step(step), self.steps.of(step));
             }
         }
-        for at in 0..self.memory.levels() {
-            let stage = format!("cache.l{}", at + 1);
-            let counts = self.memory.counts(at);
-            let mut cache = |metric: &str, value| {
-                rows.push(CountRow::sum(&stage, metric, "count", value, Fidelity::Modelled));
-            };
-            cache("data-accesses", counts.data_accesses);
-            cache("data-misses", counts.data_misses);
-            cache("walk-accesses", counts.walk_accesses);
-            cache("walk-misses", counts.walk_misses);
-            cache("write-backs", counts.write_backs);
-        }
         self.memory.rows(rows);
-        let (data, walk, writes) = self.memory.memory_counts();
-        for (metric, value) in [("data-reads", data), ("walk-reads", walk), ("writes", writes)] {
-            rows.push(CountRow::sum("memory", metric, "count", value, Fidelity::Modelled));
-        }
     }
 
     fn spans(&self) -> Vec<Span> {

@@ -11,8 +11,6 @@ mod interval;
 mod mesh;
 mod pool;
 mod queue;
-mod rows;
-mod step;
 #[cfg(test)]
 mod tests;
 mod tiered;
@@ -23,14 +21,13 @@ pub use dram::{Dram, DramCounts, DramRequest};
 pub use interval::IntervalClock;
 pub use mesh::Mesh;
 pub use queue::EventQueue;
-pub use step::{Lane, Span, Step};
 pub use tiered::{Requester, Waiter, Woken};
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::WalkRead;
 use pagewalk_vm::tier::FlashPage;
 
-use crate::machine::CountRow;
+use crate::metrics::{KernelStep, Rows, Span};
 use crate::spec::settings::MachineSpec;
 
 /// Hears of every stage of every reference, in order.
@@ -63,10 +60,10 @@ pub trait Clock: Send {
     fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed>;
 
     /// The kernel, or hardware in its place, took so long for a step; everything before it has finished.
-    fn kernel(&mut self, core: usize, step: Step, ps: u64);
+    fn kernel(&mut self, core: usize, step: KernelStep, ps: u64);
 
     /// Waits until `until_ps`, for a step.
-    fn wait(&mut self, core: usize, step: Step, until_ps: u64);
+    fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64);
 
     /// The core's time, with everything before it finished; always 0 where there is none.
     fn now(&mut self, core: usize) -> u64;
@@ -79,7 +76,7 @@ pub trait Clock: Send {
 
     /// A daemon worked so long for a step, from `start_ps` on at the earliest; returns until when. Its core is its own, or
     /// `core`, which waits.
-    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: Step, ps: u64) -> u64;
+    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64;
 
     /// A page is wanted from the swap device, at `now_ps`.
     fn swap_in(&mut self, now_ps: u64) -> Transfer;
@@ -118,7 +115,7 @@ pub trait Clock: Send {
     fn settle(&mut self);
 
     /// What was measured so far; outstanding work counts as finished.
-    fn rows(&self, rows: &mut Vec<CountRow>);
+    fn rows(&self, rows: &mut Rows);
 
     /// The last steps, in the order in which they were made.
     fn spans(&self) -> Vec<Span>;
@@ -171,9 +168,9 @@ impl Clock for NoClock {
         None
     }
     #[inline(always)]
-    fn kernel(&mut self, _: usize, _: Step, _: u64) {}
+    fn kernel(&mut self, _: usize, _: KernelStep, _: u64) {}
     #[inline(always)]
-    fn wait(&mut self, _: usize, _: Step, _: u64) {}
+    fn wait(&mut self, _: usize, _: KernelStep, _: u64) {}
     #[inline(always)]
     fn now(&mut self, _: usize) -> u64 {
         0
@@ -185,7 +182,7 @@ impl Clock for NoClock {
     fn is_due(&self, _: usize, _: u64) -> bool {
         false
     }
-    fn daemon(&mut self, _: Option<usize>, _: u64, _: Step, _: u64) -> u64 {
+    fn daemon(&mut self, _: Option<usize>, _: u64, _: KernelStep, _: u64) -> u64 {
         0
     }
     fn swap_in(&mut self, _: u64) -> Transfer {
@@ -218,7 +215,7 @@ impl Clock for NoClock {
         Vec::new()
     }
     fn settle(&mut self) {}
-    fn rows(&self, _: &mut Vec<CountRow>) {}
+    fn rows(&self, _: &mut Rows) {}
     fn spans(&self) -> Vec<Span> {
         Vec::new()
     }

@@ -6,7 +6,8 @@ use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::table::{Waits, WalkRead};
 
 use super::{Clock, IntervalClock};
-use crate::machine::CountRow;
+use crate::metrics::Rows;
+use crate::metrics::names::time as names;
 use crate::spec;
 use crate::spec::settings::{CacheSpec, HashedSpec, MachineSpec, TableSpec, WalkerSpec};
 
@@ -39,11 +40,12 @@ fn time(lines: &[(u64, bool)], instructions_each: u64) -> (u64, u64, u64) {
         clock.begin(0);
         clock.data(0, PhysAddr(line * 64), write);
     }
-    let mut rows: Vec<CountRow> = Vec::new();
+    let mut rows = Rows::default();
     clock.rows(&mut rows);
-    let value = |metric: &str| rows.iter().find(|row| row.is("time", metric)).expect("a row").value();
-    assert_eq!(value("elapsed"), value("compute") + value("walk") + value("memory") + value("fault"));
-    (value("elapsed"), value("compute"), value("memory"))
+    let [elapsed, parts @ ..] = [names::ELAPSED, names::COMPUTE, names::MEMORY, names::WALK, names::FAULT]
+        .map(|name| rows.value(&name).expect("a row"));
+    assert_eq!(elapsed, parts.iter().sum());
+    (elapsed, parts[0], parts[1])
 }
 
 fn clock_of(spec: &MachineSpec) -> IntervalClock {
@@ -100,9 +102,9 @@ fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
     clock.walk(0, reads.iter().map(read), true);
     clock.data(0, PhysAddr(9 * 64), false);
     clock.settle();
-    let mut rows: Vec<CountRow> = Vec::new();
+    let mut rows = Rows::default();
     clock.rows(&mut rows);
-    let elapsed = rows.iter().find(|row| row.is("time", "elapsed")).expect("a row").value();
+    let elapsed = rows.value(&names::ELAPSED).expect("a row");
     elapsed - CYCLE - tlb
 }
 

@@ -329,7 +329,7 @@ fn check_stream<T: Built>(name: &str, info: &SourceInfo) {
     }
     assert_eq!(filtered.result("s"), plain.result("s"), "{name}");
     let (counted, timed) = (filtered.rows(), timed.rows());
-    assert_eq!(counted.iter().zip(&timed).find(|(a, b)| a != b), None, "{name}");
+    assert_eq!(counted.iter().zip(timed.iter()).find(|(a, b)| a != b), None, "{name}");
     assert!(filtered.counts.given_pages > 1_000 && filtered.counts.own_pages > 100, "{name}");
 }
 

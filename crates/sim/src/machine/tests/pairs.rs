@@ -148,7 +148,8 @@ fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
     }
     let result = timed.result("s");
     let time = |metric: &str| value(&result, "time", metric);
-    let steps: u64 = crate::time::Step::ALL.iter().map(|step| time(&format!("fault.{}", step.name()))).sum();
+    let steps: u64 =
+        crate::metrics::KernelStep::ALL.iter().map(|step| time(&format!("fault.{}", step.name()))).sum();
     assert_eq!(steps, time("fault"), "{name}: every part of the kernel's time has a name");
     if spec.core.count == 1 {
         let parts = time("compute") + time("walk") + time("memory") + time("fault");

@@ -4,9 +4,10 @@ use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::sched::{Notification, Policy, Ticket};
 
 use super::*;
+use crate::metrics::KernelStep;
 use crate::queueing::Servers;
 use crate::spec::settings::{TierManager, TierSpec};
-use crate::time::{Clock, Requester, Step, Waiter};
+use crate::time::{Clock, Requester, Waiter};
 
 /// Microseconds in the machines' picoseconds.
 const US: u64 = 1_000_000;
@@ -343,7 +344,7 @@ fn a_core_switches_when_everything_older_has_retired() {
     });
     assert!(hit, "one of the pages that were prepared is in DRAM, and takes its time");
     let retired_ps = machine.clock.retired(0);
-    machine.clock.wait(0, Step::Miss, 0);
+    machine.clock.wait(0, KernelStep::Miss, 0);
     assert_eq!(machine.clock.time(0), retired_ps, "whenever it heard of the miss");
 }
 

@@ -22,8 +22,11 @@
 //! each other; reading and writing take the same time.
 
 mod bank;
+mod paged;
 #[cfg(test)]
 mod tests;
+
+pub(super) use self::paged::PagedDram;
 
 use self::bank::{Bank, Times};
 use super::calendar::Calendar;

@@ -23,11 +23,10 @@ use pagewalk_vm::sched::Ticket;
 use pagewalk_vm::tier::{Completion, Effect, Event, FlashPage, FrameIndex, Tier};
 
 use super::device::Flash;
-use super::dram::DramRequest;
-use super::rows::PagedDram;
+use super::dram::{DramRequest, PagedDram};
 use super::{EventQueue, MissKind, Missed};
-use crate::machine::CountRow;
-use crate::metrics::Fidelity;
+use crate::metrics::Rows;
+use crate::metrics::names::tier;
 use crate::spec::settings::{DramSpec, TierManager, TierSpec};
 
 /// Whose access waits: a core, and of it a thread's run.
@@ -374,51 +373,28 @@ impl TieredMemory {
         self.controllers[number].tier.touch(page, write);
     }
 
-    fn flash_rows(&self, rows: &mut Vec<CountRow>) {
-        let counts = self.flash.counts();
-        for (metric, value) in [
-            ("reads", counts.reads),
-            ("blocked-reads", counts.blocked_reads),
-            ("writes", counts.writes),
-            ("urgent-writes", counts.urgent_writes),
-            ("programmed", counts.programmed),
-            ("moved", counts.moved),
-            ("erases", counts.erases),
-        ] {
-            rows.push(CountRow::sum("flash", metric, "count", value, Fidelity::Modelled));
-        }
-        for (metric, value) in [("most-erases", counts.most_erases), ("fewest-erases", counts.fewest_erases)]
-        {
-            rows.push(CountRow::level("flash", metric, "count", value.into(), Fidelity::Modelled));
-        }
-    }
-
-    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
+    pub(super) fn rows(&self, rows: &mut Rows) {
         let counts = &self.counts;
-        let mut tier = |metric: &str, value| {
-            rows.push(CountRow::sum("tier", metric, "count", value, Fidelity::Modelled));
-        };
-        tier("accesses", counts.hits + counts.misses);
-        tier("hits", counts.hits);
-        tier("misses", counts.misses);
-        tier("walk-hits", counts.walk_hits);
-        tier("walk-misses", counts.walk_misses);
-        tier("stalls", counts.stalls);
-        tier("orphan-write-backs", counts.orphans);
-        tier("synchronous-misses", counts.synchronous);
+        rows.sum(tier::ACCESSES, counts.hits + counts.misses);
+        rows.sum(tier::HITS, counts.hits);
+        rows.sum(tier::MISSES, counts.misses);
+        rows.sum(tier::WALK_HITS, counts.walk_hits);
+        rows.sum(tier::WALK_MISSES, counts.walk_misses);
+        rows.sum(tier::STALLS, counts.stalls);
+        rows.sum(tier::ORPHAN_WRITE_BACKS, counts.orphans);
+        rows.sum(tier::SYNCHRONOUS_MISSES, counts.synchronous);
         let all = || self.controllers.iter().map(|controller| controller.tier.counts());
-        tier("merged-misses", all().map(|of| of.merged).sum());
-        tier("pages-in", all().map(|of| of.reads).sum());
-        tier("pages-out", all().map(|of| of.writes).sum());
-        tier("restores", all().map(|of| of.restores).sum());
-        tier("clean-evictions", all().map(|of| of.discards).sum());
-        tier("dirty-evictions", all().map(|of| of.copies).sum());
-        tier("blocked-by-miss-status", all().map(|of| of.blocked_by_miss_status).sum());
-        tier("blocked-by-ways", all().map(|of| of.blocked_by_ways).sum());
-        tier("blocked-by-evict-buffer", all().map(|of| of.blocked_by_evict_buffer).sum());
-        let most = all().map(|of| of.most_pending as u64).max().unwrap_or(0);
-        rows.push(CountRow::level("tier", "most-pending", "count", most, Fidelity::Modelled));
-        self.flash_rows(rows);
+        rows.sum(tier::MERGED_MISSES, all().map(|of| of.merged).sum());
+        rows.sum(tier::PAGES_IN, all().map(|of| of.reads).sum());
+        rows.sum(tier::PAGES_OUT, all().map(|of| of.writes).sum());
+        rows.sum(tier::RESTORES, all().map(|of| of.restores).sum());
+        rows.sum(tier::CLEAN_EVICTIONS, all().map(|of| of.discards).sum());
+        rows.sum(tier::DIRTY_EVICTIONS, all().map(|of| of.copies).sum());
+        rows.sum(tier::BLOCKED_BY_MISS_STATUS, all().map(|of| of.blocked_by_miss_status).sum());
+        rows.sum(tier::BLOCKED_BY_WAYS, all().map(|of| of.blocked_by_ways).sum());
+        rows.sum(tier::BLOCKED_BY_EVICT_BUFFER, all().map(|of| of.blocked_by_evict_buffer).sum());
+        rows.level(tier::MOST_PENDING, all().map(|of| of.most_pending as u64).max().unwrap_or(0));
+        self.flash.counts().rows(rows);
         self.dram.rows(rows);
     }
 }

@@ -22,6 +22,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use self::latency::{Latency, scale};
 use self::layout::Layout;
 use self::translation::{Translation, Wear};
+use crate::metrics::Rows;
+use crate::metrics::names::flash as names;
 use crate::spec::settings::{CollectionHolds, Distribution, FlashSpec};
 use crate::time::calendar::Calendar;
 use crate::time::queue::EventQueue;
@@ -106,6 +108,21 @@ pub struct FlashCounts {
     pub most_erases: u32,
     /// Erases of the block that has fewest.
     pub fewest_erases: u32,
+}
+
+impl FlashCounts {
+    /// Adds the counts to a machine's rows.
+    pub(in crate::time) fn rows(&self, rows: &mut Rows) {
+        rows.sum(names::READS, self.reads);
+        rows.sum(names::BLOCKED_READS, self.blocked_reads);
+        rows.sum(names::WRITES, self.writes);
+        rows.sum(names::URGENT_WRITES, self.urgent_writes);
+        rows.sum(names::PROGRAMMED, self.programmed);
+        rows.sum(names::MOVED, self.moved);
+        rows.sum(names::ERASES, self.erases);
+        rows.level(names::MOST_ERASES, self.most_erases.into());
+        rows.level(names::FEWEST_ERASES, self.fewest_erases.into());
+    }
 }
 
 impl Flash {

@@ -2,7 +2,7 @@
 
 /// A step of the kernel's work, or of the accelerator's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub enum Step {
+pub enum KernelStep {
     /// All of a fault for a page that was never there: trap, frame, entry, books.
     FirstTouch,
     /// A refused access: the trap, and the signal.
@@ -17,7 +17,7 @@ pub enum Step {
     Allocate,
     /// Asking the device for a page.
     Request,
-    /// The page is on its way, and somebody waits.
+    /// The page is on its way, and a core waits for it.
     Read,
     /// To another thread and back.
     Switch,
@@ -49,7 +49,7 @@ pub enum Step {
     Idle,
 }
 
-impl Step {
+impl KernelStep {
     /// All, in order.
     pub const ALL: [Self; 22] = [
         Self::FirstTouch,
@@ -111,7 +111,7 @@ pub struct Span {
     /// Whose time.
     pub lane: Lane,
     /// What for.
-    pub step: Step,
+    pub step: KernelStep,
     /// From when.
     pub start_ps: u64,
     /// Until when.
@@ -129,16 +129,16 @@ pub enum Lane {
 
 /// How much time went into each step.
 #[derive(Clone, Debug, Default)]
-pub(super) struct StepTimes {
-    ps: [u64; Step::ALL.len()],
+pub(crate) struct StepTimes {
+    ps: [u64; KernelStep::ALL.len()],
 }
 
 impl StepTimes {
-    pub(super) fn add(&mut self, step: Step, ps: u64) {
+    pub(crate) fn add(&mut self, step: KernelStep, ps: u64) {
         self.ps[step as usize] += ps;
     }
 
-    pub(super) fn of(&self, step: Step) -> u64 {
+    pub(crate) fn of(&self, step: KernelStep) -> u64 {
         self.ps[step as usize]
     }
 }

@@ -2,9 +2,9 @@
 
 use pagewalk_vm::addr::PAGE_BYTES;
 
-use super::dram::{Dram, DramRequest};
-use crate::machine::CountRow;
-use crate::metrics::Fidelity;
+use super::{Dram, DramRequest};
+use crate::metrics::Rows;
+use crate::metrics::names::dram as names;
 use crate::spec::settings::DramSpec;
 
 /// DRAM, addressed by pages.
@@ -14,7 +14,7 @@ use crate::spec::settings::DramSpec;
 ///  set number:   | row  | bank |                                       a cache of pages: a set is a row
 /// ```
 #[derive(Clone, Debug)]
-pub(super) struct PagedDram {
+pub(crate) struct PagedDram {
     dram: Dram,
     controller_bits: u32,
     bank_bits: u32,
@@ -22,7 +22,7 @@ pub(super) struct PagedDram {
 }
 
 impl PagedDram {
-    pub(super) fn new(spec: &DramSpec) -> Self {
+    pub(crate) fn new(spec: &DramSpec) -> Self {
         Self {
             dram: Dram::new(spec),
             controller_bits: spec.channels.trailing_zeros(),
@@ -32,33 +32,29 @@ impl PagedDram {
     }
 
     /// The controller of a page.
-    pub(super) fn controller(&self, page: u64) -> usize {
+    pub(crate) fn controller(&self, page: u64) -> usize {
         (page & ((1 << self.controller_bits) - 1)) as usize
     }
 
     /// A line of a page that is at its own place in memory: when it is there.
     #[inline]
-    pub(super) fn line(&mut self, at_ps: u64, page: u64) -> u64 {
+    pub(crate) fn line(&mut self, at_ps: u64, page: u64) -> u64 {
         let set = page >> (self.controller_bits + self.row_bits);
         self.set(at_ps, self.controller(page), set as usize, DramRequest::Line)
     }
 
     /// A request to a set of a controller: when it is done.
     #[inline]
-    pub(super) fn set(&mut self, at_ps: u64, controller: usize, set: usize, request: DramRequest) -> u64 {
+    pub(crate) fn set(&mut self, at_ps: u64, controller: usize, set: usize, request: DramRequest) -> u64 {
         let bank = set & ((1 << self.bank_bits) - 1);
         self.dram.access(at_ps, controller, bank, (set >> self.bank_bits) as u64, request)
     }
 
-    pub(super) fn rows(&self, rows: &mut Vec<CountRow>) {
+    pub(crate) fn rows(&self, rows: &mut Rows) {
         let counts = self.dram.counts();
-        for (metric, unit, value) in [
-            ("requests", "count", counts.requests),
-            ("row-hits", "count", counts.row_hits),
-            ("overtaken", "count", counts.overtaken),
-            ("told-early", "ps", counts.early_ps),
-        ] {
-            rows.push(CountRow::sum("dram", metric, unit, value, Fidelity::Modelled));
-        }
+        rows.sum(names::REQUESTS, counts.requests);
+        rows.sum(names::ROW_HITS, counts.row_hits);
+        rows.sum(names::OVERTAKEN, counts.overtaken);
+        rows.sum(names::TOLD_EARLY, counts.early_ps);
     }
 }

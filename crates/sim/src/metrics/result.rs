@@ -1,15 +1,17 @@
 //! What a run measured: the rows of the JSON document, of the terminal table and of the report's plots.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::time::Span;
+use super::span::Span;
 
 /// One measured number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// The stage of the machine it belongs to: `tlb.l1`, `walk`, `frames`, `time`, ...
     pub stage: String,
-    /// The phase of the program it covers; none for the whole run.
+    /// The phase of the program it covers; none for the whole run. A phase that comes again has a number: `update (2)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// What was counted: `misses`, `references.level0`, ...
@@ -54,7 +56,7 @@ pub enum Fidelity {
     Estimated,
 }
 
-/// One machine's result over one source.
+/// One machine's result over one source. Each phase, stage and metric occur together once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// The machine's name.
@@ -66,4 +68,28 @@ pub struct RunResult {
     /// The last steps of the kernel and of hardware in its place, for pictures; none without time.
     #[serde(skip)]
     pub spans: Vec<Span>,
+}
+
+impl RunResult {
+    /// A phase, stage and metric that occur together more than once, which is a mistake of a mechanism.
+    pub(crate) fn repeated(&self) -> Option<(Option<&str>, &str, &str)> {
+        let mut seen = BTreeSet::new();
+        let triples = self.metrics.iter().map(|row| (row.phase.as_deref(), &*row.stage, &*row.metric));
+        triples.into_iter().find(|triple| !seen.insert(*triple))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::names::walk;
+
+    #[test]
+    fn a_repeated_row_is_found_and_one_of_another_phase_is_none() {
+        let row = |phase| walk::WALKS.metric(phase, None);
+        let result = |metrics| RunResult { machine: "a".into(), source: "s".into(), metrics, spans: vec![] };
+        assert_eq!(result(vec![row(None), row(Some("p"))]).repeated(), None);
+        let twice = result(vec![row(None), row(Some("p")), row(Some("p"))]);
+        assert_eq!(twice.repeated(), Some((Some("p"), "walk", "walks")));
+    }
 }

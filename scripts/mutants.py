@@ -261,7 +261,7 @@ MUTANTS = [
        "        self.files.shared().attributes(self.opened.ino())")], CTFS, "paths::tests::what_is_known"),
     ("a table is a page's before it is a table", VM_REPAIR,
      [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
-    ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, END)?;", "")], CTFS, "tests::repair::"),
+    ("pages that are nobody's stay", VM_REPAIR, [("self.unmap_all(from, SPACE_END)?;", "")], CTFS, "tests::repair::"),
     ("the lowest number gets the partition", REPAIR, [("let is_known = inode", "let is_known = false && inode")],
      CTFS, "tests::repair::a_partition"),
     ("a sync counts for those who asked behind its beginning", TURNS,

@@ -32,7 +32,7 @@ pub use check::Damage;
 pub use checkpoint::{Checkpoints, NotPersistent, checkpoint_frames};
 pub use extent::{Extent, ExtentTree, MOST_EXTENT_PAGES};
 pub use journal::{LogFull, Recovered};
-pub use mapping::{END, Mapped, Pages, Persistent, SwapCounts};
+pub use mapping::{Mapped, Pages, Persistent, SPACE_END, SwapCounts};
 pub use memory::{PersistentMemory, Remapped};
 pub use partition::{Level, Part, Partition};
 pub use recording::{Grain, Image, Recording, Snapshot};

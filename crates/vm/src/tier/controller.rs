@@ -17,7 +17,7 @@ pub(super) struct Miss<W> {
     completes: Completion,
 }
 
-/// One controller's share of the cache.
+/// The share of the cache that one controller has.
 ///
 /// # Misses
 ///
@@ -57,7 +57,7 @@ pub struct Tier<W> {
 }
 
 impl<W: Copy> Tier<W> {
-    /// An empty cache.
+    /// Creates an empty cache of this design.
     ///
     /// # Errors
     ///
@@ -75,32 +75,32 @@ impl<W: Copy> Tier<W> {
         })
     }
 
-    /// What it is made like.
+    /// Returns the design that the tier was made with.
     #[inline]
     pub fn design(&self) -> &TierDesign {
         &self.design
     }
 
-    /// What happened so far.
+    /// Returns the counts of what happened so far.
     #[inline]
     pub fn counts(&self) -> &TierCounts {
         &self.counts
     }
 
-    /// The frontside's tag check: the frame of a resident page, which is used by this and is dirty after a write.
+    /// Does the tag check of the frontside:
     #[inline]
     pub fn lookup(&mut self, page: FlashPage, write: bool) -> Option<FrameIndex> {
         debug_assert!(!self.design.partition.is_flat(page), "{page:?} is in the flat partition");
         self.tags.lookup(page, write)
     }
 
-    /// Whether the backside takes another miss. The frontside stalls exactly while it does not.
+    /// Returns whether the backside takes another miss. The frontside stalls exactly while it does not.
     #[inline]
     pub fn accepts(&self) -> bool {
         self.queue.len() < self.design.queue as usize
     }
 
-    /// Something happened: appends what is to be done.
+    /// Takes note of an event and appends what is to be done about it.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl<W: Copy> Tier<W> {
         }
     }
 
-    /// An access without time, for warming up: the page is there at once, and so is its victim on flash.
+    /// Accesses a page without time, for warming up:
     ///
     /// # Panics
     ///
@@ -279,23 +279,23 @@ impl<W: Copy> Tier<W> {
         Touch { hit: false, frame: taken.frame, victim }
     }
 
-    /// Whether nothing is pending, queued or on its way out.
+    /// Returns whether nothing is pending, queued or on its way out.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.pending.len() == 0 && self.leaving.len() == 0 && self.queue.is_empty()
     }
 
-    /// The page if it is resident. It is not used by this.
+    /// Returns the page if it is resident. It is not used by this.
     pub fn resident(&self, page: FlashPage) -> Option<Resident> {
         self.tags.peek(page)
     }
 
-    /// Whether the page is being read.
+    /// Returns whether the page is being read.
     pub fn is_pending(&self, page: FlashPage) -> bool {
         self.pending.find(page).is_some()
     }
 
-    /// Why the oldest miss of the queue cannot be served.
+    /// Returns the reason why the oldest miss of the queue cannot be served.
     #[inline]
     pub fn blocked(&self) -> Option<Blocked> {
         self.blocked
@@ -307,7 +307,7 @@ impl<W: Copy> Tier<W> {
         self.queue.len()
     }
 
-    /// The tags.
+    /// Returns the tags of the cache.
     #[inline]
     pub fn tags(&self) -> &TagArray {
         &self.tags

@@ -49,7 +49,7 @@ pub enum NotUnderWay {
 
 /// A fetch that remote memory refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct RefusedFetch {
     /// The frame, which is the next to be used again.
     pub frame: Pfn,
     /// The number of later fetches that already have their frames. Theirs are used before this one now, which a
@@ -312,13 +312,13 @@ impl Accelerator {
     /// # Errors
     ///
     /// There is no such fetch under way.
-    pub fn refuse_fetch(&mut self, handle: FetchHandle) -> Result<Refused, NotUnderWay> {
+    pub fn refuse_fetch(&mut self, handle: FetchHandle) -> Result<RefusedFetch, NotUnderWay> {
         let at = self.find_fetch(handle)?;
         let frame = self.under_way.remove(at).expect("it was found there").frame;
         self.free.push_front(frame);
         let overtaken_by = self.under_way.len() - at;
         self.report();
-        Ok(Refused { frame, overtaken_by })
+        Ok(RefusedFetch { frame, overtaken_by })
     }
 
     /// Reports the pages that no older one is waited for.

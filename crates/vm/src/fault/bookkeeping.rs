@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Accelerator, BookkeepingTimer, Depths, Illegal, NewId, PageId, Refused, RemotePte};
+use super::{Accelerator, BookkeepingTimer, Depths, Illegal, NewId, PageId, RefusedFetch, RemotePte};
 use crate::addr::{Pfn, VirtAddr};
 
 /// A page that came back, for the system to take note of.
@@ -162,7 +162,7 @@ impl FrameFifo {
 
     /// Takes note that remote memory refused a fetch: To be told before the next [`FrameFifo::drain`]; needless if
     /// one fetch is under way at a time.
-    pub fn refused(&mut self, refused: Refused) {
+    pub fn refused(&mut self, refused: RefusedFetch) {
         let at = self.frames.iter().position(|&frame| frame == refused.frame);
         let at = at.expect("every frame of the device came from here");
         self.frames.remove(at);

@@ -515,7 +515,7 @@ impl Checkpoints {
         });
         state.fresh.fill(0);
         state.saved = pages.into_iter().collect();
-        // Those who hold them do not ask.
+        // The code that holds them does not ask.
         state.touched = state.held.clone();
         state.taken += 1;
         let (sequence, half) = (state.taken, 1 - state.half);

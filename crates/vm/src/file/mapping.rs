@@ -76,7 +76,7 @@ impl SwapCounts {
 
 /// A page that the table maps, with its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapped {
+pub struct MappedPage {
     /// The frame that holds the page.
     pub frame: Pfn,
     /// Whether it is a part of a page of 2 MiB.
@@ -92,12 +92,12 @@ fn swap_level(a: Vpn, b: Vpn, pages: u64) -> u32 {
     (0..3).rev().find(fits).expect("pages are aligned to themselves")
 }
 
-fn find(table: Radix<Persistent>, words: &impl TableWords, page: Vpn) -> Result<Mapped, u64> {
+fn find(table: Radix<Persistent>, words: &impl TableWords, page: Vpn) -> Result<MappedPage, u64> {
     debug_assert!(page < SPACE_END, "{page}");
     match table.walk_root(words, page).end {
         WalkEnd::Leaf { leaf, level } => {
             let inside = page.0 & (Persistent::leaf_pages(level) - 1);
-            Ok(Mapped { frame: leaf.frame.add(inside), large: level > 0 })
+            Ok(MappedPage { frame: leaf.frame.add(inside), large: level > 0 })
         }
         WalkEnd::Empty { level } => Err(Persistent::leaf_pages(level)),
     }
@@ -131,14 +131,14 @@ impl<M: PersistentMemory> Pages<'_, M> {
 
     /// Returns the frame of a page, if the page is mapped.
     #[inline]
-    pub fn find(self, page: Vpn) -> Option<Mapped> {
+    pub fn find(self, page: Vpn) -> Option<MappedPage> {
         self.find_or_gap(page).ok()
     }
 
     /// Returns the frame of a page like [`Pages::find`], or for how many pages from an aligned place on there is
     /// none.
     #[inline]
-    pub fn find_or_gap(self, page: Vpn) -> Result<Mapped, u64> {
+    pub fn find_or_gap(self, page: Vpn) -> Result<MappedPage, u64> {
         find(self.table(), &self, page)
     }
 
@@ -189,12 +189,12 @@ impl<M: PersistentMemory> Store<M> {
 
     /// Returns the frame of a page, if the page is mapped.
     #[inline]
-    pub fn find(&self, page: Vpn) -> Option<Mapped> {
+    pub fn find(&self, page: Vpn) -> Option<MappedPage> {
         self.pages().find(page)
     }
 
     /// Returns the frame of a page like [`Self::find`], or for how many pages from an aligned place on there is none.
-    pub fn find_or_gap(&self, page: Vpn) -> Result<Mapped, u64> {
+    pub fn find_or_gap(&self, page: Vpn) -> Result<MappedPage, u64> {
         self.pages().find_or_gap(page)
     }
 
@@ -227,12 +227,12 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     }
 
     /// Returns the frame of a page, if the page is mapped.
-    pub fn find(&self, page: Vpn) -> Option<Mapped> {
+    pub fn find(&self, page: Vpn) -> Option<MappedPage> {
         find(self.table(), self, page).ok()
     }
 
     /// Returns the frame of a page like [`Self::find`], or for how many pages from an aligned place on there is none.
-    pub fn find_or_gap(&self, page: Vpn) -> Result<Mapped, u64> {
+    pub fn find_or_gap(&self, page: Vpn) -> Result<MappedPage, u64> {
         find(self.table(), self, page)
     }
 
@@ -281,7 +281,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     pub fn cut_large(&mut self, page: Vpn) -> Result<(), StoreError> {
         let kept = page.0 % CHUNK_PAGES;
         let chunk = Vpn(page.0 - kept);
-        let Some(Mapped { frame, large: true }) = self.find(chunk).filter(|_| kept > 0) else {
+        let Some(MappedPage { frame, large: true }) = self.find(chunk).filter(|_| kept > 0) else {
             return Ok(());
         };
         let entry = self.table().entry(self, chunk, 1)?;
@@ -367,7 +367,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     fn swap_entries(&mut self, a: Vpn, b: Vpn, level: u32) -> Result<(), StoreError> {
         let mut table = self.table();
         let reach = Persistent::leaf_pages(level);
-        let is_vacant = |gap: Result<Mapped, u64>| gap.is_err_and(|gap| gap >= reach);
+        let is_vacant = |gap: Result<MappedPage, u64>| gap.is_err_and(|gap| gap >= reach);
         if is_vacant(find(table.clone(), self, a)) && is_vacant(find(table.clone(), self, b)) {
             return Ok(());
         }

@@ -6,7 +6,7 @@
 //! A placed page never moves. Which of them it has fits in seven bits ([`CpfnCodec`]).
 //!
 //! The first page that finds all of its frames taken comes when 98 % of memory is in use. What happens then is the
-//! [reclaim](crate::reclaim) policy's business; here is only who stands where.
+//! [reclaim](crate::reclaim) policy's business; this module only knows which page stands where.
 
 use super::cpfn::{Cpfn, CpfnCodec, Spot};
 use super::{FrameAllocator, OutOfFrames, PageKey};

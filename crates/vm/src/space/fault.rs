@@ -96,7 +96,7 @@ impl AddressSpace {
     }
 
     /// Returns the memory that must be mapped for the stack above `addr` to reach it; none if there is no stack, it
-    /// would become too large, or it would come too close to the mapping below (Linux,
+    /// would become too large, or it would come too close to the mapping below (Linux, `expand_downwards`).
     fn stack_growth(&self, addr: VirtAddr) -> Option<Vma> {
         let stack = self.first_from(addr).filter(|vma| vma.grows_down)?;
         let start = addr.align_down(PAGE_BYTES);

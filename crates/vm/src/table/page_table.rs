@@ -179,7 +179,7 @@ pub struct WalkRead {
     pub addr: PhysAddr,
     /// The level of the table that was read.
     pub level: u32,
-    /// What waits for the reference.
+    /// The part of the walk that waits for the reference.
     pub waits: Waits,
 }
 

@@ -35,7 +35,7 @@ pub struct WalkReference {
 pub struct Walk {
     /// The references in order; each depends on the one before.
     pub references: ArrayVec<WalkReference, 5>,
-    /// What the walk found at its end.
+    /// The page or the empty entry at the end of the walk.
     pub end: WalkEnd,
 }
 

@@ -6,7 +6,7 @@ use super::evict_buffer::{EvictBuffer, Stage};
 use super::miss_status::{EntryIndex, MissStatus};
 use super::tags::Candidate;
 use super::{
-    Blocked, Completion, DesignError, Effect, Event, FlashPage, FrameIndex, Refused, Resident, SlotIndex,
+    Blocked, Completion, DesignError, Effect, Event, EventError, FlashPage, FrameIndex, Resident, SlotIndex,
     TagArray, TierCounts, TierDesign, Touch, Victim,
 };
 
@@ -105,21 +105,21 @@ impl<W: Copy> Tier<W> {
     /// # Errors
     ///
     /// It cannot have happened; nothing is changed.
-    pub fn step(&mut self, event: Event<W>, effects: &mut Vec<Effect<W>>) -> Result<(), Refused> {
+    pub fn step(&mut self, event: Event<W>, effects: &mut Vec<Effect<W>>) -> Result<(), EventError> {
         match event {
             Event::Miss { page, waiter, completes } => {
                 debug_assert!(!self.design.partition.is_flat(page), "{page:?} is in the flat partition");
                 if !self.accepts() {
-                    return Err(Refused::QueueFull { depth: self.design.queue });
+                    return Err(EventError::QueueFull { depth: self.design.queue });
                 }
                 self.queue.push_back(Miss { page, waiter, completes });
             }
             Event::Arrived { page } => {
-                let at = self.pending.find(page).ok_or(Refused::NotPending(page))?;
+                let at = self.pending.find(page).ok_or(EventError::NotPending(page))?;
                 self.arrive(at, page, effects);
             }
             Event::Written { page } => {
-                let slot = self.leaving.find_writing(page).ok_or(Refused::NotWriting(page))?;
+                let slot = self.leaving.find_writing(page).ok_or(EventError::NotWriting(page))?;
                 self.leaving.remove(slot);
                 if let Some((newer, Stage::Held)) = self.leaving.find(page) {
                     self.write(newer, effects);

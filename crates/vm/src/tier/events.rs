@@ -103,7 +103,7 @@ pub enum Blocked {
 /// An event that cannot be. It changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum EventError {
     /// [`Tier::accepts`](super::Tier::accepts) says no.
     #[error("the backside's queue of {depth} is full; the frontside must wait until it accepts")]
     QueueFull {

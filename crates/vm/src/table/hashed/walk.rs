@@ -58,7 +58,7 @@ pub struct Probe {
 /// The path of a walk. All probes go out at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HashedWalk {
-    /// What the walk knew from the walk caches.
+    /// The knowledge that the walk had from the walk caches.
     pub kind: WalkKind,
     /// The number of the page's line of 4 KiB pages.
     pub(super) line: u64,

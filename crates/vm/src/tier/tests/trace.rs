@@ -107,7 +107,7 @@ impl Trace {
             // The frontside stalls.
             self.stalls += 1;
             let refused = self.tier.step(event, &mut self.effects);
-            assert_eq!(refused, Err(Refused::QueueFull { depth: self.tier.design().queue }));
+            assert_eq!(refused, Err(EventError::QueueFull { depth: self.tier.design().queue }));
         }
     }
 

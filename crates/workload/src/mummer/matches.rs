@@ -27,7 +27,7 @@ struct Place {
 
 /// All matches of `least` bases or more, in the order of the query.
 ///
-/// DEVIATION: MUMmer prints them; here nobody reads them but the check.
+/// DEVIATION: MUMmer prints them; here only the check reads them.
 pub(crate) fn find(
     tree: &Tree,
     query: &Text,

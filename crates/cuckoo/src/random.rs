@@ -27,7 +27,7 @@ impl SplitMix64 {
         Self(mix(seed ^ mix(item.wrapping_add(Self::GAMMA))))
     }
 
-    /// Returns the next number of the stream. It never ends, so this is no iterator.
+    /// Returns the next number of the stream. The stream never ends, so this is no iterator.
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub const fn next(&mut self) -> u64 {

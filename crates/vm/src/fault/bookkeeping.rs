@@ -33,8 +33,8 @@ pub enum BookError {
     OutOfStep,
 }
 
-/// The work that a page fault on a remote entry asks for. Both are false if what was missing has come in the
-/// meantime. Neither, if what was missing has come in the meantime.
+/// The work that a page fault on a remote entry asks for. Both fields are false if what was missing has come in the
+/// meantime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceRequest {
     /// Whether the device had no free frame.

@@ -285,7 +285,7 @@ impl<W: Copy> Tier<W> {
         self.pending.len() == 0 && self.leaving.len() == 0 && self.queue.is_empty()
     }
 
-    /// Returns the page if it is resident. It is not used by this.
+    /// Returns the page if it is resident. This does not count as a use.
     pub fn resident(&self, page: FlashPage) -> Option<Resident> {
         self.tags.peek(page)
     }

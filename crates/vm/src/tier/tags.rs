@@ -137,7 +137,7 @@ impl TagArray {
         Some(FrameIndex((set * ways + way) as u32))
     }
 
-    /// Returns the page if it is resident. It is not used by this.
+    /// Returns the page if it is resident. This does not count as a use.
     pub fn peek(&self, page: FlashPage) -> Option<Resident> {
         let set = self.set_of(page);
         let found = self.row(set).iter().position(|word| word & (VALID | PAGE) == VALID | page.0)?;

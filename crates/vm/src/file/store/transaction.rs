@@ -32,7 +32,7 @@ pub(super) struct Spare {
 }
 
 impl<M: PersistentMemory> Store<M> {
-    /// Begins a transaction, which changes nothing unless it is committed. One that is not committed changes nothing.
+    /// Begins a transaction, which changes nothing unless it is committed.
     pub fn begin(&mut self) -> Transaction<'_, M> {
         if !self.waiting.is_empty() {
             self.free_waiting();

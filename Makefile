@@ -1,12 +1,12 @@
 # The two commands: `make run` sets up, builds and runs the main job; `make test` sets up and passes the tests.
 
 CARGO ?= cargo
-# Cargo's folder for results; the front-ends for live programs are built beside.
+# The folder for build results: Cargo's, and the front-ends for live programs.
 TARGET ?= $(CURDIR)/target
 FRONTENDS = $(TARGET)/pagewalk
 PAGEWALK = $(TARGET)/release/pagewalk
 FUZZ_SECONDS ?= 60
-# What is published, each behind what it needs.
+# The published crates, each after those that it depends on.
 LIBRARIES = pagewalk-cuckoo pagewalk-iceberg pagewalk-blade pagewalk-vm pagewalk-elastic pagewalk-ctfs
 PREFIX ?= /usr/local
 
@@ -41,6 +41,7 @@ soak: setup
 		--package pagewalk-capture --package pagewalk-cli -- --ignored
 
 lint: setup
+	scripts/language.py --self-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	for library in $(LIBRARIES); do \
@@ -49,7 +50,7 @@ lint: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	scripts/mutants.py --check
 
-# Known defects of file systems, planted one at a time: the tests must catch each. Long.
+# Plants known defects of file systems, one at a time: the tests must catch each. Long.
 mutants: setup
 	scripts/mutants.py $(TARGET)
 
@@ -73,7 +74,7 @@ crosscheck: build
 	@scripts/setup.sh programs
 	scripts/crosscheck.sh $(PAGEWALK)
 
-# LevelDB under YCSB's loads on the file system, beside the host's and beside ext4 in the same memory.
+# LevelDB under YCSB's loads on the file system, beside the host's file system and beside ext4 in the same memory.
 ycsb: build
 	@scripts/setup.sh leveldb
 	@scripts/setup.sh images
@@ -86,7 +87,7 @@ suites: build
 	@scripts/setup.sh suites
 	scripts/suites.sh $(PAGEWALK)
 
-# What others test file systems with, in every mode of a mount and by both doors. Long, and takes root.
+# Other projects' file-system tests, in every mode of a mount, on the mount and under `fs run`. Long, and takes root.
 modes: build
 	@scripts/setup.sh modes
 	$(CARGO) install --quiet --locked --root $(TARGET)/tools --version 0.3.2 fsx

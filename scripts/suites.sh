@@ -397,7 +397,7 @@ for asked in "$@"; do
         [ "$user" = root ] || chown 65534:65534 "$place"
         if [ "$door" != tmpfs ]; then
             store=$scratch/files.ctfs
-            # Programs get leases from a mount of their own user, who needs two rights of root's to mount. The script looks there as root.
+            # Programs get leases from a mount of their own user, which needs two rights of root's to mount. The script looks there as root.
             rights=""
             [ "$user" = root ] || rights="--reuid 65534 --regid 65534 --clear-groups"
             # shellcheck disable=SC2086 # options

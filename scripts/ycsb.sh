@@ -11,7 +11,7 @@
 # nothing is measured: the program or the mount is killed in the middle of loads, and everything that was acknowledged must be there
 # afterwards.
 #
-# Throughput wants an idle machine: beside other work, whoever sleeps often gets processors sooner. Processor time says more there.
+# Throughput wants an idle machine: beside other work, a program that sleeps often gets processors sooner. Processor time says more there.
 #
 # With --kill, YCSB_KILL_DOORS are the doors, "shim FUSE", and YCSB_MOUNT is an option of the mount.
 #
@@ -282,7 +282,7 @@ for folder in "$@"; do
         >>"$work/folders"
 done
 begun=$(date +%s)
-# Round 0 counts for nothing: pages of a store on a disk that nobody has used yet are made and cleared at their first use.
+# Round 0 counts for nothing: pages of a store on an unused disk are made and cleared at their first use.
 for round in $(seq 0 "$rounds"); do
     round_begun=$(date +%s)
     number=0

@@ -4,7 +4,7 @@
  *
  * Every value carries its key's number, its version and a checksum, and is checked whenever it is read. What was begun and what was
  * acknowledged stands in a table beside the database: with --state that is a file, which outlives this process, so that after any
- * crash --verify says whether something acknowledged is lost or something is there that nobody wrote.
+ * crash --verify says whether something acknowledged is lost or something is there that was never written.
  *
  * Exits with 1 if what was read is wrong, with 2 for wrong arguments, with 3 if LevelDB reported an error: that was not acknowledged. */
 #define _GNU_SOURCE
@@ -236,7 +236,7 @@ static void fill(uint64_t *words, uint64_t number, uint64_t version)
    words[2] = checksum(words, count);
 }
 
-/* Whoever reads the key now finds a version between the two. */
+/* A thread that reads the key now finds a version between the two. */
 static void check(const char *key, size_t key_bytes, const char *value, size_t bytes, uint64_t least)
 {
    uint64_t words[bytes / 8 + HEADER_WORDS];
@@ -395,7 +395,7 @@ static void scan(uint64_t number, uint64_t length)
    leveldb_iter_destroy(at);
 }
 
-/* Everything acknowledged is there, and nothing that nobody wrote. What is found is acknowledged from now on. */
+/* Everything acknowledged is there, and nothing that was never written. What is found is acknowledged from now on. */
 static uint64_t verify(void)
 {
    uint64_t keys = 0;

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// Checks what [`Batch`] promises, and counts.
 #[derive(Default)]
 pub struct Checker {
-    /// Accesses seen.
+    /// The number of accesses seen.
     pub accesses: usize,
     /// Whether every batch with accesses must begin with an instruction count.
     pub counts_instructions: bool,
@@ -157,7 +157,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// A `.pwt` file of one chunk that holds these streams and claims these counts, with right checksums.
+/// Returns a `.pwt` file of one chunk that holds these streams and claims these counts, with right checksums.
 pub fn pwt_of_streams(streams: [&[u8]; 4], batches: u32, marks: u32, instructions: u64) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend_from_slice(&pagewalk_trace::container::MAGIC);

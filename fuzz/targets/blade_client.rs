@@ -57,7 +57,7 @@ impl Transport for &mut Network {
                     network.arriving.push_front((BLADE, reply));
                 }
                 6 => {
-                    // A transaction that nobody has.
+                    // A transaction that no request has.
                     reply[7] ^= 0x80;
                     network.arriving.push_front((BLADE, reply));
                 }

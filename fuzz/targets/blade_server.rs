@@ -1,6 +1,6 @@
 //! A memory blade and several clients whose messages come in any order, more than once, damaged, or not at all.
 //!
-//! Four bytes a step: what, who, where, and a seed. Fresh requests must give what an array of bytes gives; what comes again
+//! Four bytes a step: the operation, the client, the page, and a seed. Fresh requests must give what an array of bytes gives; what comes again
 //! must change nothing; what is damaged must be refused; and no more may be kept than the limits say.
 #![no_main]
 

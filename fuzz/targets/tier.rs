@@ -1,7 +1,7 @@
 //! Any bytes as requests of threads to a cache over flash, with arrivals and writes in any order, sensible or not.
 //!
 //! Eight bytes are the shape. Then each step is two bytes: what, and an operand. No page may be in two places or lose a
-//! write, everyone who waits must be woken once, and nothing that is refused may do anything.
+//! write, every thread that waits must be woken once, and nothing that is refused may do anything.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -166,7 +166,7 @@ impl Watch {
         }
         assert!(
             self.tier.is_idle() && self.waiting.iter().all(Option::is_none),
-            "somebody waits for nothing"
+            "a thread waits for nothing"
         );
         for page in 0..PAGES {
             let resident = self.tier.resident(FlashPage(page as u64));

@@ -1,17 +1,17 @@
-//! Who is at the other end.
+//! The address of the other end of a transport.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::codec::MacAddress;
 
-/// Where a message came from, or goes to.
+/// The address that a message came from, or goes to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Address {
-    /// A UDP socket.
+    /// The address of a UDP socket.
     Udp(SocketAddr),
-    /// An Ethernet card.
+    /// The hardware address of an Ethernet card.
     Ethernet(MacAddress),
     /// The other end of a ring or of a blade in this process, by number.
     Local(u64),
@@ -26,7 +26,7 @@ pub(crate) enum Host {
 }
 
 impl Address {
-    /// Whoever answers: the blade of an Ethernet whose own address is not known.
+    /// The first blade that answers: the blade of an Ethernet whose own address is not known.
     pub const ANYONE: Self = Self::Ethernet(MacAddress::BROADCAST);
 
     /// Whether what comes from there is from `blade`.

@@ -15,11 +15,11 @@ use crate::secure::Key;
 use crate::secure::{SecureBlade, SecureClient};
 use crate::transport::{Ethernet, Ring, Transport, Udp};
 
-/// Where a blade listens, or is to be reached.
+/// The place where a blade listens, or is to be reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// `udp:HOST:PORT`.
+    /// A UDP socket, `udp:HOST:PORT`.
     Udp(SocketAddr),
     /// `eth:INTERFACE`, and for a client of a certain blade there `eth:INTERFACE/BLADE`.
     Ethernet {
@@ -28,11 +28,11 @@ pub enum Endpoint {
         /// The blade's hardware address; none is [`Address::ANYONE`].
         blade: Option<MacAddress>,
     },
-    /// `ring:FILE`.
+    /// A file that two processes share, `ring:FILE`.
     Ring(PathBuf),
 }
 
-/// Why it could not be opened.
+/// The reason why an endpoint could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open {endpoint}: {reason}")]
 pub struct EndpointError {
@@ -41,11 +41,11 @@ pub struct EndpointError {
     reason: io::Error,
 }
 
-/// An open endpoint.
+/// An open endpoint with its transport.
 pub struct Open {
-    /// Carries the messages.
+    /// The transport that carries the messages.
     pub transport: Box<dyn Transport + Send>,
-    /// The blade's.
+    /// The address of the blade.
     pub blade: Address,
 }
 
@@ -82,8 +82,8 @@ impl Endpoint {
         }
     }
 
-    /// For a blade; with a key, for clients that have it too, at most `clients` at once. The blade's address says which port
-    /// was chosen, where that was left to the system.
+    /// Opens the endpoint for a blade; with a key, for clients that have it too, at most `clients` at once. The
+    /// blade's address says which port was chosen, where that was left to the system.
     pub fn listen(&self, key: Option<Key>, clients: usize) -> Result<Open, EndpointError> {
         let Open { transport, blade } = self.named(match self {
             Self::Udp(at) => Udp::listen(*at).and_then(|udp| {
@@ -105,7 +105,7 @@ impl Endpoint {
         self.named(no_cryptography(key, clients))
     }
 
-    /// For a client of the blade that listens there, and that has this key if it has one.
+    /// Opens the endpoint for a client of the blade that listens there, and that has this key if it has one.
     pub fn connect(&self, key: Option<Key>) -> Result<Open, EndpointError> {
         let Open { transport, blade } = self.named(match self {
             Self::Udp(blade) => {

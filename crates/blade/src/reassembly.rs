@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::codec::{PAGE_BYTES, Page, PagePart};
 
-/// One client's incomplete page writes, by transaction.
+/// The incomplete page writes of one client, by transaction.
 ///
 /// # Contract
 ///
@@ -27,10 +27,10 @@ struct Partial {
     content: Box<Page>,
 }
 
-/// What a part did.
+/// The outcome of the arrival of a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Assembled {
-    /// Others are missing.
+    /// Other parts of the page are missing.
     Incomplete {
         /// Whether this part was there already.
         duplicate: bool,
@@ -39,7 +39,7 @@ pub enum Assembled {
     },
     /// The page is whole, and forgotten here.
     Complete(Box<Page>),
-    /// It contradicts the others; all are forgotten.
+    /// The part contradicts the others; all are forgotten.
     Contradiction,
 }
 
@@ -62,7 +62,7 @@ impl PartSet {
 }
 
 impl Reassembly {
-    /// For at most `most` incomplete writes, at least one.
+    /// Creates a memory for at most `most` incomplete writes, at least one.
     pub fn new(most: usize) -> Self {
         Self { most: most.max(1), begun: 0, partial: FxHashMap::default() }
     }
@@ -97,7 +97,7 @@ impl Reassembly {
         self.partial.remove(&txid).is_some()
     }
 
-    /// Incomplete writes.
+    /// Returns the number of incomplete writes.
     pub fn count(&self) -> usize {
         self.partial.len()
     }

@@ -176,7 +176,7 @@ fn secured_messages_survive_a_storm_that_turns_bits() {
 }
 
 #[test]
-fn a_secure_blade_answers_nobody_without_the_key() {
+fn a_secure_blade_answers_no_client_without_the_key() {
     let udp = Udp::listen("127.0.0.1:0".parse().expect("an address")).expect("a socket");
     let socket = udp.address().expect("bound");
     let at = Address::Udp(socket);
@@ -253,7 +253,7 @@ fn refusals_come_back_as_errors() {
 
 #[test]
 fn a_blade_that_does_not_answer_is_unreachable_in_bounded_time() {
-    // Bound, so that nobody answers for it, and never read.
+    // Bound, so that no other program answers for it, and never read.
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let at = silent.local_addr().expect("bound");
     let design = hasty().tries(4);
@@ -261,7 +261,7 @@ fn a_blade_that_does_not_answer_is_unreachable_in_bounded_time() {
         Client::new(Udp::towards(at).expect("a socket"), Address::Udp(at), design).expect("a client");
     let begun = Instant::now();
     let txid = client.submit(Operation::WriteWord { page: 0, word: word(0), value: 1 }).expect("room");
-    let error = client.read_page(7).expect_err("nobody answers");
+    let error = client.read_page(7).expect_err("no blade answers");
     assert!(matches!(error, ClientError::Failed(Failure::Unreachable { tries: 4, .. })), "{error}");
     let completion = client.poll(Duration::from_secs(5)).expect("a socket").expect("a completion");
     assert_eq!(completion.txid, txid);
@@ -370,7 +370,7 @@ fn noise_on_the_socket_does_not_disturb_a_client() {
     assert!(counts.malformed > 0 && counts.unreadable > 0, "{counts}");
 }
 
-/// An Ethernet without wires: a client, and blades that all hear what is for anyone.
+/// An Ethernet without wires: a client, and blades that all hear what is for any blade.
 struct Segment {
     blades: Vec<(Address, Arc<Mutex<Server>>)>,
     arrived: VecDeque<(Address, Vec<u8>)>,

@@ -120,7 +120,7 @@ static void send_message(uint32_t kind, uint32_t thread, const void *payload, ui
          do
             sent = pw_syscall(SYS_sendmsg, channel, (long)&message, MSG_NOSIGNAL, 0, 0, 0);
          while (sent == -EINTR);
-         /* Nobody listens any more: pagewalk has had enough or is gone. */
+         /* Pagewalk listens no more: it has enough records or has ended. */
          if (sent < 0)
             pw_syscall(SYS_exit_group, 1, 0, 0, 0, 0, 0);
       }

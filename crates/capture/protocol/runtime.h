@@ -25,12 +25,12 @@
 
 /* A thread's records. The buffer is as large as its alignment, so "the low bits of the cursor are zero" means full
  * (or not there yet), and the fast path needs no second variable. Programs that are linked already have this number in
- * them: who changes it gives pw_record_slowly another name, so that they end with an error and not beyond the buffer. */
+ * them: a change of it must give pw_record_slowly another name, so that they end with an error and not beyond the buffer. */
 #define BUFFER_BYTES (8ull * PW_RECORDS_PER_MESSAGE)
 
 extern EXPORT __thread uint64_t *pw_cursor __attribute__((tls_model("initial-exec")));
 
-/* Instructions that the thread has executed since it last sent; stays 0 where nobody counts them. */
+/* Instructions that the thread has executed since it last sent; stays 0 where they are not counted. */
 extern HIDDEN __thread uint64_t pw_instructions __attribute__((tls_model("initial-exec")));
 
 /* The front-end's: "descriptor:inode:name:key" of the socket, the name and the key of the one to rejoin by, or NULL if records are built and dropped. Called once. */

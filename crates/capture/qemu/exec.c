@@ -105,7 +105,7 @@ static ssize_t read_head(const char *path, char *head)
    if (fd < 0)
       return 0;
    ssize_t bytes = 0;
-   /* Whoever becomes another user by it is beyond observing. */
+   /* A process that becomes another user by the program cannot be observed. */
    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & (S_ISUID | S_ISGID)) && access(path, X_OK) == 0)
       bytes = read(fd, head, HEAD_BYTES - 1);
    close(fd);

@@ -188,7 +188,7 @@ static void watch_x86_64(struct qemu_plugin_insn *instruction)
                                     QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, (void *)known);
 }
 
-/* As many as QEMU translates at a time: whoever leaves a block early, by a fault, has been counted to its end. */
+/* As many as QEMU translates at a time: a thread that leaves a block early, by a fault, has been counted to its end. */
 static void on_block(unsigned processor, void *instructions)
 {
    (void)processor;
@@ -256,7 +256,7 @@ static void before_syscall(qemu_plugin_id_t id, unsigned processor, int64_t numb
    else if (number == numbers->execveat)
       pw_before_exec((int)a, pw_exec_host(b));
    else if (number == numbers->exit)
-      /* Not later: QEMU wakes who waits for the thread before its host thread ends, and the process may end meanwhile. */
+      /* Not later: QEMU wakes the thread that waits for this one before its host thread ends, and the process may end meanwhile. */
       pw_end_thread();
 }
 

@@ -40,12 +40,13 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Nothing so far. `counts_instructions` says whether the front-end counts them.
+    /// Creates an assembler that has seen nothing so far. `counts_instructions` says whether the front-end counts
+    /// them.
     pub fn new(counts_instructions: bool) -> Self {
         Self { batch: Batch::new(), counts_instructions, thread: Some(ThreadId(1)), ..Self::default() }
     }
 
-    /// Accesses so far.
+    /// Returns the number of accesses so far.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
@@ -55,25 +56,25 @@ impl Assembler {
         self.instructions
     }
 
-    /// Processes so far.
+    /// Returns the number of processes so far.
     pub fn processes(&self) -> u32 {
         self.processes
     }
 
-    /// Whether the first process announced its end.
+    /// Returns whether the first process announced its end.
     pub fn first_ended(&self) -> bool {
         self.first_ended
     }
 
-    /// The processes that have not announced their end, in order. Once the stream is over, each of them was killed, or executed
-    /// a program that is not observed, or was announced by its parent and never heard of.
+    /// Returns the processes that have not announced their end, in order. Once the stream is over, each of them was
+    /// killed, or executed a program that is not observed, or was announced by its parent and never heard of.
     pub fn unended(&self) -> Vec<ProcessId> {
         let mut unended: Vec<ProcessId> = self.forks.values().chain(self.live.values()).copied().collect();
         unended.sort_unstable();
         unended
     }
 
-    /// The process that this number of the system's belongs to now.
+    /// Returns the process that this number of the system's belongs to now.
     pub fn process(&self, pid: u32) -> Option<ProcessId> {
         self.live.get(&pid).copied()
     }

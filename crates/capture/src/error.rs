@@ -8,10 +8,10 @@ use pagewalk_trace::SourceError;
 use crate::protocol::ProtocolError;
 use crate::unobserved::Unobserved;
 
-/// Why a program could not be observed.
+/// The reason why a program could not be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// No such program.
+    /// The program was not found.
     #[error("program `{program}` not found{}", if *.searched_path { " in PATH; give its path, or check the spelling" } else { "" })]
     NotFound {
         /// As the user wrote it.
@@ -19,7 +19,7 @@ pub enum CaptureError {
         /// Whether PATH was searched.
         searched_path: bool,
     },
-    /// It exists and is not a program.
+    /// The file exists and is not a program.
     #[error("`{}` cannot be run: {why}", .path.display())]
     NotExecutable {
         /// The file.
@@ -27,7 +27,7 @@ pub enum CaptureError {
         /// Why not, and what would help.
         why: String,
     },
-    /// Another architecture.
+    /// The program is for another architecture.
     #[error("`{}` is {found}; {}", .path.display(), if *.emulated {
         "`--frontend qemu` observes it, the others take 64-bit x86-64 programs only"
     } else {
@@ -66,7 +66,7 @@ pub enum CaptureError {
         /// The system's.
         installed: String,
     },
-    /// Valgrind gave up.
+    /// Valgrind gave up on the program.
     #[error("valgrind could not {} `{program}` ({status}){}", if *.started { "go on with" } else { "start" }, log_suffix(.log))]
     Valgrind {
         /// The program.
@@ -90,7 +90,7 @@ pub enum CaptureError {
     /// QEMU itself is missing.
     #[error("{0} is not installed; install the package `qemu-user`")]
     NoQemu(&'static str),
-    /// QEMU gave up.
+    /// QEMU gave up on the program.
     #[error("QEMU could not start `{program}` ({status}); its own message is above")]
     Qemu {
         /// The program.
@@ -131,7 +131,7 @@ pub enum CaptureError {
         /// What is wrong.
         error: ProtocolError,
     },
-    /// The system refused.
+    /// The system refused an operation.
     #[error("{what}: {error}")]
     Io {
         /// What was being done.

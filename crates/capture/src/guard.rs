@@ -57,7 +57,8 @@ impl Drop for Guard {
     }
 }
 
-/// Whether a command was called, by the first of its words, to be a guard: it then calls [`guard`] and does nothing else.
+/// Returns whether a command was called, by the first of its words, to be a guard: it then calls [`guard`] and does
+/// nothing else.
 pub fn is_guard(name: Option<&OsStr>) -> bool {
     name == Some(OsStr::new(NAME))
 }

@@ -73,7 +73,7 @@ impl Install {
         Ok(self.folder_with(PLUGIN, "QEMU plugin")?.join(PLUGIN))
     }
 
-    /// The folder with the call-out runtime, for linker flags.
+    /// Returns the folder with the call-out runtime, for linker flags.
     ///
     /// # Errors
     ///

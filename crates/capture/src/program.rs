@@ -27,7 +27,7 @@ use crate::unobserved::{Programs, Reason, Unobserved};
 
 /// How long a program has, after SIGTERM, before SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a program has to end in good order after a signal that the command received, before it is ended.
+/// The time that a program has to end in good order after a signal that the command received, before it is ended.
 pub const SIGNAL_GRACE: Duration = Duration::from_secs(5);
 /// While the program is silent: how often it is looked whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ const THREADS_MIN: u64 = 500;
 /// Scripts that are interpreted by scripts: as far as the system follows them, two words each.
 const SCRIPT_WORDS_MAX: usize = 8;
 
-/// How accesses are observed.
+/// The front-end by which accesses are observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Frontend {
     /// The own Valgrind tool: any x86-64 program, unmodified.
@@ -67,30 +67,31 @@ impl Frontend {
     }
 }
 
-/// How a run of the program ended.
+/// The end of a run of the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// The program's exit status, or the signal that ended it.
     pub status: ExitStatus,
     /// Whether the program was ended from here: the sink had enough, or the run was asked to stop.
     pub stopped: bool,
-    /// Accesses handed over.
+    /// The number of accesses handed over.
     pub accesses: u64,
     /// Instructions counted; 0 under a front-end that does not count them.
     pub instructions: u64,
-    /// Processes observed.
+    /// The number of processes observed.
     pub processes: u32,
-    /// What was not observed, the first process's end excepted; empty if the program was ended from here.
+    /// The processes that were not observed, the first process's end excepted; empty if the program was ended from
+    /// here.
     pub unobserved: Vec<Unobserved>,
     /// Whether the first process had set a filter of system calls for itself, which may have refused those by which it is
     /// observed.
     pub has_filter: bool,
-    /// What Valgrind had to say, as a rule nothing; empty under other front-ends.
+    /// The messages of Valgrind, as a rule none; empty under other front-ends.
     pub log: String,
 }
 
 impl Outcome {
-    /// What to do about a program that was killed by a signal.
+    /// Returns advice about a program that was killed by a signal.
     pub fn advice(&self) -> &'static str {
         match self.killed_by() {
             Some(9 | 31) if self.has_filter => {
@@ -108,7 +109,7 @@ impl Outcome {
         }
     }
 
-    /// The signal that ended the program, unless it was stopped by us.
+    /// Returns the signal that ended the program, unless it was stopped by us.
     pub fn killed_by(&self) -> Option<i32> {
         if self.stopped { None } else { self.status.signal() }
     }
@@ -132,7 +133,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// `program`, looked up in PATH if it has no slash, with `args`, under the Valgrind tool.
+    /// Creates a run of `program`, looked up in PATH if it has no slash, with `args`, under the Valgrind tool.
     pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             program: program.into(),
@@ -193,12 +194,12 @@ impl Program {
         self
     }
 
-    /// How the last run ended; none before a run, and after one that failed.
+    /// Returns how the last run ended; `None` before a run, and after one that failed.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
 
-    /// Whether the program and the front-end are there and fit: everything that can be said without starting it.
+    /// Checks that the program and the front-end are there and fit: everything that can be said without starting it.
     ///
     /// # Errors
     ///
@@ -212,8 +213,8 @@ impl Program {
         }
     }
 
-    /// The command that runs the program with every record built and then dropped: what observing it costs without
-    /// a reader of the records.
+    /// Returns the command that runs the program with every record built and then dropped: what observing it costs
+    /// without a reader of the records.
     ///
     /// # Errors
     ///

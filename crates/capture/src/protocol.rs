@@ -32,11 +32,11 @@ pub struct Message<'a> {
     pub pid: u32,
     /// The thread it speaks of, 1 for the first of its process.
     pub thread: u32,
-    /// What it says.
+    /// The content of the message.
     pub body: Body<'a>,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body<'a> {
     /// A program begins in this process.
@@ -48,7 +48,7 @@ pub enum Body<'a> {
         /// The records.
         records: Records<'a>,
     },
-    /// The thread ended.
+    /// The thread that sent the message ended.
     ThreadEnd,
     /// The process is about to fork.
     Fork {
@@ -67,9 +67,9 @@ pub enum Body<'a> {
         /// Which of the parent's forks it comes from.
         ticket: u64,
     },
-    /// The process ended.
+    /// The process that sent the message ended.
     End,
-    /// A new mapping.
+    /// The process made a new mapping.
     Map {
         /// The mapping; which object it shows is not yet said.
         mapping: Mapping,
@@ -78,7 +78,7 @@ pub enum Body<'a> {
         /// What the flags of the call ask for beside: [`Advice::Populate`] or [`Advice::Lock`].
         residence: Option<Advice>,
     },
-    /// Everything in the range was unmapped.
+    /// The process unmapped everything in the range.
     Unmap(VirtRange),
     /// The protection of the range changed.
     Protect(VirtRange, Protection),
@@ -93,7 +93,7 @@ pub enum Body<'a> {
         /// What happens to later mappings; none if nothing any more.
         future: Option<Advice>,
     },
-    /// A mapping moved.
+    /// The process moved a mapping.
     Remap {
         /// Where it was; empty if a shared mapping was mapped a second time.
         from: VirtRange,
@@ -126,7 +126,8 @@ pub struct File {
 pub struct Records<'a>(&'a [u8]);
 
 impl Records<'_> {
-    /// How many there are, guarded accesses that did not happen included; one that is a load and a store counts once.
+    /// Returns the number of accesses, guarded ones that did not happen included; one that is a load and a store
+    /// counts once.
     pub fn count(&self) -> usize {
         self.0.len() / 8
     }
@@ -180,7 +181,7 @@ pub enum ProtocolError {
         /// Its length.
         bytes: usize,
     },
-    /// Not a message of ours.
+    /// The packet is no message of this protocol.
     #[error("a message begins with {found:#010x} instead of {MAGIC:#010x}")]
     Magic {
         /// What it begins with.
@@ -202,7 +203,7 @@ pub enum ProtocolError {
         /// What there is.
         found: usize,
     },
-    /// No such kind.
+    /// The number names no kind of message.
     #[error("unknown message kind {kind}")]
     Kind {
         /// The number.
@@ -254,7 +255,7 @@ pub enum ProtocolError {
     },
 }
 
-/// Decodes one packet.
+/// Decodes one packet into a message.
 ///
 /// # Errors
 ///

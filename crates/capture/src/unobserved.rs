@@ -19,35 +19,35 @@ pub struct Unobserved {
     pub process: ProcessId,
     /// The file of the program, where it is known.
     pub program: Option<String>,
-    /// Why it was not observed.
+    /// The reason why the process was not observed.
     pub reason: Reason,
 }
 
-/// Why a process was not observed, or not to its end.
+/// The reason why a process was not observed, or not to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// It executed a program that runs with other rights than those of the user who starts it.
+    /// The process executed a program that runs with other rights than those of the user who starts it.
     SetUserId,
     /// Under Valgrind the system refused to start such a program.
     SetUserIdRefused,
-    /// It executed a program for another instruction set than the front-end takes here.
+    /// The process executed a program for another instruction set than the front-end takes here.
     InstructionSet,
-    /// It executed a program that has not the call-out runtime, or did not find the way back to the command.
+    /// The process executed a program that has not the call-out runtime, or did not find the way back to the command.
     NoRuntime,
-    /// It started such a program in another process without a fork, by `posix_spawn`, `system` or `popen`.
+    /// The process started such a program in another process without a fork, by `posix_spawn`, `system` or `popen`.
     SpawnedWithoutRuntime,
-    /// It executed a program that the front-end left to the system.
+    /// The process executed a program that the front-end left to the system.
     LeftToSystem,
-    /// It set a filter of system calls for itself that refuses those by which it is observed.
+    /// The process set a filter of system calls for itself that refuses those by which it is observed.
     Filter,
-    /// It was announced by its parent, and never heard of.
+    /// The process was announced by its parent, and never heard of.
     NeverHeard,
-    /// It ended without a word: it was killed.
+    /// The process ended without a word: it was killed.
     Killed,
 }
 
 impl Reason {
-    /// The name in documents.
+    /// Returns the name of the reason in documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::SetUserId => "set-user-id",
@@ -133,9 +133,9 @@ struct Known {
 enum Filter {
     #[default]
     None,
-    /// It has, and nothing was heard since.
+    /// The process has, and nothing was heard since.
     Silent,
-    /// It has, and it is still observed.
+    /// The process has, and it is still observed.
     Passes,
 }
 

@@ -100,7 +100,7 @@ static void send_message(UInt kind, const void *payload, UInt payload_bytes, ULo
    do
       sent = pw_syscall(__NR_sendmsg, channel, (Addr)&message, 0x4000 /* MSG_NOSIGNAL */, 0, 0, 0);
    while (sent == -VKI_EINTR);
-   /* Nobody listens any more: pagewalk has had enough or is gone. Nothing of the program is worth finishing. */
+   /* Pagewalk listens no more: it has enough records or has ended. Nothing of the program is worth finishing. */
    if (sent < 0)
       pw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
 }
@@ -124,7 +124,7 @@ void pw_flush(void)
    } while (next < end);
 }
 
-/* Sends a side record. Whoever calls it has flushed, so that it stays in order with the accesses. */
+/* Sends a side record. The caller has flushed, so that it stays in order with the accesses. */
 void pw_send(UInt kind, const ULong *payload, UInt words)
 {
    if (!discard)

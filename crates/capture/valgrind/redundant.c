@@ -3,7 +3,7 @@
  * Writes of the program's registers that change nothing.
  *
  * VEX brings registers up to date at every exit and memory access, and removes a write only if another follows
- * without one of these between. Two kinds are left that nobody can see, most of all in loops, which VEX unrolls: of the
+ * without one of these between. Two kinds are left that no code can see, most of all in loops, which VEX unrolls: of the
  * stores of a small loop a sixth to a third.
  */
 #include "pagewalk.h"
@@ -64,7 +64,7 @@ static Bool is_observer(const IRExpr *value, const VexGuestLayout *layout)
    }
 }
 
-/* Writes of the instruction pointer that the next one, or the end of the block, makes obsolete before anybody looks.
+/* Writes of the instruction pointer that the next one, or the end of the block, makes obsolete before any code reads it.
  * An exit that is taken writes it, too. */
 static void drop_unseen(IRSB *block, const VexGuestLayout *layout)
 {

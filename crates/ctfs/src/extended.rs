@@ -1,6 +1,6 @@
 //! Extended attributes: names and values beside a file's bytes, in an inode of their own that is replaced as a whole.
 
-use pagewalk_vm::file::{END, Partition, PersistentMemory};
+use pagewalk_vm::file::{Partition, PersistentMemory, SPACE_END};
 use rustix::io::Errno;
 
 use crate::error::{Result, of_store};
@@ -84,7 +84,8 @@ impl<M: PersistentMemory> FileSystem<M> {
     /// Whether all that an inode for attributes holds are names with their values.
     pub(crate) fn has_whole_attributes(&self, holder: &Inode) -> bool {
         // Of a damaged store it may be that nobody has looked at this inode yet.
-        let lies_somewhere = |partition: Partition| partition.first < END && partition.end() <= END;
+        let lies_somewhere =
+            |partition: Partition| partition.first < SPACE_END && partition.end() <= SPACE_END;
         if holder.size() > MOST_BYTES as u64 || !holder.partition().is_none_or(lies_somewhere) {
             return false;
         }

@@ -1,7 +1,7 @@
 //! Insertions that are foreseen: what they will want of the host's memory is asked for before they want it.
 //!
 //! An insertion waits for one item after the other: where the second is, the first says. The items of a table that is
-//! larger than the host's caches take a hundred times as long to come as to be looked at. So whoever knows what will be
+//! larger than the host's caches take a hundred times as long to come as to be looked at. So a program that knows what will be
 //! put in next [says so](super::Cuckoo::foresee), and a *scout* goes ahead of each insertion, by the same hashes and the
 //! same random numbers. It reads what has come by now, and asks for what it would read next.
 //!
@@ -16,13 +16,13 @@ use crate::random::SplitMix64;
 const AHEAD: usize = 16;
 const PACE: usize = 2;
 
-/// Without padding: bytes that nobody wrote, copied across the edges of those that somebody did, wait for these.
+/// Without padding: unwritten bytes, copied across the edges of written ones, wait for these.
 #[derive(Clone, Copy, Debug)]
 struct Scout {
     /// The hashes of the item that would be moved next.
     word: u64,
     random: SplitMix64,
-    /// Where it would go.
+    /// The way that the item would go to.
     way: u32,
     stage: Stage,
 }
@@ -32,7 +32,7 @@ struct Scout {
 enum Stage {
     /// The tags of all its slots are on their way: it takes a free one.
     Chooses,
-    /// What is in its slot is on its way.
+    /// What is in the scout's slot is on its way.
     Looks,
     /// A free slot has been found.
     There,

@@ -28,7 +28,7 @@ use crate::{Cuckoo, Keyed, SlotRef, WayHashes, is_above};
 /// The lowest bit of each tag of a bucket.
 const FIRST_BITS: u32 = 0x0101_0101;
 
-/// Of a way that grows by buckets, in buckets and not in slots.
+/// The number of buckets of a way that grows by buckets, and how many of them are split.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Aim {
     /// The bits of a hash that are the index of a bucket, if that has not been split.
@@ -78,7 +78,7 @@ impl<T> Way<T> {
         Home(select_unpredictable(whole < self.aim.pointer, split, whole))
     }
 
-    /// From now on there are `size` buckets' slots, of which those below the pointer have been split.
+    /// Sets the way to `size` buckets' slots, of which those below the pointer have been split.
     pub(crate) fn set_split(&mut self, size: usize, pointer: usize) {
         (self.size, self.pointer) = (size, pointer);
         let buckets = size >> self.bucket_bits;
@@ -165,7 +165,7 @@ impl<T> Way<T> {
     }
 }
 
-/// Where a look-up has found something: in the first way or the other, and in which slot of the bucket.
+/// The place where a look-up has found an item: in the first way or the other, and in which slot of the bucket.
 #[derive(Clone, Copy)]
 struct Hit {
     is_first: bool,
@@ -197,8 +197,8 @@ fn find_among<'a, T: Keyed>(
 }
 
 impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
-    /// As [`find`](Self::find), with the item, in a table that is known to have [buckets](crate::Policy::bucket_slots): without
-    /// a decision about that, and without the code for others.
+    /// Looks up an item like [`find`](Self::find) and returns it too, in a table that is known to have
+    /// [buckets](crate::Policy::bucket_slots): without a decision about that, and without the code for others.
     #[inline(always)]
     pub fn find_in_buckets(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<(SlotRef, &T)> {
         debug_assert_eq!(self.policy.bucket_slots, BUCKET_SLOTS);
@@ -232,7 +232,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         Some((SlotRef { way: usize::from(!is_first), place }, item))
     }
 
-    /// Which way has more free slots in an item's bucket, if one has any.
+    /// Returns the way that has more free slots in an item's bucket, if one has any.
     #[inline]
     pub(crate) fn emptier_bucket(&self, word: u64) -> Option<usize> {
         let [one, other] = self.ways.first_chunk()?;

@@ -19,14 +19,14 @@ pub trait ChunkSource {
     /// The size of the chunks that a way of `bytes` is made of.
     fn chunk_bytes(&self, way: usize, bytes: u64) -> Option<u64>;
 
-    /// Contiguous memory, zeroed.
+    /// Takes contiguous memory, zeroed.
     ///
     /// # Errors
     ///
     /// There is none.
     fn allocate(&mut self, bytes: u64) -> Result<u64, NoChunk>;
 
-    /// Takes memory back.
+    /// Takes memory back that was handed out.
     fn free(&mut self, base: u64, bytes: u64);
 }
 
@@ -34,7 +34,7 @@ pub trait ChunkSource {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("out of contiguous memory: no {} KiB in one piece for a page table", .bytes >> 10)]
 pub struct NoChunk {
-    /// How much was wanted.
+    /// The number of bytes that were wanted.
     pub bytes: u64,
 }
 
@@ -51,10 +51,10 @@ pub(super) type Chunk<T> = Box<[Option<T>]>;
 /// items they do not: a probe looks at an item only if the byte is equal, a visit only if the slot is used.
 #[derive(Debug)]
 pub(super) struct Chunks<T> {
-    /// Of all slots.
+    /// The tags of all slots.
     tags: Vec<u8>,
     chunks: Vec<Chunk<T>>,
-    /// Where the chunks lie.
+    /// The addresses of the chunks.
     bases: Vec<u64>,
     /// log2 of a chunk's slots.
     shift: u32,
@@ -76,7 +76,7 @@ impl<T> Chunks<T> {
         Ok(chunks)
     }
 
-    /// As [`new`](Self::new), but of the beginning of a chunk if that is enough.
+    /// Makes chunks like [`new`](Self::new), but only the beginning of a chunk if that is enough.
     pub(super) fn begun(
         slots: usize,
         slot_bytes: u64,
@@ -114,7 +114,7 @@ impl<T> Chunks<T> {
         self.slot_bytes << self.shift
     }
 
-    /// How many chunks there are.
+    /// Returns the number of chunks.
     pub(super) fn len(&self) -> usize {
         self.chunks.len()
     }
@@ -154,7 +154,7 @@ impl<T> Chunks<T> {
         &self.chunks[chunk][within]
     }
 
-    /// What is in a slot, which is not looked at if it is free.
+    /// Returns what is in a slot, which is not looked at if it is free.
     #[inline(always)]
     pub(super) fn used_item(&self, slot: usize) -> Option<&T> {
         if self.tag(slot) == 0 { None } else { self.item(slot).as_ref() }
@@ -205,7 +205,7 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// Where a slot lies.
+    /// Returns the address of a slot.
     pub(super) fn addr(&self, slot: usize) -> u64 {
         let (chunk, within) = self.split(slot);
         self.bases[chunk] + within as u64 * self.slot_bytes
@@ -319,12 +319,12 @@ impl<T> Chunks<T> {
         self.release_chunks(source).flatten().flatten()
     }
 
-    /// The chunks' slots.
+    /// Returns the chunks' slots, chunk by chunk.
     pub(super) fn slices(&self) -> impl Iterator<Item = &[Option<T>]> {
         self.chunks.iter().map(|chunk| &**chunk)
     }
 
-    /// The chunks' slots.
+    /// Returns the chunks' slots, chunk by chunk, to be changed.
     pub(super) fn slices_mut(&mut self) -> impl Iterator<Item = &mut [Option<T>]> {
         self.chunks.iter_mut().map(|chunk| &mut **chunk)
     }
@@ -362,14 +362,15 @@ impl<T: Keyed> Chunks<T> {
         &directory[bucket / Self::CHUNK_BUCKETS].as_chunks().0[bucket % Self::CHUNK_BUCKETS]
     }
 
-    /// What is in a slot of a bucket: with less work than [`bucket`](Self::bucket) if it is the only one that is looked at.
+    /// Returns what is in a slot of a bucket: with less work than [`bucket`](Self::bucket) if it is the only one that
+    /// is looked at.
     #[inline(always)]
     pub(super) fn item_of(directory: &[Chunk<T>], bucket: usize, within: usize) -> &Option<T> {
         &directory[bucket / Self::CHUNK_BUCKETS][bucket % Self::CHUNK_BUCKETS * BUCKET_SLOTS + within]
     }
 }
 
-/// So many empty slots, if there is memory.
+/// Allocates so many empty slots, if there is memory.
 fn empty<T>(slots: usize) -> Option<Box<[Option<T>]>> {
     let mut items = Vec::new();
     items.try_reserve_exact(slots).ok()?;

@@ -2,13 +2,13 @@
 
 use super::policy::MAX_WAYS;
 
-/// How many items were moved for one: `moves[k]` times `k` were, in the last place as many or more.
+/// The numbers of items that were moved for one item: `moves[k]` times `k` were, in the last place as many or more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Moves {
-    /// By number.
+    /// The number of items for which so many were moved.
     pub moves: [u64; 17],
-    /// All together.
+    /// The number of all items that were moved.
     pub sum: u64,
 }
 
@@ -18,26 +18,26 @@ impl Moves {
         self.sum += u64::from(moves);
     }
 
-    /// How many items there were.
+    /// Returns the number of items that were counted.
     pub fn items(&self) -> u64 {
         self.moves.iter().sum()
     }
 
-    /// Both.
+    /// Returns the sum of both counts.
     pub fn and(mut self, other: &Self) -> Self {
         self.moves.iter_mut().zip(other.moves).for_each(|(sum, more)| *sum += more);
         self.sum += other.sum;
         self
     }
 
-    /// As many items more for which none was moved.
+    /// Returns the count with so many items more for which none was moved.
     pub fn and_none(mut self, items: u64) -> Self {
         self.moves[0] += items;
         self
     }
 }
 
-/// What a table has done since it was made.
+/// The counts of what a table has done since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct CuckooCounts {
@@ -47,17 +47,17 @@ pub struct CuckooCounts {
     pub rehashed: Moves,
     /// Items that a resize left where they were.
     pub stayed: u64,
-    /// Those of the items of `rehashed` that moved within their way's array.
+    /// Items of `rehashed` that moved within their way's array.
     pub moved_in_place: u64,
     /// Slots that resizes visited.
     pub visited: u64,
-    /// By way, those under way included.
+    /// The number of times that each way grew, the one under way included.
     pub upsizes: [u32; MAX_WAYS],
-    /// By way, those under way included.
+    /// The number of times that each way shrank, the one under way included.
     pub downsizes: [u32; MAX_WAYS],
     /// Shrinks that were turned round, because the table filled up again meanwhile.
     pub turned_round: u32,
-    /// Of both: how many went to another array.
+    /// The number of upsizes and downsizes that went to another array.
     pub out_of_place: u32,
     /// Insertions that found a resize under way, or began one.
     pub inserted_while_changing: u64,

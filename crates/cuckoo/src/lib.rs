@@ -10,7 +10,7 @@
 //! begins to grow, and it is tried anew; a table that was shrinking keeps its size. If it cannot grow, the item is given
 //! back, and the table is as it was.
 //!
-//! A large table waits for the host's memory. Who knows what comes does not: insertions can be
+//! A large table waits for the host's memory. A program that knows what comes need not wait: insertions can be
 //! [foreseen](Cuckoo::foresee), and [many look-ups](Cuckoo::find_all) made at a time.
 
 mod ahead;
@@ -39,7 +39,7 @@ use ahead::Ahead;
 pub use processor::prefetch;
 use way::{Place, Visit, Way};
 
-/// What a table holds.
+/// An item that a table can hold, with its key.
 pub trait Keyed: Sized {
     /// Slots of a chunk of a table with [buckets](Policy::bucket_slots), a power of two: such a table's look-ups know it when they
     /// are compiled, and its [`ChunkSource`] is not asked. The default is as many as are in 64 KiB with their tags.
@@ -54,7 +54,7 @@ pub trait Keyed: Sized {
 /// long.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// As many slots, with their tags, as are in [`CHUNK_BYTES`]: a power of two, and two buckets at least.
+/// Returns as many slots, with their tags, as are in [`CHUNK_BYTES`]: a power of two, and two buckets at least.
 const fn chunk_slots<T>() -> usize {
     let most = CHUNK_BYTES / (size_of::<Option<T>>() + 1);
     if most < 2 * BUCKET_SLOTS { 2 * BUCKET_SLOTS } else { 1 << most.ilog2() }
@@ -78,14 +78,14 @@ impl Keyed for NonZeroU64 {
     }
 }
 
-/// Where the hash functions of a table's ways come from.
+/// The source of the hash functions of a table's ways.
 ///
 /// # Contract
 ///
 /// The answer depends on the key alone, and all of its 64 bits are as good as random: three ways of up to 2^21 slots
 /// take their indices from different ones.
 pub trait WayHashes {
-    /// What all functions of a key are computed from.
+    /// Returns the word that all functions of a key are computed from.
     fn word(&self, key: u64) -> u64;
 
     /// Hears that an item comes into a slot of a way, from another way or from outside. The last word on an item counts:
@@ -94,7 +94,7 @@ pub trait WayHashes {
     fn placed(&mut self, _key: u64, _way: usize) {}
 }
 
-/// Where an item stands, until the table is changed.
+/// The place of an item, until the table is changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotRef {
     way: usize,
@@ -102,13 +102,13 @@ pub struct SlotRef {
 }
 
 impl SlotRef {
-    /// The way.
+    /// Returns the number of the way that holds the slot.
     pub fn way(self) -> usize {
         self.way
     }
 }
 
-/// What an insertion did.
+/// The outcome of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Inserted {
@@ -122,19 +122,19 @@ pub struct Inserted {
 #[derive(Debug, thiserror::Error)]
 #[error("no place in a hashed table: {reason}")]
 pub struct Rejected<T> {
-    /// The item.
+    /// The item that was not put in.
     pub item: T,
-    /// Why not: in the text already, and therefore no source.
+    /// The reason: in the text already, and therefore no source.
     pub reason: RejectReason,
 }
 
-/// Why a table has no place.
+/// The reason why a table has no place for an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RejectReason {
-    /// It could not grow.
+    /// The table could not grow.
     #[error(transparent)]
     NoChunk(#[from] NoChunk),
-    /// It grew and grew, nearly empty: too many items have the same hashes in all ways.
+    /// The table grew several times, nearly empty: too many items have the same hashes in all ways.
     #[error("more items of equal hashes than there are ways")]
     EqualHashes,
 }
@@ -151,12 +151,12 @@ pub struct Cuckoo<T, H> {
     policy: Policy,
     hashes: H,
     ways: ArrayVec<Way<T>, MAX_WAYS>,
-    /// Of the random numbers of insertions.
+    /// The seed of the random numbers of insertions.
     seed: u64,
-    /// How many there have been, those included that found no place.
+    /// The number of insertions so far, those included that found no place.
     insertions: u64,
     ahead: Ahead,
-    /// For what is no insertion.
+    /// The random numbers for what is no insertion.
     random: SplitMix64,
     counts: CuckooCounts,
     used: usize,
@@ -169,7 +169,7 @@ pub struct Cuckoo<T, H> {
 }
 
 impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
-    /// An empty table. `seed` decides which way an item tries.
+    /// Creates an empty table. `seed` decides which way an item tries.
     ///
     /// # Errors
     ///
@@ -206,62 +206,64 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         })
     }
 
-    /// Items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.used
     }
 
-    /// Whether there is no item.
+    /// Returns whether the table holds no item.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// The hash functions.
+    /// Returns the hash functions of the ways.
     pub fn hashes(&self) -> &H {
         &self.hashes
     }
 
-    /// The hash functions, which must stay the same.
+    /// Returns the hash functions, which must stay the same.
     pub fn hashes_mut(&mut self) -> &mut H {
         &mut self.hashes
     }
 
-    /// What it has done.
+    /// Returns the counts of what the table has done.
     pub fn counts(&self) -> &CuckooCounts {
         &self.counts
     }
 
-    /// The ways' sizes in slots; of one that grows or shrinks, the one that it will have.
+    /// Returns the ways' sizes in slots; of a way that grows or shrinks, the size that it will have.
     pub fn way_slots(&self) -> impl ExactSizeIterator<Item = usize> {
         self.ways.iter().map(Way::slots)
     }
 
-    /// The ways' items.
+    /// Returns the number of items in each way.
     pub fn way_items(&self) -> impl ExactSizeIterator<Item = usize> {
         self.ways.iter().map(|way| way.used)
     }
 
-    /// How many chunks each way is made of, and of how many bytes; of one that moves to another array, the old one.
+    /// Returns the number of chunks that each way is made of, and their size in bytes; of a way that moves to another
+    /// array, those of the old one.
     pub fn way_chunks(&self) -> impl ExactSizeIterator<Item = (usize, u64)> {
         self.ways.iter().map(Way::chunks)
     }
 
-    /// Whether a way grows or shrinks.
+    /// Returns whether a way grows or shrinks.
     pub fn is_changing(&self) -> bool {
         self.ways.iter().any(Way::is_changing)
     }
 
-    /// All items, in no order.
+    /// Returns all items, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.slices().flatten().flatten()
     }
 
-    /// All slots, in pieces.
+    /// Returns all slots, in pieces.
     pub fn slices(&self) -> impl Iterator<Item = &[Option<T>]> {
         self.ways.iter().flat_map(Way::slices)
     }
 
-    /// All slots, in pieces. What is in a slot may be changed, but not its key, and nothing may be put in or taken out.
+    /// Returns all slots, in pieces, to be changed. What is in a slot may be changed, but not its key, and nothing
+    /// may be put in or taken out.
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [Option<T>]> {
         self.ways.iter_mut().flat_map(Way::slices_mut)
     }
@@ -286,7 +288,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         }
     }
 
-    /// From now on ways do not shrink below so many slots, a power of two.
+    /// Keeps ways from shrinking below so many slots, a power of two, from now on.
     ///
     /// # Panics
     ///
@@ -301,7 +303,8 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         self.ways.into_iter().flat_map(|way| way.release(source)).collect()
     }
 
-    /// The item of a key that is the one wanted, if several have the same. One probe in each way.
+    /// Returns the place of that item of a key that is the wanted one, if several have the same key. One probe in
+    /// each way.
     #[inline]
     pub fn find(&self, key: u64, wanted: impl Fn(&T) -> bool) -> Option<SlotRef> {
         // All probes before the first decision: which way has the item is random, and the processor would be wrong on it
@@ -323,7 +326,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         self.find_among(key, &places, self.likely(&places), wanted)
     }
 
-    /// Where an item of these hashes may stand, by way.
+    /// Returns the places where an item of these hashes may stand, by way.
     #[inline(always)]
     fn places<const N: usize>(&self, word: u64) -> [Place; N] {
         let mut places = [Place::NONE; N];
@@ -336,7 +339,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         places
     }
 
-    /// In which ways an item of the same tag stands, a bit for each.
+    /// Returns the ways in which an item of the same tag stands, a bit for each.
     #[inline(always)]
     fn likely<const N: usize>(&self, places: &[Place; N]) -> u32 {
         let mut likely = 0;
@@ -368,9 +371,9 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         None
     }
 
-    /// As [`find`](Self::find), of several keys: each step is taken for all of them before the next, so that the host's
-    /// memory is asked for many at a time. One look-up after the other is more instructions than a processor has in
-    /// flight, and each waits for itself.
+    /// Looks up several keys like [`find`](Self::find): each step is taken for all of them before the next, so that
+    /// the host's memory is asked for many at a time. One look-up after the other is more instructions than a
+    /// processor has in flight, and each waits for itself.
     #[inline]
     pub fn find_all<const KEYS: usize>(&self, keys: &[u64; KEYS]) -> [Option<SlotRef>; KEYS] {
         match self.ways.len() {
@@ -399,26 +402,26 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         std::array::from_fn(|at| self.find_among(keys[at], &places[at], likely[at], |_| true))
     }
 
-    /// The slots where a key's item may stand, one in each way; of buckets, the first ones.
+    /// Returns the slots where a key's item may stand, one in each way; of buckets, the first ones.
     #[inline(always)]
     pub fn probes(&self, key: u64) -> impl Iterator<Item = SlotRef> {
         let word = self.hashes.word(key);
         self.ways.iter().enumerate().map(move |(way, ways)| SlotRef { way, place: ways.place(way, word) })
     }
 
-    /// What is in a slot.
+    /// Returns the item in a slot.
     #[inline(always)]
     pub fn get(&self, at: SlotRef) -> Option<&T> {
         self.ways[at.way].item(at.place).as_ref()
     }
 
-    /// What is in a slot.
+    /// Returns the item in a slot, to be changed.
     #[inline(always)]
     pub fn get_mut(&mut self, at: SlotRef) -> Option<&mut T> {
         self.ways[at.way].item_mut(at.place).as_mut()
     }
 
-    /// Where a slot lies, as the memory's source says.
+    /// Returns the address of a slot, as the memory's source says.
     pub fn addr(&self, at: SlotRef) -> u64 {
         self.ways[at.way].addr(at.place)
     }
@@ -476,7 +479,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         SplitMix64::new(self.random.next())
     }
 
-    /// What follows when an item has found its place.
+    /// Does what follows when an item has found its place.
     #[inline(always)]
     fn inserted(&mut self, moves: u32, source: &mut impl ChunkSource) -> Inserted {
         self.used += 1;
@@ -555,7 +558,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         self.path.drain(..).rev().fold(last, back)
     }
 
-    /// When no place was found.
+    /// Inserts an item for which no place was found.
     #[cold]
     fn insert_by_force(&mut self, mut item: T, source: &mut impl ChunkSource) -> Result<u32, Rejected<T>> {
         let result = loop {
@@ -791,7 +794,7 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         Ok(())
     }
 
-    /// What an insertion or a removal does for the ways that change.
+    /// Advances the ways that change, as an insertion or a removal does.
     #[inline]
     fn advance(&mut self, source: &mut impl ChunkSource) {
         for _ in 0..self.policy.steps {

@@ -6,7 +6,7 @@ pub const MAX_WAYS: usize = 8;
 /// Slots of a bucket, where buckets have several: their tags and those of a key's other bucket are one 64-bit word.
 pub const BUCKET_SLOTS: usize = 4;
 
-/// How a table grows and where its items go.
+/// The rules by which a table grows and places its items.
 ///
 /// The two designs that the paper "Memory-Efficient Hashed Page Tables" (HPCA 2023) compares are
 /// [`ELASTIC`](Self::ELASTIC) and [`MEMORY_EFFICIENT`](Self::MEMORY_EFFICIENT); each of the latter's techniques can be
@@ -24,9 +24,9 @@ pub struct Policy {
     pub slot_bytes: u64,
     /// A table or a way grows when more than so many thousandths of its slots are used.
     pub upsize_above: u32,
-    /// It shrinks when less than so many are; 0 for never.
+    /// The table or way shrinks when fewer than so many thousandths of its slots are used; 0 for never.
     pub downsize_below: u32,
-    /// It grows to so many times its size: a power of two.
+    /// The factor by which the table or way grows: a power of two.
     pub growth: usize,
     /// Slots of a growing way that are visited after every insertion and removal, empty ones included; with
     /// [`Scope::Bucket`] buckets, as long as the table is due.
@@ -34,23 +34,23 @@ pub struct Policy {
     /// With one visit and doubling, a table is full before it has grown: the next growth begins at a higher load than
     /// the one before, and at last items find no place (its load after growing is `(load + 1 / steps) / 2`).
     pub steps: u32,
-    /// What grows together.
+    /// The part of the table that grows together.
     pub scope: Scope,
     /// Whether a way grows where it is, if its chunks keep their size: its items either stay or go to one new slot.
     pub in_place: bool,
     /// Whether a new array is hashed anew, so that items that come from the old one may meet.
     pub rekey: bool,
-    /// Which way a new item tries first.
+    /// The way that a new item tries first.
     pub first_way: FirstWay,
     /// Items that may be moved to make room for one, before the table grows for it.
     pub tries: u32,
 }
 
-/// What grows together.
+/// The part of a table that grows together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Scope {
-    /// All ways.
+    /// All ways grow together.
     Table,
     /// A way, if it is no larger than any other: sizes differ by one doubling at most.
     Way {
@@ -64,16 +64,17 @@ pub enum Scope {
     Bucket,
 }
 
-/// Which way a new item tries first.
+/// The way that a new item tries first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FirstWay {
-    /// Any, equally likely.
+    /// Every way is equally likely.
     Uniform,
-    /// In proportion to the ways' free slots, but not one that would grow if it were not larger than another.
+    /// Each way is likely in proportion to its free slots, but not one that would grow if it were not larger than
+    /// another.
     ByFreeSlots,
-    /// One where the item's slot is free, of several the emptiest; any, if none is. Items that are moved to make room
-    /// look for a free slot, too. That costs probes, and saves most of the moves.
+    /// The emptiest way where the item's slot is free; any way, if no slot is. Items that are moved to make room look
+    /// for a free slot, too. That costs probes, and saves most of the moves.
     Free,
 }
 
@@ -167,8 +168,8 @@ impl Policy {
 #[error("impossible {field} of a hashed table; allowed: {allowed}")]
 #[non_exhaustive]
 pub struct PolicyError {
-    /// Which of the policy's fields.
+    /// The name of the field that is wrong.
     pub field: &'static str,
-    /// What it may be.
+    /// The values that are allowed.
     pub allowed: &'static str,
 }

@@ -28,14 +28,14 @@ pub(crate) fn equal_bytes(one: [u8; 4], other: [u8; 4], sought: u8) -> u8 {
     }
 }
 
-/// As above.
+/// Returns the equal bytes of two words, as above.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(crate) fn equal_bytes(one: [u8; 4], other: [u8; 4], sought: u8) -> u8 {
     equal_bytes_in_words(one, other, sought)
 }
 
-/// As [`equal_bytes`], on any processor.
+/// Does the same as [`equal_bytes`], on any processor.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline(always)]
 fn equal_bytes_in_words(one: [u8; 4], other: [u8; 4], sought: u8) -> u8 {

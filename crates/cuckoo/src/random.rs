@@ -1,6 +1,6 @@
 //! The random numbers of everything that needs some: a published generator, written from its definition.
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection that maps 0 to 0.
+/// Mixes a word by the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014):
 #[inline]
 pub const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -8,25 +8,26 @@ pub const fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// SplitMix64. Number `i` of a stream is a function of seed and `i` alone, so a check can recompute any one.
+/// The random number generator SplitMix64. Number `i` of a stream is a function of seed and `i` alone, so a check can
+/// recompute any one.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
     const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// The stream of a seed, as published.
+    /// Returns the stream of a seed, as published.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The stream of one item out of many: edge 17, look-up 4711.
+    /// Returns the stream of one item out of many: edge 17, look-up 4711.
     #[inline]
     pub const fn of_item(seed: u64, item: u64) -> Self {
         Self(mix(seed ^ mix(item.wrapping_add(Self::GAMMA))))
     }
 
-    /// The next number. It never ends, so this is no iterator.
+    /// Returns the next number of the stream. The stream never ends, so this is no iterator.
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub const fn next(&mut self) -> u64 {
@@ -34,13 +35,14 @@ impl SplitMix64 {
         mix(self.0)
     }
 
-    /// Uniform in [0, 1), with 53 bits.
+    /// Returns a number that is uniform in [0, 1), with 53 bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform below `bound`, which is not 0 (multiply-shift; the bias is below bound / 2^64).
+    /// Returns a number that is uniform below `bound`, which is not 0 (multiply-shift; the bias is below bound /
+    /// 2^64).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64

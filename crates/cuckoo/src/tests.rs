@@ -17,7 +17,7 @@ impl WayHashes for LineHash {
     }
 }
 
-/// Hands out memory of which there is so much, and remembers to whom.
+/// Hands out memory up to a limit, and remembers which pieces are in use.
 struct Memory {
     chunk: Option<u64>,
     /// No piece may be larger.

@@ -36,15 +36,15 @@ pub(super) fn way_hash(word: u64, way: usize, generation: u32) -> u64 {
 /// A slot of a way, for a key: the first of its bucket, or the one in it where an item is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// In the array that the way is moving to, out of place.
+    /// Whether the place is in the array that the way is moving to, out of place.
     pub(super) next: bool,
     pub(super) slot: usize,
-    /// What stands beside the key's item there.
+    /// The tag that stands beside the key's item there.
     pub(super) tag: NonZeroU8,
 }
 
 impl Place {
-    /// Of nothing yet.
+    /// The place of nothing yet.
     pub(super) const NONE: Self = Self { next: false, slot: 0, tag: NonZeroU8::MIN };
 
     /// Index and tag come from the two ends of the hash.
@@ -80,9 +80,9 @@ struct Resize<T> {
     generation: u32,
 }
 
-/// What is in the next slot to visit.
+/// The content of the next slot to visit.
 pub(super) enum Visit<T> {
-    /// Nothing, or what may stay there.
+    /// The slot is empty, or its item may stay there.
     Stays(bool),
     /// This has been taken out of its slot, which counts as visited; it belongs into the same way.
     Leaves(T),
@@ -149,7 +149,7 @@ impl<T> Way<T> {
         (self.chunks.len(), self.chunks.chunk_bytes())
     }
 
-    /// Where what hashes like that is, if it is in this way.
+    /// Returns the place of what hashes like that, if it is in this way.
     #[inline(always)]
     pub(super) fn place(&self, number: usize, word: u64) -> Place {
         debug_assert_eq!(number, self.number);
@@ -158,7 +158,7 @@ impl<T> Way<T> {
         if slot < self.pointer { self.place_visited(word) } else { Place::new(hash, slot, false) }
     }
 
-    /// Where what belongs into a slot that has been visited is.
+    /// Returns the place of what belongs into a slot that has been visited.
     fn place_visited(&self, word: u64) -> Place {
         let Some(Resize { next, size, generation }) = &self.resize else {
             let hash = way_hash(word, self.number, self.generation);

@@ -10,7 +10,7 @@ use pagewalk_cuckoo::SlotRef;
 use crate::item::{Item, Word};
 use crate::map::{EQUAL_HASHES, ElasticMap};
 
-/// Where an item is.
+/// The place of an item that was found.
 #[derive(Clone, Copy)]
 enum Found {
     Table(SlotRef),
@@ -19,7 +19,7 @@ enum Found {
 
 /// Single items. `Hash` and `Eq` of the keys run before anything is changed: if they panic, the map is as it was.
 impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
-    /// The value.
+    /// Returns the value of a key.
     #[inline]
     pub fn get<Q>(&self, key: &Q) -> Option<&V>
     where
@@ -29,7 +29,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         self.get_key_value(key).map(|(_, value)| value)
     }
 
-    /// The key as it stands in the map, and the value.
+    /// Returns the key as it stands in the map, and its value.
     #[inline]
     pub fn get_key_value<Q>(&self, key: &Q) -> Option<(&K, &V)>
     where
@@ -46,7 +46,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         Some((&item.key, &item.value))
     }
 
-    /// The value, to be changed.
+    /// Returns the value of a key, to be changed.
     #[inline]
     pub fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
     where
@@ -57,7 +57,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         self.value_mut(found)
     }
 
-    /// Whether the key is in the map.
+    /// Returns whether the key is in the map.
     #[inline]
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
@@ -111,7 +111,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         Some((key, value))
     }
 
-    /// What to do with the value of a key.
+    /// Returns the entry of a key, through which its value can be read, changed and put in.
     #[inline]
     pub fn entry(&mut self, key: K) -> Entry<'_, K, V, S> {
         let word = self.word(&key);
@@ -161,7 +161,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
         at.map(|(at, _)| Found::Table(at)).or_else(|| self.find_in_rest(word, key).map(Found::Rest))
     }
 
-    /// In a function of its own, whose registers look-ups in the table need not save.
+    /// Looks up an item among the rest, in a function of its own, whose registers look-ups in the table need not
+    /// save.
     #[cold]
     #[inline(never)]
     fn rest_item<Q>(&self, word: Word, key: &Q) -> Option<&Item<K, V>>
@@ -259,12 +260,12 @@ impl<K, V, S> ElasticMap<K, V, S> {
     }
 }
 
-/// What there is of a key, from [`ElasticMap::entry`].
+/// The state of a key in the map, from [`ElasticMap::entry`].
 #[derive(Debug)]
 pub enum Entry<'a, K, V, S> {
     /// The key is in the map.
     Occupied(OccupiedEntry<'a, K, V, S>),
-    /// It is not.
+    /// The key is not in the map.
     Vacant(VacantEntry<'a, K, V, S>),
 }
 
@@ -272,7 +273,7 @@ pub enum Entry<'a, K, V, S> {
 pub struct OccupiedEntry<'a, K, V, S> {
     map: &'a mut ElasticMap<K, V, S>,
     found: Found,
-    /// As it was given, which is not the one in the map.
+    /// The key as it was given, which is not the one in the map.
     key: K,
 }
 
@@ -286,7 +287,7 @@ pub struct VacantEntry<'a, K, V, S> {
 }
 
 impl<'a, K: Hash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
-    /// The key as it was given.
+    /// Returns the key as it was given.
     pub fn key(&self) -> &K {
         match self {
             Self::Occupied(entry) => &entry.key,
@@ -303,12 +304,12 @@ impl<'a, K: Hash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
         self
     }
 
-    /// The value; this one for a key that has none.
+    /// Returns the value; a key that has none gets this one first.
     pub fn or_insert(self, value: V) -> &'a mut V {
         self.or_insert_with(|| value)
     }
 
-    /// The value; one that is made now for a key that has none.
+    /// Returns the value; a key that has none gets one that is made now.
     pub fn or_insert_with(self, make: impl FnOnce() -> V) -> &'a mut V {
         match self {
             Self::Occupied(entry) => entry.into_mut(),
@@ -316,7 +317,7 @@ impl<'a, K: Hash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
         }
     }
 
-    /// The value; the type's default for a key that has none.
+    /// Returns the value; a key that has none gets the type's default first.
     pub fn or_default(self) -> &'a mut V
     where
         V: Default,
@@ -326,22 +327,22 @@ impl<'a, K: Hash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
 }
 
 impl<'a, K: Hash + Eq, V, S: BuildHasher> OccupiedEntry<'a, K, V, S> {
-    /// The key as it stands in the map.
+    /// Returns the key as it stands in the map.
     pub fn key(&self) -> &K {
         &self.map.item(self.found).key
     }
 
-    /// The value.
+    /// Returns the value of the key.
     pub fn get(&self) -> &V {
         &self.map.item(self.found).value
     }
 
-    /// The value, to be changed.
+    /// Returns the value of the key, to be changed.
     pub fn get_mut(&mut self) -> &mut V {
         self.map.value_mut(self.found).expect("it was found there")
     }
 
-    /// The value, to be changed for as long as the map is borrowed.
+    /// Returns the value of the key, to be changed for as long as the map is borrowed.
     pub fn into_mut(self) -> &'a mut V {
         self.map.value_mut(self.found).expect("it was found there")
     }
@@ -364,7 +365,7 @@ impl<'a, K: Hash + Eq, V, S: BuildHasher> OccupiedEntry<'a, K, V, S> {
 }
 
 impl<'a, K: Hash + Eq, V, S: BuildHasher> VacantEntry<'a, K, V, S> {
-    /// The key.
+    /// Returns the key as it was given.
     pub fn key(&self) -> &K {
         &self.key
     }

@@ -15,15 +15,15 @@ pub type DefaultHasher = foldhash::fast::RandomState;
 /// A hash map that grows and shrinks without pauses. See the [crate's documentation](crate).
 pub struct ElasticMap<K, V, S = DefaultHasher> {
     pub(crate) hasher: S,
-    /// From the first insertion on.
+    /// The table, from the first insertion on.
     pub(crate) table: Option<Cuckoo<Item<K, V>, Words>>,
     /// Items that have no place in the table: with too many of one hash, or very unlucky.
     pub(crate) rest: VecDeque<Item<K, V>>,
     pub(crate) memory: Memory,
 }
 
-/// What the table does. Two ways with buckets of four slots can be filled to 98 % (Cain, Sanders, Wormald, SODA 2007); the
-/// fuller, the more items move.
+/// The policy of the table. Two ways with buckets of four slots can be filled to 98 % (Cain, Sanders, Wormald, SODA
+/// 2007); the fuller, the more items move.
 ///
 /// An insertion needs 1.25 slots more at this load, so that it seldom splits a bucket; a removal takes 2.5 slots away, but may have
 /// to leave that to a later one.
@@ -50,12 +50,12 @@ const FIRST_SLOTS: usize = 2 * BUCKET_SLOTS;
 pub(crate) const EQUAL_HASHES: usize = BUCKET_SLOTS / 2;
 
 impl<K, V> ElasticMap<K, V> {
-    /// An empty map without memory.
+    /// Creates an empty map without memory.
     pub fn new() -> Self {
         Self::with_hasher(DefaultHasher::default())
     }
 
-    /// An empty map with room for so many items.
+    /// Creates an empty map with room for so many items.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl<K, V> ElasticMap<K, V> {
     }
 }
 
-/// Why there is no room for so many items.
+/// The reason why there is no room for so many items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TryReserveError {
@@ -109,7 +109,7 @@ fn slots_for(items: usize) -> Result<usize, TryReserveError> {
 }
 
 impl<K, V, S: BuildHasher> ElasticMap<K, V, S> {
-    /// An empty map with room for so many items, with this hasher.
+    /// Creates an empty map with room for so many items, with this hasher.
     ///
     /// # Panics
     ///
@@ -131,7 +131,7 @@ impl<K, V, S: BuildHasher> ElasticMap<K, V, S> {
         self.try_reserve(additional).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// As [`reserve`](Self::reserve).
+    /// Reserves memory like [`reserve`](Self::reserve), but returns an error instead of a panic.
     ///
     /// # Errors
     ///
@@ -200,12 +200,12 @@ impl<K, V, S: BuildHasher> ElasticMap<K, V, S> {
 }
 
 impl<K, V, S> ElasticMap<K, V, S> {
-    /// An empty map without memory, with this hasher.
+    /// Returns an empty map without memory, with this hasher.
     pub const fn with_hasher(hasher: S) -> Self {
         Self { hasher, table: None, rest: VecDeque::new(), memory: Memory::of::<Item<K, V>>() }
     }
 
-    /// The hasher.
+    /// Returns the hasher of the map.
     pub fn hasher(&self) -> &S {
         &self.hasher
     }
@@ -215,7 +215,7 @@ impl<K, V, S> ElasticMap<K, V, S> {
         self.table.as_ref().map_or(0, Cuckoo::len) + self.rest.len()
     }
 
-    /// Whether there is no item.
+    /// Returns whether the map holds no item.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -225,8 +225,8 @@ impl<K, V, S> ElasticMap<K, V, S> {
         self.table.as_ref().map_or(0, |table| table.way_slots().sum())
     }
 
-    /// Memory for items that the map has now, without what keys and values own elsewhere. What the table knows about its
-    /// chunks is less than a hundredth of that.
+    /// Returns the bytes of memory for items that the map has now, without what keys and values own elsewhere. What
+    /// the table knows about its chunks is less than a hundredth of that.
     pub fn memory_bytes(&self) -> usize {
         self.memory.bytes as usize + self.rest.capacity() * size_of::<Item<K, V>>()
     }
@@ -236,38 +236,38 @@ impl<K, V, S> ElasticMap<K, V, S> {
         (self.slots() as u128 * u128::from(POLICY.upsize_above) / 1000) as usize
     }
 
-    /// All items, in no order.
+    /// Returns all items, in no order.
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter::new(self.table.as_ref(), &self.rest, self.len())
     }
 
-    /// All items, in no order; the values can be changed.
+    /// Returns all items, in no order; the values can be changed.
     pub fn iter_mut(&mut self) -> IterMut<'_, K, V> {
         let left = self.len();
         IterMut::new(self.table.as_mut(), &mut self.rest, left)
     }
 
-    /// All keys, in no order.
+    /// Returns all keys, in no order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &K> {
         self.iter().map(|(key, _)| key)
     }
 
-    /// All values, in no order.
+    /// Returns all values, in no order.
     pub fn values(&self) -> impl ExactSizeIterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// All values, in no order, to be changed.
+    /// Returns all values, in no order, to be changed.
     pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut V> {
         self.iter_mut().map(|(_, value)| value)
     }
 
-    /// All keys, in no order; the values are dropped.
+    /// Returns all keys, in no order; the values are dropped.
     pub fn into_keys(self) -> impl ExactSizeIterator<Item = K> {
         self.into_iter().map(|(key, _)| key)
     }
 
-    /// All values, in no order; the keys are dropped.
+    /// Returns all values, in no order; the keys are dropped.
     pub fn into_values(self) -> impl ExactSizeIterator<Item = V> {
         self.into_iter().map(|(_, value)| value)
     }

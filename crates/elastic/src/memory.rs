@@ -2,17 +2,17 @@
 
 use pagewalk_cuckoo::{ChunkSource, Keyed, NoChunk};
 
-/// Counts bytes.
+/// A memory source that counts the bytes it has handed out.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub(crate) slot_bytes: u64,
     chunk_slots: usize,
-    /// In use.
+    /// The bytes in use.
     pub(crate) bytes: u64,
 }
 
 impl Memory {
-    /// Of slots for `T`: with what says whether there is an item, and a byte of its hash.
+    /// Returns the memory of slots for `T`: with what says whether there is an item, and a byte of its hash.
     pub(crate) const fn of<T: Keyed>() -> Self {
         Self { slot_bytes: size_of::<Option<T>>() as u64 + 1, chunk_slots: T::CHUNK_SLOTS, bytes: 0 }
     }

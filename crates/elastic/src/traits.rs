@@ -20,7 +20,7 @@ impl<K: fmt::Debug, V: fmt::Debug, S> fmt::Debug for ElasticMap<K, V, S> {
     }
 }
 
-/// Without a call of the keys' `Hash` and `Eq`. The copy has room for its items, and not for more.
+/// Clones the map without a call of the keys' `Hash` and `Eq`. The copy has room for its items, and not for more.
 impl<K: Clone, V: Clone, S: BuildHasher + Clone> Clone for ElasticMap<K, V, S> {
     fn clone(&self) -> Self {
         let mut copy = Self::with_capacity_and_hasher(self.len(), self.hasher.clone());
@@ -46,7 +46,7 @@ impl<'a, K: Hash + Eq + Copy, V: Copy, S: BuildHasher> Extend<(&'a K, &'a V)> fo
     }
 }
 
-/// Of several items with one key, the last value counts.
+/// Extends the map; of several items with one key, the last value counts.
 impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for ElasticMap<K, V, S> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, items: I) {
         for (key, value) in items {
@@ -71,7 +71,7 @@ where
 {
     type Output = V;
 
-    /// # Panics
+    /// Returns the value of a key.
     ///
     /// If the key is not in the map.
     fn index(&self, key: &Q) -> &V {

@@ -16,7 +16,7 @@ use crate::store::FIRST_SLOTS;
 /// use the map themselves: that may wait forever. If they panic, the map is as it was before the call; only a value
 /// that was being changed is left as the closure has left it.
 impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
-    /// A copy of the value.
+    /// Returns a copy of the value of a key.
     #[inline(always)]
     pub fn get<Q>(&self, key: &Q) -> Option<V>
     where
@@ -27,7 +27,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.read(key, |(_, value)| value.clone())
     }
 
-    /// What `act` makes of the value. Nobody changes it meanwhile; who uses the same block waits.
+    /// Returns what `act` makes of the value. No other thread changes the value meanwhile; a thread that uses the
+    /// same block waits.
     #[inline]
     pub fn get_with<Q, R>(&self, key: &Q, act: impl FnOnce(&V) -> R) -> Option<R>
     where
@@ -37,7 +38,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.read(key, |(_, value)| act(value))
     }
 
-    /// Whether the key is in the map.
+    /// Returns whether the key is in the map.
     #[inline]
     pub fn contains_key<Q>(&self, key: &Q) -> bool
     where
@@ -47,7 +48,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.read(key, |_| ()).is_some()
     }
 
-    /// Where the key's item stands.
+    /// Returns the level and the block in which the key's item stands.
     pub fn position_of<Q>(&self, key: &Q) -> Option<Position>
     where
         K: Borrow<Q>,
@@ -71,7 +72,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// As [`insert`](Self::insert).
+    /// Inserts an item like [`insert`](Self::insert), but returns the item as an error if there is no room.
     ///
     /// # Errors
     ///
@@ -126,8 +127,9 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.enter_elsewhere(hash, key, value, present)
     }
 
-    /// Where the first level was full a moment ago. To know that before its tags have come from memory is worth half of
-    /// the time: the processor does not begin the wrong thing, and the second level comes together with the first.
+    /// Inserts an item whose first level was full a moment ago. To know that before its tags have come from memory is
+    /// worth half of the time: the processor does not begin the wrong thing, and the second level comes together with
+    /// the first.
     #[inline(never)]
     fn enter_behind<R>(
         &self,
@@ -161,7 +163,8 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.enter_elsewhere(hash, item.0, item.1, present)
     }
 
-    /// Where the key may be there, where a block has to be settled first, and whatever else is seldom.
+    /// Inserts an item where the key may be there, where a block has to be settled first, and in all other seldom
+    /// cases.
     #[inline(never)]
     fn enter_elsewhere<R>(
         &self,
@@ -222,7 +225,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// A copy of the value; a key that is not there gets one first.
+    /// Returns a copy of the value; a key that is not there gets one first.
     ///
     /// # Panics
     ///
@@ -281,7 +284,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.remove_elsewhere(hash, key)
     }
 
-    /// Not from the first level, or not yet.
+    /// Removes an item that is not in the first level, or not yet.
     #[inline(never)]
     fn remove_elsewhere<Q>(&self, hash: Hash, key: &Q) -> Option<(K, V)>
     where
@@ -291,7 +294,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.take(hash, self.find(hash, key))
     }
 
-    /// Takes the key's item out if `condition` is true of its value. Nobody changes it in between.
+    /// Takes the key's item out if `condition` is true of its value. No other thread changes the value in between.
     pub fn remove_if<Q>(&self, key: &Q, condition: impl FnOnce(&V) -> bool) -> Option<(K, V)>
     where
         K: Borrow<Q>,

@@ -13,7 +13,7 @@ struct Node<T> {
 
 impl<T> Chain<T> {
     pub(crate) const EMPTY: Self = Self(None);
-    /// What an item takes.
+    /// The bytes that an item takes.
     pub(crate) const NODE_BYTES: usize = size_of::<Node<T>>();
 
     #[inline(always)]
@@ -87,7 +87,7 @@ impl<T> Chain<T> {
 }
 
 impl<T> Drop for Chain<T> {
-    /// One after the other: by the compiler's own recursion a long chain would exhaust the stack.
+    /// Drops the nodes one after the other: by the compiler's own recursion a long chain would exhaust the stack.
     fn drop(&mut self) {
         while self.pop().is_some() {}
     }

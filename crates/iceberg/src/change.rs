@@ -9,7 +9,7 @@ use crate::place::{At, Hash};
 use crate::store::{BLOCK_SLOTS, FirstYard};
 use crate::sync::Ordering;
 
-/// Why [`place`](IcebergMap::place) has not placed an item.
+/// The reason why [`place`](IcebergMap::place) has not placed an item.
 pub(crate) enum Unplaced {
     /// A second-level block has to be settled first.
     Behind(At),
@@ -86,7 +86,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// In the second level, or in the third.
+    /// Places an item in the second level, or in the third.
     #[inline(always)]
     pub(crate) fn place_behind(
         &self,
@@ -151,7 +151,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     }
 }
 
-/// What came of an item.
+/// The outcome of adding an item.
 pub(crate) enum Added<K, V> {
     Placed,
     /// Refused.

@@ -30,7 +30,7 @@ impl Count {
         }
     }
 
-    /// The count. Changes that happen meanwhile are in it or not.
+    /// Returns the sum of all parts of the count. Changes that happen meanwhile are in it or not.
     pub(crate) fn sum(&self) -> usize {
         let sum: isize = self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum();
         // An item that one thread puts in and another takes out may be seen going but not coming.

@@ -15,7 +15,7 @@ pub struct RefMut<'a, K, V> {
 }
 
 impl<K, V> RefMut<'_, K, V> {
-    /// The key as it stands in the map.
+    /// Returns the key as it stands in the map.
     pub fn key(&self) -> &K {
         &self.item().0
     }
@@ -71,7 +71,7 @@ pub struct Modify<'a, K, V, S, F> {
 }
 
 impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
-    /// The key.
+    /// Returns the key of the entry.
     pub fn key(&self) -> &K {
         &self.key
     }
@@ -90,7 +90,7 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
         self.or_insert_with(|| value)
     }
 
-    /// The same, with a value that is made only for a key that has none.
+    /// Returns the value; a key that has none gets one that is made now.
     ///
     /// # Panics
     ///
@@ -110,7 +110,7 @@ impl<'a, K: KeyHash + Eq, V, S: BuildHasher> Entry<'a, K, V, S> {
         }
     }
 
-    /// The same, with the type's default.
+    /// Returns the value; a key that has none gets the type's default first.
     ///
     /// # Panics
     ///
@@ -133,7 +133,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher, F: FnOnce(&mut V)> Modify<'_, K, V, S, 
         self.or_insert_with(|| value);
     }
 
-    /// The same, with a value that is made only for a key that has none.
+    /// Puts in a value that is made now if the key has none.
     ///
     /// # Panics
     ///
@@ -142,7 +142,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher, F: FnOnce(&mut V)> Modify<'_, K, V, S, 
         self.map.upsert(self.key, make, self.change);
     }
 
-    /// The same, with the type's default.
+    /// Puts in the type's default if the key has none.
     ///
     /// # Panics
     ///
@@ -161,13 +161,13 @@ impl<K: KeyHash + Eq, V, S: BuildHasher, F: FnOnce(&mut V)> Modify<'_, K, V, S, 
 }
 
 impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
-    /// What to do with the value of a key: see [`Entry`].
+    /// Returns the entry of a key, through which its value can be read, changed and put in:
     pub fn entry(&self, key: K) -> Entry<'_, K, V, S> {
         Entry { map: self, key }
     }
 
-    /// The value, to be read and changed until the guard is dropped. [`update`](Self::update) needs no guard, and cannot hold
-    /// the lock for too long.
+    /// Returns the value, to be read and changed until the guard is dropped. [`update`](Self::update) needs no guard,
+    /// and cannot hold the lock for too long.
     pub fn get_mut<Q>(&self, key: &Q) -> Option<RefMut<'_, K, V>>
     where
         K: Borrow<Q>,

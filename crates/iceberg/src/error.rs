@@ -9,13 +9,13 @@ use crate::store::BLOCK_SLOTS;
 /// A map that does not grow has no place for an item. Here it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<K, V> {
-    /// Its key.
+    /// The key of the item.
     pub key: K,
-    /// Its value.
+    /// The value of the item.
     pub value: V,
 }
 
-/// Why an item was not put in, with the item.
+/// The reason why an item was not put in, with the item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum NotInserted<K, V> {
     /// The key is in the map.
@@ -29,7 +29,7 @@ pub enum NotInserted<K, V> {
     Full(Full<K, V>),
 }
 
-/// Why there is no room for so many items.
+/// The reason why there is no room for so many items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TryReserveError {
@@ -78,7 +78,7 @@ impl<K, V> fmt::Display for NotInserted<K, V> {
     }
 }
 
-/// Without the item: errors must be printable whatever the key and the value are.
+/// Prints the error without the item: errors must be printable whatever the key and the value are.
 impl<K, V> fmt::Debug for Full<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Full")

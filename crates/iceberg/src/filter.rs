@@ -16,7 +16,7 @@ const LISTED: usize = 28;
 pub(crate) struct Filter {
     /// Zero is a free place.
     listed: [u8; LISTED],
-    /// Those that found no free place. A count that has reached its maximum stays there.
+    /// The number of items that found no free place. A count that has reached its maximum stays there.
     unlisted: u8,
 }
 

@@ -16,23 +16,23 @@ pub enum Level {
     First,
     /// 8 slots, two choices of blocks.
     Second,
-    /// A list.
+    /// The third level: a list of the items that found no slot.
     Third,
 }
 
-/// Where an item stands. It changes only when the map grows.
+/// The level and the block in which an item stands. It changes only when the map grows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Position {
-    /// The level.
+    /// The level that holds the item.
     pub level: Level,
-    /// The block. In the third level, the one that the list belongs to.
+    /// The number of the block. In the third level, the one that the list belongs to.
     pub block: usize,
     /// The slot in the level of the block. In the third level, a number that no other item of the list has.
     pub slot: usize,
 }
 
-/// A key's item, or that there is none, with the key's first-level block locked: nobody can put it in, change it or
-/// take it out meanwhile.
+/// A key's item, or that there is none, with the key's first-level block locked: no other thread can put it in,
+/// change it or take it out meanwhile.
 pub(crate) struct Found<'a, K, V> {
     pub(crate) first: FirstYard<'a, (K, V)>,
     pub(crate) doublings: u32,
@@ -92,7 +92,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         if first.may_spill(hash.spill()) { self.read_behind(hash, key, first, doublings, act) } else { None }
     }
 
-    /// In the second and the third level.
+    /// Reads an item in the second and the third level.
     #[inline(never)]
     fn read_behind<'a, Q, R>(
         &'a self,
@@ -110,7 +110,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.find_behind(hash, &|item: &(K, V)| item.0.borrow() == key, first, doublings).item().map(act)
     }
 
-    /// Where a block has to be settled first.
+    /// Reads an item where a block has to be settled first.
     #[cold]
     #[inline(never)]
     fn read_later<Q, R>(&self, hash: Hash, key: &Q, act: impl FnOnce(&(K, V)) -> R) -> Option<R>
@@ -121,7 +121,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.find(hash, key).item().map(act)
     }
 
-    /// A key's item.
+    /// Finds a key's item.
     #[inline]
     pub(crate) fn find<Q>(&self, hash: Hash, key: &Q) -> Found<'_, K, V>
     where
@@ -140,7 +140,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.find_behind(hash, &wanted, first, doublings)
     }
 
-    /// In the second and the third level.
+    /// Finds an item in the second and the third level.
     #[inline]
     pub(crate) fn find_behind<'a>(
         &'a self,
@@ -213,7 +213,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// Where the item stands.
+    /// Returns the level and the block in which the item stands.
     pub(crate) fn position(&self, hash: Hash, found: &Found<'_, K, V>) -> Option<Position> {
         let first = || self.shape.first(hash, found.doublings);
         let (level, at, slot) = match &found.spot {

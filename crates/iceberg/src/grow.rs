@@ -1,6 +1,6 @@
 //! Growing without stopping: a doubling adds a part; then blocks hand half of their items on, one by one.
 //!
-//! Each block knows how many doublings its items have gone through, and whoever locks a block compares that with the
+//! Each block knows how many doublings its items have gone through, and a thread that locks a block compares that with the
 //! number that the block was computed with. If the block is behind, it is *settled* first: its items are shared out
 //! between it and the new block. So an operation never waits for more than the blocks that it needs itself. Insertions
 //! settle a further block now and then, so that a doubling ends; the next one begins after that.
@@ -24,7 +24,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 /// next comes after 34 insertions for each.
 const HELP_EVERY: isize = 4;
 
-/// How far the table has grown.
+/// The progress of a table's growth.
 #[repr(align(64))]
 pub(crate) struct Growth {
     doublings: AtomicU32,
@@ -32,14 +32,14 @@ pub(crate) struct Growth {
     progress: Progress,
 }
 
-/// On a cache line of its own: it changes often while a doubling lasts.
+/// The counters of a doubling, on a cache line of their own: they change often while a doubling lasts.
 #[repr(align(64))]
 struct Progress {
     /// Blocks of both levels that the last doubling has still to settle.
     pending: AtomicUsize,
     /// The next block that an insertion settles, first-level blocks before second-level ones.
     cursor: AtomicUsize,
-    /// Held by who doubles.
+    /// The lock of the thread that doubles the table.
     doubling: Lock,
 }
 
@@ -66,7 +66,7 @@ impl Growth {
 }
 
 impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
-    /// What an insertion owes the table. `before` is this thread's share of the items.
+    /// Does the work that an insertion owes the table. `before` is this thread's share of the items.
     #[inline]
     pub(crate) fn after_insert(&self, before: isize) {
         if !self.growth.grows {
@@ -103,7 +103,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.add_part(doublings);
         progress.cursor.store(0, Ordering::Relaxed);
         progress.pending.store(2 * blocks, Ordering::Relaxed);
-        // Who reads this finds the part and the number of pending blocks, too.
+        // A thread that reads this finds the part and the number of pending blocks, too.
         self.growth.doublings.store(doublings + 1, Ordering::Release);
     }
 
@@ -180,7 +180,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// As [`settle_first`](Self::settle_first), of the second level.
+    /// Settles a block like [`settle_first`](Self::settle_first), in the second level.
     #[cold]
     pub(crate) fn settle_second(&self, at: At, doublings: u32) {
         if doublings == 0 {
@@ -220,7 +220,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// A free slot in the first level for an item of the second, if it can be had at once; the item no longer counts
     /// in the filters.
     ///
-    /// Not while somebody walks over the map: first levels come before second levels there, and an item that goes up
+    /// Not while a thread walks over the map: first levels come before second levels there, and an item that goes up
     /// behind the walk's back would be missed. The locks order the two: if the walk has read the block, it was counted
     /// before this lock was taken.
     fn room_above(&self, hash: Hash, doublings: u32) -> Option<(FirstYard<'_, (K, V)>, usize)> {

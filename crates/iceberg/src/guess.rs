@@ -1,6 +1,6 @@
 //! Whether look-ups fetch the line where their item probably is, before they know that there is one.
 //!
-//! Who finds what he looks for waits for one line less. Who does not has a line fetched for nothing, which from a large
+//! A look-up that finds its key waits for one line less. One that does not has a line fetched for nothing, which from a large
 //! table takes as long as the rest of the look-up. Programs tend to do the one or the other for a while, so each thread
 //! goes by what its last look-ups came to.
 

@@ -10,7 +10,7 @@ use crate::store::{FirstYard, SecondYard};
 use crate::sync::Ordering;
 use crate::walk::{self, Walk};
 
-/// Items by level.
+/// The number of items in each level.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Levels {
@@ -18,17 +18,17 @@ pub struct Levels {
     pub first: usize,
     /// Items in the 8-slot yards.
     pub second: usize,
-    /// Items in lists.
+    /// Items in the lists of the third level.
     pub third: usize,
 }
 
 impl Levels {
-    /// All items.
+    /// Returns the number of items in all levels.
     pub fn items(&self) -> usize {
         self.first + self.second + self.third
     }
 
-    /// The share of a level; of no items, 0.
+    /// Returns the share of a level; of no items, 0.
     pub fn share(&self, level: Level) -> f64 {
         let items = match level {
             Level::First => self.first,
@@ -56,7 +56,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         }
     }
 
-    /// Copies of the items. No lock is held between two of them; nothing holds up those who use the map meanwhile.
+    /// Copies of the items. No lock is held between two of them; nothing holds up threads that use the map meanwhile.
     pub fn iter(&self) -> Iter<'_, K, V, S>
     where
         K: Clone,
@@ -91,13 +91,13 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         });
     }
 
-    /// All items, whose values may be changed. No lock is taken: the map is the caller's alone. Where other threads use it, there is
-    /// [`for_each_mut`](Self::for_each_mut).
+    /// Returns all items, whose values may be changed. No lock is taken: the map is the caller's alone. Where other
+    /// threads use it, there is [`for_each_mut`](Self::for_each_mut).
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
         self.items_mut().map(|(key, value)| (&*key, value))
     }
 
-    /// All values, as [`iter_mut`](Self::iter_mut) goes through them.
+    /// Returns all values, as [`iter_mut`](Self::iter_mut) goes through them.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.items_mut().map(|(_, value)| value)
     }
@@ -187,7 +187,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         std::mem::forget(rest);
     }
 
-    /// How many items stand in which level.
+    /// Returns the number of items in each level.
     pub fn levels(&self) -> Levels {
         let mut levels = Levels::default();
         let mut walk = Walk::new(self);
@@ -250,7 +250,7 @@ impl<K, V, S> Iterator for IntoIter<K, V, S> {
             if self.next == self.map.shape.blocks(self.map.growth.doublings()) {
                 return None;
             }
-            // Settled or not: nobody is looking for anything any more.
+            // Settled or not: no thread looks anything up any more.
             let at = self.map.shape.block(self.next);
             self.next += 1;
             let mut first = self.map.lock_first(at, None);

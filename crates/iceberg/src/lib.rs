@@ -47,7 +47,7 @@
 //! - **Items keep their places.** Between insertion and removal an item moves only when the table grows, at most once
 //!   per doubling. [`position_of`](IcebergMap::position_of) tells where it is.
 //! - **Operations on one key have one order**, the same for all threads: each holds the lock of the key's first block.
-//! - **Growing stops nobody.** At load 0.96 a part as large as the table is added; blocks hand half of their items on
+//! - **Growing stops no thread.** At load 0.96 a part as large as the table is added; blocks hand half of their items on
 //!   when they are needed, and a few more with each insertion. An operation waits for the blocks of its own key only.
 //! - **A walk sees what stays exactly once**, [whatever others do](IcebergMap::for_each).
 //! - **A panic** in a closure, in `Hash`, `Eq` or `Clone` leaves the map usable, with every item in it.
@@ -56,12 +56,12 @@
 //! # What it does not
 //!
 //! - Closures and the traits of keys and values run under a lock; using the same map there may wait forever.
-//! - A map that is made for many items asks the system for large pages, where it gives them to those who ask; parts that
+//! - A map that is made for many items asks the system for large pages, where it gives them to programs that ask; parts that
 //!   are added later do not.
 //! - The table does not shrink by itself ([`shrink_to_fit`](IcebergMap::shrink_to_fit) moves all items to a smaller one), and
 //!   after a doubling it takes twice the memory. It has at most 2^26 blocks, 4.8 billion
 //!   slots; beyond, items go to the third level.
-//! - Look-ups lock, too: who reads a key and who changes it, or reads another key of the block, exclude each other for
+//! - Look-ups lock, too: threads that read or change keys of one block exclude each other for
 //!   the time that it takes to copy a value. Many threads that read one key meet there.
 //! - With hashes that are equal for many keys it is as slow as a list. What the hasher gives is mixed once more, so that
 //!   weak bits do no harm.

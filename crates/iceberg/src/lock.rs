@@ -4,11 +4,11 @@
 //! a table that the processor's caches do not hold: how many lines of memory it waits for, and how much of the next
 //! look-up the processor can begin while it waits. An atomic operation gets in the way of that: it waits until everything
 //! ahead of it is done and written. This lock takes one such operation, which is a tenth of a look-up; a lock that readers
-//! share, or that knows who sleeps for it, takes a second one when it is left, just when the item is on its way from
+//! share, or that knows which threads sleep for it, takes a second one when it is left, just when the item is on its way from
 //! memory.
 //!
-//! So readers exclude each other for the time that it takes to copy a value, and who finds a lock taken looks again,
-//! now and then, in growing distances. For that to be long, somebody must hold it long, in a closure of a user's.
+//! So readers exclude each other for the time that it takes to copy a value, and a thread that finds a lock taken looks again,
+//! now and then, in growing distances. That takes long only if another thread holds the lock long, in a closure of a user's.
 //!
 //! Beside the bit stands a number, for something that can then be known of the block without waiting for memory: locks
 //! are in caches, the blocks of a large table are not.
@@ -29,7 +29,7 @@ impl Lock {
         Self { taken: AtomicBool::new(false), number: AtomicU8::new(0) }
     }
 
-    /// The number, which whoever has the lock may be about to change.
+    /// The number, which the thread that has the lock may be about to change.
     #[inline(always)]
     pub(crate) fn number(&self) -> u8 {
         self.number.load(Ordering::Relaxed)
@@ -61,7 +61,7 @@ impl Lock {
 }
 
 impl Guard<'_> {
-    /// The number, which nobody else changes.
+    /// The number, which no other thread changes.
     #[inline(always)]
     pub(crate) fn number(&self) -> u8 {
         self.0.number()

@@ -17,7 +17,7 @@ pub type DefaultHasher = foldhash::fast::RandomState;
 /// A table of one block can double so often.
 const DOUBLINGS: usize = MAX_BLOCKS.ilog2() as usize;
 
-/// At this load a table grows: `IcebergHT`'s threshold, in percent.
+/// The load at which a table grows: `IcebergHT`'s threshold, in percent.
 const FULL_PERCENT: usize = 96;
 
 /// A part that a doubling adds, in a place of its own: the map itself is small.
@@ -29,7 +29,7 @@ pub struct IcebergMap<K, V, S = DefaultHasher> {
     pub(crate) shape: Shape,
     /// The part that the table begins with.
     part: Part<(K, V)>,
-    /// Those that doublings have added.
+    /// The parts that doublings have added.
     added: [Added<K, V>; DOUBLINGS],
     pub(crate) growth: Growth,
     pub(crate) count: Count,
@@ -40,12 +40,12 @@ pub struct IcebergMap<K, V, S = DefaultHasher> {
 }
 
 impl<K, V> IcebergMap<K, V> {
-    /// An empty map of one block, 72 slots.
+    /// Creates an empty map of one block, 72 slots.
     pub fn new() -> Self {
         Self::with_capacity(0)
     }
 
-    /// An empty map that grows only after it holds so many items.
+    /// Creates an empty map that grows only after it holds so many items.
     ///
     /// # Panics
     ///
@@ -54,8 +54,8 @@ impl<K, V> IcebergMap<K, V> {
         Self::with_capacity_and_hasher(items, DefaultHasher::default())
     }
 
-    /// An empty map that never grows: it has slots for so many items at load 0.96, and some more. When an item finds
-    /// no place, it is refused ([`try_insert`](Self::try_insert)).
+    /// Returns an empty map that never grows: it has slots for so many items at load 0.96, and some more. When an
+    /// item finds no place, it is refused ([`try_insert`](Self::try_insert)).
     ///
     /// # Panics
     ///
@@ -66,12 +66,12 @@ impl<K, V> IcebergMap<K, V> {
 }
 
 impl<K, V, S> IcebergMap<K, V, S> {
-    /// An empty map of one block, with this hasher.
+    /// Creates an empty map of one block, with this hasher.
     pub fn with_hasher(hasher: S) -> Self {
         Self::with_capacity_and_hasher(0, hasher)
     }
 
-    /// An empty map that grows only after it holds so many items, with this hasher.
+    /// Creates an empty map that grows only after it holds so many items, with this hasher.
     ///
     /// # Panics
     ///
@@ -80,7 +80,7 @@ impl<K, V, S> IcebergMap<K, V, S> {
         Self::of(items, hasher, true)
     }
 
-    /// As [`fixed`](IcebergMap::fixed), with this hasher.
+    /// Creates a map like [`fixed`](IcebergMap::fixed), with this hasher.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl<K, V, S> IcebergMap<K, V, S> {
         self.count.sum()
     }
 
-    /// Whether there is no item.
+    /// Returns whether there is no item.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -131,19 +131,19 @@ impl<K, V, S> IcebergMap<K, V, S> {
         self.slots() * FULL_PERCENT / 100
     }
 
-    /// Share of the slots that would be in use if no item were in the third level.
+    /// Returns the share of the slots that would be in use if no item were in the third level.
     pub fn load(&self) -> f64 {
         self.len() as f64 / self.slots() as f64
     }
 
-    /// All memory of the map, its own struct included, without what keys and values own elsewhere.
+    /// Returns all memory of the map, its own struct included, without what keys and values own elsewhere.
     pub fn memory_bytes(&self) -> usize {
         let parts = (0..=self.growth.doublings()).map(|part| self.shape.blocks(part.saturating_sub(1)));
         let chained = self.chained.load(Ordering::Relaxed) * Chain::<(K, V)>::NODE_BYTES;
         size_of::<Self>() + parts.map(Part::<(K, V)>::bytes).sum::<usize>() + chained
     }
 
-    /// The hasher.
+    /// Returns the hasher of the map.
     pub fn hasher(&self) -> &S {
         &self.hasher
     }
@@ -157,7 +157,7 @@ impl<K, V, S> IcebergMap<K, V, S> {
         (self.added[doubling].get().expect("a part is added before its blocks are used"), offset)
     }
 
-    /// All blocks' items. They are where they are, settled or not: each is in one place.
+    /// Returns the items of all blocks, to be changed. They are where they are, settled or not: each is in one place.
     pub(crate) fn items_mut(&mut self) -> impl Iterator<Item = &mut (K, V)> {
         let added = self.added.iter_mut().filter_map(|part| part.get_mut().map(|part| &mut **part));
         std::iter::once(&mut self.part).chain(added).flat_map(Part::items_mut)
@@ -165,7 +165,7 @@ impl<K, V, S> IcebergMap<K, V, S> {
 
     /// Adds the part that the doubling after `doublings` needs.
     pub(crate) fn add_part(&self, doublings: u32) {
-        // If the part is there already, somebody has panicked between adding it and using it.
+        // If the part is there already, a thread has panicked between adding it and using it.
         let _ = self.added[doublings as usize].set(Box::new(Part::new(self.shape.blocks(doublings))));
     }
 
@@ -230,7 +230,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
         self.try_reserve(additional).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// As [`reserve`](Self::reserve).
+    /// Reserves room like [`reserve`](Self::reserve), but returns an error instead of a panic.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub(crate) fn mix(mut bits: u64) -> u64 {
     bits ^ bits >> 33
 }
 
-/// Half of that, which makes up for hashers whose bits are not equally good: keys with patterns that nobody has hashed
+/// Half of that, which makes up for hashers whose bits are not equally good: keys with patterns that are not hashed
 /// fill the blocks hardly worse than random numbers do. The high bits are the better ones.
 #[inline(always)]
 fn mix_hash(hashed: u64) -> u64 {
@@ -37,13 +37,13 @@ fn mix_hash(hashed: u64) -> u64 {
 pub(crate) struct Hash(u64);
 
 impl Hash {
-    /// Of what a hasher has made of the key.
+    /// Makes a hash of what a hasher has made of the key.
     #[inline]
     pub(crate) fn new(hashed: u64) -> Self {
         Self(mix_hash(hashed))
     }
 
-    /// The fingerprint.
+    /// Returns the fingerprint of the key.
     #[inline(always)]
     pub(crate) fn tag(self) -> Tag {
         Tag { raw: self.0 as u8, finer: (self.0 >> 22) as u8 }
@@ -89,7 +89,8 @@ impl At {
 /// Most blocks of a table. With more, 32 bits would no longer spread items evenly enough.
 pub(crate) const MAX_BLOCKS: usize = 1 << 26;
 
-/// So many ones. Not shifts, which the compiler would compute before it is known whether the table has grown.
+/// The words with so many low ones. Not shifts, which the compiler would compute before it is known whether the table
+/// has grown.
 const LOWEST: [u32; MAX_BLOCKS.ilog2() as usize + 1] = {
     let mut lowest = [0; _];
     let mut bits = 0;
@@ -100,7 +101,7 @@ const LOWEST: [u32; MAX_BLOCKS.ilog2() as usize + 1] = {
     lowest
 };
 
-/// How many blocks there are in the first part.
+/// The number of blocks in the first part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) base: u32,

@@ -19,7 +19,7 @@
 //! **(I)** Slot `n` of a yard holds an item if and only if byte `n` of the tags is not zero.
 //!
 //! and on one fact: **(L)** the only way to what is known in a yard, its chain and its slots is a [`Yard`], which is made
-//! here alone, holds the guard of that yard's lock, and knows the slots of that very yard. Whoever has a `Yard` has all
+//! here alone, holds the guard of that yard's lock, and knows the slots of that very yard. The owner of a `Yard` has all
 //! that alone.
 
 use std::alloc::{Layout, LayoutError, alloc, alloc_zeroed, dealloc, handle_alloc_error};
@@ -54,7 +54,7 @@ struct Known<const N: usize, const HALF: usize, S> {
 pub(crate) struct Spill {
     /// Whether there is anything in the third level.
     chained: bool,
-    /// What there is in the second.
+    /// The filter of what there is in the second level.
     filter: Filter,
     /// Then the tags' bytes are a cache line.
     _spare: u8,
@@ -65,7 +65,7 @@ pub(crate) struct Yard<'a, T, const N: usize, const HALF: usize, S> {
     lock: Guard<'a>,
     known: *mut Known<N, HALF, S>,
     slots: *mut T,
-    /// For the chain, which is seldom needed.
+    /// The part with the chain, which is seldom needed.
     part: &'a Part<T>,
     at: usize,
     /// Neither longer nor shorter lifetimes in `T`: items come in and go out.
@@ -91,7 +91,7 @@ impl<T> FirstYard<'_, T> {
         self.known().spill.chained
     }
 
-    /// Which items there may be in the second level.
+    /// Returns the filter of the items that there may be in the second level.
     #[inline(always)]
     pub(crate) fn filter(&self) -> &Filter {
         &self.known().spill.filter
@@ -104,13 +104,13 @@ impl<T> FirstYard<'_, T> {
 
     #[inline(always)]
     pub(crate) fn chain(&self) -> &Chain<T> {
-        // SAFETY: (1) the part has so many live chains; (2) by (L) nobody writes to it while `self` is borrowed.
+        // SAFETY: (1) the part has so many live chains; (2) by (L) no other thread writes to it while `self` is borrowed.
         unsafe { &*self.part.chains.add(self.at) }
     }
 
     /// Changes which items are in the third level.
     pub(crate) fn change_chain<R>(&mut self, change: impl FnOnce(&mut Chain<T>) -> R) -> R {
-        // SAFETY: (1) as in `chain`; (2) by (L) nobody else reads or writes it, and `self` is borrowed for as long.
+        // SAFETY: (1) as in `chain`; (2) by (L) no other thread reads or writes it, and `self` is borrowed for as long.
         let chain = unsafe { &mut *self.part.chains.add(self.at) };
         let result = change(chain);
         self.known_mut().spill.chained = !chain.is_empty();
@@ -125,7 +125,7 @@ impl<T> FirstYard<'_, T> {
 }
 
 impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
-    /// Whether all slots have items. That stands in the lock: who asks need not wait for the tags.
+    /// Returns whether all slots have items. That stands in the lock: the caller need not wait for the tags.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         usize::from(self.lock.number()) == N
@@ -149,13 +149,13 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
 
     #[inline(always)]
     fn known(&self) -> &Known<N, HALF, S> {
-        // SAFETY: (1) the pointer is to what is known, alive; (2) by (L) nobody writes to it while `self` is borrowed.
+        // SAFETY: (1) the pointer is to what is known, alive; (2) by (L) no other thread writes to it while `self` is borrowed.
         unsafe { &*self.known }
     }
 
     #[inline(always)]
     fn known_mut(&mut self) -> &mut Known<N, HALF, S> {
-        // SAFETY: (1) as in `known`; (2) by (L) nobody else reads or writes it, and `self` is borrowed for as long.
+        // SAFETY: (1) as in `known`; (2) by (L) no other thread reads or writes it, and `self` is borrowed for as long.
         unsafe { &mut *self.known }
     }
 
@@ -165,12 +165,12 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
         self.known().tags.is_used(slot)
     }
 
-    /// Slots with items.
+    /// Returns the slots with items.
     pub(crate) fn used(&self) -> Slots {
         self.free().others::<N>()
     }
 
-    /// Slots without.
+    /// Returns the slots without items.
     #[inline(always)]
     pub(crate) fn free(&self) -> Slots {
         self.known().tags.free()
@@ -179,7 +179,7 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
     /// The item in a slot.
     #[inline(always)]
     pub(crate) fn get(&self, slot: usize) -> Option<&T> {
-        // SAFETY: (1) a used slot is one of the yard's; (2) it holds an item, by (I); (3) by (L) nobody writes to it
+        // SAFETY: (1) a used slot is one of the yard's; (2) it holds an item, by (I); (3) by (L) no other thread writes to it
         // while `self` is borrowed.
         self.is_used(slot).then(|| unsafe { &*self.slots.add(slot) })
     }
@@ -209,7 +209,7 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
     /// The item in a slot.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
-        // SAFETY: (1) and (2) as in `get`; (3) by (L) nobody else reads or writes it, and `self` is borrowed
+        // SAFETY: (1) and (2) as in `get`; (3) by (L) no other thread reads or writes it, and `self` is borrowed
         // for as long as the item.
         self.is_used(slot).then(|| unsafe { &mut *self.slots.add(slot) })
     }
@@ -223,7 +223,7 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
     pub(crate) fn put(&mut self, slot: usize, tag: Tag, item: T) {
         assert!(slot < N && !self.is_used(slot), "slot {slot} is taken");
         // SAFETY: (1) the yard has so many slots; (2) by (I) there is no item that would be overwritten; (3) by (L)
-        // nobody else reads or writes it. The tag makes (I) true again.
+        // no other thread reads or writes it. The tag makes (I) true again.
         unsafe { self.slots.add(slot).write(item) };
         self.known_mut().tags.set(slot, tag);
         self.lock.set_number(self.lock.number() + 1);
@@ -233,7 +233,7 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
     #[inline(always)]
     pub(crate) fn take(&mut self, slot: usize) -> Option<T> {
         // SAFETY: (1) a slot that was used is one of the yard's; (2) there was an item, by (I), and as the slot is not
-        // used any more, it is read only once; (3) by (L) nobody else reads or writes it.
+        // used any more, it is read only once; (3) by (L) no other thread reads or writes it.
         let item = self.known_mut().tags.clear(slot).then(|| unsafe { self.slots.add(slot).read() })?;
         self.lock.set_number(self.lock.number() - 1);
         Some(item)
@@ -242,7 +242,7 @@ impl<T, const N: usize, const HALF: usize, S> Yard<'_, T, N, HALF, S> {
 
 #[cfg(test)]
 impl<T> FirstYard<'_, T> {
-    /// Of their bytes.
+    /// Returns the address of the tags' bytes.
     pub(crate) fn address_of_tags(&self) -> usize {
         self.known().tags.address()
     }
@@ -261,7 +261,7 @@ pub(crate) struct Part<T> {
     second_known: *mut SecondKnown,
     second_slots: *mut [MaybeUninit<T>; SECOND_SLOTS],
     chains: *mut Chain<T>,
-    /// Where all that is.
+    /// The memory of each array.
     areas: [Area; 7],
 }
 
@@ -272,7 +272,8 @@ unsafe impl<T: Send> Send for Part<T> {}
 unsafe impl<T: Send> Sync for Part<T> {}
 
 impl<T> Part<T> {
-    /// So many empty blocks. On the usual systems this takes the same time for any number: memory comes zeroed.
+    /// Creates so many empty blocks. On the usual systems this takes the same time for any number: memory comes
+    /// zeroed.
     ///
     /// # Panics
     ///
@@ -317,8 +318,8 @@ impl<T> Part<T> {
         self.areas.iter().for_each(Area::ask_for_large_pages);
     }
 
-    /// Of a level's locks, of what is known in both levels and of their slots, and of the chains, of which an empty one
-    /// is a null pointer.
+    /// Returns the layouts of a level's locks, of what is known in both levels and of their slots, and of the chains,
+    /// of which an empty one is a null pointer.
     fn layouts(count: usize) -> Result<[Layout; 6], LayoutError> {
         // On cache line boundaries: then no first level's tags and no item that fits in a line are in two.
         let aligned = |layout: Result<Layout, LayoutError>| layout.and_then(|layout| layout.align_to(64));
@@ -364,7 +365,7 @@ impl<T> Part<T> {
         if let Some(slot) = guessed {
             prefetch(slots.cast::<u8>().wrapping_add(slot * size_of::<T>()));
         }
-        // Whoever has the lock looks at both lines next. The atomic operation that takes the lock would let that wait until
+        // The thread that has the lock looks at both lines next. The atomic operation that takes the lock would let that wait until
         // the lock is there.
         prefetch(known.cast());
         prefetch(known.cast::<u8>().wrapping_add(64));
@@ -380,7 +381,7 @@ impl<T> Part<T> {
         yard(lock.lock())
     }
 
-    /// Only if nobody has it.
+    /// Locks a block's first level only if no other thread has it.
     pub(crate) fn try_lock_first(&self, at: usize) -> Option<FirstYard<'_, T>> {
         let (lock, yard) = self.first(at, None);
         lock.try_lock().map(yard)
@@ -395,7 +396,7 @@ impl<T> Part<T> {
         Yard { lock, known, slots, part: self, at, items: PhantomData }
     }
 
-    /// All items. No lock is needed: the part is the caller's alone.
+    /// Returns all items of the part, to be changed. No lock is needed: the part is the caller's alone.
     pub(crate) fn items_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let (first_known, first_slots) = (self.first_known, self.first_slots);
         let (second_known, second_slots) = (self.second_known, self.second_slots);
@@ -419,7 +420,7 @@ impl<T> Part<T> {
         })
     }
 
-    /// How many items a block's first level has, or had a moment ago.
+    /// Returns the number of items that a block's first level has, or had a moment ago.
     #[inline(always)]
     pub(crate) fn count_first(&self, at: usize) -> usize {
         self.check(at);
@@ -427,7 +428,7 @@ impl<T> Part<T> {
         unsafe { &*self.first_locks.add(at) }.number().into()
     }
 
-    /// How many items a block's second level has, or had a moment ago.
+    /// Returns the number of items that a block's second level has, or had a moment ago.
     #[inline(always)]
     pub(crate) fn count_second(&self, at: usize) -> usize {
         self.check(at);
@@ -531,7 +532,7 @@ pub(crate) mod lanes {
     }
 }
 
-/// Of most systems.
+/// The size of a large page on most systems.
 #[cfg(target_os = "linux")]
 const LARGE_PAGE: usize = 2 << 20;
 
@@ -556,21 +557,21 @@ impl Area {
         }
         let area = Self::new(layout)?;
         for at in 0..count {
-            // SAFETY: (1) the layout is an array of `count` `B`s, and the area is aligned for it; (2) nobody else
+            // SAFETY: (1) the layout is an array of `count` `B`s, and the area is aligned for it; (2) no other code
             // knows the memory.
             unsafe { area.start.cast::<B>().add(at).write(new()) };
         }
         Some(area)
     }
 
-    /// All zero. The standard library zeroes memory of large alignment byte by byte, while the system has plenty that
-    /// is zero anyway; hence the small alignment, and room to align within.
+    /// Allocates an area that is all zero. The standard library zeroes memory of large alignment byte by byte, while
+    /// the system has plenty that is zero anyway; hence the small alignment, and room to align within.
     fn zeroed(layout: Layout) -> Option<Self> {
         let wider = Layout::from_size_align(layout.size().checked_add(layout.align())?, 8).ok()?;
         Self::from(layout, wider, alloc_zeroed)
     }
 
-    /// See [`Part::ask_for_large_pages`]. For no more than lies within this area.
+    /// Does what [`Part::ask_for_large_pages`] says. For no more than lies within this area.
     fn ask_for_large_pages(&self) {
         #[cfg(target_os = "linux")]
         {

@@ -14,15 +14,15 @@ use crate::store::lanes::Lanes;
 /// it is one in 70.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
-    /// One and zero are the same tag, as zero stands for a free slot; see [`byte`](Self::byte).
+    /// The raw tag: one and zero are the same tag, as zero stands for a free slot; see [`byte`](Self::byte).
     pub(crate) raw: u8,
-    /// Of a slot in the first half of the block the low four bits count, of one in the second half the high ones: then
-    /// the vectors of both are one.
+    /// More bits of the hash: of a slot in the first half of the block the low four bits count, of one in the second
+    /// half the high ones: then the vectors of both are one.
     pub(crate) finer: u8,
 }
 
 impl Tag {
-    /// What stands in a table.
+    /// Returns the byte that stands in a table.
     #[inline(always)]
     fn byte(self) -> u8 {
         self.raw.max(1)
@@ -48,7 +48,7 @@ impl<const N: usize, const HALF: usize> Tags<N, HALF> {
         self.bytes.get(slot).is_some_and(|&byte| byte != 0)
     }
 
-    /// Slots without.
+    /// Returns the slots without items.
     #[inline(always)]
     pub(crate) fn free(&self) -> Slots {
         equal(&self.bytes, 0)
@@ -109,7 +109,7 @@ impl<const N: usize, const HALF: usize> Tags<N, HALF> {
         }
     }
 
-    /// Which bits of its byte belong to the slot.
+    /// Returns the bits of its byte that belong to the slot.
     #[inline(always)]
     fn bits(slot: usize) -> u8 {
         if slot < HALF { 0x0f } else { 0xf0 }
@@ -134,7 +134,7 @@ impl<const N: usize, const HALF: usize> Tags<N, HALF> {
     }
 }
 
-/// Which of the tags equal `wanted`.
+/// Returns the slots whose tags equal `wanted`.
 #[inline(always)]
 pub(crate) fn equal<const N: usize>(tags: &[u8; N], wanted: u8) -> Slots {
     const { assert!(N <= 64) };
@@ -183,7 +183,7 @@ fn equal_8(lanes: &[u8; 8], wanted: u8) -> u8 {
 pub(crate) struct Slots(u64);
 
 impl Slots {
-    /// Those that `wanted` is true of.
+    /// Returns the slots of this set that `wanted` is true of.
     #[inline(always)]
     fn retain(self, wanted: impl Fn(usize) -> bool) -> Self {
         Self(self.filter(|&slot| wanted(slot)).fold(0, |kept, slot| kept | 1 << slot))
@@ -207,7 +207,7 @@ impl Slots {
         Self(turned).lowest().map(|slot| (slot + start) % N)
     }
 
-    /// Those of `N` slots that are not in this set.
+    /// Returns those of `N` slots that are not in this set.
     #[inline(always)]
     pub(crate) fn others<const N: usize>(self) -> Self {
         Self(!self.0 & (u64::MAX >> (64 - N)))

@@ -12,7 +12,7 @@ impl<K, V, S: Default> Default for IcebergMap<K, V, S> {
     }
 }
 
-/// As a map of the items, as [`IcebergMap::for_each`] sees them.
+/// Prints a map of the items, as [`IcebergMap::for_each`] sees them.
 impl<K: KeyHash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for IcebergMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
@@ -23,14 +23,14 @@ impl<K: KeyHash + Eq + fmt::Debug, V: fmt::Debug, S: BuildHasher> fmt::Debug for
     }
 }
 
-/// Of several items with one key, the last value counts.
+/// Extends the map; of several items with one key, the last value counts.
 impl<K: KeyHash + Eq, V, S: BuildHasher> Extend<(K, V)> for IcebergMap<K, V, S> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, items: I) {
         (&*self).extend(items);
     }
 }
 
-/// As for a map of one's own: others may use the map meanwhile.
+/// Extends a shared map: other threads may use the map meanwhile.
 impl<K: KeyHash + Eq, V, S: BuildHasher> Extend<(K, V)> for &IcebergMap<K, V, S> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, items: I) {
         for (key, value) in items {

@@ -36,7 +36,7 @@ struct Visit {
     doublings: u32,
 }
 
-/// What is to be visited still.
+/// The blocks that are to be visited still.
 pub(crate) struct Walk<'a, K, V, S> {
     map: &'a IcebergMap<K, V, S>,
     _walking: Walking<'a>,

@@ -14,20 +14,20 @@ pub const SCHEMA: u32 = 2;
 /// Equal documents give equal bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// [`SCHEMA`].
+    /// The version of the schema, [`SCHEMA`].
     pub schema: u32,
-    /// How the numbers came about.
+    /// The manifest, which says how the numbers came about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Manifest>,
-    /// One result a machine, the baseline of comparisons first.
+    /// The results, one a machine, the baseline of comparisons first.
     pub runs: Vec<RunResult>,
 }
 
-/// What is needed to get the same numbers again. No wall-clock time, no host name, no path that the user did not
-/// give: the same inputs make the same manifest.
+/// The facts that are needed to get the same numbers again. No wall-clock time, no host name, no path that the user
+/// did not give: the same inputs make the same manifest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Pagewalk's version.
+    /// The version of Pagewalk.
     pub pagewalk: String,
     /// The command as given, `pagewalk` first, without arguments that cannot change a number (output folder,
     /// format, worker threads).
@@ -40,28 +40,28 @@ pub struct Manifest {
     pub limit: Option<u64>,
     /// Whether that bound ended the run before the source did.
     pub limited: bool,
-    /// Why the numbers are of a part of the run only; absent after a whole run.
+    /// The reason why the numbers are of a part of the run only; absent after a whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
     /// Machines that could not go on, and have no result; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailureNote>,
-    /// What ran.
+    /// The source that ran.
     pub source: SourceNote,
-    /// What it ran on, in the order of the runs.
+    /// The machines that the source ran on, in the order of the runs.
     pub machines: Vec<MachineNote>,
 }
 
 /// A machine that could not run the source to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureNote {
-    /// The machine's name.
+    /// The name of the machine.
     pub machine: String,
-    /// Why it could not go on.
+    /// The reason why the machine could not go on.
     pub error: String,
 }
 
-/// The line that marks a table or a page.
+/// Returns the line that marks a table or a page.
 pub fn partial_heading(partial: &Partial) -> String {
     format!("PARTIAL RESULT: {}", visible(&partial.text))
 }
@@ -69,16 +69,16 @@ pub fn partial_heading(partial: &Partial) -> String {
 /// The source of the events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceNote {
-    /// Its name: `gups --table 64MiB`, `sort words.txt`.
+    /// The name of the source: `gups --table 64MiB`, `sort words.txt`.
     pub name: String,
     /// Whether it announced its mappings.
     pub announces_mappings: bool,
     /// Whether it counted instructions.
     pub counts_instructions: bool,
-    /// Of a trace: what was left out or had to be assumed.
+    /// The parts of a trace that were left out or had to be assumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Remarks>,
-    /// Of an observed program: the processes that were not observed, or not to their end; absent if there are none.
+    /// The processes of an observed program that were not observed, or not to their end; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unobserved: Vec<UnobservedNote>,
 }
@@ -86,12 +86,12 @@ pub struct SourceNote {
 /// A process of an observed program that was not observed, or not to its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnobservedNote {
-    /// Its number, in order of appearance; the first is 0.
+    /// The number of the process, in order of appearance; the first is 0.
     pub process: u32,
     /// The file of the program that it was, or became, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Why, as one word: `set-user-id`, `no-runtime`, `killed`.
+    /// The reason as one word: `set-user-id`, `no-runtime`, `killed`.
     pub reason: String,
     /// All of it for a reader.
     pub text: String,
@@ -100,25 +100,25 @@ pub struct UnobservedNote {
 /// A machine of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineNote {
-    /// Its name.
+    /// The name of the machine.
     pub name: String,
-    /// Its description, one line.
+    /// The description of the machine, one line.
     pub description: String,
-    /// Its resolved machine file, defaults included.
+    /// The resolved machine file, defaults included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
-    /// Whose frames its pages had, if the source said which they had where the program ran.
+    /// The origin of the frames of the machine's pages, if the source said which they had where the program ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramesNote>,
 }
 
-/// Whose frames the pages of a machine had.
+/// The origin of the frames of a machine's pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "used", rename_all = "kebab-case")]
 pub enum FramesNote {
-    /// Those that the source gives, and the machine's own where it gives none.
+    /// The frames that the source gives, and the machine's own where it gives none.
     Given,
-    /// The machine's own.
+    /// The frames are the machine's own.
     Own {
         /// Why: `it places frames by hashing`.
         because: String,
@@ -134,7 +134,7 @@ impl std::fmt::Display for FramesNote {
     }
 }
 
-/// Why a text is no document of ours.
+/// The reason why a text is no document of this schema.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// No JSON, or not of this shape. The text names line and column.
@@ -152,12 +152,12 @@ impl From<serde_json::Error> for DocumentError {
 }
 
 impl Document {
-    /// A document of `runs`.
+    /// Creates a document of `runs`.
     pub fn new(runs: Vec<RunResult>, manifest: Option<Manifest>) -> Self {
         Self { schema: SCHEMA, manifest, runs }
     }
 
-    /// As JSON, indented, with a newline at the end.
+    /// Returns the document as JSON, indented, with a newline at the end.
     pub fn to_json(&self) -> String {
         to_json(self)
     }

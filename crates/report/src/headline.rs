@@ -14,7 +14,7 @@ use crate::units::Quantity;
 /// A source's name is cut to this many columns.
 const SOURCE_COLUMNS: usize = 48;
 
-/// The sentence about `runs`: the time if it was estimated, the page walks otherwise, the first machine being
+/// Returns the sentence about `runs`: the time if it was estimated, the page walks otherwise, the first machine being
 /// what the others are held against. Runs of several sources get a sentence each.
 pub fn headline(runs: &[RunResult]) -> String {
     let sentences: Vec<String> =
@@ -91,9 +91,9 @@ fn sentence(source: &str, machines: &[Machine<'_>]) -> String {
 struct Words {
     /// `best` beats the baseline by so much.
     less: fn(best: &str, source: &str, base: &str, by: &str) -> String,
-    /// Nobody beats the baseline; the next needs so much more.
+    /// No machine beats the baseline; the next needs so much more.
     none: fn(source: &str, base: &str, next: &str, more: &str) -> String,
-    /// Nobody differs.
+    /// No machine differs from the baseline.
     same: fn(all: &str, source: &str) -> String,
     /// The word after a percentage that is too much, and after a factor.
     more: [&'static str; 2],

@@ -13,7 +13,7 @@ use crate::units::Quantity;
 pub(crate) enum Better {
     /// Fewer, smaller, sooner.
     Less,
-    /// It depends.
+    /// Neither direction is better in general.
     Neither,
 }
 

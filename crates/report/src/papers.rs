@@ -9,22 +9,22 @@ use crate::text::{left, right, shorten, visible, width, wrap};
 use crate::timeline::TimelineRow;
 use crate::units::{plain, widest};
 
-/// The version of the document's shape.
+/// The version of the document\'s shape.
 const SCHEMA: u32 = 1;
 
-/// `{"schema": 1, "paper": "mosaic", "rows": [...]}`.
+/// The document of a paper: `{"schema": 1, "paper": "mosaic", "rows": [...]}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaperDocument {
     /// The version of the document's shape: 1.
     pub schema: u32,
     /// The paper, as its folder under `papers/` is called.
     pub paper: String,
-    /// Why rows are missing; absent if all were made.
+    /// The reason why rows are missing; absent if all were made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
     /// A row per number.
     pub rows: Vec<PaperRow>,
-    /// Pictures of them.
+    /// The figures that draw the rows.
     #[serde(default)]
     pub figures: Vec<Figure>,
 }
@@ -32,23 +32,23 @@ pub struct PaperDocument {
 /// A picture of several numbers, as the paper draws them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is.
+    /// The title of the figure.
     pub title: String,
-    /// What is to be seen, in a sentence or two.
+    /// The text of the figure, in a sentence or two.
     pub about: String,
     /// The unit of all values: `fraction`, `ratio`, `count`, or `us` of a time line.
     pub unit: String,
     /// Names of what is drawn in one colour.
     pub series: Vec<String>,
-    /// The values.
+    /// The values that are drawn.
     pub drawn: Drawn,
 }
 
-/// How a figure's values are drawn.
+/// The way in which a figure's values are drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Drawn {
-    /// Bars in groups.
+    /// Bars in groups, one bar a series.
     Bars {
         /// From top to bottom.
         groups: Vec<BarGroup>,
@@ -60,7 +60,7 @@ pub enum Drawn {
         /// Of each series, points in the order in which they are joined.
         points: Vec<Vec<[f64; 2]>>,
     },
-    /// What happened when: the series are the classes of steps, and have no other names.
+    /// A time line: the series are the classes of steps, and have no other names.
     Timeline {
         /// From top to bottom, all on one axis from 0.
         rows: Vec<TimelineRow>,
@@ -70,16 +70,16 @@ pub enum Drawn {
 /// Bars that stand together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BarGroup {
-    /// Its name.
+    /// The label of the group.
     pub label: String,
-    /// One value a series.
+    /// The values, one for each series.
     pub values: Vec<Option<f64>>,
 }
 
 /// A published number, ours, and how far they may differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaperRow {
-    /// What it is: `first-conflict`.
+    /// The name of the item: `first-conflict`.
     pub item: String,
     /// The published number; none where the paper gives none, or only in words.
     pub published: Option<f64>,
@@ -91,24 +91,24 @@ pub struct PaperRow {
     pub gate: Option<[f64; 2]>,
     /// Whether ours lies within the gate.
     pub verdict: Verdict,
-    /// What else there is to know.
+    /// The remark that stands below the row.
     pub note: String,
 }
 
-/// What became of a row.
+/// The verdict on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Within the gate.
+    /// The number is within the gate.
     Pass,
     /// Outside, or without a number.
     Miss,
-    /// No gate.
+    /// The row has no gate.
     Report,
 }
 
 impl Verdict {
-    /// The verdict on `ours`: the gate's ends pass, a missing number does not.
+    /// Returns the verdict on `ours`: the gate's ends pass, a missing number does not.
     pub fn of(ours: Option<f64>, gate: Option<[f64; 2]>) -> Self {
         match (gate, ours) {
             (None, _) => Self::Report,
@@ -117,7 +117,7 @@ impl Verdict {
         }
     }
 
-    /// As the document writes it.
+    /// Returns the verdict as the document writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -128,7 +128,7 @@ impl Verdict {
 }
 
 impl PaperRow {
-    /// A row with its verdict.
+    /// Returns a row with its verdict.
     pub fn judged(
         item: impl Into<String>,
         published: Option<f64>,
@@ -143,17 +143,17 @@ impl PaperRow {
 }
 
 impl PaperDocument {
-    /// The document of a paper.
+    /// Returns the document of a paper.
     pub fn new(paper: impl Into<String>, rows: Vec<PaperRow>, figures: Vec<Figure>) -> Self {
         Self { schema: SCHEMA, paper: paper.into(), partial: None, rows, figures }
     }
 
-    /// As JSON, indented, with a newline at the end.
+    /// Returns the document as JSON, indented, with a newline at the end.
     pub fn to_json(&self) -> String {
         to_json(self)
     }
 
-    /// Whether no row misses its gate.
+    /// Returns whether no row misses its gate.
     pub fn passes(&self) -> bool {
         self.rows.iter().all(|row| row.verdict != Verdict::Miss)
     }
@@ -165,8 +165,8 @@ const UNIT_COLUMNS: usize = 22;
 /// Digits of published numbers that matter at most.
 const DIGITS: usize = 5;
 
-/// The rows for a terminal, ending in a newline: `published | ours | gate | verdict`, notes below their row, a
-/// count of verdicts at the end.
+/// Returns the rows for a terminal, ending in a newline: `published | ours | gate | verdict`, notes below their row,
+/// a count of verdicts at the end.
 pub fn paper_table(document: &PaperDocument, style: Style) -> String {
     let number = |value: Option<f64>| value.map_or("-".into(), |value| plain(value, DIGITS));
     let rows: Vec<[String; 6]> = document

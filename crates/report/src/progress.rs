@@ -36,7 +36,7 @@ enum Output {
     Nothing,
 }
 
-/// How progress may be shown.
+/// The way in which progress may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgressShown {
     /// A bar where standard error is a terminal, which is drawn and erased in place; lines elsewhere.
@@ -46,12 +46,12 @@ pub enum ProgressShown {
     },
     /// Whole lines only, which erase nothing that another program has written to the terminal.
     Lines,
-    /// Nothing.
+    /// Show no progress at all.
     Nothing,
 }
 
 impl RunProgress {
-    /// For a run of `source` that ends after `limit` accesses at the latest.
+    /// Creates the display of a run of `source` that ends after `limit` accesses at the latest.
     pub fn new(source: &SourceInfo, limit: Option<u64>, choice: ProgressShown) -> Self {
         let meter = Meter::new(expected(source.expected_accesses, limit));
         let output = match choice {

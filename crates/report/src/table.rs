@@ -8,7 +8,7 @@ use crate::span::{Reading, Span, by_source, phases, spans};
 use crate::text::{left, right, shorten, visible, width, wrap};
 use crate::units::{Quantity, widest};
 
-/// How the table is drawn.
+/// The style in which the table is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether to use terminal colours.
@@ -30,7 +30,7 @@ const GAP: usize = 2;
 /// More phases than this are counted, not shown.
 const PHASES: usize = 8;
 
-/// The comparison of `runs`, ending in a newline: the headline, a row per measure, then the phases.
+/// Returns the comparison of `runs`, ending in a newline: the headline, a row per measure, then the phases.
 pub fn comparison(runs: &[RunResult], style: Style) -> String {
     let mut out = String::new();
     for (source, runs) in by_source(runs) {

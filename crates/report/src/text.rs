@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The text with everything that could act on a terminal or reorder a line spelled out: control characters,
+/// Returns the text with everything that could act on a terminal or reorder a line spelled out: control characters,
 /// zero-width and bidirectional marks.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -5,33 +5,33 @@ use std::collections::BTreeMap;
 use pagewalk_sim::metrics::{KernelStep, Lane, Span};
 use serde::{Deserialize, Serialize};
 
-/// What a core, or a machine's daemons, did.
+/// The steps of a core, or of a machine's daemons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimelineRow {
-    /// Whose time: `accelerator: core 0`.
+    /// The name of the core or daemon: `accelerator: core 0`.
     pub label: String,
-    /// In the order in which they begin.
+    /// The spans, in the order in which they begin.
     pub spans: Vec<TimelineSpan>,
 }
 
 /// A stretch of time, in microseconds from the time line's beginning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimelineSpan {
-    /// From when.
+    /// The time at which the span begins, in microseconds.
     pub start_us: f64,
-    /// Until when.
+    /// The time at which the span ends, in microseconds.
     pub end_us: f64,
-    /// What was done: `find`, `read`, ..., `program`.
+    /// The name of the step: `find`, `read`, ..., `program`.
     pub step: String,
-    /// What sort of work that is.
+    /// The class of work that the step belongs to.
     pub class: StepClass,
 }
 
-/// What sort of work a step is, which decides its colour.
+/// The class of work that a step belongs to, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepClass {
-    /// The program itself.
+    /// The program itself runs.
     Program,
     /// The program waits for a page that is on its way.
     Device,
@@ -43,13 +43,13 @@ pub enum StepClass {
     Books,
 }
 
-/// Which part of a machine's steps is drawn. It begins at a fault, if there is one in the right place.
+/// The part of a machine's steps that is drawn. It begins at a fault, if there is one in the right place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {
     /// Up to the last step.
     End,
-    /// Where most faults are.
+    /// The window with the most faults.
     Faults,
     /// Around the last time that several pages were booked at one go, if there is one; else as [`Faults`](Self::Faults).
     Batch,
@@ -65,8 +65,8 @@ struct Lanes {
     end_ps: u64,
 }
 
-/// A row for each core and for the daemons of the machine that is called `name`: `window_ps` of its steps. Between two steps
-/// of a core the program runs. No rows without steps.
+/// Returns a row for each core and for the daemons of the machine that is called `name`: `window_ps` of its steps.
+/// Between two steps of a core the program runs. No rows without steps.
 pub fn timeline_rows(name: &str, steps: &[Span], window_ps: u64, moment: Moment) -> Vec<TimelineRow> {
     let lanes = Lanes::new(steps);
     let Some(start_ps) = lanes.start(window_ps, moment) else { return Vec::new() };

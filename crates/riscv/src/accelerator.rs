@@ -12,12 +12,13 @@ use rustc_hash::FxHashSet;
 use crate::memory::{Ram, Touched};
 use crate::remote::{Page, RemoteError, RemoteMemory, address_of};
 
-/// How long remote memory takes beside what it takes for real, in cycles of the hart. No program's result depends on it.
+/// The time that remote memory takes beside what it takes for real, in cycles of the hart. No program's result
+/// depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceTimes {
     /// Until a fetched page is there; the hart waits.
     pub fetch: u64,
-    /// From when a page is given to leave until its eviction is complete; the hart goes on.
+    /// The time from when a page is given to leave until its eviction is complete; the hart goes on.
     pub eviction: u64,
 }
 
@@ -43,12 +44,12 @@ struct Sent {
     stored: bool,
 }
 
-/// What the device did.
+/// The counts of what the device did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceCounts {
-    /// Pages that came.
+    /// The number of pages that came.
     pub fetches: u64,
-    /// Pages that left.
+    /// The number of pages that left.
     pub evictions: u64,
     /// Walks that found no free frame.
     pub without_frame: u64,

@@ -28,7 +28,7 @@ const NRESP: u64 = 0x2c;
 
 /// The registers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Client {
+pub(crate) struct ClientBlock {
     source: u64,
     destination: u64,
     opcode: u8,
@@ -81,7 +81,7 @@ impl Machine {
 
     /// Does what the registers say; `None` if that is illegal.
     fn request(&mut self) -> Option<()> {
-        let Client { source, destination, opcode, page: number, .. } = self.client;
+        let ClientBlock { source, destination, opcode, page: number, .. } = self.client;
         match opcode {
             0 => {
                 let frame = self.frame_at(destination)?;

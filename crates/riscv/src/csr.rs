@@ -10,11 +10,11 @@ use crate::trap::interrupt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Mode {
-    /// Programs.
+    /// The mode of programs.
     User = 0,
-    /// Kernels.
+    /// The mode of kernels.
     Supervisor = 1,
-    /// Firmware.
+    /// The mode of firmware.
     Machine = 3,
 }
 

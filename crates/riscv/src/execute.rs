@@ -226,14 +226,14 @@ impl Machine {
         let illegal = Trap::new(Exception::IllegalInstruction, op.raw.into());
         self.retired += before;
         let result = self.privileged(op, pc, next).map_err(|refused| match refused {
-            Refused::Illegal => illegal,
-            Refused::Trap(trap) => trap,
+            NotExecuted::Illegal => illegal,
+            NotExecuted::Trap(trap) => trap,
         });
         self.retired -= before;
         result
     }
 
-    fn privileged(&mut self, op: &Op, pc: u64, next: u64) -> Result<Flow, Refused> {
+    fn privileged(&mut self, op: &Op, pc: u64, next: u64) -> Result<Flow, NotExecuted> {
         match op.kind {
             Kind::Ecall => {
                 let cause = match self.mode {
@@ -241,9 +241,9 @@ impl Machine {
                     Mode::Supervisor => Exception::SupervisorCall,
                     Mode::Machine => Exception::MachineCall,
                 };
-                Err(Refused::Trap(Trap::new(cause, 0)))
+                Err(NotExecuted::Trap(Trap::new(cause, 0)))
             }
-            Kind::Ebreak => Err(Refused::Trap(Trap::new(Exception::Breakpoint, pc))),
+            Kind::Ebreak => Err(NotExecuted::Trap(Trap::new(Exception::Breakpoint, pc))),
             Kind::Mret => Ok(Flow::To(self.return_from_machine()?)),
             Kind::Sret => Ok(Flow::To(self.return_from_supervisor()?)),
             Kind::Wfi => {
@@ -260,11 +260,11 @@ impl Machine {
                 self.access_csr(op)?;
                 Ok(Flow::To(next))
             }
-            _ => Err(Refused::Illegal),
+            _ => Err(NotExecuted::Illegal),
         }
     }
 
-    fn access_csr(&mut self, op: &Op) -> Result<(), Refused> {
+    fn access_csr(&mut self, op: &Op) -> Result<(), NotExecuted> {
         let number = op.imm as u16;
         let operand = match op.kind {
             Kind::Csrrw | Kind::Csrrs | Kind::Csrrc => self.get(op.rs1),
@@ -295,9 +295,9 @@ enum Flow {
     To(u64),
 }
 
-/// Why an instruction of the system's is not done.
-pub(crate) enum Refused {
-    /// There is no such thing, or not in this mode.
+/// The reason why a privileged instruction is not executed.
+pub(crate) enum NotExecuted {
+    /// The instruction or register does not exist, or not in this mode.
     Illegal,
     Trap(Trap),
 }

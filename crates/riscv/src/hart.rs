@@ -2,7 +2,7 @@
 
 use crate::accelerator::Device;
 use crate::csr::{Changed, Mode, status};
-use crate::execute::Refused;
+use crate::execute::NotExecuted;
 use crate::machine::{CYCLES_PER_TICK, End, Machine};
 use crate::trace::Note;
 use crate::trap::{Trap, interrupt};
@@ -156,9 +156,9 @@ impl Machine {
         self.update_context();
     }
 
-    pub(crate) fn return_from_machine(&mut self) -> Result<u64, Refused> {
+    pub(crate) fn return_from_machine(&mut self) -> Result<u64, NotExecuted> {
         if self.mode != Mode::Machine {
-            return Err(Refused::Illegal);
+            return Err(NotExecuted::Illegal);
         }
         let to = self.csrs.previous_mode();
         let old = self.csrs.mstatus;
@@ -169,10 +169,10 @@ impl Machine {
         Ok(self.csrs.mepc)
     }
 
-    pub(crate) fn return_from_supervisor(&mut self) -> Result<u64, Refused> {
+    pub(crate) fn return_from_supervisor(&mut self) -> Result<u64, NotExecuted> {
         let trapped = self.mode == Mode::Supervisor && self.csrs.mstatus & status::TSR != 0;
         if self.mode == Mode::User || trapped {
-            return Err(Refused::Illegal);
+            return Err(NotExecuted::Illegal);
         }
         let old = self.csrs.mstatus;
         let to = if old & status::SPP != 0 { Mode::Supervisor } else { Mode::User };
@@ -183,10 +183,14 @@ impl Machine {
         Ok(self.csrs.sepc)
     }
 
-    pub(crate) fn fence_translation(&mut self, addr: Option<u64>, asid: Option<u64>) -> Result<(), Refused> {
+    pub(crate) fn fence_translation(
+        &mut self,
+        addr: Option<u64>,
+        asid: Option<u64>,
+    ) -> Result<(), NotExecuted> {
         let trapped = self.mode == Mode::Supervisor && self.csrs.mstatus & status::TVM != 0;
         if self.mode == Mode::User || trapped {
-            return Err(Refused::Illegal);
+            return Err(NotExecuted::Illegal);
         }
         self.mmu.fence(addr, asid);
         Ok(())
@@ -205,10 +209,10 @@ impl Machine {
     }
 
     /// Passes the time until an interrupt is pending; one that never comes ends the run.
-    pub(crate) fn wait_for_interrupt(&mut self) -> Result<(), Refused> {
+    pub(crate) fn wait_for_interrupt(&mut self) -> Result<(), NotExecuted> {
         let trapped = self.mode != Mode::Machine && self.csrs.mstatus & status::TW != 0;
         if self.mode == Mode::User || trapped {
-            return Err(Refused::Illegal);
+            return Err(NotExecuted::Illegal);
         }
         self.attention = true;
         self.update_timer();
@@ -235,10 +239,10 @@ impl Machine {
     }
 
     /// A register's value, if there is one that may be read, and written if it is going to be.
-    pub(crate) fn read_csr(&mut self, number: u16, writes: bool) -> Result<u64, Refused> {
+    pub(crate) fn read_csr(&mut self, number: u16, writes: bool) -> Result<u64, NotExecuted> {
         let (lowest_mode, is_read_only) = (number >> 8 & 3, number >> 10 == 3);
         if lowest_mode > self.mode as u16 || is_read_only && writes {
-            return Err(Refused::Illegal);
+            return Err(NotExecuted::Illegal);
         }
         let value = match number {
             0x180 if self.mode == Mode::Supervisor && self.csrs.mstatus & status::TVM != 0 => None,
@@ -252,7 +256,7 @@ impl Machine {
             }
             _ => self.csrs.read(number),
         };
-        value.ok_or(Refused::Illegal)
+        value.ok_or(NotExecuted::Illegal)
     }
 
     /// Writes a register that was read before.

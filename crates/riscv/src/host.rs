@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Bytes of a path at most.
 const MOST_PATH: u64 = 4_096;
 
-/// What a program reads.
+/// The input that a program reads.
 pub trait Input {
     /// The next byte, if there is one by now; with `wait`, when there is one. `None` for good at the end.
     fn byte(&mut self, wait: bool) -> Option<u8>;
@@ -58,13 +58,13 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with these streams.
+    /// Creates a host with these streams.
     pub fn new(input: Box<dyn Input>, output: Box<dyn Write>, errors: Box<dyn Write>) -> Self {
         let (reads, answers) = (VecDeque::new(), VecDeque::new());
         Self { tohost: None, fromhost: None, input, output, errors, files: None, reads, answers }
     }
 
-    /// The same, with the files of a folder; programs reach nothing outside of it.
+    /// Returns the host with the files of a folder; programs reach nothing outside of it.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Host {
         Ok(self)
     }
 
-    /// A host that says nothing and to which nothing can be said.
+    /// Returns a host that drops output and has no input.
     pub fn silent() -> Self {
         Self::new(Box::new(std::io::empty()), Box::new(std::io::sink()), Box::new(std::io::sink()))
     }
@@ -216,7 +216,7 @@ impl Machine {
         Ok(data.len() as u64)
     }
 
-    /// What was written and not yet passed on is.
+    /// Passes on what was written and not yet passed on.
     pub fn flush(&mut self) {
         let _ = self.host.output.flush();
         let _ = self.host.errors.flush();

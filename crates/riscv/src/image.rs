@@ -13,10 +13,10 @@ use crate::memory::Ram;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// Not an ELF file, or one that is damaged.
+    /// The file is not an ELF file, or a damaged one.
     #[error("not an ELF file of 64 bits, little-endian: {0}")]
     Format(String),
-    /// For something else.
+    /// The program is for another machine.
     #[error(
         "not an executable for RISC-V (machine {machine}, type {kind}; wanted: {EM_RISCV}, {ET_EXEC} or {ET_DYN})"
     )]
@@ -26,7 +26,7 @@ pub enum ImageError {
         /// The file's type.
         kind: u16,
     },
-    /// It does not fit.
+    /// A segment of the program does not lie in memory.
     #[error("segment at {addr:#x} of {bytes} bytes does not lie in memory ({base:#x} to {end:#x})")]
     Segment {
         /// Where it is to be.
@@ -40,7 +40,7 @@ pub enum ImageError {
     },
 }
 
-/// A program.
+/// A program as it is loaded into memory.
 #[derive(Clone, Debug)]
 pub struct Image {
     entry: u64,
@@ -102,7 +102,7 @@ impl Image {
         Ok(Self { entry, segments, words, tohost, fromhost, symbols })
     }
 
-    /// A program that is not in a file: instructions at an address, with words for the host.
+    /// Returns a program that is not in a file: instructions at an address, with words for the host.
     pub fn of_words(entry: u64, words: &[u32], tohost: u64, fromhost: u64) -> Self {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let length = bytes.len() as u64;
@@ -116,28 +116,28 @@ impl Image {
         }
     }
 
-    /// Its first instruction.
+    /// Returns the address of the first instruction.
     pub fn entry(&self) -> u64 {
         self.entry
     }
 
-    /// Where it writes to the host.
+    /// Returns the address at which the program writes to the host.
     pub fn tohost(&self) -> Option<u64> {
         self.tohost
     }
 
-    /// Where the host answers.
+    /// Returns the address at which the host answers.
     pub fn fromhost(&self) -> Option<u64> {
         self.fromhost
     }
 
-    /// The same program with these words for the host; `None` leaves what its symbols say.
+    /// Returns the same program with these words for the host; `None` leaves what its symbols say.
     #[must_use]
     pub fn with_host_words(self, tohost: Option<u64>, fromhost: Option<u64>) -> Self {
         Self { tohost: tohost.or(self.tohost), fromhost: fromhost.or(self.fromhost), ..self }
     }
 
-    /// Where a symbol is, by its name.
+    /// Returns the address of a symbol, by its name.
     pub fn addr_of(&self, name: &str) -> Option<u64> {
         self.symbols.iter().find(|(_, known)| known == name).map(|&(addr, _)| addr)
     }
@@ -147,7 +147,7 @@ impl Image {
         self.tohost.into_iter().chain(self.fromhost)
     }
 
-    /// What is at an address: the nearest symbol before it, and how far that is.
+    /// Returns the nearest symbol before an address, and how far the address is from it.
     pub fn symbol(&self, addr: u64) -> Option<(&str, u64)> {
         let behind = self.symbols.partition_point(|&(known, _)| known <= addr);
         let (known, name) = self.symbols.get(behind.checked_sub(1)?)?;

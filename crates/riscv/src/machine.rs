@@ -3,7 +3,7 @@
 use pagewalk_vm::fault::{AcceleratorDesign, Depths, DesignError};
 
 use crate::accelerator::{Device, DeviceCounts, DeviceTimes};
-use crate::client::Client;
+use crate::client::ClientBlock;
 use crate::code::Code;
 use crate::csr::{Csrs, Mode};
 use crate::devices::Clint;
@@ -17,7 +17,7 @@ use crate::trace::Note;
 use crate::trap::Exception;
 use crate::tree;
 
-/// Where memory begins.
+/// The address where memory begins.
 pub const RAM_BASE: u64 = 0x8000_0000;
 /// Cycles of a tick of the timer: as if the hart had 1 GHz and the timer 10 MHz.
 pub const CYCLES_PER_TICK: u64 = 100;
@@ -26,22 +26,22 @@ pub const MOST_STUCK: u64 = 1_000_000;
 /// Memory at most: what the accelerator's frame numbers reach is more.
 const MOST_RAM: u64 = 64 << 30;
 
-/// What a machine is made like.
+/// The parameters of a machine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
     /// Bytes of memory, a multiple of 4 KiB. What is not touched takes no memory of the host.
     pub memory: u64,
-    /// Who sets the accessed and dirty bits.
+    /// The part of the system that sets the accessed and dirty bits.
     pub marking: Marking,
-    /// What misaligned loads and stores do.
+    /// The effect of misaligned loads and stores.
     pub misaligned: Misaligned,
     /// Whether the TLB keeps entries that are not valid until they are fenced, as some cores do. Handlers that forget the fence
     /// get their page fault again.
     pub keeps_invalid: bool,
     /// Whether there is an accelerator, and how much its queues hold.
     pub accelerator: Option<Depths>,
-    /// What it takes beside remote memory's own time.
+    /// The time that remote memory takes beside its own.
     pub times: DeviceTimes,
     /// Different pages that remote memory takes.
     pub remote_pages: Option<u32>,
@@ -65,29 +65,29 @@ impl Default for Config {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// Its memory.
+    /// The machine cannot have this memory.
     #[error("memory of {0} bytes; allowed: a multiple of 4096, from 64 KiB to 64 GiB")]
     Memory(u64),
-    /// Its accelerator.
+    /// The machine cannot have this accelerator.
     #[error(transparent)]
     Accelerator(#[from] DesignError),
-    /// Its program.
+    /// The program cannot be loaded.
     #[error(transparent)]
     Image(#[from] ImageError),
     /// A word that it shares with the host.
     #[error("the word for the host at {0:#x} does not lie in memory, or its address is not a multiple of 8")]
     HostWord(u64),
-    /// Its device tree.
+    /// The device tree cannot be used.
     #[error("the device tree cannot be made: {0}")]
     Tree(String),
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
     /// The program ended itself, with this code.
     Exit(u64),
-    /// It waits for an interrupt that cannot come.
+    /// The machine waits for an interrupt that cannot come.
     WaitsForever {
         /// Where.
         pc: u64,
@@ -111,26 +111,26 @@ pub enum End {
     },
     /// A wait for input was ended from outside.
     Interrupted,
-    /// Who takes the recording wants no more.
+    /// The consumer of the recording wants no more.
     RecordingStopped,
-    /// Remote memory failed.
+    /// The remote memory failed.
     Failed(RemoteError),
 }
 
-/// What a machine did.
+/// The counts of what a machine did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Instructions retired.
+    /// The number of instructions retired.
     pub instructions: u64,
     /// Cycles: instructions, and what was waited.
     pub cycles: u64,
-    /// Exceptions taken.
+    /// The number of exceptions taken.
     pub traps: u64,
-    /// The instruction TLB.
+    /// The counts of the instruction TLB.
     pub fetches: TlbCounts,
-    /// The data TLB.
+    /// The counts of the data TLB.
     pub data: TlbCounts,
-    /// Walks.
+    /// The counts of the walks.
     pub walks: WalkCounts,
     /// The accelerator, if there is one.
     pub accelerator: DeviceCounts,
@@ -178,10 +178,10 @@ impl Stuck {
     }
 }
 
-/// Who is told what the machine does.
+/// The function that is told what the machine does.
 pub type Listener = Box<dyn FnMut(&Note)>;
 
-/// A RISC-V machine.
+/// A RISC-V machine with one hart.
 pub struct Machine {
     pub(crate) x: [u64; 32],
     pub(crate) pc: u64,
@@ -199,7 +199,7 @@ pub struct Machine {
     pub(crate) mmu: Mmu,
     pub(crate) clint: Clint,
     pub(crate) accelerator: Option<Device>,
-    pub(crate) client: Client,
+    pub(crate) client: ClientBlock,
     pub(crate) remote: Box<dyn RemoteMemory>,
     pub(crate) host: Host,
     /// The device tree.
@@ -227,7 +227,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with a program in its memory, at its first instruction.
+    /// Creates a machine with a program in its memory, at its first instruction.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ impl Machine {
             mmu: Mmu::new(config.marking, config.misaligned, config.keeps_invalid),
             clint: Clint::default(),
             accelerator,
-            client: Client::default(),
+            client: ClientBlock::default(),
             remote,
             host: host.of_image(image),
             rom,
@@ -309,7 +309,7 @@ impl Machine {
         self.run_until(self.retired.saturating_add(instructions))
     }
 
-    /// What it did so far.
+    /// Returns the counts of the machine's work so far.
     pub fn counts(&self) -> Counts {
         let (fetches, data) = self.mmu.tlb_counts();
         Counts {
@@ -323,12 +323,12 @@ impl Machine {
         }
     }
 
-    /// The program counter, and the registers.
+    /// Returns the program counter, and the registers.
     pub fn registers(&self) -> (u64, [u64; 32]) {
         (self.pc, self.x)
     }
 
-    /// Bytes of memory.
+    /// Returns a copy of so many bytes of memory.
     pub fn memory(&self, addr: u64, bytes: u64) -> Option<Vec<u8>> {
         self.ram.bytes_at(addr, bytes)
     }
@@ -345,7 +345,7 @@ impl Machine {
         }
     }
 
-    /// What remote memory refused first, if it refused anything.
+    /// Returns the first error of remote memory, if it refused anything.
     pub fn first_refusal(&self) -> Option<&RemoteError> {
         self.first_refusal.as_ref()
     }
@@ -374,7 +374,7 @@ impl Machine {
         self.leave_block = true;
     }
 
-    /// Somebody else than the hart writes memory: what it reserved is lost, and code may have changed. That a word for the
+    /// Takes note that another part than the hart writes memory: what it reserved is lost, and code may have changed. That a word for the
     /// host was written is no news to the host.
     pub(crate) fn write_from_outside(&mut self, offset: u64, bytes: u64, value: u64) {
         let touched = self.ram.write_at(offset, bytes, value);

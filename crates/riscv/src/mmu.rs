@@ -33,23 +33,23 @@ const MOST_INVALID: usize = 64;
 /// No page: page numbers have 52 bits.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Who sets the accessed and dirty bits of entries.
+/// The part of the system that sets the accessed and dirty bits of entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Marking {
     /// The kernel: an access that would set one is a page fault.
     #[default]
     Faults,
-    /// The walker.
+    /// The walker sets them.
     Hardware,
 }
 
-/// What a load or store of an address that its size does not divide does.
+/// The effect of a load or store of an address that its size does not divide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Misaligned {
-    /// It is done, as by hardware.
+    /// The access is done, as by hardware.
     #[default]
     Native,
-    /// It is a misaligned exception.
+    /// The access is a misaligned exception.
     Trap,
 }
 
@@ -83,10 +83,10 @@ struct Side {
     spared_before: u64,
 }
 
-/// What walks did.
+/// The counts of what walks did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WalkCounts {
-    /// Walks.
+    /// The number of walks.
     pub walks: u64,
     /// Entries that they read.
     pub references: u64,
@@ -96,12 +96,12 @@ pub struct WalkCounts {
     pub kept_invalid: u64,
 }
 
-/// What the TLBs of one side did.
+/// The counts of the TLBs of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TlbCounts {
     /// Accesses that were translated.
     pub accesses: u64,
-    /// Accesses that walked.
+    /// The number of accesses that walked.
     pub misses: u64,
 }
 
@@ -188,7 +188,7 @@ impl Mmu {
             side.forget_page();
             let asid = asid.map(|asid| Asid(asid as u16 & 0xfff));
             match (addr, asid) {
-                // Without translation nobody knows how an address would be one's page.
+                // Without translation no address belongs to a page.
                 (Some(addr), Some(asid)) if self.context.scheme != Scheme::Bare => {
                     side.tlbs.invalidate(asid, self.context.page(addr));
                 }

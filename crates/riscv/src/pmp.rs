@@ -41,7 +41,7 @@ pub(crate) struct Pmp {
 pub(crate) enum Verdict {
     /// All of it may be used so.
     Allowed,
-    /// It may not.
+    /// The access may not go on.
     Denied,
     /// Parts of it have different rules.
     Mixed,

@@ -6,32 +6,32 @@ use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::fault::PageId;
 use rustc_hash::FxHashMap;
 
-/// A page's data.
+/// The data of a page.
 pub type Page = [u8; PAGE_BYTES as usize];
 
 /// An operation on a word of a remote page; numbers of bits and offsets as the memory blade's protocol has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WordRequest {
-    /// The page.
+    /// The number of the page.
     pub page: u64,
-    /// Where in it.
+    /// The offset of the word in the page, in bytes.
     pub offset: u16,
-    /// log2 of the bytes: 0 to 3.
+    /// The base-2 logarithm of the bytes:
     pub size: u8,
-    /// What is done.
+    /// The operation on the word.
     pub operation: WordOperation,
 }
 
-/// What is done to a word.
+/// An operation on a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WordOperation {
-    /// It is read.
+    /// The word is read.
     Read,
-    /// It is written.
+    /// The word is written.
     Write(u64),
     /// A number is added; the answer is the old value.
     Add(u64),
-    /// It is replaced if it is what is expected; the answer is 1 if it was, and 0 if not.
+    /// The word is replaced if it is what is expected; the answer is 1 if it was, and 0 if not.
     CompareAndSwap {
         /// What it becomes.
         new: u64,
@@ -40,11 +40,11 @@ pub enum WordOperation {
     },
 }
 
-/// Why remote memory did not do what it should.
+/// The reason why remote memory did not do what it should.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// It says that it cannot.
+    /// The remote memory says that it cannot.
     #[error("remote memory refuses page {page}: {why}")]
     Refused {
         /// The page's number.
@@ -52,12 +52,12 @@ pub enum RemoteError {
         /// The reason, and what to do.
         why: String,
     },
-    /// It does not answer.
+    /// The remote memory does not answer.
     #[error("remote memory does not answer: {0}")]
     Unreachable(String),
 }
 
-/// Memory somewhere else.
+/// Memory that lies somewhere else.
 ///
 /// # Contract
 ///
@@ -126,12 +126,12 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// One whose pages are zeroes.
+    /// Returns a memory whose pages are zeroes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that refuses pages that were never written.
+    /// Returns the memory, which refuses pages that were never written from now on.
     #[must_use]
     pub fn strict(self) -> Self {
         Self { strict: true, ..self }

@@ -8,7 +8,7 @@ use pagewalk_vm::fault::PageId;
 use crate::csr::Mode;
 use crate::trap::{Access, Exception};
 
-/// Something worth telling.
+/// An event of the machine that is worth telling.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Note {

@@ -1,6 +1,6 @@
 //! Exceptions and interrupts: what they are called, and their numbers.
 
-/// Why an instruction did not complete. The discriminant is the cause's number.
+/// The reason why an instruction did not complete. The discriminant is the cause's number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u64)]
 pub enum Exception {
@@ -8,15 +8,15 @@ pub enum Exception {
     InstructionAccessFault = 1,
     /// No such instruction, or not here.
     IllegalInstruction = 2,
-    /// EBREAK.
+    /// The program executed EBREAK.
     Breakpoint = 3,
     /// A load-reserved that is not aligned.
     LoadAddressMisaligned = 4,
-    /// Nothing can be loaded there.
+    /// The address cannot be loaded from.
     LoadAccessFault = 5,
     /// An atomic that is not aligned.
     StoreAddressMisaligned = 6,
-    /// Nothing can be stored there.
+    /// The address cannot be stored to.
     StoreAccessFault = 7,
     /// ECALL of a program.
     UserCall = 8,
@@ -33,7 +33,7 @@ pub enum Exception {
 }
 
 impl Exception {
-    /// Its number, as `mcause` has it.
+    /// Returns the number of the exception, as `mcause` has it.
     pub const fn number(self) -> u64 {
         self as u64
     }
@@ -52,10 +52,10 @@ impl Trap {
     }
 }
 
-/// What an access is for: it decides on permissions and on the exception.
+/// The purpose of an access, which decides on permissions and on the exception.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Access {
-    /// An instruction.
+    /// The fetch of an instruction.
     Fetch,
     /// A load, or a load-reserved.
     Load,

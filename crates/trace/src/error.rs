@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::source::SourceError;
 
-/// Why a trace could not be read or written.
+/// The reason why a trace could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused something.

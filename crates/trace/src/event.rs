@@ -30,8 +30,8 @@ impl Access {
     /// Bits that must be zero.
     pub const RESERVED: u64 = !((1 << 52) - 1);
 
-    /// An access of `bytes` at `addr`. The size is rounded up to a power of two and capped at 64 bytes; address
-    /// bits above 47 are dropped (user addresses of x86-64 Linux have none).
+    /// Creates an access of `bytes` at `addr`. The size is rounded up to a power of two and capped at 64 bytes;
+    /// address bits above 47 are dropped (user addresses of x86-64 Linux have none).
     #[inline]
     pub const fn new(addr: VirtAddr, bytes: u32, write: bool) -> Self {
         let bytes = if bytes == 0 {
@@ -45,44 +45,44 @@ impl Access {
         Self((addr.0 & Self::ADDR_MASK) | log2 << Self::ADDR_BITS | (write as u64) << 51)
     }
 
-    /// A load of `bytes` at `addr`.
+    /// Returns a load of `bytes` at `addr`.
     #[inline]
     pub const fn load(addr: VirtAddr, bytes: u32) -> Self {
         Self::new(addr, bytes, false)
     }
 
-    /// A store of `bytes` at `addr`.
+    /// Returns a store of `bytes` at `addr`.
     #[inline]
     pub const fn store(addr: VirtAddr, bytes: u32) -> Self {
         Self::new(addr, bytes, true)
     }
 
-    /// The address of the first byte.
+    /// Returns the address of the first byte.
     #[inline]
     pub const fn addr(self) -> VirtAddr {
         VirtAddr(self.0 & Self::ADDR_MASK)
     }
 
-    /// log2 of the size in bytes, 0 to 7.
+    /// Returns the base-2 logarithm of the size in bytes, 0 to 7.
     #[inline]
     pub const fn size_log2(self) -> u32 {
         (self.0 >> Self::ADDR_BITS) as u32 & 7
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     #[inline]
     pub const fn bytes(self) -> u64 {
         1 << self.size_log2()
     }
 
-    /// Whether it is a store.
+    /// Returns whether it is a store.
     #[inline]
     pub const fn is_write(self) -> bool {
         self.0 & Self::WRITE != 0
     }
 
-    /// The same access with its size reduced, if rounding up made it reach beyond its page, to the largest power
-    /// of two that does not.
+    /// Returns the same access with its size reduced, if rounding up made it reach beyond its page, to the largest
+    /// power of two that does not.
     pub const fn within_page(self) -> Self {
         let room = PAGE_BYTES - (self.addr().0 & (PAGE_BYTES - 1));
         if self.bytes() <= room {
@@ -91,7 +91,7 @@ impl Access {
         Self(self.0 & !(7 << Self::ADDR_BITS) | (room.ilog2() as u64) << Self::ADDR_BITS)
     }
 
-    /// Whether this is a real access and not [`Access::NONE`].
+    /// Returns whether this is a real access and not [`Access::NONE`].
     #[inline]
     pub const fn is_some(self) -> bool {
         self.0 != 0
@@ -113,8 +113,8 @@ pub struct ThreadId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ProcessId(pub u32);
 
-/// Everything in the stream that is not an access. Each applies to the process and thread that are current
-/// (process 0, thread 1 at the start).
+/// An entry of the stream that is not an access. Each applies to the process and thread that are current (process 0,
+/// thread 1 at the start).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
     /// So many instructions contain the accesses that follow, up to the next `Instructions` mark or the end of
@@ -123,7 +123,7 @@ pub enum Event {
     Instructions(u64),
     /// The accesses that follow are this thread's.
     Thread(ThreadId),
-    /// This thread ended.
+    /// The thread ended its work.
     ThreadEnd(ThreadId),
     /// The events that follow are this process's.
     Process(ProcessId),
@@ -136,11 +136,11 @@ pub enum Event {
     Exec,
     /// The current process ended.
     ProcessEnd,
-    /// Of the current process something was not observed: a sentence with the program and the reason.
+    /// A part of the current process was not observed: a sentence with the program and the reason.
     Unobserved(String),
-    /// Memory was mapped.
+    /// The program mapped memory.
     Map(Mapping),
-    /// Everything in the range was unmapped.
+    /// The program unmapped everything in the range.
     Unmap(VirtRange),
     /// The protection of everything mapped in the range changed.
     Protect(VirtRange, Protection),
@@ -156,8 +156,8 @@ pub enum Event {
     },
     /// `brk`: the heap segment is now this range (possibly empty).
     Break(VirtRange),
-    /// Where the program ran, this page had this frame: from now on, until another such event about the same addresses. It says
-    /// nothing of whether the page is there, or was touched.
+    /// The page had this frame where the program ran: from now on, until another such event about the same addresses.
+    /// It says nothing of whether the page is there, or was touched.
     Frame(PageFrame),
     /// A named phase of the program begins; metrics are also reported per phase.
     Phase(String),
@@ -169,7 +169,7 @@ pub enum Event {
         /// the job before it.
         arrival_ps: Option<u64>,
     },
-    /// The job ended.
+    /// The job ended its work.
     JobEnd,
     /// The range is the stack of whichever thread runs a job: every thread has its own, at these same addresses. An empty
     /// range ends that.
@@ -179,9 +179,9 @@ pub enum Event {
 /// An [`Event`] with its place among the accesses of its batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Mark {
-    /// How many accesses of the batch come before it.
+    /// The number of accesses of the batch that come before the event.
     pub at: u32,
-    /// The event.
+    /// The event at this place of the batch.
     pub event: Event,
 }
 
@@ -201,17 +201,17 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// How many accesses a producer puts into a batch before it hands it on: 64 KiB of records.
+    /// The number of accesses that a producer puts into a batch before it hands it on: 64 KiB of records.
     pub const FULL: usize = 8_192;
     /// The most accesses that a batch may hold.
     pub const MAX: usize = 65_536;
 
-    /// An empty batch with room for [`Batch::FULL`] accesses.
+    /// Creates an empty batch with room for [`Batch::FULL`] accesses.
     pub fn new() -> Self {
         Self { accesses: Vec::with_capacity(Self::FULL), marks: Vec::new() }
     }
 
-    /// Appends an access.
+    /// Appends an access to the batch.
     #[inline]
     pub fn push(&mut self, access: Access) {
         self.accesses.push(access);
@@ -223,13 +223,13 @@ impl Batch {
         self.marks.push(Mark { at, event });
     }
 
-    /// Whether a producer should hand it on now.
+    /// Returns whether a producer should hand the batch on now.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.accesses.len() >= Self::FULL
     }
 
-    /// Whether it holds neither accesses nor marks.
+    /// Returns whether the batch holds neither accesses nor marks.
     pub fn is_empty(&self) -> bool {
         self.accesses.is_empty() && self.marks.is_empty()
     }

@@ -25,7 +25,7 @@ use pagewalk_vm::addr::PAGE_SHIFT;
 
 use crate::event::{Access, Event};
 
-/// How a TLB finds an entry's set.
+/// The function by which a TLB finds an entry's set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SetIndex {
     /// The page number, shifted, modulo the number of sets.
@@ -43,7 +43,7 @@ pub enum FilterPolicy {
     Lru,
     /// First in, first out.
     Fifo,
-    /// Tree pseudo-LRU.
+    /// The pseudo-LRU policy over a tree.
     TreePlru,
     /// Not recently used; a fill sets the reference bit.
     Nru,
@@ -55,7 +55,7 @@ pub enum FilterPolicy {
     ClockClearOnFill,
     /// Re-reference interval prediction with promotion on a hit.
     Srrip,
-    /// Least frequently used.
+    /// The least frequently used.
     Lfu,
 }
 
@@ -66,31 +66,32 @@ impl FilterPolicy {
     }
 }
 
-/// What the filter must know of a first-level TLB that it feeds.
+/// The properties of a first-level TLB that the filter which feeds it must know.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlbDescription {
-    /// For messages.
+    /// The name of the TLB in messages.
     pub name: String,
     /// Number of sets; 1 if fully associative.
     pub sets: u64,
     /// Ways of a set.
     pub ways: u64,
-    /// How a set is found.
+    /// The function by which a set is found.
     pub index: SetIndex,
-    /// log2 of the bytes within which two accesses following on each other cannot differ in hit or miss: the
-    /// page, or the sub-page with its own valid bit.
+    /// The base-2 logarithm of the bytes within which two accesses following on each other cannot differ in hit or
+    /// miss:
     pub page_shift: u32,
-    /// log2 of the bytes that an entry spans, above which the index bits lie; `page_shift` unless an entry holds
-    /// several pages.
+    /// The base-2 logarithm of the bytes that an entry spans, above which the index bits lie; `page_shift` unless an
+    /// entry holds several pages.
     pub index_shift: u32,
-    /// Who is evicted.
+    /// The policy that chooses the entry to evict.
     pub policy: FilterPolicy,
     /// Whether anything but the accesses brings entries in: prefetches, another stream, thread or address space.
     pub other_inputs: bool,
 }
 
 impl TlbDescription {
-    /// An ordinary LRU TLB of pages of `1 << page_shift` bytes, indexed by low bits, fed by this stream alone.
+    /// Returns an ordinary LRU TLB of pages of `1 << page_shift` bytes, indexed by low bits, fed by this stream
+    /// alone.
     pub fn lru(name: &str, sets: u64, ways: u64, page_shift: u32) -> Self {
         Self {
             name: name.to_owned(),
@@ -105,7 +106,7 @@ impl TlbDescription {
     }
 }
 
-/// Which policies to accept.
+/// The policies that a filter accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Admission {
     /// LRU only, for which exactness is a theorem and has been shown on real traces.
@@ -115,19 +116,19 @@ pub enum Admission {
     IdleRepeats,
 }
 
-/// What the consumer wants besides misses.
+/// The wishes of the consumer besides misses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FilterOptions {
     /// Keep the first store to a page after loads of it, for dirty bits.
     pub dirty_bits: bool,
-    /// Which policies to accept.
+    /// The policies to accept.
     pub admission: Admission,
 }
 
-/// Why a consumer cannot be fed through a filter.
+/// The reason why a consumer cannot be fed through a filter.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FilterRefusal {
-    /// There is nothing to feed.
+    /// The consumer has no TLB to feed.
     #[error("no TLB to filter for")]
     NoTlb,
     /// A geometry that no TLB has.
@@ -172,17 +173,17 @@ pub enum FilterRefusal {
     },
 }
 
-/// How many classes a filter keeps apart.
+/// The number of classes that a filter keeps apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Classes {
-    /// One: only an immediate repetition is dropped.
+    /// There is one class: only an immediate repetition is dropped.
     One,
-    /// Sixteen.
+    /// There are sixteen classes.
     Sixteen,
 }
 
 impl Classes {
-    /// Their number.
+    /// Returns the number of classes.
     pub const fn count(self) -> usize {
         match self {
             Self::One => 1,
@@ -209,7 +210,7 @@ pub struct ExactFilter {
 const EMPTY: u64 = u64::MAX;
 
 impl ExactFilter {
-    /// The filter that drops most and is exact for all of `tlbs`.
+    /// Returns the filter that drops most and is exact for all of `tlbs`.
     ///
     /// # Errors
     ///
@@ -223,7 +224,7 @@ impl ExactFilter {
         })
     }
 
-    /// A filter with this number of classes.
+    /// Creates a filter with this number of classes.
     ///
     /// # Errors
     ///
@@ -255,12 +256,12 @@ impl ExactFilter {
         })
     }
 
-    /// How many classes it keeps apart.
+    /// Returns the number of classes that the filter keeps apart.
     pub fn classes(&self) -> Classes {
         self.classes
     }
 
-    /// Whether the consumer must see `access`. Records that stand for no access are neither seen nor counted.
+    /// Returns whether the consumer must see `access`. Records that stand for no access are neither seen nor counted.
     ///
     /// An access that crosses a page touches two: the consumer should split it first. If it does so afterwards
     /// that is exact too, because such an access is always passed.

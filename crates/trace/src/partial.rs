@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a recording or a result is of a part of the work only.
+/// The reason why a recording or a result is of a part of the work only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
-    /// What ended the work.
+    /// The event that ended the work.
     pub reason: PartialReason,
     /// The same for a reader: `ended by SIGTERM`, `sort was killed by SIGSEGV`.
     pub text: String,
 }
 
-/// What ended the work before its end.
+/// The event that ended the work before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartialReason {

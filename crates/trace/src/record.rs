@@ -32,7 +32,8 @@ impl Recorder {
         self.writer.mark_partial(partial);
     }
 
-    /// Completes the file. After an error, or if the recorder is dropped instead, nothing is left behind.
+    /// Completes the file and returns what it holds. After an error, or if the recorder is dropped instead, nothing
+    /// is left behind.
     ///
     /// # Errors
     ///
@@ -65,14 +66,14 @@ pub fn record(source: &mut dyn Source, path: &Path) -> Result<Totals, SourceErro
     Ok(recorder.finish()?)
 }
 
-/// What a conversion did.
+/// The outcome of a conversion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Converted {
     /// The format that was read.
     pub format: Format,
-    /// What was written.
+    /// The totals of what was written.
     pub totals: Totals,
-    /// What the reader left out or had to assume.
+    /// The remarks of the reader: what it left out or had to assume.
     pub remarks: Remarks,
 }
 

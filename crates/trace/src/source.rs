@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use crate::event::Batch;
 
-/// What is known of a source before it runs.
+/// The facts that are known of a source before it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceInfo {
-    /// What it is, for reports: `gups --table 64MiB`, `sort words.txt`, `trace.pwt`.
+    /// The name of the source in reports: `gups --table 64MiB`, `sort words.txt`, `trace.pwt`.
     pub name: String,
     /// The number of accesses it will produce, where that is known beforehand; for progress only.
     pub expected_accesses: Option<u64>,
@@ -50,7 +50,7 @@ impl<F: FnMut(&mut Batch) -> ControlFlow<()>> Sink for F {
     }
 }
 
-/// Why a source could not go on. Its text names the file or program, the place in it, and what would help.
+/// The reason why a source could not go on. Its text names the file or program, the place in it, and what would help.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The user's input is wrong: a foreign or corrupt file, a program that cannot be observed.

@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use crate::event::Batch;
 use crate::source::{Sink, Source, SourceError, SourceInfo};
 
-/// How a source is asked to end.
+/// The request by which a source is asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StopRequest {
     /// The source ends as it does when its sink has enough.
     Now,
-    /// A signal came. A live program gets the signal as well, and time to end in good order; every other source ends
-    /// as for [`StopRequest::Now`].
+    /// A signal came to the command. A live program gets the signal as well, and time to end in good order; every
+    /// other source ends as for [`StopRequest::Now`].
     Signal {
         /// The signal's number.
         number: i32,
@@ -32,7 +32,7 @@ impl Stop {
         let _ = self.0.set(request);
     }
 
-    /// The first request, if there was one.
+    /// Returns the first request, if there was one.
     pub fn requested(&self) -> Option<StopRequest> {
         self.0.get().copied()
     }
@@ -46,12 +46,12 @@ pub struct Stoppable<'a> {
 }
 
 impl<'a> Stoppable<'a> {
-    /// `source`, until `stop` holds a request.
+    /// Creates a source that runs `source` until `stop` holds a request.
     pub fn new(source: &'a mut dyn Source, stop: &'a Stop) -> Self {
         Self { source, stop, is_cut: false }
     }
 
-    /// Whether a request ended the last run before the source's own end.
+    /// Returns whether a request ended the last run before the source's own end.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -17,13 +17,13 @@ use crate::source::{Sink, SourceError};
 /// The contents of one trace file, found by reading all of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceSummary {
-    /// The file.
+    /// The name of the file.
     pub file: String,
-    /// Its format.
+    /// The name of the file's format.
     pub format: String,
     /// The version of the `.pwt` format.
     pub version: Option<u32>,
-    /// What was recorded.
+    /// The source that was recorded.
     pub source: String,
     /// Whether it has the mappings.
     pub announces_mappings: bool,
@@ -41,7 +41,7 @@ pub struct TraceSummary {
     pub stores: BTreeMap<u64, u64>,
     /// Instructions; none if they are not counted.
     pub instructions: Option<u64>,
-    /// Batches.
+    /// The number of batches.
     pub batches: u64,
     /// Threads with an access.
     pub threads: u64,
@@ -57,15 +57,15 @@ pub struct TraceSummary {
     pub footprint_bytes: u64,
     /// Accesses to the kernel's half, left out.
     pub skipped_kernel_accesses: u64,
-    /// Prefetches, left out.
+    /// The number of prefetches, which were left out.
     pub skipped_prefetches: u64,
-    /// Everything that was left out or had to be assumed, by kind.
+    /// The records that were left out or had to be assumed, by kind.
     pub remarks: Remarks,
-    /// Why the recording holds a part of its source only, if it does.
+    /// The reason why the recording holds a part of its source only, if it does.
     pub partial: Option<Partial>,
-    /// Why only a part of the trace could be read: it is damaged or cut short there.
+    /// The reason why only a part of the trace could be read: it is damaged or cut short there.
     pub damage: Option<String>,
-    /// How many pages of each size in bytes the trace gives a frame, if it does.
+    /// The number of pages of each size in bytes that the trace gives a frame, if it does.
     pub translations: Option<BTreeMap<u64, u64>>,
 }
 

@@ -40,7 +40,7 @@ impl Unfinished {
         Ok(Self { target, state })
     }
 
-    /// The name that it will have.
+    /// Returns the name that the file will have.
     pub fn target(&self) -> &Path {
         &self.target
     }

@@ -3,7 +3,7 @@
 //! A table of 1.5 million lines, whose keys come in a random order; look-ups in another. Maps run interleaved; figures
 //! are medians of processor time. The target is the laboratory's: what a run that only counts can do with the table of a
 //! program of 46 GiB. The first column is the table of the experiments that count lines and nothing else. It and
-//! the next two know what comes, as whoever fills a table does: insertions are foreseen, look-ups made many at a time.
+//! the next two know what comes, as a program that fills a table does: insertions are foreseen, look-ups made many at a time.
 //!
 //! ```text
 //! cargo bench -p pagewalk-vm --bench tables               five rounds

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// log2 of the base page size in bytes.
+/// The base-2 logarithm of the base page size in bytes.
 pub const PAGE_SHIFT: u32 = 12;
 /// The base page size in bytes.
 pub const PAGE_BYTES: u64 = 1 << PAGE_SHIFT;
@@ -42,38 +42,38 @@ pub enum PageSize {
     /// 4 KiB, the base page.
     #[default]
     Size4K,
-    /// 2 MiB.
+    /// A large page of 2 MiB.
     Size2M,
-    /// 1 GiB.
+    /// A large page of 1 GiB.
     Size1G,
 }
 
 impl VirtAddr {
-    /// The page that holds this address.
+    /// Returns the page that holds this address.
     #[inline]
     pub const fn page(self) -> Vpn {
         Vpn(self.0 >> PAGE_SHIFT)
     }
 
-    /// The byte offset inside a page of `size`.
+    /// Returns the byte offset inside a page of `size`.
     #[inline]
     pub const fn offset_in(self, size: PageSize) -> u64 {
         self.0 & (size.bytes() - 1)
     }
 
-    /// The address `bytes` further on.
+    /// Returns the address `bytes` further on.
     #[inline]
     pub const fn add(self, bytes: u64) -> Self {
         Self(self.0 + bytes)
     }
 
-    /// Rounded down to a multiple of `align`, a power of two.
+    /// Returns the address rounded down to a multiple of `align`, a power of two.
     #[inline]
     pub const fn align_down(self, align: u64) -> Self {
         Self(self.0 & !(align - 1))
     }
 
-    /// Rounded up to a multiple of `align`, a power of two; saturates at the last multiple.
+    /// Returns the address rounded up to a multiple of `align`, a power of two; saturates at the last multiple.
     #[inline]
     pub const fn align_up(self, align: u64) -> Self {
         Self(self.0.saturating_add(align - 1) & !(align - 1))
@@ -81,13 +81,13 @@ impl VirtAddr {
 }
 
 impl PhysAddr {
-    /// The frame that holds this address.
+    /// Returns the frame that holds this address.
     #[inline]
     pub const fn frame(self) -> Pfn {
         Pfn(self.0 >> PAGE_SHIFT)
     }
 
-    /// The address `bytes` further on.
+    /// Returns the address `bytes` further on.
     #[inline]
     pub const fn add(self, bytes: u64) -> Self {
         Self(self.0 + bytes)
@@ -95,13 +95,13 @@ impl PhysAddr {
 }
 
 impl Vpn {
-    /// The address of the page's first byte.
+    /// Returns the address of the page's first byte.
     #[inline]
     pub const fn addr(self) -> VirtAddr {
         VirtAddr(self.0 << PAGE_SHIFT)
     }
 
-    /// The first base page of the page of `size` that holds this one.
+    /// Returns the first base page of the page of `size` that holds this one.
     #[inline]
     pub const fn align_down(self, size: PageSize) -> Self {
         Self(self.0 & !(size.base_pages() - 1))
@@ -109,13 +109,13 @@ impl Vpn {
 }
 
 impl Pfn {
-    /// The address of the frame's first byte.
+    /// Returns the address of the frame's first byte.
     #[inline]
     pub const fn addr(self) -> PhysAddr {
         PhysAddr(self.0 << PAGE_SHIFT)
     }
 
-    /// The frame `frames` further on.
+    /// Returns the frame `frames` further on.
     #[inline]
     pub const fn add(self, frames: u64) -> Self {
         Self(self.0 + frames)
@@ -126,32 +126,32 @@ impl PageSize {
     /// All sizes, smallest first.
     pub const ALL: [Self; 3] = [Self::Size4K, Self::Size2M, Self::Size1G];
 
-    /// log2 of the size in bytes.
+    /// Returns log2 of the size in bytes.
     #[inline]
     pub const fn shift(self) -> u32 {
         PAGE_SHIFT + 9 * self as u32
     }
 
-    /// The size in bytes.
+    /// Returns the size of the page in bytes.
     #[inline]
     pub const fn bytes(self) -> u64 {
         1 << self.shift()
     }
 
-    /// The size in base pages: 1, 512 or 262,144.
+    /// Returns the size in base pages: 1, 512 or 262,144.
     #[inline]
     pub const fn base_pages(self) -> u64 {
         1 << self.order()
     }
 
-    /// log2 of the size in base pages, the buddy allocator's order: 0, 9 or 18.
+    /// Returns log2 of the size in base pages, the buddy allocator's order:
     #[inline]
     pub const fn order(self) -> u32 {
         9 * self as u32
     }
 
-    /// The size of a leaf at `level` of a table with nine index bits a level; levels are numbered from the leaf
-    /// to the root, level 0 maps 4 KiB.
+    /// Returns the size of a leaf at `level` of a table with nine index bits a level; levels are numbered from the
+    /// leaf to the root, level 0 maps 4 KiB.
     #[inline]
     pub const fn from_level(level: u32) -> Option<Self> {
         match level {
@@ -162,7 +162,7 @@ impl PageSize {
         }
     }
 
-    /// How the field writes it: `4KiB`, `2MiB`, `1GiB`.
+    /// Returns the size in the field's notation:
     pub const fn name(self) -> &'static str {
         match self {
             Self::Size4K => "4KiB",
@@ -182,49 +182,49 @@ pub struct VirtRange {
 }
 
 impl VirtRange {
-    /// The range `[start, end)`; empty if `end` is not above `start`.
+    /// Returns the range `[start, end)`, which is empty if `end` is not above `start`.
     #[inline]
     pub const fn new(start: VirtAddr, end: VirtAddr) -> Self {
         Self { start, end }
     }
 
-    /// The range of `bytes` from `start`, saturating at the top of the address space.
+    /// Returns the range of `bytes` from `start`, saturating at the top of the address space.
     #[inline]
     pub const fn sized(start: VirtAddr, bytes: u64) -> Self {
         Self { start, end: VirtAddr(start.0.saturating_add(bytes)) }
     }
 
-    /// Its length in bytes.
+    /// Returns the length of the range in bytes.
     #[inline]
     pub const fn bytes(self) -> u64 {
         self.end.0.saturating_sub(self.start.0)
     }
 
-    /// Whether it holds no address.
+    /// Returns whether the range holds no address.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.end.0 <= self.start.0
     }
 
-    /// Whether `addr` lies inside.
+    /// Returns whether the range holds `addr`.
     #[inline]
     pub const fn contains(self, addr: VirtAddr) -> bool {
         self.start.0 <= addr.0 && addr.0 < self.end.0
     }
 
-    /// Whether all of `other` lies inside.
+    /// Returns whether the range holds all of `other`.
     #[inline]
     pub const fn covers(self, other: Self) -> bool {
         self.start.0 <= other.start.0 && other.end.0 <= self.end.0
     }
 
-    /// The part that both share; may be empty.
+    /// Returns the part that both ranges share, which may be empty.
     #[inline]
     pub fn intersect(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }
 
-    /// Rounded outwards to whole base pages.
+    /// Returns the range rounded outwards to whole base pages.
     #[inline]
     pub const fn to_pages(self) -> Self {
         Self { start: self.start.align_down(PAGE_BYTES), end: self.end.align_up(PAGE_BYTES) }

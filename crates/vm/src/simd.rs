@@ -61,8 +61,8 @@ fn portable<T: Copy + PartialEq>(lanes: &[T; 16], wanted: T) -> u32 {
 /// Rows of eight 32-bit tags, newest first.
 pub(crate) type Row = [u32; 8];
 
-/// By the lanes that equal the tag, as a bit set: which lanes stay where they are. Those behind the hit do; after a
-/// miss, none. One bit at most is ever set, so nine rows are in use; an index that needs no further steps is worth
+/// The lanes that stay where they are, by the bit set of the lanes that equal the tag. The lanes behind the hit stay;
+/// after a miss, none does. One bit at most is ever set, so nine rows are in use; an index that needs no further steps is worth
 /// the room.
 static STAY: [[i32; 8]; 256] = {
     let mut stay = [[0; 8]; 256];
@@ -108,7 +108,7 @@ pub(crate) fn run<const TLBS: usize>(
     unsafe { run_avx2(pages, rows, misses) }
 }
 
-/// Without AVX2 this is never called.
+/// Panics: without AVX2 this function is never called.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn run<const TLBS: usize>(_: &mut [u64], _: [&mut [Row]; TLBS], _: &mut [u64; TLBS]) -> usize {
     unreachable!("AVX2 is not available")

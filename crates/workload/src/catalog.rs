@@ -12,14 +12,14 @@ use crate::{
 
 /// One workload, as `pagewalk workloads` lists it.
 pub struct Entry {
-    /// Its name, also that of the preset with every parameter at its default.
+    /// The name of the workload, also that of the preset with every parameter at its default.
     pub name: &'static str,
-    /// One line.
+    /// The description of the workload, one line.
     pub summary: &'static str,
-    /// Its phases in order, as metrics are reported for them. A run may leave some out: of the phases that are named
+    /// The phases in order, as metrics are reported for them. A run may leave some out: of the phases that are named
     /// after a choice, it has the one that was chosen.
     pub phases: &'static [&'static str],
-    /// Its parameters, in the order of the canonical spec.
+    /// The parameters, in the order of the canonical spec.
     pub parameters: &'static [Parameter],
     /// Named settings besides the default.
     pub presets: &'static [Preset],
@@ -29,17 +29,17 @@ pub struct Entry {
 /// A parameter of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its key in a spec.
+    /// The key of the parameter in a spec.
     pub name: &'static str,
-    /// One line, with the unit where the kind does not say it.
+    /// The description of the parameter, one line, with the unit where the kind does not say it.
     pub summary: &'static str,
-    /// What values it takes.
+    /// The values that the parameter takes.
     pub kind: Kind,
-    /// Its default, as one would write it.
+    /// The default value, as a user would write it.
     pub default: &'static str,
 }
 
-/// What values a parameter takes; bounds are inclusive.
+/// The values that a parameter takes; bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A size in bytes, written with its unit.
@@ -51,7 +51,7 @@ pub enum Kind {
         /// Whether it must be a power of two.
         power_of_two: bool,
     },
-    /// A count.
+    /// The value is a count.
     Count {
         /// The smallest.
         min: u64,
@@ -65,22 +65,22 @@ pub enum Kind {
         /// The largest, in thousandths.
         max: u64,
     },
-    /// One of these words.
+    /// The value is one of these words.
     Choice(&'static [&'static str]),
 }
 
 /// A named setting of a workload's parameters.
 #[derive(Debug)]
 pub struct Preset {
-    /// Its name, usable as a spec.
+    /// The name of the preset, usable as a spec.
     pub name: &'static str,
-    /// One line.
+    /// The description of the preset, one line.
     pub summary: &'static str,
     /// The parameters that differ from the default, as one would write them.
     pub values: &'static [(&'static str, &'static str)],
 }
 
-/// All workloads.
+/// Returns all workloads of the catalogue.
 pub fn catalog() -> &'static [Entry] {
     &[
         graph500::ENTRY,

@@ -23,7 +23,7 @@ pub(crate) struct Shape {
 
 /// A node on the way to a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Step {
+pub(crate) struct PathNode {
     /// Its number.
     pub(crate) node: u64,
     pub(crate) height: u32,
@@ -64,9 +64,9 @@ impl Shape {
 
     /// The way from the root to the key of a rank.
     #[inline]
-    pub(crate) fn way(&self, rank: u64) -> impl Iterator<Item = Step> + '_ {
+    pub(crate) fn way(&self, rank: u64) -> impl Iterator<Item = PathNode> + '_ {
         let leaf = rank / LEAF_KEYS;
-        (0..self.levels).rev().map(move |height| Step {
+        (0..self.levels).rev().map(move |height| PathNode {
             node: self.first[height as usize] + (leaf >> (CHILDREN_LOG2 * height)),
             height,
             slot: match height {

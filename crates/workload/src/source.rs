@@ -37,8 +37,8 @@ impl Workload {
         Self { name, program }
     }
 
-    /// Reads a spec: `gups`, `gups-small`, `gups:table=64MiB,updates=4M`. `seed` holds unless the spec itself
-    /// sets one; seed 0 is the generator as published, where the original program has a fixed one.
+    /// Reads a spec: `gups`, `gups-small`, `gups:table=64MiB,updates=4M`. `seed` holds unless the spec itself sets
+    /// one; seed 0 is the generator as published, where the original program has a fixed one.
     ///
     /// # Errors
     ///
@@ -47,12 +47,12 @@ impl Workload {
         spec::parse(spec, seed)
     }
 
-    /// The bytes of real memory that a run takes at most. A run that finds less available does not start.
+    /// Returns the bytes of real memory that a run takes at most. A run that finds less available does not start.
     pub fn host_bytes(&self) -> u64 {
         self.program.host_bytes()
     }
 
-    /// The bytes of address space that the program maps at most: its footprint.
+    /// Returns the bytes of address space that the program maps at most: its footprint.
     pub fn footprint_bytes(&self) -> u64 {
         self.program.footprint_bytes()
     }

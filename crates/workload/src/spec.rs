@@ -6,7 +6,7 @@ use crate::source::Workload;
 /// The key that every workload takes beside its own parameters, so that a canonical spec can be run again.
 const SEED: &str = "seed";
 
-/// Why a spec names no workload. The text says what is allowed.
+/// The reason why a spec names no workload. The text says what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No workload or preset of this name.
@@ -43,7 +43,7 @@ pub enum SpecError {
         /// What it takes.
         allowed: String,
     },
-    /// Something between commas that is not `key=value`.
+    /// The text between two commas is not `key=value`.
     #[error("workload `{workload}`: `{given}` is not of the form key=value, for example {example}")]
     NotKeyValue {
         /// The workload.

@@ -81,7 +81,7 @@ struct Summary {
     /// Jobs of each phase, and whether one is on.
     jobs: Vec<u64>,
     in_job: bool,
-    mapped: Mapped,
+    mapped: MappedRanges,
     peak_bytes: u64,
     touched: BTreeSet<u64>,
     /// Some pages that are in `touched`: most accesses are to them.
@@ -90,14 +90,14 @@ struct Summary {
 
 /// The address ranges that are mapped, by start.
 #[derive(Default)]
-struct Mapped {
+struct MappedRanges {
     ranges: BTreeMap<u64, VirtRange>,
     heap: VirtRange,
     /// The range of the last access: most accesses are near each other.
     last: VirtRange,
 }
 
-impl Mapped {
+impl MappedRanges {
     fn apply(&mut self, event: &Event) {
         self.last = VirtRange::default();
         match event {
@@ -371,7 +371,7 @@ fn the_papers_presets_run_and_verify() {
     for preset in presets {
         let mut source = workload(preset, 0);
         let expected = source.info().expected_accesses.unwrap();
-        let (mut accesses, mut mapped, mut peak_bytes) = (0u64, Mapped::default(), 0);
+        let (mut accesses, mut mapped, mut peak_bytes) = (0u64, MappedRanges::default(), 0);
         source
             .run(&mut |batch: &mut Batch| {
                 accesses += batch.accesses.len() as u64;

@@ -1,6 +1,6 @@
 //! What a client counts.
 
-/// What a client sent, received and ignored.
+/// The counts of what a client sent, received and ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct ClientCounts {
@@ -10,13 +10,14 @@ pub struct ClientCounts {
     pub unsent: u64,
     /// Requests sent once more, because no answer had come.
     pub sent_again: u64,
-    /// Messages received.
+    /// The number of messages received.
     pub received: u64,
-    /// Ignored: not from the blade.
+    /// Messages that were ignored, because they were not from the blade.
     pub foreign: u64,
-    /// Ignored: not a response, or not one to what was asked.
+    /// Messages that were ignored, because they were not a response, or not one to what was asked.
     pub malformed: u64,
-    /// Ignored: an answer to nothing that is under way, or a part that was there already.
+    /// Messages that were ignored, because they answered nothing that is under way, or were a part that was there
+    /// already.
     pub late: u64,
     /// Operations that the blade refused.
     pub refused: u64,

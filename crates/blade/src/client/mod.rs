@@ -14,20 +14,20 @@ use crate::transport::{RECEIVE_BYTES, Transport};
 pub use counts::ClientCounts;
 use outstanding::{Outstanding, Progress};
 
-/// How many requests at once, and how long to wait.
+/// The parameters of a client: how many requests at once, and how long to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ClientDesign {
     /// Requests that may be submitted and not yet polled; fewer than a server remembers of a client.
     pub window: usize,
-    /// How long to wait for an answer before the request is sent again.
+    /// The wait for an answer before the request is sent again for the first time.
     pub first_wait: Duration,
     /// Each wait is twice the one before, up to this.
     pub longest_wait: Duration,
-    /// How often a request is sent before the blade counts as unreachable.
+    /// The number of times that a request is sent before the blade counts as unreachable.
     pub tries: u32,
-    /// The first transaction. None is a random one, so that a client that begins anew at the same address is not taken for the
-    /// one before.
+    /// The number of the first transaction. `None` is a random one, so that a client that begins anew at the same
+    /// address is not taken for the one before.
     pub first_txid: Option<u32>,
 }
 
@@ -44,48 +44,48 @@ impl Default for ClientDesign {
 }
 
 impl ClientDesign {
-    /// The same with so many requests at once.
+    /// Returns the design with so many requests under way at once.
     #[must_use]
     pub fn window(self, window: usize) -> Self {
         Self { window, ..self }
     }
 
-    /// The same with this wait before a request is sent again.
+    /// Returns the design with this wait before a request is sent again.
     #[must_use]
     pub fn first_wait(self, first_wait: Duration) -> Self {
         Self { first_wait, ..self }
     }
 
-    /// The same with waits up to this one.
+    /// Returns the design with waits up to this one.
     #[must_use]
     pub fn longest_wait(self, longest_wait: Duration) -> Self {
         Self { longest_wait, ..self }
     }
 
-    /// The same with a blade that is asked so often.
+    /// Returns the design of a client that sends each request so often before it gives up.
     #[must_use]
     pub fn tries(self, tries: u32) -> Self {
         Self { tries, ..self }
     }
 
-    /// The same with a first transaction that is not random.
+    /// Returns the design with a first transaction that is not random.
     #[must_use]
     pub fn first_txid(self, first_txid: u32) -> Self {
         Self { first_txid: Some(first_txid), ..self }
     }
 }
 
-/// Something to be done by a blade.
+/// An operation that a blade is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // `page` is the page's number on the blade, everywhere.
 pub enum Operation {
-    /// Read a page.
+    /// Read the content of a page.
     ReadPage { page: u64 },
     /// Replace a page's content.
     WritePage { page: u64, content: Box<Page> },
-    /// Read a word.
+    /// Read a word of a page.
     ReadWord { page: u64, word: Word },
-    /// Set a word.
+    /// Set a word of a page.
     WriteWord { page: u64, word: Word, value: u64 },
     /// Add to a word.
     Add { page: u64, word: Word, value: u64 },
@@ -94,7 +94,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The page's number on the blade.
+    /// Returns the page's number on the blade.
     pub fn page(&self) -> u64 {
         match *self {
             Self::ReadPage { page }
@@ -106,7 +106,7 @@ impl Operation {
         }
     }
 
-    /// What it uses of the page.
+    /// Returns the use that the operation makes of the page.
     pub fn uses(&self) -> Use {
         match self {
             Self::ReadPage { .. } | Self::ReadWord { .. } => Use::Read,
@@ -116,29 +116,29 @@ impl Operation {
     }
 }
 
-/// What an operation uses of a page.
+/// The use that an operation makes of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// Bytes of it are read.
     Read,
-    /// It is written as a whole.
+    /// The page is written as a whole.
     WritePage,
     /// A word of it changes.
     ChangeWord,
 }
 
-/// What an operation gave.
+/// The result of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The page's content.
+    /// The content of the page that was read.
     Page(Box<Page>),
-    /// It was written.
+    /// The page or word was written.
     Done,
     /// The word; what it was before the addition; 1 if it was swapped, else 0.
     Word(u64),
 }
 
-/// Why an operation gave nothing.
+/// The reason why an operation gave no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -161,7 +161,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What can be the reason why a blade refuses this use of a page, and what to do.
+    /// Returns the possible reasons why a blade refuses this use of a page, and what to do.
     pub fn why_refused(page: u64, wanted: Use) -> String {
         const FULL: &str = "the blade has no room for another page (`blade serve --capacity`), or this machine has as \
                             many as it may write (`--quota`)";
@@ -176,14 +176,14 @@ impl Failure {
     }
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The operation failed.
+    /// The operation failed, but the client is sound.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// As many requests as may be are submitted and not yet polled.
+    /// As many requests as the window allows are submitted and not yet polled.
     #[error("{0} requests are under way already; poll before submitting more")]
     WindowFull(usize),
     /// The transport failed for good.
@@ -201,9 +201,9 @@ impl From<io::Error> for ClientError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Completion {
-    /// What [`Client::submit`] answered.
+    /// The transaction that [`Client::submit`] answered.
     pub txid: u32,
-    /// What came of it.
+    /// The result of the operation, or the reason why there is none.
     pub result: Result<Outcome, Failure>,
 }
 
@@ -233,7 +233,7 @@ pub struct Client<T> {
 }
 
 impl<T: Transport> Client<T> {
-    /// A client of the blade at this address; of [`Address::ANYONE`], whose transport must be an Ethernet.
+    /// Creates a client of the blade at this address; of [`Address::ANYONE`], whose transport must be an Ethernet.
     pub fn new(transport: T, blade: Address, design: ClientDesign) -> io::Result<Self> {
         let next_txid = match design.first_txid {
             Some(first) => first,
@@ -248,28 +248,28 @@ impl<T: Transport> Client<T> {
         Ok(Self { transport, blade, design, next_txid, outstanding, ended, counts, buffer })
     }
 
-    /// How many operations can be submitted now.
+    /// Returns the number of operations that can be submitted now.
     pub fn free(&self) -> usize {
         self.design.window.saturating_sub(self.outstanding.len() + self.ended.len())
     }
 
-    /// How many operations are under way: submitted, and not yet ended.
+    /// Returns the number of operations under way: submitted, and not yet ended.
     pub fn under_way(&self) -> usize {
         self.outstanding.len()
     }
 
-    /// Where the blade is, as far as is known.
+    /// Returns the blade's address, as far as it is known.
     pub fn blade(&self) -> Address {
         self.blade
     }
 
-    /// From now on the blade is there. What is under way is sent there when it is sent again: for a blade with other pages let
-    /// it end first.
+    /// Sets the blade's address from now on. What is under way is sent there when it is sent again: for a blade with
+    /// other pages let it end first.
     pub fn turn_to(&mut self, blade: Address) {
         self.blade = blade;
     }
 
-    /// What was sent and received so far.
+    /// Returns the counts of what was sent and received so far.
     pub fn counts(&self) -> ClientCounts {
         self.counts
     }
@@ -282,8 +282,8 @@ impl<T: Transport> Client<T> {
         Ok(self.begin(operation))
     }
 
-    /// The next operation that has ended, after waiting for at most `patience`. None if there is none, at once if nothing is
-    /// under way.
+    /// Returns the next operation that has ended, after waiting for at most `patience`. None if there is none, at
+    /// once if nothing is under way.
     pub fn poll(&mut self, patience: Duration) -> Result<Option<Completion>, ClientError> {
         let end = Instant::now() + patience;
         loop {
@@ -296,7 +296,7 @@ impl<T: Transport> Client<T> {
         }
     }
 
-    /// Reads a page.
+    /// Reads a page and waits for its content.
     pub fn read_page(&mut self, page: u64) -> Result<Box<Page>, ClientError> {
         match self.call(Operation::ReadPage { page })? {
             Outcome::Page(content) => Ok(content),
@@ -309,12 +309,12 @@ impl<T: Transport> Client<T> {
         self.call(Operation::WritePage { page, content: Box::new(*content) }).map(|_| ())
     }
 
-    /// Reads a word.
+    /// Reads a word and waits for its value.
     pub fn read_word(&mut self, page: u64, word: Word) -> Result<u64, ClientError> {
         self.number(Operation::ReadWord { page, word })
     }
 
-    /// Sets a word.
+    /// Sets a word and waits until it is set.
     pub fn write_word(&mut self, page: u64, word: Word, value: u64) -> Result<(), ClientError> {
         self.call(Operation::WriteWord { page, word, value }).map(|_| ())
     }

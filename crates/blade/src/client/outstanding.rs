@@ -25,7 +25,7 @@ pub(super) enum Progress {
     Waiting,
     /// That part was there.
     Duplicate,
-    /// It answers something else.
+    /// The message answers another kind of request.
     Unfit,
     /// The blade will not do it.
     Refused,

@@ -12,12 +12,12 @@ pub const ETHERNET_MAX_BYTES: usize = 2 + 18 + 1500;
 /// The shortest payload that Ethernet carries; shorter ones are padded on the way.
 pub const MIN_PAYLOAD_BYTES: usize = 46;
 
-/// A hardware address.
+/// The hardware address of an Ethernet card.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// Every card's.
+    /// The address that every card listens to.
     pub const BROADCAST: Self = Self([0xff; 6]);
 }
 
@@ -51,27 +51,27 @@ impl FromStr for MacAddress {
     }
 }
 
-/// What kind of message a frame carries: on the wire 0x0804 and 0x0805.
+/// The kind of message that a frame carries: on the wire 0x0804 and 0x0805.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum EtherType {
-    /// From a client.
+    /// The frame carries a request of a client.
     Request = 0x0804,
-    /// From a blade.
+    /// The frame carries a response of a blade.
     Response = 0x0805,
 }
 
 /// Bytes before the Ethernet header. The thesis' network card has two, which align what follows; on the wire there are none.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Pad {
-    /// As the thesis prints it, and as it is on the wire.
+    /// The frame has no pad: the form in which the thesis prints it, and on the wire.
     None,
-    /// As software sees it through the authors' network card.
+    /// The frame has a pad of two bytes, as software sees it through the authors' network card.
     #[default]
     Two,
 }
 
-/// An Ethernet header.
+/// The header of an Ethernet frame.
 ///
 /// ```text
 ///  0     2             8        14       18            20 (16 without a tag)
@@ -83,24 +83,24 @@ pub enum Pad {
 /// DEVIATION: the thesis lists the source first; on every wire the destination is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetHeader {
-    /// Who gets it.
+    /// The card that receives the frame.
     pub destination: MacAddress,
-    /// Who sends it.
+    /// The card that sends the frame.
     pub source: MacAddress,
     /// Priority and number of the virtual network, if it is tagged with one.
     pub vlan: Option<u16>,
-    /// What it carries.
+    /// The kind of message in the frame.
     pub kind: EtherType,
 }
 
-/// Why a frame is none of ours.
+/// The reason why a frame carries no message of this protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameDefect {
-    /// It ends within its header.
+    /// The frame ends within its header.
     #[error("{0} bytes are no Ethernet header")]
     Short(usize),
-    /// It carries something else.
+    /// The frame carries no message of a blade or client.
     #[error("Ethernet type {0:#06x}; a blade's are 0x0804 and 0x0805")]
     Type(u16),
 }
@@ -152,7 +152,7 @@ impl EthernetHeader {
 }
 
 impl Pad {
-    /// How many.
+    /// Returns the length of the pad in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::None => 0,

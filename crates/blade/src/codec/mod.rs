@@ -36,15 +36,15 @@ pub const MAX_MESSAGE_BYTES: usize = REQUEST_HEADER_BYTES + Part::MAX_BYTES;
 pub struct Malformed {
     /// The transaction it names, where its header is whole: an error can be answered.
     pub txid: Option<u32>,
-    /// What is wrong with it.
+    /// The defect of the message.
     pub defect: Defect,
 }
 
-/// What is wrong with a message.
+/// The defect of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Defect {
-    /// It ends within its header.
+    /// The message ends within its header.
     #[error("{0} bytes are no header")]
     Short(usize),
     /// Another version of the protocol.

@@ -3,10 +3,10 @@
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// A page's content.
+/// The content of a page.
 pub type Page = [u8; PAGE_BYTES];
 
-/// Which of a page's three parts: 171, 171 and 170 words of 8 bytes, so that each fits into an Ethernet frame.
+/// One of a page's three parts: 171, 171 and 170 words of 8 bytes, so that each fits into an Ethernet frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Part {
@@ -24,7 +24,7 @@ impl Part {
     /// Bytes of the longest.
     pub const MAX_BYTES: usize = 1368;
 
-    /// The part of this number, if there is one.
+    /// Returns the part of this number, if there is one.
     pub const fn new(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::First),
@@ -34,17 +34,17 @@ impl Part {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the part.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Where it begins in the page.
+    /// Returns the offset in bytes where the part begins in the page.
     pub const fn offset(self) -> usize {
         self as usize * Self::MAX_BYTES
     }
 
-    /// How long it is.
+    /// Returns the length of the part in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Third => PAGE_BYTES - 2 * Self::MAX_BYTES,
@@ -52,7 +52,7 @@ impl Part {
         }
     }
 
-    /// Its bytes in the page.
+    /// Returns the range of the part's bytes in the page.
     pub const fn range(self) -> std::ops::Range<usize> {
         self.offset()..self.offset() + self.bytes()
     }
@@ -66,22 +66,22 @@ pub struct PagePart<'a> {
 }
 
 impl<'a> PagePart<'a> {
-    /// None if `bytes` are not as many as the part has.
+    /// Returns these bytes as a part; `None` if they are not as many as the part has.
     pub fn new(part: Part, bytes: &'a [u8]) -> Option<Self> {
         (bytes.len() == part.bytes()).then_some(Self { part, bytes })
     }
 
-    /// A part of this page.
+    /// Returns a part of this page.
     pub fn of(page: &'a Page, part: Part) -> Self {
         Self { part, bytes: &page[part.range()] }
     }
 
-    /// Which one.
+    /// Returns which part of the page the bytes are.
     pub fn part(self) -> Part {
         self.part
     }
 
-    /// Its content, as many bytes as the part has.
+    /// Returns the content of the part, as many bytes as the part has.
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }

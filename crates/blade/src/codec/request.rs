@@ -4,7 +4,7 @@ use super::page::{PagePart, Part};
 use super::word::Word;
 use super::{Defect, MAX_MESSAGE_BYTES, Malformed, REQUEST_HEADER_BYTES, VERSION, u64_at};
 
-/// A request message.
+/// A request as a message carries it.
 ///
 /// ```text
 ///  0         1    2      3          4      8           16
@@ -14,24 +14,25 @@ use super::{Defect, MAX_MESSAGE_BYTES, Malformed, REQUEST_HEADER_BYTES, VERSION,
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
-    /// The transaction: answers carry it. A client must not have two requests under way with the same one.
+    /// The number of the transaction, which answers carry. A client must not have two requests under way with the
+    /// same one.
     pub txid: u32,
     /// The page's number on the blade.
     pub page: u64,
-    /// What to do with it.
+    /// The command that the blade is to do with the page.
     pub command: Command<'a>,
 }
 
-/// What to do with a page.
+/// A command that a blade is to do with a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command<'a> {
     /// Send its content, in three parts.
     ReadPage,
     /// Keep this part of its new content; the write is done when all three have arrived.
     WritePage(PagePart<'a>),
-    /// Send a word.
+    /// Send back a word of the page.
     ReadWord(Word),
-    /// Set a word.
+    /// Set a word of the page.
     WriteWord(Word, u64),
     /// Add to a word, modulo its size, and send what it was.
     Add(Word, u64),
@@ -73,7 +74,8 @@ impl<'a> Request<'a> {
         &buffer[..REQUEST_HEADER_BYTES + bytes]
     }
 
-    /// How long the message is that these bytes begin with: a short one comes out of an Ethernet frame with padding behind.
+    /// Returns the length of the message that these bytes begin with: a short one comes out of an Ethernet frame with
+    /// padding behind.
     pub fn message_bytes(message: &[u8]) -> Option<usize> {
         let payload = match message.get(1)? {
             0 => 0,

@@ -3,7 +3,7 @@
 use super::page::{PagePart, Part};
 use super::{Defect, MAX_MESSAGE_BYTES, Malformed, RESPONSE_HEADER_BYTES, VERSION};
 
-/// A response message.
+/// A response as a message carries it.
 ///
 /// ```text
 ///  0         1      2      3          4      8
@@ -13,22 +13,22 @@ use super::{Defect, MAX_MESSAGE_BYTES, Malformed, RESPONSE_HEADER_BYTES, VERSION
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Response<'a> {
-    /// The request's.
+    /// The number of the request's transaction.
     pub txid: u32,
-    /// What came of it.
+    /// The answer to the request.
     pub answer: Answer<'a>,
 }
 
-/// What came of a request.
+/// The answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer<'a> {
-    /// 0x80: a part of the page.
+    /// 0x80: the blade sends a part of the page.
     Page(PagePart<'a>),
-    /// 0x81: done.
+    /// 0x81: the blade has done the command.
     Done,
-    /// 0x82: done, with this result.
+    /// 0x82: the blade has done the command, with this result.
     Word(u64),
-    /// 0x83: not done.
+    /// 0x83: the blade has not done the command.
     Refused,
 }
 
@@ -77,7 +77,8 @@ impl<'a> Response<'a> {
         &buffer[..end]
     }
 
-    /// How long the message is that these bytes begin with: a short one comes out of an Ethernet frame with padding behind.
+    /// Returns the length of the message that these bytes begin with: a short one comes out of an Ethernet frame with
+    /// padding behind.
     pub fn message_bytes(message: &[u8]) -> Option<usize> {
         let payload = match message.get(1)? {
             0x80 => Part::new(*message.get(2)?)?.bytes(),

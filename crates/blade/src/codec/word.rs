@@ -3,17 +3,17 @@
 use super::page::{PAGE_BYTES, Page};
 use super::{Defect, u64_at};
 
-/// How long a word is.
+/// The size of a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum WordSize {
-    /// One byte.
+    /// A word of one byte.
     One,
-    /// Two bytes.
+    /// A word of two bytes.
     Two,
-    /// Four bytes.
+    /// A word of four bytes.
     Four,
-    /// Eight bytes.
+    /// A word of eight bytes.
     Eight,
 }
 
@@ -21,12 +21,12 @@ impl WordSize {
     /// All of them, the shortest first.
     pub const ALL: [Self; 4] = [Self::One, Self::Two, Self::Four, Self::Eight];
 
-    /// How many bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         1 << self as u8
     }
 
-    /// The bits of a number that such a word holds.
+    /// Returns the bits of a number that such a word holds.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - 8 * self.bytes())
     }
@@ -40,22 +40,22 @@ pub struct Word {
 }
 
 impl Word {
-    /// None if it would cross the end of the page.
+    /// Returns the word at this offset; `None` if it would cross the end of the page.
     pub const fn new(offset: u16, size: WordSize) -> Option<Self> {
         if offset as usize + size.bytes() <= PAGE_BYTES { Some(Self { offset, size }) } else { None }
     }
 
-    /// Where it begins in the page, in bytes.
+    /// Returns the offset in bytes where the word begins in the page.
     pub const fn offset(self) -> u16 {
         self.offset
     }
 
-    /// How long it is.
+    /// Returns the size of the word.
     pub const fn size(self) -> WordSize {
         self.size
     }
 
-    /// Its value in this page, extended with zeroes.
+    /// Returns the value of the word in this page, extended with zeroes.
     pub fn load(self, page: &Page) -> u64 {
         let mut bytes = [0; 8];
         bytes[..self.size.bytes()].copy_from_slice(&page[self.range()]);
@@ -67,7 +67,7 @@ impl Word {
         page[self.range()].copy_from_slice(&value.to_le_bytes()[..self.size.bytes()]);
     }
 
-    /// Its bytes in the page.
+    /// Returns the range of the word's bytes in the page.
     pub fn range(self) -> std::ops::Range<usize> {
         let offset = usize::from(self.offset);
         offset..offset + self.size.bytes()

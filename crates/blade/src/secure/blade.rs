@@ -18,7 +18,7 @@ const WORTH_AN_ANSWER: usize = 56;
 ///
 /// A session is kept for each client's address: at most so many as are given; the one that was silent the longest gives way,
 /// and its client shakes hands again. A handshake replaces a session only with its first message, so that a replayed one
-/// harms nobody.
+/// does no harm.
 pub struct SecureBlade<T> {
     inner: T,
     key: Key,
@@ -28,7 +28,7 @@ pub struct SecureBlade<T> {
     counts: SecureCounts,
 }
 
-/// What a secure transport dropped, and how often it shook hands.
+/// The counts of what a secure transport dropped, and of its handshakes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct SecureCounts {
@@ -36,9 +36,9 @@ pub struct SecureCounts {
     pub received: u64,
     /// Handshakes that ended with a message.
     pub sessions: u64,
-    /// Dropped: of no known form.
+    /// Datagrams that were dropped, because they have no known form.
     pub malformed: u64,
-    /// Dropped: not made with the key, or there before.
+    /// Datagrams that were dropped, because they were not made with the key, or were there before.
     pub forged: u64,
     /// Told that their session is gone.
     pub lost: u64,
@@ -57,13 +57,13 @@ struct Pending {
 }
 
 impl<T: Transport> SecureBlade<T> {
-    /// For at most `most` sessions.
+    /// Creates a secure blade for at most `most` sessions.
     pub fn new(inner: T, key: Key, most: usize) -> Self {
         let (sessions, pending) = (BTreeMap::new(), BTreeMap::new());
         Self { inner, key, most: most.max(1), sessions, pending, counts: SecureCounts::default() }
     }
 
-    /// What was dropped so far.
+    /// Returns the counts of what was dropped so far.
     pub fn counts(&self) -> SecureCounts {
         self.counts
     }

@@ -36,7 +36,7 @@ enum State {
 }
 
 impl<T: Transport> SecureClient<T> {
-    /// For the blade at this address.
+    /// Creates a secure client of the blade at this address.
     pub fn new(inner: T, blade: Address, key: Key) -> io::Result<Self> {
         let state = State::Shaking { random: random()?, sent: None };
         Ok(Self { inner, named: blade, blade, key, state, waiting: VecDeque::new(), dropped: 0 })

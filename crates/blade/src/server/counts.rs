@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a server did, refused and dropped.
+/// The counts of what a server did, refused and dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -12,43 +12,43 @@ pub struct Counts {
     pub answered: u64,
     /// Answers that the transport would not take.
     pub unsent: u64,
-    /// Pages read.
+    /// The number of pages read.
     pub page_reads: u64,
-    /// Pages written.
+    /// The number of pages written.
     pub page_writes: u64,
-    /// Words read.
+    /// The number of words read.
     pub word_reads: u64,
-    /// Words written.
+    /// The number of words written.
     pub word_writes: u64,
-    /// Words added to.
+    /// The number of words added to.
     pub adds: u64,
     /// Words compared, and swapped or not.
     pub swaps: u64,
     /// Requests and parts of pages that came again, and were not done again.
     pub repeated: u64,
-    /// Refused: not a sound request.
+    /// Requests that were refused, because they were not sound.
     pub malformed: u64,
-    /// Dropped: not even a header.
+    /// Messages that were dropped, because they had not even a header.
     pub unreadable: u64,
     /// Dropped by the transport: forged, repeated, or not for this blade.
     pub dropped: u64,
-    /// Refused: no such page.
+    /// Requests that were refused, because there is no such page.
     pub beyond: u64,
-    /// Refused: another page than those that fill the store.
+    /// Requests that were refused, because the store was full of other pages.
     pub full: u64,
-    /// Refused: a page that was never written, by a strict blade.
+    /// Requests that a strict blade refused, because the page was never written.
     pub never_written: u64,
-    /// Refused: more pages than one machine may write.
+    /// Requests that were refused, because one machine may not write so many pages.
     pub over_quota: u64,
-    /// Refused: two requests under one transaction, or parts that do not fit together.
+    /// Requests that were refused: two requests under one transaction, or parts that do not fit together.
     pub contradictions: u64,
-    /// Refused: the store failed.
+    /// Requests that were refused, because the store failed.
     pub failed: u64,
     /// Incomplete page writes given up for newer ones.
     pub given_up: u64,
     /// Clients forgotten for others.
     pub forgotten: u64,
-    /// Clients known now.
+    /// The number of clients known now.
     pub clients: u64,
     /// Incomplete page writes now.
     pub incomplete: u64,

@@ -45,25 +45,25 @@ impl Default for ServerDesign {
 }
 
 impl ServerDesign {
-    /// The same with so many clients.
+    /// Returns the design for so many clients.
     #[must_use]
     pub fn clients(self, clients: usize) -> Self {
         Self { clients, ..self }
     }
 
-    /// The same with so many incomplete page writes of a client.
+    /// Returns the design with so many incomplete page writes of a client.
     #[must_use]
     pub fn incomplete_writes(self, incomplete_writes: usize) -> Self {
         Self { incomplete_writes, ..self }
     }
 
-    /// The same with so many remembered changes of a client.
+    /// Returns the design with so many remembered changes of a client.
     #[must_use]
     pub fn remembered(self, remembered: usize) -> Self {
         Self { remembered, ..self }
     }
 
-    /// The same with this limit of pages of a machine, or none.
+    /// Returns the design with this limit of pages of a machine, or none.
     #[must_use]
     pub fn quota_pages(self, quota_pages: Option<u64>) -> Self {
         Self { quota_pages, ..self }
@@ -84,7 +84,7 @@ impl ServerDesign {
 pub struct Server {
     design: ServerDesign,
     store: Store,
-    clients: BTreeMap<Address, Client>,
+    clients: BTreeMap<Address, ClientState>,
     /// Pages that a machine was the first to write. No more entries than written pages.
     charged: FxHashMap<Host, u64>,
     counts: Counts,
@@ -93,7 +93,7 @@ pub struct Server {
 
 /// What is remembered of a client.
 #[derive(Debug)]
-struct Client {
+struct ClientState {
     /// The message that came last, by number.
     heard: u64,
     incomplete: Reassembly,
@@ -114,7 +114,7 @@ impl From<StoreError> for Refusal {
 }
 
 impl Server {
-    /// Serves these pages.
+    /// Creates a server of these pages.
     pub fn new(store: Store, design: ServerDesign) -> Self {
         Self {
             design,
@@ -153,7 +153,7 @@ impl Server {
         self.counts.answered += replies.count() as u64;
     }
 
-    /// What was done, refused and dropped so far.
+    /// Returns the counts of what was done, refused and dropped so far.
     pub fn counts(&self) -> Counts {
         Counts {
             clients: self.clients.len() as u64,
@@ -163,17 +163,17 @@ impl Server {
         }
     }
 
-    /// What the store's file said when it failed first.
+    /// Returns the message of the store's file when it failed first.
     pub fn first_failure(&self) -> Option<&str> {
         self.first_failure.as_deref()
     }
 
-    /// Its pages.
+    /// Returns the pages that the server serves.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Makes safe what was done. If that fails nobody knows what is, and these replies turn into refusals; what was done is
+    /// Makes safe what was done. If that fails, what is safe is not known, and these replies turn into refusals; what was done is
     /// forgotten, so that nothing is answered from memory that is not on the disk.
     fn commit<'a>(&mut self, replies: impl Iterator<Item = &'a mut Replies>) {
         if let Err(error) = self.store.commit() {
@@ -286,7 +286,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Changes a page, and charges it to who wrote it first.
+    /// Changes a page, and charges it to the machine that wrote it first.
     fn change<R>(
         &mut self,
         source: Address,
@@ -313,7 +313,7 @@ impl Server {
     }
 
     /// What is remembered of a client, if need be from now on.
-    fn client(&mut self, source: Address) -> &mut Client {
+    fn client(&mut self, source: Address) -> &mut ClientState {
         if !self.clients.contains_key(&source) && self.clients.len() >= self.design.clients.max(1) {
             let silent = self.clients.iter().min_by_key(|(_, client)| client.heard);
             if let Some(silent) = silent.map(|(&address, _)| address) {
@@ -322,7 +322,7 @@ impl Server {
             }
         }
         let design = &self.design;
-        let client = self.clients.entry(source).or_insert_with(|| Client {
+        let client = self.clients.entry(source).or_insert_with(|| ClientState {
             heard: 0,
             incomplete: Reassembly::new(design.incomplete_writes),
             done: DoneWrites::new(design.remembered),

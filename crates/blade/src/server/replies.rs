@@ -17,12 +17,12 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// The messages, in the order to send them.
+    /// Returns the messages, in the order to send them.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.count).map(|at| &self.messages[at][..self.lengths[at]])
     }
 
-    /// How many there are.
+    /// Returns the number of messages.
     pub fn count(&self) -> usize {
         self.count
     }

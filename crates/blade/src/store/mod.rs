@@ -21,30 +21,31 @@ pub const MAX_CAPACITY_PAGES: u64 = PAGE_NUMBERS;
 /// The content of a page that was never written.
 static ZEROES: Page = [0; PAGE_BYTES];
 
-/// How many pages can be stored, and whether pages that were never written can be read.
+/// The parameters of a store: how many pages can be stored, and whether pages that were never written can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StoreDesign {
-    /// How many different pages can be stored. Which ones is up to the clients: page numbers go up to [`PAGE_NUMBERS`].
+    /// The number of different pages that can be stored. Which ones is up to the clients: page numbers go up to
+    /// [`PAGE_NUMBERS`].
     pub capacity_pages: u64,
     /// Whether reading a page that was never written, or acting on a word of it, is an error. Otherwise it is all zeroes.
     pub strict: bool,
 }
 
 impl StoreDesign {
-    /// So many pages; those that were never written are all zeroes.
+    /// Returns the design of a store of so many pages; those that were never written are all zeroes.
     pub fn new(capacity_pages: u64) -> Self {
         Self { capacity_pages, strict: false }
     }
 
-    /// The same where pages that were never written are refused, or not.
+    /// Returns the design of a store where pages that were never written are refused, or not.
     #[must_use]
     pub fn strict(self, strict: bool) -> Self {
         Self { strict, ..self }
     }
 }
 
-/// A blade's pages: in memory, which is taken only for pages that were written, or in a file.
+/// The pages of a blade: in memory, which is taken only for pages that were written, or in a file.
 #[derive(Debug)]
 pub struct Store {
     design: StoreDesign,
@@ -57,7 +58,7 @@ enum Pages {
     File(FileStore),
 }
 
-/// Why a page cannot be had.
+/// The reason why a page cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -72,10 +73,10 @@ pub enum StoreError {
         /// What there is room for.
         capacity_pages: u64,
     },
-    /// The blade is strict, and nobody wrote the page.
+    /// The blade is strict, and the page was never written.
     #[error("page {0} was never written")]
     NeverWritten(u64),
-    /// The file failed.
+    /// The file of the store failed.
     #[error("the store's file failed: {0}")]
     Io(std::io::Error),
 }
@@ -86,7 +87,7 @@ impl From<std::io::Error> for StoreError {
     }
 }
 
-/// Why a store's file could not be opened.
+/// The reason why a store's file could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -100,7 +101,7 @@ pub enum OpenError {
         /// The system's answer: part of the text, and therefore not a source.
         reason: std::io::Error,
     },
-    /// It is not a store of this kind.
+    /// The file is not a store of this kind.
     #[error("{}: {what}", path.display())]
     Format {
         /// The file.
@@ -124,19 +125,19 @@ impl Store {
     ///
     /// Whatever [`Self::commit`] returned for survives the end of the process, however sudden. With `sync` it also survives a
     /// power failure, at the price of a wait for the disk at every commit. A page that was being written when the power
-    /// failed may be part old and part new; nobody was told that it was written.
+    /// failed may be part old and part new; no client was told that it was written.
     pub fn in_file(design: StoreDesign, path: &Path, sync: bool) -> Result<Self, OpenError> {
         check(design)?;
         let file = FileStore::open(path, design.capacity_pages, sync)?;
         Ok(Self { design, pages: Pages::File(file) })
     }
 
-    /// How many pages can be stored.
+    /// Returns the number of pages that can be stored.
     pub fn capacity_pages(&self) -> u64 {
         self.design.capacity_pages
     }
 
-    /// How many pages were ever written.
+    /// Returns the number of pages that were ever written.
     pub fn written_pages(&self) -> u64 {
         match &self.pages {
             Pages::Memory(pages) => pages.len() as u64,
@@ -144,7 +145,7 @@ impl Store {
         }
     }
 
-    /// Whether this page exists and was ever written.
+    /// Returns whether this page exists and was ever written.
     pub fn is_written(&self, page: u64) -> bool {
         match &self.pages {
             Pages::Memory(pages) => pages.contains_key(&page),
@@ -179,12 +180,12 @@ impl Store {
         Ok(())
     }
 
-    /// A page's content.
+    /// Returns the content of a page.
     pub fn read(&self, page: u64) -> Result<Page, StoreError> {
         self.read_with(page, |content| *content)
     }
 
-    /// What `use_it` makes of a page's content, without a copy where that is possible.
+    /// Returns what `use_it` makes of a page's content, without a copy where that is possible.
     pub fn read_with<R>(&self, page: u64, use_it: impl FnOnce(&Page) -> R) -> Result<R, StoreError> {
         self.check_read(page)?;
         Ok(match &self.pages {
@@ -205,7 +206,7 @@ impl Store {
         }
     }
 
-    /// A word's value, extended with zeroes.
+    /// Returns a word's value, extended with zeroes.
     pub fn read_word(&self, page: u64, word: Word) -> Result<u64, StoreError> {
         self.check_read(page)?;
         match &self.pages {
@@ -252,7 +253,7 @@ impl Store {
         Ok(equal)
     }
 
-    /// Whether [`Self::commit`] takes the time of a disk.
+    /// Returns whether [`Self::commit`] takes the time of a disk.
     pub fn waits_for_disk(&self) -> bool {
         matches!(&self.pages, Pages::File(file) if file.waits_for_disk())
     }

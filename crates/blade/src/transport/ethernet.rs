@@ -27,17 +27,17 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// For a blade: takes the requests that come to this interface, or to all.
+    /// Opens an interface for a blade: takes the requests that come to this interface, or to all.
     pub fn listen(interface: &str) -> io::Result<Self> {
         Self::open(interface, EtherType::Request, EtherType::Response)
     }
 
-    /// For a client: takes the responses that come to this interface.
+    /// Opens an interface for a client: takes the responses that come to this interface.
     pub fn client(interface: &str) -> io::Result<Self> {
         Self::open(interface, EtherType::Response, EtherType::Request)
     }
 
-    /// The interface's hardware address.
+    /// Returns the interface's hardware address.
     pub fn address(&self) -> MacAddress {
         self.own
     }

@@ -19,10 +19,10 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Where the blade is.
+    /// The address of the blade.
     pub const BLADE: Address = Address::Local(u64::MAX);
 
-    /// For the client of this number; the server tells clients apart by it.
+    /// Creates the transport of the client of this number; the server tells clients apart by it.
     pub fn new(server: Arc<Mutex<Server>>, client: u64) -> Self {
         let own = Address::Local(client);
         Self { server, own, replies: Replies::default(), arrived: VecDeque::new() }

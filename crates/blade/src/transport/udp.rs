@@ -10,7 +10,7 @@ use crate::address::Address;
 /// Room for many parts of pages on their way: several clients' windows.
 const SOCKET_BYTES: usize = 4 << 20;
 
-/// A UDP socket.
+/// A transport over a UDP socket.
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,
@@ -19,7 +19,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// For a blade: at this address; port 0 lets the system choose.
+    /// Opens a socket for a blade at this address; port 0 lets the system choose.
     pub fn listen(at: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(at)?;
         // The system may grant less, which only means that more is lost under load.
@@ -28,7 +28,8 @@ impl Udp {
         Ok(Self { socket, patience: None })
     }
 
-    /// For a client of this blade: at any port, and reachable only from this machine if the blade is on it.
+    /// Opens a socket for a client of this blade: at any port, and reachable only from this machine if the blade is
+    /// on it.
     pub fn towards(blade: SocketAddr) -> io::Result<Self> {
         let own = match blade {
             SocketAddr::V4(blade) if blade.ip().is_loopback() => Ipv4Addr::LOCALHOST.into(),
@@ -39,7 +40,7 @@ impl Udp {
         Self::listen(SocketAddr::new(own, 0))
     }
 
-    /// Where it is bound.
+    /// Returns the address that the socket is bound to.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

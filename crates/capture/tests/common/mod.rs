@@ -23,7 +23,7 @@ fn must(command: &mut Command) -> String {
     text
 }
 
-/// The front-ends, built once per test binary.
+/// Returns the front-ends, built once per test binary.
 pub fn install() -> Install {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
@@ -36,7 +36,7 @@ pub fn install() -> Install {
     Install::at(folder)
 }
 
-/// Whether a program is installed; prints why a test is skipped if not.
+/// Returns whether a program is installed; prints why a test is skipped if not.
 pub fn is_installed(program: &str) -> bool {
     let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .any(|folder| folder.join(program).is_file());
@@ -46,24 +46,24 @@ pub fn is_installed(program: &str) -> bool {
     found
 }
 
-/// How a test program is built.
+/// The way in which a test program is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Build {
-    /// gcc -O2.
+    /// Built by gcc -O2.
     Plain,
-    /// gcc -O2 -static.
+    /// Built by gcc -O2 -static.
     Static,
-    /// gcc with the call-out runtime, inlined by its assembler.
+    /// Built by gcc with the call-out runtime, inlined by its assembler.
     GccCallout,
-    /// The same, called.
+    /// Built by gcc with the call-out runtime, called.
     GccCalled,
-    /// clang with the call-out runtime, inlined by its assembler.
+    /// Built by clang with the call-out runtime, inlined by its assembler.
     ClangCallout,
-    /// clang, inlined at linking.
+    /// Built by clang, inlined at linking.
     ClangInlined,
-    /// gcc -O2, under QEMU.
+    /// Built by gcc -O2, under QEMU.
     Qemu,
-    /// gcc -O2 without the C library, at a fixed address.
+    /// Built by gcc -O2 without the C library, at a fixed address.
     Freestanding,
 }
 
@@ -77,7 +77,7 @@ impl Build {
     }
 }
 
-/// The installed clang, newest known first.
+/// Returns the installed clang, newest known first.
 pub fn clang() -> Option<&'static str> {
     ["clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang"].into_iter().find(
         |name| {
@@ -87,7 +87,7 @@ pub fn clang() -> Option<&'static str> {
     )
 }
 
-/// Every build that this machine can make.
+/// Returns every build that this machine can make.
 pub fn builds() -> Vec<Build> {
     let mut builds = vec![Build::Plain, Build::GccCallout, Build::GccCalled];
     if clang().is_some() {
@@ -101,7 +101,7 @@ pub fn builds() -> Vec<Build> {
     builds
 }
 
-/// The builds that are observed unmodified.
+/// Returns the builds that are observed unmodified.
 pub fn unmodified() -> Vec<Build> {
     builds().into_iter().filter(|&build| build.frontend() != Frontend::Callout).collect()
 }
@@ -165,7 +165,7 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
     program
 }
 
-/// `tests/c/foreign.c` for another instruction set; none if something for it is not installed.
+/// Compiles `tests/c/foreign.c` for another instruction set; none if something for it is not installed.
 pub fn compile_for(target: &str, march: &str) -> Option<PathBuf> {
     let clang = clang().filter(|_| is_installed(&format!("qemu-{target}")) && is_installed("ld.lld-19"))?;
     let program = Path::new(TMP).join(format!("foreign-{target}-{}", env!("CARGO_CRATE_NAME")));
@@ -192,7 +192,7 @@ fn link_flags() -> [OsString; 2] {
     [with("-L"), with("-Wl,-rpath,")]
 }
 
-/// Everything a stream held, in order.
+/// The content of a stream, in order.
 #[derive(Default)]
 pub struct Stream {
     /// Each access with its process and thread.
@@ -265,7 +265,7 @@ impl Unroll {
     }
 }
 
-/// A program of ours, ready to be observed.
+/// Returns a program of ours, ready to be observed.
 pub fn program(path: &Path, args: &[&str], frontend: Frontend) -> Program {
     Program::new(path, args).frontend(frontend).install(install())
 }

@@ -3,7 +3,7 @@
 //!
 //! Each test runs its threads under many schedules and accepts what some order of the operations would give.
 
-#![allow(dead_code, unreachable_pub)] // The sources, without those who use them.
+#![allow(dead_code, unreachable_pub)] // The sources, without the code that uses them.
 
 #[path = "../../src/api.rs"]
 mod api;

@@ -51,7 +51,7 @@ pub(super) struct Plot {
     pub(super) ticks: Vec<Tick>,
     pub(super) bars: Vec<Bar>,
     pub(super) texts: Vec<Text>,
-    /// The chart in words, for those who do not see it.
+    /// The chart in words, for readers who do not see it.
     pub(super) words: String,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct LinePlot {
     y_ticks: Vec<Tick>,
     lines: Vec<Line>,
     x_label: String,
-    /// The chart in words, for those who do not see it.
+    /// The chart in words, for readers who do not see it.
     words: String,
 }
 

@@ -26,7 +26,7 @@ use crate::span::{Reading, Span, by_source, phases, spans};
 use crate::text::visible;
 use crate::timeline::{Moment, timeline_rows, window_ps};
 
-/// The report of `document`, ready to be written to a file.
+/// Returns the report of `document`, ready to be written to a file.
 pub fn page(document: &Document) -> String {
     let groups: Vec<Group> =
         by_source(&document.runs).into_iter().map(|(source, runs)| group(document, source, &runs)).collect();
@@ -41,7 +41,7 @@ pub fn page(document: &Document) -> String {
     )
 }
 
-/// The report of a paper's numbers beside ours; `title` is the paper's.
+/// Returns the report of a paper's numbers beside ours; `title` is the paper's.
 pub fn paper_page(document: &PaperDocument, title: &str) -> String {
     render(
         "paper.html",

@@ -489,7 +489,7 @@ fn the_client_block_refuses_what_it_cannot_do() {
         machine.load(CLIENT + 0x20, 4).unwrap();
     }
     assert_eq!(machine.load(CLIENT + 0x28, 4), Ok(0));
-    assert!(machine.load(CLIENT + 0x20, 4).is_err(), "too many that nobody asked for");
+    assert!(machine.load(CLIENT + 0x20, 4).is_err(), "too many that no program asked for");
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn live(seed: u64, depth: usize, latency: u64, steps: usize) -> [u64; 4] {
         entries: vec![0; PAGES as usize],
         frames: vec![vec![0; 4_096]; FRAME_COUNT as usize],
     };
-    // Frames that are nobody's, and those that become so when all evictions are complete.
+    // Frames without an owner, and those that become so when all evictions are complete.
     let mut unused: Vec<u64> = (0..FRAME_COUNT).map(|frame| FRAMES + frame * 4_096).collect();
     let mut in_transit: Vec<u64> = Vec::new();
     let all = V | R | W | X | A | D;
@@ -203,7 +203,7 @@ fn live(seed: u64, depth: usize, latency: u64, steps: usize) -> [u64; 4] {
                 let frame = unused.last().copied();
                 let value = match (offset, frame) {
                     (0, Some(frame)) => frame + random.of(&[0, 0, 0, 8]),
-                    // Neither a frame that is somebody's, nor a page that is none.
+                    // Neither a frame with an owner, nor a page that does not exist.
                     _ => random.of(&[0, 0x1000, RAM_BASE + MEMORY]),
                 };
                 let value = if offset == 0x10 { value >> 12 } else { value };

@@ -213,7 +213,7 @@ fn counters_count_what_has_retired() {
     assert_eq!((machine.x[1], machine.x[2]), (0, 3));
     let mut machine = machine_of(&Config::default(), &[csrrs(1, 0xc00, 0)], InProcess::new());
     machine.in_mode(Mode::User);
-    assert!(machine.run_block().is_err(), "nobody allowed it");
+    assert!(machine.run_block().is_err(), "the access was not allowed");
     machine.csrs.write(0x306, 1);
     assert!(machine.run_block().is_err());
     machine.csrs.write(0x106, 1);

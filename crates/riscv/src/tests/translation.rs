@@ -178,7 +178,7 @@ fn translations_stay_until_they_are_fenced() {
     machine.put(place, entry(DATA + 4_096, V | R | A));
     // Another page in between, so that more than the last one is remembered.
     assert!(machine.load(0x2000, 8).is_err());
-    assert_eq!(machine.load(0x1000, 8), Ok(0), "nobody said that it changed");
+    assert_eq!(machine.load(0x1000, 8), Ok(0), "no fence said that it changed");
     machine.mmu.fence(Some(0x5000), None);
     machine.mmu.fence(Some(0x1000), Some(0));
     assert_eq!(machine.load(0x1000, 8), Ok(5));

@@ -226,7 +226,7 @@ fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
                     let ripeness = if is_strict { Ripeness::Strict } else { Ripeness::Lazy };
                     PlacedOrder::Iceberg(IcebergLru::new(shape.frames(), live, ripeness))
                 }
-                _ => PlacedOrder::Nobody,
+                _ => PlacedOrder::NoEviction,
             };
             PagePool::placed(memory(ordinary_bytes, 0), placed, order)
         }

@@ -210,7 +210,7 @@ impl<T: PageTable, C: Clock> Machine<T, C> {
     fn count_reads(&mut self, walk: &impl WalkOutcome) {
         for read in walk.reads() {
             match read.waits {
-                Waits::Nobody => self.counts.walk_cache_refills += 1,
+                Waits::Background => self.counts.walk_cache_refills += 1,
                 Waits::InTurn | Waits::Together { .. } => {
                     self.counts.walk_references[read.level as usize] += 1;
                 }

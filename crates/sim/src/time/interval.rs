@@ -279,7 +279,7 @@ impl Clock for IntervalClock {
                     slowest_ps = slowest_ps.max(read_ps);
                     deciding_ps = deciding_ps.or(decides.then_some(read_ps));
                 }
-                Waits::Nobody => {}
+                Waits::Background => {}
             }
         }
         let held_ps = latency_ps + slowest_ps;

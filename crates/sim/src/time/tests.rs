@@ -114,8 +114,12 @@ fn a_walk_takes_as_long_as_what_it_waits_for() {
     let radix = || TableSpec::Radix { levels: 4 };
     let lookup = machine().walk_cache.expect("walk caches").latency_ps;
     let near = 9;
-    let [turn, found, other, refill] =
-        [Waits::InTurn, Waits::Together { decides: true }, Waits::Together { decides: false }, Waits::Nobody];
+    let [turn, found, other, refill] = [
+        Waits::InTurn,
+        Waits::Together { decides: true },
+        Waits::Together { decides: false },
+        Waits::Background,
+    ];
     assert_eq!(walked(&[(1, turn), (2, turn)], radix()), lookup + 2 * DRAM);
     assert_eq!(walked(&[(1, other), (near, found), (2, other)], radix()), lookup + L2);
     assert_eq!(walked(&[(near, other), (1, other)], radix()), lookup + DRAM);

@@ -35,7 +35,7 @@ fn store(addr: u64, bytes: u32) -> Access {
     Access::store(VirtAddr(addr), bytes)
 }
 
-/// Random xor updates of 8 bytes over a table of 256 MiB: a load and a store each.
+/// Returns random xor updates of 8 bytes over a table of 256 MiB: a load and a store each.
 pub fn gups(count: usize) -> Vec<Access> {
     let mut random = Random(1);
     let mut out = Vec::with_capacity(count + 1);
@@ -47,7 +47,7 @@ pub fn gups(count: usize) -> Vec<Access> {
     out
 }
 
-/// The same after the table's sequential initialisation in 16-byte stores, in the proportion of the reference
+/// Returns the same after the table's sequential initialisation in 16-byte stores, in the proportion of the reference
 /// program (16.8 M stores, 20 M updates).
 pub fn gups_with_initialisation(count: usize) -> Vec<Access> {
     let stores = count * 17 / 57;
@@ -56,8 +56,8 @@ pub fn gups_with_initialisation(count: usize) -> Vec<Access> {
     out
 }
 
-/// Breadth-first search over a random graph in compressed rows: queue, row bounds, neighbours, visited flags,
-/// and a spilled counter on the stack.
+/// Returns the accesses of a breadth-first search over a random graph in compressed rows: queue, row bounds,
+/// neighbours, visited flags, and a spilled counter on the stack.
 pub fn bfs(count: usize) -> Vec<Access> {
     const VERTICES: u64 = 1 << 18;
     const DEGREE: u64 = 16;
@@ -95,7 +95,7 @@ pub fn bfs(count: usize) -> Vec<Access> {
     out
 }
 
-/// `c[i] = a[i] + b[i]` over arrays of 8-byte numbers.
+/// Returns the accesses of `c[i] = a[i] + b[i]` over arrays of 8-byte numbers.
 pub fn sequential(count: usize) -> Vec<Access> {
     let mut out = Vec::with_capacity(count + 3);
     let mut at = 0;
@@ -121,8 +121,8 @@ pub fn batches(accesses: &[Access]) -> Vec<Batch> {
         .collect()
 }
 
-/// The median of `rounds` runs, in million items per second of wall time and of the process's processor time (all
-/// threads; what a busy machine distorts less).
+/// Returns the median of `rounds` runs, in million items per second of wall time and of the process's processor time
+/// (all threads; what a busy machine distorts less).
 pub fn millions_per_second(items: usize, rounds: usize, mut run: impl FnMut()) -> (f64, f64) {
     let rate = |seconds: f64| items as f64 / seconds / 1e6;
     let (mut wall, mut processor): (Vec<f64>, Vec<f64>) = (0..rounds)

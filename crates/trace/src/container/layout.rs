@@ -198,13 +198,13 @@ pub(super) fn chunk_checksums(chunk: &mut [u8]) -> (u64, u64) {
 /// One chunk as the index describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkInfo {
-    /// Where it begins in the file.
+    /// The offset in the file at which the chunk begins.
     pub offset: u64,
-    /// Its length in the file.
+    /// The length of the chunk in the file, in bytes.
     pub bytes: u32,
-    /// Batches in it.
+    /// The number of batches in the chunk.
     pub batches: u32,
-    /// Accesses in it.
+    /// The number of accesses in the chunk.
     pub accesses: u32,
     /// Marks in it, instruction counts included.
     pub marks: u32,
@@ -218,7 +218,7 @@ pub struct ChunkInfo {
     pub process: ProcessId,
     /// The thread that is current at its start.
     pub thread: ThreadId,
-    /// Its checksum, as its header has it.
+    /// Returns the checksum of the chunk, as its header has it.
     pub checksum: u64,
 }
 

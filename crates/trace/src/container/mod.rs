@@ -125,14 +125,14 @@ pub const MAX_SIDE_BYTES: usize = 16 << 20;
 /// The first bytes of every `.pwt` file.
 pub const MAGIC: [u8; 8] = layout::MAGIC;
 
-/// What a whole file holds.
+/// The totals of a whole file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Chunks.
+    /// The number of chunks.
     pub chunks: u64,
-    /// Batches.
+    /// The number of batches.
     pub batches: u64,
-    /// Access records.
+    /// The number of access records.
     pub accesses: u64,
     /// Marks, instruction counts included.
     pub marks: u64,

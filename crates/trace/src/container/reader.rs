@@ -65,8 +65,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok(reader)
     }
 
-    /// As [`Reader::new`], but of a file whose end is damaged or missing it takes the whole chunks before the damage, if there
-    /// are any, and [`Reader::damage`] says what is wrong.
+    /// Opens a file like [`Reader::new`], but of a file whose end is damaged or missing it takes the whole chunks
+    /// before the damage, if there are any, and [`Reader::damage`] says what is wrong.
     ///
     /// # Errors
     ///
@@ -116,37 +116,37 @@ impl<R: Read + Seek> Reader<R> {
         self.source.expected_accesses = Some(totals.accesses);
     }
 
-    /// What the file says of the source it was recorded from. Its name is the source's, not the file's.
+    /// Returns what the file says of the source it was recorded from. Its name is the source's, not the file's.
     pub fn source_info(&self) -> &SourceInfo {
         &self.source
     }
 
-    /// The file's name as its user gave it.
+    /// Returns the file's name as its user gave it.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// What the whole file holds.
+    /// Returns the totals of the whole file.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Why the recording holds a part of its source only, if it does.
+    /// Returns the reason why the recording holds a part of its source only, if it does.
     pub fn partial(&self) -> Option<&Partial> {
         self.partial.as_ref()
     }
 
-    /// What is wrong behind the last whole chunk of a file that was cut short or damaged.
+    /// Returns the damage behind the last whole chunk of a file that was cut short or damaged.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
 
-    /// The chunks in order.
+    /// Returns the chunks in order.
     pub fn chunks(&self) -> &[ChunkInfo] {
         &self.chunks
     }

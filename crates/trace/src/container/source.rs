@@ -40,7 +40,7 @@ impl<R: Read + Seek> PwtSource<R> {
         &self.unobserved
     }
 
-    /// The reader behind it.
+    /// Returns the reader behind it.
     pub fn reader(&self) -> &Reader<R> {
         &self.reader
     }

@@ -68,7 +68,7 @@ impl Writer {
         Ok(Self { path, pending: Pending::default(), partial: None, encoder })
     }
 
-    /// Appends one batch.
+    /// Appends one batch to the file.
     ///
     /// # Errors
     ///

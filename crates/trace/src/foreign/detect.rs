@@ -11,10 +11,10 @@ use crate::container::{PwtSource, Reader};
 use crate::error::TraceError;
 use crate::partial::Partial;
 
-/// How a trace is to be read.
+/// The options by which a trace is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadOptions {
-    /// Its format.
+    /// The format of the trace.
     pub format: Format,
     /// Whether the kernel's instructions and accesses are events like the program's; otherwise they are only counted.
     pub kernel: bool,

@@ -9,7 +9,7 @@ use super::{champsim, drmemtrace, gem5, lackey, pinatrace};
 use crate::container::MAGIC;
 use crate::error::TraceError;
 
-/// A trace format.
+/// A format of trace files.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Format {
     /// Find out by looking at the content.
@@ -34,9 +34,9 @@ pub enum Format {
 /// How much the beginning of some content looks like a format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Likeness {
-    /// It cannot be that format.
+    /// The content cannot be that format.
     No,
-    /// It can be, but so can other content.
+    /// The content can be that format, but so can other content.
     Possible,
     /// Nothing else begins like this.
     Certain,
@@ -152,12 +152,12 @@ pub(super) const ROWS: [Row; 7] = [
 ];
 
 impl Format {
-    /// All of them, [`Format::Auto`] first.
+    /// Returns all formats, [`Format::Auto`] first.
     pub fn all() -> impl Iterator<Item = Self> {
         std::iter::once(Self::Auto).chain(ROWS.iter().map(|row| row.format))
     }
 
-    /// How a command line names it.
+    /// Returns the name of the format on a command line.
     pub fn name(self) -> &'static str {
         self.row().map_or("auto", |row| row.name)
     }

@@ -78,7 +78,7 @@ impl ForeignSource {
         Ok(source)
     }
 
-    /// Uncompressed content from a reader; can run once.
+    /// Creates a source of uncompressed content from a reader; the source can run once.
     ///
     /// # Errors
     ///

@@ -184,7 +184,7 @@ impl Tally {
     }
 }
 
-/// What a reader left out of a trace, what it had to assume, and what else its user should know.
+/// The remarks of a reader: what it left out of a trace, what it had to assume, and what else its user should know.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Remarks {
     /// Records that did not become events, by the names of their kinds.
@@ -202,22 +202,22 @@ pub struct Remarks {
 }
 
 impl Remarks {
-    /// Whether there is nothing to say.
+    /// Returns whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// How many records of a kind were left out.
+    /// Returns the number of records of a kind that were left out.
     pub fn left_out(&self, kind: Kind) -> u64 {
         self.left_out.get(ROWS[kind as usize].name).copied().unwrap_or(0)
     }
 
-    /// How many records of a kind became events in a way that is worth knowing.
+    /// Returns the number of records of a kind that became events in a way that is worth knowing.
     pub fn assumed(&self, kind: Kind) -> u64 {
         self.assumed.get(ROWS[kind as usize].name).copied().unwrap_or(0)
     }
 
-    /// All of it as lines of two columns: a heading, and a text.
+    /// Returns all of it as lines of two columns: a heading, and a text.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let listed = |heading, counts: &BTreeMap<String, u64>| {
             ROWS.iter()

@@ -9,7 +9,7 @@ use pagewalk_trace::foreign::Remarks;
 use pagewalk_trace::{Access, Batch, Event, ReadOptions, Source, SourceError, SourceInfo, open};
 use pagewalk_vm::addr::VirtAddr;
 
-/// Everything that a source produces, and how it ended.
+/// Returns everything that a source produces, and how it ended.
 pub fn collect(source: &mut dyn Source) -> (Vec<Batch>, Result<(), SourceError>) {
     let mut batches = Vec::new();
     let mut sink = |batch: &mut Batch| {
@@ -29,7 +29,7 @@ pub fn write(path: &Path, source: &SourceInfo, batches: &[Batch]) {
     writer.finish().unwrap();
 }
 
-/// The bytes of a file with these batches.
+/// Returns the bytes of a file with these batches.
 pub fn encode(batches: &[Batch]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.pwt");
@@ -37,19 +37,19 @@ pub fn encode(batches: &[Batch]) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// Everything in a file, or what is wrong with it.
+/// Returns everything in a file, or an error that says what is wrong with the file.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Batch>, String> {
     let reader = Reader::new(Cursor::new(bytes), "t.pwt".to_owned()).map_err(|error| error.to_string())?;
     let (batches, result) = collect(&mut PwtSource::new(reader));
     result.map(|()| batches).map_err(|error| error.to_string())
 }
 
-/// A source that is only a name.
+/// Returns a source that is only a name.
 pub fn named(name: &str) -> SourceInfo {
     SourceInfo { name: name.to_owned(), ..SourceInfo::default() }
 }
 
-/// The names in a folder.
+/// Returns the names in a folder.
 pub fn listing(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -157,7 +157,7 @@ pub fn entry(kind: u16, size: u16, value: u64) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
 }
 
-/// The records in front of the first instruction, in the order of a real trace.
+/// Returns the records in front of the first instruction, in the order of a real trace.
 pub fn drmemtrace_head(file_type: u64, thread: u64, process: u64) -> Vec<u8> {
     [
         entry(25, 0, 7),
@@ -178,7 +178,8 @@ pub fn drmemtrace_tail(thread: u64) -> Vec<u8> {
     [entry(28, 25, 231), entry(23, 0, thread), entry(26, 0, 0)].concat()
 }
 
-/// Two threads of one process and one of another, with a prefetch, a repeated string instruction and an access of the kernel's half.
+/// Returns a file with two threads of one process and one of another, with a prefetch, a repeated string instruction
+/// and an access of the kernel's half.
 pub fn drmemtrace_file() -> Vec<u8> {
     [
         drmemtrace_head(0xe40, 501, 500),
@@ -208,7 +209,7 @@ pub fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     put_members(zip::ZipWriter::new(Cursor::new(Vec::new())), members).into_inner()
 }
 
-/// The same, written as to a pipe: the lengths stand behind the data.
+/// Returns the same file, written as to a pipe: the lengths stand behind the data.
 pub fn zip_with_descriptors(members: &[(&str, &[u8])]) -> Vec<u8> {
     put_members(zip::ZipWriter::new_stream(Vec::new()), members).into_inner()
 }

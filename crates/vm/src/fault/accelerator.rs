@@ -7,16 +7,18 @@ use rustc_hash::FxHashSet;
 use super::{AcceleratorDesign, Depths, DesignError, Illegal, PageId, RemotePte};
 use crate::addr::{PAGE_BYTES, Pfn, VirtAddr};
 
-/// Which fetch. Never the same for two fetches of an accelerator.
+/// The number of a fetch, which no two fetches of an accelerator share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FetchHandle(u64);
 
-/// What comes of a walk that met a remote entry. Unless it is [`Fetch::Read`], nothing has changed.
+/// The outcome of a walk that met a remote entry. Unless it is [`Fetch::Read`], nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fetch {
-    /// There is no frame: an ordinary page fault. The system gives some, and the access is tried again.
+    /// No free frame is left: the walk is an ordinary page fault. The system gives some, and the access is tried
+    /// again.
     NoFreeFrame,
-    /// One of the new queues is full: an ordinary page fault. The system drains them, and the access is tried again.
+    /// One of the new queues is full: the walk is an ordinary page fault. The system drains them, and the access is
+    /// tried again.
     NewQueueFull,
     /// The page is still on its way out. The access waits until [`Accelerator::is_evicting`] says no, and is tried again.
     AfterEviction(PageId),
@@ -25,56 +27,56 @@ pub enum Fetch {
     AfterFetch,
     /// The page is to be read into the frame, and then [`Accelerator::finish_fetch`] or [`Accelerator::refuse_fetch`].
     Read {
-        /// For the end of the fetch.
+        /// The handle under which the fetch is completed.
         handle: FetchHandle,
-        /// What to read.
+        /// The page to read from remote memory.
         id: PageId,
-        /// Where to.
+        /// The frame that the page goes to.
         frame: Pfn,
     },
 }
 
-/// There is no such fetch or eviction under way; a fetch was finished or refused before.
+/// The error that no such fetch or eviction is under way, because it was finished or refused before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotUnderWay {
-    /// A fetch.
+    /// The fetch with this handle.
     #[error("fetch {} is not under way", .0.0)]
     Fetch(FetchHandle),
-    /// An eviction.
+    /// The eviction of this page.
     #[error("no eviction of page {0} is under way")]
     Eviction(PageId),
 }
 
 /// A fetch that remote memory refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct RefusedFetch {
     /// The frame, which is the next to be used again.
     pub frame: Pfn,
-    /// How many later fetches already have their frames. Theirs are used before this one now, which a system that
-    /// keeps its own list of frames must know; always 0 if one fetch is under way at a time.
+    /// The number of later fetches that already have their frames. Theirs are used before this one now, which a
+    /// system that keeps its own list of frames must know; always 0 if one fetch is under way at a time.
     pub overtaken_by: usize,
 }
 
 /// A page on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Eviction {
-    /// What remote memory is to know it by.
+    /// The id by which remote memory is to know the page.
     pub id: PageId,
-    /// Where it is.
+    /// The frame that holds the page.
     pub frame: Pfn,
 }
 
 /// A page that was fetched, as the new queue reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NewId {
-    /// The page.
+    /// The id of the page in remote memory.
     pub id: PageId,
-    /// What its entry had for software.
+    /// The software's bits of the page's remote entry.
     pub reserved: u32,
 }
 
 impl NewId {
-    /// As NEW_PGID gives it: `reserved` above the 28 bits of the id.
+    /// Returns the word that NEW_PGID gives: `reserved` above the 28 bits of the id.
     #[inline]
     pub const fn word(self) -> u64 {
         (self.reserved as u64) << PageId::BITS | self.id.number() as u64
@@ -113,7 +115,7 @@ pub struct Accelerator {
     new_addrs: VecDeque<VirtAddr>,
     queued: VecDeque<Eviction>,
     active: Vec<Eviction>,
-    /// Which pages have a place in remote memory, if that is limited.
+    /// The pages that have a place in remote memory, if the places are limited.
     stored: FxHashSet<PageId>,
     init_word: Option<u64>,
 }
@@ -122,7 +124,7 @@ impl Accelerator {
     /// Bits of a frame number in the word of an eviction.
     pub(super) const FRAME_BITS: u32 = 36;
 
-    /// An idle accelerator with empty queues.
+    /// Creates an idle accelerator with empty queues.
     ///
     /// # Errors
     ///
@@ -143,13 +145,13 @@ impl Accelerator {
         })
     }
 
-    /// What it is made like.
+    /// Returns the design that the accelerator was made with.
     #[inline]
     pub fn design(&self) -> &AcceleratorDesign {
         &self.design
     }
 
-    /// FREE: a frame for a page to come.
+    /// Gives the accelerator a free frame for a page to come (FREE).
     ///
     /// # Errors
     ///
@@ -163,14 +165,14 @@ impl Accelerator {
         Ok(())
     }
 
-    /// FREE_STAT: unused slots of the free queue.
+    /// Returns the number of unused slots of the free queue (FREE_STAT).
     #[inline]
     pub fn free_slots(&self) -> usize {
         self.design.depths.free - self.free.len() - self.arriving()
     }
 
-    /// EVICT: a page that is to leave. A page of the same id that is already in remote memory, or on its way, is replaced;
-    /// that ids are unique is the system's duty.
+    /// Asks for a page to be moved to remote memory (EVICT). A page of the same id that is already in remote memory,
+    /// or on its way, is replaced; that ids are unique is the system's duty.
     ///
     /// # Errors
     ///
@@ -190,8 +192,7 @@ impl Accelerator {
         Ok(())
     }
 
-    /// Remote memory has no room for a page: its last eviction that is not under way yet is undone, as if it had been
-    /// [illegal](Illegal::RemoteMemoryFull). Gives the frame.
+    /// Cancels an eviction, because remote memory has no room for the page: Gives the frame.
     ///
     /// # Errors
     ///
@@ -205,13 +206,14 @@ impl Accelerator {
         Ok(refused.frame)
     }
 
-    /// EVICT_STAT: unused slots of the evict queue. Once all are unused, every eviction is complete.
+    /// Returns the number of unused slots of the evict queue (EVICT_STAT). Once all are unused, every eviction is
+    /// complete.
     #[inline]
     pub fn evict_slots(&self) -> usize {
         self.design.depths.evict - self.queued.len() - self.active.len()
     }
 
-    /// NEW_PGID: takes the oldest id.
+    /// Takes the oldest id from the new queue (NEW_PGID).
     ///
     /// # Errors
     ///
@@ -220,8 +222,8 @@ impl Accelerator {
         self.new_ids.pop_front().ok_or(Illegal::NewQueueEmpty)
     }
 
-    /// NEW_VADDR: takes the oldest address, that of the page's first byte. It belongs to the id that was or will be taken
-    /// as the same one in turn.
+    /// Takes the oldest address from the new queue (NEW_VADDR): that of the page's first byte. The address belongs to
+    /// the id that was or will be taken as the same one in turn.
     ///
     /// # Errors
     ///
@@ -230,26 +232,27 @@ impl Accelerator {
         self.new_addrs.pop_front().ok_or(Illegal::NewQueueEmpty)
     }
 
-    /// NEW_STAT: pages in the new queue; in the fuller one of the two, if they are not popped together.
+    /// Returns the number of pages in the new queue (NEW_STAT); in the fuller one of its two halves, if they are not
+    /// popped together.
     #[inline]
     pub fn new_pages(&self) -> usize {
         self.new_ids.len().max(self.new_addrs.len())
     }
 
-    /// Whether as many ids as addresses were taken, so that the next of each belong together.
+    /// Returns whether as many ids as addresses were taken, so that the next of each belong together.
     #[inline]
     pub fn new_queues_agree(&self) -> bool {
         self.new_ids.len() == self.new_addrs.len()
     }
 
-    /// What was last stored to INIT_MEM: the address of a scratch page, or of the remote memory in the network (48 bits).
-    /// Nothing here depends on it.
+    /// Returns what was last stored to INIT_MEM: the address of a scratch page, or of the remote memory in the
+    /// network (48 bits). Nothing here depends on it.
     #[inline]
     pub fn init_word(&self) -> Option<u64> {
         self.init_word
     }
 
-    /// INIT_MEM.
+    /// Stores a word to the register INIT_MEM.
     #[inline]
     pub fn set_init_word(&mut self, word: u64) {
         self.init_word = Some(word);
@@ -265,8 +268,8 @@ impl Accelerator {
         self.under_way.iter().filter(|fetch| !fetch.finished).count()
     }
 
-    /// A walk for `addr` met a remote entry. Only the queues are looked at before the page's id is, so that a page fault
-    /// for their sake does not depend on it.
+    /// Begins a fetch, because a walk for `addr` met a remote entry. Only the queues are looked at before the page's
+    /// id is, so that a page fault for their sake does not depend on it.
     pub fn begin_fetch(&mut self, remote: RemotePte, addr: VirtAddr) -> Fetch {
         let Depths { free, new, .. } = self.design.depths;
         let Some(&frame) = self.free.front() else {
@@ -290,7 +293,7 @@ impl Accelerator {
         Fetch::Read { handle, id: remote.id, frame }
     }
 
-    /// The page is in its frame: gives the word of its local entry, and reports it as soon as all older ones are.
+    /// Completes a fetch, because the page is in its frame:
     ///
     /// # Errors
     ///
@@ -304,19 +307,18 @@ impl Accelerator {
         Ok(local)
     }
 
-    /// Remote memory has no such page: the access faults (an access fault, not a page fault), the entry stays as it is,
-    /// nothing is reported, and the frame is the next to be used.
+    /// Cancels a fetch, because remote memory has no such page:
     ///
     /// # Errors
     ///
     /// There is no such fetch under way.
-    pub fn refuse_fetch(&mut self, handle: FetchHandle) -> Result<Refused, NotUnderWay> {
+    pub fn refuse_fetch(&mut self, handle: FetchHandle) -> Result<RefusedFetch, NotUnderWay> {
         let at = self.find_fetch(handle)?;
         let frame = self.under_way.remove(at).expect("it was found there").frame;
         self.free.push_front(frame);
         let overtaken_by = self.under_way.len() - at;
         self.report();
-        Ok(Refused { frame, overtaken_by })
+        Ok(RefusedFetch { frame, overtaken_by })
     }
 
     /// Reports the pages that no older one is waited for.
@@ -339,12 +341,14 @@ impl Accelerator {
         self.arriving()
     }
 
-    /// Whether the page is being fetched. Its entry must be left alone: the device overwrites it with what it found there.
+    /// Returns whether the page is being fetched. Its entry must be left alone: the device overwrites it with what it
+    /// found there.
     pub fn is_fetching(&self, id: PageId) -> bool {
         self.under_way.iter().any(|fetch| !fetch.finished && fetch.remote.id == id)
     }
 
-    /// The oldest page that is to leave and is not under way yet, for whoever sends it. It is under way from now on.
+    /// Returns the oldest page that is to leave and is not under way yet, so that the caller sends it. It is under
+    /// way from now on.
     ///
     /// A page whose last eviction is still under way waits, and so do those behind it: the newest must be the last to
     /// arrive.
@@ -355,7 +359,8 @@ impl Accelerator {
         Some(next)
     }
 
-    /// Remote memory has the page; with the published protocol, when it has said so. Gives the frame, which is free.
+    /// Completes an eviction, because remote memory has the page; with the published protocol, when it has said so.
+    /// Gives the frame, which is free.
     ///
     /// # Errors
     ///
@@ -366,7 +371,7 @@ impl Accelerator {
         Ok(self.active.remove(at).frame)
     }
 
-    /// Whether the page is on its way out, queued or sent.
+    /// Returns whether the page is on its way out, queued or sent.
     pub fn is_evicting(&self, id: PageId) -> bool {
         self.queued.iter().chain(&self.active).any(|eviction| eviction.id == id)
     }

@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 
-use super::{Accelerator, BookkeepingTimer, Depths, Illegal, NewId, PageId, Refused, RemotePte};
+use super::{Accelerator, BookkeepingTimer, Depths, Illegal, NewId, PageId, RefusedFetch, RemotePte};
 use crate::addr::{Pfn, VirtAddr};
 
 /// A page that came back, for the system to take note of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewPage {
-    /// What it was in remote memory. The number is free again.
+    /// The id that the page had in remote memory. The number is free again.
     pub id: PageId,
-    /// What its entry had for software.
+    /// The software's bits of the page's remote entry.
     pub reserved: u32,
-    /// Where the program sees it.
+    /// The address at which the program sees the page.
     pub addr: VirtAddr,
-    /// Where it is.
+    /// The frame that holds the page.
     pub frame: Pfn,
 }
 
@@ -25,25 +25,26 @@ pub enum BookError {
     /// The frame is with the device, or has a page that is not booked.
     #[error("{0} is the device's until its page is booked: it can be neither given nor evicted")]
     NotOurs(Pfn),
-    /// The device refused.
+    /// The device refused the operation.
     #[error(transparent)]
     Illegal(#[from] Illegal),
-    /// Somebody else took an id without its address, or the other way round.
+    /// Another caller took an id without its address, or an address without its id.
     #[error("the two new queues are out of step: the next id and the next address are of different pages")]
     OutOfStep,
 }
 
-/// What a page fault on a remote entry asks for. Neither, if what was missing has come in the meantime.
+/// The work that a page fault on a remote entry asks for. Both fields are false if what was missing has come in the
+/// meantime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServiceRequest {
-    /// There was no free frame.
+    /// Whether the device had no free frame.
     pub no_frames: bool,
-    /// No page could be reported.
+    /// Whether a new queue had no room to report a page.
     pub new_queue_full: bool,
 }
 
 impl ServiceRequest {
-    /// Of a page fault that met this entry; `None` if it is an ordinary one.
+    /// Returns the request of a page fault that met this entry; `None` if the entry is an ordinary one.
     pub fn of_fault(entry: u64, device: &Accelerator) -> Option<Self> {
         RemotePte::decode(entry)?;
         let Depths { free, new, .. } = device.design().depths;
@@ -51,7 +52,7 @@ impl ServiceRequest {
     }
 }
 
-/// What the handler did for a [`ServiceRequest`].
+/// The work that the handler did for a [`ServiceRequest`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Served {
     /// Frames that went to the device.
@@ -72,7 +73,7 @@ pub struct FrameFifo {
 }
 
 impl FrameFifo {
-    /// For a device with empty queues of these depths.
+    /// Creates the bookkeeping for a device with empty queues of these depths.
     pub fn new(depths: Depths) -> Self {
         Self { frames: VecDeque::new(), most: depths.free + depths.new }
     }
@@ -82,12 +83,12 @@ impl FrameFifo {
         self.frames.len()
     }
 
-    /// Whether the device has no frame.
+    /// Returns whether the device has no frame.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// Whether the device has this frame.
+    /// Returns whether the device has this frame.
     pub fn contains(&self, frame: Pfn) -> bool {
         self.frames.contains(&frame)
     }
@@ -159,17 +160,17 @@ impl FrameFifo {
         pages.collect()
     }
 
-    /// Remote memory refused a fetch: its frame is used after those that have overtaken it. To be told before the next
-    /// [`FrameFifo::drain`]; needless if one fetch is under way at a time.
-    pub fn refused(&mut self, refused: Refused) {
+    /// Takes note that remote memory refused a fetch: To be told before the next [`FrameFifo::drain`]; needless if
+    /// one fetch is under way at a time.
+    pub fn refused(&mut self, refused: RefusedFetch) {
         let at = self.frames.iter().position(|&frame| frame == refused.frame);
         let at = at.expect("every frame of the device came from here");
         self.frames.remove(at);
         self.frames.insert(at + refused.overtaken_by, refused.frame);
     }
 
-    /// The page-fault handler for a [`ServiceRequest`]: fills the free queue, empties the new queue, tells the daemon. Both
-    /// queues are seen to, whichever was in the way.
+    /// Does the work of the page-fault handler for a [`ServiceRequest`]: Both queues are seen to, whichever was in
+    /// the way.
     ///
     /// The handler then flushes the page from the TLB, which may hold the invalid entry (the "one extra TLB flush" of
     /// thesis 4.1), and the access is tried again.

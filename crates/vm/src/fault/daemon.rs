@@ -7,22 +7,23 @@ use super::DesignError;
 /// The timer's constants, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimerDesign {
-    /// The first sleep.
+    /// The length of the first sleep, in picoseconds.
     pub first_ps: u64,
-    /// So much longer after each run.
+    /// The time by which the sleep grows after each run, in picoseconds.
     pub longer_ps: u64,
-    /// So much shorter after each page fault for the queues' sake.
+    /// The time by which the sleep shrinks after each page fault for the queues' sake, in picoseconds.
     pub shorter_ps: u64,
-    /// No sleep is shorter.
+    /// The shortest sleep, in picoseconds.
     pub least_ps: u64,
-    /// No sleep is longer.
+    /// The longest sleep, in picoseconds.
     pub most_ps: u64,
     /// A sleep may end so much late, for the system to wake up once for several sleepers.
     pub slack_ps: u64,
 }
 
 impl Default for TimerDesign {
-    /// Those of the authors' kernel. Its comment says that a sleep is 1 s at most, its code says 100 s.
+    /// Returns the constants of the authors' kernel. Its comment says that a sleep is 1 s at most, its code says 100
+    /// s.
     fn default() -> Self {
         const US: u64 = 1_000_000;
         Self {
@@ -47,7 +48,7 @@ pub struct BookkeepingTimer {
 }
 
 impl BookkeepingTimer {
-    /// A timer that has learned nothing yet.
+    /// Creates a timer that has learned nothing yet.
     ///
     /// # Errors
     ///
@@ -63,20 +64,20 @@ impl BookkeepingTimer {
         Ok(Self { design, sleep_ps: design.first_ps })
     }
 
-    /// How long the daemon is to sleep now: anything in here will do.
+    /// Returns how long the daemon is to sleep now: anything in here will do.
     pub fn sleep_ps(&self) -> RangeInclusive<u64> {
         self.sleep_ps..=self.sleep_ps.saturating_add(self.design.slack_ps)
     }
 
-    /// The daemon woke up. It only tries to take the lock: without it, it does nothing, since somebody else is at it, and
-    /// has learned nothing.
+    /// Adapts the length of the next sleep after the daemon woke up. The daemon only tries to take the lock: without
+    /// the lock it does nothing, since another thread does the work, and it has learned nothing.
     pub fn ran(&mut self, got_lock: bool) {
         if got_lock {
             self.sleep_ps = self.sleep_ps.saturating_add(self.design.longer_ps).min(self.design.most_ps);
         }
     }
 
-    /// The program was interrupted, because a queue was empty or full.
+    /// Adapts the length of the next sleep after the program was interrupted, because a queue was empty or full.
     pub fn interrupted(&mut self) {
         self.sleep_ps = self.sleep_ps.saturating_sub(self.design.shorter_ps).max(self.design.least_ps);
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Accelerator;
 use crate::addr::Pfn;
 
-/// How much the queues hold.
+/// The depths of an accelerator's queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Depths {
     /// Frames for pages to come.
@@ -23,10 +23,10 @@ impl Default for Depths {
     }
 }
 
-/// What an accelerator is made like.
+/// The parameters of an accelerator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AcceleratorDesign {
-    /// How much the queues hold: 1 to 65,536 each.
+    /// The depths of the queues: 1 to 65,536 each.
     pub depths: Depths,
     /// Fetches that may be under way at once: 1 as published, for one hart that waits; 65,536 at most. DEVIATION: more
     /// than 1 is ours, for several harts.
@@ -39,12 +39,12 @@ pub struct AcceleratorDesign {
 }
 
 impl AcceleratorDesign {
-    /// The published design for a machine with this memory.
+    /// Returns the published design for a machine with this memory.
     pub fn of_ram(ram: Range<Pfn>) -> Self {
         Self { depths: Depths::default(), fetches: 1, ram, remote_pages: None }
     }
 
-    /// Checks what cannot be.
+    /// Checks that an accelerator can have this design.
     ///
     /// # Errors
     ///
@@ -73,10 +73,10 @@ impl AcceleratorDesign {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what} of a page fault accelerator: {value}; allowed: {allowed}")]
 pub struct DesignError {
-    /// Which of its numbers, in words.
+    /// The part of the design that is wrong, in words.
     pub what: &'static str,
-    /// What it was to be.
+    /// The value that the part was to have.
     pub value: u64,
-    /// What it may be.
+    /// The values that are allowed.
     pub allowed: &'static str,
 }

@@ -25,7 +25,7 @@ mod design;
 mod registers;
 mod remote_pte;
 
-pub use accelerator::{Accelerator, Eviction, Fetch, FetchHandle, NewId, NotUnderWay, Refused};
+pub use accelerator::{Accelerator, Eviction, Fetch, FetchHandle, NewId, NotUnderWay, RefusedFetch};
 pub use bookkeeping::{BookError, FrameFifo, NewPage, Served, ServiceRequest};
 pub use daemon::{BookkeepingTimer, TimerDesign};
 pub use design::{AcceleratorDesign, Depths, DesignError};

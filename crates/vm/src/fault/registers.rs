@@ -39,12 +39,12 @@ impl Register {
     ];
     /// Bytes of each, and of every access.
     pub const BYTES: u64 = 8;
-    /// Where the block begins in the physical addresses of the published system.
+    /// The physical address of the register block in the published system.
     pub const BLOCK: PhysAddr = PhysAddr(0x1001_7000);
     /// Bytes that the block takes.
     pub const BLOCK_BYTES: u64 = 0x1000;
 
-    /// Its offset in the block.
+    /// Returns the register's offset in the block, in bytes.
     #[inline]
     pub const fn offset(self) -> u64 {
         self as u64
@@ -55,7 +55,7 @@ impl Register {
         known.filter(|_| bytes == Self::BYTES).ok_or(Illegal::NoRegister { offset, bytes })
     }
 
-    /// How the specification writes it.
+    /// Returns the register's name as the specification writes it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Free => "FREE",
@@ -74,12 +74,12 @@ impl Register {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Illegal {
-    /// There is nothing there.
+    /// No register lies at the offset.
     #[error("no register of {bytes} bytes at offset {offset:#x}; there are eight of 8 bytes, at 0 to 56")]
     NoRegister {
-        /// Where.
+        /// The offset in the block, in bytes.
         offset: u64,
-        /// How much.
+        /// The width of the access in bytes.
         bytes: u64,
     },
     /// A load of what can only be stored to.
@@ -88,19 +88,19 @@ pub enum Illegal {
     /// A store to what can only be loaded.
     #[error("{} cannot be stored to", .0.name())]
     LoadOnly(Register),
-    /// FREE_STAT is 0.
+    /// The free queue is full: FREE_STAT is 0.
     #[error("the free queue is full: {depth} frames")]
     FreeQueueFull {
         /// The queue's depth.
         depth: usize,
     },
-    /// EVICT_STAT is 0.
+    /// The evict queue is full: EVICT_STAT is 0.
     #[error("the evict queue is full: {depth} pages")]
     EvictQueueFull {
         /// The queue's depth.
         depth: usize,
     },
-    /// There is no page left to report.
+    /// The new queue holds no page to report.
     #[error("the new queue is empty")]
     NewQueueEmpty,
     /// A frame that is not in memory.
@@ -131,20 +131,20 @@ pub enum Illegal {
 impl Accelerator {
     const EVICT_FRAME_MASK: u64 = (1 << Self::FRAME_BITS) - 1;
 
-    /// What a word that is stored to EVICT asks for.
+    /// Returns the eviction that a word stored to EVICT asks for.
     pub const fn eviction_of(word: u64) -> Eviction {
         let id = PageId::new((word >> Self::FRAME_BITS) as u32).expect("28 bits are left");
         Eviction { id, frame: Pfn(word & Self::EVICT_FRAME_MASK) }
     }
 
-    /// What a program stores to EVICT.
+    /// Returns the word that a program stores to EVICT.
     #[inline]
     pub const fn evict_word(id: PageId, frame: Pfn) -> u64 {
         assert!(frame.0 <= Self::EVICT_FRAME_MASK, "a frame number has 36 bits here");
         (id.number() as u64) << Self::FRAME_BITS | frame.0
     }
 
-    /// A load of `bytes` at `offset` in the register block.
+    /// Does a load of `bytes` at `offset` in the register block.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ impl Accelerator {
         }
     }
 
-    /// A store of `bytes` at `offset` in the register block.
+    /// Does a store of `bytes` at `offset` in the register block.
     ///
     /// # Errors
     ///

@@ -15,22 +15,22 @@ pub struct PageId(u32);
 impl PageId {
     /// Bits of a number.
     pub const BITS: u32 = 28;
-    /// The largest number.
+    /// The largest number that an id can have.
     pub const MAX: Self = Self((1 << Self::BITS) - 1);
 
-    /// The page of this number, if that has no more than 28 bits.
+    /// Returns the page of this number, if the number has no more than 28 bits.
     #[inline]
     pub const fn new(number: u32) -> Option<Self> {
         if number <= Self::MAX.0 { Some(Self(number)) } else { None }
     }
 
-    /// The low 28 bits of a word.
+    /// Returns the low 28 bits of a word.
     #[inline]
     pub const fn of_low_bits(word: u64) -> Self {
         Self(word as u32 & Self::MAX.0)
     }
 
-    /// Its number.
+    /// Returns the id as a plain number.
     #[inline]
     pub const fn number(self) -> u32 {
         self.0
@@ -61,27 +61,27 @@ pub struct RemotePte {
 }
 
 impl RemotePte {
-    /// In `protection` and in local entries: valid.
+    /// The flag of a valid entry, in `protection` and in local entries.
     pub const VALID: u16 = 1 << 0;
-    /// Readable.
+    /// The flag that allows loads.
     pub const READ: u16 = 1 << 1;
-    /// Writable.
+    /// The flag that allows stores.
     pub const WRITE: u16 = 1 << 2;
-    /// Executable.
+    /// The flag that allows instruction fetches.
     pub const EXECUTE: u16 = 1 << 3;
-    /// For user mode.
+    /// The flag that allows accesses in user mode.
     pub const USER: u16 = 1 << 4;
-    /// In all address spaces.
+    /// The flag of a page that is mapped in all address spaces.
     pub const GLOBAL: u16 = 1 << 5;
-    /// Accessed.
+    /// The flag of a page that was accessed.
     pub const ACCESSED: u16 = 1 << 6;
-    /// Dirty.
+    /// The flag of a page that was written to.
     pub const DIRTY: u16 = 1 << 7;
     /// Fetched, and the system has not yet taken note of it: set when a page leaves, cleared when the system has booked
     /// its return. The thesis says that it is one of the two bits that are free for software (4.3.2); that it is the
     /// upper one is assumed: Linux for RISC-V marks special pages with the lower one.
     pub const UNBOOKED: u16 = 1 << 9;
-    /// What an access is checked against.
+    /// The flags that an access is checked against.
     pub const PERMISSIONS: u16 = Self::READ | Self::WRITE | Self::EXECUTE | Self::USER;
 
     const REMOTE: u64 = 1 << 1;
@@ -92,7 +92,7 @@ impl RemotePte {
     const FRAME_SHIFT: u32 = 10;
     const FRAME_BITS: u32 = 44;
 
-    /// The entry's word.
+    /// Returns the entry as the word that stands in memory.
     #[inline]
     pub const fn encode(self) -> u64 {
         assert!(self.protection as u64 <= Self::PROTECTION_MASK, "a protection has 10 bits");
@@ -103,7 +103,7 @@ impl RemotePte {
             | Self::REMOTE
     }
 
-    /// The entry of a word; `None` if that is not remote.
+    /// Returns the entry of a word; `None` if the word is not a remote entry.
     #[inline]
     pub const fn decode(word: u64) -> Option<Self> {
         if word & (Self::REMOTE | Self::VALID as u64) != Self::REMOTE {
@@ -116,7 +116,7 @@ impl RemotePte {
         })
     }
 
-    /// The word of the local entry, when the page has come into `frame`.
+    /// Returns the word of the local entry, when the page has come into `frame`.
     #[inline]
     pub const fn local(self, frame: Pfn) -> u64 {
         assert!(self.protection as u64 <= Self::PROTECTION_MASK, "a protection has 10 bits");
@@ -124,20 +124,20 @@ impl RemotePte {
         frame.0 << Self::FRAME_SHIFT | self.protection as u64
     }
 
-    /// The same page with other [permissions](Self::PERMISSIONS). A system that takes permissions away has to do this to
-    /// all remote entries of the range, because the device gives what it finds there.
+    /// Returns the same page with other [permissions](Self::PERMISSIONS). A system that takes permissions away has to
+    /// do this to all remote entries of the range, because the device gives what it finds there.
     #[inline]
     pub const fn permitting(self, permissions: u16) -> Self {
         Self { protection: permitting(self.protection as u64, permissions) as u16, ..self }
     }
 
-    /// Whether a word is the local entry of a page that was fetched and not yet booked.
+    /// Returns whether a word is the local entry of a page that was fetched and not yet booked.
     #[inline]
     pub const fn is_unbooked(local: u64) -> bool {
         local & Self::VALID as u64 != 0 && local & Self::UNBOOKED as u64 != 0
     }
 
-    /// The local entry after bookkeeping: booked, with the permissions that the page is to have now.
+    /// Returns the local entry after bookkeeping: booked, with the permissions that the page is to have now.
     ///
     /// They were fixed when the page left and may have changed since, so they are replaced, not trusted (thesis, 4.3.2).
     #[inline]

@@ -9,7 +9,7 @@ use super::store::{Layout, Store, StoreError};
 use crate::addr::{Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry};
 
-/// What is wrong with a store.
+/// A fault in the structure of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
@@ -34,10 +34,10 @@ pub enum Damage {
     Entry {
         /// The first page concerned.
         page: Vpn,
-        /// What it is.
+        /// The word that stands in the entry.
         bits: u64,
     },
-    /// The bitmap differs.
+    /// The bitmap and the tables disagree about a frame.
     #[error("frame {frame} is {}, and the bitmap says otherwise", if *.used { "used" } else { "not used" })]
     Bitmap {
         /// The frame.
@@ -84,8 +84,9 @@ impl<M: PersistentMemory> Store<M> {
         }
     }
 
-    /// The first page among those for files that is mapped and lies in no partition that is allocated, nor is a header's.
-    /// Whoever gets a partition around it would find it there. The page table must be sound.
+    /// Returns the first page among those for files that is mapped, lies in no allocated partition and is not the
+    /// page of a header. A partition that is allocated around it later would show that page. The page table must be
+    /// sound.
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// None so far; the store's own are not to be met.
+    /// Creates the set of frames met so far, which is empty; the store's own frames are not to be met.
     pub(super) fn new(layout: Layout) -> Self {
         Self { words: vec![0; layout.frames.div_ceil(64) as usize], layout }
     }

@@ -34,8 +34,8 @@ use crate::addr::{PAGE_BYTES, Pfn};
 
 /// "pwchkpt1".
 const MAGIC: u64 = u64::from_le_bytes(*b"pwchkpt1");
-/// In its place where there is nothing to go back to. The sequence number stays, as images from before must never be taken for
-/// images of a later checkpoint.
+/// The magic number of a head without a checkpoint to go back to. The sequence number stays, as images from before
+/// must never be taken for images of a later checkpoint.
 const ENDED: u64 = u64::from_le_bytes(*b"pwchkend");
 /// Bytes of a head before the numbers of its frames.
 const HEAD_BYTES: u64 = 64;
@@ -68,7 +68,7 @@ struct Area {
 }
 
 impl Area {
-    /// What there is behind a store's frames.
+    /// Returns the area behind a store's frames.
     fn behind(memory: &impl PersistentMemory, frames: u64) -> Self {
         // However much longer the file is: where the halves lie must not change when it becomes so.
         let room = (memory.bytes() / PAGE_BYTES).saturating_sub(frames).min(checkpoint_frames(frames));
@@ -96,7 +96,7 @@ struct Images {
     sequence: u64,
     identity: u64,
     frames: Vec<u64>,
-    /// Of the images: bytes behind the head.
+    /// The place of the images: bytes behind the head.
     at: u64,
     /// Pages of all.
     pages: u64,
@@ -239,10 +239,10 @@ fn end_at(memory: &impl PersistentMemory, area: Area) -> Result<(), NotPersisten
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the last checkpoint that persists, and of the one that was taken last.
+    /// The sequence numbers of the last checkpoint that persists, and of the last one that was taken.
     sequence: u64,
     taken: u64,
-    /// Where the current half has room.
+    /// The place where the current half has room.
     half: u64,
     page: u64,
     /// Pages with an image of every checkpoint that a power failure may lead back to.
@@ -251,7 +251,7 @@ struct State {
     touched: FxHashSet<u64>,
     /// Pages that others change without saying so.
     held: FxHashSet<u64>,
-    /// At which checkpoint each was touched last.
+    /// The checkpoint at which each page was touched last.
     recent: FxHashMap<u64, u64>,
     /// Frames that were free when the last one was taken, a bit each.
     fresh: Vec<u64>,
@@ -309,7 +309,7 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Who panicked with it has not left it half changed: what it says is made true first.
+        // A thread that panicked with the lock has not left the state half changed: what it says is made true first.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -341,12 +341,12 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// What was stored cannot be made to persist, from now on.
+    /// Takes note that what was stored cannot be made to persist from now on.
     pub(super) fn fail(&self) {
         self.state().has_failed = true;
     }
 
-    /// Whether they have begun.
+    /// Returns whether checkpoints have begun.
     pub fn is_running(&self) -> bool {
         self.running.get().is_some()
     }
@@ -356,7 +356,7 @@ impl Checkpoints {
         self.running.get().map(|running| running.area.half as usize / 4)
     }
 
-    /// The number of the last one that persists.
+    /// Returns the number of the last checkpoint that persists.
     pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
@@ -366,7 +366,7 @@ impl Checkpoints {
         self.state().taken + 1
     }
 
-    /// Whether a power failure now would take something back.
+    /// Returns whether a power failure now would take any change back.
     pub fn is_needed(&self) -> bool {
         self.is_running() && !self.state().touched.is_empty()
     }
@@ -391,7 +391,7 @@ impl Checkpoints {
         }
     }
 
-    /// Must come before words of the store's own pages are stored: whatever a power failure leaves of them can be undone then.
+    /// Saves pages of the store before they change. Must be called before words of the store's own pages are stored:
     #[inline]
     pub fn before_change(&self, memory: &impl PersistentMemory, pages: impl Iterator<Item = u64>) {
         let Some(running) = self.running.get() else { return };
@@ -462,7 +462,7 @@ impl Checkpoints {
         }
     }
 
-    /// Others change a page from now on, and do not say when.
+    /// Takes note that other code changes a page from now on, and does not say when.
     pub fn hold(&self, memory: &impl PersistentMemory, page: u64) {
         if self.is_running() {
             self.before_change(memory, std::iter::once(page));
@@ -470,8 +470,8 @@ impl Checkpoints {
         }
     }
 
-    /// Makes a checkpoint: what was stored before persists when this returns. `held` says which pages others change, if the caller
-    /// knows that better than [`Checkpoints::hold`].
+    /// Makes a checkpoint: what was stored before persists when this returns. `held` says which pages others change,
+    /// if the caller knows that better than [`Checkpoints::hold`].
     ///
     /// No transaction may be applied while it begins; `begun` is called when one may.
     ///
@@ -515,7 +515,7 @@ impl Checkpoints {
         });
         state.fresh.fill(0);
         state.saved = pages.into_iter().collect();
-        // Those who hold them do not ask.
+        // The code that holds them does not ask.
         state.touched = state.held.clone();
         state.taken += 1;
         let (sequence, half) = (state.taken, 1 - state.half);
@@ -536,7 +536,7 @@ impl Checkpoints {
         written.map(|_| ())
     }
 
-    /// The same where no transaction can be begun meanwhile anyway.
+    /// Makes a checkpoint like [`Checkpoints::checkpoint`], where no transaction can be begun meanwhile anyway.
     ///
     /// # Errors
     ///
@@ -549,8 +549,8 @@ impl Checkpoints {
         self.checkpoint_then(memory, held, || {})
     }
 
-    /// Ends them: everything persists in its place, and nothing is undone when the store is opened next. Nothing may be changed behind
-    /// this.
+    /// Ends the checkpoints: everything persists in its place, and nothing is undone when the store is opened next.
+    /// Nothing may be changed behind this.
     ///
     /// # Errors
     ///

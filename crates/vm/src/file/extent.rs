@@ -30,14 +30,14 @@ const NODE_ENTRIES: usize = 340;
 pub struct Extent {
     /// The first page, counted from the beginning of the file.
     pub page: u64,
-    /// How many.
+    /// The length of the run in pages.
     pub pages: u64,
-    /// Where the first lies.
+    /// The frame of the first page.
     pub frame: Pfn,
 }
 
 impl Extent {
-    /// The page behind the last one.
+    /// Returns the page behind the last one of the run.
     pub fn end(&self) -> u64 {
         self.page + self.pages
     }
@@ -49,7 +49,7 @@ impl Extent {
     }
 }
 
-/// A file's index.
+/// The index of a file: a tree of its extents.
 #[derive(Clone, Debug)]
 pub struct ExtentTree {
     /// The root is the first.
@@ -107,12 +107,12 @@ impl Node {
 }
 
 impl ExtentTree {
-    /// The index of an empty file, whose root lies at this address.
+    /// Returns the index of an empty file, whose root lies at this address.
     pub fn new(root: PhysAddr) -> Self {
         Self { nodes: vec![Node { at: root, entries: Entries::Extents(Vec::new()) }] }
     }
 
-    /// The extent that holds a page. Every address that is read on the way is named, in order.
+    /// Returns the extent that holds a page of the file. Every address that is read on the way is named, in order.
     pub fn find(&self, page: u64, mut read: impl FnMut(PhysAddr)) -> Option<Extent> {
         let mut node = &self.nodes[0];
         loop {
@@ -148,7 +148,8 @@ impl ExtentTree {
             changed(self.nodes[leaf].at);
             return Ok(());
         }
-        // From the root down, so that who is split has room for it in whoever is above; nodes are had before anything changes.
+        // From the root down, so that the parent of a node that is split has room for it; frames for nodes are taken before
+        // anything changes.
         let is_full = |&&node: &&usize| self.nodes[node].len() == self.capacity(node);
         let full = path.iter().rev().take_while(is_full).count();
         let grows = full == path.len();
@@ -203,7 +204,7 @@ impl ExtentTree {
         }
     }
 
-    /// What the root had goes one level down.
+    /// Adds a level: moves the root's entries into a new node below the root.
     fn deepen(&mut self, frame: Pfn, changed: &mut impl FnMut(PhysAddr)) {
         let number = self.nodes.len();
         let first = self.nodes[0].first_page(0);
@@ -223,7 +224,7 @@ impl ExtentTree {
         [above, node, number].into_iter().for_each(|node| changed(self.nodes[node].at));
     }
 
-    /// What is above says the first page below.
+    /// Writes the first page of each node on a path into the entries above it.
     fn lower_first_pages(&mut self, path: &[usize], page: u64, mut changed: impl FnMut(PhysAddr)) {
         for &[above, node] in path.array_windows() {
             let Entries::Nodes(nodes) = &mut self.nodes[above].entries else { continue };
@@ -244,7 +245,7 @@ impl ExtentTree {
         depth
     }
 
-    /// How many extents there are.
+    /// Returns the number of extents of the file.
     pub fn extents(&self) -> usize {
         let count =
             |node: &Node| if let Entries::Extents(extents) = &node.entries { extents.len() } else { 0 };

@@ -34,18 +34,19 @@ const HEAD_BYTES: u64 = 64;
 const RUN_HEAD_BYTES: u64 = 8;
 /// Bits of an address there: more than the largest store has.
 const ADDRESS_BITS: u32 = 44;
-/// What the log takes for a word that changes alone.
+/// The bytes that a word which changes alone takes in the log.
 pub(super) const WORD_BYTES: u64 = RUN_HEAD_BYTES + 8;
-/// So many bytes and more are copied at once; fewer, as of inodes and tables, are stored word by word.
+/// The length in bytes from which runs are copied at once; shorter ones, as of inodes and tables, are stored word by
+/// word.
 const COPIED_FROM: usize = 512;
 
 /// More than the log holds; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("what changes at once takes {bytes} bytes in the log, which holds {capacity}")]
 pub struct LogFull {
-    /// How much, with eight bytes for each run.
+    /// The bytes that the change takes, with eight for each run.
     pub bytes: u64,
-    /// How much may be.
+    /// The bytes that the log can hold.
     pub capacity: u64,
 }
 
@@ -53,13 +54,13 @@ pub struct LogFull {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
     bytes: Vec<u8>,
-    /// Where the last one begins, and the address behind it.
+    /// The place where the last run begins, and the address behind the run.
     last: usize,
     end: u64,
 }
 
 impl Runs {
-    /// What they take in the log.
+    /// Returns the bytes that the runs take in the log.
     pub(super) fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -142,14 +143,14 @@ pub(super) struct Journal {
     is_live: bool,
 }
 
-/// What a log was found to hold.
+/// The result of the recovery from a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovered {
-    /// Nothing that counts.
+    /// The log held nothing that had to be applied.
     Nothing,
-    /// So many words, which have been applied.
+    /// The log held so many words, which have been applied.
     Applied(u64),
-    /// Nothing, but a power failure had happened since the last checkpoint: so many pages were taken back to what they were then.
+    /// A power failure had happened since the last checkpoint: so many pages were taken back to what they were then.
     Restored(u64),
 }
 

@@ -1,7 +1,7 @@
 //! The persistent page table: which frame holds which page of the store's address space, and the swap of two ranges.
 //!
 //! Four levels as the hardware's have, and everything in it is relative: pages count from the beginning of the store's
-//! address space, frames from that of its memory. There is one table for everybody; what a process has mapped is a cache of
+//! address space, frames from that of its memory. There is one table for all processes; what a process has mapped is a cache of
 //! it. Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation
 //! for Persistent Memory", ;login: 2022; the format of entries is ours.
 
@@ -13,7 +13,7 @@ use crate::addr::Pfn;
 use crate::addr::{PhysAddr, Vpn};
 use crate::table::{Entry, Geometry, Leaf, PageTable, Radix, TableWords, WalkEnd};
 
-/// The table's format.
+/// The format of the persistent page table.
 ///
 /// ```text
 ///  63                                 12 11     2  1  0
@@ -56,7 +56,7 @@ impl Geometry for Persistent {
 }
 
 /// The first page beyond the address space: 512 partitions of 512 GiB.
-pub const END: Vpn = Vpn(1 << 36);
+pub const SPACE_END: Vpn = Vpn(1 << 36);
 /// Words of the log that unmapping 2 MiB takes at most: an entry and a bit in another word for each page, and the tables'.
 const MOST_WORDS_OF_A_CHUNK: u64 = 1_100;
 const CHUNK_PAGES: u64 = 512;
@@ -68,16 +68,16 @@ const ENTRIES: u64 = 512;
 pub struct SwapCounts(pub [u64; 3]);
 
 impl SwapCounts {
-    /// All of them.
+    /// Returns the number of swaps of all kinds together.
     pub fn total(self) -> u64 {
         self.0.iter().sum()
     }
 }
 
-/// A mapped page.
+/// A page that the table maps, with its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mapped {
-    /// Its frame.
+pub struct MappedPage {
+    /// The frame that holds the page.
     pub frame: Pfn,
     /// Whether it is a part of a page of 2 MiB.
     pub large: bool,
@@ -92,18 +92,19 @@ fn swap_level(a: Vpn, b: Vpn, pages: u64) -> u32 {
     (0..3).rev().find(fits).expect("pages are aligned to themselves")
 }
 
-fn find(table: Radix<Persistent>, words: &impl TableWords, page: Vpn) -> Result<Mapped, u64> {
-    debug_assert!(page < END, "{page}");
+fn find(table: Radix<Persistent>, words: &impl TableWords, page: Vpn) -> Result<MappedPage, u64> {
+    debug_assert!(page < SPACE_END, "{page}");
     match table.walk_root(words, page).end {
         WalkEnd::Leaf { leaf, level } => {
             let inside = page.0 & (Persistent::leaf_pages(level) - 1);
-            Ok(Mapped { frame: leaf.frame.add(inside), large: level > 0 })
+            Ok(MappedPage { frame: leaf.frame.add(inside), large: level > 0 })
         }
         WalkEnd::Empty { level } => Err(Persistent::leaf_pages(level)),
     }
 }
 
-/// The page table of the store that lies in a memory, to read: whoever does sees to it that nobody changes the table meanwhile.
+/// The page table of the store that lies in a memory, to read. The reader must make sure that no other thread changes
+/// the table meanwhile.
 #[derive(Debug)]
 pub struct Pages<'a, M>(pub &'a M);
 
@@ -128,15 +129,16 @@ impl<M: PersistentMemory> Pages<'_, M> {
         Radix::of_root(Pfn(self.0.load(root_place(root::TABLE))))
     }
 
-    /// Where a page is.
+    /// Returns the frame of a page, if the page is mapped.
     #[inline]
-    pub fn find(self, page: Vpn) -> Option<Mapped> {
+    pub fn find(self, page: Vpn) -> Option<MappedPage> {
         self.find_or_gap(page).ok()
     }
 
-    /// The same, or for how many pages from an aligned place on there is none.
+    /// Returns the frame of a page like [`Pages::find`], or for how many pages from an aligned place on there is
+    /// none.
     #[inline]
-    pub fn find_or_gap(self, page: Vpn) -> Result<Mapped, u64> {
+    pub fn find_or_gap(self, page: Vpn) -> Result<MappedPage, u64> {
         find(self.table(), &self, page)
     }
 
@@ -179,20 +181,20 @@ impl<M: PersistentMemory> Pages<'_, M> {
 }
 
 impl<M: PersistentMemory> Store<M> {
-    /// The page table.
+    /// Returns the page table, to read.
     #[inline]
     pub fn pages(&self) -> Pages<'_, M> {
         Pages(self.memory())
     }
 
-    /// Where a page is.
+    /// Returns the frame of a page, if the page is mapped.
     #[inline]
-    pub fn find(&self, page: Vpn) -> Option<Mapped> {
+    pub fn find(&self, page: Vpn) -> Option<MappedPage> {
         self.pages().find(page)
     }
 
-    /// The same, or for how many pages from an aligned place on there is none.
-    pub fn find_or_gap(&self, page: Vpn) -> Result<Mapped, u64> {
+    /// Returns the frame of a page like [`Self::find`], or for how many pages from an aligned place on there is none.
+    pub fn find_or_gap(&self, page: Vpn) -> Result<MappedPage, u64> {
         self.pages().find_or_gap(page)
     }
 
@@ -224,13 +226,13 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         Radix::of_root(self.table_root())
     }
 
-    /// Where a page is.
-    pub fn find(&self, page: Vpn) -> Option<Mapped> {
+    /// Returns the frame of a page, if the page is mapped.
+    pub fn find(&self, page: Vpn) -> Option<MappedPage> {
         find(self.table(), self, page).ok()
     }
 
-    /// The same, or for how many pages from an aligned place on there is none.
-    pub fn find_or_gap(&self, page: Vpn) -> Result<Mapped, u64> {
+    /// Returns the frame of a page like [`Self::find`], or for how many pages from an aligned place on there is none.
+    pub fn find_or_gap(&self, page: Vpn) -> Result<MappedPage, u64> {
         find(self.table(), self, page)
     }
 
@@ -279,7 +281,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     pub fn cut_large(&mut self, page: Vpn) -> Result<(), StoreError> {
         let kept = page.0 % CHUNK_PAGES;
         let chunk = Vpn(page.0 - kept);
-        let Some(Mapped { frame, large: true }) = self.find(chunk).filter(|_| kept > 0) else {
+        let Some(MappedPage { frame, large: true }) = self.find(chunk).filter(|_| kept > 0) else {
             return Ok(());
         };
         let entry = self.table().entry(self, chunk, 1)?;
@@ -342,7 +344,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     ///
     /// The ranges overlap or lie outside, or there is no memory for a table; the transaction is not to be committed then.
     pub fn swap(&mut self, a: Vpn, b: Vpn, pages: u64) -> Result<SwapCounts, StoreError> {
-        let inside = |first: Vpn| first.0.checked_add(pages).is_some_and(|end| end <= END.0);
+        let inside = |first: Vpn| first.0.checked_add(pages).is_some_and(|end| end <= SPACE_END.0);
         if !inside(a) || !inside(b) {
             return Err(StoreError::Range);
         }
@@ -365,7 +367,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
     fn swap_entries(&mut self, a: Vpn, b: Vpn, level: u32) -> Result<(), StoreError> {
         let mut table = self.table();
         let reach = Persistent::leaf_pages(level);
-        let is_vacant = |gap: Result<Mapped, u64>| gap.is_err_and(|gap| gap >= reach);
+        let is_vacant = |gap: Result<MappedPage, u64>| gap.is_err_and(|gap| gap >= reach);
         if is_vacant(find(table.clone(), self, a)) && is_vacant(find(table.clone(), self, b)) {
             return Ok(());
         }
@@ -393,6 +395,6 @@ mod tests {
         assert_eq!(Persistent::decode(0, 0), Entry::Empty);
         assert_eq!(Persistent::decode(PRESENT, 0), Entry::Empty, "no table at the lowest level");
         assert_eq!(Persistent::decode(PRESENT | PAGE, 2), Entry::Empty, "no page of 1 GiB");
-        assert_eq!(Persistent::end(), END);
+        assert_eq!(Persistent::end(), SPACE_END);
     }
 }

@@ -3,14 +3,14 @@
 use super::checkpoint::{Checkpoints, NotPersistent};
 use crate::addr::{PAGE_BYTES, Pfn, Vpn};
 
-/// How a transaction has changed the page table.
+/// The way in which a transaction has changed the page table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remapped {
     /// Pages are mapped that were not, or the other way round.
     Changed {
-        /// The first.
+        /// The first page that changed.
         first: Vpn,
-        /// How many.
+        /// The number of pages that changed.
         pages: u64,
     },
     /// Two ranges have swapped what they are mapped to.
@@ -32,26 +32,26 @@ pub enum Remapped {
 /// was flushed and a fence came behind the flush; without these it may persist at any time, in any order. What was flushed
 /// before a fence persists before anything that is stored behind it.
 ///
-/// Everything takes `&self`: whoever shares the memory between threads sees to it that no two of them use the same bytes, or
-/// uses words only. It starts no thread itself.
+/// Everything takes `&self`: a caller that shares the memory between threads makes sure that no two of them use the same
+/// bytes, or uses words only. The memory starts no thread itself.
 pub trait PersistentMemory {
-    /// How much there is; a multiple of 4 KiB.
+    /// Returns the size of the memory in bytes, a multiple of 4 KiB.
     fn bytes(&self) -> u64;
     /// Reads the word at an aligned address.
     fn load(&self, at: u64) -> u64;
     /// Stores the word at an aligned address.
     fn store(&self, at: u64, word: u64);
-    /// Copies bytes out.
+    /// Copies bytes out of the memory.
     fn read(&self, at: u64, into: &mut [u8]);
-    /// Copies bytes in.
+    /// Copies bytes into the memory.
     fn write(&self, at: u64, bytes: &[u8]);
     /// Copies bytes in, behind which more will be written soon.
     fn append(&self, at: u64, bytes: &[u8]) {
         self.write(at, bytes);
     }
-    /// Stores zeroes.
+    /// Stores zeroes to a range of the memory.
     fn zero(&self, at: u64, bytes: u64);
-    /// What lies in this range is to persist at the next fence.
+    /// Makes this range persist at the next fence.
     fn flush(&self, at: u64, bytes: u64);
     /// Returns when everything that was flushed persists.
     fn fence(&self);

@@ -8,7 +8,7 @@
 //! A partition has one of ten sizes, eight times as large as the last ([`Level`]). A file that grows out of its own swaps its
 //! pages into a larger one ([`Store::swap`]): at most 64 entries of the page table change, whatever its size, and nothing is
 //! copied. Everything that changes together goes through a redo log ([`Transaction`]). Nothing here knows what a file is
-//! called or who may read it.
+//! called or which users may read it.
 //!
 //! Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation for
 //! Persistent Memory", ;login: 2022.
@@ -32,7 +32,7 @@ pub use check::Damage;
 pub use checkpoint::{Checkpoints, NotPersistent, checkpoint_frames};
 pub use extent::{Extent, ExtentTree, MOST_EXTENT_PAGES};
 pub use journal::{LogFull, Recovered};
-pub use mapping::{END, Mapped, Pages, Persistent, SwapCounts};
+pub use mapping::{MappedPage, Pages, Persistent, SPACE_END, SwapCounts};
 pub use memory::{PersistentMemory, Remapped};
 pub use partition::{Level, Part, Partition};
 pub use recording::{Grain, Image, Recording, Snapshot};

@@ -21,45 +21,45 @@
 //! level of which a part below is free, `small` has a bit for L0, L1 and L2. Of an L3: level 3, its kind in the lowest bits,
 //! and a bit for each part in the eight words behind.
 
-use super::mapping::END;
+use super::mapping::SPACE_END;
 use super::memory::PersistentMemory;
 use super::store::{Store, StoreError, Transaction, root};
 use crate::addr::{PhysAddr, Vpn};
 use crate::table::TableWords;
 
-/// A partition's size: 8^n pages.
+/// The size of a partition: 8^n pages for level n.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Level(u8);
 
 impl Level {
-    /// 4 KiB.
+    /// The smallest partition: one page of 4 KiB.
     pub const L0: Self = Self(0);
-    /// 2 MiB: what is smaller is cut out of one of these.
+    /// A partition of 2 MiB: smaller ones are cut out of one of these.
     pub const L3: Self = Self(3);
-    /// 512 GiB.
+    /// The largest partition: 512 GiB.
     pub const L9: Self = Self(9);
 
-    /// A level by its number, 0 to 9.
+    /// Returns the level of this number, 0 to 9.
     pub fn new(number: u8) -> Option<Self> {
         (number <= 9).then_some(Self(number))
     }
 
-    /// Its number.
+    /// Returns the number of the level, 0 to 9.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// The smallest that holds so many bytes, of which there is at least one page.
+    /// Returns the smallest level that holds so many bytes, of which there is at least one page.
     pub fn of_bytes(bytes: u64) -> Option<Self> {
         (0..=9).map(Self).find(|level| bytes <= level.bytes())
     }
 
-    /// Its pages.
+    /// Returns the size of such a partition in pages.
     pub fn pages(self) -> u64 {
         1 << (3 * self.0)
     }
 
-    /// Its bytes.
+    /// Returns the size of such a partition in bytes.
     pub fn bytes(self) -> u64 {
         self.pages() << 12
     }
@@ -72,38 +72,38 @@ impl Level {
 /// A range of pages that belongs to one file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Partition {
-    /// Its size.
+    /// The level, which gives the partition's size.
     pub level: Level,
-    /// Its first page, a multiple of its size.
+    /// The first page of the partition, a multiple of its size.
     pub first: Vpn,
 }
 
 impl Partition {
-    /// The page behind its last one.
+    /// Returns the page behind the last one of the partition.
     pub fn end(self) -> Vpn {
         Vpn(self.first.0 + self.level.pages())
     }
 }
 
 /// The L9 partitions that there are; the first is not for files.
-const LARGEST: u64 = END.0 >> 27;
-/// Where an L9's header lies in its page; each smaller one's lies 32 bytes further.
+const LARGEST: u64 = SPACE_END.0 >> 27;
+/// The place of an L9's header in its page; each smaller one's lies 32 bytes further.
 const HEADER_BYTES: u64 = 32;
-/// Where an L3's lies.
+/// The place of an L3's header in its page.
 const SMALL_HEADER: u64 = 256;
 
 const EMPTY: u64 = 0;
 const ALLOCATED: u64 = 1;
 const CUT: u64 = 2;
 
-/// What a part of the hierarchy is.
+/// The state of a part of the hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Nobody's.
+    /// No file has the part: it is free.
     Empty,
-    /// A file's.
+    /// One file has the whole part.
     Allocated,
-    /// Cut into smaller ones.
+    /// The part is cut into smaller ones.
     Cut,
 }
 
@@ -127,7 +127,7 @@ impl Header {
         Self(self.0 & !(3 << (2 * part)) | state << (2 * part))
     }
 
-    /// What an L3 of an L4 is cut into.
+    /// Returns the level that an L3 of an L4 is cut into.
     fn kind(self, part: u64) -> Level {
         Level((self.0 >> (16 + 2 * part) & 3) as u8)
     }
@@ -146,12 +146,12 @@ impl Header {
     }
 }
 
-/// What is free in a partition that is cut.
+/// The room that is free in a partition that is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Free {
-    /// One more than the highest level of a part that is empty; 0 if none is.
+    /// The highest level of an empty part, plus one; 0 if no part is empty.
     available: u8,
-    /// By level below L3: a part of that size in an L3 which is cut into them.
+    /// A bit for each level below L3: set if there is a free part of that size in an L3 that is cut into them.
     small: u8,
 }
 
@@ -179,7 +179,7 @@ trait Words {
     fn word(&self, at: u64) -> u64;
     fn page(&self, page: Vpn) -> Option<u64>;
 
-    /// Where the header of a cut partition lies.
+    /// Returns the address of the header of a cut partition.
     fn header_place(&self, level: Level, first: Vpn) -> Result<u64, StoreError> {
         let offset = if level == Level::L3 { SMALL_HEADER } else { u64::from(9 - level.0) * HEADER_BYTES };
         let place = self.page(first).map(|page| page + offset);
@@ -195,7 +195,7 @@ trait Words {
         self.word(at) >> shift & 3
     }
 
-    /// What is free in a partition that is cut, from what its parts say.
+    /// Returns what is free in a partition that is cut, from what its parts say.
     fn free_in(&self, level: Level, first: Vpn) -> Result<Free, StoreError> {
         let header = self.header(level, first)?;
         let mut free = Free::default();
@@ -210,7 +210,7 @@ trait Words {
         Ok(free)
     }
 
-    /// What the header of a part says that is cut.
+    /// Returns what the header of a part that is cut says of free room.
     fn free_of_cut(&self, level: Level, first: Vpn, kind: Level) -> Result<Free, StoreError> {
         if level > Level::L3 {
             return Ok(self.header(level, first)?.free());
@@ -258,7 +258,7 @@ fn part_of(level: Level, first: Vpn, part: u64) -> (Level, Vpn) {
     (level.below(), Vpn(first.0 + part * level.below().pages()))
 }
 
-/// Where the state of an L9 is kept.
+/// Returns the place of the state of an L9.
 fn largest_place(number: u64) -> (u64, u64) {
     (super::store::root_place(root::PARTITIONS + number / 32), number % 32 * 2)
 }
@@ -284,7 +284,7 @@ impl<M: PersistentMemory> Words for Transaction<'_, M> {
 }
 
 impl<M: PersistentMemory> Transaction<'_, M> {
-    /// Allocates a partition. Nothing in it is mapped.
+    /// Allocates a partition in which nothing is mapped. Nothing in it is mapped.
     ///
     /// # Errors
     ///
@@ -328,7 +328,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         self.map(first, frame, false)?;
         self.net_pages -= 1;
         let page = frame.addr().0;
-        // An L3 that nobody asked for gets some size; they take turns.
+        // An L3 that no caller asked for gets some size; they take turns.
         let kind = if wanted < Level::L3 { wanted } else { Level((first.0 / (8 * 512) % 3) as u8) };
         // The first part's first page is the same header page, down to the smallest.
         self.set(page + SMALL_HEADER, Header::new(Level::L3).0 | u64::from(kind.0));
@@ -574,7 +574,7 @@ fn largest_first(number: u64) -> Vpn {
 
 impl<M: PersistentMemory> Store<M> {
     /// Visits all partitions, outer ones before those in them, in the order of their addresses; what is inside of an L3 that
-    /// is cut comes with its size. Whoever looks for damage gets what cannot be, too.
+    /// is cut comes with its size. A caller that looks for damage gets impossible states, too.
     ///
     /// # Errors
     ///
@@ -628,7 +628,7 @@ impl<M: PersistentMemory> Store<M> {
         Ok(())
     }
 
-    /// Whether the headers around a partition say that it is allocated.
+    /// Returns whether the headers around a partition say that the partition is allocated.
     pub fn is_allocated(&self, partition: Partition) -> bool {
         let Partition { level: wanted, first: target } = partition;
         let number = target.0 / Level::L9.pages();
@@ -652,7 +652,7 @@ impl<M: PersistentMemory> Store<M> {
         level == wanted && state == ALLOCATED
     }
 
-    /// Whether every header says of what is free below what its parts say; the first that does not.
+    /// Checks that every header says of what is free below what its parts say; returns the first one that does not.
     ///
     /// # Errors
     ///

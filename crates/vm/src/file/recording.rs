@@ -88,7 +88,7 @@ impl Known {
     }
 }
 
-/// Of more stores than these some are persisted alone, or left out.
+/// The number of stores from which only some are persisted alone, or left out.
 const MOST_ALONE: usize = 128;
 
 /// Memory that records every store of a word, flush and fence.
@@ -99,7 +99,7 @@ pub struct Recording {
     is_on: RefCell<bool>,
     /// Numbers of what was visited since the recording began.
     visited: RefCell<FxHashSet<u64>>,
-    /// Where fences do not wait, and what the contents are in.
+    /// The checkpoints where fences do not wait, and the identity of what the contents are in.
     checkpoints: Option<(Checkpoints, u64)>,
 }
 
@@ -110,7 +110,7 @@ enum Event {
     Fence,
 }
 
-/// What persists by itself: a word of a cache line that is written back, or a page of a page cache.
+/// The unit that persists by itself: a word of a cache line that is written back, or a page of a page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grain {
     /// Each word of eight bytes, any of its values since it last persisted for sure.
@@ -120,14 +120,15 @@ pub enum Grain {
 }
 
 impl Recording {
-    /// A memory with these contents, whole pages.
+    /// Creates a memory with these contents, whole pages.
     pub fn new(contents: impl Into<Snapshot>) -> Self {
         let contents = RefCell::new(contents.into());
         let (events, visited) = (RefCell::default(), RefCell::default());
         Self { contents, events, is_on: RefCell::new(false), visited, checkpoints: None }
     }
 
-    /// The same, in which nothing waits but [`PersistentMemory::persist`]; with the identity of what the contents are in.
+    /// Creates a memory with these contents in which only [`PersistentMemory::persist`] waits, with the identity of
+    /// what the contents are in.
     pub fn with_checkpoints(contents: impl Into<Snapshot>, identity: u64) -> Self {
         Self { checkpoints: Some((Checkpoints::default(), identity)), ..Self::new(contents) }
     }
@@ -140,7 +141,7 @@ impl Recording {
         self.contents.borrow().clone()
     }
 
-    /// What is there now.
+    /// Returns the contents of the memory now.
     pub fn image(&self) -> Image {
         let contents = self.contents.borrow();
         let mut image = vec![0; contents.bytes()];
@@ -160,10 +161,9 @@ impl Recording {
         }
     }
 
-    /// What a crash may leave, for crashes at every fence and at the end: `before`, from which the recording began, with
-    /// everything that persists for sure, and any choice of what may persist. All choices are made if there are at most
-    /// 2^10; otherwise each alone and each left out, or an even choice of 128 of them, and `some` at random. What was visited
-    /// since the recording began is not visited again. Stops when `visit` says so.
+    /// Returns the images that a crash may leave, for crashes at every fence and at the end: All choices are made if
+    /// there are at most 2^10; otherwise each alone and each left out, or an even choice of 128 of them, and `some`
+    /// at random. What was visited since the recording began is not visited again. Stops when `visit` says so.
     pub fn crashes(
         &self,
         before: &Snapshot,

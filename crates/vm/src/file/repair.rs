@@ -1,4 +1,4 @@
-//! Makes a damaged store sound: every page that is mapped has a frame of its own, and every frame that nobody has is free.
+//! Makes a damaged store sound: every page that is mapped has a frame of its own, and every other frame is free.
 //!
 //! Nothing is taken for true but the superblock. Tables come before pages, because a table that is lost takes all of its
 //! pages with it; among tables, and among pages, lower addresses come first, and the first of the store's 512 GiB pieces is
@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::check::Used;
-use super::mapping::{END, Persistent};
+use super::mapping::{Persistent, SPACE_END};
 use super::memory::PersistentMemory;
 use super::partition::{Level, Part, Partition};
 use super::store::{OpenError, Store, StoreError, damaged_superblocks, recover, root, root_place};
@@ -25,7 +25,7 @@ const FIRST_FILES: Vpn = Vpn(1 << 27);
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     by_first: BTreeMap<Vpn, Partition>,
-    /// What an L3 is cut into, by its first page.
+    /// The level that an L3 is cut into, by the first page of the L3.
     kinds: BTreeMap<Vpn, Level>,
 }
 
@@ -33,7 +33,7 @@ impl Places {
     /// Adds a partition; or it is none, or meets another one.
     pub fn claim(&mut self, partition: Partition) -> bool {
         let Partition { level, first } = partition;
-        let is_aligned = first >= FIRST_FILES && first < END && first.0.is_multiple_of(level.pages());
+        let is_aligned = first >= FIRST_FILES && first < SPACE_END && first.0.is_multiple_of(level.pages());
         // The first part of whatever is cut is its header's.
         let around = if level < Level::L3 { Some(Level::L3) } else { Level::new(level.number() + 1) };
         if !is_aligned || around.is_some_and(|around| first.0.is_multiple_of(around.pages())) {
@@ -123,7 +123,7 @@ impl<M: PersistentMemory> Store<M> {
             self.unmap_all(from, partition.first)?;
             from = partition.end();
         }
-        self.unmap_all(from, END)?;
+        self.unmap_all(from, SPACE_END)?;
         let mut failed = Vec::new();
         for &partition in places.by_first.values() {
             let mut transaction = self.begin();
@@ -199,7 +199,7 @@ impl<M: PersistentMemory> Repair<'_, M> {
         (self.said)(format!("unmapped {pages} pages from page {page} on: {why}"));
     }
 
-    /// What an entry means, if it is well-formed and leads to frames that can be used.
+    /// Returns the meaning of an entry, if the entry is well-formed and leads to frames that can be used.
     fn meaning(&self, bits: u64, level: u32) -> Option<Entry> {
         match Persistent::decode(bits, level) {
             Entry::Empty if bits == 0 => Some(Entry::Empty),
@@ -302,7 +302,7 @@ impl<M: PersistentMemory> Repair<'_, M> {
         self.drop_entry(entry, page, level, why);
     }
 
-    /// Frames that nobody was met to have.
+    /// Returns the first of so many frames that no table or page was found to use.
     fn find_free(&self, count: u64) -> Option<Pfn> {
         let all = 64 * self.used.words.len() as u64;
         let is_free = |first: &u64| {

@@ -23,7 +23,7 @@ const CHUNK_PAGES: u64 = 512;
 /// tables above take.
 const MOST_WORDS_OF_A_CHUNK: u64 = 16;
 
-/// What an entry of 2 MiB leads to.
+/// The target of an entry of 2 MiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Chunk {
     Empty,
@@ -100,7 +100,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         }
     }
 
-    /// Where the entry of a chunk lies, if there is a table for it.
+    /// Returns the address of a chunk's entry, if there is a table for it.
     fn chunk_entry(&self, chunk: u64) -> Option<PhysAddr> {
         let page = Vpn(chunk * CHUNK_PAGES);
         let mut node = self.table_root();
@@ -175,8 +175,8 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         self.replace_chunk(chunk, old, new)
     }
 
-    /// What leads to these frames: nothing, a table that is written now, or a large page where they are one and the chunk lies in one
-    /// partition.
+    /// Makes an entry for these frames: empty, a table that is written now, or a large page where the frames are one
+    /// and the chunk lies in one partition.
     fn make_chunk(&mut self, frames: &Frames, may_be_large: bool) -> Result<Chunk, StoreError> {
         if frames.iter().all(Option::is_none) {
             return Ok(Chunk::Empty);

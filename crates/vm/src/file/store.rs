@@ -3,7 +3,7 @@
 //! ```text
 //!  frame 0      superblock: magic, version, sizes, places, checksum
 //!  frame 1      its mirror
-//!  frame 2      roots: the page table's, states of the largest partitions, words of whoever is above
+//!  frame 2      roots: the page table's, states of the largest partitions, words of the layer above
 //!  frames 3...  redo log
 //!  then         a bit for every frame
 //!  then         frames: tables of pages, and whatever is mapped
@@ -28,18 +28,18 @@ use crate::table::cuckoo::NoChunk;
 use transaction::Spare;
 pub use transaction::Transaction;
 
-/// What a store's file begins with, and its second page: "pwctfs".
+/// The word that a store's file, and its second page, begin with: "pwctfs".
 pub const STORE_MAGIC: u64 = u64::from_le_bytes(*b"pwctfs\0\0");
 /// The format of stores as they are made. Before it the log had words instead of runs of bytes.
 pub const VERSION: u64 = 2;
 /// The format of stores that have grown: the bitmap is where a superblock says, and the superblock names the page table's root.
 pub const GROWN_VERSION: u64 = 3;
-/// Where the superblocks lie, and their names.
+/// The frames of the superblocks, and their names.
 const SUPERBLOCKS: [(Pfn, &str); 2] =
     [(Pfn(0), "the superblock (frame 0)"), (Pfn(1), "the superblock's mirror (frame 1)")];
 const ROOTS: Pfn = Pfn(2);
 const LOG: Pfn = Pfn(3);
-/// Where the bitmap of a store lies that has not grown.
+/// The first frame of the bitmap in a store that has not grown.
 const FIRST_BITMAP: u64 = LOG.0 + LOG_FRAMES;
 /// Frames of the redo log: 65,532 words that lie apart, or one run of 1,048,504 bytes. A swap of any two ranges takes at most 4,088
 /// words and two for each GiB.
@@ -48,7 +48,7 @@ pub const LOG_FRAMES: u64 = 256;
 pub const LEAST_FRAMES: u64 = 512;
 /// The buddy allocator's limit, 1 TiB.
 pub const MOST_FRAMES: u64 = 1 << 28;
-/// log2 of the frames of a large page, 2 MiB.
+/// The base-2 logarithm of the number of frames of a large page, 2 MiB.
 pub const LARGE_ORDER: u32 = 9;
 
 /// Words of the root frame.
@@ -68,74 +68,74 @@ pub const ROOT_WORDS: u64 = 448;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Not a store at all.
+    /// The memory holds no store.
     #[error("neither superblock is one: there is no store here, or it is damaged beyond use")]
     NoStore,
     /// Made by another version.
     #[error("the store has format {found}; known are {VERSION} and {GROWN_VERSION}")]
     Version {
-        /// Its version.
+        /// The version of the store's format.
         found: u64,
     },
-    /// It does not fit.
+    /// The store is larger than the memory that holds it.
     #[error("the store has {frames} frames of 4 KiB, and there is room for {room}")]
     Truncated {
-        /// What it says.
+        /// The number of frames that the superblock names.
         frames: u64,
-        /// What there is.
+        /// The number of frames that there is room for.
         room: u64,
     },
     /// A size that cannot be.
     #[error("{frames} frames of 4 KiB; allowed: {LEAST_FRAMES} to {MOST_FRAMES}")]
     Size {
-        /// How many.
+        /// The number of frames that was asked for.
         frames: u64,
     },
-    /// Something that is used twice, or that lies outside.
+    /// A part of the store is used twice, or lies outside.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// There is no room below for the frames that are in use.
+    /// The disk has no room for the frames that are in use.
     #[error(
         "the disk has no room for the frames that the store uses; free {bytes} bytes or move the store to a larger disk"
     )]
     NoRoom {
-        /// How much.
+        /// The number of bytes that are missing.
         bytes: u64,
     },
-    /// The memory fails.
+    /// The memory failed to make what was written persistent.
     #[error(transparent)]
     NotPersistent(#[from] NotPersistent),
 }
 
-/// Why a store is as large as before.
+/// The reason why a store is as large as before.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrowError {
-    /// It would lose frames.
+    /// The store would become smaller and lose frames.
     #[error("the store has {has} bytes and cannot become smaller: {wanted} bytes", has = .frames * PAGE_BYTES, wanted = .wanted * PAGE_BYTES)]
     Smaller {
-        /// What it has.
+        /// The number of frames that the store has.
         frames: u64,
-        /// What it was to have.
+        /// The number of frames that the store was to have.
         wanted: u64,
     },
     /// The new frames have no room for the new bitmap.
     #[error("the store has {has} bytes and would grow to {least} bytes or more, as it gets a new bitmap", has = .frames * PAGE_BYTES, least = .least * PAGE_BYTES)]
     TooLittle {
-        /// What it has.
+        /// The number of frames that the store has.
         frames: u64,
-        /// What it can have.
+        /// The smallest number of frames that the store can grow to.
         least: u64,
     },
     /// No store has such a size.
     #[error("{0} frames of 4 KiB; allowed: up to {MOST_FRAMES}")]
     Size(u64),
-    /// What is there is no store, or it cannot be written.
+    /// The memory holds no store, or the store cannot be written.
     #[error(transparent)]
     Open(#[from] OpenError),
 }
 
-/// Why an operation of the store failed. Nothing has changed, unless the memory has failed.
+/// The reason why an operation of the store failed. Nothing has changed, unless the memory has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -151,7 +151,7 @@ pub enum StoreError {
     /// The memory has failed.
     #[error(transparent)]
     NotPersistent(#[from] NotPersistent),
-    /// Ranges that overlap.
+    /// The ranges to swap or to move overlap.
     #[error("the two ranges of pages overlap")]
     Overlap,
     /// Beyond the address space.
@@ -160,10 +160,10 @@ pub enum StoreError {
     /// The memory is there to be read only ([`PersistentMemory::is_read_only`]).
     #[error("the store is open to be read only")]
     ReadOnly,
-    /// Something that cannot be.
+    /// The store has a structure that it cannot have.
     #[error("damaged: the partition at page {page} is not what the partitions around it say")]
     Damaged {
-        /// Where.
+        /// The page where the damage was found.
         page: Vpn,
     },
 }
@@ -174,7 +174,7 @@ impl From<NoChunk> for StoreError {
     }
 }
 
-/// What is where.
+/// The places of the parts of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub(super) frames: u64,
@@ -223,7 +223,7 @@ impl Layout {
         first.0 < FIRST_BITMAP || first.0 < self.bitmap + self.bitmap_frames && self.bitmap < end
     }
 
-    /// A superblock's words.
+    /// Returns the words of a superblock.
     fn words(&self) -> [u64; 6] {
         let (version, last) =
             if self.has_grown() { (GROWN_VERSION, self.table) } else { (VERSION, self.bitmap_frames) };
@@ -266,7 +266,7 @@ pub struct Store<M> {
     memory: M,
     layout: Layout,
     journal: Journal,
-    /// What the bitmap says, to find free ones.
+    /// The allocator over the bitmap's free frames.
     frames: BuddyAllocator,
     commits: u64,
     spare: Spare,
@@ -354,7 +354,7 @@ impl<M: PersistentMemory> Store<M> {
         Ok(store)
     }
 
-    /// Whether the store can have so many frames and has fewer.
+    /// Returns whether the store can have so many frames, and has fewer.
     ///
     /// # Errors
     ///
@@ -380,7 +380,7 @@ impl<M: PersistentMemory> Store<M> {
         Ok(store)
     }
 
-    /// The memory.
+    /// Returns the memory that the store lies in.
     pub fn memory(&self) -> &M {
         &self.memory
     }
@@ -390,7 +390,7 @@ impl<M: PersistentMemory> Store<M> {
         self.memory
     }
 
-    /// Frames in all, and those that nobody uses.
+    /// Returns the number of all frames and the number of free ones.
     pub fn frame_counts(&self) -> (u64, u64) {
         (self.layout.frames, self.frames.free_frames() + self.waiting.len() as u64)
     }
@@ -404,7 +404,7 @@ impl<M: PersistentMemory> Store<M> {
         self.commits
     }
 
-    /// Whether the bitmap says that a frame is used.
+    /// Returns whether the bitmap says that a frame is used.
     pub fn is_used(&self, frame: Pfn) -> bool {
         self.memory.load(self.bitmap_word(frame)) >> (frame.0 % 64) & 1 != 0
     }
@@ -417,19 +417,21 @@ impl<M: PersistentMemory> Store<M> {
         Pfn(self.memory.load(root_place(root::TABLE)))
     }
 
-    /// The frame of a page that holds the file system's own data, from a cache: for pages that are looked up again and again.
+    /// Returns the frame of a page that holds the file system's own data, from a cache: for pages that are looked up
+    /// again and again.
     #[inline]
     pub fn frame_of(&self, page: Vpn) -> Option<Pfn> {
         self.translations.frame(page, |page| Some(self.find(page)?.frame))
     }
 
-    /// A word of the layer above.
+    /// Returns a word of the layer above.
     pub fn root_word(&self, index: u64) -> u64 {
         assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
         self.memory.load(root_place(root::ABOVE + index))
     }
 
-    /// Must come before a word is stored that a transaction may have written.
+    /// Makes what the last transaction wrote safe to write over. Must be called before a word is stored that a
+    /// transaction may have written.
     #[inline]
     pub fn settle(&mut self) {
         self.journal.settle(&self.memory);
@@ -459,7 +461,7 @@ impl<M: PersistentMemory> Store<M> {
     }
 }
 
-/// Where a word of the root frame lies.
+/// Returns the address of a word of the root frame.
 pub(super) fn root_place(index: u64) -> u64 {
     ROOTS.addr().0 + 8 * index
 }
@@ -481,8 +483,8 @@ fn read_superblocks(memory: &impl PersistentMemory) -> Result<Superblocks, OpenE
     Ok((both, layout))
 }
 
-/// The superblocks of a memory that are not what they must be, by name, while the other one can be read. A store that is opened has
-/// both again.
+/// Returns the superblocks of a memory that are not what they must be, by name, while the other one can be read. A
+/// store that is opened has both again.
 ///
 /// # Errors
 ///
@@ -498,7 +500,7 @@ pub(super) fn recover(memory: &impl PersistentMemory) -> Result<(Layout, Journal
     sure(memory, recover_present(memory))
 }
 
-/// What was found, unless the memory has failed: it may be what a missing page reads as.
+/// Returns what was found, unless the memory has failed: it may be what a missing page reads as.
 fn sure<T>(memory: &impl PersistentMemory, found: Result<T, OpenError>) -> Result<T, OpenError> {
     if memory.has_failed() { Err(NotPersistent.into()) } else { found }
 }

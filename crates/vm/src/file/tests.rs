@@ -99,7 +99,7 @@ fn swaps_take_as_few_entries_as_published() {
     }
     let mut transaction = store.begin();
     assert_eq!(transaction.swap(Vpn(0), Vpn(511), 512), Err(StoreError::Overlap));
-    assert_eq!(transaction.swap(Vpn(0), Vpn(END.0 - 1), 2), Err(StoreError::Range));
+    assert_eq!(transaction.swap(Vpn(0), Vpn(SPACE_END.0 - 1), 2), Err(StoreError::Range));
     assert_eq!(transaction.swap(Vpn(0), Vpn(u64::MAX), 2), Err(StoreError::Range));
 }
 
@@ -209,7 +209,7 @@ fn partitions(store: &Store<Recording>) -> (Vec<Partition>, Vec<(Partition, Part
 }
 
 #[test]
-fn partitions_are_nobodys_twice_and_come_back() {
+fn partitions_have_one_owner_and_come_back() {
     for seed in 0..12 {
         let mut store = empty(FRAMES);
         let (_, free_before) = store.frame_counts();
@@ -475,12 +475,12 @@ fn a_transaction_that_is_dropped_changes_nothing() {
         assert_eq!(transaction.root_word(3), 9);
     }
     assert_eq!((store.frame_counts(), store.root_word(3), store.commits()), (free, 0, 0));
-    // Frames that were to be its tables hold something else, and nobody's they are still.
+    // Frames that were to be its tables hold something else, and are still free.
     let used = (store.table_root().0 + 1) as usize * 4_096;
     assert_eq!(store.memory().image()[..used], image[..used]);
 }
 
-/// Takes frames for the layer above, which are nobody's pages.
+/// Takes frames for the layer above, which no page is mapped to.
 fn take(store: &mut Store<Recording>, order: u32) -> u64 {
     let page = allocate(store, 4).first;
     let mut transaction = store.begin();

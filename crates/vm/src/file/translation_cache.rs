@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::mapping::END;
+use super::mapping::SPACE_END;
 use super::memory::Remapped;
 use super::store::MOST_FRAMES;
 use crate::addr::{Pfn, Vpn};
@@ -15,7 +15,7 @@ const FRAME_BITS: u32 = MOST_FRAMES.trailing_zeros();
 /// No page has this entry: frame 0 holds the superblock.
 const EMPTY: u64 = 0;
 
-const _: () = assert!(END.0.trailing_zeros() + FRAME_BITS <= u64::BITS);
+const _: () = assert!(SPACE_END.0.trailing_zeros() + FRAME_BITS <= u64::BITS);
 
 /// A directly mapped cache of translations.
 ///
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_page_is_walked_to_once_until_it_is_remapped() {
         let mut walked = Walked { cache: TranslationCache::default(), walks: Cell::new(0) };
-        let (last_page, last_frame) = (END.0 - 1, MOST_FRAMES - 1);
+        let (last_page, last_frame) = (SPACE_END.0 - 1, MOST_FRAMES - 1);
         for page in [0, 1, 512, last_page] {
             walked.walks.set(0);
             assert_eq!(walked.frame(page, None), (None, 1));

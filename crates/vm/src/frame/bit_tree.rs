@@ -12,10 +12,10 @@
 #[derive(Clone, Debug)]
 pub(super) struct BitTree {
     words: Box<[u64]>,
-    /// Where each level begins in `words`, root first.
+    /// The place where each level begins in `words`, the root first.
     starts: [usize; Self::MAX_LEVELS],
     levels: usize,
-    /// Where the lowest level begins in `words`.
+    /// The place where the lowest level begins in `words`.
     leaves: usize,
     /// A place in `words` at or before the first word of the lowest level that is not zero.
     least_leaf: usize,
@@ -27,7 +27,7 @@ const WORD_MASK: usize = 63;
 
 impl BitTree {
     const MAX_LEVELS: usize = 5;
-    /// The largest bound.
+    /// The largest bound that a tree can have.
     pub(super) const MAX_BOUND: u64 = 1 << (WORD_SHIFT * Self::MAX_LEVELS as u32);
 
     /// The empty set of integers below `bound`.
@@ -93,7 +93,7 @@ impl BitTree {
         self.words[self.leaves + (index >> WORD_SHIFT)] &= !(1 << (index & WORD_MASK));
     }
 
-    /// The least member.
+    /// Returns the least member of the set.
     #[inline]
     pub(super) fn first(&mut self) -> Option<usize> {
         if self.members == 0 {

@@ -16,7 +16,7 @@ use super::bit_tree::BitTree;
 use super::{FrameAllocator, OutOfFrames, PageKey};
 use crate::addr::{PAGE_BYTES, PageSize, Pfn};
 
-/// The largest block: 2^18 frames, 1 GiB.
+/// The order of the largest block: 2^18 frames, 1 GiB.
 pub const MAX_ORDER: u32 = 18;
 /// The largest memory that an allocator manages, 1 TiB.
 pub const MAX_MEMORY_BYTES: u64 = 1 << 40;
@@ -56,7 +56,7 @@ struct Order {
 }
 
 impl BuddyAllocator {
-    /// An allocator over `memory_bytes`, all free but for frame 0.
+    /// Creates an allocator over `memory_bytes`, all free but for frame 0.
     ///
     /// The size need not be a power of two; what lies behind the last whole block of an order serves smaller
     /// orders.
@@ -177,18 +177,18 @@ impl BuddyAllocator {
         self.frames - FIRST_FRAME
     }
 
-    /// Free blocks of exactly this order: a free block of order 9 does not count for order 8.
+    /// Returns the number of free blocks of exactly this order:
     pub fn free_blocks(&self, order: u32) -> u64 {
         self.orders[order as usize].free.len()
     }
 
-    /// The order of the largest free block; none if nothing is free.
+    /// Returns the order of the largest free block; `None` if no block is free.
     pub fn largest_free_order(&self) -> Option<u32> {
         self.orders_with_free.checked_ilog2()
     }
 
-    /// The share of free memory that lies in blocks too small for an allocation of `order`: 0 if all of it can
-    /// be used, 1 if none can; none if nothing is free.
+    /// Returns the share of free memory that lies in blocks too small for an allocation of `order`: 0 if all of it
+    /// can be used, 1 if none can; none if nothing is free.
     ///
     /// This is the *unusable free space index* of Gorman and Whitcroft, "The What, The Why and the Where To of
     /// Anti-Fragmentation", Linux Symposium 2006: `(free - sum over i >= order of 2^i * blocks_i) / free`. It is
@@ -199,8 +199,7 @@ impl BuddyAllocator {
         (self.free_frames > 0).then(|| (self.free_frames - usable) as f64 / self.free_frames as f64)
     }
 
-    /// Why an allocation of `order` would fail: near 0 for lack of memory, near 1 for fragmentation; none if it
-    /// would succeed or nothing is free.
+    /// Returns the reason why an allocation of `order` would fail:
     ///
     /// The *fragmentation index* of the same article: `1 - (free / 2^order) / blocks`, where `blocks` counts the
     /// free blocks of all orders. (Linux's `extfrag_index` adds one to `free / 2^order`.)

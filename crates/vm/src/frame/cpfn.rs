@@ -2,7 +2,7 @@
 
 use crate::addr::Pfn;
 
-/// One code, right-aligned.
+/// The code of one frame among a page's choices, right-aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cpfn(pub u16);
 
@@ -11,37 +11,37 @@ pub struct Cpfn(pub u16);
 impl Pfn {
     const CODE: u64 = 1 << 40;
 
-    /// A code in the place of a frame number.
+    /// Returns a code in the place of a frame number.
     #[inline]
     pub const fn of_code(code: Cpfn) -> Self {
         Self(Self::CODE | code.0 as u64)
     }
 
-    /// The code in the place of this frame number, if that is one.
+    /// Returns the code in the place of this frame number, if the place holds a code.
     #[inline]
     pub const fn code(self) -> Option<Cpfn> {
         if self.0 & Self::CODE == 0 { None } else { Some(Cpfn(self.0 as u16)) }
     }
 }
 
-/// Where a page stands among the frames it may have.
+/// The place of a page among the frames that it may have.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Spot {
-    /// In its front bucket.
+    /// A frame of the page's front bucket.
     Front {
-        /// Which frame of the bucket.
+        /// The number of the frame in the bucket.
         slot: u32,
     },
-    /// In one of its back buckets.
+    /// A frame of one of the page's back buckets.
     Back {
-        /// Which of its back buckets.
+        /// The number of the back bucket among the page's choices.
         choice: u32,
-        /// Which frame of the bucket.
+        /// The number of the frame in the bucket.
         slot: u32,
     },
 }
 
-/// How spots become codes.
+/// The rule by which spots become codes.
 ///
 /// ```text
 ///              6       5      3 2      0
@@ -81,12 +81,12 @@ impl CpfnCodec {
         self.bits
     }
 
-    /// The code of a page without a frame.
+    /// Returns the code of a page without a frame.
     pub fn unmapped(&self) -> Cpfn {
         Cpfn(((1u32 << self.bits) - 1) as u16)
     }
 
-    /// The code of a spot.
+    /// Returns the code of a spot.
     pub fn encode(&self, spot: Spot) -> Cpfn {
         let code = match spot {
             Spot::Front { slot } => slot,
@@ -95,7 +95,7 @@ impl CpfnCodec {
         Cpfn(code as u16)
     }
 
-    /// The spot of a code; `None` for "not mapped" and for codes that name nothing.
+    /// Returns the spot of a code; `None` for "not mapped" and for codes that name nothing.
     pub fn decode(&self, code: Cpfn) -> Option<Spot> {
         let code = u32::from(code.0);
         let rest = code & ((1 << self.yard_bit()) - 1);

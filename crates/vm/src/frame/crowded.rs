@@ -23,10 +23,10 @@ use crate::addr::{PageSize, Pfn};
 use crate::random::SplitMix64;
 use rustc_hash::FxHashMap;
 
-/// Of the frames that others have, one of so many cannot be moved. Assumed.
+/// The number of frames of other programs of which one cannot be moved. Assumed.
 const PINNED: u64 = 64;
 
-/// How many 2 MiB blocks in a row are half taken, on average.
+/// The number of 2 MiB blocks in a row that are half taken, on average.
 ///
 /// Assumed, such that the 64 MiB pieces that an elastic table for 64 GiB needs can be had up to an index of 0.7, and not
 /// above: what the ME-HPT paper (HPCA 2023, section III) observed on a server. Which other sizes can be had, and what has
@@ -41,27 +41,27 @@ const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 pub struct CrowdedMemory {
     buddy: BuddyAllocator,
     others: Option<Box<Others>>,
-    /// Where it begins in physical memory; inside, frames count from 0.
+    /// The first frame in physical memory; inside, frames count from 0.
     start: Pfn,
 }
 
-/// What other programs have.
+/// The frames of other programs.
 #[derive(Clone, Debug)]
 struct Others {
     /// Frames whose pages can be moved.
     movable: BitTree,
     /// Frames whose pages have a name, and can be moved too.
     named: FxHashMap<Pfn, PageKey>,
-    /// Of these pages, where they have gone.
+    /// The frames to which these named pages have gone.
     moved: Vec<(PageKey, Pfn)>,
     /// All frames that are in use and stay so until they are freed: a bit each.
     stuck: Box<[u64]>,
-    /// Where the last range was found.
+    /// The place where the last range was found.
     cursor: u64,
     counts: CrowdCounts,
 }
 
-/// What making room has taken.
+/// The counts of what making room has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct CrowdCounts {
@@ -76,12 +76,13 @@ pub struct CrowdCounts {
 }
 
 impl CrowdedMemory {
-    /// Memory without others.
+    /// Returns a memory that no other program uses.
     pub fn alone(buddy: BuddyAllocator) -> Self {
         Self { buddy, others: None, start: Pfn(0) }
     }
 
-    /// All memory of `buddy`, with others in it that leave it fragmented to an index of `percent` hundredths, or nearly so.
+    /// Returns all memory of `buddy`, with other programs in it that leave it fragmented to an index of `percent`
+    /// hundredths, or nearly so.
     ///
     /// # Panics
     ///
@@ -119,7 +120,7 @@ impl CrowdedMemory {
         Self { buddy, others: Some(Box::new(others)), start: Pfn(0) }
     }
 
-    /// The same memory at other physical addresses.
+    /// Returns the same memory at other physical addresses.
     ///
     /// # Panics
     ///
@@ -129,7 +130,7 @@ impl CrowdedMemory {
         Self { start, ..self }
     }
 
-    /// Where it begins.
+    /// Returns the first frame of the memory.
     pub fn start(&self) -> Pfn {
         self.start
     }
@@ -175,7 +176,7 @@ impl CrowdedMemory {
         Ok(self.start.add(frame.0))
     }
 
-    /// A page stays in its frame from now on.
+    /// Keeps a page in its frame from now on.
     pub fn pin(&mut self, frame: Pfn) {
         let frame = self.inside(frame);
         if let Some(others) = &mut self.others
@@ -185,7 +186,7 @@ impl CrowdedMemory {
         }
     }
 
-    /// The pages with names that were moved since the last time, and their new frames, in order.
+    /// Returns the pages with names that were moved since the last time, and their new frames, in order.
     pub fn take_moved(&mut self) -> Vec<(PageKey, Pfn)> {
         let start = self.start;
         let moved = self.others.as_mut().map_or_else(Vec::new, |others| std::mem::take(&mut others.moved));
@@ -222,12 +223,12 @@ impl CrowdedMemory {
         }
     }
 
-    /// As [`BuddyAllocator::split`].
+    /// Splits a block, as [`BuddyAllocator::split`] does.
     pub fn split(&mut self, first: Pfn, from: u32, to: u32) {
         self.buddy.split(self.inside(first), from, to);
     }
 
-    /// Its allocator, whose frames count from 0: what is free.
+    /// Returns the allocator of the free frames, whose frames count from 0.
     pub fn buddy(&self) -> &BuddyAllocator {
         &self.buddy
     }
@@ -237,7 +238,7 @@ impl CrowdedMemory {
         self.buddy.free_frames() + self.others.as_ref().map_or(0, |others| others.movable.len())
     }
 
-    /// What making room has taken; `None` for a memory without others.
+    /// Returns what making room has taken; `None` for a memory that no other program uses.
     pub fn counts(&self) -> Option<&CrowdCounts> {
         self.others.as_ref().map(|others| &others.counts)
     }
@@ -322,7 +323,7 @@ impl Others {
             match buddy.alloc(0) {
                 Ok(frame) if (first..end).contains(&frame.0) => inside.push(frame),
                 Ok(frame) => break Some(frame),
-                // Somebody's page cache makes place.
+                // Another program's page cache makes room.
                 Err(_) if must => match movable.first().map(|frame| Pfn(frame as u64)) {
                     Some(victim) => {
                         movable.remove(victim.0 as usize);

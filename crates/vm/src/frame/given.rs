@@ -58,7 +58,7 @@ pub enum PageFrameError {
 }
 
 impl PageFrame {
-    /// The page of `size` at `page` is in memory at `frame`.
+    /// Returns the page of `size` at `page`, which is in memory at `frame`.
     ///
     /// # Errors
     ///
@@ -77,32 +77,32 @@ impl PageFrame {
         Ok(Self { page: page.page(), size, frame: frame.frame() })
     }
 
-    /// The page.
+    /// Returns the number of the virtual page.
     pub fn page(self) -> Vpn {
         self.page
     }
 
-    /// Its size.
+    /// Returns the size of the page.
     pub fn size(self) -> PageSize {
         self.size
     }
 
-    /// The first frame of its block.
+    /// Returns the first frame of the page's block.
     pub fn frame(self) -> Pfn {
         self.frame
     }
 
-    /// The addresses of the page.
+    /// Returns the addresses of the page.
     pub fn range(self) -> VirtRange {
         VirtRange::sized(self.page.addr(), self.size.bytes())
     }
 
-    /// The frame of base page `vpn`, as if the translation went on in both directions.
+    /// Returns the frame of base page `vpn`, as if the translation went on in both directions.
     pub fn frame_of(self, vpn: Vpn) -> Pfn {
         Pfn(self.frame.0.wrapping_add(vpn.0.wrapping_sub(self.page.0)))
     }
 
-    /// The part of the page that has `size` and holds `vpn`.
+    /// Returns the part of the page that has `size` and holds `vpn`.
     pub fn part(self, vpn: Vpn, size: PageSize) -> Self {
         debug_assert!(self.holds(vpn) && size <= self.size);
         let page = vpn.align_down(size);
@@ -118,21 +118,21 @@ impl PageFrame {
     }
 }
 
-/// What a trace has said so far of where pages are. No two of the translations are about the same address.
+/// The places of pages that a trace has named so far. No two of the translations are about the same address.
 #[derive(Clone, Debug, Default)]
 pub struct GivenPages {
     pages: BTreeMap<(Asid, Vpn), (PageSize, Pfn)>,
 }
 
 impl GivenPages {
-    /// The translation of a page.
+    /// Returns the translation of a page.
     pub fn find(&self, asid: Asid, vpn: Vpn) -> Option<PageFrame> {
         let (&(owner, page), &(size, frame)) = self.pages.range(..=(asid, vpn)).next_back()?;
         let found = PageFrame { page, size, frame };
         (owner == asid && found.holds(vpn)).then_some(found)
     }
 
-    /// Whether there is a translation of any page in the slot of `size` that begins at `first`.
+    /// Returns whether there is a translation of any page in the slot of `size` that begins at `first`.
     pub fn any_in(&self, asid: Asid, first: Vpn, size: PageSize) -> bool {
         let end = Vpn(first.0 + size.base_pages());
         self.find(asid, first).is_some() || self.pages.range((asid, first)..(asid, end)).next().is_some()
@@ -178,17 +178,17 @@ impl GivenPages {
     }
 }
 
-/// Which blocks of given frames are in use. Pages share a block if a trace gives it to several.
+/// The blocks of given frames that are in use. Pages share a block if a trace gives it to several.
 #[derive(Clone, Debug, Default)]
 pub struct GivenBlocks {
-    /// By size: how many pages have each block.
+    /// The number of pages that have each block, by size.
     users: [BTreeMap<Pfn, u32>; 3],
-    /// By size: blocks in use that lie in no larger one in use.
+    /// The number of blocks in use that lie in no larger one in use, by size.
     resident: [u64; 3],
 }
 
 impl GivenBlocks {
-    /// One page more has the block.
+    /// Takes note that one page more has the block.
     pub fn take(&mut self, frame: Pfn, size: PageSize) {
         match self.users[size as usize].get_mut(&frame) {
             Some(users) => *users += 1,
@@ -196,7 +196,7 @@ impl GivenBlocks {
         }
     }
 
-    /// One page less has the block.
+    /// Takes note that one page less has the block.
     ///
     /// # Panics
     ///
@@ -209,7 +209,8 @@ impl GivenBlocks {
         }
     }
 
-    /// By size, the blocks in use; what several pages have counts once, also if they have it in blocks of several sizes.
+    /// Returns the number of blocks in use, by size; a block that several pages have counts once, also if they have
+    /// it in blocks of several sizes.
     pub fn resident(&self) -> [u64; 3] {
         self.resident
     }
@@ -228,7 +229,7 @@ impl GivenBlocks {
         }
     }
 
-    /// What of a block, and of smaller ones in it, counts as resident.
+    /// Returns how many blocks in a block, that one included, count as resident, by size.
     fn resident_in(&self, first: Pfn, most: PageSize) -> [u64; 3] {
         let end = Pfn(first.0 + most.base_pages());
         PageSize::ALL.map(|size| {

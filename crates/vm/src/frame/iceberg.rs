@@ -6,7 +6,7 @@
 //! A placed page never moves. Which of them it has fits in seven bits ([`CpfnCodec`]).
 //!
 //! The first page that finds all of its frames taken comes when 98 % of memory is in use. What happens then is the
-//! [reclaim](crate::reclaim) policy's business; here is only who stands where.
+//! [reclaim](crate::reclaim) policy's business; this module only knows which page stands where.
 
 use super::cpfn::{Cpfn, CpfnCodec, Spot};
 use super::{FrameAllocator, OutOfFrames, PageKey};
@@ -23,13 +23,13 @@ pub struct IcebergShape {
     pub back: u32,
     /// Back buckets that a page may choose from.
     pub choices: u32,
-    /// Where its back buckets lie.
+    /// The parts of memory in which a page's back buckets lie.
     pub ranges: BackRanges,
-    /// Number of buckets.
+    /// The number of buckets.
     pub buckets: u32,
 }
 
-/// Where a page's back buckets lie.
+/// The parts of memory in which a page's back buckets lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BackRanges {
     /// Each choice in a part of memory of its own. This is what reaches the published utilisation.
@@ -40,13 +40,13 @@ pub enum BackRanges {
 }
 
 impl IcebergShape {
-    /// The published geometry over so many buckets of 64 frames.
+    /// Returns the published geometry over so many buckets of 64 frames.
     pub fn mosaic(buckets: u32) -> Self {
         Self { front: 56, back: 8, choices: 6, ranges: BackRanges::Disjoint, buckets }
     }
 
-    /// A memory partitioned into sets of `ways` frames, to be used with [`PageHash::LowBits`](crate::hash::PageHash):
-    /// a page's only choice is its set.
+    /// Returns a memory partitioned into sets of `ways` frames, to be used with
+    /// [`PageHash::LowBits`](crate::hash::PageHash): a page's only choice is its set.
     pub fn partitioned(ways: u32, sets: u32) -> Self {
         Self { front: ways, back: 0, choices: 0, ranges: BackRanges::Disjoint, buckets: sets }
     }
@@ -56,17 +56,17 @@ impl IcebergShape {
         self.front + self.back
     }
 
-    /// The codes of its spots.
+    /// Returns the layout of the codes of the spots.
     pub fn codec(&self) -> CpfnCodec {
         CpfnCodec::new(self.front, self.back, self.choices)
     }
 
-    /// All frames.
+    /// Returns the number of frames in all buckets.
     pub fn frames(&self) -> u64 {
         u64::from(self.buckets) * u64::from(self.bucket_frames())
     }
 
-    /// Whether it is possible.
+    /// Checks that a memory can have the shape.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl IcebergShape {
 /// Most back buckets of a page.
 pub const MAX_CHOICES: u32 = 16;
 
-/// An impossible shape.
+/// The error of a shape that no memory can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "Iceberg frames of {} buckets with {} front and {} back frames and {} choices are impossible: 1 to 255 front \
@@ -94,7 +94,7 @@ pub const MAX_CHOICES: u32 = 16;
     .shape.buckets, .shape.front, .shape.back, .shape.choices
 )]
 pub struct IcebergShapeError {
-    /// What was asked for.
+    /// The shape that was asked for.
     pub shape: IcebergShape,
 }
 
@@ -107,11 +107,12 @@ pub struct Iceberg<H> {
     base: Pfn,
     hash: H,
     codec: CpfnCodec,
-    /// By frame: who has it, packed; 0 for nobody. A large memory that a program uses little of costs the host little.
+    /// The page that has each frame, packed; 0 for a free frame. A large memory that a program uses little of costs
+    /// the host little.
     owners: Vec<u64>,
-    /// By frame: the frames of a yard, in the order in which they will be taken. Free ones are a queue in a ring.
+    /// The frames of each yard, by frame, in the order in which they will be taken. Free ones are a queue in a ring.
     queue: Vec<u8>,
-    /// By bucket: front and back.
+    /// The front and the back yard of each bucket.
     yards: Vec<[Yard; 2]>,
     used: u64,
 }
@@ -119,7 +120,7 @@ pub struct Iceberg<H> {
 /// The free frames of a bucket's front or back.
 #[derive(Clone, Copy, Debug)]
 struct Yard {
-    /// Where the queue of free frames begins in its ring.
+    /// The place where the queue of free frames begins in its ring.
     head: u8,
     free: u8,
 }
@@ -160,22 +161,22 @@ impl<H: HashFamily> Iceberg<H> {
         })
     }
 
-    /// The shape.
+    /// Returns the shape of the memory.
     pub fn shape(&self) -> IcebergShape {
         self.shape
     }
 
-    /// The codes of its spots.
+    /// Returns the layout of the codes of the spots.
     pub fn codec(&self) -> CpfnCodec {
         self.codec
     }
 
-    /// Frames in use.
+    /// Returns the number of frames in use.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// The bucket in whose front the page may stand.
+    /// Returns the bucket in whose front the page may stand.
     #[inline]
     pub fn front_bucket(&self, key: PageKey) -> u32 {
         let (hash, buckets) = (self.hash.hash(hash_key(key), 0), u64::from(self.shape.buckets));
@@ -183,7 +184,7 @@ impl<H: HashFamily> Iceberg<H> {
         (if buckets.is_power_of_two() { hash & (buckets - 1) } else { hash % buckets }) as u32
     }
 
-    /// The bucket of back choice `choice`.
+    /// Returns the bucket of back choice `choice`.
     #[inline]
     pub fn back_bucket(&self, key: PageKey, choice: u32) -> u32 {
         let IcebergShape { buckets, choices, ranges, .. } = self.shape;
@@ -198,18 +199,18 @@ impl<H: HashFamily> Iceberg<H> {
         }
     }
 
-    /// The page's back buckets, by choice.
+    /// Returns the page's back buckets, by choice.
     pub fn back_buckets(&self, key: PageKey) -> impl Iterator<Item = u32> {
         (0..self.shape.choices).map(move |choice| self.back_bucket(key, choice))
     }
 
-    /// The frames of a bucket's front.
+    /// Returns the frames of a bucket's front.
     pub fn front_frames(&self, bucket: u32) -> std::ops::Range<u32> {
         let first = bucket * self.shape.bucket_frames();
         first..first + self.shape.front
     }
 
-    /// The frames of a bucket's back.
+    /// Returns the frames of a bucket's back.
     pub fn back_frames(&self, bucket: u32) -> std::ops::Range<u32> {
         let first = bucket * self.shape.bucket_frames() + self.shape.front;
         first..first + self.shape.back
@@ -221,7 +222,7 @@ impl<H: HashFamily> Iceberg<H> {
         self.take(key, bucket, Side::Front)
     }
 
-    /// The page's back bucket with the fewest frames in use, the last of equals.
+    /// Returns the page's back bucket with the fewest frames in use, the last of equals.
     pub fn emptiest_back(&self, key: PageKey) -> Option<u32> {
         self.back_buckets(key).max_by_key(|&bucket| self.yards[bucket as usize][1].free)
     }
@@ -263,7 +264,7 @@ impl<H: HashFamily> Iceberg<H> {
     ///
     /// # Panics
     ///
-    /// If nobody has it.
+    /// If no page has the frame.
     pub fn release(&mut self, frame: u32) -> PageKey {
         let owner = unpack(std::mem::take(&mut self.owners[frame as usize]));
         let owner = owner.unwrap_or_else(|| panic!("frame {frame} is given back but not in use"));
@@ -277,7 +278,7 @@ impl<H: HashFamily> Iceberg<H> {
         owner
     }
 
-    /// Who has a frame.
+    /// Returns the page that has a frame.
     #[inline]
     pub fn owner(&self, frame: u32) -> Option<PageKey> {
         unpack(self.owners[frame as usize])
@@ -289,20 +290,20 @@ impl<H: HashFamily> Iceberg<H> {
         self.owners[frame as usize] = pack(key);
     }
 
-    /// The frame's number in physical memory.
+    /// Returns the frame's number in physical memory.
     #[inline]
     pub fn pfn(&self, frame: u32) -> Pfn {
         Pfn(self.base.0 + u64::from(frame))
     }
 
-    /// Which of its frames that is, of a physical frame number; `None` if it is none.
+    /// Returns the number among this memory's frames of a physical frame; `None` for a frame of another memory.
     #[inline]
     pub fn frame(&self, pfn: Pfn) -> Option<u32> {
         let frame = pfn.0.checked_sub(self.base.0).filter(|&frame| frame < self.shape.frames())?;
         Some(frame as u32)
     }
 
-    /// The code by which `key` finds the frame that it has.
+    /// Returns the code by which `key` finds the frame that it has.
     pub fn cpfn(&self, key: PageKey, frame: u32) -> Option<Cpfn> {
         let (bucket, side) = self.yard_of(frame);
         let slot = frame - self.ring(bucket, side).start;
@@ -317,7 +318,7 @@ impl<H: HashFamily> Iceberg<H> {
         Some(self.codec.encode(spot))
     }
 
-    /// The frame that a code means for `key`: what the hardware computes with one evaluation of the hash.
+    /// Returns the frame that a code means for `key`: what the hardware computes with one evaluation of the hash.
     #[inline]
     pub fn translate(&self, key: PageKey, code: Cpfn) -> Option<u32> {
         Some(match self.codec.decode(code)? {

@@ -1,4 +1,4 @@
-//! Physical memory: who gets which frame.
+//! Physical memory: which page gets which frame.
 //!
 //! A *frame* is 4 KiB of physical memory; a *block* of order `k` is `2^k` frames, aligned to its own size. The
 //! three page sizes are the orders 0, 9 and 18 ([`PageSize::order`]). Frame 0 is never handed out, so that a
@@ -28,7 +28,7 @@ use crate::addr::{Asid, PageSize, Pfn, Vpn};
 /// number with the address-space identifier above it); the buddy allocator has no use for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PageKey {
-    /// The address space.
+    /// The address space that the page belongs to.
     pub asid: Asid,
     /// The first base page of the page.
     pub page: Vpn,
@@ -75,7 +75,7 @@ pub trait FrameAllocator {
     4u64 << .order, largest_text(*.largest_free_order)
 )]
 pub struct OutOfFrames {
-    /// log2 of the number of frames that were wanted in one block.
+    /// The base-2 logarithm of the number of frames that were wanted in one block.
     pub order: u32,
     /// Frames that are free nevertheless.
     pub free_frames: u64,

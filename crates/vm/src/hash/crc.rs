@@ -9,8 +9,8 @@ const KEY_BYTES: usize = 5;
 /// A table-driven CRC over a 40-bit key: most significant bit first, least significant key byte first, initial value 0,
 /// nothing done to the result; as in the public Linux port of elastic cuckoo page tables.
 ///
-/// It is linear: consecutive keys are far from random, and a different seed only turns the same bits around. Whoever
-/// wants an index mixes it further (see [`LineHash`](crate::table::cuckoo::LineHash)). That port's second polynomial,
+/// It is linear: consecutive keys are far from random, and a different seed only turns the same bits around. A caller that
+/// wants an index mixes the code further (see [`LineHash`](crate::table::cuckoo::LineHash)). That port's second polynomial,
 /// `0xc96c5795d7870f42`, is even: the lowest bit of its result is always 0, and half of a way is never used.
 #[derive(Clone, Debug)]
 pub struct Crc64 {
@@ -18,7 +18,7 @@ pub struct Crc64 {
 }
 
 impl Crc64 {
-    /// Of a polynomial without its highest bit.
+    /// Creates the code of a polynomial, which is given without its highest bit.
     pub fn new(polynomial: u64) -> Self {
         let entry = |byte: usize| {
             (0..8).fold((byte as u64) << 56, |crc, _| crc << 1 ^ if crc >> 63 == 1 { polynomial } else { 0 })
@@ -26,7 +26,7 @@ impl Crc64 {
         Self { table: Box::new(std::array::from_fn(entry)) }
     }
 
-    /// Of a key's low 40 bits.
+    /// Returns the code of a key's low 40 bits.
     #[inline]
     pub fn hash(&self, key: u64) -> u64 {
         let bytes = key.to_le_bytes();

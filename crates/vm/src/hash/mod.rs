@@ -22,12 +22,12 @@ pub trait HashFamily {
 /// Bits of a key that are the page number; above them stands the address space.
 pub const PAGE_NUMBER_BITS: u32 = 36;
 
-/// A family, whichever.
+/// A hash family that is chosen at run time.
 #[derive(Clone, Debug)]
 pub enum PageHash {
     /// Tabulation with probing, as the hardware computes it.
     Tabulation(Tabulation),
-    /// xxh64, as the operating system computes it.
+    /// The function xxh64, as the operating system computes it.
     Xxh64(Xxh64),
     /// The page number's low bits: no hash at all. With one choice of buckets this is a set-partitioned memory.
     LowBits,
@@ -44,7 +44,7 @@ impl HashFamily for PageHash {
     }
 }
 
-/// xxh64 of the key's eight bytes, low byte first, with a seed for each member.
+/// The function xxh64 of the key's eight bytes, low byte first, with a seed for each member.
 #[derive(Clone, Copy, Debug)]
 pub struct Xxh64 {
     seed: u64,
@@ -56,7 +56,7 @@ impl Xxh64 {
     /// Between the seeds of a member under two family seeds: the golden ratio in 64 bits, so that none repeat.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// A family. Seed 0 gives the prototype's functions.
+    /// Returns the family of this seed. Seed 0 gives the prototype's functions.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }

@@ -38,7 +38,7 @@ impl Tabulation {
         Self { wide, narrow: std::array::from_fn(|_| next()) }
     }
 
-    /// The tables' words in their order, for a circuit that shall compute the same.
+    /// Returns the tables' words in their order, for a circuit that shall compute the same.
     pub fn words(&self) -> impl Iterator<Item = u32> {
         self.wide.iter().flatten().chain(&self.narrow).copied()
     }

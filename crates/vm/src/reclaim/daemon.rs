@@ -10,7 +10,7 @@ use crate::random::SplitMix64;
 /// in five is asked, because clearing a bit costs a TLB miss; the rest is taken to be in use.
 #[derive(Clone, Debug)]
 pub struct TimestampDaemon {
-    /// By frame.
+    /// What the daemon knows of each frame's page.
     pages: Vec<Page>,
     random: SplitMix64,
     scans: u64,
@@ -28,25 +28,25 @@ struct Page {
 }
 
 impl TimestampDaemon {
-    /// For so many frames. `seed` decides which pages are asked.
+    /// Creates a daemon for so many frames. `seed` decides which pages are asked.
     pub fn new(frames: u64, seed: u64) -> Self {
         let pages = vec![Page::default(); frames as usize];
         Self { pages, random: SplitMix64::of_item(seed, 0), scans: 0, asked: 0 }
     }
 
-    /// A walk used the page in `frame`.
+    /// Sets the accessed bit of the page in `frame`, because a walk used the page.
     #[inline]
     pub fn walked(&mut self, frame: u32) {
         self.pages[frame as usize].accessed = true;
     }
 
-    /// The page in `frame` is gone.
+    /// Forgets the history of the page in `frame`, because the page is gone.
     pub fn forget(&mut self, frame: u32) {
         let page = &mut self.pages[frame as usize];
         *page = Page { score: page.score, ..Page::default() };
     }
 
-    /// One scan.
+    /// Scans the memory once.
     pub fn scan(&mut self, lru: &mut HorizonLru) {
         self.scans += 1;
         for (frame, page) in (0u32..).zip(&mut self.pages) {
@@ -64,12 +64,12 @@ impl TimestampDaemon {
         }
     }
 
-    /// Scans so far.
+    /// Returns the number of scans so far.
     pub fn scans(&self) -> u64 {
         self.scans
     }
 
-    /// Accessed bits read and cleared so far.
+    /// Returns the number of accessed bits that were read and cleared so far.
     pub fn asked(&self) -> u64 {
         self.asked
     }

@@ -18,7 +18,7 @@ use crate::hash::HashFamily;
 /// All frames that [`place`](Self::place) gives out are given back through [`release`](Self::release).
 #[derive(Clone, Debug)]
 pub struct HorizonLru {
-    /// By frame: the time of its page's last use, 0 for a free one.
+    /// The time of the last use of each frame's page; 0 for a free frame.
     used_at: Vec<u64>,
     now: u64,
     horizon: u64,
@@ -27,18 +27,18 @@ pub struct HorizonLru {
 }
 
 impl HorizonLru {
-    /// For so many frames, all free.
+    /// Creates the order of so many frames, all free.
     pub fn new(frames: u64) -> Self {
         Self { used_at: vec![0; frames as usize], now: 1, horizon: 0, evictions: 0, advances: 0 }
     }
 
-    /// The page in `frame` is used.
+    /// Takes note that the page in `frame` is used.
     #[inline]
     pub fn touch(&mut self, frame: u32) {
         self.used_at[frame as usize] = self.now;
     }
 
-    /// The page in `frame` counts as used before all others.
+    /// Makes the page in `frame` count as used before all others.
     pub fn age(&mut self, frame: u32) {
         self.used_at[frame as usize] = 1;
     }
@@ -112,13 +112,13 @@ impl HorizonLru {
     ///
     /// # Panics
     ///
-    /// If nobody has it.
+    /// If no page has the frame.
     pub fn release<H: HashFamily>(&mut self, frames: &mut Iceberg<H>, frame: u32) -> PageKey {
         self.used_at[frame as usize] = 0;
         frames.release(frame)
     }
 
-    /// Time of a frame's last use; 0 if it is free.
+    /// Returns the time of a frame's last use; 0 if the frame is free.
     pub fn used_at(&self, frame: u32) -> u64 {
         self.used_at[frame as usize]
     }
@@ -128,7 +128,7 @@ impl HorizonLru {
         self.horizon
     }
 
-    /// Resident pages that may leave at any time.
+    /// Returns the number of resident pages that may leave at any time.
     pub fn ghosts(&self) -> u64 {
         self.used_at.iter().filter(|&&time| 0 < time && time < self.horizon).count() as u64
     }
@@ -138,7 +138,7 @@ impl HorizonLru {
         self.evictions
     }
 
-    /// How often the horizon moved.
+    /// Returns the number of times that the horizon moved.
     pub fn advances(&self) -> u64 {
         self.advances
     }

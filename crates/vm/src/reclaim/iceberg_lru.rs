@@ -8,20 +8,20 @@ use super::{Placed, Recency};
 use crate::frame::{Iceberg, PageKey};
 use crate::hash::HashFamily;
 
-/// When a ripe page leaves.
+/// The moment at which a ripe page leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ripeness {
-    /// At once.
+    /// A ripe page leaves at once.
     Strict,
-    /// When its frame is wanted.
+    /// A ripe page leaves when its frame is wanted.
     Lazy,
 }
 
-/// The order of uses, and who is ripe.
+/// The order in which pages were used, and the mark between ripe pages and others.
 #[derive(Clone, Debug)]
 pub struct IcebergLru {
     recency: Recency,
-    /// By frame: when its page was last used, to compare two of them.
+    /// The time of the last use of each frame's page, to compare two of them.
     used_at: Vec<u64>,
     now: u64,
     ripeness: Ripeness,
@@ -30,7 +30,7 @@ pub struct IcebergLru {
 }
 
 impl IcebergLru {
-    /// For so many frames, of which at most `live` hold pages that are not ripe.
+    /// Creates the order of so many frames, of which at most `live` hold pages that are not ripe.
     ///
     /// # Panics
     ///
@@ -40,14 +40,14 @@ impl IcebergLru {
         Self { recency, used_at: vec![0; frames as usize], now: 1, ripeness, evictions: 0, forced: 0 }
     }
 
-    /// The page in `frame` is used.
+    /// Takes note that the page in `frame` is used.
     #[inline]
     pub fn touch(&mut self, frame: u32) {
         self.recency.touch(frame);
         self.stamp(frame);
     }
 
-    /// The page in `frame` counts as used before all others.
+    /// Makes the page in `frame` count as used before all others.
     pub fn age(&mut self, frame: u32) {
         self.recency.remove(frame);
         self.recency.insert_oldest(frame);
@@ -126,7 +126,7 @@ impl IcebergLru {
     ///
     /// # Panics
     ///
-    /// If nobody has it.
+    /// If no page has the frame.
     pub fn release<H: HashFamily>(&mut self, frames: &mut Iceberg<H>, frame: u32) -> PageKey {
         let owner = frames.release(frame);
         self.recency.remove(frame);
@@ -138,7 +138,7 @@ impl IcebergLru {
         self.now += 1;
     }
 
-    /// The order of uses.
+    /// Returns the order of uses.
     pub fn recency(&self) -> &Recency {
         &self.recency
     }
@@ -148,7 +148,7 @@ impl IcebergLru {
         self.evictions
     }
 
-    /// Of these, the ones that were not ripe: all of a new page's frames held pages that should have stayed.
+    /// Returns the number of those evictions whose page was not ripe:
     pub fn forced(&self) -> u64 {
         self.forced
     }

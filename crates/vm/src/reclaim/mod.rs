@@ -1,4 +1,4 @@
-//! Who has to leave when memory is full.
+//! Which pages have to leave when memory is full.
 //!
 //! [`PagePool`] is a machine's memory: frames, and the policy that makes room among them. [`HorizonLru`] and
 //! [`IcebergLru`] choose among the few frames that a page may have in an [`Iceberg`](crate::frame::Iceberg);
@@ -26,7 +26,7 @@ pub use two_list::TwoListClock;
 
 use crate::frame::PageKey;
 
-/// What it took to give a page a frame.
+/// The frame that a page got, and the page that had to leave for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placed {
     /// The page's frame from now on.

@@ -1,4 +1,4 @@
-//! The frames of a machine: who gets one, and who leaves for it.
+//! The frames of a machine: which page gets a frame, and which page leaves for it.
 
 mod given;
 
@@ -26,14 +26,14 @@ pub struct PagePool {
     ordinary: CrowdedMemory,
     movable: Movable,
     shared: SharedFrames,
-    /// None for a pool that has its own frames only.
+    /// The given frames; `None` for a pool that has its own frames only.
     given: Option<Box<Given>>,
     evictions: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Movable {
-    /// Ordinary frames; nobody ever leaves.
+    /// Pages stay in ordinary frames and never leave.
     Kept,
     /// Ordinary frames.
     Ordinary(Ordinary),
@@ -45,7 +45,7 @@ enum Movable {
 #[derive(Clone, Debug)]
 struct Ordinary {
     order: Order,
-    /// By frame; as many as were ever taken. None for frames that are on no list.
+    /// The page that has each frame, for as many frames as were ever taken. None for frames that are on no list.
     owners: Vec<Option<PageKey>>,
     /// Frames whose pages must not leave, and that are on no list.
     locked: BTreeMap<Pfn, PageKey>,
@@ -55,25 +55,25 @@ struct Ordinary {
     spares: u64,
 }
 
-/// In which order pages leave ordinary frames.
+/// The order in which pages leave ordinary frames.
 #[derive(Clone, Debug)]
 pub enum Order {
     /// The least recently used first.
     Lru(Recency),
-    /// As Linux would have it.
+    /// The clock over two lists that Linux uses.
     Clock(TwoListClock),
 }
 
-/// Who leaves hash-placed frames.
+/// The order in which pages leave hash-placed frames.
 #[derive(Clone, Debug)]
 pub enum PlacedOrder {
-    /// Nobody: a page without a free frame is out of frames.
-    Nobody,
-    /// By exact times of use.
+    /// No page leaves: a page without a free frame is out of frames.
+    NoEviction,
+    /// Horizon LRU, by exact times of use.
     Horizon(HorizonLru),
-    /// By times that a daemon guesses.
+    /// Horizon LRU, by times of use that a daemon estimates.
     SampledHorizon(HorizonLru, TimestampDaemon),
-    /// The comparison policy.
+    /// Iceberg LRU, the policy that Horizon LRU is compared with.
     Iceberg(IcebergLru),
 }
 
@@ -85,12 +85,12 @@ struct HashPlaced {
     most_used: u64,
 }
 
-/// What a page got.
+/// The frames that a page got, and the pages that left for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Its first frame.
+    /// The first frame that the page got.
     pub frame: Pfn,
-    /// Who left for it: their frames are no longer theirs.
+    /// The pages that left: their frames are no longer theirs.
     pub evicted: ArrayVec<Victim, MOST_EVICTED>,
 }
 
@@ -99,16 +99,16 @@ pub const MOST_EVICTED: usize = 8;
 /// Movable pages leave the last ordinary frames to table nodes: a new page needs at most four.
 const RESERVE: u64 = 8;
 
-/// Which uses of pages a pool wants to hear of.
+/// The uses of pages that a pool wants to hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Uses {
-    /// None.
+    /// The pool wants to hear of no use.
     Nothing,
-    /// Those that take a page walk: accessed bits.
+    /// The uses that take a page walk and set accessed bits.
     Walks,
-    /// One after each allocation is enough.
+    /// The first use after each allocation.
     FirstAfterAllocation,
-    /// Every one that is not a repetition of the one before.
+    /// Every use that is not a repetition of the one before.
     Every,
 }
 
@@ -117,12 +117,12 @@ impl PagePool {
         Self { ordinary, movable, shared: SharedFrames::default(), given: None, evictions: 0 }
     }
 
-    /// A pool that lets nobody leave.
+    /// Returns a pool in which no page ever leaves.
     pub fn kept(ordinary: CrowdedMemory) -> Self {
         Self::new(ordinary, Movable::Kept)
     }
 
-    /// A pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
+    /// Returns a pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
     pub fn ordered(ordinary: CrowdedMemory, order: Order, limit: u64) -> Self {
         let movable = Movable::Ordinary(Ordinary {
             order,
@@ -134,20 +134,20 @@ impl PagePool {
         Self::new(ordinary, movable)
     }
 
-    /// A pool whose movable pages have frames of their own.
+    /// Returns a pool whose movable pages have frames of their own.
     pub fn placed(ordinary: CrowdedMemory, frames: Iceberg<PageHash>, order: PlacedOrder) -> Self {
         let placed = HashPlaced { frames, order, first_conflict: None, most_used: 0 };
         Self::new(ordinary, Movable::Placed(Box::new(placed)))
     }
 
-    /// What it wants to hear of.
+    /// Returns the uses that the pool wants to hear of.
     pub fn uses(&self) -> Uses {
         match &self.movable {
             Movable::Kept => Uses::Nothing,
             Movable::Ordinary(Ordinary { order: Order::Lru(_), .. }) => Uses::Every,
             Movable::Ordinary(Ordinary { order: Order::Clock(_), .. }) => Uses::Walks,
             Movable::Placed(placed) => match &placed.order {
-                PlacedOrder::Nobody => Uses::Nothing,
+                PlacedOrder::NoEviction => Uses::Nothing,
                 PlacedOrder::Horizon(_) => Uses::FirstAfterAllocation,
                 PlacedOrder::SampledHorizon(..) => Uses::Walks,
                 PlacedOrder::Iceberg(_) => Uses::Every,
@@ -169,7 +169,7 @@ impl PagePool {
         self.ordinary.free(first, table_order(bytes));
     }
 
-    /// The share of free memory in blocks smaller than 2 MiB; none if nothing is free.
+    /// Returns the share of free memory in blocks smaller than 2 MiB; `None` if no memory is free.
     pub fn fragmentation(&self) -> Option<f64> {
         self.ordinary.buddy().unusable_free_index(PageSize::Size2M.order())
     }
@@ -178,7 +178,7 @@ impl PagePool {
     ///
     /// # Errors
     ///
-    /// There is none of that size. For a large one nobody makes room, as Linux does not for a fault.
+    /// No block of that size is free. No page leaves for a large block, as none does for a fault on Linux.
     pub fn take_kept(&mut self, size: PageSize) -> Result<Pfn, OutOfFrames> {
         match size {
             PageSize::Size4K => self.ordinary.alloc(0),
@@ -190,7 +190,7 @@ impl PagePool {
     ///
     /// # Errors
     ///
-    /// There is none, and nobody may leave.
+    /// No frame is free, and no page may leave.
     pub fn take_movable(&mut self, key: PageKey) -> Result<Taken, OutOfFrames> {
         let mut evicted = ArrayVec::new();
         let frame = match &mut self.movable {
@@ -219,7 +219,7 @@ impl PagePool {
     ///
     /// # Errors
     ///
-    /// There is none, and nobody may leave.
+    /// No frame is free, and no page may leave.
     pub fn take_spare(&mut self) -> Result<Taken, OutOfFrames> {
         let mut evicted = ArrayVec::new();
         if let Movable::Ordinary(pages) = &mut self.movable {
@@ -241,8 +241,8 @@ impl PagePool {
         self.ordinary.free(frame, 0);
     }
 
-    /// The page in a spare frame is known now, and may have to leave again. Where it belongs into a frame of its own, the
-    /// answer is that one, and the spare frame is given back.
+    /// Makes the page in a spare frame known, which may have to leave again from now on. Where it belongs into a
+    /// frame of its own, the answer is that one, and the spare frame is given back.
     ///
     /// # Errors
     ///
@@ -263,7 +263,8 @@ impl PagePool {
         }
     }
 
-    /// How many movable pages more there could be before others have to leave; `None` where that depends on the page.
+    /// Returns the number of movable pages that there could be more before others have to leave; `None` where that
+    /// depends on the page.
     pub fn headroom(&self) -> Option<u64> {
         match &self.movable {
             Movable::Ordinary(pages) => {
@@ -274,7 +275,7 @@ impl PagePool {
         }
     }
 
-    /// As many movable pages as there may be, where that is a number.
+    /// Returns the largest number of movable pages, where that is a number.
     pub fn limit(&self) -> Option<u64> {
         match &self.movable {
             Movable::Ordinary(pages) => Some(pages.limit.min(self.ordinary.buddy().total_frames())),
@@ -282,7 +283,7 @@ impl PagePool {
         }
     }
 
-    /// Lets the page leave whose turn it is, though nobody needs its frame yet.
+    /// Evicts the page whose turn it is, though no other page needs its frame yet.
     pub fn evict_ahead(&mut self) -> Option<Victim> {
         let Movable::Ordinary(pages) = &mut self.movable else { return None };
         let (frame, page) = pages.evict()?;
@@ -291,7 +292,7 @@ impl PagePool {
         Some(Victim { page, sharers: self.shared.take_others(frame, page) })
     }
 
-    /// `other` has the frame of `page` from now on, too: a block of any size. The frame stays where it is.
+    /// Gives the frame of `page` to `other`, too: The frame stays where it is.
     pub fn share(&mut self, frame: Pfn, page: PageKey, other: PageKey) {
         if matches!(self.movable, Movable::Kept) {
             self.ordinary.pin(frame);
@@ -299,7 +300,8 @@ impl PagePool {
         self.shared.share(frame, page, other);
     }
 
-    /// `page` gives up a frame that others have, too. Tells whether they do; if not, it is the caller's to give back.
+    /// Takes a frame that other pages have, too, from `page`. Tells whether they do; if not, it is the caller's to
+    /// give back.
     pub fn leave(&mut self, frame: Pfn, page: PageKey) -> bool {
         let Some(heir) = self.shared.leave(frame, page) else { return false };
         if self.owner(frame) == Some(page) {
@@ -314,37 +316,38 @@ impl PagePool {
         self.shared.cache(frame, object_page, page);
     }
 
-    /// The frame of a page of an object, if any page has it.
+    /// Returns the frame of a page of an object, if any page has it.
     pub fn cached(&self, object_page: ObjectPage) -> Option<Pfn> {
         self.shared.cached(object_page)
     }
 
-    /// The frames of 4 KiB pages `[first, end)` of an object that any page has.
+    /// Returns the frames of those of an object's 4 KiB pages `[first, end)` that any page has.
     pub fn cached_in(&self, object: ObjectId, first: u64, end: u64) -> impl Iterator<Item = Pfn> {
         self.shared.cached_in(object, first, end)
     }
 
-    /// Whether a frame is in the page cache.
+    /// Returns whether a frame is in the page cache.
     pub fn is_cached(&self, frame: Pfn) -> bool {
         self.shared.is_cached(frame)
     }
 
-    /// The pages of a frame that more than one has, or that is in the page cache; nothing for any other frame.
+    /// Returns the pages of a frame that more than one page has, or that is in the page cache; no page for any other
+    /// frame.
     pub fn sharers(&self, frame: Pfn) -> &[PageKey] {
         self.shared.pages(frame)
     }
 
-    /// Whether any frame is shared or in the page cache.
+    /// Returns whether any frame is shared or in the page cache.
     pub fn shares_any(&self) -> bool {
         !self.shared.is_empty()
     }
 
-    /// Whether more than one page has the frame, or may have it: it is in the page cache.
+    /// Returns whether more than one page has the frame, or may have it:
     pub fn is_shared(&self, frame: Pfn) -> bool {
         !self.shared.pages(frame).is_empty()
     }
 
-    /// Whether `page` can be in `frame`, as far as the pool keeps book.
+    /// Returns whether `page` can be in `frame`, as far as the pool keeps book.
     pub fn may_hold(&self, frame: Pfn, page: PageKey) -> bool {
         self.owner(frame).is_none_or(|owner| owner == page) || self.sharers(frame).contains(&page)
     }
@@ -376,7 +379,8 @@ impl PagePool {
         match &mut self.movable {
             Movable::Ordinary(pages) if pages.owners.get(frame.0 as usize).is_some_and(Option::is_some) => {}
             Movable::Placed(placed)
-                if placed.frames.frame(frame).is_some() && !matches!(placed.order, PlacedOrder::Nobody) => {}
+                if placed.frames.frame(frame).is_some()
+                    && !matches!(placed.order, PlacedOrder::NoEviction) => {}
             _ => return false,
         }
         self.give_page(frame, PageSize::Size4K);
@@ -384,7 +388,7 @@ impl PagePool {
         true
     }
 
-    /// The movable page in `frame`, if it is one, is the next to leave.
+    /// Makes the movable page in `frame`, if it holds one, the next to leave.
     pub fn age(&mut self, frame: Pfn) {
         match &mut self.movable {
             Movable::Kept => {}
@@ -392,7 +396,7 @@ impl PagePool {
             Movable::Placed(placed) => {
                 let Some(frame) = placed.frames.frame(frame) else { return };
                 match &mut placed.order {
-                    PlacedOrder::Nobody => {}
+                    PlacedOrder::NoEviction => {}
                     PlacedOrder::Horizon(lru) => lru.age(frame),
                     PlacedOrder::SampledHorizon(lru, daemon) => {
                         lru.age(frame);
@@ -404,8 +408,8 @@ impl PagePool {
         }
     }
 
-    /// The movable page in `frame` does not leave from now on, or may leave again. DEVIATION: a page in a frame of its own
-    /// leaves all the same, because few frames are its neighbours' choice.
+    /// Keeps the movable page in `frame` from leaving from now on, or lets it leave again. DEVIATION: a page in a
+    /// frame of its own leaves all the same, because few frames are its neighbours' choice.
     pub fn lock(&mut self, frame: Pfn, is_locked: bool) {
         let Movable::Ordinary(pages) = &mut self.movable else { return };
         if is_locked == pages.locked.contains_key(&frame) {
@@ -442,8 +446,8 @@ impl PagePool {
         self.ordinary.free(frame, size.order());
     }
 
-    /// The page `from` in `frame` has the number `to` from now on. If that may not have this frame, the frame is given back,
-    /// and the page needs a new one: the answer is no.
+    /// Gives the page `from` in `frame` the number `to` from now on. If that may not have this frame, the frame is
+    /// given back, and the page needs a new one: the answer is no.
     pub fn rename(&mut self, frame: Pfn, from: PageKey, to: PageKey) -> bool {
         let is_given = self.is_given(frame);
         let is_placed =
@@ -486,7 +490,7 @@ impl PagePool {
         self.shared.split(first, from, to);
     }
 
-    /// A page is used.
+    /// Takes note that a page is used.
     #[inline]
     pub fn touch(&mut self, frame: Pfn) {
         match &mut self.movable {
@@ -501,7 +505,7 @@ impl PagePool {
             Movable::Placed(placed) => {
                 let Some(frame) = placed.frames.frame(frame) else { return };
                 match &mut placed.order {
-                    PlacedOrder::Nobody | PlacedOrder::SampledHorizon(..) => {}
+                    PlacedOrder::NoEviction | PlacedOrder::SampledHorizon(..) => {}
                     PlacedOrder::Horizon(lru) => lru.touch(frame),
                     PlacedOrder::Iceberg(lru) => lru.touch(frame),
                 }
@@ -509,7 +513,7 @@ impl PagePool {
         }
     }
 
-    /// A walk used a page: its accessed bit is set.
+    /// Takes note that a walk used a page:
     #[inline]
     pub fn walked(&mut self, frame: Pfn) {
         match &mut self.movable {
@@ -538,13 +542,13 @@ impl PagePool {
         }
     }
 
-    /// The code by which a page finds its hash-placed frame; `None` for a page in an ordinary one.
+    /// Returns the code by which a page finds its hash-placed frame; `None` for a page in an ordinary frame.
     pub fn code(&self, key: PageKey, frame: Pfn) -> Option<Cpfn> {
         let Movable::Placed(placed) = &self.movable else { return None };
         placed.frames.cpfn(key, placed.frames.frame(frame)?)
     }
 
-    /// The frame that a code means for a page: what the hardware computes with one evaluation of the hash.
+    /// Returns the frame that a code means for a page: what the hardware computes with one evaluation of the hash.
     ///
     /// # Panics
     ///
@@ -556,7 +560,7 @@ impl PagePool {
         frame
     }
 
-    /// [`decode`](Self::decode) for a page that may have lost its frame just now.
+    /// Returns what [`decode`](Self::decode) does, for a page that may have lost its frame just now.
     ///
     /// # Panics
     ///
@@ -568,7 +572,7 @@ impl PagePool {
         placed.frames.pfn(frame.unwrap_or_else(|| panic!("{code:?} of {key:?} names no frame")))
     }
 
-    /// The movable page in a frame, as far as the pool keeps book.
+    /// Returns the movable page in a frame, as far as the pool keeps book.
     pub fn owner(&self, frame: Pfn) -> Option<PageKey> {
         match &self.movable {
             Movable::Kept => None,
@@ -580,7 +584,7 @@ impl PagePool {
         }
     }
 
-    /// The hash-placed frames.
+    /// Returns the hash-placed frames, if the pool has any.
     pub fn hash_placed(&self) -> Option<&Iceberg<PageHash>> {
         match &self.movable {
             Movable::Placed(placed) => Some(&placed.frames),
@@ -588,7 +592,7 @@ impl PagePool {
         }
     }
 
-    /// The policy of the hash-placed frames.
+    /// Returns the policy of the hash-placed frames, if the pool has such frames.
     pub fn placed_order(&self) -> Option<&PlacedOrder> {
         match &self.movable {
             Movable::Placed(placed) => Some(&placed.order),
@@ -596,7 +600,8 @@ impl PagePool {
         }
     }
 
-    /// Hash-placed frames in use when a page had to leave, or found no frame, for the first time.
+    /// Returns the number of hash-placed frames in use when a page had to leave, or found no frame, for the first
+    /// time.
     pub fn first_conflict(&self) -> Option<u64> {
         match &self.movable {
             Movable::Placed(placed) => placed.first_conflict,
@@ -604,7 +609,7 @@ impl PagePool {
         }
     }
 
-    /// The most hash-placed frames that were in use at once.
+    /// Returns the most hash-placed frames that were in use at once.
     pub fn most_placed(&self) -> u64 {
         match &self.movable {
             Movable::Placed(placed) => placed.most_used,
@@ -612,12 +617,12 @@ impl PagePool {
         }
     }
 
-    /// Movable pages that had to go to other frames since the last time, to make room for a table: in order.
+    /// Returns the movable pages that had to go to other frames since the last call, to make room for a table:
     pub fn take_moved(&mut self) -> Vec<(PageKey, Pfn)> {
         self.ordinary.take_moved()
     }
 
-    /// What making room among other programs' pages has taken; `None` if there are none.
+    /// Returns what making room among other programs' pages has taken; `None` if there are no other programs.
     pub fn crowd_counts(&self) -> Option<&CrowdCounts> {
         self.ordinary.counts()
     }
@@ -726,7 +731,7 @@ impl HashPlaced {
     fn place(&mut self, key: PageKey) -> Result<Placed, OutOfFrames> {
         let before = self.frames.used();
         let placed = match &mut self.order {
-            PlacedOrder::Nobody => {
+            PlacedOrder::NoEviction => {
                 self.frames.take_free(key).map(|frame| Placed { frame, evicted: None }).ok_or_else(|| {
                     OutOfFrames {
                         order: 0,
@@ -755,7 +760,7 @@ impl HashPlaced {
 
     fn release(&mut self, frame: u32) {
         match &mut self.order {
-            PlacedOrder::Nobody => drop(self.frames.release(frame)),
+            PlacedOrder::NoEviction => drop(self.frames.release(frame)),
             PlacedOrder::Horizon(lru) => drop(lru.release(&mut self.frames, frame)),
             PlacedOrder::SampledHorizon(lru, daemon) => {
                 lru.release(&mut self.frames, frame);

@@ -23,7 +23,7 @@ pub fn evicted_ages(pages: u32, frames: u64, mut place: impl FnMut(PageKey) -> P
     ages
 }
 
-/// How many pages are resident below a number: a binary indexed tree (Fenwick, 1994).
+/// The number of resident pages below a number: a binary indexed tree (Fenwick, 1994).
 struct Ranks(Vec<u32>);
 
 impl Ranks {

@@ -8,7 +8,7 @@
 pub struct Recency {
     /// Both ends of the list, then the frames; as many as were ever put in.
     links: Vec<Link>,
-    /// The last node before the mark; [`END`] if there is none, whose `older` is the list's first.
+    /// The last node before the mark; [`SENTINEL`] if there is none, whose `older` is the list's first.
     last_young: u32,
     length: u32,
     young: u32,
@@ -24,13 +24,13 @@ struct Link {
 }
 
 /// The node that stands for both ends of the list; frame `n` is node `n + 1`.
-const END: u32 = 0;
-const UNUSED: Link = Link { newer: END, older: END, is_ripe: false };
+const SENTINEL: u32 = 0;
+const UNUSED: Link = Link { newer: SENTINEL, older: SENTINEL, is_ripe: false };
 
 impl Recency {
-    /// An empty list with the mark behind the first `limit` frames.
+    /// Creates an empty list with the mark behind the first `limit` frames.
     pub fn new(limit: u32) -> Self {
-        Self { links: vec![UNUSED], last_young: END, length: 0, young: 0, limit }
+        Self { links: vec![UNUSED], last_young: SENTINEL, length: 0, young: 0, limit }
     }
 
     /// Frames in the list.
@@ -38,7 +38,7 @@ impl Recency {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns whether the list holds no frame.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -49,10 +49,10 @@ impl Recency {
         if self.links.len() <= node as usize {
             self.links.resize(node as usize + 1, UNUSED);
         }
-        let second = self.links[END as usize].older;
-        self.links[node as usize] = Link { newer: END, older: second, is_ripe: false };
+        let second = self.links[SENTINEL as usize].older;
+        self.links[node as usize] = Link { newer: SENTINEL, older: second, is_ripe: false };
         self.links[second as usize].newer = node;
-        self.links[END as usize].older = node;
+        self.links[SENTINEL as usize].older = node;
         self.length += 1;
         self.young += 1;
         if self.young == 1 {
@@ -72,11 +72,11 @@ impl Recency {
         if self.links.len() <= node as usize {
             self.links.resize(node as usize + 1, UNUSED);
         }
-        let last = self.links[END as usize].newer;
+        let last = self.links[SENTINEL as usize].newer;
         let is_ripe = self.young >= self.limit;
-        self.links[node as usize] = Link { newer: last, older: END, is_ripe };
+        self.links[node as usize] = Link { newer: last, older: SENTINEL, is_ripe };
         self.links[last as usize].older = node;
-        self.links[END as usize].newer = node;
+        self.links[SENTINEL as usize].newer = node;
         self.length += 1;
         if !is_ripe {
             self.young += 1;
@@ -84,10 +84,10 @@ impl Recency {
         }
     }
 
-    /// A frame of the list is used.
+    /// Moves a frame of the list to the front, because it is used.
     #[inline]
     pub fn touch(&mut self, frame: u32) {
-        if self.links[END as usize].older != frame + 1 {
+        if self.links[SENTINEL as usize].older != frame + 1 {
             self.remove(frame);
             self.insert(frame);
         }
@@ -109,27 +109,27 @@ impl Recency {
         }
         // The first behind the mark comes before it.
         let next = self.links[self.last_young as usize].older;
-        if next != END {
+        if next != SENTINEL {
             self.links[next as usize].is_ripe = false;
             self.last_young = next;
             self.young += 1;
         }
     }
 
-    /// The least recently used frame.
+    /// Returns the least recently used frame.
     pub fn oldest(&self) -> Option<u32> {
-        self.links[END as usize].newer.checked_sub(1)
+        self.links[SENTINEL as usize].newer.checked_sub(1)
     }
 
-    /// Whether `limit` or more others were used since; the frame is in the list.
+    /// Returns whether `limit` or more other frames were used since; the frame must be in the list.
     #[inline]
     pub fn is_ripe(&self, frame: u32) -> bool {
         self.links.get(frame as usize + 1).is_some_and(|link| link.is_ripe)
     }
 
-    /// All frames, most recently used first.
+    /// Returns all frames, most recently used first.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
-        let first = self.links[END as usize].older;
+        let first = self.links[SENTINEL as usize].older;
         std::iter::successors(Some(first), |&node| Some(self.links[node as usize].older))
             .take(self.length as usize)
             .map(|node| node - 1)

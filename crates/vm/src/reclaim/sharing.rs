@@ -12,7 +12,7 @@ use crate::space::ObjectId;
 /// Frames of one page that are not in the page cache are not in the map, so that programs of one process cost nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedFrames {
-    /// By the first frame of a block.
+    /// The sharers of each block, by its first frame.
     frames: BTreeMap<Pfn, Sharing>,
     cached: BTreeMap<ObjectPage, Pfn>,
 }
@@ -20,7 +20,7 @@ pub(super) struct SharedFrames {
 /// A page of an object, in frames of a size.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ObjectPage {
-    /// The object.
+    /// The object that the page belongs to.
     pub object: ObjectId,
     /// The size of its frame: an object that is mapped with pages of several sizes has frames of each.
     pub size: PageSize,
@@ -28,7 +28,7 @@ pub struct ObjectPage {
     pub number: u64,
 }
 
-/// What is known of a frame: two pages at least, or one and what it shows.
+/// The record of a frame: two pages at least, or one and the page of an object that it shows.
 #[derive(Clone, Debug)]
 struct Sharing {
     pages: Vec<PageKey>,
@@ -100,7 +100,7 @@ impl SharedFrames {
         heir
     }
 
-    /// One of the pages has another number now.
+    /// Changes the number of one of the frame's pages.
     pub(super) fn rename(&mut self, frame: Pfn, from: PageKey, to: PageKey) {
         let pages = self.frames.get_mut(&frame).into_iter().flat_map(|sharing| &mut sharing.pages);
         pages.filter(|page| **page == from).for_each(|page| *page = to);
@@ -131,12 +131,12 @@ impl SharedFrames {
 pub struct Victim {
     /// The page that the frame was first given to, of those that still had it.
     pub page: PageKey,
-    /// The others.
+    /// The other pages that had the frame.
     pub sharers: Vec<PageKey>,
 }
 
 impl Victim {
-    /// All pages that lose the frame.
+    /// Returns all pages that lose the frame.
     pub fn pages(&self) -> impl Iterator<Item = PageKey> {
         std::iter::once(self.page).chain(self.sharers.iter().copied())
     }

@@ -14,9 +14,9 @@ use crate::frame::PageKey;
 #[derive(Clone, Debug)]
 pub struct SwapSpace {
     copies: BTreeMap<(Asid, Vpn), u64>,
-    /// By slot; as many as were ever taken.
+    /// The page that each slot was given to, for as many slots as were ever taken.
     owners: Vec<Option<PageKey>>,
-    /// By slot: further pages with the same copy.
+    /// The further pages that share the copy in a slot.
     sharers: BTreeMap<u64, Vec<PageKey>>,
     /// Slots below those that were never taken.
     given_up: BTreeSet<u64>,
@@ -35,7 +35,7 @@ pub struct SwapFull {
 }
 
 impl SwapSpace {
-    /// An empty device for so many pages.
+    /// Creates an empty device for so many pages.
     pub fn new(slots: u64) -> Self {
         Self {
             copies: BTreeMap::new(),
@@ -49,8 +49,8 @@ impl SwapSpace {
         }
     }
 
-    /// A page leaves memory. Tells whether it must be written: not if it is clean and its copy is there, or if it was
-    /// never written to at all and reads as zeroes.
+    /// Moves a page out of memory. Tells whether it must be written: not if it is clean and its copy is there, or if
+    /// it was never written to at all and reads as zeroes.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl SwapSpace {
         Ok(true)
     }
 
-    /// `other` has the copy of `page`, too, if there is one, and gives up what it had.
+    /// Gives the copy of `page` to `other`, too, if there is one; `other` gives up the copy that it had.
     pub fn share(&mut self, page: PageKey, other: PageKey) {
         self.give_up(other);
         if let Some(slot) = self.slot(page) {
@@ -106,19 +106,19 @@ impl SwapSpace {
         }
     }
 
-    /// A page is wanted in memory. Tells whether it must be read.
+    /// Takes note that a page is wanted in memory. Tells whether it must be read.
     pub fn page_in(&mut self, page: PageKey) -> bool {
         let found = self.slot(page).is_some();
         self.pages_in += u64::from(found);
         found
     }
 
-    /// Where a page's copy is.
+    /// Returns the slot that holds a page's copy, if there is a copy.
     pub fn slot(&self, page: PageKey) -> Option<u64> {
         self.copies.get(&(page.asid, page.page)).copied()
     }
 
-    /// The other pages whose copies lie in the same aligned run of so many slots.
+    /// Returns the other pages whose copies lie in the same aligned run of so many slots.
     pub fn neighbours(&self, slot: u64, run: u64) -> impl Iterator<Item = PageKey> {
         let first = slot / run * run;
         let owners = self.owners.iter().enumerate().skip(first as usize).take(run as usize);
@@ -132,7 +132,7 @@ impl SwapSpace {
         }
     }
 
-    /// The copies of pages `[start, end)` belong to the pages from `target` on now.
+    /// Renames the copies of pages `[start, end)` to the pages from `target` on.
     pub fn rename(&mut self, asid: Asid, start: Vpn, end: Vpn, target: Vpn) {
         let copies = self.range(asid, start, end);
         for (page, _) in &copies {
@@ -149,7 +149,7 @@ impl SwapSpace {
         }
     }
 
-    /// Of pages `[start, end)`, those that have a copy.
+    /// Returns those of pages `[start, end)` that have a copy.
     pub fn pages(&self, asid: Asid, start: Vpn, end: Vpn) -> Vec<Vpn> {
         self.range(asid, start, end).into_iter().map(|(page, _)| page).collect()
     }
@@ -161,7 +161,7 @@ impl SwapSpace {
         self.copies.range((asid, start)..(asid, end)).map(|(copy, &slot)| (copy.1, slot)).collect()
     }
 
-    /// Slots taken now.
+    /// Returns the number of slots that hold a page's copy now.
     pub fn used(&self) -> u64 {
         self.owners.len() as u64 - self.given_up.len() as u64
     }

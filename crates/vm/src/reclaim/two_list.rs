@@ -9,19 +9,19 @@
 
 use super::Recency;
 
-/// Both lists.
+/// Linux's clock over two lists, active and inactive pages.
 #[derive(Clone, Debug)]
 pub struct TwoListClock {
     inactive: Recency,
     active: Recency,
-    /// By frame.
+    /// The state of each frame's page.
     states: Vec<State>,
     /// Active pages allowed per inactive one.
     ratio: u32,
     scanned: u64,
 }
 
-/// What is known of a frame's page.
+/// The state of a frame's page.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// The accessed bit of its entry, as the walker sets it.
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl TwoListClock {
-    /// Empty lists for a memory of so many bytes: the more memory, the shorter may the inactive list be.
+    /// Creates empty lists for a memory of so many bytes:
     pub fn new(memory_bytes: u64) -> Self {
         let gib = memory_bytes >> 30;
         // inactive_is_low(): the square root of ten times the GiB, 1 below a GiB.
@@ -41,7 +41,7 @@ impl TwoListClock {
         Self { inactive: list(), active: list(), states: Vec::new(), ratio, scanned: 0 }
     }
 
-    /// A page enters in `frame`.
+    /// Inserts the page that enters in `frame`.
     pub fn insert(&mut self, frame: u32) {
         if self.states.len() <= frame as usize {
             self.states.resize(frame as usize + 1, State::default());
@@ -50,20 +50,20 @@ impl TwoListClock {
         self.inactive.insert(frame);
     }
 
-    /// A walk used the page in `frame`.
+    /// Takes note that a walk used the page in `frame`.
     #[inline]
     pub fn walked(&mut self, frame: u32) {
         self.states[frame as usize].accessed = true;
     }
 
-    /// The page in `frame` is the next to leave, unless it is used before.
+    /// Makes the page in `frame` the next to leave, unless it is used before.
     pub fn age(&mut self, frame: u32) {
         self.remove(frame);
         self.states[frame as usize] = State::default();
         self.inactive.insert_oldest(frame);
     }
 
-    /// The page in `frame` is gone.
+    /// Removes the page in `frame`, because it is gone.
     pub fn remove(&mut self, frame: u32) {
         if self.states[frame as usize].is_active { &mut self.active } else { &mut self.inactive }
             .remove(frame);
@@ -78,7 +78,7 @@ impl TwoListClock {
                 let frame = self.active.oldest()?;
                 self.scanned += 1;
                 self.active.remove(frame);
-                // Also if it was used since: an active list that nobody leaves would be no trial.
+                // Also if it was used since: an active list that no page leaves would be no trial.
                 self.states[frame as usize] = State::default();
                 self.inactive.insert(frame);
             }
@@ -103,7 +103,7 @@ impl TwoListClock {
         self.inactive.len() + self.active.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the lists hold no page.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,6 +1,6 @@
 //! What a scheduler is made like.
 
-/// When pending jobs are looked at.
+/// The rule for when pending jobs are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Policy {
     /// After every request, and before new jobs. New jobs have the higher priority until a pending one is ready.
@@ -11,47 +11,47 @@ pub enum Policy {
     Fifo,
 }
 
-/// How the scheduler knows that a pending job is ready.
+/// The way in which the scheduler learns that a pending job is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Notification {
     /// The backside controller tells which page has arrived, through a queue pair. The default here, because then a resumed
     /// job finds its page, unless that has left again; in the paper it is the option.
     #[default]
     Arrival,
-    /// By the age of the oldest alone: it is ready once that exceeds the average response of flash. Its page may not be
-    /// there.
+    /// The age of the oldest job alone decides: the job is ready once its age exceeds the average response of flash.
+    /// Its page may not be there.
     Age,
 }
 
-/// What the average response of flash is.
+/// The source of flash's average response.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Response {
     /// An exponentially weighted average of what was measured, weight 1/8; assumed, the paper says "average".
     Measured {
-        /// What it is before the first.
+        /// The average before the first measurement.
         start: u64,
     },
-    /// This.
+    /// The same response for every request, given in advance.
     Constant(u64),
 }
 
-/// What a scheduler is made like.
+/// The parameters of a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedulerDesign {
     /// New jobs that may wait: 1 to 2^30. The paper names no limit.
     pub new_capacity: u32,
     /// Pending jobs: 1 to 65,536. The number of the core's threads but the running one, assumed.
     pub pending_capacity: u32,
-    /// When pending jobs are looked at.
+    /// The rule for when pending jobs are looked at.
     pub policy: Policy,
-    /// How it is known that one is ready.
+    /// The way in which the scheduler learns that a pending job is ready.
     pub notification: Notification,
-    /// What the average response of flash is; matters with [`Notification::Age`].
+    /// The source of flash's average response; matters with [`Notification::Age`].
     pub response: Response,
 }
 
 impl SchedulerDesign {
-    /// For this many threads (32 to 64 in the paper) and a device that takes this long.
+    /// Returns the design for this many threads (32 to 64 in the paper) and a device that takes this long.
     pub fn of_threads(threads: u32, response: u64) -> Self {
         Self {
             new_capacity: 1 << 16,
@@ -89,10 +89,10 @@ impl SchedulerDesign {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field} of a scheduler is {value}; allowed: {allowed}")]
 pub struct DesignError {
-    /// Which of the design's fields.
+    /// The name of the field that is wrong.
     pub field: &'static str,
-    /// What it was.
+    /// The value that the key had.
     pub value: u64,
-    /// What it may be.
+    /// The values that are allowed.
     pub allowed: &'static str,
 }

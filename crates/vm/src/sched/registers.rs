@@ -5,10 +5,10 @@
 //! forward-progress bit set with it: that one access is completed even if the page is gone again, and the bit clears when it
 //! retires. So a thread that was resumed gets on, however many others want the same set.
 
-/// Who wants to write a register.
+/// The privilege with which a register is written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Privilege {
-    /// A program.
+    /// The mode that a program runs in.
     User,
     /// The kernel, which a program asks by a system call.
     Supervisor,
@@ -19,12 +19,13 @@ pub enum Privilege {
 #[error("only the kernel may write the handler's address")]
 pub struct NotPrivileged;
 
-/// The resume register. Programs may read and write it: it is saved with a thread's context.
+/// The resume register, which says where a thread goes on. Programs may read and write it: it is saved with a
+/// thread's context.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Resume {
     /// The instruction that missed: its program counter, or its place in a trace.
     pub at: u64,
-    /// The forward-progress bit: this instruction is completed.
+    /// The forward-progress bit: the core completes this instruction even if it misses again.
     pub must_complete: bool,
 }
 
@@ -32,12 +33,12 @@ pub struct Resume {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MissRegisters {
     handler: Option<u64>,
-    /// Where the last miss was.
+    /// The place of the last miss.
     pub resume: Resume,
 }
 
 impl MissRegisters {
-    /// Where the program goes on at a miss; without a handler the core waits.
+    /// Returns the address where the program goes on at a miss; without a handler the core waits.
     #[inline]
     pub fn handler(&self) -> Option<u64> {
         self.handler
@@ -58,14 +59,14 @@ impl MissRegisters {
         }
     }
 
-    /// Whether the instruction at `at` is completed if it misses: the core waits for its page.
+    /// Returns whether the core completes the instruction at `at` if it misses:
     #[inline]
     pub fn completes(&self, at: u64) -> bool {
         self.handler.is_none() || self.resume == Resume { at, must_complete: true }
     }
 
-    /// The instruction at `at` missed and everything older has retired; where the core goes on. `None` if it waits: no
-    /// register changes then.
+    /// Takes note that the instruction at `at` missed and everything older has retired; returns where the core goes
+    /// on. `None` if it waits: no register changes then.
     #[must_use]
     pub fn miss(&mut self, at: u64) -> Option<u64> {
         if self.completes(at) {
@@ -75,13 +76,13 @@ impl MissRegisters {
         self.handler
     }
 
-    /// A thread goes on where it missed.
+    /// Sets the place where a thread goes on after a miss.
     #[inline]
     pub fn resume_at(&mut self, at: u64) {
         self.resume = Resume { at, must_complete: true };
     }
 
-    /// The instruction at `at` retired.
+    /// Takes note that the instruction at `at` retired.
     #[inline]
     pub fn retire(&mut self, at: u64) {
         if self.resume.at == at {

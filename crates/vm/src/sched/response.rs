@@ -21,7 +21,7 @@ impl Average {
         self.eightfold / 8
     }
 
-    /// One response more. A response above 2^60 counts as that.
+    /// Takes note of one more response. A response above 2^60 counts as that.
     pub(super) fn measure(&mut self, response: u64) {
         if self.measures {
             self.eightfold = self.eightfold - self.eightfold / 8 + response.min(1 << 60);

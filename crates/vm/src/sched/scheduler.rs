@@ -5,32 +5,32 @@ use std::collections::VecDeque;
 use super::response::Average;
 use super::{DesignError, Notification, Policy, SchedulerDesign};
 
-/// A run of a job, from its start or resumption until it finishes or misses. A page is waited for under the ticket of the run
-/// that missed; one that comes when the job has gone on without it is nobody's, and is ignored.
+/// A run of a job, from its start or resumption until it finishes or misses. A page is waited for under the ticket of
+/// the run that missed; a page that comes when the job has gone on without it belongs to no run, and is ignored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket {
     /// The job's place among those that were started: below the capacity for pending ones plus 1. Another's once it has
     /// finished.
     pub place: u32,
-    /// Which run of the place's jobs; it wraps.
+    /// The number of the run among the runs of the place's jobs; the number wraps.
     pub run: u32,
 }
 
-/// Why a decision is due.
+/// The reason why a decision is due.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Occasion {
     /// The running job is done.
     Finished,
     /// The running job missed, was refused, and becomes pending.
     Missed,
-    /// Nothing runs: a job was submitted, a page arrived, or the time has come.
+    /// The core runs no job: a job was submitted, a page arrived, or the time has come.
     Idle,
 }
 
-/// What the core does next.
+/// The next action of the core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision<J> {
-    /// It runs this job.
+    /// The core runs this job.
     Run {
         /// The job.
         job: J,
@@ -40,22 +40,22 @@ pub enum Decision<J> {
         /// if the page is not there.
         resumed: bool,
     },
-    /// It waits until something is submitted or arrives, and no longer than this.
+    /// The core waits until a job is submitted or a page arrives, and no longer than this.
     Wait {
-        /// When the oldest pending job is due, if only time is waited for.
+        /// The time at which the oldest pending job is due, if only time is waited for.
         until: Option<u64>,
     },
 }
 
-/// There is no room for another new job.
+/// The error that there is no room for another new job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{capacity} new jobs wait already, as many as may")]
 pub struct NewQueueFull {
-    /// The limit.
+    /// The number of jobs that the queue can hold.
     pub capacity: u32,
 }
 
-/// What happened so far.
+/// The counts of a scheduler's work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SchedulerCounts {
@@ -67,7 +67,7 @@ pub struct SchedulerCounts {
     pub missed: u64,
     /// Times that a pending job was resumed.
     pub resumed: u64,
-    /// Of these, before its page was there.
+    /// The number of times that a job was resumed before its page was there.
     pub resumed_early: u64,
     /// Misses that found as many jobs pending as may be.
     pub found_full: u64,
@@ -75,14 +75,14 @@ pub struct SchedulerCounts {
     pub longest_pending: u64,
 }
 
-/// What a started job waits for.
+/// The state of the page that a started job waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Page {
-    /// Nothing.
+    /// The job waits for no page.
     None,
     /// A page that has not arrived. While the job runs: it was resumed early.
     Coming,
-    /// Nothing more: it has arrived. While the job runs: it is about to report a miss.
+    /// The page has arrived. While the job runs: it is about to report a miss.
     There,
 }
 
@@ -124,10 +124,10 @@ type Place = u32;
 pub struct Scheduler<J> {
     design: SchedulerDesign,
     new: VecDeque<J>,
-    /// By place.
+    /// The started jobs, by place.
     started: Vec<Started<J>>,
     free: Vec<Place>,
-    /// In the order of their misses.
+    /// The pending jobs, in the order of their misses.
     pending: VecDeque<Place>,
     /// Pending jobs whose page is there.
     there: u32,
@@ -139,7 +139,7 @@ pub struct Scheduler<J> {
 }
 
 impl<J: Copy> Scheduler<J> {
-    /// Without jobs.
+    /// Creates a scheduler without jobs.
     ///
     /// # Errors
     ///
@@ -162,19 +162,19 @@ impl<J: Copy> Scheduler<J> {
         })
     }
 
-    /// What it is made like.
+    /// Returns the design that the scheduler was made with.
     #[inline]
     pub fn design(&self) -> &SchedulerDesign {
         &self.design
     }
 
-    /// What happened so far.
+    /// Returns the counts of what happened so far.
     #[inline]
     pub fn counts(&self) -> &SchedulerCounts {
         &self.counts
     }
 
-    /// One new job more. If the core waits, a decision is due.
+    /// Adds one new job to the queue. If the core waits, a decision is due.
     ///
     /// # Errors
     ///
@@ -187,8 +187,8 @@ impl<J: Copy> Scheduler<J> {
         Ok(())
     }
 
-    /// The page of this run's miss has arrived. If the core waits, a decision is due. Not for accesses that complete on
-    /// arrival: these never make a job pending.
+    /// Takes note that the page of this run's miss has arrived. If the core waits, a decision is due. Not for
+    /// accesses that complete on arrival: these never make a job pending.
     ///
     /// It may come before the miss is reported with [`Occasion::Missed`], if the page was found on the way; then flash has
     /// not responded, and nothing is measured. It may also come while the job runs again, if that was resumed early, or
@@ -205,7 +205,7 @@ impl<J: Copy> Scheduler<J> {
         }
     }
 
-    /// What the core does from now on.
+    /// Decides what the core does from now on.
     ///
     /// # Panics
     ///
@@ -269,7 +269,7 @@ impl<J: Copy> Scheduler<J> {
         decision
     }
 
-    /// Which pending job can go on, by its place in their order.
+    /// Returns the pending job that can go on, by its place in their order.
     fn ready(&self, now: u64) -> Option<usize> {
         let there = self.pending.iter().filter(|&&place| self.is_there(place));
         debug_assert_eq!(there.count(), self.there as usize, "pending jobs whose page is there");
@@ -282,7 +282,7 @@ impl<J: Copy> Scheduler<J> {
         }
     }
 
-    /// When the job's age exceeds the average response.
+    /// Returns the time at which the job's age exceeds the average response.
     fn due(&self, place: Place) -> u64 {
         self.started[place as usize].missed_at + self.average.value() + 1
     }
@@ -326,26 +326,27 @@ impl<J: Copy> Scheduler<J> {
         Decision::Run { job, ticket: Ticket { place, run: started.run }, resumed }
     }
 
-    /// New jobs that wait.
+    /// Returns the number of new jobs that wait.
     #[inline]
     pub fn new_jobs(&self) -> usize {
         self.new.len()
     }
 
-    /// Pending jobs; never more than their capacity. One that found them full is not among them.
+    /// Returns the number of pending jobs, which is never more than their capacity. One that found them full is not
+    /// among them.
     #[inline]
     pub fn pending_jobs(&self) -> usize {
         self.pending.len()
     }
 
-    /// The run that is under way.
+    /// Returns the run that is under way.
     #[inline]
     pub fn running(&self) -> Option<Ticket> {
         let place = self.running?;
         Some(Ticket { place, run: self.started[place as usize].run })
     }
 
-    /// The average response of flash, as far as it is known.
+    /// Returns the average response of flash, as far as it is known.
     #[inline]
     pub fn average_response(&self) -> u64 {
         self.average.value()

@@ -11,12 +11,12 @@ use crate::simd::equal_16;
 /// at the victim's end.
 #[derive(Clone, Debug)]
 pub(super) struct ChainedRows {
-    /// By set, `groups` of them; the last may have ways that do not exist.
+    /// The digests of each set's keys, in `groups` groups; the last group may have ways that do not exist.
     digests: Vec<[u16; GROUP]>,
     groups: usize,
-    /// By slot.
+    /// The key of each slot.
     keys: Vec<u64>,
-    /// By set, one for each way and the head.
+    /// The links of each set, one for each way and one for the head.
     links: Vec<Link>,
     ways: usize,
     reorder_on_hit: bool,

@@ -4,7 +4,7 @@ use super::ranked::{IDENTITY, MOST_WAYS, RankedRows, Row, Shape};
 use super::{Replacement, SetArray, ShapeError};
 use crate::simd::{equal_16, equal_32};
 
-/// Which lines a cache holds, and which of them are dirty.
+/// The lines that a cache holds, with a dirty bit each.
 ///
 /// A line is the address divided by the line size; its low bits are its set. What a look-up needs of a usual cache
 /// stands in one or two cache lines of the host, because the set is known and the rest of a line's number is short:
@@ -26,14 +26,14 @@ enum Layout {
 /// A line that had to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// The line.
+    /// The number of the line that left.
     pub line: u64,
     /// Whether it must be written back.
     pub dirty: bool,
 }
 
 impl LineArray {
-    /// An empty cache of `lines` lines, whose numbers are all below `1 << line_bits`.
+    /// Creates an empty cache of `lines` lines, whose numbers are all below `1 << line_bits`.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl LineArray {
         Ok(Self { layout, set_mask })
     }
 
-    /// Whether `line` is here, which counts as a use; a store makes it dirty.
+    /// Looks up `line`, which counts as a use, and returns whether the cache holds it; a store makes it dirty.
     #[inline(always)]
     pub fn lookup(&mut self, line: u64, store: bool) -> bool {
         let set = (line & self.set_mask) as usize;
@@ -105,7 +105,7 @@ fn insert<T: Tag>(rows: &mut RankedRows<TagRow<T>>, set: usize, line: u64, dirty
 struct TagRow<T> {
     tags: [T; MOST_WAYS as usize],
     order: u64,
-    /// By way.
+    /// The bits of the ways that are in use.
     used: u16,
     dirty: u16,
 }

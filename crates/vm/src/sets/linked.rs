@@ -8,8 +8,8 @@ use super::Inserted;
 #[derive(Clone, Debug)]
 pub(super) struct LinkedKeys {
     index: FxHashMap<u64, u32>,
-    /// By slot; the last element is the list's head, whose `next` is the newest and whose `previous` is the
-    /// victim. Free slots stand at the victim's end.
+    /// The links of each slot; the last element is the list's head, whose `next` is the newest and whose `previous`
+    /// is the victim. Free slots stand at the victim's end.
     links: Vec<Link>,
     keys: Vec<u64>,
     reorder_on_hit: bool,

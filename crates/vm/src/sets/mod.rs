@@ -1,4 +1,4 @@
-//! Set-associative arrays: where a key may stand, and who leaves when a set is full.
+//! Set-associative arrays: where a key may stand, and which key leaves when a set is full.
 //!
 //! Every cache-like structure of a memory system is one of these with a payload beside it: TLBs, page-walk
 //! caches, data caches. A [`SetArray`] holds keys only; each resident key owns a *slot*, a number that stays
@@ -29,7 +29,7 @@ pub const MAX_ROW_WAYS: u32 = 64;
 /// Keys are below this power of two.
 pub const KEY_BITS: u32 = 56;
 
-/// Who is evicted from a full set.
+/// The policy that chooses the key to evict from a full set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Replacement {
     /// True least recently used.
@@ -47,7 +47,7 @@ pub enum Replacement {
     },
 }
 
-/// Why an array of this shape cannot be.
+/// The reason why an array cannot have this shape.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
@@ -64,12 +64,12 @@ pub enum ShapeError {
     Ways {
         /// Ways asked for.
         ways: u32,
-        /// What the policy allows.
+        /// The numbers of ways that the policy allows.
         allowed: &'static str,
     },
 }
 
-/// What an insertion did.
+/// The outcome of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inserted {
     /// The slot that the new key owns now.
@@ -124,7 +124,7 @@ impl Layout {
 }
 
 impl SetArray {
-    /// An empty array of `entries` keys in sets of `ways`.
+    /// Creates an empty array of `entries` keys in sets of `ways`.
     ///
     /// # Errors
     ///
@@ -163,17 +163,17 @@ impl SetArray {
         Ok(Self { layout, set_mask: u64::from(entries / ways) - 1, entries, ways })
     }
 
-    /// Number of keys it can hold.
+    /// Returns the number of keys that the array can hold.
     pub fn entries(&self) -> usize {
         self.entries as usize
     }
 
-    /// Number of sets.
+    /// Returns the number of sets.
     pub fn sets(&self) -> u64 {
         self.set_mask + 1
     }
 
-    /// Ways per set.
+    /// Returns the number of ways per set.
     pub fn ways(&self) -> u32 {
         self.ways
     }
@@ -233,7 +233,7 @@ impl SetArray {
         }
     }
 
-    /// Removes every key.
+    /// Removes every key from the array.
     pub fn clear(&mut self) {
         self.retain(|_, _| false);
     }

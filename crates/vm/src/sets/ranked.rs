@@ -26,7 +26,7 @@ pub(super) struct RankedRows<R> {
     shape: Shape,
 }
 
-/// What a row must know of the array.
+/// The shape of the array, as far as a row must know it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// log2 of the number of sets: so many low bits are the same in all keys of a set, if the index is taken from
@@ -34,12 +34,12 @@ pub(super) struct Shape {
     pub(super) set_bits: u32,
 }
 
-/// One set: its keys, in whatever form, and its order.
+/// One set: its keys, in any form, and their order.
 pub(super) trait Row: Copy {
     /// All ways free.
     const EMPTY: Self;
 
-    /// The order.
+    /// Returns the order of the keys.
     fn order(&mut self) -> &mut u64;
 
     /// The way of `key`.

@@ -12,10 +12,10 @@ pub const MAX_MAPPINGS: usize = 65_530;
 /// The end of the user half of a 57-bit address space, the largest that x86-64 Linux offers.
 pub const ADDRESS_LIMIT: VirtAddr = VirtAddr(1 << 56);
 
-/// A process's VMAs.
+/// The address space of one process: its VMAs.
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
-    /// By first address; ranges do not overlap and neighbours that could merge are merged.
+    /// The VMAs by first address; ranges do not overlap and neighbours that could merge are merged.
     vmas: BTreeMap<VirtAddr, Vma>,
     /// The VMA of the last fault: most faults come in runs. None after every change.
     last_hit: Option<Vma>,
@@ -29,10 +29,11 @@ pub struct AddressSpace {
     last_origin: u64,
 }
 
-/// Why an address space cannot be changed as asked. It is unchanged then.
+/// The reason why an address space cannot be changed as asked. The address space is unchanged then. It is unchanged
+/// then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SpaceError {
-    /// There would be more than [`MAX_MAPPINGS`] VMAs.
+    /// The call would need more than [`MAX_MAPPINGS`] VMAs.
     #[error(
         "an address space has at most {MAX_MAPPINGS} mappings (Linux's vm.max_map_count), and {range} would need \
          one more; the program would see this call fail on Linux, too"
@@ -62,7 +63,7 @@ pub enum SpaceError {
         range: VirtRange,
         /// The mapping that it cuts.
         vma: VirtRange,
-        /// Its explicit page size.
+        /// The explicit page size of the mapping.
         size: PageSize,
     },
     /// A part of what `mremap` should move is not mapped.
@@ -76,15 +77,15 @@ pub enum SpaceError {
         "mremap from {from} to {to}: both must hold a page, and they must not overlap unless they begin alike"
     )]
     BadRemap {
-        /// Where the mapping is.
+        /// The range of the mapping before the call.
         from: VirtRange,
-        /// Where it should go.
+        /// The range that the mapping should have.
         to: VirtRange,
     },
 }
 
 impl AddressSpace {
-    /// An empty address space.
+    /// Creates an empty address space.
     pub fn new(policy: HugePagePolicy) -> Self {
         Self {
             vmas: BTreeMap::new(),
@@ -98,15 +99,15 @@ impl AddressSpace {
         }
     }
 
-    /// An empty address space for a source that does not announce its mappings: a fault at an unmapped address
-    /// maps the aligned 2 MiB around it, as far as they are free, as private anonymous memory that allows
+    /// Returns an empty address space for a source that does not announce its mappings: a fault at an unmapped
+    /// address maps the aligned 2 MiB around it, as far as they are free, as private anonymous memory that allows
     /// everything. Such a space has no limit on the number of its VMAs, since no call of the program made them.
     pub fn implicit(policy: HugePagePolicy) -> Self {
         Self { is_implicit: true, ..Self::new(policy) }
     }
 
-    /// The address space of a child of `fork`: nothing is locked, and mappings that the program advised against are left
-    /// out.
+    /// Returns the address space of a child of `fork`: nothing is locked, and mappings that the program advised
+    /// against are left out.
     pub fn fork(&self) -> Self {
         let mut child = self.clone();
         let all = VirtRange::new(VirtAddr(0), ADDRESS_LIMIT);
@@ -116,34 +117,34 @@ impl AddressSpace {
         child
     }
 
-    /// The VMA that holds `addr`.
+    /// Returns the VMA that holds `addr`.
     #[inline]
     pub fn find(&self, addr: VirtAddr) -> Option<&Vma> {
         let (_, vma) = self.vmas.range(..=addr).next_back()?;
         vma.range.contains(addr).then_some(vma)
     }
 
-    /// All VMAs in ascending order.
+    /// Returns all VMAs in ascending order.
     pub fn vmas(&self) -> impl Iterator<Item = &Vma> {
         self.vmas.values()
     }
 
-    /// The number of VMAs.
+    /// Returns the number of VMAs.
     pub fn vma_count(&self) -> usize {
         self.vmas.len()
     }
 
-    /// The bytes of all VMAs, touched or not.
+    /// Returns the number of bytes in all VMAs, touched or not.
     pub fn mapped_bytes(&self) -> u64 {
         self.mapped_bytes
     }
 
-    /// How often an unmapped address was mapped on the fly; see [`AddressSpace::implicit`].
+    /// Returns the number of times that an unmapped address was mapped on the fly; see [`AddressSpace::implicit`].
     pub fn implicit_mappings(&self) -> u64 {
         self.implicit_mappings
     }
 
-    /// The heap segment as the last `brk` left it.
+    /// Returns the heap segment as the last `brk` left it.
     pub fn heap(&self) -> VirtRange {
         self.heap
     }
@@ -180,7 +181,7 @@ impl AddressSpace {
         self.vmas.range(first..range.end.max(first)).filter_map(move |(_, vma)| vma.clip(range))
     }
 
-    /// What is mapped inside `range`, in ascending order, without regard to VMAs' borders.
+    /// Returns what is mapped inside `range`, in ascending order, without regard to VMAs' borders.
     pub(super) fn mapped_in(&self, range: VirtRange) -> Vec<VirtRange> {
         let mut mapped = Vec::new();
         for part in self.parts_in(range) {

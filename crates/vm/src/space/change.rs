@@ -11,7 +11,7 @@ use super::mapping::{Advice, Mapping, Protection};
 use super::vma::{HugePageAdvice, Vma};
 use crate::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
 
-/// What the page table must do after a [`AddressSpace::remap`].
+/// The changes to the page table that a [`AddressSpace::remap`] asks for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Remapped {
     /// First: these translations go away (what was mapped at the destination, and the tail of a shrunk mapping).
@@ -22,8 +22,8 @@ pub struct Remapped {
 }
 
 impl AddressSpace {
-    /// `mmap`: maps, and unmaps what was mapped there before. With explicit huge pages the end is rounded up to
-    /// a whole one. Answers what was mapped there.
+    /// Maps a range as `mmap` does, and unmaps what was mapped there before. With explicit huge pages the end is
+    /// rounded up to a whole one. Answers what was mapped there.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl AddressSpace {
         self.map_vma(mapping, true)
     }
 
-    /// `munmap`. Answers what was mapped there.
+    /// Unmaps a range as `munmap` does. Answers what was mapped there.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl AddressSpace {
         Ok(dropped)
     }
 
-    /// `mprotect`, on everything mapped in the range. Answers where the protection changed.
+    /// Changes the protection of everything mapped in the range (`mprotect`). Answers where the protection changed.
     ///
     /// # Errors
     ///
@@ -84,8 +84,8 @@ impl AddressSpace {
         Ok(changed)
     }
 
-    /// `madvise` or `mlock`, on everything mapped in the range. Answers the ranges whose pages something must happen to
-    /// now:
+    /// Gives advice on everything mapped in the range (`madvise` or `mlock`). Answers the ranges whose pages
+    /// something must happen to now:
     ///
     /// - for [`Advice::DontNeed`] whole pages of explicit huge ones are dropped,
     /// - for [`Advice::Collapse`] the aligned 2 MiB slots, joined, that may become huge pages,
@@ -143,9 +143,9 @@ impl AddressSpace {
         Ok(affected)
     }
 
-    /// `brk`: the heap segment is now `range`, possibly empty. What both the old and the new segment cover stays
-    /// as it is. Both ends are rounded up: the page that a break lies in the middle of belongs to what is below.
-    /// Answers what was mapped before and is not any more, or is anew.
+    /// Makes `range`, possibly empty, the heap segment as `brk` does. What both the old and the new segment cover
+    /// stays as it is. Both ends are rounded up: the page that a break lies in the middle of belongs to what is
+    /// below.
     ///
     /// # Errors
     ///
@@ -175,9 +175,8 @@ impl AddressSpace {
         Ok(dropped)
     }
 
-    /// `mremap`: the mapping at `from` is now at `to`. A longer `to` adds fresh pages at the end, like the last
-    /// one; a shorter one drops pages. If both begin alike, the mapping grows or shrinks in place. What was
-    /// mapped at the destination goes away.
+    /// Moves the mapping at `from` to `to` as `mremap` does. A longer `to` adds fresh pages at the end, like the last
+    /// one; a shorter one drops pages. If both begin alike, the mapping grows or shrinks in place.
     ///
     /// # Errors
     ///
@@ -265,7 +264,7 @@ impl AddressSpace {
         })
     }
 
-    /// What is mapped inside `range` by mappings of a kind.
+    /// Returns what is mapped inside `range` by mappings of a kind.
     fn ranges_of(&self, range: VirtRange, is_meant: impl Fn(&Vma) -> bool) -> Vec<VirtRange> {
         let mut ranges = Vec::new();
         for part in self.parts_in(range).filter(is_meant) {
@@ -337,12 +336,12 @@ fn check_limit(range: VirtRange) -> Result<(), SpaceError> {
     }
 }
 
-/// Where an address of `from`, or of its growth, is after the move to `to`.
+/// Returns the address of `from`, or of its growth, after the move to `to`.
 fn moved_addr(addr: VirtAddr, from: VirtRange, to: VirtRange) -> VirtAddr {
     to.start.add(addr.0 - from.start.0)
 }
 
-/// What `a` holds and `b` does not: at most a part below and a part above.
+/// Returns what `a` holds and `b` does not: at most a part below and a part above.
 fn difference(a: VirtRange, b: VirtRange) -> ArrayVec<VirtRange, 2> {
     let shared = a.intersect(b);
     let parts = match shared.is_empty() {

@@ -5,12 +5,12 @@ use super::mapping::Protection;
 use super::vma::Vma;
 use crate::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
 
-/// How large a stack may grow: Linux's default `RLIMIT_STACK`.
+/// The size to which a stack may grow, in bytes: Linux's default `RLIMIT_STACK`.
 pub const STACK_LIMIT_BYTES: u64 = 8 << 20;
-/// How close a growing stack may come to the mapping below it: Linux's `stack_guard_gap`, 256 pages.
+/// The distance in bytes that a growing stack keeps from the mapping below it: Linux's `stack_guard_gap`, 256 pages.
 pub const STACK_GUARD_BYTES: u64 = 256 * PAGE_BYTES;
 
-/// How to serve a fault.
+/// The plan by which a fault is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultPlan {
     /// The VMA that holds the address: protection and backing of the new page.
@@ -23,7 +23,7 @@ pub struct FaultPlan {
 /// A fault that the program does not survive (`SIGSEGV`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FaultError {
-    /// Nothing is mapped there, and no stack may grow there.
+    /// No mapping holds the address, and no stack may grow there.
     #[error(
         "access to {addr}, where nothing is mapped; if the source does not announce all of its mappings, run it \
          as one that announces none"
@@ -43,7 +43,7 @@ pub enum FaultError {
         execute: bool,
         /// The mapping.
         vma: VirtRange,
-        /// What it allows.
+        /// The accesses that the mapping allows.
         protection: Protection,
     },
 }
@@ -95,8 +95,8 @@ impl AddressSpace {
         self.find_cached(addr)
     }
 
-    /// What must be mapped for the stack above `addr` to reach it; none if there is no stack, it would become
-    /// too large, or it would come too close to the mapping below (Linux, `expand_downwards`).
+    /// Returns the memory that must be mapped for the stack above `addr` to reach it; none if there is no stack, it
+    /// would become too large, or it would come too close to the mapping below (Linux, `expand_downwards`).
     fn stack_growth(&self, addr: VirtAddr) -> Option<Vma> {
         let stack = self.first_from(addr).filter(|vma| vma.grows_down)?;
         let start = addr.align_down(PAGE_BYTES);

@@ -6,7 +6,7 @@ use crate::addr::{PageSize, VirtAddr, VirtRange};
 /// Transparent huge pages, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HugePagePolicy {
-    /// Never.
+    /// The kernel never uses transparent huge pages.
     Never,
     /// Only where the program advised it.
     #[default]
@@ -16,7 +16,7 @@ pub enum HugePagePolicy {
 }
 
 impl HugePagePolicy {
-    /// The page sizes that may serve a fault at `addr` in `vma`, largest first, never empty.
+    /// Returns the page sizes that may serve a fault at `addr` in `vma`, largest first, never empty.
     ///
     /// An explicit page size allows no other. Otherwise 2 MiB comes first where the aligned 2 MiB around `addr`
     /// lie inside the VMA, it is private anonymous memory, and this policy with the program's advice wants it

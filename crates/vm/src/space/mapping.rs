@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::addr::{PageSize, VirtRange};
 
-/// What a mapping allows.
+/// The accesses that a mapping allows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Protection {
-    /// Loads are allowed.
+    /// Whether the program may load from the pages.
     pub read: bool,
-    /// Stores are allowed.
+    /// Whether the program may store to the pages.
     pub write: bool,
     /// Instruction fetches are allowed.
     pub execute: bool,
@@ -19,7 +19,7 @@ impl Protection {
     /// Loads and stores, the protection of ordinary data.
     pub const READ_WRITE: Self = Self { read: true, write: true, execute: false };
 
-    /// Whether an access is allowed, as x86-64 Linux decides it: a store needs `write`, an instruction fetch
+    /// Returns whether an access is allowed, as x86-64 Linux decides it: a store needs `write`, an instruction fetch
     /// needs `execute`, and a load needs any of the three, since the page-table entry cannot forbid loads alone.
     #[inline]
     pub const fn allows(self, write: bool, execute: bool) -> bool {
@@ -28,7 +28,7 @@ impl Protection {
     }
 }
 
-/// As in `/proc/PID/maps`: `rw-`.
+/// Writes the protection as in `/proc/PID/maps`: `rw-`.
 impl fmt::Display for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (allowed, letter) in [(self.read, "r"), (self.write, "w"), (self.execute, "x")] {
@@ -38,13 +38,13 @@ impl fmt::Display for Protection {
     }
 }
 
-/// What stands behind a mapping.
+/// The memory that stands behind a mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Backing {
     /// Zero-filled memory: the heap, the stack, `MAP_ANONYMOUS`.
     #[default]
     Anonymous,
-    /// A file's pages.
+    /// Pages of a file.
     File,
 }
 
@@ -52,34 +52,35 @@ pub enum Backing {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub u64);
 
-/// Which pages of an object a mapping shows.
+/// The pages of an object that a mapping shows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectPages {
-    /// The object.
+    /// The object that the pages belong to.
     pub object: ObjectId,
     /// The number of the object's page that the mapping begins with.
     pub first: u64,
 }
 
-/// A new mapping. It replaces whatever was mapped in its range before (the meaning of `MAP_FIXED`).
+/// A new mapping, as `mmap` makes one. It replaces whatever was mapped in its range before (the meaning of
+/// `MAP_FIXED`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Mapping {
-    /// Where; whole base pages.
+    /// The range of addresses, whole base pages.
     pub range: VirtRange,
-    /// What it allows.
+    /// The accesses that the mapping allows.
     pub protection: Protection,
-    /// What stands behind it.
+    /// The memory that stands behind the mapping.
     pub backing: Backing,
-    /// `MAP_SHARED`.
+    /// Whether the mapping is shared (`MAP_SHARED`).
     pub shared: bool,
     /// An explicit page size (`MAP_HUGETLB`), above 4 KiB.
     pub huge: Option<PageSize>,
-    /// What it shows, if it is a file's or shared, and that is known.
+    /// The pages that the mapping shows, if it is a file's or shared, and they are known.
     pub object: Option<ObjectPages>,
 }
 
 impl Mapping {
-    /// Private anonymous memory for loads and stores, the ordinary case.
+    /// Returns a mapping of private anonymous memory for loads and stores, the ordinary case.
     pub const fn anonymous(range: VirtRange) -> Self {
         Self {
             range,
@@ -92,8 +93,8 @@ impl Mapping {
     }
 }
 
-/// What a program says of a range of pages that changes translation or residence: `madvise`, the `mlock` family, and the
-/// flags of `mmap` that mean the same. Other advice is not an event.
+/// The advice of a program about a range of pages that changes translation or residence: `madvise`, the `mlock`
+/// family, and the flags of `mmap` that mean the same. Other advice is not an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Advice {
     /// `MADV_HUGEPAGE`: transparent huge pages wanted.

@@ -3,28 +3,28 @@
 use super::mapping::{Backing, ObjectId, Protection};
 use crate::addr::{PageSize, VirtRange, Vpn};
 
-/// What the program advised about transparent huge pages.
+/// The advice of the program about transparent huge pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HugePageAdvice {
-    /// Nothing.
+    /// The program gave no advice about huge pages.
     #[default]
     Default,
-    /// `MADV_HUGEPAGE`.
+    /// The program wants huge pages (`MADV_HUGEPAGE`).
     HugePage,
-    /// `MADV_NOHUGEPAGE`.
+    /// The program does not want huge pages (`MADV_NOHUGEPAGE`).
     NoHugePage,
 }
 
 /// A range of pages with equal attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vma {
-    /// Where; whole pages, of the size `huge` if that is given.
+    /// The range of addresses: whole pages, of the size `huge` if that is given.
     pub range: VirtRange,
-    /// What it allows.
+    /// The accesses that the mapping allows.
     pub protection: Protection,
-    /// What stands behind it.
+    /// The memory that stands behind the mapping.
     pub backing: Backing,
-    /// `MAP_SHARED`.
+    /// Whether the mapping is shared (`MAP_SHARED`).
     pub shared: bool,
     /// An explicit page size (`MAP_HUGETLB`), above 4 KiB.
     pub huge: Option<PageSize>,
@@ -41,9 +41,9 @@ pub struct Vma {
     /// The object that it shows, and the distance from page numbers to the numbers of the object's pages (modulo 2^64),
     /// which parts of a mapping have in common.
     pub(super) object: Option<(ObjectId, u64)>,
-    /// Which call mapped it, for memory that belongs to a file in the kernel (files, shared memory, explicit huge
-    /// pages): parts of one mapping that are still in place may merge, neighbours from two calls may not. 0 for
-    /// private anonymous memory, which always may.
+    /// The call that mapped the range, for memory that belongs to a file in the kernel (files, shared memory,
+    /// explicit huge pages): parts of one mapping that are still in place may merge, 0 for private anonymous memory,
+    /// which always may.
     ///
     /// `DEVIATION:` Linux also keeps private anonymous neighbours apart if one was moved by `mremap` after it
     /// was touched; ours merge. It also merges two mappings of consecutive parts of one file; ours stay apart.
@@ -69,12 +69,12 @@ impl Vma {
         }
     }
 
-    /// The object's page that is mapped at `vpn`.
+    /// Returns the object's page that is mapped at `vpn`.
     pub fn object_page(&self, vpn: Vpn) -> Option<(ObjectId, u64)> {
         self.object.map(|(object, distance)| (object, vpn.0.wrapping_add(distance)))
     }
 
-    /// Private anonymous memory, the only kind that transparent huge pages may serve.
+    /// Returns whether this is private anonymous memory, the only kind that transparent huge pages may serve.
     #[inline]
     pub const fn is_private_anonymous(&self) -> bool {
         matches!(self.backing, Backing::Anonymous) && !self.shared && self.huge.is_none()

@@ -9,7 +9,7 @@ pub struct Leaf {
     pub frame: Pfn,
     /// Loads are allowed (always, on x86-64).
     pub readable: bool,
-    /// Stores are allowed.
+    /// Whether the page may be stored to.
     pub writable: bool,
     /// Instruction fetches are allowed.
     pub executable: bool,
@@ -20,20 +20,20 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// A readable and writable leaf, not yet accessed.
+    /// Returns a readable and writable leaf, not yet accessed.
     pub fn data(frame: Pfn) -> Self {
         Self { frame, readable: true, writable: true, executable: false, accessed: false, dirty: false }
     }
 }
 
-/// An entry, decoded.
+/// An entry of a node, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// Nothing is mapped.
+    /// The entry maps nothing.
     Empty,
     /// The next level's table.
     Table(Pfn),
-    /// A page.
+    /// The entry maps a page.
     Leaf(Leaf),
 }
 
@@ -54,7 +54,7 @@ pub trait Geometry {
     fn table(frame: Pfn) -> u64;
     /// The entry of a page at `level`.
     fn leaf(leaf: Leaf, level: u32) -> u64;
-    /// What an entry read at `level` says.
+    /// Decodes an entry that was read at `level`.
     fn decode(raw: u64, level: u32) -> Entry;
 
     /// log2 of the size of an entry at `level`, in bytes.
@@ -93,7 +93,7 @@ pub trait Geometry {
     }
 }
 
-/// x86-64 with four levels: 48-bit addresses.
+/// The format of x86-64 with four levels: 48-bit addresses.
 ///
 /// ```text
 ///  63 62    52 51                      12 11  9  8  7  6  5  4  3  2  1  0
@@ -106,7 +106,7 @@ pub trait Geometry {
 #[derive(Clone, Copy, Debug)]
 pub enum X86_64 {}
 
-/// x86-64 with five levels (LA57): 57-bit addresses.
+/// The format of x86-64 with five levels (LA57): 57-bit addresses.
 #[derive(Clone, Copy, Debug)]
 pub enum X86_64La57 {}
 
@@ -163,8 +163,8 @@ mod x86 {
     }
 }
 
-/// x86-64 with four levels whose leaf tables are tables of contents (Mosaic Pages, IEEE Micro 2024): two bytes a page
-/// instead of eight, because a page's code says only which of the few frames it may have.
+/// The format of x86-64 with four levels whose leaf tables are tables of contents (Mosaic Pages, IEEE Micro 2024):
+/// two bytes a page instead of eight, because a page's code says only which of the few frames it may have.
 ///
 /// ```text
 ///  15        8 7  6  5  4  3  2  1  0

@@ -11,13 +11,13 @@
 use super::cuckoo::{ChunkSource, MAX_WAYS, NoChunk};
 use crate::addr::{PageSize, PhysAddr};
 
-/// Contiguous physical memory.
+/// A source of contiguous physical memory.
 ///
 /// # Contract
 ///
-/// As of [`ChunkSource`]: what is handed out is nobody else's until it is freed; an error changes nothing.
+/// As of [`ChunkSource`]: what is handed out has one owner until it is freed; an error changes nothing.
 pub trait ContiguousMemory {
-    /// So many bytes in one piece, aligned to 4 KiB at least, zeroed.
+    /// Takes so many bytes in one piece, aligned to 4 KiB at least, zeroed.
     ///
     /// # Errors
     ///
@@ -61,12 +61,12 @@ const ROW_BITS: usize = 33;
 pub struct L2p {
     /// Smallest first; empty if each way is one piece.
     chunk_bytes: Vec<u64>,
-    /// By way and page size.
+    /// The number of chunks in use, by way and page size.
     used: [[usize; 3]; MAX_WAYS],
 }
 
 impl L2p {
-    /// An empty table that allows such chunks, smallest first. With none, each way is one piece.
+    /// Creates an empty table that allows such chunks, smallest first. With none, each way is one piece.
     ///
     /// # Panics
     ///
@@ -76,7 +76,7 @@ impl L2p {
         Self { chunk_bytes: chunk_bytes.to_vec(), used: [[0; 3]; MAX_WAYS] }
     }
 
-    /// What the hardware needs for so many ways, in bits.
+    /// Returns the number of bits that the hardware needs for so many ways.
     pub fn bits(ways: usize) -> usize {
         ways * 3 * ROWS * ROW_BITS
     }
@@ -106,7 +106,7 @@ impl L2p {
         }
     }
 
-    /// The smallest chunks that a way of so many bytes can be made of.
+    /// Returns the smallest chunks that a way of so many bytes can be made of.
     pub fn chunk_bytes(&self, way: usize, size: PageSize, bytes: u64) -> Option<u64> {
         if self.chunk_bytes.is_empty() {
             return Some(bytes);
@@ -115,7 +115,7 @@ impl L2p {
         self.chunk_bytes.iter().copied().find(|&chunk| bytes.div_ceil(chunk) <= rows)
     }
 
-    /// Memory for the ways of a table of one page size.
+    /// Returns memory for the ways of a table of one page size.
     pub fn source<'a, M>(&'a self, size: PageSize, memory: &'a mut M) -> Chunked<'a, M> {
         Chunked { l2p: self, size, memory }
     }

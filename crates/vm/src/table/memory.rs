@@ -37,9 +37,10 @@ pub trait RunMemory: TableWords {
 pub struct SparseMemory {
     /// The first frame; none below is ever written to.
     start: u64,
-    /// By frame number from there on, in groups of [`GROUP`]: the group's number in `numbers` plus one, 0 for an empty group.
+    /// The number of each group of [`GROUP`] frames in `numbers` plus one, from the first frame on; 0 for an empty
+    /// group.
     groups: Vec<u32>,
-    /// By group and frame: the node's number in `nodes` plus one, 0 for a frame that holds nothing.
+    /// The number of each frame's node in `nodes` plus one, by group; 0 for a frame that holds nothing.
     numbers: Vec<[u32; GROUP]>,
     nodes: Vec<[u64; WORDS]>,
     free: Vec<u32>,
@@ -49,12 +50,12 @@ const GROUP: usize = 4096;
 const WORDS: usize = 512;
 
 impl SparseMemory {
-    /// Empty memory; every word reads as 0.
+    /// Creates an empty memory, in which every word reads as 0.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Empty memory of frames from `start` on: the host's memory does not depend on how high these are.
+    /// Creates an empty memory of frames from `start` on:
     pub fn starting_at(start: Pfn) -> Self {
         Self { start: start.0, ..Self::default() }
     }

@@ -4,7 +4,7 @@
 //!
 //! A table's entries live at physical addresses, in a memory the table is handed ([`TableMemory`]): the
 //! simulator's sparse store, a simulated machine's DRAM, a persistent file. A walk names every address it reads
-//! ([`WalkOutcome::reads`]), so that the one who knows the time can charge for each.
+//! ([`WalkOutcome::reads`]), so that the simulator, which knows the time, can charge for each.
 //!
 //! **Levels are numbered from the leaf to the root**: level 0 maps base pages, level 1 maps 2 MiB pages or
 //! points to level 0, and so on; the root is level `LEVELS - 1`.

@@ -4,7 +4,7 @@ use super::cuckoo::{NoChunk, RejectReason};
 use super::{ContiguousMemory, Leaf, RunMemory, TableMemory};
 use crate::addr::{Asid, PhysAddr, Vpn};
 
-/// One address space's page table, as the system changes it and as the hardware walks it.
+/// The page table of one address space, as the system changes it and as the hardware walks it.
 ///
 /// # Contract
 ///
@@ -13,11 +13,11 @@ use crate::addr::{Asid, PhysAddr, Vpn};
 ///   [`release`](Self::release).
 /// - A walk names everything that the hardware reads for it, and changes nothing but the walk caches.
 pub trait PageTable: Sized + Send {
-    /// What it is made like.
+    /// The parameters of the table.
     type Design: Send;
-    /// What a walker keeps between walks.
+    /// The entries that a walker keeps between walks.
     type Caches: WalkCaching;
-    /// What a walk answers.
+    /// The answer of a walk.
     type Walk: WalkOutcome;
 
     /// Levels that leaves and the references of walks may have.
@@ -27,7 +27,7 @@ pub trait PageTable: Sized + Send {
     /// Whether leaves hold codes of hash-placed frames.
     const IS_COMPRESSED: bool = false;
 
-    /// An empty table.
+    /// Creates an empty table.
     ///
     /// # Errors
     ///
@@ -43,8 +43,8 @@ pub trait PageTable: Sized + Send {
         caches: Option<&mut Self::Caches>,
     ) -> Self::Walk;
 
-    /// The leaves of `pages` base pages from `base` on, as far as the last thing that a walk to one of them read
-    /// has them: what the hardware gets for nothing. The walk found a page of level 0.
+    /// Returns the leaves of `pages` base pages from `base` on, as far as the last thing that a walk to one of them
+    /// read has them: what the hardware gets for nothing. The walk found a page of level 0.
     fn leaf_run(
         &self,
         memory: &impl RunMemory,
@@ -53,10 +53,10 @@ pub trait PageTable: Sized + Send {
         pages: usize,
     ) -> impl Iterator<Item = Option<Leaf>>;
 
-    /// The leaf that maps `vpn` and its level.
+    /// Returns the leaf that maps `vpn` and its level.
     fn find(&self, memory: &impl TableMemory, vpn: Vpn) -> Option<(Leaf, u32)>;
 
-    /// Whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
+    /// Returns whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
     fn is_vacant(&self, memory: &impl TableMemory, vpn: Vpn, level: u32) -> bool;
 
     /// Maps the page of `level` that starts at `vpn`. [`NoChunk`] beside success: the table should have grown, and could
@@ -103,7 +103,7 @@ pub trait PageTable: Sized + Send {
     /// There is no memory for them.
     fn split(&mut self, store: &mut impl TableStore, vpn: Vpn) -> Result<bool, MapError>;
 
-    /// What keeping the table in shape has cost so far, beside the entries that were asked for.
+    /// Returns the cost of keeping the table in shape so far, beside the entries that were asked for.
     fn upkeep(&self) -> Upkeep {
         Upkeep::default()
     }
@@ -117,7 +117,7 @@ pub trait PageTable: Sized + Send {
     fn release(self, store: &mut impl TableStore);
 }
 
-/// What page tables are made of and live in.
+/// The memory that page tables are made of and live in.
 pub trait TableStore: TableMemory + ContiguousMemory {}
 
 impl<S: TableMemory + ContiguousMemory> TableStore for S {}
@@ -131,7 +131,7 @@ pub struct Upkeep {
     pub moved: u64,
 }
 
-/// Why a page could not be mapped; nothing that was mapped has changed.
+/// The reason why a page could not be mapped; nothing that was mapped has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MapError {
     /// A page is there already, or a part of it, or a table of smaller pages.
@@ -140,7 +140,7 @@ pub enum MapError {
         /// The page asked for.
         vpn: Vpn,
     },
-    /// There is no memory for the table.
+    /// The memory has no room for the table.
     #[error(transparent)]
     NoMemory(#[from] NoChunk),
     /// A hashed table has no place, however large it grows.
@@ -157,54 +157,55 @@ impl From<RejectReason> for MapError {
     }
 }
 
-/// Whom a walk's reference keeps waiting.
+/// The time at which a walk's reference goes out, and what waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waits {
-    /// It goes out when the one before it is there, and the walk waits for it.
+    /// The reference goes out when the one before it is there, and the walk waits for it.
     InTurn,
-    /// It goes out with all others of its kind; the walk ends with the one that `decides`, or when all are there.
+    /// The reference goes out with all others of its kind; the walk ends with the one that `decides`, or when all are
+    /// there.
     Together {
         /// Whether the page's entry is in it.
         decides: bool,
     },
-    /// Nobody waits: it refills a walk cache.
-    Nobody,
+    /// No walk waits for the reference: it refills a walk cache.
+    Background,
 }
 
-/// What a walk read.
+/// A reference of a walk to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalkRead {
-    /// Where.
+    /// The physical address that was read.
     pub addr: PhysAddr,
-    /// Of which level's table.
+    /// The level of the table that was read.
     pub level: u32,
-    /// Who waits for it.
+    /// The part of the walk that waits for the reference.
     pub waits: Waits,
 }
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WalkEnd {
-    /// At a page.
+    /// The walk ended at a page.
     Leaf {
-        /// Its entry.
+        /// The entry of the page.
         leaf: Leaf,
         /// The level it was found at.
         level: u32,
     },
-    /// At nothing: a page fault.
+    /// The walk ended at an empty entry: a page fault.
     Empty {
         /// The level of the empty entry.
         level: u32,
     },
 }
 
-/// What a walk answers.
+/// The outcome of a walk.
 pub trait WalkOutcome {
-    /// What it found.
+    /// Returns the end of the walk.
     fn end(&self) -> WalkEnd;
 
-    /// What it read, in order.
+    /// Returns the references of the walk, in order.
     fn reads(&self) -> impl Iterator<Item = WalkRead>;
 }
 
@@ -213,7 +214,7 @@ pub trait WalkCaching: Send {
     /// Forgets an address space, or all.
     fn flush(&mut self, asid: Option<Asid>);
 
-    /// Look-ups so far.
+    /// Returns the number of look-ups so far.
     fn lookups(&self) -> u64;
 
     /// The names of its parts, and how many look-ups each has answered; always the same parts.

@@ -19,10 +19,10 @@ pub struct Radix<G> {
     geometry: PhantomData<G>,
 }
 
-/// One address that a walk read, and at which level.
+/// One address that a walk read, and the level of its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalkReference {
-    /// Where the entry lies.
+    /// The physical address of the entry.
     pub addr: PhysAddr,
     /// The level of its table.
     pub level: u32,
@@ -30,23 +30,24 @@ pub struct WalkReference {
     pub next: Option<Pfn>,
 }
 
-/// What a walk did: the entries it read, one after the other, and where it ended.
+/// The path of a walk: the entries that it read, one after the other, and where it ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Walk {
-    /// In order; each depends on the one before.
+    /// The references in order; each depends on the one before.
     pub references: ArrayVec<WalkReference, 5>,
-    /// The outcome.
+    /// The page or the empty entry at the end of the walk.
     pub end: WalkEnd,
 }
 
 impl<G: Geometry> Radix<G> {
-    /// A table that somebody else keeps, by its root. How many nodes it has is not known: [`Radix::nodes`] says nothing.
+    /// Returns the table with this root, which another owner keeps. How many nodes it has is not known:
+    /// [`Radix::nodes`] says nothing.
     #[inline]
     pub fn of_root(root: Pfn) -> Self {
         Self { root, nodes: 0, geometry: PhantomData }
     }
 
-    /// The root node's frame.
+    /// Returns the root node's frame.
     pub fn root(&self) -> Pfn {
         self.root
     }
@@ -77,7 +78,7 @@ impl<G: Geometry> Radix<G> {
         memory.write(whole, others | raw << shift);
     }
 
-    /// Where a walk starts without walk caches: at the root.
+    /// Returns the node where a walk starts without walk caches:
     #[inline]
     pub fn start(&self) -> WalkStart {
         WalkStart { level: G::LEVELS - 1, node: self.root }
@@ -135,8 +136,8 @@ impl<G: Geometry> Radix<G> {
         self.free_node(node, store);
     }
 
-    /// Where the entry of `vpn` at `level` lies. Tables on the way to it are made, and a larger page that is in the way
-    /// becomes smaller ones, so that the entry stands for these pages alone.
+    /// Returns the address of the entry of `vpn` at `level`. Tables on the way to it are made, and a larger page that
+    /// is in the way becomes smaller ones, so that the entry stands for these pages alone.
     ///
     /// # Errors
     ///
@@ -257,7 +258,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
         walk
     }
 
-    /// What a mosaic walk finds in the table of contents. The pages lie in one level-0 node.
+    /// Returns the translations that a mosaic walk finds in the table of contents. The pages lie in one level-0 node.
     #[inline]
     fn leaf_run(
         &self,

@@ -5,7 +5,7 @@ use crate::addr::{Asid, PageSize, Pfn, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 use crate::tlb::{key, key_asid};
 
-/// Where a walk may start.
+/// The place where a walk may start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalkStart {
     /// The level of `node`: 0 leaves one reference to make.
@@ -14,7 +14,7 @@ pub struct WalkStart {
     pub node: Pfn,
 }
 
-/// One small LRU cache for each non-leaf level; all are looked up at once and the deepest hit wins.
+/// The walk cache of a radix table: one small LRU cache for each non-leaf level.
 ///
 /// A cache for level `l` holds entries of level-`l` tables that point to level `l - 1`, keyed by the bits of the
 /// page number above level `l`'s reach. Large leaves are not held: they belong to the TLB.
@@ -22,7 +22,7 @@ pub struct WalkStart {
 pub struct WalkCache {
     /// Deepest level first: element 0 is level 1.
     levels: Vec<Option<LevelCache>>,
-    /// By level: log2 of the base pages that an entry reaches, from level 1 on.
+    /// The base-2 logarithm of the base pages that an entry of each level reaches, from level 1 on.
     reach_shifts: Vec<u32>,
     hits: Vec<u64>,
     lookups: u64,

@@ -6,7 +6,7 @@ use super::evict_buffer::{EvictBuffer, Stage};
 use super::miss_status::{EntryIndex, MissStatus};
 use super::tags::Candidate;
 use super::{
-    Blocked, Completion, DesignError, Effect, Event, FlashPage, FrameIndex, Refused, Resident, SlotIndex,
+    Blocked, Completion, DesignError, Effect, Event, EventError, FlashPage, FrameIndex, Resident, SlotIndex,
     TagArray, TierCounts, TierDesign, Touch, Victim,
 };
 
@@ -17,7 +17,7 @@ pub(super) struct Miss<W> {
     completes: Completion,
 }
 
-/// One controller's share of the cache.
+/// The share of the cache that one controller has.
 ///
 /// # Misses
 ///
@@ -57,7 +57,7 @@ pub struct Tier<W> {
 }
 
 impl<W: Copy> Tier<W> {
-    /// An empty cache.
+    /// Creates an empty cache of this design.
     ///
     /// # Errors
     ///
@@ -75,51 +75,51 @@ impl<W: Copy> Tier<W> {
         })
     }
 
-    /// What it is made like.
+    /// Returns the design that the tier was made with.
     #[inline]
     pub fn design(&self) -> &TierDesign {
         &self.design
     }
 
-    /// What happened so far.
+    /// Returns the counts of what happened so far.
     #[inline]
     pub fn counts(&self) -> &TierCounts {
         &self.counts
     }
 
-    /// The frontside's tag check: the frame of a resident page, which is used by this and is dirty after a write.
+    /// Does the tag check of the frontside:
     #[inline]
     pub fn lookup(&mut self, page: FlashPage, write: bool) -> Option<FrameIndex> {
         debug_assert!(!self.design.partition.is_flat(page), "{page:?} is in the flat partition");
         self.tags.lookup(page, write)
     }
 
-    /// Whether the backside takes another miss. The frontside stalls exactly while it does not.
+    /// Returns whether the backside takes another miss. The frontside stalls exactly while it does not.
     #[inline]
     pub fn accepts(&self) -> bool {
         self.queue.len() < self.design.queue as usize
     }
 
-    /// Something happened: appends what is to be done.
+    /// Takes note of an event and appends what is to be done about it.
     ///
     /// # Errors
     ///
     /// It cannot have happened; nothing is changed.
-    pub fn step(&mut self, event: Event<W>, effects: &mut Vec<Effect<W>>) -> Result<(), Refused> {
+    pub fn step(&mut self, event: Event<W>, effects: &mut Vec<Effect<W>>) -> Result<(), EventError> {
         match event {
             Event::Miss { page, waiter, completes } => {
                 debug_assert!(!self.design.partition.is_flat(page), "{page:?} is in the flat partition");
                 if !self.accepts() {
-                    return Err(Refused::QueueFull { depth: self.design.queue });
+                    return Err(EventError::QueueFull { depth: self.design.queue });
                 }
                 self.queue.push_back(Miss { page, waiter, completes });
             }
             Event::Arrived { page } => {
-                let at = self.pending.find(page).ok_or(Refused::NotPending(page))?;
+                let at = self.pending.find(page).ok_or(EventError::NotPending(page))?;
                 self.arrive(at, page, effects);
             }
             Event::Written { page } => {
-                let slot = self.leaving.find_writing(page).ok_or(Refused::NotWriting(page))?;
+                let slot = self.leaving.find_writing(page).ok_or(EventError::NotWriting(page))?;
                 self.leaving.remove(slot);
                 if let Some((newer, Stage::Held)) = self.leaving.find(page) {
                     self.write(newer, effects);
@@ -263,7 +263,7 @@ impl<W: Copy> Tier<W> {
         }
     }
 
-    /// An access without time, for warming up: the page is there at once, and so is its victim on flash.
+    /// Accesses a page without time, for warming up:
     ///
     /// # Panics
     ///
@@ -279,23 +279,23 @@ impl<W: Copy> Tier<W> {
         Touch { hit: false, frame: taken.frame, victim }
     }
 
-    /// Whether nothing is pending, queued or on its way out.
+    /// Returns whether nothing is pending, queued or on its way out.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.pending.len() == 0 && self.leaving.len() == 0 && self.queue.is_empty()
     }
 
-    /// The page if it is resident. It is not used by this.
+    /// Returns the page if it is resident. This does not count as a use.
     pub fn resident(&self, page: FlashPage) -> Option<Resident> {
         self.tags.peek(page)
     }
 
-    /// Whether the page is being read.
+    /// Returns whether the page is being read.
     pub fn is_pending(&self, page: FlashPage) -> bool {
         self.pending.find(page).is_some()
     }
 
-    /// Why the oldest miss of the queue cannot be served.
+    /// Returns the reason why the oldest miss of the queue cannot be served.
     #[inline]
     pub fn blocked(&self) -> Option<Blocked> {
         self.blocked
@@ -307,7 +307,7 @@ impl<W: Copy> Tier<W> {
         self.queue.len()
     }
 
-    /// The tags.
+    /// Returns the tags of the cache.
     #[inline]
     pub fn tags(&self) -> &TagArray {
         &self.tags

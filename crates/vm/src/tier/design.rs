@@ -2,7 +2,7 @@
 
 use super::{FlashPage, Partition, TagArray};
 
-/// Who leaves when a set is full.
+/// The policy that chooses the page to evict from a full set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Replacement {
     /// True least recently used. The paper names no policy.
@@ -29,7 +29,7 @@ impl Default for MissStatusShape {
     }
 }
 
-/// What one controller's share of the cache is made like.
+/// The parameters of one controller's share of the cache.
 ///
 /// ```text
 ///  page number:  | tag  ...            | set          | controller   |
@@ -43,20 +43,20 @@ pub struct TierDesign {
     pub ways: u32,
     /// Bits of the page number below the set's: they choose the controller. The miss status is indexed above them, too.
     pub index_shift: u32,
-    /// Who leaves when a set is full.
+    /// The policy that chooses the page to evict from a full set.
     pub replacement: Replacement,
-    /// How many pages may be pending. One row per controller, assumed.
+    /// The number of pages that may be pending. One row per controller, assumed.
     pub miss_status: MissStatusShape,
     /// Dirty pages that left and are not on flash yet: 1 to 4096.
     pub evict_buffer: u32,
     /// Misses that the backside holds because it cannot go on, the one that it is at included: 1 to 65,536.
     pub queue: u32,
-    /// What is not cached at all.
+    /// The pages that are not cached at all.
     pub partition: Partition,
 }
 
 impl Default for TierDesign {
-    /// One of four controllers with 2 GiB each (Table I). Assumed: evict buffer and queue.
+    /// Returns the design of one of four controllers with 2 GiB each (Table I). Assumed: evict buffer and queue.
     fn default() -> Self {
         Self {
             sets: 131_072,
@@ -85,7 +85,7 @@ impl TierDesign {
         self.evict_buffer + 1
     }
 
-    /// Whose page it is, of 2^`index_shift` controllers.
+    /// Returns the one of 2^`index_shift` controllers that the page belongs to.
     #[inline]
     pub const fn controller_of(&self, page: FlashPage) -> usize {
         (page.0 & ((1 << self.index_shift) - 1)) as usize
@@ -121,10 +121,10 @@ impl TierDesign {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{field} of a tier is {value}; allowed: {allowed}")]
 pub struct DesignError {
-    /// Which of the design's fields.
+    /// The name of the field that is wrong.
     pub field: &'static str,
-    /// What it was.
+    /// The value that the key had.
     pub value: u32,
-    /// What it may be.
+    /// The values that are allowed.
     pub allowed: &'static str,
 }

@@ -2,16 +2,16 @@
 
 use super::{Completion, FlashPage, FrameIndex, SlotIndex};
 
-/// What happened.
+/// An event that a tier is told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event<W> {
     /// An access of `waiter` found no tag.
     Miss {
         /// The page that it wants.
         page: FlashPage,
-        /// Who is to be woken.
+        /// The thread that is to be woken.
         waiter: W,
-        /// How the access is completed.
+        /// The way in which the access is completed.
         completes: Completion,
     },
     /// The read of this page is done.
@@ -26,11 +26,11 @@ pub enum Event<W> {
     },
 }
 
-/// What is to be done, each after the one before as far as data go.
+/// An action of the backside, each after the one before as far as data go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect<W> {
-    /// Flash is to read the page; [`Event::Arrived`] follows. The data come into the frame with [`Effect::Install`]; whoever
-    /// reads straight into the frame first does the [`Effect::Copy`] that stands behind this.
+    /// Flash is to read the page; [`Event::Arrived`] follows. The data come into the frame with [`Effect::Install`];
+    /// a caller that reads straight into the frame first does the [`Effect::Copy`] that stands behind this.
     Read {
         /// The page.
         page: FlashPage,
@@ -41,55 +41,55 @@ pub enum Effect<W> {
     Copy {
         /// The page.
         page: FlashPage,
-        /// Where it was.
+        /// The frame that the page leaves.
         frame: FrameIndex,
-        /// Where it goes.
+        /// The slot that the page goes to.
         slot: SlotIndex,
     },
     /// A page that is on flash leaves its frame.
     Discard {
         /// The page.
         page: FlashPage,
-        /// Where it was.
+        /// The frame that the page had.
         frame: FrameIndex,
     },
     /// The page that arrived is put into its frame.
     Install {
         /// The page.
         page: FlashPage,
-        /// Its frame.
+        /// The frame that the page goes to.
         frame: FrameIndex,
     },
     /// The page comes back from the evict buffer.
     Restore {
         /// The page.
         page: FlashPage,
-        /// Where it was, and is still read from if it is being written.
+        /// The slot of the page, which is still read from if the page is being written.
         slot: SlotIndex,
-        /// Its frame.
+        /// The frame that the page goes to.
         frame: FrameIndex,
     },
     /// Flash is to write the page, below reads in priority; [`Event::Written`] follows.
     Write {
         /// The page.
         page: FlashPage,
-        /// Where its data are until then.
+        /// The slot that holds the page's data until then.
         slot: SlotIndex,
     },
     /// The page is in its frame. An access that completes now is done before the next effect, for that may evict the page.
     Wake {
-        /// Who waited.
+        /// The thread that waited.
         waiter: W,
-        /// How its access is completed.
+        /// The way in which the thread's access is completed.
         completes: Completion,
         /// The page.
         page: FlashPage,
-        /// Its frame.
+        /// The frame that holds the page.
         frame: FrameIndex,
     },
 }
 
-/// Why the backside cannot go on with a miss.
+/// The reason why the backside cannot go on with a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Blocked {
     /// The set of the miss status is full, until a page of it arrives.
@@ -103,11 +103,11 @@ pub enum Blocked {
 /// An event that cannot be. It changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum EventError {
     /// [`Tier::accepts`](super::Tier::accepts) says no.
     #[error("the backside's queue of {depth} is full; the frontside must wait until it accepts")]
     QueueFull {
-        /// What the queue holds.
+        /// The number of misses that the queue holds.
         depth: u32,
     },
     /// No read of this page is under way.
@@ -121,24 +121,24 @@ pub enum Refused {
 /// A page that left its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Victim {
-    /// Which.
+    /// The page that left.
     pub page: FlashPage,
     /// Whether flash has older data.
     pub dirty: bool,
 }
 
-/// What [`Tier::touch`](super::Tier::touch) did.
+/// The outcome of a [`Tier::touch`](super::Tier::touch).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// Whether the page was there.
+    /// Whether the page was in its frame.
     pub hit: bool,
-    /// Where it is now.
+    /// The frame that holds the page now.
     pub frame: FrameIndex,
-    /// Who left for it.
+    /// The page that left for it.
     pub victim: Option<Victim>,
 }
 
-/// What happened so far. Hits and misses are counted by whoever looks pages up.
+/// The counts of a tier's work. Hits and misses are counted by the code that looks pages up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct TierCounts {
@@ -146,9 +146,9 @@ pub struct TierCounts {
     pub merged: u64,
     /// Misses to pages that had come in the meantime.
     pub raced: u64,
-    /// Reads of flash.
+    /// The number of pages read from flash.
     pub reads: u64,
-    /// Writes to flash.
+    /// The number of pages written to flash.
     pub writes: u64,
     /// Pages that came back from the evict buffer.
     pub restores: u64,

@@ -8,16 +8,16 @@ use super::miss_status::EntryIndex;
 #[repr(transparent)]
 pub struct SlotIndex(pub u16);
 
-/// How far a page is on its way out.
+/// The progress of a page on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// Nobody's.
+    /// The slot holds no page.
     Free,
     /// The page that takes its frame has not arrived; that one's entry.
     Waiting(EntryIndex),
     /// An older write of the same page is under way.
     Held,
-    /// It is on its way to flash, and its data must stay until it is there.
+    /// The page is on its way to flash, and its data must stay until they are there.
     Writing,
 }
 
@@ -42,7 +42,7 @@ impl EvictBuffer {
         }
     }
 
-    /// Pages in it.
+    /// Returns the number of pages in the buffer.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -84,7 +84,7 @@ impl EvictBuffer {
         (page, now)
     }
 
-    /// Frees a slot.
+    /// Frees the slot of a page.
     pub(super) fn remove(&mut self, slot: SlotIndex) {
         self.slots[usize::from(slot.0)].1 = Stage::Free;
         self.free.push(slot);

@@ -1,9 +1,9 @@
-//! The Miss Status Row: which pages are pending, and who waits for them.
+//! The Miss Status Row: which pages are pending, and which threads wait for them.
 
 use super::evict_buffer::SlotIndex;
 use super::{FlashPage, FrameIndex, TierDesign};
 
-/// How an access that missed is completed.
+/// The way in which an access that missed is completed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Completion {
     /// The thread was switched out; it is woken, and its access comes again.
@@ -28,10 +28,10 @@ impl Completion {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct EntryIndex(u32);
 
-/// What is known of a pending page.
+/// The record of a pending page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Where it is to go.
+    /// The frame that the page is to go to.
     pub(super) frame: FrameIndex,
     /// The page that leaves for it, until it comes back or is written.
     pub(super) victim: Option<SlotIndex>,
@@ -54,7 +54,8 @@ struct Waiter<W> {
 /// keeps them, in the order in which they came.
 #[derive(Clone, Debug)]
 pub(super) struct MissStatus<W> {
-    /// By place; [`UNUSED`] for none. Apart from the entries, because every miss compares a set of them.
+    /// The page of each place; [`UNUSED`] for none. Apart from the entries, because every miss compares a set of
+    /// them.
     pages: Vec<u64>,
     entries: Vec<Entry>,
     ways: usize,
@@ -67,8 +68,9 @@ pub(super) struct MissStatus<W> {
 }
 
 const UNUSED: u64 = u64::MAX;
-const END: u32 = u32::MAX;
-const EMPTY: Entry = Entry { frame: FrameIndex(0), victim: None, dirty: false, first: END, last: END };
+const NO_WAITER: u32 = u32::MAX;
+const EMPTY: Entry =
+    Entry { frame: FrameIndex(0), victim: None, dirty: false, first: NO_WAITER, last: NO_WAITER };
 
 impl<W: Copy> MissStatus<W> {
     pub(super) fn new(design: &TierDesign) -> Self {
@@ -82,11 +84,11 @@ impl<W: Copy> MissStatus<W> {
             index_shift: design.index_shift,
             pending: 0,
             waiters: Vec::new(),
-            free: END,
+            free: NO_WAITER,
         }
     }
 
-    /// Pending pages.
+    /// Returns the number of pending pages.
     pub(super) fn len(&self) -> usize {
         self.pending
     }
@@ -124,9 +126,9 @@ impl<W: Copy> MissStatus<W> {
         self.pending += 1;
     }
 
-    /// One more waits for the entry's page.
+    /// Adds one more thread that waits for the entry's page.
     pub(super) fn wait(&mut self, at: EntryIndex, waiter: W, completes: Completion) {
-        let new = Waiter { waiter, completes, next: END };
+        let new = Waiter { waiter, completes, next: NO_WAITER };
         let node = match self.waiters.get_mut(self.free as usize) {
             Some(unused) => {
                 let next = std::mem::replace(unused, new).next;

@@ -35,7 +35,7 @@ mod tags;
 
 pub use controller::Tier;
 pub use design::{DesignError, MissStatusShape, Replacement, TierDesign};
-pub use events::{Blocked, Effect, Event, Refused, TierCounts, Touch, Victim};
+pub use events::{Blocked, Effect, Event, EventError, TierCounts, Touch, Victim};
 pub use evict_buffer::SlotIndex;
 pub use miss_status::Completion;
 pub use partition::Partition;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::FlashPage;
 
-/// Which pages lie in memory for good: the rows of memory that carry no tags and have physical addresses of their own. The
-/// system keeps page tables there, so that walks never wait for flash. Fixed at boot; empty by default.
+/// The pages that lie in memory for good: the rows of memory that carry no tags and have physical addresses of their
+/// own. The system keeps page tables there, so that walks never wait for flash. Fixed at boot; empty by default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Partition {
     /// The page numbers of the flat part.
@@ -13,7 +13,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Whether the page is always in memory. Such a page is never given to a [`Tier`](super::Tier).
+    /// Returns whether the page is always in memory. Such a page is never given to a [`Tier`](super::Tier).
     #[inline]
     pub fn is_flat(&self, page: FlashPage) -> bool {
         self.flat.contains(&page)

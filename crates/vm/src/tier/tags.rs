@@ -15,15 +15,15 @@ pub struct FrameIndex(pub u32);
 /// A page in its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resident {
-    /// Which page.
+    /// The page of flash that is resident.
     pub page: FlashPage,
-    /// Where it is.
+    /// The frame that holds the page.
     pub frame: FrameIndex,
     /// Whether flash has older data.
     pub dirty: bool,
 }
 
-/// A frame that can be had, and who leaves it.
+/// A frame that can be had, and the page that leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub(super) frame: FrameIndex,
@@ -70,7 +70,7 @@ const PAGE: u64 = VALID - 1;
 const USED: u64 = RANK_ONE;
 
 impl TagArray {
-    /// As many as ranks have bits for.
+    /// The most ways of a set: as many as ranks have bits for.
     pub const MOST_WAYS: u32 = 16;
 
     /// The empty tags of a design that was checked.
@@ -99,13 +99,13 @@ impl TagArray {
         }
     }
 
-    /// The set that a page belongs to.
+    /// Returns the set that a page belongs to.
     #[inline]
     pub fn set_of(&self, page: FlashPage) -> usize {
         (page.0 >> self.index_shift & self.set_mask) as usize
     }
 
-    /// The frame of a resident page, which is used by this and is dirty after a write.
+    /// Returns the frame of a resident page and counts that as a use; a write makes the page dirty.
     #[inline]
     pub fn lookup(&mut self, page: FlashPage, write: bool) -> Option<FrameIndex> {
         match self.stride {
@@ -137,15 +137,15 @@ impl TagArray {
         Some(FrameIndex((set * ways + way) as u32))
     }
 
-    /// The page if it is resident. It is not used by this.
+    /// Returns the page if it is resident. This does not count as a use.
     pub fn peek(&self, page: FlashPage) -> Option<Resident> {
         let set = self.set_of(page);
         let found = self.row(set).iter().position(|word| word & (VALID | PAGE) == VALID | page.0)?;
         resident(self.row(set)[found], self.frame(set, found))
     }
 
-    /// What a page of this set can have: a free way, the lowest; otherwise the way of the victim. `None` if all ways are
-    /// reserved.
+    /// Returns the frame that a page of this set can have: a free way, the lowest; otherwise the way of the victim.
+    /// `None` if all ways are reserved.
     pub(super) fn candidate(&self, set: usize) -> Option<Candidate> {
         let row = self.row(set);
         let way = match row.iter().position(|word| word & (VALID | RESERVED) == 0) {
@@ -199,7 +199,7 @@ impl TagArray {
             .sum()
     }
 
-    /// All resident pages, by frame.
+    /// Returns all resident pages, by frame.
     pub fn iter(&self) -> impl Iterator<Item = Resident> {
         (0..=self.set_mask as usize).flat_map(move |set| {
             self.row(set)

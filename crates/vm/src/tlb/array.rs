@@ -4,10 +4,10 @@ use super::{Fill, Lookup, Mosaic, Translation, key, key_asid};
 use crate::addr::{Asid, PageSize, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 
-/// One array of either kind.
+/// A TLB array of either kind.
 #[derive(Clone, Debug)]
 pub enum TlbArray {
-    /// One translation an entry.
+    /// The array holds one translation an entry.
     SetAssociative(SetAssociative),
     /// The translations of several consecutive pages an entry.
     Mosaic(Mosaic),
@@ -23,7 +23,7 @@ impl TlbArray {
         }
     }
 
-    /// Whether translations of pages of `size` may stand in it as such.
+    /// Returns whether translations of pages of `size` may stand in the array as such.
     pub fn holds(&self, size: PageSize) -> bool {
         match self {
             Self::SetAssociative(array) => array.sizes[size as usize],
@@ -80,7 +80,7 @@ pub struct SetAssociative {
 }
 
 impl SetAssociative {
-    /// An empty array for the page sizes of `pages`.
+    /// Creates an empty array for the page sizes of `pages`.
     ///
     /// # Errors
     ///
@@ -104,12 +104,12 @@ impl SetAssociative {
         })
     }
 
-    /// Whether it holds nothing, so that a look-up may be spared.
+    /// Returns whether the array holds nothing, so that a look-up may be spared.
     pub fn is_empty(&self) -> bool {
         self.resident == [0; 3]
     }
 
-    /// Number of sets.
+    /// Returns the number of sets.
     pub fn sets(&self) -> u64 {
         self.keys.sets()
     }

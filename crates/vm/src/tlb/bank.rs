@@ -28,7 +28,7 @@ const TOGETHER: usize = 2;
 /// for 48-bit addresses.
 #[derive(Clone, Debug)]
 pub struct LruBank<const TLBS: usize = 8> {
-    /// By TLB, smallest first: its sets.
+    /// The sets of each TLB, the smallest TLB first.
     rows: [Vec<Row>; TLBS],
     misses: [u64; TLBS],
     last: [u64; FILTER_SLOTS],
@@ -50,14 +50,14 @@ impl Default for LruBank {
 }
 
 impl LruBank {
-    /// Eight TLBs of 128, 256, ... 16,384 entries: a miss curve.
+    /// Creates eight empty TLBs of 128, 256, ... 16,384 entries: a miss curve.
     pub fn new() -> Self {
         Self::with_entries(std::array::from_fn(|tlb| 128 << tlb))
     }
 }
 
 impl<const TLBS: usize> LruBank<TLBS> {
-    /// Empty TLBs of these sizes.
+    /// Creates empty TLBs of these sizes.
     ///
     /// # Panics
     ///
@@ -79,7 +79,7 @@ impl<const TLBS: usize> LruBank<TLBS> {
         }
     }
 
-    /// The same bank without the vector kernel: the readable reference.
+    /// Returns the same bank without the vector kernel: the readable reference.
     #[must_use]
     pub fn scalar(self) -> Self {
         Self { vectorised: false, ..self }
@@ -100,7 +100,7 @@ impl<const TLBS: usize> LruBank<TLBS> {
         }
     }
 
-    /// The miss curve so far: (entries, misses), smallest TLB first.
+    /// Returns the miss curve so far: (entries, misses), smallest TLB first.
     pub fn curve(&mut self) -> [(u32, u64); TLBS] {
         self.run_chunk();
         std::array::from_fn(|tlb| (BANK_WAYS * self.rows[tlb].len() as u32, self.misses[tlb]))
@@ -172,7 +172,7 @@ fn look_up(page: u64, rows: &mut [Row]) -> bool {
     place.is_none()
 }
 
-/// What a row remembers of a page.
+/// Returns the tag by which a row remembers a page.
 #[inline(always)]
 pub(crate) fn tag(page: u64) -> u32 {
     (page / FILTER_SLOTS as u64) as u32

@@ -3,7 +3,7 @@
 use super::{Fill, Lookup, TlbArray, Translation};
 use crate::addr::{Asid, PageSize, Vpn};
 
-/// One level: arrays that are looked up in parallel.
+/// One level of a TLB hierarchy: arrays that are looked up in parallel.
 ///
 /// # Contract
 ///
@@ -20,7 +20,7 @@ pub struct Tlb {
     counts: LevelCounts,
 }
 
-/// What one level counted.
+/// The counts of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelCounts {
@@ -28,11 +28,11 @@ pub struct LevelCounts {
     pub hits: u64,
     /// Look-ups that did not; a page fault's repeated access does not count again.
     pub misses: u64,
-    /// Of the misses, those that found a mosaic entry without the page.
+    /// The misses that found a mosaic entry without the page.
     pub sub_entry_misses: u64,
 }
 
-/// Where a translation was found.
+/// The level that a translation was found in, and the translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbHit {
     /// The level, 0 for the nearest.
@@ -42,7 +42,7 @@ pub struct TlbHit {
 }
 
 impl Tlb {
-    /// A level of `arrays`.
+    /// Creates a level of `arrays`.
     ///
     /// # Panics
     ///
@@ -103,12 +103,12 @@ impl Tlb {
         std::iter::once(&mut self.small).chain(&mut self.large)
     }
 
-    /// What it counted so far.
+    /// Returns what the level counted so far.
     pub fn counts(&self) -> LevelCounts {
         self.counts
     }
 
-    /// Base pages that an entry for 4 KiB pages covers: 1, or the arity.
+    /// Returns the number of base pages that an entry for 4 KiB pages covers:
     pub fn arity(&self) -> u64 {
         match &self.small {
             TlbArray::Mosaic(array) => array.arity(),
@@ -116,12 +116,12 @@ impl Tlb {
         }
     }
 
-    /// The array for 4 KiB pages.
+    /// Returns the array for 4 KiB pages.
     pub fn small(&self) -> &TlbArray {
         &self.small
     }
 
-    /// The array for pages of `size`, if that is not the one for 4 KiB pages.
+    /// Returns the array for pages of `size`, if that is not the one for 4 KiB pages.
     pub fn large(&self, size: PageSize) -> Option<&TlbArray> {
         self.large.iter().find(|array| array.holds(size))
     }
@@ -136,17 +136,17 @@ pub struct Tlbs {
 }
 
 impl Tlbs {
-    /// A hierarchy; no level at all is allowed and misses always.
+    /// Creates a hierarchy of these levels; a hierarchy without levels is allowed and always misses.
     pub fn new(levels: Vec<Tlb>) -> Self {
         Self { levels, cluster: Vec::new() }
     }
 
-    /// The levels.
+    /// Returns the levels, the nearest to the core first.
     pub fn levels(&self) -> &[Tlb] {
         &self.levels
     }
 
-    /// The largest arity of any level: how many neighbours a walk's fill should bring along.
+    /// Returns the largest arity of any level: how many neighbours a walk's fill should bring along.
     pub fn cluster_pages(&self) -> u64 {
         self.levels.iter().map(Tlb::arity).max().unwrap_or(1)
     }

@@ -35,31 +35,31 @@ impl Translation {
     const WRITABLE: u64 = 1 << 2;
     const DIRTY: u64 = 1 << 3;
 
-    /// A translation to the page of `size` whose first frame is `frame`.
+    /// Creates a translation to the page of `size` whose first frame is `frame`.
     #[inline]
     pub const fn new(frame: Pfn, size: PageSize, writable: bool, dirty: bool) -> Self {
         Self(frame.0 << 12 | size as u64 | (writable as u64) << 2 | (dirty as u64) << 3)
     }
 
-    /// The same with eight more bits of the entry, for permissions that an architecture has beside.
+    /// Returns the translation with eight more bits of the entry, for permissions that an architecture has beside.
     #[inline]
     pub const fn with_other(self, other: u8) -> Self {
         Self(self.0 & !0xff0 | (other as u64) << 4)
     }
 
-    /// The eight more bits.
+    /// Returns the eight additional bits of the entry.
     #[inline]
     pub const fn other(self) -> u8 {
         (self.0 >> 4) as u8
     }
 
-    /// The first frame of the page.
+    /// Returns the first frame of the page.
     #[inline]
     pub const fn frame(self) -> Pfn {
         Pfn(self.0 >> 12)
     }
 
-    /// The page's size.
+    /// Returns the size of the page.
     #[inline]
     pub const fn size(self) -> PageSize {
         match self.0 & 3 {
@@ -69,37 +69,37 @@ impl Translation {
         }
     }
 
-    /// Whether it is a 4 KiB page.
+    /// Returns whether the page is a 4 KiB page.
     #[inline]
     pub const fn is_small(self) -> bool {
         self.0 & 3 == 0
     }
 
-    /// Whether stores are allowed.
+    /// Returns whether stores are allowed.
     #[inline]
     pub const fn is_writable(self) -> bool {
         self.0 & Self::WRITABLE != 0
     }
 
-    /// Whether a store needs no dirty-bit update.
+    /// Returns whether a store needs no dirty-bit update.
     #[inline]
     pub const fn is_dirty(self) -> bool {
         self.0 & Self::DIRTY != 0
     }
 
-    /// The same translation of a page known to be dirty.
+    /// Returns the same translation, of a page known to be dirty.
     #[inline]
     pub const fn dirtied(self) -> Self {
         Self(self.0 | Self::DIRTY)
     }
 
-    /// The frame of base page `vpn`, which lies in this page.
+    /// Returns the frame of base page `vpn`, which lies in this page.
     #[inline]
     pub const fn frame_of(self, vpn: Vpn) -> Pfn {
         Pfn(self.frame().0 + (vpn.0 & (self.size().base_pages() - 1)))
     }
 
-    /// The translation of base page `vpn` alone: a large page chopped into its 4 KiB pieces.
+    /// Returns the translation of base page `vpn` alone: a large page chopped into its 4 KiB pieces.
     #[inline]
     pub const fn chopped(self, vpn: Vpn) -> Self {
         Self::new(self.frame_of(vpn), PageSize::Size4K, self.is_writable(), self.is_dirty())
@@ -115,13 +115,12 @@ impl std::fmt::Debug for Translation {
     }
 }
 
-/// What a walk or a lower level brings for a fill: the translation that was asked for and, for mosaic entries,
-/// those of its neighbours.
+/// A translation that a walk or a lower level brings for a fill, and those of its neighbours for mosaic entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Fill<'a> {
     /// The page that missed.
     pub vpn: Vpn,
-    /// Its translation.
+    /// The translation of that page.
     pub translation: Translation,
     /// The aligned run of base pages around `vpn` that came along, starting at `cluster_base`; 0 = not present.
     /// Empty if only `vpn` itself came.
@@ -131,7 +130,7 @@ pub struct Fill<'a> {
 }
 
 impl<'a> Fill<'a> {
-    /// A fill with the one translation.
+    /// Creates a fill with the one translation.
     #[inline]
     pub fn single(vpn: Vpn, translation: Translation) -> Self {
         Self { vpn, translation, cluster: &[], cluster_base: vpn }
@@ -144,7 +143,7 @@ impl<'a> Fill<'a> {
         self.cluster.get(first..first.checked_add(pages)?)
     }
 
-    /// What the fill knows of base page `vpn`.
+    /// Returns what the fill knows of base page `vpn`.
     #[inline]
     pub(crate) fn of(&self, vpn: Vpn) -> Option<Translation> {
         if vpn == self.vpn {
@@ -161,21 +160,21 @@ impl<'a> Fill<'a> {
 }
 
 impl Translation {
-    /// As a word of [`Fill::cluster`]; never 0, because frame 0 holds no page.
+    /// Returns the translation as a word of [`Fill::cluster`]; never 0, because frame 0 holds no page.
     #[inline]
     pub const fn to_word(self) -> u64 {
         self.0
     }
 }
 
-/// A look-up's answer.
+/// The answer of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The translation is here.
     Hit(Translation),
     /// A mosaic entry for the page's run is here, but this page was not present when it was filled.
     SubEntryMiss,
-    /// Nothing is here.
+    /// The array holds no translation of the page.
     Miss,
 }
 

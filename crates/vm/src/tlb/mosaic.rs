@@ -12,7 +12,7 @@ use crate::sets::{Replacement, SetArray, ShapeError};
 /// The largest arity: one valid bit for each page in a word.
 const MAX_ARITY: u32 = 64;
 
-/// A mosaic array.
+/// A set-associative array whose entries translate runs of small pages, each page to a frame of its own.
 ///
 /// ```text
 /// virtual address  | tag            | set          | offset in run | byte in page |
@@ -21,15 +21,15 @@ const MAX_ARITY: u32 = 64;
 #[derive(Clone, Debug)]
 pub struct Mosaic {
     keys: SetArray,
-    /// By slot: which pages of the run are present.
+    /// The pages of the run that are present, by slot.
     valid: Vec<u64>,
-    /// By slot and offset in the run: the translations.
+    /// The translations, by slot and offset in the run.
     pages: Vec<Translation>,
     arity_log2: u32,
 }
 
 impl Mosaic {
-    /// An empty array of `entries` runs of `arity` pages.
+    /// Creates an empty array of `entries` runs of `arity` pages.
     ///
     /// # Errors
     ///
@@ -51,13 +51,13 @@ impl Mosaic {
         })
     }
 
-    /// Base pages per entry.
+    /// Returns the number of base pages per entry.
     #[inline]
     pub fn arity(&self) -> u64 {
         1 << self.arity_log2
     }
 
-    /// Number of sets.
+    /// Returns the number of sets.
     pub fn sets(&self) -> u64 {
         self.keys.sets()
     }
@@ -109,7 +109,7 @@ impl Mosaic {
         pages[offset] = fill.translation.chopped(fill.vpn);
     }
 
-    /// The resident run around `vpn` as a cluster for filling a nearer level: appended to `cluster`, 0 for a
+    /// Returns the resident run around `vpn` as a cluster for filling a nearer level: appended to `cluster`, 0 for a
     /// page that is not valid. Returns the run's first page.
     pub fn cluster(&self, asid: Asid, vpn: Vpn, cluster: &mut Vec<u64>) -> Option<Vpn> {
         let (run, _) = self.split(vpn);

@@ -39,7 +39,7 @@ pub(crate) struct Outcome {
     pub(crate) sequence: u64,
 }
 
-/// Who waits for a page: core and ticket.
+/// The job that waits for a page: core and ticket.
 type Waiter = (u32, Ticket);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,7 +115,7 @@ impl Machine {
     }
 
     /// Uses pages without time, before anything runs.
-    #[allow(dead_code)] // Not everybody does.
+    #[allow(dead_code)] // Not every test does.
     pub(crate) fn warm(&mut self, pages: impl Iterator<Item = u64>) {
         for page in pages.map(FlashPage) {
             self.tiers[self.setup.tier.controller_of(page)].touch(page, false);

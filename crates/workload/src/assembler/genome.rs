@@ -8,7 +8,7 @@ use crate::random::{SplitMix64, mix};
 /// K-mers of a contig on average, one to almost twice as many (assumed).
 pub(crate) const MEAN_KMERS: u64 = 500;
 /// The extension where a contig ends.
-pub(crate) const END: u8 = b'F';
+pub(crate) const CONTIG_END: u8 = b'F';
 /// Numbers of the seed's streams.
 const BASES: u64 = 1;
 const ORDER: u64 = 2;
@@ -58,8 +58,8 @@ impl Lines {
             let ends = contig.len() - k;
             lines.extend((0..=ends).map(|at| Line {
                 kmer: packed(&contig[at..at + k]),
-                left: if at == 0 { END } else { contig[at - 1] },
-                right: if at == ends { END } else { contig[at + k] },
+                left: if at == 0 { CONTIG_END } else { contig[at - 1] },
+                right: if at == ends { CONTIG_END } else { contig[at + k] },
             }));
         }
         drop(known);

@@ -117,7 +117,7 @@ impl Assembler {
         let mut starts = Vec::new();
         for line in (0..text.len()).step_by(self.line_bytes()) {
             let (entry, left) = table.insert(text, line, out)?;
-            if left == genome::END {
+            if left == genome::CONTIG_END {
                 let member = space.malloc(START_BYTES, out)?;
                 out.store(member, 8)?;
                 out.store(member.add(8), 8)?;
@@ -148,7 +148,7 @@ impl Assembler {
             loop {
                 out.work(BASE_INSTRUCTIONS);
                 let right = table.visit(entry, out)?;
-                if right == genome::END {
+                if right == genome::CONTIG_END {
                     break;
                 }
                 contigs.store(at, right, out)?;

@@ -12,7 +12,7 @@ const EXPONENT: f64 = 2.5;
 /// The most friends that a person may have (that of the network LDBC's generator is modelled on). In small networks
 /// it is the square root of all friendships, so that few of them are joined twice.
 const MOST_FRIENDS: f64 = 5000.0;
-/// Numbers of the seed's streams: the degrees, and who is joined to whom.
+/// Numbers of the seed's streams: the degrees, and the friendships.
 const DEGREES: u64 = 1;
 const JOINS: u64 = 2;
 

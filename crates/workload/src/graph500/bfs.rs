@@ -46,7 +46,7 @@ pub(crate) struct Visit<'s> {
     tail: usize,
 }
 
-/// Which vertices have a parent. The program asks the array of parents; the host, to whom the parent itself does
+/// Which vertices have a parent. The program asks the array of parents; the host, to which the parent itself does
 /// not matter, asks one bit that its caches can hold. Nearly every other access of a search is this question.
 struct Bits(Vec<u64>);
 

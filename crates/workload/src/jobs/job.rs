@@ -178,7 +178,7 @@ pub(super) fn stack_accesses(instructions: u64, work: u64) -> u64 {
     ENTRY_STORES + instructions / interval(work)
 }
 
-/// A job to try things out with, whose accesses nobody sees.
+/// A job to try things out with, whose accesses are dropped.
 #[cfg(test)]
 pub(crate) fn with_job<R>(f: impl FnOnce(&mut Job<'_, '_>) -> R) -> R {
     let mut sink = |_: &mut pagewalk_trace::Batch| std::ops::ControlFlow::Continue(());

@@ -124,7 +124,7 @@ impl Layers {
     /// Goes to the border node that has a key's row, through all layers.
     ///
     /// Going down is hand over hand (section 4.6): the version of the node below is read before that of the node above
-    /// is read again, to see whether somebody changed it meanwhile. DEVIATION: of the slices that are compared only the
+    /// is read again, to see whether another thread changed it meanwhile. DEVIATION: of the slices that are compared only the
     /// last is emitted; they lie in two lines.
     #[inline]
     pub(super) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<Found, Stop> {

@@ -85,7 +85,7 @@ impl Program for Masstree {
 
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt> {
         self.jobs.run(out, |space, out| {
-            Ok(Store {
+            Ok(MasstreeServer {
                 layers: Layers::new(self.groups, space, out),
                 rows: Rows::new(self.jobs.seed),
                 popularity: self.jobs.popularity(self.keys()),
@@ -95,14 +95,14 @@ impl Program for Masstree {
     }
 }
 
-struct Store {
+struct MasstreeServer {
     layers: Layers,
     rows: Rows,
     popularity: Popularity,
     puts: u64,
 }
 
-impl Server for Store {
+impl Server for MasstreeServer {
     #[inline]
     fn serve(&mut self, job: &mut Job<'_, '_>) -> Result<(), Halt> {
         let key = self.popularity.draw(&mut job.random);

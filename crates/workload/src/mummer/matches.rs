@@ -1,7 +1,7 @@
 //! The query streamed along the tree: at each of its bases the longest match, by suffix links from that at the base
 //! before (Chang and Lawler, Algorithmica 1994), as MUMmer 3 does.
 
-use super::tree::{Child, END, Reference, Text, Tree};
+use super::tree::{Child, Reference, TEXT_END, Text, Tree};
 use crate::emit::{Emitter, Stop};
 
 /// Instructions per base of the query, and per base compared (estimated by hand from the compiled loops).
@@ -27,7 +27,7 @@ struct Place {
 
 /// All matches of `least` bases or more, in the order of the query.
 ///
-/// DEVIATION: MUMmer prints them; here nobody reads them but the check.
+/// DEVIATION: MUMmer prints them; here only the check reads them.
 pub(crate) fn find(
     tree: &Tree,
     query: &Text,
@@ -64,7 +64,7 @@ fn extend(
             None => {
                 // Behind the query's end lies a letter that no text has, like the one behind the reference.
                 let letter = query.load(at + place.bases, out)?;
-                if letter == END {
+                if letter == TEXT_END {
                     return Ok(());
                 }
                 match tree.child_by(place.node, place.depth, letter, out)?.1 {
@@ -78,7 +78,7 @@ fn extend(
         while place.bases < end {
             out.work(BASE_INSTRUCTIONS);
             let letter = tree.text().load(start + place.bases, out)?;
-            if letter == END || letter != query.load(at + place.bases, out)? {
+            if letter == TEXT_END || letter != query.load(at + place.bases, out)? {
                 return Ok(());
             }
             place.bases += 1;

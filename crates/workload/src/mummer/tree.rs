@@ -39,7 +39,7 @@ const READ_INSTRUCTIONS: u64 = 8;
 const READ_BASES: usize = 32;
 
 /// The end of a text: a letter of its own.
-pub(crate) const END: u8 = u8::MAX;
+pub(crate) const TEXT_END: u8 = u8::MAX;
 
 /// A node or a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +64,13 @@ impl Reference {
     }
 }
 
-/// Bases in memory, one byte each, with [`END`] behind them.
+/// Bases in memory, one byte each, with [`TEXT_END`] behind them.
 pub(crate) struct Text(Traced<u8, 1>);
 
 impl Text {
     /// Reads bases in.
     pub(crate) fn new(bases: &[u8], space: &mut AddressSpace, out: &mut Emitter<'_>) -> Result<Self, Stop> {
-        let mut text = Traced::new(bases.len() + 1, END, space, out)?;
+        let mut text = Traced::new(bases.len() + 1, TEXT_END, space, out)?;
         for (i, chunk) in bases.chunks(READ_BASES).enumerate() {
             out.work(READ_INSTRUCTIONS);
             text.store_part(i * READ_BASES, 0, chunk.len() as u32, out)?;
@@ -315,7 +315,7 @@ impl Tree {
         }
     }
 
-    /// How many letters lie between the root and a node; at a leaf, [`END`] is the last of them.
+    /// How many letters lie between the root and a node; at a leaf, [`TEXT_END`] is the last of them.
     pub(crate) fn depth(&self, of: Reference, out: &mut Emitter<'_>) -> Result<usize, Stop> {
         match of.suffix() {
             Some(suffix) => Ok(self.text.len() + 1 - suffix),
@@ -361,7 +361,8 @@ mod tests {
             return found.push(suffix);
         }
         let depth = tree.depth(node, out).unwrap();
-        let children = [0, 1, 2, 3, END].map(|letter| tree.child_by(node, depth, letter, out).unwrap().1);
+        let children =
+            [0, 1, 2, 3, TEXT_END].map(|letter| tree.child_by(node, depth, letter, out).unwrap().1);
         assert!(
             children.iter().flatten().count() >= 2 || node == Reference::ROOT,
             "{node:?} does not branch"

@@ -18,8 +18,8 @@ use pagewalk_vm::addr::VirtAddr;
 
 use self::records::{LOADED, Record, Records, is_locked, tid_after, unlocked};
 use self::store::{
-    NODE_ACCESSES, NODE_INSTRUCTIONS, READ_ACCESSES, READ_INSTRUCTIONS, Store, mapped_bytes, pages_of_ways,
-    records_in,
+    NODE_ACCESSES, NODE_INSTRUCTIONS, READ_ACCESSES, READ_INSTRUCTIONS, RecordTree, mapped_bytes,
+    pages_of_ways, records_in,
 };
 use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
@@ -108,7 +108,7 @@ impl Program for Silo {
         let records = self.records();
         self.jobs.run(out, |space, out| {
             Ok(Database {
-                store: Store::new(records, self.jobs.seed, space, out),
+                store: RecordTree::new(records, self.jobs.seed, space, out),
                 popularity: self.jobs.popularity(records),
                 reads: self.reads,
                 writes: self.writes as usize,
@@ -131,7 +131,7 @@ struct Seen {
 }
 
 struct Database {
-    store: Store,
+    store: RecordTree,
     popularity: Popularity,
     reads: u64,
     writes: usize,
@@ -221,7 +221,7 @@ mod tests {
         let mut out = Emitter::new(&mut sink);
         let mut space = AddressSpace::new(&mut out);
         Database {
-            store: Store::new(1000, 3, &mut space, &mut out),
+            store: RecordTree::new(1000, 3, &mut space, &mut out),
             popularity: Popularity::new(1000, 0, 3),
             reads: 3,
             writes: 1,
@@ -255,7 +255,7 @@ mod tests {
             read(&mut database, [5, 7], job);
             assert_eq!(database.commit(job), Ok(()));
             assert!(database.last > first && database.verify(2).is_ok());
-            // Somebody else updates record 5 between the reads and the commit of one that updates record 7.
+            // Another transaction updates record 5 between the reads and the commit of one that updates record 7.
             read(&mut database, [7, 5], job);
             let sets = (database.read_set.clone(), database.write_set.clone());
             read(&mut database, [5, 8], job);

@@ -65,7 +65,7 @@ impl Records {
         self.changed.get(&key).copied().unwrap_or_else(|| Record::new(key, LOADED, 0))
     }
 
-    /// Reads a record in a transaction. Nobody may have locked it, and it must add up.
+    /// Reads a record in a transaction. No transaction may have locked the record, and its fields must add up.
     #[inline]
     pub(super) fn read(&self, key: u64) -> Result<Record, Halt> {
         let record = self.get(key);

@@ -34,7 +34,7 @@ pub(super) const NODE_INSTRUCTIONS: u64 = 20;
 pub(super) const READ_INSTRUCTIONS: u64 = 40;
 
 /// The tree, the records, and the number of the epoch.
-pub(super) struct Store {
+pub(super) struct RecordTree {
     shape: Shape,
     order: Scatter,
     nodes: VirtAddr,
@@ -58,7 +58,7 @@ fn parts(records: u64, shape: &Shape) -> [u64; 3] {
         .map(|bytes| bytes.next_multiple_of(PAGE_BYTES))
 }
 
-impl Store {
+impl RecordTree {
     pub(super) fn new(records: u64, seed: u64, space: &mut AddressSpace, out: &mut Emitter<'_>) -> Self {
         let shape = Shape::new(records);
         let [nodes, all, shared] = parts(records, &shape).map(|bytes| space.map(bytes, out).start);
@@ -67,7 +67,7 @@ impl Store {
 
     /// Goes down to the leaf of a key and answers where its record is.
     ///
-    /// A node's version is read before and after, to see whether somebody changed it. DEVIATION: of the keys that are
+    /// A node's version is read before and after, to see whether another transaction changed it. DEVIATION: of the keys that are
     /// compared in a node only the last is emitted; they lie in two lines.
     #[inline]
     pub(super) fn find(&self, key: u64, job: &mut Job<'_, '_>) -> Result<VirtAddr, Stop> {
@@ -135,7 +135,7 @@ mod tests {
         let mut out = Emitter::new(&mut sink);
         let mut space = AddressSpace::new(&mut out);
         let count = 5000;
-        let store = Store::new(count, 3, &mut space, &mut out);
+        let store = RecordTree::new(count, 3, &mut space, &mut out);
         let mut found: Vec<_> =
             with_job(|job| (0..count).map(|key| store.find(key, job)).collect::<Result<_, _>>()).unwrap();
         found.sort();

@@ -10,12 +10,12 @@
 //!                                 responses: 80, 96, 112, 128
 //! ```
 //!
-//! `written` and `read` count messages modulo 2^32; each has one writer. Whoever finds nothing looks again for a while, then
-//! sets `sleeping` and waits for `written` to change (a futex). Whoever has written wakes the other, once for all that it has
+//! `written` and `read` count messages modulo 2^32; each has one writer. A reader that finds nothing looks again for a while, then
+//! sets `sleeping` and waits for `written` to change (a futex). A writer wakes the other, once for all that it has
 //! sent when it waits itself.
 //!
 //! How long to look decides how long a round trip takes. To sleep and be woken costs up to 50 us, and as much again at the other
-//! end, which sleeps meanwhile: ends that sleep too soon never stop sleeping. So whoever did not wait long the last time looks
+//! end, which sleeps meanwhile: ends that sleep too soon never stop sleeping. So an end that did not wait long the last time looks
 //! for longer than that takes. Only where both ends are on one processor the other cannot answer while this one looks: the
 //! reader of each ring leaves there, in `processor`, on which it waits (and one more, 0 is unknown).
 //!
@@ -86,10 +86,11 @@ enum Direction {
 }
 
 impl Ring {
-    /// Where the other end is, for both: there is only one.
+    /// The address of the other end, for both ends: there is only one.
     pub const PEER: Address = Address::Local(0);
 
-    /// For a blade: makes the file, in place of one that an earlier blade left, and removes it in the end.
+    /// Opens a ring for a blade: makes the file, in place of one that an earlier blade left, and removes it in the
+    /// end.
     pub fn listen(path: &Path) -> io::Result<Self> {
         if path.try_exists()? {
             check(&File::open(path)?)?;
@@ -116,7 +117,7 @@ impl Ring {
         })
     }
 
-    /// For the client of the blade that listens there. There can be only one.
+    /// Opens a ring for a client of the blade that listens there. There can be only one.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         check(&file)?;
@@ -258,7 +259,7 @@ impl Transport for Ring {
         fence(Ordering::SeqCst);
         let sleeping = self.word(self.out, Word::Sleeping);
         if sleeping.load(Ordering::Relaxed) != 0 && sleeping.swap(0, Ordering::Relaxed) != 0 {
-            // It can only fail where there is no futex, and then nobody waits for one.
+            // It can only fail where there is no futex, and then no end waits for one.
             let _ = futex::wake(self.word(self.out, Word::Written), futex::Flags::empty(), 1);
         }
     }
@@ -287,7 +288,8 @@ impl Transport for Ring {
 }
 
 impl Drop for Ring {
-    /// Removes a blade's file, unless another blade has put its own there. A failure leaves it behind, and harms nobody.
+    /// Removes a blade's file, unless another blade has put its own there. A failure leaves the file behind, which
+    /// does no harm.
     fn drop(&mut self) {
         self.flush();
         if let Some(path) = &self.path

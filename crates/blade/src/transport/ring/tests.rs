@@ -122,7 +122,7 @@ fn sleepers_are_woken() {
     thread.join().unwrap();
     assert!(
         begun.elapsed() < Duration::from_secs(5),
-        "nobody slept through a message: {:?}",
+        "no end slept through a message: {:?}",
         begun.elapsed()
     );
 }
@@ -159,7 +159,7 @@ fn an_end_looks_only_while_the_other_is_on_another_processor() {
     let mut only = rustix::thread::CpuSet::new();
     only.set(here);
     rustix::thread::sched_setaffinity(None, &only).unwrap();
-    assert!(client.is_apart(), "the blade has never waited: nobody knows");
+    assert!(client.is_apart(), "the blade has never waited: its processor is not known");
     assert!(!blade.is_apart(), "the client has, here");
     let own = client.processor;
     blade.word(Direction::Requests, Word::Processor).store(own + 1, Ordering::Relaxed);

@@ -47,7 +47,7 @@ pub struct Translation {
 pub struct Translations {
     /// The file that it comes from.
     pub file: PathBuf,
-    /// Its pages, in the order of the file.
+    /// The pages with their frames, in the order of the file.
     pub pages: Vec<Translation>,
 }
 
@@ -79,7 +79,7 @@ impl Translations {
         Ok(Some(Self { file, pages }))
     }
 
-    /// How many pages there are of each size.
+    /// Returns the number of pages of each size.
     pub fn sizes(&self) -> BTreeMap<u64, u64> {
         let mut sizes = BTreeMap::new();
         for page in &self.pages {

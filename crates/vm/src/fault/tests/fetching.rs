@@ -169,7 +169,7 @@ fn a_refused_fetch_leaves_its_frame_at_the_head_and_reports_nothing() {
     let mut device = device(depths(4, 4, 4));
     give(&mut device, 0..2);
     let (handle, into) = read(&mut device, 1);
-    assert_eq!(device.refuse_fetch(handle), Ok(Refused { frame: into, overtaken_by: 0 }));
+    assert_eq!(device.refuse_fetch(handle), Ok(RefusedFetch { frame: into, overtaken_by: 0 }));
     assert_eq!((device.free_slots(), device.new_pages()), (2, 0));
     assert_eq!(fetch(&mut device, 2), into);
 }
@@ -268,7 +268,7 @@ fn a_refused_fetch_is_overtaken_by_those_after_it() {
     let handles = [1, 2, 3].map(|number| read(&mut device, number).0);
     device.finish_fetch(handles[1]).unwrap();
     assert_eq!(device.new_pages(), 0);
-    assert_eq!(device.refuse_fetch(handles[0]), Ok(Refused { frame: frame(0), overtaken_by: 2 }));
+    assert_eq!(device.refuse_fetch(handles[0]), Ok(RefusedFetch { frame: frame(0), overtaken_by: 2 }));
     assert_eq!(device.new_pages(), 1);
     device.finish_fetch(handles[2]).unwrap();
     assert_eq!(fetch(&mut device, 4), frame(0));

@@ -27,7 +27,7 @@ pub(super) struct System {
     /// By frame of memory, and by id.
     memory: Vec<u64>,
     remote: Vec<u64>,
-    /// Frames and ids that are nobody's.
+    /// Frames and ids without an owner.
     pub(super) pool: VecDeque<Pfn>,
     ids: VecDeque<PageId>,
     /// Frames of pages that left, until all evictions are complete.
@@ -296,7 +296,7 @@ impl System {
         assert_eq!(self.device, before);
     }
 
-    /// Every frame is somebody's, and nobody else's.
+    /// Checks that every frame has exactly one owner.
     pub(super) fn check_frames(&self) {
         let mut owners = vec![0; self.memory.len()];
         let locals = self.resident.iter().map(|&page| Self::frame_of(self.entries[page]));

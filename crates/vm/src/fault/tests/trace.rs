@@ -144,7 +144,7 @@ impl Pair {
         let at = self.handles.iter().position(|(other, _)| *other == number).unwrap();
         let (_, handle) = self.handles.swap_remove(at);
         if self.below(8) == 0 {
-            let Refused { frame, overtaken_by } = self.device.refuse_fetch(handle).unwrap();
+            let RefusedFetch { frame, overtaken_by } = self.device.refuse_fetch(handle).unwrap();
             assert_eq!((frame.0, overtaken_by), self.model.refuse(number));
             self.seen.refused += 1;
         } else {

@@ -32,7 +32,7 @@ pub(super) struct Spare {
 }
 
 impl<M: PersistentMemory> Store<M> {
-    /// Begins a transaction. One that is not committed changes nothing.
+    /// Begins a transaction, which changes nothing unless it is committed.
     pub fn begin(&mut self) -> Transaction<'_, M> {
         if !self.waiting.is_empty() {
             self.free_waiting();
@@ -109,7 +109,7 @@ impl Lines {
 }
 
 impl<M: PersistentMemory> Transaction<'_, M> {
-    /// The memory itself: for bytes of frames that are not in use yet.
+    /// Returns the memory itself, for the bytes of frames that are not in use yet.
     pub fn memory(&self) -> &M {
         &self.store.memory
     }
@@ -141,7 +141,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         LogFull { bytes: self.logged(), capacity: self.store.journal.capacity() }
     }
 
-    /// The word at an aligned address.
+    /// Returns the word at an aligned address.
     #[inline]
     pub fn load(&self, at: u64) -> u64 {
         let changed = if self.lines.may_have(at) { self.changed_word(at) } else { None };
@@ -174,7 +174,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         }
     }
 
-    /// Where among the runs a word lies.
+    /// Returns the place of a word among the runs.
     #[inline]
     fn place_in_runs(&self, at: u64) -> Option<usize> {
         if self.places.is_empty() {
@@ -212,7 +212,8 @@ impl<M: PersistentMemory> Transaction<'_, M> {
             || self.order.iter().any(|at| range.contains(at))
     }
 
-    /// The frame of a page that holds the file system's own data, from the store's cache if this transaction has not remapped the page.
+    /// Returns the frame of a page that holds the file system's own data, from the store's cache if this transaction
+    /// has not remapped the page.
     #[inline]
     pub fn frame_of(&self, page: Vpn) -> Option<Pfn> {
         let walk = |page| Some(self.find(page)?.frame);
@@ -222,7 +223,7 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         self.store.translations.frame(page, walk)
     }
 
-    /// A word of the layer above.
+    /// Returns a word of the layer above.
     pub fn root_word(&self, index: u64) -> u64 {
         assert!(index < ROOT_WORDS, "{index} of {ROOT_WORDS} words");
         self.load(root_place(root::ABOVE + index))
@@ -278,7 +279,8 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         true
     }
 
-    /// Gives frames back. No other file gets them before the transaction is committed: what they hold is needed if it is not.
+    /// Gives frames back to the store. No other file gets them before the transaction is committed: what they hold is
+    /// needed if it is not.
     pub fn give_frames(&mut self, first: Pfn, count: u64) {
         self.mark(first, count, false);
         self.given.extend((0..count).map(|at| first.add(at)));
@@ -301,7 +303,8 @@ impl<M: PersistentMemory> Transaction<'_, M> {
         }
     }
 
-    /// Makes it persist. What was written to frames beside it and flushed persists before it counts.
+    /// Commits the transaction: its changes persist when this returns. What was written to frames beside it and
+    /// flushed persists before it counts.
     ///
     /// # Errors
     ///
@@ -369,7 +372,7 @@ impl<M: PersistentMemory> TableMemory for Transaction<'_, M> {
         self.set(addr.0, word);
     }
 
-    /// Not by the log: no reader sees the frame before the transaction counts.
+    /// Zeroes the frame without the log: no reader sees the frame before the transaction counts.
     fn zero_frame(&mut self, frame: Pfn) {
         self.store.memory.clear_frame(frame);
     }

@@ -163,7 +163,7 @@ fn a_million_random_steps_never_give_a_frame_two_owners() {
     assert_eq!(free_blocks(&allocator), fresh);
 }
 
-/// Blocks of an order that are a whole number of words, and smaller ones behind them: whoever asked for these met the end of the
+/// Blocks of an order that are a whole number of words, and smaller ones behind them: an allocation of these met the end of the
 /// larger order's words.
 #[test]
 fn every_frame_can_be_asked_for_whatever_the_size() {

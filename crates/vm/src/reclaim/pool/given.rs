@@ -8,7 +8,7 @@ use super::{Movable, PagePool};
 use crate::addr::{Asid, PageSize, Pfn, Vpn};
 use crate::frame::{GivenBlocks, GivenPages, OWN_START, PageFrame};
 
-/// What is given, and what of it is in use.
+/// The given frames, and the blocks of them that are in use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Given {
     pages: GivenPages,
@@ -16,7 +16,7 @@ pub(super) struct Given {
 }
 
 impl PagePool {
-    /// A pool that takes given frames; its own are above all of these.
+    /// Returns the pool, which takes given frames from now on; its own frames are above all of these.
     ///
     /// # Panics
     ///
@@ -26,17 +26,17 @@ impl PagePool {
         Self { ordinary: self.ordinary.starting_at(OWN_START), given: Some(Box::default()), ..self }
     }
 
-    /// The first frame of its own memory.
+    /// Returns the first frame of the pool's own memory.
     pub fn start(&self) -> Pfn {
         self.ordinary.start()
     }
 
-    /// Whether it takes given frames.
+    /// Returns whether the pool takes given frames.
     pub fn takes_given(&self) -> bool {
         self.given.is_some()
     }
 
-    /// Whether the frame is a given one, and not the pool's own.
+    /// Returns whether the frame is a given one, and not the pool's own.
     #[inline]
     pub fn is_given(&self, frame: Pfn) -> bool {
         self.given.is_some() && frame < OWN_START
@@ -51,12 +51,12 @@ impl PagePool {
         self.given.as_mut().expect("a pool that takes given frames").pages.insert(asid, given)
     }
 
-    /// Where a page is, if that is given.
+    /// Returns the given frame of a page, if it has one.
     pub fn given(&self, asid: Asid, vpn: Vpn) -> Option<PageFrame> {
         self.given.as_ref()?.pages.find(asid, vpn)
     }
 
-    /// Whether any page in the slot of `size` that begins at `first` has a given frame.
+    /// Returns whether any page in the slot of `size` that begins at `first` has a given frame.
     pub fn gives_any(&self, asid: Asid, first: Vpn, size: PageSize) -> bool {
         self.given.as_ref().is_some_and(|given| given.pages.any_in(asid, first, size))
     }
@@ -68,7 +68,7 @@ impl PagePool {
         }
     }
 
-    /// A page, or a part of one, takes its given block; [`give_page`](Self::give_page) gives it back.
+    /// Takes the given block of a page, or of a part of one; [`give_page`](Self::give_page) gives it back.
     ///
     /// # Panics
     ///
@@ -77,7 +77,7 @@ impl PagePool {
         self.given.as_mut().expect("a pool that takes given frames").blocks.take(page.frame(), page.size());
     }
 
-    /// By size, the given blocks that pages have: each once, however many have it.
+    /// Returns the number of given blocks that pages have, by size:
     pub fn given_resident(&self) -> [u64; 3] {
         self.given.as_ref().map_or([0; 3], |given| given.blocks.resident())
     }

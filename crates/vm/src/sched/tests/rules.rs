@@ -147,7 +147,7 @@ fn a_page_that_was_found_on_the_way_is_no_response() {
     assert_eq!(scheduler.average_response(), 800);
 }
 
-/// A job was resumed early and found its page by itself; the notice of the arrival comes when nobody waits for it any more.
+/// A job was resumed early and found its page by itself; the notice of the arrival comes when no job waits for it any more.
 #[test]
 fn an_arrival_that_is_not_waited_for_any_more_is_ignored() {
     let mut scheduler = with_jobs(design(4, Priority, Age), 1);

@@ -81,7 +81,7 @@ impl Chained {
         Ok(())
     }
 
-    /// An unused cluster.
+    /// Takes an unused cluster.
     fn take(&mut self, memory: &mut impl ContiguousMemory) -> Result<usize, NoChunk> {
         if self.unused == 0 {
             self.frames.push(memory.allocate(PAGE_BYTES)?);

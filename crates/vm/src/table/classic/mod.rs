@@ -36,17 +36,17 @@ pub trait ClusterTable: Sized + Send {
     /// Entries of a cluster, a power of two.
     const ENTRIES: usize;
 
-    /// An empty table.
+    /// Creates an empty table.
     ///
     /// # Errors
     ///
     /// There is no memory for it.
     fn new(design: &ClassicDesign, seed: u64, memory: &mut impl ContiguousMemory) -> Result<Self, NoChunk>;
 
-    /// A cluster's entries, 0 for the free ones; `read` hears of everything that is read on the way.
+    /// Returns a cluster's entries, 0 for the free ones; `read` hears of everything that is read on the way.
     fn find(&self, number: u64, read: impl FnMut(PhysAddr)) -> Option<&[u64]>;
 
-    /// A cluster's entries.
+    /// Returns a cluster's entries, to be changed.
     fn find_mut(&mut self, number: u64) -> Option<&mut [u64]>;
 
     /// Puts in a cluster that is not there, empty.
@@ -59,14 +59,14 @@ pub trait ClusterTable: Sized + Send {
     /// Takes out a cluster that is there.
     fn remove(&mut self, number: u64, memory: &mut impl ContiguousMemory);
 
-    /// What keeping the table in shape has cost.
+    /// Returns the cost of keeping the table in shape.
     fn upkeep(&self) -> Upkeep;
 
     /// Gives all memory back.
     fn release(self, memory: &mut impl ContiguousMemory);
 }
 
-/// What a classic table is made like.
+/// The parameters of a classic table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassicDesign {
     /// Slots or buckets at first: a power of two.
@@ -84,21 +84,21 @@ impl ClassicDesign {
 /// A process's page table of such tables, for 48-bit addresses and x86-64 entries.
 #[derive(Debug)]
 pub struct Classic<C> {
-    /// By page size.
+    /// The table of each page size.
     sizes: [OfSize<C>; 3],
 }
 
 #[derive(Debug)]
 struct OfSize<C> {
     table: C,
-    /// Which clusters there are. A system knows from its list of mappings; no walk reads this.
+    /// The clusters that there are. A system knows from its list of mappings; no walk reads this.
     clusters: BTreeSet<u64>,
 }
 
 /// References of a walk that are kept. A longer walk is a table that does not work.
 const MOST_READS: usize = 48;
 
-/// What a walk through a classic table did.
+/// The path of a walk through a classic table.
 #[derive(Clone, Debug)]
 pub struct ClassicWalk {
     reads: ArrayVec<(PhysAddr, u32), MOST_READS>,
@@ -107,7 +107,7 @@ pub struct ClassicWalk {
     cluster: u64,
 }
 
-/// No walk caches.
+/// The walk caches of a machine that has none.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCaches;
 

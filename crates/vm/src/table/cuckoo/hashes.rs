@@ -20,8 +20,7 @@ impl LineHash {
         Self { seed: mix(seed ^ SALT), crc: None }
     }
 
-    /// CRC-64 as hardware would compute it, then mixed: by itself it would leave a third of the slots that
-    /// random numbers reach unused.
+    /// Returns CRC-64 as hardware would compute it, then mixed:
     pub fn crc(seed: u64) -> Self {
         Self { seed: mix(seed ^ SALT), crc: Some(Crc64::new(ECMA)) }
     }

@@ -28,12 +28,12 @@ const SPARE: u64 = 0x1f << SPARE_SHIFT;
 #[repr(align(64))]
 pub struct Line {
     first: [u64; LINE_ENTRIES - 1],
-    /// Not zero, as it holds the count.
+    /// The last entry, which is not zero, because it holds the count.
     last: NonZeroU64,
 }
 
 impl Line {
-    /// The line of this number, with one entry.
+    /// Returns the line of this number, with one entry.
     ///
     /// # Panics
     ///
@@ -47,26 +47,26 @@ impl Line {
         Self { first, last: NonZeroU64::new(last).expect("it holds the count") }
     }
 
-    /// Its number: the page's, divided by the entries of a line.
+    /// Returns the number of the line: the page's, divided by the entries of a line.
     #[inline]
     pub fn number(&self) -> u64 {
         let tag = |number, (at, word): (usize, &u64)| number | (word & SPARE) >> SPARE_SHIFT << (5 * at);
         self.first.iter().enumerate().fold(0, tag)
     }
 
-    /// Entries in use.
+    /// Returns the number of entries in use, 1 to 8.
     #[inline]
     pub fn used(&self) -> u32 {
         ((self.last.get() & SPARE) >> SPARE_SHIFT) as u32
     }
 
-    /// An entry without the tag; 0 if it is empty.
+    /// Returns an entry without the tag; 0 if the entry is empty.
     #[inline]
     pub fn entry(&self, index: usize) -> u64 {
         self.first.get(index).copied().unwrap_or(self.last.get()) & !SPARE
     }
 
-    /// All entries.
+    /// Returns the entries in use with their places in the line.
     pub fn entries(&self) -> impl Iterator<Item = (usize, u64)> {
         (0..LINE_ENTRIES).map(|index| (index, self.entry(index))).filter(|&(_, entry)| entry != 0)
     }

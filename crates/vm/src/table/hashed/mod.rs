@@ -33,10 +33,10 @@ use super::cuckoo::{Cuckoo, CuckooCounts, LineHash, NoChunk, Policy, SlotRef, Wa
 use super::{ContiguousMemory, Entry, Geometry, L2p, Leaf, MapError, OnePiece, Upkeep, X86_64};
 use crate::addr::{PageSize, Vpn};
 
-/// What a hashed page table is made like.
+/// The parameters of a hashed page table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HashedDesign {
-    /// How tables grow.
+    /// The policy by which tables grow and shrink.
     pub policy: Policy,
     /// The sizes of chunks that ways are made of, smallest first; empty if each is one piece.
     pub chunk_bytes: Vec<u64>,
@@ -76,10 +76,10 @@ type Lines = Cuckoo<Line, Hashes>;
 pub struct HashedTable {
     design: HashedDesign,
     seed: u64,
-    /// By page size; that of 1 GiB pages comes with the first of them.
+    /// The table of each page size; that of 1 GiB pages comes with the first of them.
     tables: [Option<Lines>; 3],
     chunks: L2p,
-    /// For the sections of 2 MiB pages' lines, and of 1 GiB pages'.
+    /// The walk tables of the sections of 2 MiB pages' lines, and of 1 GiB pages'.
     pmd: WalkTable,
     pud: WalkTable,
 }
@@ -100,7 +100,7 @@ const PMD_SECTION: u32 = 9 + LINE_SHIFT;
 const PUD_SECTION: u32 = 18 + LINE_SHIFT;
 
 impl HashedTable {
-    /// An empty table.
+    /// Creates an empty page table.
     ///
     /// # Errors
     ///
@@ -160,17 +160,17 @@ impl HashedTable {
         }
     }
 
-    /// What the table of a page size has done; `None` before there is one.
+    /// Returns the counts of the table of a page size; `None` before there is a table.
     pub fn counts(&self, size: PageSize) -> Option<&CuckooCounts> {
         self.tables[size as usize].as_ref().map(Cuckoo::counts)
     }
 
-    /// The chunk table.
+    /// Returns the table that says where the chunks of ways lie.
     pub fn chunks(&self) -> &L2p {
         &self.chunks
     }
 
-    /// What all tables take now, walk tables included; of ways that move, what they move to.
+    /// Returns the number of bytes of all tables now, walk tables included; of ways that move, of what they move to.
     pub fn bytes(&self) -> u64 {
         let slot = self.design.policy.slot_bytes;
         let tables =
@@ -178,7 +178,7 @@ impl HashedTable {
         tables.sum::<u64>() + self.pmd.bytes() + self.pud.bytes()
     }
 
-    /// What growing and making room has cost so far.
+    /// Returns the cost of growing and making room so far.
     pub fn upkeep(&self) -> Upkeep {
         let mut upkeep = Upkeep::default();
         for counts in self.tables.iter().flatten().map(Cuckoo::counts) {
@@ -215,12 +215,12 @@ impl HashedTable {
         decode(self.line(size, line)?.entry(index), size)
     }
 
-    /// The leaf that maps `vpn` and its level.
+    /// Returns the leaf that maps `vpn` and its level.
     pub fn find(&self, vpn: Vpn) -> Option<(Leaf, u32)> {
         PageSize::ALL.into_iter().find_map(|size| Some((self.leaf(vpn, size)?, size as u32)))
     }
 
-    /// Whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
+    /// Returns whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
     pub fn is_vacant(&self, vpn: Vpn, level: u32) -> bool {
         let size = size_at(level);
         let start = Vpn(vpn.0 >> size.order() << size.order());
@@ -336,7 +336,7 @@ impl HashedTable {
         Some((leaf, level))
     }
 
-    /// The first leaf that overlaps pages `[start, end)`: its first page, the leaf and its level.
+    /// Returns the first leaf that overlaps pages `[start, end)`: its first page, the leaf and its level.
     pub fn first_leaf(&self, start: Vpn, end: Vpn) -> Option<(Vpn, Leaf, u32)> {
         let mut page = start.0;
         while page < end.0 {
@@ -358,7 +358,7 @@ impl HashedTable {
         None
     }
 
-    /// Of the two smaller sizes.
+    /// Returns the first leaf of the two smaller page sizes.
     fn first_below(&self, mut page: u64, end: u64) -> Option<(Vpn, Leaf, u32)> {
         while page < end {
             let pmd = self.pmd.next_used(page >> PMD_SECTION, ((end - 1) >> PMD_SECTION) + 1)?;

@@ -115,7 +115,7 @@ impl WalkOutcome for HashedWalk {
             level: probe.size as u32,
             waits: Waits::Together { decides: probe.hit },
         });
-        let refill = |&addr| WalkRead { addr, level: 0, waits: Waits::Nobody };
+        let refill = |&addr| WalkRead { addr, level: 0, waits: Waits::Background };
         probes.chain(self.refills.iter().map(refill))
     }
 }

@@ -9,20 +9,20 @@ use crate::sets::{Replacement, SetArray, ShapeError};
 use crate::table::Leaf;
 use crate::tlb::{key, key_asid};
 
-/// What a walk knew, and so did not have to try.
+/// The knowledge that a walk began with, which saves probes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WalkKind {
-    /// Nothing: every way of every page size.
+    /// The walk knew nothing: it reads every way of every page size.
     Complete,
-    /// That there is no 1 GiB page, or which of the ways it is in.
+    /// The walk knew that there is no 1 GiB page, or which of the ways it is in.
     Partial,
-    /// That there are 4 KiB pages only.
+    /// The walk knew that there are 4 KiB pages only.
     Size,
-    /// That there is a line of one larger page size only, and its way.
+    /// The walk knew that there is a line of one larger page size only, and its way.
     Direct,
-    /// That there are lines of several sizes, and the way of the larger.
+    /// The walk knew that there are lines of several sizes, and the way of the larger.
     Mixed,
-    /// That there is nothing.
+    /// The walk knew that nothing is mapped.
     Fault,
 }
 
@@ -31,7 +31,7 @@ impl WalkKind {
     pub const ALL: [Self; 6] =
         [Self::Complete, Self::Partial, Self::Size, Self::Direct, Self::Mixed, Self::Fault];
 
-    /// Its name in reports.
+    /// Returns the name of the kind in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -47,26 +47,26 @@ impl WalkKind {
 /// A line that a walk read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
-    /// Where it lies.
+    /// The physical address of the line.
     pub addr: PhysAddr,
-    /// Of which page size's table.
+    /// The page size of the table that the line belongs to.
     pub size: PageSize,
-    /// The page's entry is in it.
+    /// Whether the page's entry is in the line.
     pub hit: bool,
 }
 
-/// What a walk did. All probes go out at once.
+/// The path of a walk. All probes go out at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HashedWalk {
-    /// What it knew.
+    /// The knowledge that the walk had from the walk caches.
     pub kind: WalkKind,
     /// The number of the page's line of 4 KiB pages.
     pub(super) line: u64,
-    /// What it read.
+    /// The lines that the walk read.
     pub probes: ArrayVec<Probe, { 3 * MOST_WAYS }>,
     /// The leaf and its level; `None` for a page fault.
     pub end: Option<(Leaf, u32)>,
-    /// Lines of walk tables that the walk caches fetch meanwhile; nobody waits for them.
+    /// Lines of walk tables that the walk caches fetch meanwhile; the walk does not wait for them.
     pub refills: ArrayVec<PhysAddr, 4>,
 }
 
@@ -98,7 +98,7 @@ impl WalkCaches {
         Ok(Self { pmd, pud, by_section, lookups: 0, hits: [0; 2], kinds: [0; WalkKind::ALL.len()] })
     }
 
-    /// Look-ups so far.
+    /// Returns the number of look-ups so far.
     pub fn lookups(&self) -> u64 {
         self.lookups
     }

@@ -12,7 +12,7 @@
 //! `line`: the section has the one line of 2 MiB pages (PMD) or 1 GiB pages (PUD) that it can have, and `way` is where;
 //! `smaller`: it has smaller pages.
 //!
-//! Lines move between ways; whoever moves one says so here. The published headers have a bit for each of the three page
+//! Lines move between ways; the table that moves one says so here. The published headers have a bit for each of the three page
 //! sizes; of those, these two decide what a walk probes. (Skarlatos et al., "Elastic Cuckoo Page Tables", ASPLOS 2020.)
 //!
 //! The walk tables are small cuckoo tables themselves: two ways, each in one piece.
@@ -24,22 +24,22 @@ use crate::table::{ContiguousMemory, OnePiece};
 /// Headers of a line.
 const HEADERS: usize = 64;
 
-/// What a header says of its section.
+/// The header of a section, which says what pages the section has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SectionHeader(u8);
 
 impl SectionHeader {
-    /// Whether there are smaller pages.
+    /// Returns whether there are smaller pages in the range.
     pub fn has_smaller(self) -> bool {
         self.0 & 4 != 0
     }
 
-    /// The way of the one line of the walk table's own page size (2 MiB or 1 GiB), if there is one.
+    /// Returns the way of the one line of the walk table's own page size (2 MiB or 1 GiB), if there is one.
     pub fn line_way(self) -> Option<usize> {
         (self.0 & 2 != 0).then_some(usize::from(self.0 >> 3 & 3))
     }
 
-    /// Whether there is nothing.
+    /// Returns whether no page is mapped in the range.
     pub fn is_empty(self) -> bool {
         self.0 & 7 == 0
     }
@@ -59,7 +59,7 @@ impl Keyed for WalkLine {
     }
 }
 
-/// One of the two walk tables.
+/// A walk table: one of the two of a hashed page table.
 #[derive(Debug)]
 pub(super) struct WalkTable {
     lines: Cuckoo<WalkLine, LineHash>,
@@ -87,14 +87,14 @@ impl WalkTable {
         self.lines.find(number, |_| true)
     }
 
-    /// What is known of a section.
+    /// Returns the header of a section.
     pub(super) fn header(&self, section: u64) -> SectionHeader {
         let (number, index) = Self::split(section);
         let line = self.find(number).and_then(|at| self.lines.get(at));
         line.map_or(SectionHeader::default(), |line| line.headers[index])
     }
 
-    /// Where the line of a section's header may be; and whether it is there.
+    /// Returns the addresses where the line of a section's header may be, and whether there is a line.
     pub(super) fn probes(&self, section: u64) -> (impl Iterator<Item = PhysAddr>, bool) {
         let number = Self::line_of(section);
         (self.lines.probes(number).map(|at| PhysAddr(self.lines.addr(at))), self.find(number).is_some())

@@ -1,4 +1,4 @@
-//! Where a page stands, and who leaves: against lists of pages in the order of their use.
+//! Where a page stands, and which page leaves: against lists of pages in the order of their use.
 
 use super::*;
 use crate::random::SplitMix64;
@@ -11,7 +11,7 @@ struct List {
 }
 
 impl List {
-    /// Tells the way, and who left.
+    /// Tells the way, and the page that left.
     fn touch_lru(&mut self, page: u64, write: bool, ways: usize) -> (bool, usize, Option<(u64, bool)>) {
         let found = self.pages.iter().position(|&(other, _)| other == page);
         let (way, victim) = match found {

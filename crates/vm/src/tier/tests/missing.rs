@@ -102,7 +102,7 @@ fn the_queue_is_as_deep_as_it_is_and_refuses_more() {
     assert!(!tier.accepts());
     let refused = Event::Miss { page: P(4), waiter: 4, completes: LATER };
     let mut effects = Vec::new();
-    assert_eq!(tier.step(refused, &mut effects), Err(Refused::QueueFull { depth: 2 }));
+    assert_eq!(tier.step(refused, &mut effects), Err(EventError::QueueFull { depth: 2 }));
     assert_eq!((tier.queued(), effects.len()), (2, 0));
     arrive(&mut tier, 1);
     assert!(tier.accepts());
@@ -115,14 +115,14 @@ fn what_is_not_under_way_is_not_done() {
     miss(&mut tier, 1, 1, LATER);
     miss(&mut tier, 2, 2, LATER);
     for (event, error) in [
-        (Event::Arrived { page: P(2) }, Refused::NotPending(P(2))),
-        (Event::Written { page: P(1) }, Refused::NotWriting(P(1))),
+        (Event::Arrived { page: P(2) }, EventError::NotPending(P(2))),
+        (Event::Written { page: P(1) }, EventError::NotWriting(P(1))),
     ] {
         assert_eq!(tier.step(event, &mut effects), Err(error));
     }
-    assert_eq!(Refused::NotPending(P(18)).to_string(), "page 0x12 arrived, but is not pending");
+    assert_eq!(EventError::NotPending(P(18)).to_string(), "page 0x12 arrived, but is not pending");
     arrive(&mut tier, 1);
-    assert_eq!(tier.step(Event::Arrived { page: P(1) }, &mut effects), Err(Refused::NotPending(P(1))));
+    assert_eq!(tier.step(Event::Arrived { page: P(1) }, &mut effects), Err(EventError::NotPending(P(1))));
     assert_eq!(effects, []);
 }
 

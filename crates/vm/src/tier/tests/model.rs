@@ -21,7 +21,7 @@ struct Pending {
 struct Leaving {
     page: u64,
     slot: u16,
-    /// It waits for this page.
+    /// The page that the thread waits for.
     waits_for: Option<u64>,
     writing: bool,
 }

@@ -1,4 +1,4 @@
-//! More threads than ways: with the forward-progress bit everyone finishes, without it nobody need.
+//! More threads than ways: with the forward-progress bit every thread finishes, without it none need.
 
 use super::*;
 use crate::random::SplitMix64;

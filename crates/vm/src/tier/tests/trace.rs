@@ -107,7 +107,7 @@ impl Trace {
             // The frontside stalls.
             self.stalls += 1;
             let refused = self.tier.step(event, &mut self.effects);
-            assert_eq!(refused, Err(Refused::QueueFull { depth: self.tier.design().queue }));
+            assert_eq!(refused, Err(EventError::QueueFull { depth: self.tier.design().queue }));
         }
     }
 
@@ -184,12 +184,12 @@ fn run(traces: u64, requests: u64) {
 }
 
 #[test]
-fn a_million_requests_lose_no_page_and_wake_everyone_once() {
+fn a_million_requests_lose_no_page_and_wake_every_waiter_once() {
     run(500, 1_000_000);
 }
 
 #[test]
 #[ignore = "long: `make soak`"]
-fn ten_million_requests_lose_no_page_and_wake_everyone_once() {
+fn ten_million_requests_lose_no_page_and_wake_every_waiter_once() {
     run(2000, 10_000_000);
 }

@@ -16,7 +16,7 @@ pub(super) struct World {
     frames: Vec<Option<(u64, u64)>>,
     slots: Vec<Option<(u64, u64)>>,
     flash: BTreeMap<u64, u64>,
-    /// The version that a page must have, whoever holds it.
+    /// The version that a page must have, wherever it is.
     newest: BTreeMap<u64, u64>,
     /// Reads under way.
     pub(super) reading: Vec<u64>,

@@ -9,7 +9,7 @@ use crate::text::{left, right, shorten, visible, width, wrap};
 use crate::timeline::TimelineRow;
 use crate::units::{plain, widest};
 
-/// The version of the document\'s shape.
+/// The version of the document's shape.
 const SCHEMA: u32 = 1;
 
 /// The document of a paper: `{"schema": 1, "paper": "mosaic", "rows": [...]}`.

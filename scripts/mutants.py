@@ -27,12 +27,12 @@ TRANSACTION = "crates/vm/src/file/store/transaction.rs"
 MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partition.rs"
 SHIFT = "crates/vm/src/file/shift.rs"
 VM_REPAIR = "crates/vm/src/file/repair.rs"
-SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
-NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
-PATH, OPEN_FILE = "crates/ctfs/src/paths/path.rs", "crates/ctfs/src/paths/file.rs"
-GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
-VOLUME, TURNS = "crates/ctfs/src/volume.rs", "crates/ctfs/src/turns.rs"
-VIEW, CHECKPOINT = "crates/ctfs/src/view.rs", "crates/vm/src/file/checkpoint.rs"
+SYSTEM, FILE, REPAIR = "crates/ctfs/src/core/system.rs", "crates/ctfs/src/core/file.rs", "crates/ctfs/src/core/repair.rs"
+NAMES, PATHS, BYTES = "crates/ctfs/src/core/names.rs", "crates/ctfs/src/client/paths/files.rs", "crates/ctfs/src/core/bytes.rs"
+PATH, OPEN_FILE = "crates/ctfs/src/client/paths/path.rs", "crates/ctfs/src/client/paths/file.rs"
+GATE, TRANSLATIONS = "crates/ctfs/src/memory/gate.rs", "crates/ctfs/src/memory/translations.rs"
+VOLUME, TURNS = "crates/ctfs/src/core/volume.rs", "crates/ctfs/src/memory/turns.rs"
+VIEW, CHECKPOINT = "crates/ctfs/src/memory/view.rs", "crates/vm/src/file/checkpoint.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
 # Name, file, texts and what replaces them, package, tests of which one must fail: unit tests, or FILE/TESTS for those of tests/FILE.rs.
@@ -93,9 +93,9 @@ MUTANTS = [
      CTFS, "translations::tests"),
     ("what lies ahead is a file's", VIEW,
      [("state.load(Ordering::Relaxed) != ahead", "!is_ahead(state.load(Ordering::Relaxed))")],
-     CTFS, "view::tests"),
+     CTFS, "tests::view::"),
     ("what is mapped stays known", VIEW, [("window.state(chunk).store(UNKNOWN, Ordering::Release);", "")],
-     CTFS, "view::tests"),
+     CTFS, "tests::view::"),
     ("no recovery", STORE, [("journal.recover(memory)", "Recovered::Nothing")], CTFS, "crashes::names"),
     ("log never written", JOURNAL, [("memory.store(self.at + offset, word);", "let _ = (offset, word);")],
      CTFS, "crashes::names"),

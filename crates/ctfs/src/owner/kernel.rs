@@ -7,18 +7,18 @@ use std::time::Duration;
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno;
 
-use crate::acl;
-use crate::error::Result;
-use crate::extended::{self, CAPABILITIES, SetExtended};
-use crate::file::Seek;
-use crate::inode::Ino;
-use crate::mapped::Mapped;
+use crate::core::acl;
+use crate::core::error::Result;
+use crate::core::extended::{self, CAPABILITIES, SetExtended};
+use crate::core::file::Seek;
+use crate::core::inode::Ino;
+use crate::core::system::{FileSystem, Owner, SetAttributes, Space};
+use crate::core::volume::Place;
+use crate::memory::mapped::Mapped;
 use crate::owner::known::PAGES;
 use crate::owner::mounted::{Forgetting, Mounted, Told};
-use crate::owner::{doors, service};
-use crate::protocol::{self, WORDS};
-use crate::system::{FileSystem, Owner, SetAttributes, Space};
-use crate::volume::Place;
+use crate::owner::{leases, service};
+use crate::protocol::messages::{self, WORDS};
 
 /// Modes of `fallocate`, as Linux has them.
 const KEEP_SIZE: i32 = 1;
@@ -85,7 +85,7 @@ impl Mounted {
         let mut system = self.volume.unnoticed();
         // Users who may not have the store's memory must not come by a file without the directories above it.
         let opened = service::handle_of(name)
-            .filter(|_| parent == Ino::ROOT && doors::may_have_store(requester.owner.uid));
+            .filter(|_| parent == Ino::ROOT && leases::may_have_store(requester.owner.uid));
         if let Some(ino) = opened.and_then(|handle| self.doors.find_beside(handle)) {
             // A name for one `open`, of a file that may have none.
             return self.known(&mut system, ino).map(|(attributes, _)| (attributes, Duration::ZERO));
@@ -164,7 +164,7 @@ impl Mounted {
         true
     }
 
-    /// One of [`crate::protocol`]'s messages.
+    /// One of [`crate::protocol::messages`]'s messages.
     pub(crate) fn message(
         &self,
         requester: Requester,
@@ -173,21 +173,21 @@ impl Mounted {
         answer: impl FnOnce(Result<[u64; WORDS]>) + Send + 'static,
     ) {
         let user = requester.owner.uid;
-        if command == protocol::GROW && ![0, rustix::process::geteuid().as_raw()].contains(&user) {
+        if command == messages::GROW && ![0, rustix::process::geteuid().as_raw()].contains(&user) {
             return answer(Err(Errno::PERM));
         }
-        let is_shifted = matches!(command, protocol::COLLAPSE | protocol::INSERT);
+        let is_shifted = matches!(command, messages::COLLAPSE | messages::INSERT);
         if is_shifted && !requester.may_keep_privileges() {
             self.drop_privileges(ino);
         }
         // Before the lease, which the next program to open the file ends.
-        let forgetting = (command == protocol::LEASE).then(|| Forgetting::begin(&self.forgetting));
+        let forgetting = (command == messages::LEASE).then(|| Forgetting::begin(&self.forgetting));
         let words = match self.asked(ino, handle, command, words) {
             Ok(words) => words,
             Err(error) => return answer(Err(error)),
         };
         // What the kernel has read may soon be different, if the client writes.
-        let is_written = command == protocol::LEASE && words[3] != 0;
+        let is_written = command == messages::LEASE && words[3] != 0;
         if is_shifted || is_written && self.known.had_pages(ino) {
             let known = self.known.clone();
             // No request gets an answer any more when that thread is gone.

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use crate::gate::Gate;
-use crate::mapped::Mapped;
-use crate::missing::{Failure, Health};
-use crate::owner::doors::{self, Doors, Left};
+use crate::core::system::FileSystem;
+use crate::core::volume::Volume;
+use crate::memory::gate::Gate;
+use crate::memory::mapped::Mapped;
+use crate::memory::missing::{Failure, Health};
 use crate::owner::ends::MountPoint;
 use crate::owner::fuse::{MOST_BYTES, Session};
 use crate::owner::known::Known;
+use crate::owner::leases::{self, Doors, Left};
 use crate::owner::mounted::{Later, Mounted, sooner_or_later};
 use crate::owner::service::{self, Service};
 use crate::owner::syncer::Syncer;
-use crate::system::FileSystem;
-use crate::volume::Volume;
 
 /// A mounted file system. It is unmounted when this is dropped.
 pub struct Mount {
@@ -107,7 +107,7 @@ pub struct MountRules {
 pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRules) -> io::Result<Mount> {
     let gate = Arc::new(Gate::create()?);
     let doors = Arc::new(Doors::new(gate.clone())?);
-    let listeners = doors::listen(doors.socket())?;
+    let listeners = leases::listen(doors.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let health = memory.health().clone();
@@ -161,7 +161,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let stopped = stop.clone();
     let watch = std::thread::Builder::new()
         .name("clients".to_owned())
-        .spawn(move || doors::watch(&listeners, &doors, has_left, (&file, survives), &stopped))?;
+        .spawn(move || leases::watch(&listeners, &doors, has_left, (&file, survives), &stopped))?;
     let stopped = stop.clone();
     let service =
         std::thread::Builder::new().name("service".to_owned()).spawn(move || service.run(&gate, &stopped))?;

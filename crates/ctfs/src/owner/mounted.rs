@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::error::Result;
-use crate::extended::CAPABILITIES;
-use crate::inode::Ino;
-use crate::mapped::Mapped;
-use crate::owner::doors::Doors;
+use crate::core::error::Result;
+use crate::core::extended::CAPABILITIES;
+use crate::core::inode::Ino;
+use crate::core::system::{Attributes, FileSystem, SetAttributes};
+use crate::core::volume::{Exclusive, Volume};
+use crate::memory::mapped::Mapped;
 use crate::owner::kernel::Requester;
 use crate::owner::known::{ATTRIBUTES, Known, PAGES};
+use crate::owner::leases::Doors;
 use crate::owner::syncer::{Answer, Syncer};
-use crate::system::{Attributes, FileSystem, SetAttributes};
-use crate::volume::{Exclusive, Volume};
 
 /// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);

@@ -19,23 +19,23 @@ use std::time::Duration;
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
-use crate::extended::DEFAULT_LIST;
-use crate::gate::Gate;
-use crate::inode::{self, Field, Ino, Inode, kind};
-use crate::mailbox::{Sleep, WORDS};
-use crate::mapped::Mapped;
-use crate::names::With;
-use crate::owner::doors::Doors;
+use crate::core::error::{Error, Result};
+use crate::core::extended::DEFAULT_LIST;
+use crate::core::inode::{self, Field, Ino, Inode, kind};
+use crate::core::names::With;
+use crate::core::names::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
+use crate::core::system::{FileSystem, Overwrites, Owner, Replace, SetAttributes};
+use crate::core::volume::{Exclusive, Volume};
+use crate::memory::gate::Gate;
+use crate::memory::mailbox::{Sleep, WORDS};
+use crate::memory::mapped::Mapped;
 use crate::owner::known::{Known, Stale};
+use crate::owner::leases::Doors;
 use crate::owner::syncer::Holder;
-use crate::paths::path::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
-use crate::requests::{
+use crate::protocol::requests::{
     BY_HANDLE, Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What,
     is_plain, put_attributes,
 };
-use crate::system::{FileSystem, Overwrites, Owner, Replace, SetAttributes};
-use crate::volume::{Exclusive, Volume};
 
 /// How often the service looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);

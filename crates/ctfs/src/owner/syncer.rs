@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 
-use crate::error::Result;
-use crate::inode::address;
-use crate::mapped::Mapped;
-use crate::owner::doors::Doors;
-use crate::volume::Volume;
+use crate::core::error::Result;
+use crate::core::inode::address;
+use crate::core::volume::Volume;
+use crate::memory::mapped::Mapped;
+use crate::owner::leases::Doors;
 
 /// Changes that no program asks for persist after this time, as ext4 has it.
 const INTERVAL: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::client::Change;
-use crate::mapped::{Survives, coarse_now};
-use crate::requests::attributes;
+use crate::memory::mapped::{Survives, coarse_now};
+use crate::protocol::requests::attributes;
 
 const ROOT: Caller = Caller { uid: 0, gid: 0, umask: 0o022, is_root: true, has_groups: false };
 const USER: Caller = Caller { uid: 7, gid: 8, umask: 0o022, is_root: false, has_groups: false };

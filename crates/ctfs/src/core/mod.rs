@@ -1,0 +1,44 @@
+//! The file system proper: inodes, directories, bytes of files, transactions over them, and their check and repair.
+//!
+//! ```text
+//!   volume                                         a file system that threads share
+//!   mount  attributes  users  shift  check  repair
+//!   acl -> extended -> names -> file -> frames     operations of a file system, each layer on the ones to its right
+//!   system                                         the mounted file system: the store, indices, open files
+//!   directory  bytes  orphans  inode  root         what lies in the store, and where
+//! ```
+//!
+//! Everything is by inode. Paths and permissions are the business of the clients and of the owner.
+
+pub(crate) mod acl;
+pub(crate) mod bytes;
+pub(crate) mod check;
+pub(crate) mod directory;
+pub(crate) mod error;
+pub(crate) mod extended;
+pub(crate) mod file;
+pub(crate) mod grow;
+pub(crate) mod inode;
+pub(crate) mod names;
+pub(crate) mod orphans;
+pub(crate) mod repair;
+pub(crate) mod shift;
+pub(crate) mod strict;
+pub(crate) mod system;
+pub(crate) mod usage;
+pub(crate) mod volume;
+
+pub use check::{check, partition_counts};
+pub use directory::MOST_NAME_BYTES;
+pub use error::{Error, Result};
+pub use extended::SetExtended;
+pub use file::{MOST_FILE_BYTES, Seek};
+pub use grow::GrowError;
+pub use inode::Ino;
+pub use repair::repair;
+pub use strict::MOST_WHOLE_BYTES;
+pub use system::{
+    Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,
+    Space, Visit,
+};
+pub use volume::{Opened, Place, Volume};

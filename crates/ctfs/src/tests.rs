@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::core::bytes;
-use crate::core::file::LARGE_BYTES;
+use crate::core::bytes::LARGE_BYTES;
 use crate::core::inode::{self, Field, kind};
 
 const FILE: u32 = kind::FILE | 0o644;

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::client::connection::{Client, Lease};
 use crate::core::inode::Ino;
-use crate::core::system::Attributes;
+use crate::core::types::Attributes;
 use crate::memory::mailbox::{Sleep, WORDS};
 use crate::protocol::requests::{
     Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What, attributes,

@@ -21,7 +21,8 @@ use crate::core::error::Result;
 use crate::core::extended::{ACCESS_LIST, DEFAULT_LIST, SetExtended};
 use crate::core::inode::{Field, Ino, kind};
 use crate::core::names::With;
-use crate::core::system::{FileSystem, Owner};
+use crate::core::system::FileSystem;
+use crate::core::types::Owner;
 
 const VERSION: u32 = 2;
 const PERMISSIONS: u32 = 0o777;
@@ -114,11 +115,6 @@ impl Acl {
         new.of_mode().for_each(|(entry, place)| entry.permissions &= (mode >> place & 7) as u16);
         new
     }
-}
-
-/// Whether an extended attribute is a list.
-pub(crate) fn is_list(name: &[u8]) -> bool {
-    name == ACCESS_LIST || name == DEFAULT_LIST
 }
 
 impl<M: PersistentMemory> FileSystem<M> {
@@ -228,7 +224,7 @@ mod tests {
     use pagewalk_vm::file::Recording;
 
     use super::*;
-    use crate::core::system::SetAttributes;
+    use crate::core::types::SetAttributes;
 
     fn bytes(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let entries = entries.iter().map(|&(tag, permissions, id)| Entry { tag, permissions, id });

@@ -7,10 +7,12 @@
 use std::ops::Range;
 
 use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
-use pagewalk_vm::file::{Pages, Partition, PersistentMemory};
+use pagewalk_vm::file::{LARGE_ORDER, Pages, Partition, PersistentMemory};
 
-use crate::core::file::LARGE_BYTES;
 use crate::core::inode::{Field, INODE_BYTES, partition_of, with_epoch};
+
+/// What a large page holds.
+pub(crate) const LARGE_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
 
 /// A file, by where its inode lies.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use pagewalk_vm::file::{Level, Part, Partition, PersistentMemory};
 
 use crate::core::directory::SLOT_BYTES;
 use crate::core::inode::{self, Field, Ino, kind};
-use crate::core::system::{FileSystem, root};
+use crate::core::root;
+use crate::core::system::FileSystem;
 
 /// Problems that are named at most.
 const MOST_PROBLEMS: usize = 100;

@@ -6,7 +6,8 @@ use rustix::io::Errno;
 use crate::core::error::{Result, of_store};
 use crate::core::inode::{Field, Ino, Inode, Inodes, kind};
 use crate::core::orphans;
-use crate::core::system::{FileSystem, Owner};
+use crate::core::system::FileSystem;
+use crate::core::types::Owner;
 
 /// As Linux has it.
 const MOST_NAME: usize = 255;
@@ -21,12 +22,16 @@ pub(crate) const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 /// What the kernel gives a program that runs the file beside its user's rights.
 pub(crate) const CAPABILITIES: &[u8] = b"security.capability";
 
+/// Whether an extended attribute is a list.
+pub(crate) fn is_list(name: &[u8]) -> bool {
+    name == ACCESS_LIST || name == DEFAULT_LIST
+}
+
 /// Whether a mount keeps an attribute of that name: those that programs or the kernel act on, as other file systems have them. Another
 /// one of the kernel's own would be accepted and mean nothing.
 pub(crate) fn is_kept(name: &[u8]) -> bool {
     let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
-    crate::core::acl::is_list(name)
-        || prefixes.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+    is_list(name) || prefixes.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
 }
 
 /// How a value is set.
@@ -180,7 +185,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         let before = all.len();
         all.retain(|&(known, _)| known != name);
         match before - all.len() {
-            0 if crate::core::acl::is_list(name) => Ok(()),
+            0 if is_list(name) => Ok(()),
             0 => Err(Errno::NODATA),
             _ => self.replace_extended(ino, &encode(all), None),
         }

@@ -6,10 +6,12 @@ use rustix::io::Errno;
 
 use crate::core::directory::{self, Entry, check_name, slots_of};
 use crate::core::error::{Result, of_store};
-use crate::core::file::{give_back, give_first_frames, is_little};
-use crate::core::inode::{self, Field, Ino, Inode, Inodes, kind};
+use crate::core::frames::give_first_frames;
+use crate::core::inode::{Field, Ino, Inode, Inodes, kind};
 use crate::core::orphans;
-use crate::core::system::{FileSystem, MOST_LINKS, Owner, Replace, Visit};
+use crate::core::reclaim::{give_back, is_little};
+use crate::core::system::FileSystem;
+use crate::core::types::{MOST_LINKS, Owner, Visit};
 
 /// Symbolic links that a path leads through at most.
 pub(crate) const MOST_LINKS_FOLLOWED: usize = 40;
@@ -27,7 +29,7 @@ pub(crate) enum With {
 }
 
 /// The kind of a file as directories have it.
-fn kind_byte(mode: u32) -> u8 {
+pub(super) fn kind_byte(mode: u32) -> u8 {
     (mode >> 12) as u8
 }
 
@@ -76,7 +78,7 @@ impl<M: PersistentMemory> FileSystem<M> {
     }
 
     /// Finds free slots for a name, and makes some if there are none.
-    fn room(&mut self, parent: Ino, name: &[u8]) -> Result<(u64, u64)> {
+    pub(super) fn room(&mut self, parent: Ino, name: &[u8]) -> Result<(u64, u64)> {
         let slots = slots_of(name);
         if let Some(room) = self.directory(parent)?.room(slots) {
             return Ok(room);
@@ -88,18 +90,6 @@ impl<M: PersistentMemory> FileSystem<M> {
         let slot_bytes = directory::SLOT_BYTES;
         self.directory(parent)?.add_free(size / slot_bytes, written / slot_bytes);
         self.directory(parent)?.room(slots).ok_or(Errno::NOSPC)
-    }
-
-    fn free_inode(&mut self) -> Result<Ino> {
-        let ino = inode::find_free(&self.store, self.hint).ok_or(Errno::NOSPC)?;
-        self.hint = Ino(ino.0 + 1);
-        Ok(ino)
-    }
-
-    /// The lowest numbers are used first, so that the table stays small.
-    pub(crate) fn freed_inode(&mut self, ino: Ino) {
-        self.hint = self.hint.min(ino);
-        self.used_inodes -= 1;
     }
 
     /// A directory to which a name can be added, and the name is free.
@@ -310,179 +300,8 @@ impl<M: PersistentMemory> FileSystem<M> {
         if is_last { self.reclaim_unused(entry.ino) } else { Ok(()) }
     }
 
-    fn reclaim_unused(&mut self, ino: Ino) -> Result<()> {
+    pub(super) fn reclaim_unused(&mut self, ino: Ino) -> Result<()> {
         if self.users.contains_key(&ino) { Ok(()) } else { self.reclaim(ino) }
-    }
-
-    /// Renames a file, whatever it is, from one directory to another or within one: before and after there is always one name.
-    ///
-    /// # Errors
-    ///
-    /// There is no such name; the new one is taken by what cannot be replaced; a directory would be within itself.
-    pub fn rename(&mut self, from: (Ino, &[u8]), to: (Ino, &[u8]), replace: Replace) -> Result<()> {
-        self.rename_as(from, to, replace, None)
-    }
-
-    /// Renames a file, as [`FileSystem::rename`], and leaves a *whiteout* at its old name in the same transaction: a character device
-    /// with the number 0. An overlay file system takes that name as removed.
-    ///
-    /// # Errors
-    ///
-    /// As [`FileSystem::rename`]; `EINVAL` if the two files are to swap their names.
-    pub fn rename_and_white_out(
-        &mut self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
-        replace: Replace,
-        owner: Owner,
-    ) -> Result<()> {
-        match replace {
-            Replace::Exchange => Err(Errno::INVAL),
-            replace => self.rename_as(from, to, replace, Some(owner)),
-        }
-    }
-
-    fn rename_as(
-        &mut self,
-        (parent, name): (Ino, &[u8]),
-        (new_parent, new_name): (Ino, &[u8]),
-        replace: Replace,
-        whiteout_owner: Option<Owner>,
-    ) -> Result<()> {
-        for name in [name, new_name] {
-            if matches!(name, b"." | b"..") {
-                return Err(Errno::INVAL);
-            }
-        }
-        self.directory_inode(parent)?;
-        let new_above = self.directory_inode(new_parent)?;
-        let entry = self.directory(parent)?.get(name).ok_or(Errno::NOENT)?;
-        let moved = self.inode(entry.ino)?;
-        check_name(new_name)?;
-        if new_above.links() == 0 {
-            return Err(Errno::NOENT);
-        }
-        let target = self.directory(new_parent)?.get(new_name);
-        let target_inode = target.map(|target| self.inode(target.ino)).transpose()?;
-        let is_directory = moved.is(kind::DIRECTORY);
-        if is_directory && self.is_within(new_parent, entry.ino)? {
-            return Err(Errno::INVAL);
-        }
-        match (target.zip(target_inode), replace) {
-            (None, Replace::Exchange) => return Err(Errno::NOENT),
-            (Some(_), Replace::No) => return Err(Errno::EXIST),
-            (Some((target, _)), _) if target.ino == entry.ino => return Ok(()),
-            (Some((target, inode)), Replace::Exchange) => {
-                if inode.is(kind::DIRECTORY) && self.is_within(parent, target.ino)? {
-                    return Err(Errno::INVAL);
-                }
-                return self.exchange((parent, name, entry), (new_parent, new_name, target));
-            }
-            (Some((target, inode)), _) => match (is_directory, inode.is(kind::DIRECTORY)) {
-                (true, false) => return Err(Errno::NOTDIR),
-                (false, true) => return Err(Errno::ISDIR),
-                (true, true) if !self.directory(target.ino)?.is_empty() => return Err(Errno::NOTEMPTY),
-                _ => {}
-            },
-            (None, _) => {}
-        }
-        // Where the new name goes. This may move the directory's slots elsewhere.
-        let room = if target.is_none() { Some(self.room(new_parent, new_name)?) } else { None };
-        let [from, to] = [parent, new_parent].map(|ino| self.inode(ino).map(|inode| inode.partition()));
-        let (from, to) = (from?.ok_or(Errno::IO)?, to?.ok_or(Errno::IO)?);
-        let whiteout = whiteout_owner.map(|owner| Ok((self.free_inode()?, owner))).transpose()?;
-        let now = self.now();
-        let mut transaction = self.store.begin();
-        let mut is_last = false;
-        let new_entry = match (target, target_inode, room) {
-            (Some(target), Some(inode), _) => {
-                directory::redirect(&mut transaction, to, target, new_name, (entry.ino, entry.kind))?;
-                is_last = drop_link(&mut transaction, target.ino, &inode, now)?;
-                if inode.is(kind::DIRECTORY) {
-                    add_links(&mut transaction, new_parent, -1)?;
-                }
-                None
-            }
-            (_, _, Some((slot, run))) => {
-                let new_entry = Entry { slot, slots: slots_of(new_name), ..entry };
-                directory::put(&mut transaction, to, new_name, new_entry, run)?;
-                Some(new_entry)
-            }
-            _ => unreachable!("there is room where there is no target"),
-        };
-        match whiteout {
-            Some((ino, owner)) => {
-                transaction.mark_inode(ino, true)?;
-                fill(&mut transaction, ino, kind::CHARACTERS, owner, now)?;
-                let left = (ino, kind_byte(kind::CHARACTERS));
-                directory::redirect(&mut transaction, from, entry, name, left)?;
-            }
-            None => directory::set_free(&mut transaction, from, entry.slot, entry.slots)?,
-        }
-        if is_directory {
-            move_directory(&mut transaction, entry.ino, parent, new_parent)?;
-        }
-        transaction.set_field(entry.ino, Field::Changed, now)?;
-        for parent in [parent, new_parent] {
-            touch(&mut transaction, parent, now)?;
-        }
-        transaction.commit().map_err(of_store)?;
-        match new_entry {
-            Some(new_entry) => self.directory(new_parent)?.insert(new_name, new_entry),
-            None => self.directory(new_parent)?.replace(new_name, entry.ino, entry.kind),
-        }
-        match whiteout {
-            Some((ino, _)) => {
-                self.used_inodes += 1;
-                self.directory(parent)?.replace(name, ino, kind_byte(kind::CHARACTERS));
-            }
-            None => self.directory(parent)?.remove(name),
-        }
-        match target {
-            Some(target) if is_last => self.reclaim_unused(target.ino),
-            _ => Ok(()),
-        }
-    }
-
-    fn exchange(
-        &mut self,
-        (parent, name, entry): (Ino, &[u8], Entry),
-        (other_parent, other_name, other): (Ino, &[u8], Entry),
-    ) -> Result<()> {
-        let [from, to] = [parent, other_parent].map(|ino| self.inode(ino).map(|inode| inode.partition()));
-        let (from, to) = (from?.ok_or(Errno::IO)?, to?.ok_or(Errno::IO)?);
-        let is_directory = |entry: Entry| entry.kind == kind_byte(kind::DIRECTORY);
-        let now = self.now();
-        let mut transaction = self.store.begin();
-        directory::redirect(&mut transaction, from, entry, name, (other.ino, other.kind))?;
-        directory::redirect(&mut transaction, to, other, other_name, (entry.ino, entry.kind))?;
-        for (moved, from, to) in [(entry, parent, other_parent), (other, other_parent, parent)] {
-            if is_directory(moved) {
-                move_directory(&mut transaction, moved.ino, from, to)?;
-            }
-            transaction.set_field(moved.ino, Field::Changed, now)?;
-            touch(&mut transaction, from, now)?;
-        }
-        transaction.commit().map_err(of_store)?;
-        self.directory(parent)?.replace(name, other.ino, other.kind);
-        self.directory(other_parent)?.replace(other_name, entry.ino, entry.kind);
-        Ok(())
-    }
-
-    /// Whether a directory is another one or lies within it.
-    fn is_within(&self, ino: Ino, other: Ino) -> Result<bool> {
-        let mut at = ino;
-        // A damaged tree may be a circle.
-        for _ in 0..inode::MOST_INODES {
-            if at == other {
-                return Ok(true);
-            }
-            if at == Ino::ROOT {
-                return Ok(false);
-            }
-            at = Ino(self.inode(at)?.get(Field::Parent));
-        }
-        Err(Errno::IO)
     }
 }
 
@@ -508,30 +327,26 @@ pub(crate) fn fill<M: PersistentMemory>(
 }
 
 /// A directory's names have changed.
-fn touch<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino: Ino, now: u64) -> Result<()> {
+pub(super) fn touch<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    ino: Ino,
+    now: u64,
+) -> Result<()> {
     transaction.set_fields(ino, [(Field::Modified, now), (Field::Changed, now)])
 }
 
 /// A directory has more links, or fewer: one for each directory in it.
-fn add_links<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino: Ino, more: i64) -> Result<()> {
+pub(super) fn add_links<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    ino: Ino,
+    more: i64,
+) -> Result<()> {
     let links = transaction.field(ino, Field::Links)?;
     transaction.set_field(ino, Field::Links, links.wrapping_add_signed(more))
 }
 
-/// A directory lies in another one than before.
-fn move_directory<M: PersistentMemory>(
-    transaction: &mut Transaction<'_, M>,
-    ino: Ino,
-    from: Ino,
-    to: Ino,
-) -> Result<()> {
-    transaction.set_field(ino, Field::Parent, to.0)?;
-    add_links(transaction, from, -1)?;
-    add_links(transaction, to, 1)
-}
-
 /// A file has a name less; whether it was its last. It is on the list of those without one then.
-fn drop_link<M: PersistentMemory>(
+pub(super) fn drop_link<M: PersistentMemory>(
     transaction: &mut Transaction<'_, M>,
     ino: Ino,
     inode: &Inode,

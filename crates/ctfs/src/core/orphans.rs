@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use crate::core::error::Result;
 use crate::core::inode::{Field, Ino, Inodes, MOST_INODES};
-use crate::core::system::root;
+use crate::core::root;
 
 /// Puts one at the head of the list.
 pub(crate) fn add<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino: Ino) -> Result<()> {

@@ -26,9 +26,11 @@ use rustix::io::Errno;
 use crate::core::directory::{self, Directory, Entry, SLOT_BYTES, check_name, slots_of};
 use crate::core::error::{Result, of_store};
 use crate::core::extended::{MOST_BYTES, whole_bytes};
-use crate::core::file::set_place;
+use crate::core::frames::set_place;
 use crate::core::inode::{self, Field, Ino, Inode, Inodes, kind};
-use crate::core::system::{Clock, FileSystem, MAGIC, MountError, root};
+use crate::core::root;
+use crate::core::system::FileSystem;
+use crate::core::types::{Clock, MountError};
 
 /// Repairs a file system, and says what was done, a line for each thing. [`check`](crate::check()) finds nothing then.
 ///
@@ -75,9 +77,9 @@ struct Repair<M> {
 
 impl<M: PersistentMemory> Repair<M> {
     fn all(&mut self) -> Result<()> {
-        if self.store.root_word(root::MAGIC) != MAGIC {
+        if self.store.root_word(root::MAGIC_WORD) != root::MAGIC {
             let mut transaction = self.store.begin();
-            transaction.set_root_word(root::MAGIC, MAGIC);
+            transaction.set_root_word(root::MAGIC_WORD, root::MAGIC);
             transaction.commit().map_err(of_store)?;
             self.say("marked the store as a file system".to_owned());
         }

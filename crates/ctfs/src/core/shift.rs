@@ -11,7 +11,8 @@ use pagewalk_vm::file::{PersistentMemory, Transaction};
 use rustix::io::Errno;
 
 use crate::core::error::{Result, of_store};
-use crate::core::file::{MOST_FILE_BYTES, commit_pages};
+use crate::core::file::MOST_FILE_BYTES;
+use crate::core::frames::commit_pages;
 use crate::core::inode::{Field, Ino, Inode, Inodes, kind};
 use crate::core::system::FileSystem;
 

@@ -7,9 +7,8 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Partition, PersistentMemory, Transaction};
 use rustix::io::Errno;
 
-use crate::core::bytes;
+use crate::core::bytes::{self, LARGE_BYTES};
 use crate::core::error::{Result, of_store};
-use crate::core::file::LARGE_BYTES;
 use crate::core::inode::{Field, Ino, Inodes};
 use crate::core::system::FileSystem;
 

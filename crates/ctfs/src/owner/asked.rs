@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use crate::core::error::Result;
 use crate::core::inode::Ino;
-use crate::core::system::Overwrites;
+use crate::core::types::Overwrites;
 use crate::memory::mapped::Mapped;
 use crate::owner::mounted::Mounted;
 use crate::protocol::messages::{self, WORDS};

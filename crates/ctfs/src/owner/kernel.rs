@@ -7,12 +7,12 @@ use std::time::Duration;
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno;
 
-use crate::core::acl;
 use crate::core::error::Result;
 use crate::core::extended::{self, CAPABILITIES, SetExtended};
 use crate::core::file::Seek;
 use crate::core::inode::Ino;
-use crate::core::system::{FileSystem, Owner, SetAttributes, Space};
+use crate::core::system::FileSystem;
+use crate::core::types::{Owner, SetAttributes, Space};
 use crate::core::volume::Place;
 use crate::memory::mapped::Mapped;
 use crate::owner::known::PAGES;
@@ -275,8 +275,8 @@ impl Mounted {
         if !extended::is_kept(name) {
             return Err(Errno::OPNOTSUPP);
         }
-        let drops_group = acl::is_list(name) && !self.is_in_group(requester, ino);
-        self.change(|system| match acl::is_list(name) {
+        let drops_group = extended::is_list(name) && !self.is_in_group(requester, ino);
+        self.change(|system| match extended::is_list(name) {
             true => system.set_list(ino, name, value, how, drops_group),
             false => {
                 system.set_extended(ino, name, value, how)?;

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use crate::core::inode::{Ino, kind};
-use crate::core::system::Attributes;
+use crate::core::types::Attributes;
 use crate::memory::mailbox::WORDS;
 
 /// Something that is asked for.

@@ -14,7 +14,8 @@ use crate::client::paths::options::OpenOptions;
 use crate::client::paths::path::AsPath;
 use crate::core::error::Result;
 use crate::core::inode::{Ino, kind};
-use crate::core::system::{Attributes, FileSystem, Owner, Replace, SetAttributes};
+use crate::core::system::FileSystem;
+use crate::core::types::{Attributes, Owner, Replace, SetAttributes};
 use crate::core::volume::Volume;
 use crate::memory::sharing::SharedMemory;
 

@@ -1,6 +1,6 @@
 //! How files are opened.
 
-use crate::core::system::Owner;
+use crate::core::types::Owner;
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,7 +5,8 @@ use rustix::io::Errno;
 use super::*;
 use crate::core::error::Result;
 use crate::core::inode::kind;
-use crate::core::system::{FileSystem, Owner, Replace, SetAttributes};
+use crate::core::system::FileSystem;
+use crate::core::types::{Owner, Replace, SetAttributes};
 use crate::memory::mapped::{Mapped, Survives};
 
 fn files() -> Files<Mapped> {

@@ -28,7 +28,7 @@ use crate::core::extended::SetExtended;
 use crate::core::file::Seek;
 use crate::core::inode::kind;
 use crate::core::names::With;
-use crate::core::system::Replace;
+use crate::core::types::Replace;
 use crate::owner::kernel::{Passed, Setting};
 use crate::owner::mounted::{KEPT, Mounted, Told};
 use crate::protocol::messages::WORDS;

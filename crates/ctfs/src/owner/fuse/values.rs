@@ -8,7 +8,7 @@ use pagewalk_vm::addr::PAGE_BYTES;
 
 use crate::core::error::Error;
 use crate::core::inode::{Ino, NANOSECONDS, kind};
-use crate::core::system::{Attributes, Owner};
+use crate::core::types::{Attributes, Owner};
 use crate::owner::kernel::{Requester, Time};
 
 pub(crate) fn errno(error: Error) -> Errno {

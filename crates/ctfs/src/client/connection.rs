@@ -21,7 +21,7 @@ use rustix::time::Timespec;
 use crate::client::apart::apart;
 use crate::core::bytes::Bytes;
 use crate::core::error::Result as OwnersResult;
-use crate::core::volume::Place;
+use crate::core::types::Place;
 use crate::memory::faults::Recovery;
 use crate::memory::gate::Gate;
 use crate::memory::mapped::{Mapped, Survives, coarse_now};
@@ -348,11 +348,8 @@ impl Client {
         let now = coarse_now();
         let written = self.within(lease, |bytes| {
             let size = bytes.size();
-            let offset = match place {
-                Place::At(offset) => offset,
-                Place::End => size,
-            };
-            if !is_reserved && bytes.skips_frames(offset) {
+            let (offset, is_ready) = bytes.begin_write(place, is_reserved);
+            if !is_ready {
                 return Written::NoFrames(offset);
             }
             // SAFETY: (1) it copies bytes, and stores words; (2) the caller's; what faults is not used as a slice any more.

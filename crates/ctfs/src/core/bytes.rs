@@ -10,6 +10,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Pages, Partition, PersistentMemory};
 
 use crate::core::inode::{Field, INODE_BYTES, partition_of, with_epoch};
+use crate::core::types::Place;
 
 /// What a large page holds.
 pub(crate) const LARGE_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
@@ -85,9 +86,26 @@ impl<'a, M: PersistentMemory> Bytes<'a, M> {
         !self.memory.has_failed()
     }
 
+    /// The offset that a place stands for now.
+    #[inline]
+    pub(crate) fn offset_of(self, place: Place) -> u64 {
+        match place {
+            Place::At(offset) => offset,
+            Place::End => self.size(),
+        }
+    }
+
+    /// The first step of every write in place: its offset, and whether [`Bytes::write`] may follow. Otherwise frames that the write skips
+    /// must be given back first, which reserving frames for the write does; `is_reserved` says that this was done.
+    #[inline(always)]
+    pub(crate) fn begin_write(self, place: Place, is_reserved: bool) -> (u64, bool) {
+        let offset = self.offset_of(place);
+        (offset, is_reserved || !self.skips_frames(offset))
+    }
+
     /// Whether a write there would leave a whole page behind the file's end unwritten that has a frame, given ahead: this is to be a hole.
     #[inline]
-    pub(crate) fn skips_frames(self, offset: u64) -> bool {
+    fn skips_frames(self, offset: u64) -> bool {
         let first = self.size().div_ceil(PAGE_BYTES);
         // Most writes begin within the file, or at its end.
         if offset / PAGE_BYTES <= first {

@@ -6,7 +6,7 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::file::{Level, Part, Partition, PersistentMemory};
 
 use crate::core::directory::SLOT_BYTES;
-use crate::core::inode::{self, Field, Ino, kind};
+use crate::core::inode::{self, Field, Ino, Inode, kind};
 use crate::core::root;
 use crate::core::system::FileSystem;
 
@@ -62,42 +62,77 @@ fn check_inodes<M: PersistentMemory>(
 ) {
     let mut inodes = Vec::new();
     inode::visit(&system.store, &mut |ino| inodes.push(ino));
-    let mut seen: BTreeMap<Ino, Seen> = inodes.iter().map(|&ino| (ino, Seen::default())).collect();
-    let mut attributes = BTreeSet::new();
-    for &ino in &inodes {
+    let seen = inodes.iter().map(|&ino| (ino, Seen::default())).collect();
+    let mut check = InodeCheck { system, partitions, problems, seen, attributes: BTreeSet::new() };
+    inodes.iter().for_each(|&ino| check.inode(ino));
+    let orphans = orphans(system, check.problems);
+    inodes.iter().for_each(|&ino| check.links(ino, &orphans));
+    match system.inode(Ino::ROOT) {
+        Ok(inode) if inode.is(kind::DIRECTORY) => {}
+        _ => problems.push("there is no root directory".to_owned()),
+    }
+    check_reachable(system, &inodes, &orphans, problems);
+}
+
+/// The check of all inodes, one after the other.
+struct InodeCheck<'a, M> {
+    system: &'a FileSystem<M>,
+    /// Partitions that no inode has had so far.
+    partitions: &'a mut BTreeSet<Partition>,
+    problems: &'a mut Vec<String>,
+    seen: BTreeMap<Ino, Seen>,
+    /// Inodes that hold another inode's extended attributes.
+    attributes: BTreeSet<Ino>,
+}
+
+impl<M: PersistentMemory> InodeCheck<'_, M> {
+    /// Checks what an inode says of itself, and counts what it says of others.
+    fn inode(&mut self, ino: Ino) {
         let number = ino.0;
-        let Ok(inode) = system.inode(ino) else {
-            problems.push(format!("inode {number} is used and has no place in the table"));
-            continue;
+        let Ok(inode) = self.system.inode(ino) else {
+            self.problems.push(format!("inode {number} is used and has no place in the table"));
+            return;
         };
-        match inode.partition() {
-            Some(partition) if !partitions.remove(&partition) => {
-                problems.push(format!(
-                    "inode {number} has a partition at page {} that is not its own",
-                    partition.first
-                ));
-                continue;
-            }
-            Some(partition) if inode.size() > partition.level.bytes() => {
-                problems.push(format!("inode {number} has {} bytes, more than its partition", inode.size()));
-                continue;
-            }
-            None if inode.size() > 0 => {
-                problems.push(format!("inode {number} has {} bytes and no partition", inode.size()));
-                continue;
-            }
-            _ => {}
+        if let Some(problem) = self.wrong_place(number, &inode) {
+            self.problems.push(problem);
+            return;
         }
         if inode.impossible_times().next().is_some() {
-            problems.push(format!("inode {number} has a time that no program can set"));
+            self.problems.push(format!("inode {number} has a time that no program can set"));
         }
+        self.attributes_of(number, &inode);
+        if inode.is(kind::DIRECTORY) {
+            self.directory(ino, &inode);
+        }
+    }
+
+    /// What is wrong with an inode's partition or size.
+    fn wrong_place(&mut self, number: u64, inode: &Inode) -> Option<String> {
+        match inode.partition() {
+            Some(partition) if !self.partitions.remove(&partition) => Some(format!(
+                "inode {number} has a partition at page {} that is not its own",
+                partition.first
+            )),
+            Some(partition) if inode.size() > partition.level.bytes() => {
+                Some(format!("inode {number} has {} bytes, more than its partition", inode.size()))
+            }
+            None if inode.size() > 0 => {
+                Some(format!("inode {number} has {} bytes and no partition", inode.size()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Checks the inode that holds an inode's extended attributes.
+    fn attributes_of(&mut self, number: u64, inode: &Inode) {
+        let system = self.system;
         let holder = Ino(inode.get(Field::Attributes));
         if holder != Ino::NONE {
             let is_one = system.inode(holder).is_ok_and(|holder| {
                 holder.is(kind::FILE) && holder.links() == 1 && holder.get(Field::Attributes) == 0
             });
-            if !is_one || !attributes.insert(holder) {
-                problems.push(format!(
+            if !is_one || !self.attributes.insert(holder) {
+                self.problems.push(format!(
                     "inode {number} has its attributes in inode {}, which is not for that",
                     holder.0
                 ));
@@ -106,73 +141,71 @@ fn check_inodes<M: PersistentMemory>(
         if let Ok(held) = system.inode(holder)
             && !system.has_whole_attributes(&held)
         {
-            problems.push(format!("inode {number} has attributes that cannot be read"));
+            self.problems.push(format!("inode {number} has attributes that cannot be read"));
         }
-        if !inode.is(kind::DIRECTORY) {
-            continue;
-        }
-        if !is_whole(system, &inode) {
-            problems
+    }
+
+    /// Checks a directory's entries, and counts the names and directories that they give.
+    fn directory(&mut self, ino: Ino, inode: &Inode) {
+        let (system, number) = (self.system, ino.0);
+        if !is_whole(system, inode) {
+            self.problems
                 .push(format!("directory {number} has {} bytes, not all of which are there", inode.size()));
-            continue;
+            return;
         }
-        let Ok(directory) = system.read_directory(&inode) else {
-            problems.push(format!("directory {number} has an entry that is none"));
-            continue;
+        let Ok(directory) = system.read_directory(inode) else {
+            self.problems.push(format!("directory {number} has an entry that is none"));
+            return;
         };
         for (name, entry) in directory.entries_from(0) {
             let name = String::from_utf8_lossy(name);
             let child = system.inode(entry.ino).ok();
             let Some(child) = child.filter(|child| child.mode() >> 12 == u32::from(entry.kind)) else {
-                problems.push(format!("directory {number} calls something {name:?} that is not there"));
+                self.problems.push(format!("directory {number} calls something {name:?} that is not there"));
                 continue;
             };
-            let named = seen.entry(entry.ino).or_default();
+            let named = self.seen.entry(entry.ino).or_default();
             named.names += 1;
             if child.is(kind::DIRECTORY) {
                 if child.get(Field::Parent) != ino.0 {
-                    problems
+                    self.problems
                         .push(format!("directory {} does not know that it lies in {number}", entry.ino.0));
                 }
-                seen.entry(ino).or_default().directories += 1;
+                self.seen.entry(ino).or_default().directories += 1;
             }
         }
     }
-    let orphans = orphans(system, problems);
-    for &ino in &inodes {
-        let (number, found) = (ino.0, &seen[&ino]);
-        let Ok(inode) = system.inode(ino) else { continue };
-        let is_directory = inode.is(kind::DIRECTORY);
-        let expected = match (orphans.contains(&ino), is_directory) {
+
+    /// Checks an inode's number of links against the names that all directories give it.
+    fn links(&mut self, ino: Ino, orphans: &BTreeSet<Ino>) {
+        let (number, found) = (ino.0, &self.seen[&ino]);
+        let Ok(inode) = self.system.inode(ino) else { return };
+        let (is_directory, is_orphan) = (inode.is(kind::DIRECTORY), orphans.contains(&ino));
+        let holds_attributes = self.attributes.contains(&ino);
+        let expected = match (is_orphan, is_directory) {
             (true, _) => 0,
             (false, true) => 2 + found.directories,
             (false, false) => found.names,
         };
-        let is_named = found.names > 0 || ino == Ino::ROOT || orphans.contains(&ino);
-        let is_known = is_named || attributes.contains(&ino);
-        if is_named && attributes.contains(&ino) {
-            problems.push(format!("inode {number} holds attributes and is a file, too"));
+        let is_named = found.names > 0 || ino == Ino::ROOT || is_orphan;
+        if is_named && holds_attributes {
+            self.problems.push(format!("inode {number} holds attributes and is a file, too"));
         }
-        if !is_known {
-            problems.push(format!("inode {number} has neither a name nor a user"));
-        } else if inode.links() != expected && !attributes.contains(&ino) {
-            problems
+        if !is_named && !holds_attributes {
+            self.problems.push(format!("inode {number} has neither a name nor a user"));
+        } else if inode.links() != expected && !holds_attributes {
+            self.problems
                 .push(format!("inode {number} says that it has {} links; it has {expected}", inode.links()));
         } else if is_directory && found.names > 1 {
-            problems.push(format!("directory {number} has {} names", found.names));
-        } else if orphans.contains(&ino) && found.names > 0 {
-            problems.push(format!("inode {number} has a name and is among those that have none"));
+            self.problems.push(format!("directory {number} has {} names", found.names));
+        } else if is_orphan && found.names > 0 {
+            self.problems.push(format!("inode {number} has a name and is among those that have none"));
         }
     }
-    match system.inode(Ino::ROOT) {
-        Ok(inode) if inode.is(kind::DIRECTORY) => {}
-        _ => problems.push("there is no root directory".to_owned()),
-    }
-    check_reachable(system, &inodes, &orphans, problems);
 }
 
 /// Whether all of a directory's bytes have frames: a hole would be a damage.
-fn is_whole<M: PersistentMemory>(system: &FileSystem<M>, inode: &inode::Inode) -> bool {
+fn is_whole<M: PersistentMemory>(system: &FileSystem<M>, inode: &Inode) -> bool {
     let Some(partition) = inode.partition() else { return inode.size() == 0 };
     inode.size().is_multiple_of(SLOT_BYTES)
         && (0..inode.size().div_ceil(PAGE_BYTES))

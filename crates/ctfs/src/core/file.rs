@@ -29,6 +29,15 @@ pub enum Seek {
     Hole,
 }
 
+/// A write whose bytes have frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Prepared {
+    /// How many of the write's bytes have frames.
+    pub(crate) bytes: usize,
+    /// The write needs the log ([`strict`]): all or none of the bytes are to be written. Otherwise they are written in place.
+    pub(crate) is_logged: bool,
+}
+
 impl<M: PersistentMemory> FileSystem<M> {
     /// Reads a file's bytes at an offset; how many there were.
     ///
@@ -74,15 +83,12 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     /// Writes at an offset; how much of it was written, if there was not room for all.
     pub(crate) fn write_bytes(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
-        let Some(end) = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES) else {
-            return Err(Errno::FBIG);
-        };
+        let prepared = self.prepare_write(ino, offset, data.len())?;
+        let data = &data[..prepared.bytes];
         if data.is_empty() {
             return Ok(0);
         }
-        let reached = self.reserve(ino, offset..end)?;
-        let data = &data[..(reached - offset) as usize];
-        if self.is_logged(ino, offset)? {
+        if prepared.is_logged {
             return strict::overwrite(self, ino, offset, data);
         }
         self.store.settle();
@@ -90,8 +96,24 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.bytes(ino)?.write(offset, data, now) { Ok(data.len()) } else { Err(Errno::IO) }
     }
 
+    /// Gets a write all that it needs but the copy: frames, as far as there are some.
+    ///
+    /// # Errors
+    ///
+    /// `EFBIG`: the file would be too large; `ENOSPC`: there is no frame at all; `EROFS`.
+    pub(crate) fn prepare_write(&mut self, ino: Ino, offset: u64, bytes: usize) -> Result<Prepared> {
+        let Some(end) = offset.checked_add(bytes as u64).filter(|&end| end <= MOST_FILE_BYTES) else {
+            return Err(Errno::FBIG);
+        };
+        if bytes == 0 {
+            return Ok(Prepared { bytes: 0, is_logged: false });
+        }
+        let reached = self.reserve(ino, offset..end)?;
+        Ok(Prepared { bytes: (reached - offset) as usize, is_logged: self.is_logged(ino, offset)? })
+    }
+
     /// Whether a write there needs the log: it overwrites bytes, and all or none of it is to be done.
-    pub(crate) fn is_logged(&self, ino: Ino, offset: u64) -> Result<bool> {
+    fn is_logged(&self, ino: Ino, offset: u64) -> Result<bool> {
         Ok(self.overwrites == Overwrites::Whole && offset < self.inode(ino)?.size())
     }
 

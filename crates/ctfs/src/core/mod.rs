@@ -27,6 +27,7 @@ pub(crate) mod orphans;
 pub(crate) mod reclaim;
 pub(crate) mod rename;
 pub(crate) mod repair;
+pub(crate) mod retry;
 pub(crate) mod root;
 pub(crate) mod shift;
 pub(crate) mod strict;
@@ -47,7 +48,7 @@ pub use repair::repair;
 pub use strict::MOST_WHOLE_BYTES;
 pub use system::FileSystem;
 pub use types::{
-    Attributes, Clock, Counts, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes, Space,
-    Visit,
+    Attributes, Clock, Counts, MOST_LINKS, MountError, Overwrites, Owner, Place, Replace, SetAttributes,
+    Space, Visit,
 };
-pub use volume::{Opened, Place, Volume};
+pub use volume::{Opened, Volume};

@@ -1,14 +1,30 @@
 //! Renaming: one name of a file becomes another, in one transaction.
 
-use pagewalk_vm::file::{PersistentMemory, Transaction};
+use pagewalk_vm::file::{Partition, PersistentMemory, Transaction};
 use rustix::io::Errno;
 
 use crate::core::directory::{self, Entry, check_name, slots_of};
 use crate::core::error::{Result, of_store};
-use crate::core::inode::{self, Field, Ino, Inodes, kind};
+use crate::core::inode::{self, Field, Ino, Inode, Inodes, kind};
 use crate::core::names::{add_links, drop_link, fill, kind_byte, touch};
 use crate::core::system::FileSystem;
 use crate::core::types::{Owner, Replace};
+
+/// What a rename that is allowed does.
+enum Plan {
+    /// Both names are the same file's: nothing changes.
+    Nothing,
+    /// The two entries swap their files.
+    Exchange(Entry, Entry),
+    Move(Moved),
+}
+
+/// The entry that a rename moves, and the entry that has the new name so far.
+struct Moved {
+    entry: Entry,
+    is_directory: bool,
+    target: Option<(Entry, Inode)>,
+}
 
 impl<M: PersistentMemory> FileSystem<M> {
     /// Renames a file, whatever it is, from one directory to another or within one: before and after there is always one name.
@@ -41,11 +57,25 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     fn rename_as(
         &mut self,
-        (parent, name): (Ino, &[u8]),
-        (new_parent, new_name): (Ino, &[u8]),
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
         replace: Replace,
         whiteout_owner: Option<Owner>,
     ) -> Result<()> {
+        match self.plan_rename(from, to, replace)? {
+            Plan::Nothing => Ok(()),
+            Plan::Exchange(entry, other) => self.exchange((from.0, from.1, entry), (to.0, to.1, other)),
+            Plan::Move(moved) => self.move_name(from, to, moved, whiteout_owner),
+        }
+    }
+
+    /// Decides what a rename does, or why it is refused; changes nothing.
+    fn plan_rename(
+        &mut self,
+        (parent, name): (Ino, &[u8]),
+        (new_parent, new_name): (Ino, &[u8]),
+        replace: Replace,
+    ) -> Result<Plan> {
         for name in [name, new_name] {
             if matches!(name, b"." | b"..") {
                 return Err(Errno::INVAL);
@@ -60,20 +90,20 @@ impl<M: PersistentMemory> FileSystem<M> {
             return Err(Errno::NOENT);
         }
         let target = self.directory(new_parent)?.get(new_name);
-        let target_inode = target.map(|target| self.inode(target.ino)).transpose()?;
+        let target = target.map(|target| self.inode(target.ino).map(|inode| (target, inode))).transpose()?;
         let is_directory = moved.is(kind::DIRECTORY);
         if is_directory && self.is_within(new_parent, entry.ino)? {
             return Err(Errno::INVAL);
         }
-        match (target.zip(target_inode), replace) {
+        match (target, replace) {
             (None, Replace::Exchange) => return Err(Errno::NOENT),
             (Some(_), Replace::No) => return Err(Errno::EXIST),
-            (Some((target, _)), _) if target.ino == entry.ino => return Ok(()),
+            (Some((target, _)), _) if target.ino == entry.ino => return Ok(Plan::Nothing),
             (Some((target, inode)), Replace::Exchange) => {
                 if inode.is(kind::DIRECTORY) && self.is_within(parent, target.ino)? {
                     return Err(Errno::INVAL);
                 }
-                return self.exchange((parent, name, entry), (new_parent, new_name, target));
+                return Ok(Plan::Exchange(entry, target));
             }
             (Some((target, inode)), _) => match (is_directory, inode.is(kind::DIRECTORY)) {
                 (true, false) => return Err(Errno::NOTDIR),
@@ -83,39 +113,36 @@ impl<M: PersistentMemory> FileSystem<M> {
             },
             (None, _) => {}
         }
+        Ok(Plan::Move(Moved { entry, is_directory, target }))
+    }
+
+    /// Moves a name in one transaction, and then in the indices; what has lost its last name by that goes.
+    fn move_name(
+        &mut self,
+        (parent, name): (Ino, &[u8]),
+        (new_parent, new_name): (Ino, &[u8]),
+        Moved { entry, is_directory, target }: Moved,
+        whiteout_owner: Option<Owner>,
+    ) -> Result<()> {
         // Where the new name goes. This may move the directory's slots elsewhere.
         let room = if target.is_none() { Some(self.room(new_parent, new_name)?) } else { None };
+        let new_entry = room.map(|(slot, run)| (Entry { slot, slots: slots_of(new_name), ..entry }, run));
         let [from, to] = [parent, new_parent].map(|ino| self.inode(ino).map(|inode| inode.partition()));
         let (from, to) = (from?.ok_or(Errno::IO)?, to?.ok_or(Errno::IO)?);
         let whiteout = whiteout_owner.map(|owner| Ok((self.free_inode()?, owner))).transpose()?;
         let now = self.now();
         let mut transaction = self.store.begin();
         let mut is_last = false;
-        let new_entry = match (target, target_inode, room) {
-            (Some(target), Some(inode), _) => {
-                directory::redirect(&mut transaction, to, target, new_name, (entry.ino, entry.kind))?;
-                is_last = drop_link(&mut transaction, target.ino, &inode, now)?;
-                if inode.is(kind::DIRECTORY) {
-                    add_links(&mut transaction, new_parent, -1)?;
-                }
-                None
+        if let Some((target, inode)) = target {
+            directory::redirect(&mut transaction, to, target, new_name, (entry.ino, entry.kind))?;
+            is_last = drop_link(&mut transaction, target.ino, &inode, now)?;
+            if inode.is(kind::DIRECTORY) {
+                add_links(&mut transaction, new_parent, -1)?;
             }
-            (_, _, Some((slot, run))) => {
-                let new_entry = Entry { slot, slots: slots_of(new_name), ..entry };
-                directory::put(&mut transaction, to, new_name, new_entry, run)?;
-                Some(new_entry)
-            }
-            _ => unreachable!("there is room where there is no target"),
-        };
-        match whiteout {
-            Some((ino, owner)) => {
-                transaction.mark_inode(ino, true)?;
-                fill(&mut transaction, ino, kind::CHARACTERS, owner, now)?;
-                let left = (ino, kind_byte(kind::CHARACTERS));
-                directory::redirect(&mut transaction, from, entry, name, left)?;
-            }
-            None => directory::set_free(&mut transaction, from, entry.slot, entry.slots)?,
+        } else if let Some((new_entry, run)) = new_entry {
+            directory::put(&mut transaction, to, new_name, new_entry, run)?;
         }
+        leave_name(&mut transaction, from, (name, entry), whiteout, now)?;
         if is_directory {
             move_directory(&mut transaction, entry.ino, parent, new_parent)?;
         }
@@ -125,7 +152,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
         transaction.commit().map_err(of_store)?;
         match new_entry {
-            Some(new_entry) => self.directory(new_parent)?.insert(new_name, new_entry),
+            Some((new_entry, _)) => self.directory(new_parent)?.insert(new_name, new_entry),
             None => self.directory(new_parent)?.replace(new_name, entry.ino, entry.kind),
         }
         match whiteout {
@@ -136,7 +163,7 @@ impl<M: PersistentMemory> FileSystem<M> {
             None => self.directory(parent)?.remove(name),
         }
         match target {
-            Some(target) if is_last => self.reclaim_unused(target.ino),
+            Some((target, _)) if is_last => self.reclaim_unused(target.ino),
             _ => Ok(()),
         }
     }
@@ -193,4 +220,21 @@ fn move_directory<M: PersistentMemory>(
     transaction.set_field(ino, Field::Parent, to.0)?;
     add_links(transaction, from, -1)?;
     add_links(transaction, to, 1)
+}
+
+/// Frees the slots of a name that a file has left, or gives the name to a whiteout with an inode and an owner.
+fn leave_name<M: PersistentMemory>(
+    transaction: &mut Transaction<'_, M>,
+    partition: Partition,
+    (name, entry): (&[u8], Entry),
+    whiteout: Option<(Ino, Owner)>,
+    now: u64,
+) -> Result<()> {
+    let Some((ino, owner)) = whiteout else {
+        return directory::set_free(transaction, partition, entry.slot, entry.slots);
+    };
+    transaction.mark_inode(ino, true)?;
+    fill(transaction, ino, kind::CHARACTERS, owner, now)?;
+    let left = (ino, kind_byte(kind::CHARACTERS));
+    directory::redirect(transaction, partition, entry, name, left)
 }

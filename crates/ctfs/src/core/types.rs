@@ -134,3 +134,12 @@ pub struct Space {
     /// Of these, used.
     pub used_inodes: u64,
 }
+
+/// Where a write goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// To an offset.
+    At(u64),
+    /// Behind the last byte, wherever that is by then.
+    End,
+}

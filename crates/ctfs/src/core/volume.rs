@@ -16,10 +16,11 @@ use rustix::io::Errno;
 
 use crate::core::bytes::Bytes;
 use crate::core::error::{Error, Result};
-use crate::core::file::MOST_FILE_BYTES;
 use crate::core::inode::{self, Ino, kind};
+use crate::core::retry::or_reclaim;
+use crate::core::strict;
 use crate::core::system::FileSystem;
-use crate::core::types::{Clock, Overwrites};
+use crate::core::types::{Clock, Overwrites, Place};
 use crate::memory::gate::Gate;
 use crate::memory::mapped::Mapped;
 use crate::memory::sharing::{Process, SharedMemory};
@@ -31,25 +32,6 @@ const FILE_LOCKS: usize = 256;
 
 /// Volumes that there were.
 static VOLUMES: AtomicU64 = AtomicU64::new(0);
-
-/// Where a write goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// To an offset.
-    At(u64),
-    /// Behind the last byte, wherever that is by then.
-    End,
-}
-
-impl Place {
-    #[inline]
-    fn in_file<M: PersistentMemory>(self, bytes: Bytes<'_, M>) -> u64 {
-        match self {
-            Self::At(offset) => offset,
-            Self::End => bytes.size(),
-        }
-    }
-}
 
 /// A regular file that is in use: it is there until it is closed, with a name or without. Closing takes this, so that it is used no more
 /// then; what is dropped otherwise stays until the store is mounted again.
@@ -294,10 +276,9 @@ impl<M: SharedMemory> Volume<M> {
             (single_threaded::read(&self.system), single_threaded::write(self.file_lock(file.ino)))
         };
         let bytes = Bytes::new(system.store.memory(), file.at);
-        let offset = place.in_file(bytes);
+        let (offset, is_ready) = bytes.begin_write(place, is_reserved);
         let is_logged = system.overwrites == Overwrites::Whole && offset < bytes.size();
-        let is_ready = !is_logged && (is_reserved || !bytes.skips_frames(offset));
-        let is_done = data.is_empty() || is_ready && bytes.write(offset, data, now as u64);
+        let is_done = data.is_empty() || is_ready && !is_logged && bytes.write(offset, data, now as u64);
         is_done.then_some(offset)
     }
 
@@ -307,20 +288,17 @@ impl<M: SharedMemory> Volume<M> {
         loop {
             {
                 let mut system = self.exclusive()?;
-                let offset = place.in_file(Bytes::new(system.store.memory(), file.at));
-                if system.is_logged(file.ino, offset)? {
-                    return Ok((offset, system.write_bytes(file.ino, offset, data)?));
+                let offset = Bytes::new(system.store.memory(), file.at).offset_of(place);
+                // A mount has its own list of files that are open.
+                let prepared = or_reclaim(
+                    &mut *system,
+                    |system| system.prepare_write(file.ino, offset, data.len()),
+                    |system| Ok(self.gate.is_none() && system.reclaim_slack()?),
+                )?;
+                data = &data[..prepared.bytes];
+                if prepared.is_logged {
+                    return Ok((offset, strict::overwrite(&mut system, file.ino, offset, data)?));
                 }
-                let end = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES);
-                let range = offset..end.ok_or(Errno::FBIG)?;
-                let reached = match system.reserve(file.ino, range.clone()) {
-                    // A mount has its own list of files that are open.
-                    Err(Errno::NOSPC) if self.gate.is_none() && system.reclaim_slack()? => {
-                        system.reserve(file.ino, range)?
-                    }
-                    reached => reached?,
-                };
-                data = &data[..(reached - offset) as usize];
             }
             if let Some(offset) = self.write_in_place(file, place, data, true) {
                 return Ok((offset, data.len()));

@@ -11,9 +11,10 @@ use crate::core::error::Result;
 use crate::core::extended::{self, CAPABILITIES, SetExtended};
 use crate::core::file::Seek;
 use crate::core::inode::Ino;
+use crate::core::retry::or_reclaim;
 use crate::core::system::FileSystem;
+use crate::core::types::Place;
 use crate::core::types::{Owner, SetAttributes, Space};
-use crate::core::volume::Place;
 use crate::memory::mapped::Mapped;
 use crate::owner::known::PAGES;
 use crate::owner::mounted::{Forgetting, Mounted, Told};
@@ -131,7 +132,7 @@ impl Mounted {
             }
             self.told(system, ino)
         };
-        self.with_room(|| self.volume.with(change))
+        self.waiting_for_room(|| self.volume.with(change))
     }
 
     /// The last descriptor of what a program opened is closed. Answers whether the kernel knows no more how large the file is, and is to
@@ -233,14 +234,8 @@ impl Mounted {
             self.drop_capabilities(ino);
         }
         let write = || self.volume.find(ino).and_then(|file| self.volume.write(&file, place, data));
-        let written = self.with_room(|| match write() {
-            Err(Errno::NOSPC)
-                if self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true) =>
-            {
-                write()
-            }
-            written => written,
-        });
+        let reclaim = || self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true);
+        let written = self.waiting_for_room(|| or_reclaim(&mut (), |()| write(), |()| Ok(reclaim())));
         let count = written.map(|(_, count)| count);
         let known = self.known.clone();
         if is_direct && known.has_passed_on(ino) {

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::core::error::Result;
 use crate::core::extended::CAPABILITIES;
 use crate::core::inode::Ino;
+use crate::core::retry::or_reclaim;
 use crate::core::system::FileSystem;
 use crate::core::types::{Attributes, SetAttributes};
 use crate::core::volume::{Exclusive, Volume};
@@ -100,20 +101,17 @@ impl Mounted {
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
     ) -> Result<T> {
-        self.with_room(|| {
+        self.waiting_for_room(|| {
             self.volume.with(|system| {
                 system.may_change()?;
-                match change(system) {
-                    Err(Errno::NOSPC) if self.reclaim(system)? => change(system),
-                    done => done,
-                }
+                or_reclaim(system, &mut change, |system| self.reclaim(system))
             })
         })
     }
 
     /// Does something again that has found no room, while there are files without a name: who has removed a file has its room, but the kernel
     /// says later that it is closed and forgotten.
-    pub(crate) fn with_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn waiting_for_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         let mut done = act();
         let begun = Instant::now();
         while matches!(done, Err(Errno::NOSPC)) && begun.elapsed() < FORGETTING_TAKES {
@@ -136,13 +134,16 @@ impl Mounted {
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
     ) -> Result<T> {
-        self.with_room(|| {
-            self.volume.with_names(|system| match change(system) {
-                Err(Errno::NOSPC) => {
-                    system.keep_others_out()?;
-                    if self.reclaim(system)? { change(system) } else { Err(Errno::NOSPC) }
-                }
-                done => done,
+        self.waiting_for_room(|| {
+            self.volume.with_names(|system| {
+                or_reclaim(
+                    system,
+                    |system| change(system),
+                    |system| {
+                        system.keep_others_out()?;
+                        self.reclaim(system)
+                    },
+                )
             })
         })
     }

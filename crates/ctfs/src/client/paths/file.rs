@@ -11,8 +11,9 @@ use crate::client::paths::files::Files;
 use crate::client::paths::options::OpenOptions;
 use crate::client::paths::path::AsPath;
 use crate::core::error::Result;
+use crate::core::types::Place;
 use crate::core::types::{Attributes, SetAttributes};
-use crate::core::volume::{Opened, Place};
+use crate::core::volume::Opened;
 use crate::memory::mapped::Mapped;
 use crate::memory::sharing::SharedMemory;
 

@@ -18,7 +18,7 @@ pub struct OpenedBeside {
     pub handle: u64,
     /// The file.
     pub ino: Ino,
-    /// Holds until somebody opens the file in a way that would see a difference.
+    /// The lease of it, which holds until a program opens the file in a way that would see a difference.
     pub lease: Lease,
 }
 
@@ -93,7 +93,7 @@ impl Ask<'_> {
         Ok(OpenedBeside { handle, ino: Ino(ino), lease })
     }
 
-    /// Closes what was opened. Nobody waits for that; an owner that is gone has closed it.
+    /// Closes what was opened. The client does not wait for that; an owner that is gone has closed it.
     pub fn close(&self, handle: u64) {
         let client = self.client;
         if client.gate.serial(client.number) == client.serial {

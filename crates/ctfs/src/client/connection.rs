@@ -167,7 +167,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The file lies somewhere else (`ENOTTY`), the owner lets nobody in, or it is another version's.
+    /// The file lies somewhere else (`ENOTTY`), the owner admits no client, or it is another version's.
     #[allow(unsafe_code)]
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
         let stream = connect(file, messages::Role::Client)?;
@@ -212,12 +212,12 @@ impl Client {
         self.stream.is_now(number);
     }
 
-    /// Asks for the lease of an open file; whoever is about to write behind its end may ask for so many bytes' frames there, and gets
+    /// Asks for the lease of an open file; a caller that is about to write behind its end may ask for so many bytes' frames there, and gets
     /// them if there are some.
     ///
     /// # Errors
     ///
-    /// Somebody else uses it.
+    /// Another program uses the file (`EBUSY`).
     pub fn lease(&self, file: BorrowedFd<'_>, written: Option<(Place, u64)>) -> OwnersResult<Lease> {
         let (at, bytes) = match written {
             None => (0, 0),
@@ -229,7 +229,7 @@ impl Client {
         Ok(Lease { index: index as usize, word, inode, writes: writes != 0 })
     }
 
-    /// Lets the file be used through the kernel alone, as long as anybody has it open.
+    /// Lets the file be used through the kernel alone, as long as a program has it open.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Files' bytes in a program's own memory, beside the owner: the frames themselves, where the kernel finds them.
 //!
 //! The owner keeps a mapped file's frames in their places, as long as the program does not say that it needs them no more and
-//! somebody has the connection that they were asked for by.
+//! a process has the connection that they were asked for by.
 
 use std::ffi::c_void;
 use std::io;
@@ -20,7 +20,7 @@ use crate::protocol::messages;
 /// Pieces of memory that one mapping consists of at most: a process has some ten thousand.
 const MOST_PIECES: usize = 512;
 
-/// Mappings up to this many bytes of memory are there at once: that takes less time than the faults of whoever reads most of them.
+/// Mappings up to this many bytes of memory are there at once: that takes less time than the faults of a program that reads most of them.
 const MOST_AT_ONCE: usize = 4 << 20;
 
 /// A connection that keeps the frames of mapped files.
@@ -78,7 +78,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Somebody else may change it in ways that would not be seen, not all of the pages are there, they lie in too many pieces, or
+    /// Another program may change it in ways that would not be seen, not all of the pages are there, they lie in too many pieces, or
     /// there is no address for them.
     pub fn map(
         &self,
@@ -119,7 +119,7 @@ impl Keeper {
         };
         let mut at = start;
         for piece in pieces {
-            // SAFETY: this replaces a part of what was just mapped, which nobody else knows of.
+            // SAFETY: this replaces a part of what was just mapped, which no other thread knows of.
             let mapped = unsafe {
                 rustix::mm::mmap(
                     at,
@@ -140,7 +140,7 @@ impl Keeper {
         Ok(start)
     }
 
-    /// Nobody has mapped any more what was pinned.
+    /// Undoes a pin: no program has the pinned file mapped any more.
     pub fn unpin(&self, pin: u64) {
         // An owner that is gone keeps nothing.
         let _ = rustix::net::send(self.stream.get(), &pin.to_le_bytes(), SendFlags::NOSIGNAL);

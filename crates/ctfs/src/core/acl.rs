@@ -44,7 +44,7 @@ struct Entry {
     id: u32,
 }
 
-/// A list that says something about everybody: owner, owning group and others have one entry each, and a mask stands beside entries for
+/// A list that says something about every user: owner, owning group and others have one entry each, and a mask stands beside entries for
 /// other users and groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Acl(Vec<Entry>);

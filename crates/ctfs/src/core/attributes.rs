@@ -43,7 +43,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         Ok(self.inode(ino)?.without_privileges().is_some() || self.has_capabilities(ino)?)
     }
 
-    /// Whether a file has capabilities for whoever runs it.
+    /// Whether a file gives capabilities to the program that runs it.
     pub(crate) fn has_capabilities(&self, ino: Ino) -> Result<bool> {
         let inode = self.inode(ino)?;
         if !inode.is(kind::FILE) || inode.get(Field::Attributes) == Ino::NONE.0 {

@@ -1,6 +1,6 @@
 //! The bytes of files that stay where they are: what a read and a write do when all that they touch has frames.
 //!
-//! Nothing here changes the page table, takes a frame or needs the log. Whoever uses it keeps three things from happening
+//! Nothing here changes the page table, takes a frame or needs the log. The caller keeps three things from happening
 //! meanwhile: a transaction, a word of the file's inode that was committed and is still in the log, and a second writer (or a
 //! reader beside a writer) of the same file.
 
@@ -202,8 +202,8 @@ fn read_pieces<M: PersistentMemory>(memory: &M, partition: Partition, offset: u6
     });
 }
 
-/// Writes, if all has frames: whoever reads before somebody has got the others sees nothing of it. Who `appends` will write behind it
-/// soon.
+/// Writes, if all bytes have frames; otherwise nothing is written, so that a reader sees no part of it before the caller has got the other
+/// frames. A caller that `appends` will write behind it soon.
 #[inline]
 pub(crate) fn put<M: PersistentMemory>(
     memory: &M,

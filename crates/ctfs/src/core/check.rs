@@ -258,7 +258,7 @@ fn check_reachable<M: PersistentMemory>(
     }
 }
 
-/// Partitions by level, for whoever wants a picture: allocated, and cut.
+/// Counts partitions by level: those that are allocated, and those that are cut into smaller ones.
 pub fn partition_counts<M: PersistentMemory>(system: &FileSystem<M>) -> Vec<(Level, u64, u64)> {
     let mut counts = [(0, 0); 10];
     // A store that was mounted has headers that can be read.

@@ -77,7 +77,7 @@ impl Directory {
             let [length, kind, slots] = [0, 1, 2].map(|byte| bytes[at + 8 + byte]);
             let slots = u64::from(slots).max(1);
             if ino == 0 {
-                // Slots that nobody has used yet are one by one.
+                // Slots that no name has used yet are one by one.
                 directory.add_free(slot, slots.min(end - slot));
             } else {
                 let name = bytes.get(at + 16..at + 16 + usize::from(length)).ok_or(Errno::IO)?;

@@ -88,7 +88,7 @@ fn encode<'a>(all: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
 impl<M: PersistentMemory> FileSystem<M> {
     /// Whether all that an inode for attributes holds are names with their values.
     pub(crate) fn has_whole_attributes(&self, holder: &Inode) -> bool {
-        // Of a damaged store it may be that nobody has looked at this inode yet.
+        // In a damaged store this inode may be unchecked so far.
         let lies_somewhere = |partition: Partition| partition.first < END && partition.end() <= END;
         if holder.size() > MOST_BYTES as u64 || !holder.partition().is_none_or(lies_somewhere) {
             return false;

@@ -1,6 +1,6 @@
 //! Bytes of files: where they are, growth and shrinking without copying, reads and writes.
 //!
-//! What lies behind a file's end in a frame that it has is whatever was there: nobody can read it. It is made zero when the
+//! What lies behind a file's end in a frame that it has is whatever was there: no program can read it. It is made zero when the
 //! end moves over it, and what becomes readable in a fresh frame without being written is made zero first.
 
 use std::ops::{ControlFlow, Range};
@@ -215,10 +215,10 @@ impl<M: PersistentMemory> FileSystem<M> {
             return self.store_fields(ino, words);
         }
         self.preallocated.remove(&ino);
-        // What lies behind the end is nobody's to read from now on.
+        // No program reads what lies behind the end from now on.
         self.store_fields(ino, words)?;
         if bytes < size && self.is_pinned(ino) {
-            // Whoever maps what was there sees zeroes from now on.
+            // A program that maps what was there sees zeroes from now on.
             if let Some(partition) = inode.partition() {
                 bytes::zero(self.store.memory(), partition, bytes..size);
                 self.store.memory().fence();
@@ -281,7 +281,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         bytes::zero(self.store.memory(), partition, bytes.start..end.min(inode.size()));
         self.store.memory().fence();
         let from = Vpn(partition.first.0 + bytes.start.div_ceil(PAGE_BYTES));
-        // The last page goes, too, if the file ends in it. Frames that somebody maps stay.
+        // The last page goes, too, if the file ends in it. Frames that a program maps stay.
         let last = if self.is_pinned(ino) {
             0
         } else if end >= inode.size() {

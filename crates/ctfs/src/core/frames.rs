@@ -118,7 +118,7 @@ fn take_run<M: PersistentMemory>(
     Err(StoreError::NoFrames)
 }
 
-/// A frame that cannot be mapped is nobody's again, as the rest of the transaction is good.
+/// Maps a frame, or gives it back if it cannot be mapped, as the rest of the transaction is good.
 fn map_or_give<M: PersistentMemory>(
     transaction: &mut Transaction<'_, M>,
     page: Vpn,

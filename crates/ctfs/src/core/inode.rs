@@ -120,7 +120,7 @@ impl Inode {
         self.get(Field::Mode) as u32
     }
 
-    /// Its permissions without those that let whoever runs it act as its owner or group, if it has any. A group that may not run it is
+    /// Its permissions without those that let the program that runs it act as its owner or group, if it has any. A group that may not run it is
     /// none of those.
     pub(crate) fn without_privileges(&self) -> Option<u32> {
         const AS_OWNER: u32 = 0o4000;

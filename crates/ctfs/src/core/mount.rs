@@ -62,7 +62,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         Ok((system, recovered))
     }
 
-    /// Ends a store that nothing is changed in any more, with everything in its place: whoever gets the file, on this machine or another one,
+    /// Ends a store that nothing is changed in any more, with everything in its place: the next user of the file, on this machine or another one,
     /// finds what is there now. Does nothing where programs do not ask for that anyway ([`Survives::Synced`](crate::Survives::Synced)).
     ///
     /// # Errors

@@ -244,7 +244,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.link_new(ino, parent, name)
     }
 
-    /// Takes a name away; the file goes with its last one, when nobody uses it any more.
+    /// Takes a name away; the file goes with its last one, when no program has it open any more.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Inodes without a name that somebody still uses: a list in the store, so that a crash does not lose what they hold.
+//! Inodes without a name that a program still has open: a list in the store, so that a crash does not lose what they hold.
 
 use pagewalk_vm::file::{PersistentMemory, Transaction};
 use rustix::io::Errno;

@@ -32,7 +32,7 @@ pub(crate) fn overwrite<M: PersistentMemory>(
     let (size, partition) = (inode.size(), inode.partition().ok_or(Errno::IO)?);
     let data = &data[..data.len().min(MOST_WHOLE_BYTES as usize)];
     let end = offset + data.len() as u64;
-    // Nobody sees what lies behind the end before the size says so.
+    // No program sees what lies behind the end before the size says so.
     let old = &data[..(end.min(size) - offset) as usize];
     let memory = system.store.memory();
     if !bytes::put(memory, partition, offset + old.len() as u64, &data[old.len()..], true) {

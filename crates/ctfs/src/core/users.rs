@@ -12,7 +12,7 @@ use crate::core::system::FileSystem;
 use crate::core::types::Overwrites;
 
 impl<M: PersistentMemory> FileSystem<M> {
-    /// Somebody uses a file: it stays when its last name goes.
+    /// Opens a file once more: it stays when its last name goes.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         Ok(())
     }
 
-    /// Somebody uses a file no more.
+    /// Closes a file that was opened once; one without a name goes with its last user.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         if self.inode(ino)?.links() == 0 { self.reclaim(ino) } else { Ok(()) }
     }
 
-    /// Whether there are files without a name, which somebody uses.
+    /// Whether there are files without a name, which programs have open.
     pub(crate) fn has_nameless(&self) -> bool {
         Ino(self.store.root_word(root::ORPHANS)) != Ino::NONE
     }
@@ -53,8 +53,8 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.has_one_user(ino) && self.inode(ino).is_ok_and(|inode| inode.links() == 0)
     }
 
-    /// Uses a file, and lets it keep every frame that it has, in its place: somebody maps them. What lies behind the file's end in
-    /// its last page is zero, as everybody sees that.
+    /// Uses a file, and lets it keep every frame that it has, in its place: a program maps them. What lies behind the file's end in
+    /// its last page is zero, as the program sees that.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.close(ino)
     }
 
-    /// Nobody uses any file any more.
+    /// Closes all files: no program uses one any more.
     ///
     /// # Errors
     ///

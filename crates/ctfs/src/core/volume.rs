@@ -1,7 +1,7 @@
 //! A file system that threads share.
 //!
-//! Two locks, in this order: the system's, which is shared by whoever reads or writes bytes that have frames, and exclusive for
-//! whoever changes names, inodes, frames or the page table; and the file's, so that nobody reads what somebody writes. A write
+//! Two locks, in this order: the system's, which threads share that read or write bytes with frames, and which a thread has to
+//! itself that changes names, inodes, frames or the page table; and the file's, so that no thread reads what another writes. A write
 //! that finds no frames gets them with the system's lock alone, and tries again.
 
 use std::ops::{Deref, DerefMut};
@@ -117,7 +117,7 @@ impl<M: SharedMemory> Volume<M> {
 
     /// The file system, to look at.
     ///
-    /// Who panicked with it has changed nothing that counts: the transaction was not committed.
+    /// A thread that panicked with it has changed nothing that counts: the transaction was not committed.
     pub(crate) fn shared(&self) -> RwLockReadGuard<'_, FileSystem<M>> {
         self.system.read()
     }

@@ -1,7 +1,7 @@
 //! The gate between the process that owns a store and those that read and write its files' bytes beside it.
 //!
 //! It is memory that all of them map. A client goes in for the time of one copy, and finds pages and inodes as they are; the owner
-//! closes the gate while it changes them, and waits for whoever is inside. Nobody waits for a client that is gone: the owner says
+//! closes the gate while it changes them, and waits for the clients inside. The owner does not wait for a client that is gone: the owner says
 //! so ([`Gate::forget`]).
 //!
 //! A file may be read and written beside the owner while its *lease* holds: the word that the client was given still stands in its
@@ -36,9 +36,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"pwgate05");
 pub(crate) const CLIENTS: usize = 64;
 /// Files at once that clients may read and write.
 pub(crate) const LEASES: usize = 4_096;
-/// How often whoever waits looks again, at least.
+/// How often a waiting thread looks again, at least.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long a client that waits looks without letting anybody else run: most changes take less, and being woken takes longer.
+/// How long a client that waits looks without letting another thread run: most changes take less, and being woken takes longer.
 const SHORTLY: Duration = Duration::from_micros(50);
 /// The same for the owner, in looks: most copies take less.
 const SPINS: u32 = 200;
@@ -103,12 +103,12 @@ impl std::fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// A new one, open, with nobody inside.
+    /// A new one, open, with no client inside.
     pub(crate) fn create() -> io::Result<Self> {
         let file =
             rustix::fs::memfd_create("pagewalk-gate", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, size_of::<Words>() as u64)?;
-        // Nobody can take the memory away from whoever maps it.
+        // No process can take the memory away from one that maps it.
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let file = File::from(file);
         let mut gate = Self::map(&file)?;
@@ -196,7 +196,7 @@ impl Gate {
         }
     }
 
-    /// It makes its own from now on. Nobody is inside without.
+    /// It makes its own from now on. No thread is inside without.
     #[cold]
     pub(crate) fn end_alone(&self, client: usize) {
         self.is_alone.store(false, Ordering::Relaxed);
@@ -318,7 +318,7 @@ impl Gate {
         words.inside.store(0, Ordering::SeqCst);
     }
 
-    /// How often the owner has had the store to itself: the same as long as somebody is inside.
+    /// How often the owner has had the store to itself: the same as long as a client is inside.
     #[inline]
     pub(crate) fn closings(&self) -> u64 {
         self.words().closings.load(Ordering::Relaxed)
@@ -359,7 +359,7 @@ impl Gate {
 impl Drop for Gate {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: nobody borrows the mapping any more.
+        // SAFETY: no thread borrows the mapping any more.
         let unmapped = unsafe { rustix::mm::munmap(self.words.as_ptr().cast(), size_of::<Words>()) };
         debug_assert!(unmapped.is_ok());
     }

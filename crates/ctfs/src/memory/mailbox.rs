@@ -20,7 +20,7 @@ pub(crate) const WORDS: usize = 24;
 /// Bytes of a message's texts: two paths.
 pub(crate) const TEXT_BYTES: usize = 8_192;
 
-/// How long whoever waits looks before it sleeps, where that has helped before, and where it has not: others need the processor then, and
+/// How long a waiting thread looks before it sleeps, where that has helped before, and where it has not: others need the processor then, and
 /// who has used it up by looking gets it later.
 const LOOKS: Duration = Duration::from_micros(50);
 const SHORT_LOOKS: Duration = Duration::from_micros(2);
@@ -40,7 +40,7 @@ const ANSWERED: u32 = 2;
 pub struct Sleep {
     /// Sleeps while the word is so, for a time at most.
     pub wait: fn(&AtomicU32, u32, Duration),
-    /// Wakes whoever sleeps there.
+    /// Wakes the thread that sleeps there.
     pub wake: fn(&AtomicU32),
 }
 

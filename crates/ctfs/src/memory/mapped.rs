@@ -90,7 +90,7 @@ pub enum Blocks {
     AsNeeded,
 }
 
-/// A file, mapped whole, that nobody else maps.
+/// A file, mapped whole, that no other process maps.
 #[derive(Debug)]
 pub struct Mapped {
     /// Before what is watched goes.
@@ -106,7 +106,7 @@ pub struct Mapped {
     /// Beside the owner.
     translations: Option<Translations>,
     survives: Survives,
-    /// Whoever flushes asks for what is written back.
+    /// The thread that flushes asks for what is written back.
     flushed: Turns,
     health: Health,
     /// The owner's, of a file whose blocks may be missing.
@@ -287,7 +287,7 @@ impl Mapped {
             let Some(start) = self.place(at, HUGE_BYTES) else { break };
             // SAFETY: the range lies in the mapping; what it holds stays the same.
             let made = unsafe { libc::madvise(start.as_ptr().cast(), HUGE_BYTES as usize, MADV_COLLAPSE) };
-            // A page that somebody else holds for a moment is left as it is.
+            // A page that another thread holds for a moment is left as it is.
             let error = io::Error::last_os_error().raw_os_error();
             if made != 0 && !matches!(error, Some(libc::EAGAIN | libc::EBUSY)) {
                 break;
@@ -605,18 +605,18 @@ impl PersistentMemory for Mapped {
     #[inline]
     fn read(&self, at: u64, into: &mut [u8]) {
         let Some(place) = self.place(at, into.len() as u64) else { return into.fill(0) };
-        // SAFETY: (1) all of it lies within the mapping; (2) nobody writes these bytes meanwhile, by the trait's contract.
+        // SAFETY: (1) all of it lies within the mapping; (2) no thread writes these bytes meanwhile, by the trait's contract.
         unsafe { copy_out(place.as_ptr(), into.as_mut_ptr(), into.len()) }
     }
 
     #[inline]
     fn write(&self, at: u64, bytes: &[u8]) {
         let Some(place) = self.place(at, bytes.len() as u64) else { return };
-        // SAFETY: as for `read`; nobody reads them either.
+        // SAFETY: as for `read`; no thread reads them either.
         unsafe { copy_past_caches(bytes.as_ptr(), place.as_ptr(), bytes.len()) }
     }
 
-    /// Past the caches if nobody waits for that: the only thread goes on meanwhile, others wait at the next lock. What has to leave the
+    /// Past the caches if no thread waits for that: the only thread goes on meanwhile, others wait at the next lock. What has to leave the
     /// caches at once had better pass them, too.
     #[inline]
     fn append(&self, at: u64, bytes: &[u8]) {

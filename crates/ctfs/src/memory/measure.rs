@@ -104,7 +104,7 @@ impl ViewSwap {
         let own = Self { window, range_bytes: range_bytes as usize };
         for (number, from) in [(0, 0), (1, range_bytes)] {
             let (protection, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
-            // SAFETY: (1) it replaces a part of the reservation above, of which nobody else knows; (2) the file has these bytes.
+            // SAFETY: (1) it replaces a part of the reservation above, of which no other thread knows; (2) the file has these bytes.
             unsafe {
                 rustix::mm::mmap(own.range(number).cast(), own.range_bytes, protection, how, &file, from)?
             };
@@ -136,7 +136,7 @@ impl ViewSwap {
     pub fn touch(&mut self, pages: u64) {
         for page in Self::touched(pages) {
             for range in [0, 1] {
-                // SAFETY: the word lies in a range, which is mapped and nobody else's.
+                // SAFETY: the word lies in a range, which is mapped and no other thread's.
                 unsafe { self.word(range, page).write_volatile(Self::mark(range, page)) };
             }
         }
@@ -177,7 +177,7 @@ impl ViewSwap {
             self.move_range(from, to, bytes)?;
         }
         let taken = begun.elapsed();
-        // The room is to stay nobody else's.
+        // The room is to stay this process's.
         self.reserve_room(bytes)?;
         Ok(taken)
     }
@@ -187,7 +187,7 @@ impl ViewSwap {
         let (from, to) = (self.range(from).cast(), self.range(to).cast());
         // What is left behind stays mapped until something else is mapped there: in a gap another thread could get memory of its own.
         let how = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
-        // SAFETY: (1) both lie in the window, of which nobody else knows; (2) no reference into it exists: it is only used through
+        // SAFETY: (1) both lie in the window, of which no other thread knows; (2) no reference into it exists: it is only used through
         // `word`; (3) what was at `to` has moved away or is the reservation.
         unsafe { rustix::mm::mremap_fixed(from, bytes, bytes, how, to)? };
         Ok(())

@@ -206,7 +206,7 @@ impl Range {
             let is_cut = size.is_some_and(|size| size < self.bytes.load(Ordering::Relaxed));
             // SAFETY: it lives as long as the range is watched.
             let health = unsafe { &*self.health.load(Ordering::Relaxed) };
-            // Before the page is there: whoever stores to it finds the note afterwards.
+            // Before the page is there: a thread that stores to it finds the note afterwards.
             note(health, if is_cut { Failure::Cut } else { Failure::NoPage });
         }
         // Behind the file's end everything is missing.

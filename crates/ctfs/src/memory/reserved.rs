@@ -47,7 +47,7 @@ impl Reserved {
 impl Drop for Reserved {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: nobody borrows what is mapped there any more.
+        // SAFETY: no thread borrows what is mapped there any more.
         let unmapped = unsafe { rustix::mm::munmap(self.all.as_ptr(), self.all_bytes) };
         debug_assert!(unmapped.is_ok());
     }

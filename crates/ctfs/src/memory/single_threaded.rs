@@ -1,6 +1,6 @@
 //! What a process with one thread need not do.
 //!
-//! Nobody comes between the instructions of the only thread: it takes no lock, and no store of it has to be seen before it goes on.
+//! No other thread comes between the instructions of the only thread: it takes no lock, and no store of it has to be seen before it goes on.
 //! That is more than it saves on locks themselves. A locked instruction waits until everything stored before it has reached memory,
 //! which for stores past the caches takes as long as the copy; without one, the next copy begins meanwhile. The C library and the
 //! kernel do the same (`stdio`, `fdget`).
@@ -41,21 +41,21 @@ pub use is_single_threaded as is_alone;
 
 /// What a lock guards, to look at it.
 pub enum Reading<'a, T> {
-    /// There is nobody else.
+    /// The process has no other thread, so that no lock was taken.
     Alone(&'a T),
-    /// Nobody else changes it.
+    /// The lock is held to read.
     Locked(RwLockReadGuard<'a, T>),
 }
 
 /// What a lock guards, to change it.
 pub enum Writing<'a, T> {
-    /// There is nobody else.
+    /// The process has no other thread, so that no lock was taken.
     Alone(&'a mut T),
-    /// Nobody else has it.
+    /// The lock is held to write.
     Locked(RwLockWriteGuard<'a, T>),
 }
 
-/// Takes a lock to look at what it guards, if there is anybody else.
+/// Takes a lock to look at what it guards, if the process has another thread.
 ///
 /// # Safety
 ///
@@ -65,13 +65,13 @@ pub enum Writing<'a, T> {
 #[allow(unsafe_code)]
 pub unsafe fn read<T>(lock: &RwLock<T>) -> Reading<'_, T> {
     if is_single_threaded() && !lock.is_locked_exclusive() {
-        // SAFETY: nobody changes it, as the caller says and the lock's state.
+        // SAFETY: no thread changes it, as the caller says and the lock's state.
         return Reading::Alone(unsafe { &*lock.data_ptr() });
     }
     Reading::Locked(lock.read())
 }
 
-/// Takes a lock to change what it guards, if there is anybody else.
+/// Takes a lock to change what it guards, if the process has another thread.
 ///
 /// # Safety
 ///
@@ -80,7 +80,7 @@ pub unsafe fn read<T>(lock: &RwLock<T>) -> Reading<'_, T> {
 #[allow(unsafe_code)]
 pub unsafe fn write<T>(lock: &RwLock<T>) -> Writing<'_, T> {
     if is_single_threaded() && !lock.is_locked() {
-        // SAFETY: nobody else has it, as the caller says and the lock's state.
+        // SAFETY: no other thread has it, as the caller says and the lock's state.
         return Writing::Alone(unsafe { &mut *lock.data_ptr() });
     }
     Writing::Locked(lock.write())

@@ -192,8 +192,8 @@ impl View {
         let most = (before.count() as u64 + 1).min(WINDOW_CHUNKS - chunk);
         let behind = (1..most).take_while(|more| word(chunk + more) != MAPPED);
         let chunks = behind.count() as u64 + 1;
-        // SAFETY: (1) the chunks are the window's, where nothing is mapped that anybody uses; (2) the first one's frames are the file's,
-        // and nobody uses the others before theirs are.
+        // SAFETY: (1) the chunks are the window's, where nothing is mapped that a thread uses; (2) the first one's frames are the file's,
+        // and no thread uses the others before theirs are.
         let mapped = unsafe {
             rustix::mm::mmap(
                 window.place(chunk),
@@ -213,7 +213,7 @@ impl View {
         Some(())
     }
 
-    /// The page table has changed, and nobody uses the pages meanwhile.
+    /// The page table has changed, and no thread uses the pages meanwhile.
     pub(crate) fn follow(&self, change: Remapped) {
         match change {
             Remapped::Changed { first, pages } => self.drop_range(first, pages),
@@ -285,7 +285,7 @@ impl View {
         }
         let length = (pages * PAGE_BYTES) as usize;
         // What is left behind stays mapped until something else is mapped there: in a gap another thread could get memory of its own.
-        // SAFETY: (1) both ranges are the windows'; (2) nothing is used at the target, and nobody uses the source meanwhile.
+        // SAFETY: (1) both ranges are the windows'; (2) nothing is used at the target, and no thread uses the source meanwhile.
         let moved = unsafe {
             rustix::mm::mremap_fixed(
                 from.0.place(from.1.start),
@@ -332,7 +332,7 @@ impl Window {
     /// Nothing is mapped there any more.
     #[allow(unsafe_code)]
     fn clear(&self, chunks: std::ops::Range<u64>) {
-        // SAFETY: the range is the window's, and nobody uses it.
+        // SAFETY: the range is the window's, and no thread uses it.
         let cleared = unsafe {
             rustix::mm::mmap_anonymous(
                 self.place(chunks.start),

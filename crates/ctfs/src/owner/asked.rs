@@ -22,7 +22,7 @@ impl Mounted {
         self.is_well()?;
         match command {
             messages::HELLO if !self.has_clients => Err(Errno::NOTTY),
-            messages::HELLO => Ok([messages::VERSION, self.doors.socket(), 0, 0]),
+            messages::HELLO => Ok([messages::VERSION, self.leases.socket(), 0, 0]),
             messages::LEASE => {
                 let [client, at, bytes, serial] = words;
                 let client = (client as usize, serial);
@@ -32,13 +32,13 @@ impl Mounted {
                 // file gives a program.
                 let may_write = system.overwrites != Overwrites::Whole && !system.has_privileges(ino)?;
                 let lease = || {
-                    let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
+                    let (index, word, writes) = self.leases.lease(handle, client, may_write)?;
                     if writes {
                         self.held(file.at);
                     }
                     Ok([index as u64, word, file.at, u64::from(writes)])
                 };
-                if bytes == 0 && !self.doors.ends_leases(handle, client.0) {
+                if bytes == 0 && !self.leases.ends_leases(handle, client.0) {
                     return lease();
                 }
                 let mut system = system.noticed()?;
@@ -59,21 +59,21 @@ impl Mounted {
                 let ([keeper, serial, client_serial, _], file) = (words, self.volume.find(ino)?);
                 let keeper = keeper as usize;
                 let mut system = self.volume.unnoticed();
-                let number = self.doors.pin(handle, (keeper, serial), client_serial)?;
-                let pinned = match self.doors.is_written_beside(ino) {
+                let number = self.leases.pin(handle, (keeper, serial), client_serial)?;
+                let pinned = match self.leases.is_written_beside(ino) {
                     // What lies behind its end does not become bytes of it meanwhile.
                     true => system.noticed().and_then(|mut system| system.pin(ino)),
                     false => system.pin(ino),
                 };
                 if let Err(error) = pinned {
-                    self.doors.unpin(number, keeper);
+                    self.leases.unpin(number, keeper);
                     return Err(error);
                 }
                 Ok([number, file.at, 0, 0])
             }
             messages::BAR => {
                 let closed = self.write()?;
-                self.doors.bar(handle)?;
+                self.leases.bar(handle)?;
                 drop(closed);
                 self.forget_size(ino);
                 Ok([0; WORDS])
@@ -83,7 +83,7 @@ impl Mounted {
             messages::COLLAPSE | messages::INSERT => {
                 let [offset, bytes, ..] = words;
                 let range = offset..offset.checked_add(bytes).ok_or(Errno::FBIG)?;
-                if !self.doors.writes(handle) {
+                if !self.leases.writes(handle) {
                     return Err(Errno::BADF);
                 }
                 self.change(|system| match command {
@@ -106,7 +106,7 @@ impl Mounted {
             if let (Some(syncer), [Some(one), Some(other)]) = (&self.syncer, memories) {
                 syncer.follow(one, other);
             }
-            self.doors.outgrow_clients();
+            self.leases.outgrow_clients();
         }
         Ok(())
     }

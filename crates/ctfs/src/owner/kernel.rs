@@ -87,7 +87,7 @@ impl Mounted {
         // Users who may not have the store's memory must not come by a file without the directories above it.
         let opened = service::handle_of(name)
             .filter(|_| parent == Ino::ROOT && leases::may_have_store(requester.owner.uid));
-        if let Some(ino) = opened.and_then(|handle| self.doors.find_beside(handle)) {
+        if let Some(ino) = opened.and_then(|handle| self.leases.find_beside(handle)) {
             // A name for one `open`, of a file that may have none.
             return self.known(&mut system, ino).map(|(attributes, _)| (attributes, Duration::ZERO));
         }
@@ -128,7 +128,7 @@ impl Mounted {
             system.set_attributes(ino, &set)?;
             if system.has_privileges(ino)? {
                 // A client would write without the kernel, which takes them away.
-                self.doors.end_leases(ino);
+                self.leases.end_leases(ino);
             }
             self.told(system, ino)
         };
@@ -142,25 +142,25 @@ impl Mounted {
             let known = self.known.clone();
             let _ = self.later.send(Box::new(move || known.forget(ino, PAGES)));
         }
-        if !self.doors.has_lease(handle) {
-            let has_written = self.doors.writes(handle);
-            self.doors.closed(handle);
-            let has_slack = has_written && !self.doors.is_written_beside(ino) && self.read().has_slack(ino);
+        if !self.leases.has_lease(handle) {
+            let has_written = self.leases.writes(handle);
+            self.leases.closed(handle);
+            let has_slack = has_written && !self.leases.is_written_beside(ino) && self.read().has_slack(ino);
             if has_slack {
                 self.sooner_or_later(move |system| system.shrink(ino));
             }
             return has_slack;
         }
-        if self.doors.writes(handle) {
-            let doors = self.doors.clone();
+        if self.leases.writes(handle) {
+            let leases = self.leases.clone();
             self.sooner_or_later(move |system| {
-                let Some(ino) = doors.closed_leased(handle) else { return Ok(()) };
+                let Some(ino) = leases.closed_leased(handle) else { return Ok(()) };
                 system.shrink(ino)
             });
         } else {
             // The client that closed it has waited for its own reads.
             let _unnoticed = self.volume.unnoticed();
-            self.doors.closed_leased(handle);
+            self.leases.closed_leased(handle);
         }
         true
     }
@@ -276,7 +276,7 @@ impl Mounted {
             false => {
                 system.set_extended(ino, name, value, how)?;
                 if name == CAPABILITIES {
-                    self.doors.end_leases(ino);
+                    self.leases.end_leases(ino);
                 }
                 Ok(())
             }
@@ -320,7 +320,7 @@ impl Mounted {
         let volume = self.volume.clone();
         let seek = move || answer(volume.shared().seek(ino, offset, to));
         // What a program has stored in a mapping the kernel may not have written yet: a hole that it covers is data.
-        if self.doors.is_written(ino) && (self.writes_back || self.known.has_pages(ino)) {
+        if self.leases.is_written(ino) && (self.writes_back || self.known.has_pages(ino)) {
             let known = self.known.clone();
             drop(self.later.send(Box::new(move || {
                 // This writes dirty pages first.

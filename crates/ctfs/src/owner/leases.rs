@@ -1,8 +1,8 @@
-//! The owner's side of the gate: who has which file open, and who may read and write its bytes beside the owner.
+//! The lease table: which files programs have open, and which clients may read and write their bytes beside the owner.
 //!
-//! A process that the kernel lets open a file may ask for a *lease* of it. It gets one as long as nobody can see the difference:
-//! others have the file open only if all of them, and it, read. Whoever opens it otherwise ends the lease, and so does the client
-//! itself before it uses the file through the kernel.
+//! A process that the kernel lets open a file may ask for a *lease* of it. The process gets the lease as long as no other process can
+//! see the difference: others have the file open only if all of them, and the process, read. A process that opens the file otherwise ends
+//! the lease, and so does the client itself before it uses the file through the kernel.
 //!
 //! Who may have a lease may also *pin* a file: its frames stay where they are, so that a program can map them. Pins belong to a
 //! connection, not to a process: a child that has inherited mappings has inherited that, too, and the pins end with the last.
@@ -37,7 +37,7 @@ const PINS: usize = 1 << 16;
 /// How often the watch looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Somebody who has a file open.
+/// A handle of an open file.
 #[derive(Clone, Debug)]
 struct Open {
     ino: Ino,
@@ -53,7 +53,7 @@ pub(crate) struct OpenedBeside {
     pub(crate) handle: u64,
     pub(crate) index: usize,
     pub(crate) word: u64,
-    /// Somebody has it open to write.
+    /// A program has the file open to write.
     pub(crate) is_written: bool,
 }
 
@@ -79,12 +79,12 @@ struct Pin {
     client: usize,
 }
 
-/// A file that somebody has open.
+/// A file with open handles.
 #[derive(Debug, Default)]
-struct Door {
+struct OpenFile {
     /// Handles.
     opens: Vec<u64>,
-    /// Somebody uses it through the kernel in ways that a lease would not see.
+    /// A program uses the file through the kernel in ways that a lease would not see.
     is_barred: bool,
     leases: Vec<Lease>,
 }
@@ -94,7 +94,7 @@ struct State {
     /// Of opens, leases, pins and clients; never used twice.
     serial: u64,
     opens: FxHashMap<u64, Open>,
-    doors: FxHashMap<Ino, Door>,
+    files: FxHashMap<Ino, OpenFile>,
     pins: FxHashMap<u64, Pin>,
     free: Vec<usize>,
     /// Serial numbers of the clients that are there; 0 where there is none.
@@ -103,22 +103,22 @@ struct State {
     outgrown: u64,
 }
 
-/// Who has what open.
+/// The open files of a mount and the leases of them.
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(crate) struct LeaseTable {
     gate: Arc<Gate>,
     state: Mutex<State>,
     socket: u64,
 }
 
-impl Doors {
+impl LeaseTable {
     pub(crate) fn new(gate: Arc<Gate>) -> io::Result<Self> {
         let mut number = [0; 8];
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
         let state = State {
             serial: 0,
             opens: FxHashMap::default(),
-            doors: FxHashMap::default(),
+            files: FxHashMap::default(),
             pins: FxHashMap::default(),
             free: (0..LEASES).rev().collect(),
             clients: [0; CLIENTS],
@@ -132,18 +132,18 @@ impl Doors {
         self.socket
     }
 
-    /// A file was opened. Its handle, and whether a lease must end before whoever opened it hears of that.
+    /// A file was opened. Its handle, and whether a lease must end before the program that opened the file hears of that.
     pub(crate) fn opened(&self, ino: Ino, writes: bool) -> (u64, bool) {
         let mut state = self.state.lock();
         state.serial += 1;
         let handle = state.serial;
         state.opens.insert(handle, Open { ino, writes, client: None, beside: None });
-        let door = state.doors.entry(ino).or_default();
-        door.opens.push(handle);
-        (handle, door.leases.iter().any(|lease| writes || lease.writes))
+        let file = state.files.entry(ino).or_default();
+        file.opens.push(handle);
+        (handle, file.leases.iter().any(|lease| writes || lease.writes))
     }
 
-    /// A client opens a file without the kernel, and gets the lease of it: nobody can see the difference. The client waits for the answer,
+    /// A client opens a file without the kernel, and gets the lease of it: no process can see the difference. The client waits for the answer,
     /// and uses no lease meanwhile: the gate need not be closed.
     pub(crate) fn open_beside(
         &self,
@@ -160,13 +160,13 @@ impl Doors {
             return Err(Errno::BUSY);
         }
         let mut is_written = writes;
-        if let Some(door) = state.doors.get(&ino) {
-            let of_file = || door.opens.iter().filter_map(|handle| state.opens.get(handle));
+        if let Some(file) = state.files.get(&ino) {
+            let of_file = || file.opens.iter().filter_map(|handle| state.opens.get(handle));
             is_written |= of_file().any(|open| open.writes);
             let is_others = of_file().any(|open| open.client != Some(client));
             let has_lease =
-                door.leases.iter().any(|lease| lease.client != client && (is_written || lease.writes));
-            if door.is_barred || is_written && is_others || has_lease {
+                file.leases.iter().any(|lease| lease.client != client && (is_written || lease.writes));
+            if file.is_barred || is_written && is_others || has_lease {
                 return Err(Errno::BUSY);
             }
         }
@@ -178,9 +178,9 @@ impl Doors {
         state
             .opens
             .insert(handle, Open { ino, writes, client: Some(client), beside: Some((parent, name.into())) });
-        let door = state.doors.entry(ino).or_default();
-        door.opens.push(handle);
-        door.leases.push(Lease { index, client, writes: is_written });
+        let file = state.files.entry(ino).or_default();
+        file.opens.push(handle);
+        file.leases.push(Lease { index, client, writes: is_written });
         Ok(OpenedBeside { handle, index, word, is_written })
     }
 
@@ -206,7 +206,7 @@ impl Doors {
         self.state.lock().opens.get(&handle).filter(|open| open.beside.is_some()).map(|open| open.ino)
     }
 
-    /// Ends all leases of a file. The gate is closed, here and whenever a lease ends that somebody may be using.
+    /// Ends all leases of a file. The gate is closed, here and whenever a lease ends that a client may be using.
     pub(crate) fn end_leases(&self, ino: Ino) {
         self.state.lock().end_leases(&self.gate, ino, |_| true);
     }
@@ -215,19 +215,19 @@ impl Doors {
     /// closed.
     pub(crate) fn outgrow_clients(&self) {
         let mut state = self.state.lock();
-        let files: Vec<Ino> = state.doors.keys().copied().collect();
+        let files: Vec<Ino> = state.files.keys().copied().collect();
         for ino in files {
             state.end_leases(&self.gate, ino, |_| true);
         }
         state.outgrown = state.serial;
     }
 
-    /// The file is used through the kernel as long as anybody has it open.
+    /// The file is used through the kernel as long as a program has it open.
     pub(crate) fn bar(&self, handle: u64) -> Result<()> {
         let mut state = self.state.lock();
         let ino = state.opens.get(&handle).ok_or(Errno::BADF)?.ino;
         state.end_leases(&self.gate, ino, |_| true);
-        state.doors.get_mut(&ino).ok_or(Errno::BADF)?.is_barred = true;
+        state.files.get_mut(&ino).ok_or(Errno::BADF)?.is_barred = true;
         Ok(())
     }
 
@@ -235,10 +235,10 @@ impl Doors {
     /// inherited the handle, or has left it to this one.
     pub(crate) fn ends_leases(&self, handle: u64, client: usize) -> bool {
         let state = self.state.lock();
-        let door = state.opens.get(&handle).and_then(|open| state.doors.get(&open.ino));
-        door.is_some_and(|door| {
-            let writes = door.opens.iter().any(|handle| state.opens[handle].writes);
-            door.leases.iter().any(|lease| lease.client == client || writes || lease.writes)
+        let file = state.opens.get(&handle).and_then(|open| state.files.get(&open.ino));
+        file.is_some_and(|file| {
+            let writes = file.opens.iter().any(|handle| state.opens[handle].writes);
+            file.leases.iter().any(|lease| lease.client == client || writes || lease.writes)
         })
     }
 
@@ -246,11 +246,11 @@ impl Doors {
     /// it has read, and would not see what a client writes later.
     pub(crate) fn keeps_kernel_out(&self, ino: Ino, writes: bool) -> bool {
         let state = self.state.lock();
-        state.doors.get(&ino).is_some_and(|door| door.leases.iter().any(|lease| writes || lease.writes))
+        state.files.get(&ino).is_some_and(|file| file.leases.iter().any(|lease| writes || lease.writes))
     }
 
     /// Leases the file of a handle to a client: the lease's number, its word, and whether it may be written. The gate need not be
-    /// closed for a lease that begins: nobody knows its number yet.
+    /// closed for a lease that begins: no client knows its number yet.
     pub(crate) fn lease(
         &self,
         handle: u64,
@@ -273,7 +273,7 @@ impl Doors {
         let word = state.serial;
         self.gate.lease(index).store(word, Ordering::SeqCst);
         let lease = Lease { index, client, writes };
-        state.doors.entry(ino).or_default().leases.push(lease);
+        state.files.entry(ino).or_default().leases.push(lease);
         Ok((index, word, writes))
     }
 
@@ -303,21 +303,21 @@ impl Doors {
 
     /// Whether a client may write a file now: what the kernel knows of it then soon is not so.
     pub(crate) fn is_written_beside(&self, ino: Ino) -> bool {
-        self.state.lock().doors.get(&ino).is_some_and(|door| door.leases.iter().any(|lease| lease.writes))
+        self.state.lock().files.get(&ino).is_some_and(|file| file.leases.iter().any(|lease| lease.writes))
     }
 
     /// Whether any handle of a file was opened to write it.
     pub(crate) fn is_written(&self, ino: Ino) -> bool {
         let state = self.state.lock();
-        let opens = state.doors.get(&ino).map_or(&[][..], |door| &door.opens);
+        let opens = state.files.get(&ino).map_or(&[][..], |file| &file.opens);
         opens.iter().any(|handle| state.opens.get(handle).is_some_and(|open| open.writes))
     }
 
     /// The files that have a handle which writes, through the kernel or beside it.
     pub(crate) fn open_to_write(&self) -> Vec<Ino> {
         let state = self.state.lock();
-        let writes = |door: &Door| door.opens.iter().any(|handle| state.opens[handle].writes);
-        state.doors.iter().filter(|(_, door)| writes(door)).map(|(&ino, _)| ino).collect()
+        let writes = |file: &OpenFile| file.opens.iter().any(|handle| state.opens[handle].writes);
+        state.files.iter().filter(|(_, file)| writes(file)).map(|(&ino, _)| ino).collect()
     }
 
     /// Whether a file was opened to write it.
@@ -329,7 +329,7 @@ impl Doors {
     pub(crate) fn has_lease(&self, handle: u64) -> bool {
         let state = self.state.lock();
         let open = state.opens.get(&handle);
-        open.and_then(|open| state.doors.get(&open.ino)).is_some_and(|door| !door.leases.is_empty())
+        open.and_then(|open| state.files.get(&open.ino)).is_some_and(|file| !file.leases.is_empty())
     }
 
     /// A handle of which no lease depends was closed.
@@ -342,14 +342,14 @@ impl Doors {
         let mut state = self.state.lock();
         let open = state.closed(handle)?;
         let client = open.client?;
-        let others = state.doors.get(&open.ino).map_or(&[][..], |door| &door.opens);
+        let others = state.files.get(&open.ino).map_or(&[][..], |file| &file.opens);
         let is_open = others.iter().any(|handle| state.opens[handle].client == Some(client));
         if is_open {
             return None;
         }
         state.end_leases(&self.gate, open.ino, |lease| lease.client == client);
-        if state.doors.get(&open.ino).is_some_and(|door| door.opens.is_empty()) {
-            state.doors.remove(&open.ino);
+        if state.files.get(&open.ino).is_some_and(|file| file.opens.is_empty()) {
+            state.files.remove(&open.ino);
         }
         open.writes.then_some(open.ino)
     }
@@ -364,13 +364,13 @@ impl Doors {
         Some((client, state.serial))
     }
 
-    /// A client is gone, and nobody looks at the words of its leases any more. What it had open by the kernel that closes, unless a
+    /// A client is gone, and no thread of it looks at the words of its leases any more. What it had open by the kernel that closes, unless a
     /// child of it still has it.
     fn remove_client(&self, client: usize) -> Left {
-        // Whoever waits for it can go on now.
+        // A thread of the owner that waits for the client can go on now.
         self.gate.forget(client);
         let mut state = self.state.lock();
-        let files: Vec<Ino> = state.doors.keys().copied().collect();
+        let files: Vec<Ino> = state.files.keys().copied().collect();
         for ino in files {
             state.end_leases(&self.gate, ino, |lease| lease.client == client);
         }
@@ -407,20 +407,21 @@ impl State {
         Ok(())
     }
 
-    /// The file of a handle, and whether anybody writes it, if whoever uses it beside the owner cannot see a difference.
+    /// The file of a handle, and whether a program has the file open to write, if a client that uses the file beside the owner cannot see a
+    /// difference.
     fn may_use_beside(&self, handle: u64) -> Result<(Ino, bool)> {
         let open = self.opens.get(&handle).ok_or(Errno::BADF)?;
-        let door = self.doors.get(&open.ino).ok_or(Errno::BADF)?;
-        let of_file = || door.opens.iter().filter_map(|handle| self.opens.get(handle));
+        let file = self.files.get(&open.ino).ok_or(Errno::BADF)?;
+        let of_file = || file.opens.iter().filter_map(|handle| self.opens.get(handle));
         let writes = of_file().any(|other| other.writes);
         let only_one = of_file().all(|other| other.client.is_some() && other.client == open.client);
-        if door.is_barred || writes && !only_one { Err(Errno::BUSY) } else { Ok((open.ino, writes)) }
+        if file.is_barred || writes && !only_one { Err(Errno::BUSY) } else { Ok((open.ino, writes)) }
     }
 
     fn end_leases(&mut self, gate: &Gate, ino: Ino, ends: impl Fn(&Lease) -> bool) {
-        let Some(door) = self.doors.get_mut(&ino) else { return };
+        let Some(file) = self.files.get_mut(&ino) else { return };
         let free = &mut self.free;
-        door.leases.retain(|lease| {
+        file.leases.retain(|lease| {
             if ends(lease) {
                 gate.lease(lease.index).store(0, Ordering::SeqCst);
                 free.push(lease.index);
@@ -431,10 +432,10 @@ impl State {
 
     fn closed(&mut self, handle: u64) -> Option<Open> {
         let open = self.opens.remove(&handle)?;
-        if let Some(door) = self.doors.get_mut(&open.ino) {
-            door.opens.retain(|&other| other != handle);
-            if door.opens.is_empty() && door.leases.is_empty() {
-                self.doors.remove(&open.ino);
+        if let Some(file) = self.files.get_mut(&open.ino) {
+            file.opens.retain(|&other| other != handle);
+            if file.opens.is_empty() && file.leases.is_empty() {
+                self.files.remove(&open.ino);
             }
         }
         Some(open)
@@ -450,13 +451,13 @@ struct Heard {
 
 impl Heard {
     /// Hears more, which are numbers of pins that it needs no more; the files of these, unless it is gone.
-    fn hear(&mut self, doors: &Doors) -> Option<Vec<Ino>> {
+    fn hear(&mut self, leases: &LeaseTable) -> Option<Vec<Ino>> {
         let mut more = [0; 512];
         let bytes = self.stream.read(&mut more).ok().filter(|&bytes| bytes > 0)?;
         self.bytes.extend_from_slice(&more[..bytes]);
         let (words, rest) = self.bytes.as_chunks::<8>();
         let files =
-            words.iter().filter_map(|word| doors.unpin(u64::from_le_bytes(*word), self.client)).collect();
+            words.iter().filter_map(|word| leases.unpin(u64::from_le_bytes(*word), self.client)).collect();
         self.bytes = rest.to_vec();
         Some(files)
     }
@@ -465,7 +466,7 @@ impl Heard {
 /// Welcomes clients, hears what they pin no more, and sees them go, until it is told to stop.
 pub(crate) fn watch(
     listeners: &[UnixListener; 2],
-    doors: &Doors,
+    leases: &LeaseTable,
     has_left: impl Fn(Left),
     (store, survives): (&File, Survives),
     stop: &AtomicBool,
@@ -491,11 +492,11 @@ pub(crate) fn watch(
             if !news.next().is_some_and(|&is_new| is_new) {
                 return true;
             }
-            let said = heard.hear(doors);
+            let said = heard.hear(leases);
             let is_there = said.is_some();
             let more = match said {
                 Some(pins) => Left { pins, opens: Vec::new() },
-                None => doors.remove_client(heard.client),
+                None => leases.remove_client(heard.client),
             };
             left.pins.extend(more.pins);
             left.opens.extend(more.opens);
@@ -512,12 +513,12 @@ pub(crate) fn watch(
             if !peer.is_ok_and(|peer| may_have_store(peer.uid.as_raw())) {
                 continue;
             }
-            let Some((client, serial)) = doors.add_client() else { continue };
+            let Some((client, serial)) = leases.add_client() else { continue };
             let words = [client as u64, serial, survives.number()];
-            if welcome(&stream, words, [doors.gate.file().as_fd(), store.as_fd()]).is_ok() {
+            if welcome(&stream, words, [leases.gate.file().as_fd(), store.as_fd()]).is_ok() {
                 clients.push(Heard { client, stream, bytes: Vec::new() });
             } else {
-                doors.remove_client(client);
+                leases.remove_client(client);
             }
         }
     }

@@ -1,6 +1,6 @@
-//! The library's door: files by path, as `std::fs` has them, without a system call.
+//! The library: files by path, as `std::fs` has them, without a system call.
 //!
-//! Whoever has the store may do everything with it: owners and permissions are kept, and looked at by the mount only. Paths begin
+//! A program that has the store may do everything with it: owners and permissions are kept, and looked at by the mount only. Paths begin
 //! at the root, with or without a slash; a path is followed and acted on under one lock, so that nothing changes between.
 
 use std::fmt;

@@ -2,11 +2,11 @@
 
 use super::error::Diagnostic;
 use super::options::{Node, Table, Value};
-use super::resolve::{Resolver, bytes, integer, word_index};
+use super::resolve::{Resolver, bytes, integer};
 use super::schema::{ALLOCATIONS, COMPLETIONS, DAEMONS, EVICTS, TIMES, VERSIONS};
 use super::settings::{
-    AcceleratorDaemonSpec, AcceleratorSpec, AllocationSpec, BlockSpec, KernelSpec, PagingSpec, ReclaimSpec,
-    RemoteSpec, SwapKind, SwapSpec,
+    AcceleratorDaemonSpec, AcceleratorSpec, BlockSpec, KernelSpec, PagingSpec, ReclaimSpec, RemoteSpec,
+    SwapKind, SwapSpec,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::fault::PageId;
@@ -25,13 +25,13 @@ pub(super) fn reclaim(tree: &Table) -> Option<(Option<ReclaimSpec>, u32)> {
         "lru" => ReclaimSpec::Lru { limit_bytes },
         "clock" => ReclaimSpec::Clock { limit_bytes },
         "horizon-lru" => {
-            let daemon = word_index(table.leaf("times")?, TIMES)? == 1;
+            let daemon = TIMES.value(table, "times")?;
             let Value::Integer(interval) = table.leaf("interval")?.value else { return None };
             ReclaimSpec::HorizonLru { scan_interval: daemon.then_some(interval) }
         }
         "iceberg-lru" => ReclaimSpec::IcebergLru {
             live_percent: integer(table, "live")?,
-            is_strict: word_index(table.leaf("version")?, VERSIONS)? == 1,
+            is_strict: VERSIONS.value(table, "version")?,
         },
         _ => return None,
     };
@@ -65,7 +65,7 @@ pub(super) fn swap(tree: &Table, resolver: &mut Resolver<'_>) -> Option<SwapSpec
             header_bytes: bytes(table.leaf("header")?)?,
             service_ps: resolver.time(table, "service")?,
             servers: integer(table, "servers")?,
-            acknowledges: word_index(table.leaf("complete")?, COMPLETIONS)? == 1,
+            acknowledges: COMPLETIONS.value(table, "complete")?,
         }),
         _ => return None,
     };
@@ -120,7 +120,7 @@ pub(super) fn accelerator(
     Some(Some(AcceleratorSpec {
         queues: [integer(table, "free-queue")?, integer(table, "new-queue")?, integer(table, "evict-queue")?],
         fetches: integer(table, "fetches")?,
-        waits_for_evictions: word_index(table.leaf("evicts")?, EVICTS)? == 0,
+        waits_for_evictions: EVICTS.value(table, "evicts")?,
         detect_ps: resolver.time(table, "detect")?,
         request_ps: resolver.time(table, "request")?,
         book_ps: resolver.time(table, "book")?,
@@ -147,9 +147,8 @@ pub(super) fn kernel(tree: &Table, resolver: &Resolver<'_>) -> Option<KernelSpec
             evict_ps: time("evict")?,
             switch_ps: time("switch")?,
         },
-        daemons_share_core: word_index(table.leaf("daemons")?, DAEMONS)? == 1,
-        allocation: [AllocationSpec::Zeroing, AllocationSpec::Fragmented]
-            [word_index(table.leaf("allocation")?, ALLOCATIONS)?],
+        daemons_share_core: DAEMONS.value(table, "daemons")?,
+        allocation: ALLOCATIONS.value(table, "allocation")?,
         visit_line_ps: time("visit-line")?,
         move_line_ps: time("move-line")?,
     })

@@ -2,7 +2,7 @@
 
 use super::error::Diagnostic;
 use super::options::Table;
-use super::resolve::{Resolver, bytes, integer, word_index};
+use super::resolve::{Resolver, bytes, integer};
 use super::schema::FILE_PAGES;
 use super::settings::{FileIndex, FilesSpec, FrameSpec, PersistentSpec, TableSpec};
 use super::tiers::{SECOND_PS, refuse, section};
@@ -66,7 +66,7 @@ pub(super) fn files(
                 let message = "files as ranges of pages are mapped by a radix table of 4 levels";
                 return refuse(table, resolver, message, "write [table.radix] with levels = 4");
             }
-            FileIndex::PageTable { large: word_index(own.leaf("pages")?, FILE_PAGES)? == 1 }
+            FileIndex::PageTable { large: FILE_PAGES.value(own, "pages")? }
         }
         _ => return None,
     };

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::quantity::format_bytes;
 use super::schema::{self, Key, Kind, Names, Presence, Shape, join};
+use super::words::WordList;
 
 /// All keys of a machine file as Markdown tables: key, values, default, meaning.
 pub fn reference() -> String {
@@ -52,8 +53,10 @@ fn capitalised(text: &str) -> String {
 
 fn values(key: &Key) -> String {
     let Shape::Value(kind) = key.shape else { return String::new() };
-    let words =
-        |words: &[&str]| words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ");
+    let words = |words: &dyn WordList| {
+        let explained = |(word, meaning): (&str, &str)| format!("`\"{word}\"` ({meaning})");
+        words.rows().into_iter().map(explained).collect::<Vec<_>>().join(", ")
+    };
     match kind {
         Kind::Integer { min, max } => format!("{min} to {max}"),
         Kind::Ways { max } => format!("1 to {max}, or `\"full\"`"),

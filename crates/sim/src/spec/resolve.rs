@@ -10,7 +10,7 @@ use super::geometry::{Misfit, check_cache, check_ways};
 use super::options::{Leaf, Node, Table, Value};
 use super::quantity::cycle_ps;
 use super::schema::{
-    FIRST_WAYS, HASHES, LEVELS, NEW_SIZES, RANGES, RESIZES, TABLE_HASHES, TRANSPARENT, UNITS,
+    ENTERS, FIRST_WAYS, HASHES, LEVELS, NEW_SIZES, RANGES, RESIZES, TABLE_HASHES, TRANSPARENT, UNITS,
 };
 use super::settings::{
     CacheSpec, ClassicKind, ClassicSpec, CoreSpec, FrameSpec, HashKind, HashedSpec, HugePagePolicy,
@@ -18,9 +18,9 @@ use super::settings::{
 };
 use super::{paging, persistent, tiers, tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
-use pagewalk_vm::frame::{BackRanges, IcebergShape};
+use pagewalk_vm::frame::IcebergShape;
 use pagewalk_vm::table::classic::ClassicDesign;
-use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
+use pagewalk_vm::table::cuckoo::Policy;
 use pagewalk_vm::table::hashed::HashedDesign;
 
 /// Builds the machine; `file` is the one that the user named.
@@ -189,8 +189,7 @@ impl Resolver<'_> {
 
     fn huge_pages(&mut self, tree: &Table, tlb: Option<&[TlbLevelSpec]>) -> Option<HugePagePolicy> {
         let leaf = tree.table("huge-pages")?.leaf("transparent")?;
-        let policies = [HugePagePolicy::Never, HugePagePolicy::Madvise, HugePagePolicy::Always];
-        let policy = policies[word_index(leaf, TRANSPARENT)?];
+        let policy = TRANSPARENT.of(leaf)?;
         let holds_2m = |kind: &TlbKind| match kind {
             TlbKind::SetAssociative { pages } => pages.contains(&PageSize::Size2M),
             TlbKind::Mosaic { .. } => true,
@@ -220,7 +219,6 @@ impl Resolver<'_> {
     }
 
     fn hashed(&mut self, table: &Table) -> Option<HashedSpec> {
-        let word = |name, words| word_index(table.leaf(name)?, words);
         let thousandths = |name| integer(table, name).map(|percent| percent * 10);
         let policy = Policy {
             ways: integer(table, "ways")? as usize,
@@ -229,13 +227,10 @@ impl Resolver<'_> {
             downsize_below: thousandths("downsize-below")?,
             growth: integer(table, "growth")? as usize,
             steps: integer(table, "steps")?,
-            scope: match word("resizes", RESIZES)? {
-                0 => Scope::Table,
-                _ => Scope::Way { at_once: integer(table, "at-once")? as usize },
-            },
-            in_place: word("new-size", NEW_SIZES)? == 1,
-            rekey: word("new-size", NEW_SIZES)? == 0,
-            first_way: [FirstWay::Uniform, FirstWay::ByFreeSlots][word("first-way", FIRST_WAYS)?],
+            scope: RESIZES.value(table, "resizes")?(integer(table, "at-once")? as usize),
+            in_place: NEW_SIZES.value(table, "new-size")?,
+            rekey: !NEW_SIZES.value(table, "new-size")?,
+            first_way: FIRST_WAYS.value(table, "first-way")?,
             ..Policy::ELASTIC
         };
         let Value::Sizes(chunks) = &table.leaf("chunks")?.value else { return None };
@@ -249,7 +244,7 @@ impl Resolver<'_> {
             self.blame(message, help, &[(&field, leaf)]);
             return None;
         }
-        let crc = word("hash", TABLE_HASHES)? == 1;
+        let crc = TABLE_HASHES.value(table, "hash")?;
         Some(HashedSpec {
             design: HashedDesign { policy, chunk_bytes, crc },
             latency_ps: self.time(table, "latency")?,
@@ -304,9 +299,8 @@ impl Resolver<'_> {
         let (front, back, choices) = (front?, back?, choices?);
         let memory = self.memory_bytes(table, "memory", u64::from(front + back) * PAGE_BYTES)?;
         let ordinary_bytes = self.memory_bytes(table, "ordinary", PAGE_BYTES)?;
-        let ranges = [BackRanges::Disjoint, BackRanges::Common][word_index(table.leaf("ranges")?, RANGES)?];
-        let hashes = [HashKind::Xxh64, HashKind::Tabulation, HashKind::LowBits];
-        let hash = hashes[word_index(table.leaf("hash")?, HASHES)?];
+        let ranges = RANGES.value(table, "ranges")?;
+        let hash = HASHES.value(table, "hash")?;
         let buckets = u32::try_from(memory / PAGE_BYTES / u64::from(front + back)).unwrap_or(u32::MAX);
         let shape = IcebergShape { front, back, choices, ranges, buckets };
         let leaf = |name| table.leaf(name).map(|leaf| (name, leaf));
@@ -449,7 +443,7 @@ impl Resolver<'_> {
                 return None;
             }
         }
-        let by_section = word_index(table.leaf("unit")?, UNITS)? == 1;
+        let by_section = UNITS.value(table, "unit")?;
         Some(Some(WalkCacheSpec { entries, ways, latency_ps: self.time(table, "latency")?, by_section }))
     }
 
@@ -488,9 +482,9 @@ impl Resolver<'_> {
     fn walker(&mut self, tree: &Table, caches: Option<&[CacheSpec]>) -> Option<WalkerSpec> {
         let table = tree.table("walker")?;
         let leaf = table.leaf("enters")?;
-        let enters = word_index(leaf, LEVELS)? + 1;
+        let enters = ENTERS.of(leaf)?;
         // Without caches, walks go to memory; the default must do for such a machine too.
-        let levels = caches?.len().max(1);
+        let levels = caches?.len().max(1) as u32;
         if enters > levels {
             let message = format!("walks enter `l{enters}`, but there are {} cache levels", caches?.len());
             let help = if levels == 1 {
@@ -500,7 +494,7 @@ impl Resolver<'_> {
             };
             self.blame(message, help, &[("enters", leaf)]);
         }
-        Some(WalkerSpec { count: integer(table, "count")?, enters: enters as u32 })
+        Some(WalkerSpec { count: integer(table, "count")?, enters })
     }
 
     fn memory(&mut self, tree: &Table, caches: Option<&[CacheSpec]>) -> Option<MemorySpec> {
@@ -536,14 +530,6 @@ pub(super) fn count(leaf: &Leaf) -> Option<u32> {
 
 pub(super) fn integer(table: &Table, name: &str) -> Option<u32> {
     table.leaf(name).and_then(count)
-}
-
-/// The place of a word among the words of its kind.
-pub(super) fn word_index(leaf: &Leaf, words: &[&str]) -> Option<usize> {
-    match leaf.value {
-        Value::Word(word) => words.iter().position(|other| *other == word),
-        _ => None,
-    }
 }
 
 fn text(table: &Table, name: &str) -> Option<String> {

@@ -1,7 +1,8 @@
 //! Every key of a machine file: one row each, with its kind, limits, default and meaning.
 //!
 //! The reader, the merge of `extends`, the defaults, `show` and the reference in `machines/README.md` all walk
-//! these rows; a new key is a row here and its use in `resolve`.
+//! these rows; a new key is a row here and its use in `resolve`; the words of a key are a table of
+//! [`Words`] beside it.
 
 mod persistent;
 mod server;
@@ -12,6 +13,12 @@ pub(super) use server::{
     COLLECTIONS, DISTRIBUTIONS, NOTICES, ON_MISS, SCHEDULES, TABLE_PLACES, TIER_REPLACEMENTS, WEAR,
 };
 use server::{DRAM, FLASH, MESH, THREADS, TIER_COMMON, TIERS};
+
+use super::settings::{AllocationSpec, HashKind, HugePagePolicy, Replacement};
+use super::words::{WordList, Words};
+use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::frame::BackRanges;
+use pagewalk_vm::table::cuckoo::{FirstWay, Scope};
 
 /// What stands behind a key.
 pub(super) enum Shape {
@@ -53,9 +60,9 @@ pub(super) enum Kind {
     /// A frequency with a unit.
     Frequency { min_hz: u64, max_hz: u64 },
     /// One of these words.
-    Word(&'static [&'static str]),
+    Word(&'static dyn WordList),
     /// A list of different words out of these, at least one.
-    Words(&'static [&'static str]),
+    Words(&'static dyn WordList),
     /// A machine's name.
     Name,
     /// One line of text.
@@ -115,12 +122,26 @@ pub(super) const MAX_WAYS: u64 = 64;
 const MAX_WALK_CACHE_ENTRIES: u64 = 4_096;
 const MILLISECOND_PS: u64 = 1_000_000_000;
 
-/// The page sizes as words, smallest first, in the order of `PageSize::ALL`.
-pub(super) const PAGES: &[&str] = &["4KiB", "2MiB", "1GiB"];
-/// The replacement policies as words.
-pub(super) const REPLACEMENTS: &[&str] = &["lru", "fifo", "tree-plru", "nru", "random"];
-/// The huge-page policies as words.
-pub(super) const TRANSPARENT: &[&str] = &["never", "madvise", "always"];
+pub(super) static PAGES: Words<PageSize> = Words(&[
+    ("4KiB", PageSize::Size4K, "base pages"),
+    ("2MiB", PageSize::Size2M, "huge pages"),
+    ("1GiB", PageSize::Size1G, "giant pages"),
+]);
+pub(super) static REPLACEMENTS: Words<Replacement> = Words(&[
+    ("lru", Replacement::Lru, "the least recently used"),
+    ("fifo", Replacement::Fifo, "the first that came"),
+    ("tree-plru", Replacement::TreePlru, "where a tree of bits points"),
+    ("nru", Replacement::Nru, "one whose reference bit is clear"),
+    ("random", Replacement::Random, "a random one"),
+]);
+pub(super) static TRANSPARENT: Words<HugePagePolicy> = Words(&[
+    ("never", HugePagePolicy::Never, "no huge pages"),
+    ("madvise", HugePagePolicy::Madvise, "where the program advised them"),
+    ("always", HugePagePolicy::Always, "wherever an aligned range is untouched"),
+]);
+/// By word, the number of the cache level.
+pub(super) static ENTERS: Words<u32> =
+    Words(&[("l1", 1, "first"), ("l2", 2, "second"), ("l3", 3, "third"), ("l4", 4, "fourth")]);
 /// The names of levels.
 pub(super) const LEVELS: &[&str] = &["l1", "l2", "l3", "l4"];
 
@@ -305,7 +326,7 @@ const WAYS: Key = Key::value(
 );
 const REPLACEMENT: Key = Key::value(
     "replacement",
-    Kind::Word(REPLACEMENTS),
+    Kind::Word(&REPLACEMENTS),
     Default("\"lru\""),
     "who is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64",
 );
@@ -316,7 +337,7 @@ static SET_ASSOCIATIVE: &[Key] = &[
     REPLACEMENT,
     Key::value(
         "pages",
-        Kind::Words(PAGES),
+        Kind::Words(&PAGES),
         Required,
         "page sizes held; some array of every level holds 4KiB",
     ),
@@ -345,7 +366,7 @@ static WALK_CACHE: &[Key] = &[
     ),
     Key::value(
         "unit",
-        Kind::Word(UNITS),
+        Kind::Word(&UNITS),
         Default("\"line\""),
         "for hashed tables: whether an entry is a line of 64 sections or one (16 MiB, 8 GiB)",
     ),
@@ -398,18 +419,28 @@ static CLASSIC: &[Key] = &[
         "from a page's number to the first address: the hash (timed runs)",
     ),
 ];
-/// What grows together, as words.
-pub(super) const RESIZES: &[&str] = &["table", "way"];
-/// Where a table of the new size is, as words.
-pub(super) const NEW_SIZES: &[&str] = &["elsewhere", "in-place"];
-/// Which way a new line tries first, as words.
-pub(super) const FIRST_WAYS: &[&str] = &["any", "by-free-slots"];
-/// How lines are hashed, as words.
-pub(super) const TABLE_HASHES: &[&str] = &["mixed", "crc"];
-/// What an entry of a hashed table's walk caches is, as words.
-pub(super) const UNITS: &[&str] = &["line", "section"];
-/// What memory for page tables costs, as words.
-pub(super) const ALLOCATIONS: &[&str] = &["zeroing", "fragmented"];
+/// What grows together, given how many ways may at once.
+pub(super) static RESIZES: Words<fn(usize) -> Scope> = Words(&[
+    ("table", |_| Scope::Table, "all ways together"),
+    ("way", |at_once| Scope::Way { at_once }, "a way by itself"),
+]);
+/// Whether a table of the new size is where the old one is.
+pub(super) static NEW_SIZES: Words<bool> =
+    Words(&[("elsewhere", false, "another array"), ("in-place", true, "the same array")]);
+pub(super) static FIRST_WAYS: Words<FirstWay> = Words(&[
+    ("any", FirstWay::Uniform, "each as likely"),
+    ("by-free-slots", FirstWay::ByFreeSlots, "in proportion to free slots"),
+]);
+/// Whether lines are hashed by CRC.
+pub(super) static TABLE_HASHES: Words<bool> =
+    Words(&[("mixed", false, "by multiplication"), ("crc", true, "by a CRC, as hardware does")]);
+/// Whether an entry of a hashed table's walk caches is a section.
+pub(super) static UNITS: Words<bool> =
+    Words(&[("line", false, "a line of 64 sections"), ("section", true, "one section")]);
+pub(super) static ALLOCATIONS: Words<AllocationSpec> = Words(&[
+    ("zeroing", AllocationSpec::Zeroing, "zeroing it"),
+    ("fragmented", AllocationSpec::Fragmented, "as measured in fragmented memory"),
+]);
 static HASHED: &[Key] = &[
     Key::value("ways", Kind::Integer { min: 2, max: 4 }, Default("3"), "ways, each with a hash of its own"),
     Key::value(
@@ -420,7 +451,7 @@ static HASHED: &[Key] = &[
     ),
     Key::value(
         "resizes",
-        Kind::Word(RESIZES),
+        Kind::Word(&RESIZES),
         Default("\"way\""),
         "what grows and shrinks: the table, or a way that is no larger than any other",
     ),
@@ -432,13 +463,13 @@ static HASHED: &[Key] = &[
     ),
     Key::value(
         "new-size",
-        Kind::Word(NEW_SIZES),
+        Kind::Word(&NEW_SIZES),
         Default("\"in-place\""),
         "where a resize puts lines: another array hashed anew, or the same with one bit of the hash more or less",
     ),
     Key::value(
         "first-way",
-        Kind::Word(FIRST_WAYS),
+        Kind::Word(&FIRST_WAYS),
         Default("\"by-free-slots\""),
         "the way that a new line tries first: any, or in proportion to free slots",
     ),
@@ -472,7 +503,7 @@ static HASHED: &[Key] = &[
         Default("2"),
         "slots of a resize that every insertion and removal visits; with 1 and doubling, tables fill up",
     ),
-    Key::value("hash", Kind::Word(TABLE_HASHES), Default("\"crc\""), "how lines are hashed"),
+    Key::value("hash", Kind::Word(&TABLE_HASHES), Default("\"crc\""), "how lines are hashed"),
     Key::value(
         "latency",
         Kind::Time { max_ps: MILLISECOND_PS },
@@ -507,10 +538,15 @@ static BUDDY: &[Key] = &[
     ),
 ];
 
-/// Where a page's back buckets lie, as words.
-pub(super) const RANGES: &[&str] = &["disjoint", "common"];
-/// The hash families as words.
-pub(super) const HASHES: &[&str] = &["xxh64", "tabulation", "low-bits"];
+pub(super) static RANGES: Words<BackRanges> = Words(&[
+    ("disjoint", BackRanges::Disjoint, "a part of memory for each choice"),
+    ("common", BackRanges::Common, "all memory for every choice"),
+]);
+pub(super) static HASHES: Words<HashKind> = Words(&[
+    ("xxh64", HashKind::Xxh64, "with a seed for each member"),
+    ("tabulation", HashKind::Tabulation, "with probing"),
+    ("low-bits", HashKind::LowBits, "of the page number"),
+]);
 static ICEBERG: &[Key] = &[
     Key::value(
         "memory",
@@ -539,13 +575,13 @@ static ICEBERG: &[Key] = &[
     ),
     Key::value(
         "ranges",
-        Kind::Word(RANGES),
+        Kind::Word(&RANGES),
         Default("\"disjoint\""),
         "whether each choice has a part of memory of its own, or all choices lie anywhere",
     ),
     Key::value(
         "hash",
-        Kind::Word(HASHES),
+        Kind::Word(&HASHES),
         Default("\"xxh64\""),
         "the family of hash functions; `low-bits` with `choices = 0` takes the set from the page number",
     ),
@@ -574,12 +610,13 @@ static RECLAIM: &[Key] = &[
     ),
     Key::table("iceberg-lru", ICEBERG_LRU, Variant, "keeps a share of memory ready; for `frames.iceberg`"),
 ];
-/// Where times of use come from, as words.
-pub(super) const TIMES: &[&str] = &["exact", "daemon"];
+/// Whether a daemon guesses the times of use.
+pub(super) static TIMES: Words<bool> =
+    Words(&[("exact", false, "at each access"), ("daemon", true, "by scans of accessed bits")]);
 static HORIZON_LRU: &[Key] = &[
     Key::value(
         "times",
-        Kind::Word(TIMES),
+        Kind::Word(&TIMES),
         Default("\"exact\""),
         "whether times of use are exact or guessed by a daemon that scans accessed bits",
     ),
@@ -590,8 +627,9 @@ static HORIZON_LRU: &[Key] = &[
         "accesses between two scans of the daemon; they stand for a second",
     ),
 ];
-/// When ripe pages leave, as words.
-pub(super) const VERSIONS: &[&str] = &["lazy", "strict"];
+/// Whether ripe pages leave at once.
+pub(super) static VERSIONS: Words<bool> =
+    Words(&[("lazy", false, "when their frame is wanted"), ("strict", true, "at once")]);
 static ICEBERG_LRU: &[Key] = &[
     Key::value(
         "live",
@@ -601,7 +639,7 @@ static ICEBERG_LRU: &[Key] = &[
     ),
     Key::value(
         "version",
-        Kind::Word(VERSIONS),
+        Kind::Word(&VERSIONS),
         Default("\"lazy\""),
         "whether ripe pages leave when their frame is wanted, or at once",
     ),
@@ -655,8 +693,9 @@ static LOCAL_MEMORY: &[Key] = &[
     kernel_cost("in", "\"250 ns\"", "bringing a page: copying 4 KiB, or expanding them"),
     kernel_cost("out", "\"250 ns\"", "taking a page away: copying 4 KiB, or compressing them"),
 ];
-/// When a page is away, as words.
-pub(super) const COMPLETIONS: &[&str] = &["sent", "acknowledged"];
+/// Whether a page is away only when the blade has said so.
+pub(super) static COMPLETIONS: Words<bool> =
+    Words(&[("sent", false, "away when sent"), ("acknowledged", true, "away when the blade has said so")]);
 static BLADE: &[Key] = &[
     Key::value(
         "link-latency",
@@ -691,7 +730,7 @@ static BLADE: &[Key] = &[
     ),
     Key::value(
         "complete",
-        Kind::Word(COMPLETIONS),
+        Kind::Word(&COMPLETIONS),
         Default("\"acknowledged\""),
         "whether a page that leaves is away when it is sent, or when the blade has said so",
     ),
@@ -709,7 +748,7 @@ static ACCELERATOR: &[Key] = &[
     ),
     Key::value(
         "evicts",
-        Kind::Word(EVICTS),
+        Kind::Word(&EVICTS),
         Default("\"waiting\""),
         "whether the system waits for a page to be away, or goes on and lets its frame follow",
     ),
@@ -725,8 +764,9 @@ static ACCELERATOR: &[Key] = &[
     ),
 ];
 const QUEUE: Kind = Kind::Integer { min: 1, max: 65_536 };
-/// Whether evictions are waited for, as words.
-pub(super) const EVICTS: &[&str] = &["waiting", "going-on"];
+/// Whether evictions are waited for.
+pub(super) static EVICTS: Words<bool> =
+    Words(&[("waiting", true, "until the page is away"), ("going-on", false, "its frame follows")]);
 static ACCELERATOR_DAEMON: &[Key] = &[
     kernel_cost("first", "\"10 ms\"", "how long it sleeps at first"),
     kernel_cost("longer", "\"100 us\"", "how much longer after a run"),
@@ -743,13 +783,14 @@ static ACCELERATOR_DAEMON: &[Key] = &[
 
 static HUGE_PAGES: &[Key] = &[Key::value(
     "transparent",
-    Kind::Word(TRANSPARENT),
+    Kind::Word(&TRANSPARENT),
     Default("\"never\""),
     "transparent huge pages, as in /sys/kernel/mm/transparent_hugepage/enabled",
 )];
 
-/// Where daemons run, as words.
-pub(super) const DAEMONS: &[&str] = &["beside", "between"];
+/// Whether daemons take the time of the program's core.
+pub(super) static DAEMONS: Words<bool> =
+    Words(&[("beside", false, "on a core of their own"), ("between", true, "on the program's core")]);
 static KERNEL: &[Key] = &[
     kernel_cost("minor-fault", "\"500 ns\"", "a minor fault without zeroing its frame"),
     kernel_cost("zero-page", "\"100 ns\"", "zeroing 4 KiB"),
@@ -757,7 +798,7 @@ static KERNEL: &[Key] = &[
     kernel_cost("shootdown", "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages"),
     Key::value(
         "allocation",
-        Kind::Word(ALLOCATIONS),
+        Kind::Word(&ALLOCATIONS),
         Default("\"zeroing\""),
         "memory for page tables costs zero-page for each 4 KiB, or what was measured at a fragmentation index of 0.7: 2 us \
          for 4 KiB, 375 us for 1 MiB, 60 ms for 64 MiB",
@@ -772,7 +813,7 @@ static KERNEL: &[Key] = &[
     kernel_cost("switch", "\"1 us\"", "to another thread, where one sleeps until a device is done"),
     Key::value(
         "daemons",
-        Kind::Word(DAEMONS),
+        Kind::Word(&DAEMONS),
         Default("\"beside\""),
         "whether daemons run on a core of their own, or take the time of the program's",
     ),
@@ -804,7 +845,7 @@ static WALKER: &[Key] = &[
     Key::value("count", Kind::Integer { min: 1, max: 64 }, Default("1"), "walks under way at once, per core"),
     Key::value(
         "enters",
-        Kind::Word(LEVELS),
+        Kind::Word(&ENTERS),
         Default("\"l1\""),
         "the cache level that a walk's references enter",
     ),

@@ -2,17 +2,16 @@
 
 use super::error::Diagnostic;
 use super::options::{Node, Table};
-use super::resolve::{Resolver, bytes, integer, word_index};
+use super::resolve::{Resolver, bytes, integer};
 use super::schema::{
     COLLECTIONS, DISTRIBUTIONS, NOTICES, ON_MISS, SCHEDULES, TABLE_PLACES, TIER_REPLACEMENTS, WEAR,
 };
 use super::settings::{
-    CollectionHolds, CoreSpec, Distribution, DramSpec, FlashSpec, FrameSpec, GarbageSpec, MeshSpec,
-    ThreadsSpec, TierManager, TierSpec,
+    CoreSpec, DramSpec, FlashSpec, FrameSpec, GarbageSpec, MeshSpec, ThreadsSpec, TierManager, TierSpec,
 };
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::sched::{Notification, Policy, Response, SchedulerDesign};
-use pagewalk_vm::tier::{MissStatusShape, Partition, Replacement, TierDesign};
+use pagewalk_vm::sched::{Response, SchedulerDesign};
+use pagewalk_vm::tier::{MissStatusShape, Partition, TierDesign};
 
 pub(super) const SECOND_PS: u64 = 1_000_000_000_000;
 
@@ -101,8 +100,6 @@ pub(super) fn mesh(
 
 pub(super) fn threads(tree: &Table, resolver: &Resolver<'_>) -> Option<Option<ThreadsSpec>> {
     let Some(table) = section(tree, "threads")? else { return Some(None) };
-    let policies = [Policy::Priority, Policy::Fifo];
-    let notifications = [Notification::Arrival, Notification::Age];
     let per_core = integer(table, "per-core")?;
     // Where the average begins: what the device says of itself.
     let start = match section(tree, "flash")? {
@@ -114,8 +111,8 @@ pub(super) fn threads(tree: &Table, resolver: &Resolver<'_>) -> Option<Option<Th
         design: SchedulerDesign {
             new_capacity: integer(table, "queue")?,
             pending_capacity: per_core - 1,
-            policy: policies[word_index(table.leaf("schedule")?, SCHEDULES)?],
-            notification: notifications[word_index(table.leaf("notice")?, NOTICES)?],
+            policy: SCHEDULES.value(table, "schedule")?,
+            notification: NOTICES.value(table, "notice")?,
             response: Response::Measured { start },
         },
         switch_ps: resolver.time(table, "switch")?,
@@ -158,7 +155,7 @@ pub(super) fn tier(
             return refuse(table, resolver, &message, &format!("write {name} = \"none\""));
         }
     }
-    let switches = word_index(table.leaf("on-miss")?, ON_MISS)? == 0;
+    let switches = ON_MISS.value(table, "on-miss")?;
     if switches && section(tree, "threads")?.is_none() {
         let help = "write a [threads] section, or on-miss = \"wait\"";
         return refuse(table, resolver, "there is no other thread to run on a miss", help);
@@ -197,8 +194,7 @@ pub(super) fn tier(
         sets: u32::try_from(sets).ok()?,
         ways,
         index_shift: dram.channels.trailing_zeros(),
-        replacement: [Replacement::Lru, Replacement::Nru]
-            [word_index(table.leaf("replacement")?, TIER_REPLACEMENTS)?],
+        replacement: TIER_REPLACEMENTS.value(table, "replacement")?,
         miss_status,
         evict_buffer: integer(table, "evict-buffer")?,
         queue,
@@ -207,7 +203,7 @@ pub(super) fn tier(
     if let Err(wrong) = design.check() {
         return refuse(table, resolver, &wrong.to_string(), "choose a value that is allowed");
     }
-    let tables_in_dram = word_index(table.leaf("page-tables")?, TABLE_PLACES)? == 0 || variant == "kernel";
+    let tables_in_dram = TABLE_PLACES.value(table, "page-tables")? || variant == "kernel";
     Some(Some(TierSpec { design, tables_in_dram, switches, manager, flash }))
 }
 
@@ -235,24 +231,18 @@ fn flash(table: &Table, memory_bytes: u64, resolver: &mut Resolver<'_>) -> Optio
         }
     }
     let page_ps = |name| Some(PAGE_BYTES * SECOND_PS / bytes(table.leaf(name)?)?);
-    let holds = [CollectionHolds::Plane, CollectionHolds::Channel];
-    let collection = word_index(table.leaf("collection")?, COLLECTIONS)?;
-    let garbage = match collection.checked_sub(1) {
+    let garbage = match COLLECTIONS.value(table, "collection")? {
         None => None,
-        Some(held) => Some(GarbageSpec {
+        Some(holds) => Some(GarbageSpec {
             over_provisioning_percent: integer(table, "spare")?,
             pages_per_block: integer(table, "block")?,
             erase_ps: resolver.time(table, "erase")?,
             free_blocks: integer(table, "free-blocks")?,
-            holds: holds[held],
-            is_worn: word_index(table.leaf("begins")?, WEAR)? == 1,
+            holds,
+            is_worn: WEAR.value(table, "begins")?,
         }),
     };
-    let latency = match word_index(table.leaf("latency")?, DISTRIBUTIONS)? {
-        0 => Distribution::Fixed,
-        1 => Distribution::Exponential,
-        _ => Distribution::LogNormal { sigma_percent: integer(table, "spread")? },
-    };
+    let latency = DISTRIBUTIONS.value(table, "latency")?(integer(table, "spread")?);
     Some(FlashSpec {
         pages: bytes_all / PAGE_BYTES,
         planes: u32::try_from(bytes_all / bytes_plane).ok()?,

@@ -3,8 +3,8 @@
 use pagewalk_vm::addr::PageSize;
 
 use super::error::Diagnostic;
-use super::options::{Leaf, Table, Value};
-use super::resolve::{Resolver, integer, word_index};
+use super::options::Table;
+use super::resolve::{Resolver, integer};
 use super::schema::{MAX_WAYS, PAGES, REPLACEMENTS};
 use super::settings::{Replacement, TlbArraySpec, TlbKind, TlbLevelSpec};
 
@@ -63,19 +63,13 @@ fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolve
     let geometry = resolver.entries_and_ways(subject, table);
     let replacement = replacement(subject, table, geometry, resolver);
     let kind = match variant {
-        "set-associative" => TlbKind::SetAssociative { pages: pages(table.leaf("pages")?)? },
+        "set-associative" => TlbKind::SetAssociative { pages: PAGES.each(table.leaf("pages")?)? },
         "mosaic" => TlbKind::Mosaic { arity: arity(subject, table, resolver)? },
         _ => return None,
     };
     let (entries, ways) = geometry?;
     let spec = TlbArraySpec { name: name.to_owned(), entries, ways, replacement: replacement?, kind };
     Some(Array { spec, table })
-}
-
-fn pages(leaf: &Leaf) -> Option<Vec<PageSize>> {
-    let Value::Words(words) = &leaf.value else { return None };
-    let named = PAGES.iter().zip(PageSize::ALL);
-    Some(named.filter(|(name, _)| words.contains(name)).map(|(_, size)| size).collect())
 }
 
 fn arity(subject: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<u32> {
@@ -96,14 +90,12 @@ fn replacement(
     resolver: &mut Resolver<'_>,
 ) -> Option<Replacement> {
     let leaf = table.leaf("replacement")?;
-    let policies =
-        [Replacement::Lru, Replacement::Fifo, Replacement::TreePlru, Replacement::Nru, Replacement::Random];
-    let index = word_index(leaf, REPLACEMENTS)?;
-    let (policy, word) = (policies[index], REPLACEMENTS[index]);
+    let policy = REPLACEMENTS.of(leaf)?;
     let Some((_, ways)) = geometry else { return Some(policy) };
     let values = [("ways", table.leaf("ways")?), ("replacement", leaf)];
     let is_bits = matches!(policy, Replacement::TreePlru | Replacement::Nru);
     if is_bits && u64::from(ways) > MAX_WAYS {
+        let word = REPLACEMENTS.word(policy);
         let message = format!("{subject}: {word} over {ways} ways");
         let help = format!("above {MAX_WAYS} ways, replacement is \"lru\", \"fifo\" or \"random\"");
         resolver.blame(message, help, &values);

@@ -6,6 +6,7 @@ use super::error::{did_you_mean, either};
 use super::options::{Value, is_name};
 use super::quantity::{QuantityError, Time, excerpt, format_bytes, parse_bytes, parse_frequency, parse_time};
 use super::schema::Kind;
+use super::words::WordList;
 
 /// Reads a value of a kind, within its limits.
 pub(super) fn read(kind: &Kind, value: &DeValue<'_>) -> Result<Value, QuantityError> {
@@ -31,7 +32,7 @@ pub(super) fn read(kind: &Kind, value: &DeValue<'_>) -> Result<Value, QuantityEr
         }
         Kind::Word(words) => match value {
             DeValue::String(text) => word(text, words).map(Value::Word),
-            _ => wrong(&either(&quoted(words)), value, "write one of these words in quotes"),
+            _ => wrong(&either(&quoted(&words.words())), value, "write one of these words in quotes"),
         },
         Kind::Words(words) => word_list(value, words),
         Kind::Name => match value {
@@ -194,12 +195,13 @@ fn string<'a>(value: &'a DeValue<'_>, noun: &str, example: &str) -> Result<&'a s
     }
 }
 
-fn word(text: &str, words: &'static [&'static str]) -> Result<&'static str, QuantityError> {
+fn word(text: &str, words: &dyn WordList) -> Result<&'static str, QuantityError> {
+    let words = words.words();
     if let Some(word) = words.iter().find(|word| **word == text) {
         return Ok(word);
     }
     let nearest = page_size(text).or_else(|| did_you_mean(&text.to_lowercase(), words.iter().copied()));
-    let allowed = format!("allowed are {}", either(&quoted(words)));
+    let allowed = format!("allowed are {}", either(&quoted(&words)));
     let help = match nearest.filter(|near| words.contains(near)) {
         Some(near) => format!("did you mean \"{near}\"? {allowed}"),
         None => allowed,
@@ -217,8 +219,8 @@ fn page_size(text: &str) -> Option<&'static str> {
     }
 }
 
-fn word_list(value: &DeValue<'_>, words: &'static [&'static str]) -> Result<Value, QuantityError> {
-    let example = format!("write for example [\"{}\"]", words[0]);
+fn word_list(value: &DeValue<'_>, words: &dyn WordList) -> Result<Value, QuantityError> {
+    let example = format!("write for example [\"{}\"]", words.words()[0]);
     let DeValue::Array(items) = value else {
         return wrong("a list", value, &example);
     };

@@ -1,7 +1,7 @@
 //! The keys of machines with persistent memory: the memory, and what file operations on it cost.
 
 use super::Presence::{Default, Required, Variant};
-use super::{Key, Kind, MILLISECOND_PS};
+use super::{Key, Kind, MILLISECOND_PS, Words};
 
 const fn time(name: &'static str, meaning: &'static str) -> Key {
     Key::value(name, Kind::Time { max_ps: MILLISECOND_PS }, Required, meaning)
@@ -64,12 +64,13 @@ static EXTENT_TREE: &[Key] = &[
     ),
 ];
 
-/// The largest page that a process maps, as words.
-pub(in crate::spec) const FILE_PAGES: &[&str] = &["4KiB", "2MiB"];
+/// Whether a process maps pages of 2 MiB.
+pub(in crate::spec) static FILE_PAGES: Words<bool> =
+    Words(&[("4KiB", false, "base pages"), ("2MiB", true, "huge pages where it can")]);
 
 static PAGE_TABLE: &[Key] = &[Key::value(
     "pages",
-    Kind::Word(FILE_PAGES),
+    Kind::Word(&FILE_PAGES),
     Default("\"2MiB\""),
     "the largest page that a process maps; the persistent table has pages of 2 MiB where it can",
 )];

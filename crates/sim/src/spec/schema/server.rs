@@ -1,7 +1,10 @@
 //! The keys of machines that serve jobs over flash: DRAM and its controllers, the mesh, the tier, flash and threads.
 
 use super::Presence::{Default, Required, Variant};
-use super::{Key, Kind, MILLISECOND_PS};
+use super::{Key, Kind, MILLISECOND_PS, Words};
+use crate::spec::settings::{CollectionHolds, Distribution};
+use pagewalk_vm::sched::{Notification, Policy};
+use pagewalk_vm::tier::Replacement;
 
 const fn dram_time(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
     Key::value(name, Kind::Time { max_ps: MILLISECOND_PS }, Default(default), meaning)
@@ -56,12 +59,16 @@ pub(super) static MESH: &[Key] = &[
     ),
 ];
 
-/// Who leaves the DRAM cache, as words.
-pub(in crate::spec) const TIER_REPLACEMENTS: &[&str] = &["lru", "nru"];
-/// Where page tables are, as words.
-pub(in crate::spec) const TABLE_PLACES: &[&str] = &["dram", "cache"];
-/// What a core does while a page is on its way, as words.
-pub(in crate::spec) const ON_MISS: &[&str] = &["switch", "wait"];
+pub(in crate::spec) static TIER_REPLACEMENTS: Words<Replacement> = Words(&[
+    ("lru", Replacement::Lru, "the least recently used"),
+    ("nru", Replacement::Nru, "one whose reference bit is clear"),
+]);
+/// Whether page tables are in a part of DRAM of their own.
+pub(in crate::spec) static TABLE_PLACES: Words<bool> =
+    Words(&[("dram", true, "a part of DRAM"), ("cache", false, "flash and its cache")]);
+/// Whether a core runs another thread while a page is on its way.
+pub(in crate::spec) static ON_MISS: Words<bool> =
+    Words(&[("switch", true, "run another thread"), ("wait", false, "wait")]);
 pub(super) static TIER_COMMON: &[Key] = &[
     Key::value(
         "capacity",
@@ -70,16 +77,16 @@ pub(super) static TIER_COMMON: &[Key] = &[
         "DRAM for pages; capacity / (controllers * ways * 4KiB) is a power of two",
     ),
     Key::value("ways", Kind::Integer { min: 1, max: 8 }, Default("4"), "pages of a set"),
-    Key::value("replacement", Kind::Word(TIER_REPLACEMENTS), Default("\"lru\""), "who leaves"),
+    Key::value("replacement", Kind::Word(&TIER_REPLACEMENTS), Default("\"lru\""), "who leaves"),
     Key::value(
         "page-tables",
-        Kind::Word(TABLE_PLACES),
+        Kind::Word(&TABLE_PLACES),
         Default("\"dram\""),
         "where page tables are: in a part of DRAM of their own, or in flash and its cache like everything else",
     ),
     Key::value(
         "on-miss",
-        Kind::Word(ON_MISS),
+        Kind::Word(&ON_MISS),
         Default("\"switch\""),
         "what a core does while a page is on its way: run another thread (needs [threads]), or wait",
     ),
@@ -130,12 +137,21 @@ static TIER_HARDWARE: &[Key] = &[
 static TIER_KERNEL: &[Key] =
     &[dram_time("interrupt", "\"200 ns\"", "what a TLB shootdown takes of every other core")];
 
-/// How long flash takes, as words.
-pub(in crate::spec) const DISTRIBUTIONS: &[&str] = &["fixed", "exponential", "lognormal"];
-/// In what state flash begins, as words.
-pub(in crate::spec) const WEAR: &[&str] = &["fresh", "worn"];
-/// What garbage collection holds, as words.
-pub(in crate::spec) const COLLECTIONS: &[&str] = &["none", "plane", "channel"];
+/// How long flash takes, given the standard deviation of the logarithm in percent.
+pub(in crate::spec) static DISTRIBUTIONS: Words<fn(u32) -> Distribution> = Words(&[
+    ("fixed", |_| Distribution::Fixed, "always the mean"),
+    ("exponential", |_| Distribution::Exponential, "exponentially"),
+    ("lognormal", |sigma_percent| Distribution::LogNormal { sigma_percent }, "its logarithm normally"),
+]);
+/// Whether flash begins as long use leaves it.
+pub(in crate::spec) static WEAR: Words<bool> =
+    Words(&[("fresh", false, "all spare blocks erased"), ("worn", true, "as long use leaves it")]);
+/// What garbage collection holds, if there is any.
+pub(in crate::spec) static COLLECTIONS: Words<Option<CollectionHolds>> = Words(&[
+    ("none", None, "no collection"),
+    ("plane", Some(CollectionHolds::Plane), "the plane"),
+    ("channel", Some(CollectionHolds::Channel), "its channel"),
+]);
 pub(super) static FLASH: &[Key] = &[
     Key::value(
         "capacity",
@@ -173,19 +189,19 @@ pub(super) static FLASH: &[Key] = &[
     ),
     Key::value(
         "latency",
-        Kind::Word(DISTRIBUTIONS),
+        Kind::Word(&DISTRIBUTIONS),
         Default("\"fixed\""),
         "how the time of a read is distributed; its mean is `read`",
     ),
     Key::value(
         "collection",
-        Kind::Word(COLLECTIONS),
+        Kind::Word(&COLLECTIONS),
         Default("\"none\""),
         "garbage collection: none, or what it holds while it works",
     ),
     Key::value(
         "begins",
-        Kind::Word(WEAR),
+        Kind::Word(&WEAR),
         Default("\"worn\""),
         "with collection: with every page in its place and all spare blocks erased, or as long use leaves it",
     ),
@@ -222,21 +238,25 @@ pub(super) static FLASH: &[Key] = &[
     ),
 ];
 
-/// How threads are chosen, as words.
-pub(in crate::spec) const SCHEDULES: &[&str] = &["priority", "fifo"];
-/// How a scheduler hears of pages, as words.
-pub(in crate::spec) const NOTICES: &[&str] = &["arrival", "age"];
+pub(in crate::spec) static SCHEDULES: Words<Policy> = Words(&[
+    ("priority", Policy::Priority, "before new jobs, after every job"),
+    ("fifo", Policy::Fifo, "after a miss only"),
+]);
+pub(in crate::spec) static NOTICES: Words<Notification> = Words(&[
+    ("arrival", Notification::Arrival, "when its page is there"),
+    ("age", Notification::Age, "after the average time of flash"),
+]);
 pub(super) static THREADS: &[Key] = &[
     Key::value("per-core", Kind::Integer { min: 1, max: 4_096 }, Default("48"), "threads of a core"),
     Key::value(
         "schedule",
-        Kind::Word(SCHEDULES),
+        Kind::Word(&SCHEDULES),
         Default("\"priority\""),
         "whether a job whose page is there comes before new ones after every job, or only after a miss",
     ),
     Key::value(
         "notice",
-        Kind::Word(NOTICES),
+        Kind::Word(&NOTICES),
         Default("\"arrival\""),
         "when a waiting job may go on: when its page is there, or after the average time of flash",
     ),

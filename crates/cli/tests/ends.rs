@@ -7,8 +7,10 @@
 #[allow(dead_code, reason = "only the command tree is used")]
 #[path = "../src/args.rs"]
 mod args;
+#[path = "ends/rows.rs"]
 mod rows;
-pub(crate) mod world;
+#[path = "ends/world.rs"]
+mod world;
 
 use std::any::TypeId;
 use std::ffi::OsString;

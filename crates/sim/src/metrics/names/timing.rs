@@ -32,8 +32,8 @@ pub mod time {
     use std::borrow::Cow;
 
     use crate::metrics::Fidelity;
-    use crate::metrics::names::Name;
     use crate::metrics::KernelStep;
+    use crate::metrics::names::Name;
 
     const fn estimated(metric: &'static str, unit: &'static str) -> Name {
         Name::new("time", metric, unit, Fidelity::Estimated)

@@ -1,12 +1,14 @@
 //! From settings to a machine.
 
-use pagewalk_trace::{ProcessId, SourceInfo};
+use std::sync::Arc;
+
+use pagewalk_trace::SourceInfo;
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn};
 use pagewalk_vm::frame::{BuddyAllocator, CrowdedMemory, Iceberg};
 use pagewalk_vm::hash::{PageHash, Tabulation, Xxh64};
 use pagewalk_vm::reclaim::{
-    HorizonLru, IcebergLru, Order, PagePool, PlacedOrder, Recency, Ripeness, SwapSpace, TimestampDaemon,
-    TwoListClock, Uses,
+    HorizonLru, IcebergLru, Order, PagePool, PlacedOrder, Recency, Ripeness, TimestampDaemon, TwoListClock,
+    Uses,
 };
 use pagewalk_vm::sets;
 use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
@@ -14,17 +16,16 @@ use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
 use pagewalk_vm::table::{Geometry, PageTable, Radix, WalkCache, X86_64, X86_64La57, X86_64Toc};
 use pagewalk_vm::tlb::{Mosaic, SetAssociative, Tlb, TlbArray, Tlbs};
 
-use super::accelerator::Accelerated;
-use super::core::{Core, MOST_CLASSES};
-use super::counts::EventCounts;
-use super::paging::Paging;
-use super::serve::Serving;
-use super::tables::TableSpace;
-use super::tier::TierBooks;
-use super::{Daemon, Machine, MachineError, Simulate};
+use super::{Machine, Simulate};
+use crate::engine::Engine;
+use crate::error::MachineError;
+use crate::jobs::Jobs;
+use crate::kernel::Kernel;
+use crate::metrics::Phases;
+use crate::mmu::{Core, MOST_CLASSES, Mmu};
 use crate::spec::settings::{
     ClassicKind, ClassicSpec, FrameSpec, HashKind, MachineSpec, ReclaimSpec, Replacement, TableSpec,
-    TierManager, TlbArraySpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
+    TlbArraySpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -136,48 +137,17 @@ pub(super) fn machine<T: Built, C: Clock>(
     }
     let end = frames.start().addr().add(spec.frames.memory_bytes());
     let uses = frames.uses();
-    let daemon = match spec.reclaim {
-        Some(ReclaimSpec::HorizonLru { scan_interval }) => {
-            scan_interval.map(|interval| Daemon { interval, left: interval })
-        }
-        _ => None,
-    };
     let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
     let mut timed = spec.clone();
     if let Some(tier) = &mut timed.tier {
         tier.flash.seed ^= seed;
     }
-    let mut machine = Machine::<T, C> {
-        design: T::design(&spec.table),
-        seed,
-        tables: TableSpace::starting_at(frames.start()),
-        frames,
-        uses,
-        swap: SwapSpace::new(spec.swap.bytes / PAGE_BYTES),
-        paging: Paging::default(),
-        accelerated: spec.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
-        daemon,
-        processes: Vec::new(),
-        cores: cores.collect(),
-        clock: C::new(&timed, end),
-        counts: EventCounts::default(),
-        process: 0,
-        core: 0,
-        segment: None,
-        announces_mappings: source.announces_mappings,
-        serving: spec.threads.as_ref().map(|threads| Serving::new(spec, threads, seed)),
-        tier_by_kernel: spec
-            .tier
-            .as_ref()
-            .is_some_and(|tier| matches!(tier.manager, TierManager::Kernel { .. })),
-        tier_books: TierBooks::new(spec.core.count),
-        objects: 0,
-        phases: Vec::new(),
-        spec: spec.clone(),
-    };
-    machine.switch_process(ProcessId(0))?;
-    machine.start_accelerator_daemon();
-    Ok(machine)
+    let spec = Arc::new(spec.clone());
+    let design = T::design(&spec.table);
+    let kernel = Kernel::new(&spec, design, frames, seed, source.announces_mappings, C::TIMED);
+    let engine = Engine::start(Mmu::new(cores.collect()), kernel, C::new(&timed, end))?;
+    let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
+    Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }
 
 /// Frames, and who leaves when there is none.

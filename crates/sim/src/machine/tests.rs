@@ -10,10 +10,10 @@ use pagewalk_vm::table::hashed::HashedTable;
 use pagewalk_vm::table::{Radix, X86_64, X86_64La57, X86_64Toc};
 
 use super::build::{Built, machine};
-use super::core::FrontFilter;
 use super::*;
+use crate::kernel::{Process, State};
 use crate::metrics::names::{accelerator, fault, swap};
-use crate::metrics::{Number, Row};
+use crate::metrics::{Number, Row, Rows};
 use crate::spec;
 use crate::spec::settings::{CoreSpec, FrameSpec, TableSpec};
 use crate::time::{IntervalClock, NoClock};
@@ -32,6 +32,13 @@ const BASE: u64 = 0x5555_0000_0000;
 
 fn announced() -> SourceInfo {
     SourceInfo { announces_mappings: true, counts_instructions: true, ..SourceInfo::default() }
+}
+
+impl<T: PageTable, C> Machine<T, C> {
+    /// What the machine's kernel keeps.
+    fn state(&self) -> &State<T> {
+        &self.engine.kernel.state
+    }
 }
 
 fn spec(name: &str) -> MachineSpec {
@@ -208,18 +215,16 @@ fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
 fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
     let mut filtered = counting_of::<T>(spec);
     let mut plain = counting_of::<T>(spec);
-    for core in &mut plain.cores {
-        core.front = FrontFilter::never();
-    }
+    plain.engine.mmu.without_filters();
     for batch in stream {
         filtered.batch(batch).unwrap();
         plain.batch(batch).unwrap();
     }
-    let (filtered_end, plain_end) = (filtered.result("s"), plain.result("s"));
+    let (filtered_end, plain_end) = (filtered.finish("s"), plain.finish("s"));
     assert_eq!(filtered_end, plain_end, "{name}");
-    let skipped: u64 = filtered.cores.iter().map(|core| core.accesses - core.looked_up).sum();
+    let skipped = filtered.engine.mmu.skipped();
     assert!(spec.tlb.is_empty() || skipped > 0, "{name}: the filter skips something");
-    assert_eq!(plain.cores.iter().map(|core| core.accesses - core.looked_up).sum::<u64>(), 0);
+    assert_eq!(plain.engine.mmu.skipped(), 0);
 }
 
 #[test]
@@ -248,7 +253,7 @@ fn check_times<T: Built>(spec: &MachineSpec, stream: &[Batch]) {
         counted.batch(batch).unwrap();
         timed.batch(batch).unwrap();
     }
-    let (counted, timed) = (counted.rows(), timed.rows());
+    let (counted, timed) = (counted.engine.rows(|_| ()), timed.engine.rows(|_| ()));
     // Only time tells whether a page that is wanted again is still on its way out.
     let depends = |row: &&Row| {
         [fault::MAJOR, fault::SWAP_CACHE, swap::PAGES_IN, accelerator::DAEMON_RUNS].contains(&row.name)
@@ -321,7 +326,7 @@ fn a_first_touch_pass_over_n_pages_misses_n_times_at_every_arity() {
             }
         }
         machine.batch(&batch).unwrap();
-        let result = machine.result("pass");
+        let result = machine.finish("pass");
         assert_eq!(value(&result, "tlb.l1", "misses"), PAGES, "{name}");
         assert_eq!(value(&result, "tlb.l1", "accesses"), PAGES * 8, "{name}");
         assert_eq!(value(&result, "fault", "minor.4KiB"), PAGES, "{name}");
@@ -339,7 +344,7 @@ fn huge_pages_divide_faults_by_512_and_shorten_walks() {
         batch.push(Access::store(VirtAddr(BASE + page * 4096), 8));
     }
     machine.batch(&batch).unwrap();
-    let result = machine.result("thp");
+    let result = machine.finish("thp");
     assert_eq!(value(&result, "fault", "minor.2MiB"), 32);
     assert_eq!(value(&result, "fault", "minor.4KiB"), 0);
     assert_eq!(value(&result, "walk", "references.level0"), 0);
@@ -356,7 +361,7 @@ fn unmapping_part_of_a_huge_page_splits_it() {
     batch.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE + 4096), 4096)));
     batch.push(Access::load(VirtAddr(BASE + 8192), 8));
     machine.batch(&batch).unwrap();
-    let result = machine.result("split");
+    let result = machine.finish("split");
     assert_eq!(value(&result, "kernel", "huge-page-splits"), 1);
     assert_eq!(value(&result, "frames", "resident"), 511 * 4096);
     assert_eq!(value(&result, "fault", "minor.4KiB"), 0, "the other pieces are still there");
@@ -366,20 +371,20 @@ fn unmapping_part_of_a_huge_page_splits_it() {
 fn every_frame_comes_back() {
     let spec = spec("x86-64-thp");
     let mut machine = counting(&spec);
-    let free = machine.frames.free_frames();
+    let free = machine.state().frames.free_frames();
     for batch in eventful(3, 10) {
         machine.batch(&batch).unwrap();
     }
-    assert!(machine.frames.free_frames() < free);
+    assert!(machine.state().frames.free_frames() < free);
     let mut batch = Batch::new();
     batch.mark(Event::Process(ProcessId(1)));
     batch.mark(Event::ProcessEnd);
     batch.mark(Event::Process(ProcessId(0)));
     batch.mark(Event::Exec);
     machine.batch(&batch).unwrap();
-    assert_eq!(machine.frames.free_frames(), free, "all but the root of the process that lives");
-    assert_eq!(machine.counts.resident_pages, [0; 3]);
-    assert_eq!(machine.tables.bytes, 4096);
+    assert_eq!(machine.state().frames.free_frames(), free, "all but the root of the process that lives");
+    assert_eq!(machine.state().counts.resident.pages, [0; 3]);
+    assert_eq!(machine.state().tables.bytes, 4096);
 }
 
 #[test]
@@ -392,7 +397,7 @@ fn a_forked_child_has_the_mappings_and_its_own_pages() {
     batch.mark(Event::Process(ProcessId(9)));
     batch.push(Access::store(VirtAddr(BASE), 8));
     machine.batch(&batch).unwrap();
-    let result = machine.result("fork");
+    let result = machine.finish("fork");
     assert_eq!(value(&result, "fault", "minor.4KiB"), 2);
     assert_eq!(value(&result, "fault", "unannounced-pages"), 0);
     assert_eq!(value(&result, "tlb.l1", "misses"), 2, "the parent's translation is not the child's");
@@ -409,8 +414,8 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     let error = machine.batch(&batch).unwrap_err().to_string();
     assert!(error.contains("1048576 bytes is too small") && error.contains("[frames]"), "{error}");
     // No frame was handed out twice: all that are in use are resident pages or table nodes.
-    let used = machine.frames.total_frames() - machine.frames.free_frames();
-    assert_eq!(used, machine.resident_bytes() / 4096 + machine.tables.bytes / 4096);
+    let used = machine.state().frames.total_frames() - machine.state().frames.free_frames();
+    assert_eq!(used, machine.state().resident_bytes() / 4096 + machine.state().tables.bytes / 4096);
 }
 
 /// In memory that is all small pieces, a table in one piece ends the run, and one in chunks makes room for them.
@@ -426,21 +431,22 @@ fn a_table_in_one_piece_does_not_fit_into_fragments() {
         machine.batch(&batch).map(|()| machine)
     };
     let mut machine = run("me-hpt").unwrap_or_else(|error| panic!("{error}"));
-    let result = machine.result("fragments");
+    let result = machine.finish("fragments");
     assert_eq!(value(&result, "table", "contiguous"), 1 << 20);
     assert!(value(&result, "frames", "compactions") > 3);
     assert!(value(&result, "frames", "migrated-pages") > 500);
     // Pages that were moved are known to be where they are now.
     let mut frames = std::collections::BTreeSet::new();
-    let mut store = machine.tables.store(&mut machine.frames, &machine.spec.kernel);
-    PageTable::visit(&mut machine.processes[0].table, &mut store, Vpn(0), Vpn(1 << 36), |page, leaf, _| {
+    let State { processes, tables, frames: pool, .. } = &mut machine.engine.kernel.state;
+    let mut store = tables.store(pool, &machine.spec.kernel);
+    PageTable::visit(&mut processes[0].table, &mut store, Vpn(0), Vpn(1 << 36), |page, leaf, _| {
         assert!(frames.insert(leaf.frame), "{page} shares its frame");
         Some(leaf)
     });
     assert_eq!(frames.len(), 70_000);
-    let free = machine.frames.free_frames();
-    machine.drop_pages(VirtRange::new(VirtAddr(0), END)).unwrap();
-    assert!(machine.frames.free_frames() >= free + 70_000, "each is given back");
+    let free = machine.state().frames.free_frames();
+    machine.engine.event(&Event::Exec).unwrap();
+    assert!(machine.state().frames.free_frames() >= free + 70_000, "each is given back");
     let Err(error) = run("ecpt") else { panic!("4 MiB in one piece where none is") };
     assert!(matches!(error, MachineError::OutOfContiguousMemory { wanted_kib: 4096, .. }), "{error}");
     assert!(error.to_string().contains("fragmentation"), "{error}");
@@ -461,7 +467,7 @@ fn a_store_to_read_only_memory_is_a_signal_and_not_a_page() {
     batch.push(Access::load(VirtAddr(BASE), 8));
     batch.push(Access::store(VirtAddr(BASE), 8));
     machine.batch(&batch).unwrap();
-    let result = machine.result("ro");
+    let result = machine.finish("ro");
     assert_eq!(value(&result, "fault", "protection"), 2);
     assert_eq!(value(&result, "fault", "minor.4KiB"), 1);
 }
@@ -475,7 +481,7 @@ fn a_store_after_a_load_sets_the_dirty_bit_once() {
         batch.push(Access::new(VirtAddr(BASE + 64), 8, write));
     }
     machine.batch(&batch).unwrap();
-    let result = machine.result("dirty");
+    let result = machine.finish("dirty");
     assert_eq!(value(&result, "walk", "dirty-updates"), 1);
     assert_eq!(value(&result, "tlb.l1", "misses"), 1);
 }
@@ -489,7 +495,7 @@ fn phases_add_up_to_the_whole() {
         }
         machine.batch(&batch).unwrap();
     }
-    let result = machine.result("phases");
+    let result = machine.finish("phases");
     for (stage, metric) in
         [("program", "accesses"), ("tlb.l1", "misses"), ("walk", "references"), ("fault", "minor.4KiB")]
     {
@@ -515,7 +521,7 @@ fn a_phase_that_begins_with_accesses_in_flight_takes_no_negative_time() {
         batch.push(Access::load(VirtAddr(BASE + page * 4096 + 64), 8));
     }
     machine.batch(&batch).unwrap();
-    let result = machine.result("phases");
+    let result = machine.finish("phases");
     let whole = value(&result, "time", "elapsed");
     let phases = result.metrics.iter().filter(|m| m.phase.is_some() && m.stage == "time" && m.unit == "ps");
     for metric in phases {
@@ -531,7 +537,7 @@ fn a_source_without_mappings_runs_without_unannounced_pages() {
     batch.push(Access::load(VirtAddr(BASE), 8));
     batch.push(Access::load(VirtAddr(BASE + 4096), 8));
     machine.batch(&batch).unwrap();
-    let result = machine.result("champsim");
+    let result = machine.finish("champsim");
     assert_eq!(value(&result, "fault", "unannounced-pages"), 0);
     assert_eq!(value(&result, "fault", "minor.2MiB"), 1);
     assert_eq!(value(&result, "frames", "resident"), PageSize::Size2M.bytes());

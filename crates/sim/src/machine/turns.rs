@@ -8,90 +8,100 @@
 
 use std::collections::VecDeque;
 
-use pagewalk_trace::{Access, Batch, Event, Mark};
+use pagewalk_trace::{Access, Batch, Event};
 use pagewalk_vm::table::PageTable;
 
-use super::{Machine, MachineError, accesses_of_segment};
+use super::begin_phase;
+use crate::engine::{Engine, Then, pieces};
+use crate::error::MachineError;
+use crate::metrics::Phases;
 use crate::time::Clock;
 
-/// What a core is to do, for each of them.
+/// What each core is to do.
 struct Turns<'a> {
-    pieces: Vec<VecDeque<Piece<'a>>>,
+    pieces: Vec<VecDeque<Turn<'a>>>,
 }
 
 /// Accesses of one core that follow each other.
-struct Piece<'a> {
+struct Turn<'a> {
     /// Instructions and accesses of their segment, if one begins here.
     segment: Option<(u64, u64)>,
     accesses: &'a [Access],
 }
 
-impl<T: PageTable, C: Clock> Machine<T, C> {
-    /// Consumes a batch, core by core.
-    pub(super) fn batch_by_time(&mut self, batch: &Batch) -> Result<(), MachineError> {
-        let mut turns = Turns { pieces: self.cores.iter().map(|_| VecDeque::new()).collect() };
-        let mut core = self.core;
-        let (mut done, mut segment) = (0, None);
-        for (number, Mark { at, event }) in batch.marks.iter().enumerate() {
-            let accesses = &batch.accesses[done..*at as usize];
-            turns.pieces[core].push_back(Piece { segment: segment.take(), accesses });
-            done = *at as usize;
-            match event {
-                Event::Instructions(count) => {
-                    self.counts.instructions += count;
-                    segment = Some((*count, accesses_of_segment(batch, number)));
-                    self.segment = segment;
-                }
-                Event::Thread(thread) => {
-                    core = thread.0 as usize % self.cores.len();
-                    segment = self.segment.filter(|&(_, accesses)| accesses > 0);
-                }
+/// Consumes a batch, core by core.
+pub(super) fn batch<T: PageTable, C: Clock>(
+    engine: &mut Engine<T, C>,
+    phases: &mut Phases,
+    batch: &Batch,
+) -> Result<(), MachineError> {
+    let cores = engine.mmu.cores();
+    let mut turns = Turns { pieces: (0..cores).map(|_| VecDeque::new()).collect() };
+    let (mut core, mut segment) = (engine.core, None);
+    for piece in pieces(batch) {
+        turns.pieces[core].push_back(Turn { segment: segment.take(), accesses: piece.accesses });
+        match piece.then {
+            Then::Segment { instructions, accesses } => {
+                engine.counts.instructions += instructions;
+                segment = Some((instructions, accesses));
+                engine.segment = segment;
+            }
+            Then::Event(Event::Thread(thread)) => {
+                core = thread.0 as usize % cores;
+                segment = engine.segment.filter(|&(_, accesses)| accesses > 0);
+            }
+            Then::Event(
                 Event::ThreadEnd(_)
                 | Event::Unobserved(_)
                 | Event::JobBegin { .. }
                 | Event::JobEnd
-                | Event::ThreadStack(_) => {}
-                event => {
-                    self.take_turns(&mut turns)?;
-                    self.core = core;
-                    self.event(event)?;
+                | Event::ThreadStack(_),
+            ) => {}
+            Then::Event(event) => {
+                turns.take(engine)?;
+                engine.core = core;
+                match event {
+                    Event::Phase(name) => begin_phase(engine, phases, name),
+                    event => engine.event(event)?,
                 }
             }
+            Then::End => {}
         }
-        turns.pieces[core].push_back(Piece { segment, accesses: &batch.accesses[done..] });
-        self.take_turns(&mut turns)?;
-        self.core = core;
-        Ok(())
     }
+    turns.take(engine)?;
+    engine.core = core;
+    Ok(())
+}
 
+impl Turns<'_> {
     /// Lets cores go on until none has anything to do.
-    fn take_turns(&mut self, turns: &mut Turns<'_>) -> Result<(), MachineError> {
-        while let Some((core, until_ps)) = self.next_core(turns) {
-            self.core = core;
-            while self.clock.time(core) <= until_ps
-                && let Some(piece) = turns.pieces[core].front_mut()
+    fn take<T: PageTable, C: Clock>(&mut self, engine: &mut Engine<T, C>) -> Result<(), MachineError> {
+        while let Some((core, until_ps)) = self.next_core(&engine.clock) {
+            engine.core = core;
+            while engine.clock.time(core) <= until_ps
+                && let Some(piece) = self.pieces[core].front_mut()
             {
                 if let Some((instructions, accesses)) = piece.segment.take() {
-                    self.clock.segment(core, Some(instructions), accesses);
+                    engine.clock.segment(core, Some(instructions), accesses);
                 }
                 // Alone, it has all the time there is.
                 let most = if until_ps == u64::MAX { piece.accesses.len() } else { 1 };
                 match piece.accesses.split_at_checked(most).filter(|_| !piece.accesses.is_empty()) {
                     Some((now, rest)) => {
                         piece.accesses = rest;
-                        self.accesses(now)?;
+                        engine.accesses(now)?;
                     }
-                    None => drop(turns.pieces[core].pop_front()),
+                    None => drop(self.pieces[core].pop_front()),
                 }
             }
         }
         Ok(())
     }
 
-    /// The earliest core that has something to do, and how long it is the earliest.
-    fn next_core(&self, turns: &Turns<'_>) -> Option<(usize, u64)> {
-        let busy = turns.pieces.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
-        let times = busy.map(|(core, _)| (self.clock.time(core), core));
+    /// Returns the earliest core that has something to do, and until when it is the earliest.
+    fn next_core(&self, clock: &impl Clock) -> Option<(usize, u64)> {
+        let busy = self.pieces.iter().enumerate().filter(|(_, pieces)| !pieces.is_empty());
+        let times = busy.map(|(core, _)| (clock.time(core), core));
         let (mut first, mut second) = (None, None);
         for time in times {
             if first.is_none_or(|first| time < first) {

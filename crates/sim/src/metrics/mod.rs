@@ -10,12 +10,14 @@
 
 mod derived;
 pub mod names;
+mod phases;
 mod result;
 mod rows;
 mod span;
 
 pub(crate) use derived::metrics_of;
 pub use names::Name;
+pub(crate) use phases::Phases;
 pub use result::{Fidelity, Metric, Number, RunResult};
 pub(crate) use rows::share;
 pub use rows::{Row, Rows};

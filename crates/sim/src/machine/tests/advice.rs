@@ -27,7 +27,7 @@ fn run_on<T: Built>(spec: &MachineSpec, stream: &Batch) -> RunResult {
     let mut machine = counting_of::<T>(spec);
     machine.batch(stream).unwrap_or_else(|error| panic!("{error}"));
     check_frames(&mut machine);
-    machine.result("advice")
+    machine.finish("advice")
 }
 
 /// The same for whatever page table the machine has.

@@ -55,9 +55,9 @@ fn timed(spec: &MachineSpec) -> Timed {
 fn the_accelerators_daemon_learns_how_long_the_queues_last_and_backs_off_when_idle() {
     let mut machine = timed(&machine_with(true, false));
     steady(&mut machine, 60_000);
-    let before = machine.result("s");
+    let before = machine.finish("s");
     touch(&mut machine, 60_000, 30_000);
-    let result = machine.result("s");
+    let result = machine.finish("s");
     let gained = |metric: &str| value(&result, "accelerator", metric) - value(&before, "accelerator", metric);
     assert_eq!(gained("fetches"), 30_000);
     let (runs, services) = (gained("daemon-runs"), gained("service-faults"));
@@ -72,7 +72,7 @@ fn the_accelerators_daemon_learns_how_long_the_queues_last_and_backs_off_when_id
     idle.mark(Event::Instructions(100_000_000_000_000 / machine.spec.core.cycle_ps));
     machine.batch(&idle).unwrap();
     touch(&mut machine, 0, 1);
-    let after = machine.result("s");
+    let after = machine.finish("s");
     assert!(
         value(&after, "accelerator", "daemon-sleep") > 5 * value(&result, "accelerator", "daemon-sleep"),
         "100 s without work"
@@ -88,7 +88,7 @@ fn a_daemon_on_its_own_core_spares_the_program_nearly_all_interruptions() {
         let mut machine = timed(&machine_with(daemon, shares_core));
         steady(&mut machine, 40_000);
         check_frames(&mut machine);
-        machine.result("s")
+        machine.finish("s")
     };
     let (without, beside, between) = (run(false, false), run(true, false), run(true, true));
     let services = |result: &RunResult| value(result, "accelerator", "service-faults");
@@ -108,8 +108,8 @@ fn pages_are_booked_before_their_mapping_changes_and_remote_ones_get_its_new_per
     let mut machine = timed(&machine_with(false, false));
     steady(&mut machine, 10);
     let address = |page: u64| VirtAddr(BASE + page * PAGE_BYTES);
-    let refused = |machine: &Timed| value(&machine.result("s"), "fault", "protection");
-    let drains = |machine: &Timed| value(&machine.result("s"), "accelerator", "early-drains");
+    let refused = |machine: &Timed| value(&machine.finish("s"), "fault", "protection");
+    let drains = |machine: &Timed| value(&machine.finish("s"), "accelerator", "early-drains");
     let change = |machine: &mut Timed, pages: std::ops::Range<u64>, protection: Protection| {
         let mut batch = Batch::new();
         let range = VirtRange::sized(address(pages.start), (pages.end - pages.start) * PAGE_BYTES);
@@ -128,7 +128,7 @@ fn pages_are_booked_before_their_mapping_changes_and_remote_ones_get_its_new_per
     (0..20).chain(100..110).for_each(|page| stores.push(Access::store(address(page), 8)));
     machine.batch(&stores).unwrap();
     assert_eq!(refused(&machine), 30);
-    let fetched = value(&machine.result("s"), "accelerator", "fetches");
+    let fetched = value(&machine.finish("s"), "accelerator", "fetches");
     assert_eq!(fetched, 10 + 10 + 10, "a page without the permission is fetched all the same");
     // Given back while some are remote, some are here and some are not booked.
     change(&mut machine, 0..200, Protection::READ_WRITE);
@@ -138,7 +138,7 @@ fn pages_are_booked_before_their_mapping_changes_and_remote_ones_get_its_new_per
     end.mark(Event::Unmap(VirtRange::sized(address(0), PAGES * PAGE_BYTES)));
     machine.batch(&end).unwrap();
     check_frames(&mut machine);
-    assert_eq!((machine.counts.resident_pages[0], machine.swap.used()), (0, 0));
+    assert_eq!((machine.state().counts.resident.pages[0], machine.state().swap.space.used()), (0, 0));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn background_reclaim_keeps_the_program_from_waiting_for_room() {
         }
         machine.batch(&batch).unwrap();
         check_frames(&mut machine);
-        machine.result("s")
+        machine.finish("s")
     };
     let (direct, beside, between) = (run(0, false), run(10, false), run(10, true));
     let time = |result: &RunResult, step: &str| value(result, "time", step);
@@ -182,7 +182,7 @@ fn pages_that_were_read_ahead_are_found_in_memory() {
         });
         machine.batch(&batch).unwrap();
         check_frames(&mut machine);
-        machine.result("s")
+        machine.finish("s")
     };
     let (without, with) = (run(1), run(8));
     let major = |result: &RunResult| value(result, "fault", "major");
@@ -203,7 +203,7 @@ fn four_threads(order: &[u32], run: usize) -> RunResult {
     map(&mut first, BASE, 4 * 1_024 * PAGE_BYTES);
     (0..4).for_each(|thread| (0..1_024).for_each(|page| first.push(Access::store(address(thread, page), 8))));
     machine.batch(&first).unwrap();
-    machine.event(&Event::Phase("touch".into())).unwrap();
+    begin_phase(&mut machine.engine, &mut machine.phases, "touch");
     let mut batch = Batch::new();
     for begin in (0..512).step_by(run) {
         for &thread in order {
@@ -213,7 +213,7 @@ fn four_threads(order: &[u32], run: usize) -> RunResult {
         }
     }
     machine.batch(&batch).unwrap();
-    machine.result("s")
+    machine.finish("s")
 }
 
 #[test]

@@ -71,9 +71,9 @@ fn the_simulator_makes_the_hits_evictions_and_decisions_of_a_driver_without_it()
         machine.batch(&batch).unwrap();
         let places: Vec<u64> = (0..PAGES)
             .map(|page| {
-                let process = &machine.processes[0];
+                let process = &machine.state().processes[0];
                 let vpn = VirtAddr(BASE + page * PAGE).page();
-                match process.table.walk(&machine.tables.memory, process.asid, vpn, None).end() {
+                match process.table.walk(&machine.state().tables.memory, process.asid, vpn, None).end() {
                     WalkEnd::Leaf { leaf, .. } => leaf.frame.0,
                     WalkEnd::Empty { .. } => unreachable!("it was touched"),
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagewalk_trace::PageFrame;
+use pagewalk_trace::{Mark, PageFrame};
 use pagewalk_vm::addr::{PageSize, PhysAddr};
 use pagewalk_vm::frame::OWN_START;
 use pagewalk_vm::table::classic::Chained;
@@ -33,7 +33,8 @@ fn load(batch: &mut Batch, addr: u64) {
 
 /// What the page table has for an address of the first process.
 fn found<T: PageTable, C>(machine: &Machine<T, C>, addr: u64) -> (u64, PageSize) {
-    let found = machine.processes[0].table.find(&machine.tables.memory, VirtAddr(addr).page());
+    let found =
+        machine.state().processes[0].table.find(&machine.state().tables.memory, VirtAddr(addr).page());
     let (leaf, level) = found.expect("it was touched");
     (leaf.frame.addr().0, SIZES[level as usize])
 }
@@ -51,9 +52,9 @@ fn a_huge_page_is_one_fault_one_tlb_entry_and_a_walk_of_three_steps() {
     let mut batch = Batch::new();
     given(&mut batch, BASE, THERE, PageSize::Size2M);
     machine.batch(&batch).unwrap();
-    assert_eq!(machine.resident_bytes(), 0, "nothing was touched");
+    assert_eq!(machine.state().resident_bytes(), 0, "nothing was touched");
     machine.batch(&sweep()).unwrap();
-    let result = machine.result("huge");
+    let result = machine.finish("huge");
     let count = |stage: &str, metric: &str| value(&result, stage, metric);
     assert_eq!((count("fault", "minor.2MiB"), count("fault", "minor.4KiB")), (1, 0));
     assert_eq!((count("tlb.l1", "misses"), count("tlb.l2", "misses")), (1, 1));
@@ -69,7 +70,7 @@ fn a_huge_page_is_one_fault_one_tlb_entry_and_a_walk_of_three_steps() {
     let info = SourceInfo { gives_frames: false, ..giving() };
     let mut own: Machine<Plain, NoClock> = super::machine(&spec("x86-64"), 1, &info).unwrap();
     [batch, sweep()].iter().for_each(|batch| own.batch(batch).unwrap());
-    let result = own.result("small");
+    let result = own.finish("small");
     assert_eq!(value(&result, "fault", "minor.4KiB"), 512);
     assert_eq!(value(&result, "tlb.l1", "misses"), 512);
     assert_eq!(value(&result, "table", "bytes"), 4 * 4096);
@@ -83,7 +84,7 @@ fn a_giant_page_needs_two_tables() {
     given(&mut batch, BASE, THERE, PageSize::Size1G);
     (0..512).for_each(|page| load(&mut batch, BASE + (page << 21)));
     machine.batch(&batch).unwrap();
-    let result = machine.result("giant");
+    let result = machine.finish("giant");
     assert_eq!(value(&result, "fault", "minor.1GiB"), 1);
     assert_eq!(value(&result, "tlb.l1", "misses"), 1);
     assert_eq!(value(&result, "table", "bytes"), 2 * 4096);
@@ -102,7 +103,7 @@ fn check_huge<T: Built>(name: &str, size: PageSize) {
         assert_eq!(found(&machine, BASE + page * 4096), (THERE + offset, size), "{name}");
     }
     let pages = (2 << 20) / size.bytes();
-    let result = machine.result("s");
+    let result = machine.finish("s");
     assert_eq!(value(&result, "fault", &format!("minor.{size}")), pages, "{name}");
     assert_eq!(value(&result, "frames", "given-pages"), pages, "{name}");
     assert_eq!(value(&result, "frames", "resident"), 2 << 20, "{name}");
@@ -130,7 +131,7 @@ fn a_slot_with_something_in_it_gets_pieces_of_a_huge_page() {
     machine.batch(&batch).unwrap();
     let frames = [2, 3, 4].map(|page| found(&machine, BASE + page * 4096).0);
     assert_eq!(frames, [THERE + 0x2000, 0x7000, THERE + 0x4000]);
-    assert_eq!(machine.resident_bytes(), 3 * 4096);
+    assert_eq!(machine.state().resident_bytes(), 3 * 4096);
 }
 
 /// Where a source announces its mappings, a page ends with its mapping.
@@ -157,8 +158,8 @@ fn a_frame_of_two_pages_is_resident_once() {
     machine.batch(&batch).unwrap();
     assert_eq!([0, 0x1000].map(|page| found(&machine, BASE + page).0), [THERE; 2]);
     assert!(found(&machine, BASE + 0x2000).0 >= OWN_START.addr().0);
-    assert_eq!(machine.resident_bytes(), 2 * 4096);
-    let result = machine.result("shared");
+    assert_eq!(machine.state().resident_bytes(), 2 * 4096);
+    let result = machine.finish("shared");
     assert_eq!((value(&result, "frames", "given-pages"), value(&result, "frames", "own-pages")), (2, 1));
     assert_eq!(value(&result, "fault", "minor.4KiB"), 3);
     assert_eq!(value(&result, "kernel", "copies-on-write"), 0);
@@ -167,9 +168,9 @@ fn a_frame_of_two_pages_is_resident_once() {
         let mut batch = Batch::new();
         batch.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE + page), 4096)));
         machine.batch(&batch).unwrap();
-        assert_eq!(machine.resident_bytes(), left * 4096);
+        assert_eq!(machine.state().resident_bytes(), left * 4096);
     }
-    assert_eq!(value(&machine.result("s"), "frames", "resident-peak"), 2 * 4096);
+    assert_eq!(value(&machine.finish("s"), "frames", "resident-peak"), 2 * 4096);
 }
 
 /// The lowest frame and the highest: page tables and other pages are elsewhere, and the host's memory does not grow.
@@ -186,7 +187,11 @@ fn own_frames_are_above_all_given_ones() {
     assert_eq!(found(&machine, BASE + 0x1000).0, last);
     // Frames 1 to 4 of the machine's own memory are page tables.
     assert_eq!(found(&machine, BASE + 0x2000).0, OWN_START.addr().0 + 5 * 4096);
-    assert!(machine.tables.memory.host_bytes() < 1 << 20, "{}", machine.tables.memory.host_bytes());
+    assert!(
+        machine.state().tables.memory.host_bytes() < 1 << 20,
+        "{}",
+        machine.state().tables.memory.host_bytes()
+    );
 }
 
 #[test]
@@ -209,22 +214,26 @@ fn a_page_moves_when_the_trace_says_so() {
         given(&mut batch, BASE, frame, PageSize::Size4K);
         (0..2).for_each(|_| load(&mut batch, BASE));
         machine.batch(&batch).unwrap();
-        (found(machine, BASE).0, machine.counts.dropped_pages, machine.counts.faults[0])
+        (
+            found(machine, BASE).0,
+            machine.state().counts.changes.dropped_pages,
+            machine.state().counts.faults.minor[0],
+        )
     };
     assert_eq!(step(&mut machine, THERE), (THERE, 0, 1));
     assert_eq!(step(&mut machine, THERE), (THERE, 0, 1), "nothing new");
     assert_eq!(step(&mut machine, 0x9000), (0x9000, 1, 2));
-    assert_eq!(machine.resident_bytes(), 4096);
+    assert_eq!(machine.state().resident_bytes(), 4096);
 
     // A page that was the machine's own before.
     let mut batch = Batch::new();
     load(&mut batch, BASE + 0x1000);
     given(&mut batch, BASE + 0x1000, THERE, PageSize::Size4K);
     load(&mut batch, BASE + 0x1000);
-    let free = machine.frames.free_frames();
+    let free = machine.state().frames.free_frames();
     machine.batch(&batch).unwrap();
     assert_eq!(found(&machine, BASE + 0x1000).0, THERE);
-    assert_eq!(machine.frames.free_frames(), free, "its own frame is free again");
+    assert_eq!(machine.state().frames.free_frames(), free, "its own frame is free again");
 }
 
 /// A huge page of which a part moves away.
@@ -237,10 +246,10 @@ fn a_huge_page_is_split_when_a_part_of_it_moves() {
     given(&mut batch, BASE + 0x3000, 0x8000, PageSize::Size4K);
     load(&mut batch, BASE + 0x3000);
     machine.batch(&batch).unwrap();
-    assert_eq!(machine.counts.splits, 1);
+    assert_eq!(machine.state().counts.changes.splits, 1);
     assert_eq!(found(&machine, BASE + 0x3000), (0x8000, PageSize::Size4K));
     assert_eq!(found(&machine, BASE + 0x4000), (THERE + 0x4000, PageSize::Size4K));
-    assert_eq!(machine.resident_bytes(), 2 << 20);
+    assert_eq!(machine.state().resident_bytes(), 2 << 20);
 }
 
 #[test]
@@ -275,7 +284,10 @@ fn translations_of_addresses_beyond_48_bits_change_nothing() {
     load(&mut batch, 0x1000);
     machine.batch(&batch).unwrap();
     assert!(found(&machine, 0x1000).0 >= OWN_START.addr().0);
-    assert_eq!((machine.counts.dropped_pages, machine.counts.faults[0]), (0, 1));
+    assert_eq!(
+        (machine.state().counts.changes.dropped_pages, machine.state().counts.faults.minor[0]),
+        (0, 1)
+    );
 }
 
 /// Everything that happens to address spaces, and translations in between: of several sizes, changing, shared.
@@ -302,35 +314,38 @@ fn check_stream<T: Built>(name: &str, info: &SourceInfo) {
     let mut filtered: Machine<T, NoClock> = machine(&spec, 1, info).unwrap();
     let mut plain: Machine<T, NoClock> = machine(&spec, 1, info).unwrap();
     let mut timed: Machine<T, IntervalClock> = machine(&spec, 1, info).unwrap();
-    plain.cores.iter_mut().for_each(|core| core.front = FrontFilter::never());
+    plain.engine.mmu.without_filters();
     for batch in eventful_with_frames(11, 10) {
         filtered.batch(&batch).unwrap();
         plain.batch(&batch).unwrap();
         timed.batch(&batch).unwrap();
         let mut frames = BTreeSet::new();
-        for at in 0..filtered.processes.len() {
-            let asid = filtered.processes[at].asid;
-            let entries: Vec<(Vpn, Leaf, u32)> = filtered.entries_of(at, Vpn(0), Vpn(1 << 36));
+        for at in 0..filtered.state().processes.count() {
+            let asid = filtered.state().processes[at].asid;
+            let entries: Vec<(Vpn, Leaf, u32)> = filtered.engine.entries_of(at, Vpn(0), Vpn(1 << 36));
             for (page, leaf, level) in entries {
                 frames
                     .extend((0..SIZES[level as usize].base_pages()).map(|distance| leaf.frame.0 + distance));
                 if let (Some(given), true) =
-                    (filtered.frames.given(asid, page), filtered.frames.is_given(leaf.frame))
+                    (filtered.state().frames.given(asid, page), filtered.state().frames.is_given(leaf.frame))
                 {
                     let is_moved = given.frame_of(page) != leaf.frame;
                     assert!(!is_moved || info.announces_mappings, "{name}: {page} is at {}", leaf.frame);
                 }
             }
         }
-        assert_eq!(filtered.resident_bytes(), frames.len() as u64 * 4096, "{name}");
+        assert_eq!(filtered.state().resident_bytes(), frames.len() as u64 * 4096, "{name}");
         let own = frames.iter().filter(|&&frame| frame >= OWN_START.0).count() as u64;
-        let used = filtered.frames.total_frames() - filtered.frames.free_frames();
-        assert_eq!(used, own + filtered.tables.bytes / 4096, "{name}");
+        let used = filtered.state().frames.total_frames() - filtered.state().frames.free_frames();
+        assert_eq!(used, own + filtered.state().tables.bytes / 4096, "{name}");
     }
-    assert_eq!(filtered.result("s"), plain.result("s"), "{name}");
-    let (counted, timed) = (filtered.rows(), timed.rows());
+    assert_eq!(filtered.finish("s"), plain.finish("s"), "{name}");
+    let (counted, timed) = (filtered.engine.rows(|_| ()), timed.engine.rows(|_| ()));
     assert_eq!(counted.iter().zip(timed.iter()).find(|(a, b)| a != b), None, "{name}");
-    assert!(filtered.counts.given_pages > 1_000 && filtered.counts.own_pages > 100, "{name}");
+    assert!(
+        filtered.state().counts.faults.given_pages > 1_000 && filtered.state().counts.faults.own_pages > 100,
+        "{name}"
+    );
 }
 
 #[test]
@@ -358,16 +373,24 @@ fn pages_of_a_child_are_where_the_trace_says_of_the_child() {
     batch.push(Access::store(VirtAddr(BASE), 8));
     machine.batch(&batch).unwrap();
     assert_eq!(found(&machine, BASE).0, THERE, "the parent's");
-    let child = machine.processes[1].table.find(&machine.tables.memory, VirtAddr(BASE).page());
+    let child =
+        machine.state().processes[1].table.find(&machine.state().tables.memory, VirtAddr(BASE).page());
     assert!(child.unwrap().0.frame >= OWN_START, "the trace says nothing of the child's");
     let mut batch = Batch::new();
     given(&mut batch, BASE, THERE + 0x5000, PageSize::Size4K);
     load(&mut batch, BASE);
     batch.mark(Event::ProcessEnd);
     machine.batch(&batch).unwrap();
-    assert_eq!(machine.resident_bytes(), 2 * 4096);
+    assert_eq!(machine.state().resident_bytes(), 2 * 4096);
     assert_eq!(
-        machine.frames.given(machine.processes[0].asid, VirtAddr(BASE).page()).unwrap().frame().addr().0,
+        machine
+            .state()
+            .frames
+            .given(machine.state().processes[0].asid, VirtAddr(BASE).page())
+            .unwrap()
+            .frame()
+            .addr()
+            .0,
         THERE
     );
 }

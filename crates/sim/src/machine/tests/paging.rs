@@ -77,11 +77,13 @@ fn the_front_filter_is_exact_under_every_policy() {
 /// Every page in memory has one frame, that is its own by all accounts or shared with those that the reverse map names, and
 /// the frames add up.
 pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
+    let (costs, ready) = (machine.spec.kernel.clone(), machine.engine.kernel.frames_without_entry());
+    let State { processes, tables, frames, counts, .. } = &mut machine.engine.kernel.state;
     let mut owners: BTreeMap<_, Vec<PageKey>> = BTreeMap::new();
-    for at in 0..machine.processes.len() {
-        let Process { asid, table, ordinary, .. } = &mut machine.processes[at];
+    for at in 0..processes.count() {
+        let Process { asid, table, ordinary, .. } = &mut processes[at];
         let mut leaves = Vec::new();
-        let mut store = machine.tables.store(&mut machine.frames, &machine.spec.kernel);
+        let mut store = tables.store(frames, &costs);
         table.visit(&mut store, Vpn(0), Vpn(1 << 36), |vpn, leaf, _| {
             leaves.push((vpn, leaf.frame));
             Some(leaf)
@@ -89,19 +91,19 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
         for (page, frame) in leaves {
             let key = PageKey { asid: *asid, page };
             let frame = match frame.code() {
-                Some(code) => machine.frames.decode(key, code),
+                Some(code) => frames.decode(key, code),
                 None if T::IS_COMPRESSED => {
                     let table = ordinary.as_ref().expect("a second table");
-                    table.find(&machine.tables.memory, page).expect("an ordinary page is there").0.frame
+                    table.find(&tables.memory, page).expect("an ordinary page is there").0.frame
                 }
                 None => frame,
             };
-            assert!(machine.frames.may_hold(frame, key), "{key:?} in {frame:?}");
+            assert!(frames.may_hold(frame, key), "{key:?} in {frame:?}");
             owners.entry(frame).or_default().push(key);
         }
     }
     for (&frame, pages) in &mut owners {
-        let mut sharers = machine.frames.sharers(frame).to_vec();
+        let mut sharers = frames.sharers(frame).to_vec();
         let by_page = |key: &PageKey| (key.asid, key.page);
         pages.sort_unstable_by_key(by_page);
         sharers.sort_unstable_by_key(by_page);
@@ -109,21 +111,18 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
             sharers == *pages || (sharers.is_empty() && pages.len() == 1),
             "{frame:?}: {pages:?}, {sharers:?}"
         );
-        if let Some(owner) = machine.frames.owner(frame) {
+        if let Some(owner) = frames.owner(frame) {
             assert!(pages.contains(&owner), "{frame:?}");
         }
     }
     let mapped = owners.len() as u64;
-    let large = machine.counts.resident_pages[1] * 512 + machine.counts.resident_pages[2] * 512 * 512;
-    assert_eq!(mapped, machine.counts.resident_pages.iter().sum::<u64>());
-    let pages = machine.counts.resident_pages[0] + large;
-    let used = machine.frames.total_frames() - machine.frames.free_frames();
-    let own = pages + machine.tables.bytes / 4096 + machine.frames_without_entry();
+    let large = counts.resident.pages[1] * 512 + counts.resident.pages[2] * 512 * 512;
+    assert_eq!(mapped, counts.resident.pages.iter().sum::<u64>());
+    let pages = counts.resident.pages[0] + large;
+    let used = frames.total_frames() - frames.free_frames();
+    let own = pages + tables.bytes / 4096 + ready;
     // In fragmented memory the rest is other programs'.
-    assert!(
-        used == own || (used > own && machine.frames.crowd_counts().is_some()),
-        "{used} used, {own} known"
-    );
+    assert!(used == own || (used > own && frames.crowd_counts().is_some()), "{used} used, {own} known");
 }
 
 fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
@@ -132,7 +131,7 @@ fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
         machine.batch(&batch).unwrap();
         check_frames(&mut machine);
     }
-    let result = machine.result("s");
+    let result = machine.finish("s");
     assert!(value(&result, "reclaim", "evictions") > 1_000, "{:?}: nothing left", spec.reclaim);
     let came_back = match spec.accelerator {
         Some(_) => value(&result, "accelerator", "fetches"),
@@ -197,7 +196,7 @@ fn exact_lru_equals_a_list_of_pages() {
         list.push((page, dirty || write));
     }
     machine.batch(&batch).unwrap();
-    let result = machine.result("s");
+    let result = machine.finish("s");
     assert_eq!((value(&result, "fault", "major"), value(&result, "swap", "pages-out")), (major, out));
     assert!(major > 1_000);
 }
@@ -217,7 +216,7 @@ fn moving_more_pages_than_find_a_place_loses_none() {
         check_frames(&mut machine);
         batch = Batch::new();
     }
-    let result = machine.result("s");
+    let result = machine.finish("s");
     // Every page is in memory or on the device: none is new again.
     assert_eq!(value(&result, "fault", "minor.4KiB"), PAGES);
     assert_eq!(value(&result, "kernel", "refused-calls"), 0);
@@ -238,13 +237,13 @@ fn file_and_shared_pages_have_ordinary_frames() {
         (0..96).for_each(|page| batch.push(Access::load(VirtAddr(BASE + page * PAGE_BYTES), 8)));
     }
     machine.batch(&batch).unwrap();
-    assert_eq!(machine.frames.hash_placed().map(|placed| placed.used()), Some(32));
+    assert_eq!(machine.state().frames.hash_placed().map(|placed| placed.used()), Some(32));
     check_frames(&mut machine);
     let mut end = Batch::new();
     end.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE), 96 * PAGE_BYTES)));
     machine.batch(&end).unwrap();
     check_frames(&mut machine);
-    assert_eq!(machine.counts.resident_pages[0], 0);
+    assert_eq!(machine.state().counts.resident.pages[0], 0);
 }
 
 #[test]
@@ -259,7 +258,7 @@ fn waiting_for_a_swapped_page_takes_the_devices_time() {
         batch.push(Access::store(VirtAddr(BASE + page * PAGE_BYTES), 8));
     }
     machine.batch(&batch).unwrap();
-    let result = machine.result("s");
+    let result = machine.finish("s");
     let time = |metric: &str| value(&result, "time", metric);
     assert_eq!(value(&result, "fault", "major"), 4_096);
     let SwapKind::Block(disk) = &spec.swap.kind else { panic!("{:?}", spec.swap) };

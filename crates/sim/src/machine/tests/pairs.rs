@@ -129,7 +129,7 @@ fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
     }
     check_frames(&mut counted);
     check_frames(&mut timed);
-    for result in [counted.result("s"), timed.result("s")] {
+    for result in [counted.finish("s"), timed.finish("s")] {
         let value = |stage, metric| value(&result, stage, metric);
         assert_eq!(value("fault", "minor.4KiB"), 4 * 2_048, "{name}: every page is new once");
         let (out, clean) = (value("swap", "pages-out"), value("swap", "clean-evictions"));
@@ -146,7 +146,7 @@ fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
         }
         assert!(value("swap", "pages-in") > 3_000, "{name}: {} pages came back", value("swap", "pages-in"));
     }
-    let result = timed.result("s");
+    let result = timed.finish("s");
     let time = |metric: &str| value(&result, "time", metric);
     let steps: u64 =
         crate::metrics::KernelStep::ALL.iter().map(|step| time(&format!("fault.{}", step.name()))).sum();
@@ -190,7 +190,7 @@ fn several_cores_may_fault_as_often_as_the_accelerator_allows() {
         check::<Plain>(&spec, &stream, "two cores");
         let mut timed: Machine<Plain, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
         stream.iter().for_each(|batch| timed.batch(batch).unwrap());
-        value(&timed.result("s"), "time", "fault.lock")
+        value(&timed.finish("s"), "time", "fault.lock")
     };
     assert!(elapsed(1) > elapsed(2), "one at a time makes the other core wait");
 }

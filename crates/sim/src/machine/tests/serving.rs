@@ -77,7 +77,7 @@ fn serve(machine: &mut Timed, jobs: u64, seed: u64, accesses: usize, work_ps: u6
         machine.batch(&batch).unwrap();
     }
     machine.end().unwrap();
-    machine.result("jobs")
+    machine.finish("jobs")
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn every_core_thrashing_one_set_comes_to_an_end() {
         }
         machine.batch(&batch).unwrap();
         machine.end().unwrap();
-        let result = machine.result("thrash");
+        let result = machine.finish("thrash");
         assert_eq!(value(&result, "jobs", "finished"), 400);
         assert!(value(&result, "tier", "blocked-by-ways") > 0);
     }
@@ -200,7 +200,7 @@ fn priority_spares_waiting_jobs_what_the_order_of_arrival_costs_them() {
         }
         machine.batch(&batch).unwrap();
         machine.end().unwrap();
-        let result = machine.result("jobs");
+        let result = machine.finish("jobs");
         let p99 = result.metrics.iter().find(|m| m.metric == "service.p99" && m.phase.is_none()).unwrap();
         p99.value.unwrap().as_f64()
     };
@@ -225,7 +225,7 @@ fn jobs_that_arrive_at_random_wait_as_queues_do() {
             machine.batch(&batch).unwrap();
         }
         machine.end().unwrap();
-        let result = machine.result("queue");
+        let result = machine.finish("queue");
         let of = |name: &str| {
             let mut rows = result.metrics.iter();
             let row = rows.find(|m| m.metric == name && m.phase.is_none()).unwrap();
@@ -268,7 +268,7 @@ fn every_thread_has_a_stack_of_its_own() {
         }
         machine.batch(&batch).unwrap();
         machine.end().unwrap();
-        let result = machine.result("stacks");
+        let result = machine.finish("stacks");
         value(&result, "frames", "resident") / PAGE - 50
     };
     assert_eq!(pages_used("flash-sync"), 1, "one thread does it all");
@@ -291,7 +291,7 @@ fn a_program_without_jobs_waits_for_flash_on_a_machine_without_threads() {
     map(&mut batch, BASE, PAGES * PAGE);
     (0..1_000).for_each(|page| batch.push(Access::store(VirtAddr(BASE + page * PAGE), 8)));
     machine.batch(&batch).unwrap();
-    let result = machine.result("program");
+    let result = machine.finish("program");
     assert_eq!(value(&result, "tier", "misses"), 1_000);
     let each = value(&result, "time", "elapsed") as f64 / 1_000.0 / US as f64;
     assert!((50.0..53.0).contains(&each), "{each} us a page");
@@ -309,7 +309,7 @@ fn waiting_for_memory_does_not_count_twice() {
         (spec.core.window, spec.core.outstanding, spec.walker.count) = (1_024, registers, walkers);
         // No page is new: a fault would wait for all that is in flight.
         let mut machine = server(&spec, PAGES);
-        let requests = value(&machine.result("warm"), "dram", "requests");
+        let requests = value(&machine.finish("warm"), "dram", "requests");
         let result = serve(&mut machine, 300, 21, 40, INSTRUCTION_PS, 0);
         let elapsed = phase_value(&result, "serve", "time", "elapsed");
         let each = elapsed / (value(&result, "dram", "requests") - requests) as f64 / US as f64;
@@ -327,7 +327,7 @@ fn a_kernel_writes_pages_that_were_read_before_they_were_written() {
     }
     machine.batch(&batch).unwrap();
     machine.end().unwrap();
-    let result = machine.result("load, then store");
+    let result = machine.finish("load, then store");
     assert_eq!(value(&result, "tier", "clean-evictions"), 0);
     assert!(value(&result, "tier", "dirty-evictions") > 700);
 }
@@ -338,14 +338,14 @@ fn a_core_switches_when_everything_older_has_retired() {
     let mut machine = server(&smaller("astriflash", 1, 16), 16);
     let busy = (0..1 << 12).map(|frame| PhysAddr(frame * PAGE));
     let hit = busy.into_iter().any(|addr| {
-        machine.clock.begin(0);
-        let hit = machine.clock.data(0, addr, false).is_none();
-        hit && machine.clock.retired(0) > machine.clock.time(0)
+        machine.engine.clock.begin(0);
+        let hit = machine.engine.clock.data(0, addr, false).is_none();
+        hit && machine.engine.clock.retired(0) > machine.engine.clock.time(0)
     });
     assert!(hit, "one of the pages that were prepared is in DRAM, and takes its time");
-    let retired_ps = machine.clock.retired(0);
-    machine.clock.wait(0, KernelStep::Miss, 0);
-    assert_eq!(machine.clock.time(0), retired_ps, "whenever it heard of the miss");
+    let retired_ps = machine.engine.clock.retired(0);
+    machine.engine.clock.wait(0, KernelStep::Miss, 0);
+    assert_eq!(machine.engine.clock.time(0), retired_ps, "whenever it heard of the miss");
 }
 
 #[test]
@@ -354,28 +354,28 @@ fn a_store_that_missed_and_was_not_made_again_leaves_no_trace() {
     let writes = |store: &mut dyn FnMut(&mut Timed)| {
         let mut machine = server(&smaller("astriflash", 1, 64), 0);
         let waiter = Waiter { core: 0, ticket: Ticket { place: 0, run: 0 } };
-        machine.clock.request_as(0, Requester { waiter, must_complete: false, granted: None });
+        machine.engine.clock.request_as(0, Requester { waiter, must_complete: false, granted: None });
         store(&mut machine);
         let result = serve(&mut machine, 20_000, 7, 4, 1_000, 0);
         value(&result, "memory", "writes") + value(&result, "tier", "dirty-evictions")
     };
     let arrive = |machine: &mut Timed| {
-        while machine.clock.memory_next_ps() < u64::MAX {
-            let _ = machine.clock.memory_advance(machine.clock.memory_next_ps());
+        while machine.engine.clock.memory_next_ps() < u64::MAX {
+            let _ = machine.engine.clock.memory_advance(machine.engine.clock.memory_next_ps());
         }
     };
     let none = writes(&mut |_| {});
     let aborted = writes(&mut |machine| {
-        machine.clock.begin(0);
-        assert!(machine.clock.data(0, addr, true).is_some(), "it misses");
+        machine.engine.clock.begin(0);
+        assert!(machine.engine.clock.data(0, addr, true).is_some(), "it misses");
         arrive(machine);
     });
     let made = writes(&mut |machine| {
-        machine.clock.begin(0);
-        assert!(machine.clock.data(0, addr, true).is_some());
+        machine.engine.clock.begin(0);
+        assert!(machine.engine.clock.data(0, addr, true).is_some());
         arrive(machine);
-        machine.clock.begin_again(0);
-        assert!(machine.clock.data(0, addr, true).is_none(), "made again, it hits");
+        machine.engine.clock.begin_again(0);
+        assert!(machine.engine.clock.data(0, addr, true).is_none(), "made again, it hits");
     });
     assert_eq!(aborted, none);
     assert!(made > none, "{made}: a store that was made is written back");

@@ -10,13 +10,13 @@ const DIGITS: u8 = 3;
 
 /// Of all jobs, by the phase that they began in.
 #[derive(Default)]
-pub(super) struct Latencies {
+pub(crate) struct Latencies {
     /// Pages that were prepared.
-    pub(super) prepared: u64,
+    pub(crate) prepared: u64,
     /// Jobs for which there was no room.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     /// Times that a job waited for a page, and its core did something else.
-    pub(super) misses: u64,
+    pub(crate) misses: u64,
     finished: u64,
     phases: Vec<Phase>,
 }
@@ -31,7 +31,7 @@ struct Phase {
 
 impl Latencies {
     /// A job of a phase is done; the first phase is 0, and 0 is before any.
-    pub(super) fn record(&mut self, phase: usize, service_ps: u64, response_ps: u64) {
+    pub(crate) fn record(&mut self, phase: usize, service_ps: u64, response_ps: u64) {
         let histogram = || Histogram::new(DIGITS).expect("a number of digits that there may be");
         while self.phases.len() <= phase {
             self.phases.push(Phase { service: histogram(), response: histogram() });
@@ -43,7 +43,7 @@ impl Latencies {
         }
     }
 
-    pub(super) fn rows(&self, rows: &mut Rows) {
+    pub(crate) fn rows(&self, rows: &mut Rows) {
         rows.sum(jobs::FINISHED, self.finished);
         rows.sum(jobs::REFUSED, self.refused);
         rows.sum(jobs::MISSES, self.misses);
@@ -51,7 +51,7 @@ impl Latencies {
     }
 
     /// Means and percentiles: of the phase that began as number `phase`, or of all jobs.
-    pub(super) fn metrics(&self, phase: Option<(usize, &str)>) -> Vec<Metric> {
+    pub(crate) fn metrics(&self, phase: Option<(usize, &str)>) -> Vec<Metric> {
         let merged = |pick: fn(&Phase) -> &Histogram<u64>| {
             let mut sum = Histogram::new(DIGITS).expect("a number of digits that there may be");
             let all = self.phases.iter().enumerate();

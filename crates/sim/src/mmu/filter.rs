@@ -1,49 +1,7 @@
-//! What a core has of its own: TLBs, walk caches, and the front filter.
+//! The exact filter in front of a core's TLBs.
 
-use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
-use pagewalk_vm::table::WalkCaching;
-use pagewalk_vm::tlb::{Tlb, TlbArray, Tlbs, Translation};
-
-/// A core's translation hardware.
-pub(super) struct Core<W> {
-    pub(super) tlbs: Tlbs,
-    pub(super) walk_cache: Option<W>,
-    pub(super) front: FrontFilter,
-    /// Accesses that took the slow path: all others are known hits of the first level.
-    pub(super) looked_up: u64,
-    /// All accesses of this core, those included that were made again because a page was not in DRAM.
-    pub(super) accesses: u64,
-}
-
-impl<W: WalkCaching> Core<W> {
-    /// `classes`: the most that the front filter may tell apart; none for a filter that never learns.
-    pub(super) fn new(tlbs: Tlbs, walk_cache: Option<W>, classes: usize) -> Self {
-        let front = match classes {
-            0 => FrontFilter::never(),
-            _ => FrontFilter::new(tlbs.levels().first(), classes),
-        };
-        Self { tlbs, walk_cache, front, looked_up: 0, accesses: 0 }
-    }
-
-    /// Forgets one page's translation.
-    pub(super) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
-        self.tlbs.invalidate(asid, vpn);
-        self.front.flush();
-    }
-
-    /// Forgets an address space's translations.
-    pub(super) fn flush(&mut self, asid: Asid) {
-        self.tlbs.flush(Some(asid));
-        self.flush_walk_cache(asid);
-        self.front.flush();
-    }
-
-    pub(super) fn flush_walk_cache(&mut self, asid: Asid) {
-        if let Some(cache) = &mut self.walk_cache {
-            cache.flush(Some(asid));
-        }
-    }
-}
+use pagewalk_vm::addr::{PageSize, Pfn, Vpn};
+use pagewalk_vm::tlb::{Tlb, TlbArray, Translation};
 
 /// The exact filter in front of a core's TLBs: the host's shortcut for references that change nothing.
 ///
@@ -58,7 +16,7 @@ impl<W: WalkCaching> Core<W> {
 /// Everything that enters the arrays passes the filter of its core, and every invalidation and every switch of
 /// address space empties it; a test runs every policy with and without it and compares every count.
 #[derive(Clone, Debug)]
-pub(super) struct FrontFilter {
+pub(crate) struct FrontFilter {
     small: Classes<{ PageSize::Size4K.order() }>,
     huge: Classes<{ PageSize::Size2M.order() }>,
     /// Whether `huge` remembers anything: many programs never see such a page.
@@ -68,7 +26,7 @@ pub(super) struct FrontFilter {
 }
 
 impl FrontFilter {
-    fn new(first_level: Option<&Tlb>, classes: usize) -> Self {
+    pub(crate) fn new(first_level: Option<&Tlb>, classes: usize) -> Self {
         let Some(level) = first_level else { return Self::never() };
         let small = match level.small() {
             TlbArray::SetAssociative(tlb) => Classes::new(tlb.sets(), 0, classes),
@@ -89,19 +47,19 @@ impl FrontFilter {
     }
 
     /// A filter that never learns: for a core without a TLB, where nothing ever hits.
-    pub(super) fn never() -> Self {
+    pub(crate) fn never() -> Self {
         Self { small: Classes::never(), huge: Classes::never(), huge_known: false, empties: [None; 3] }
     }
 
     /// The frame of `vpn` if a reference to it is known to change nothing.
     #[inline(always)]
-    pub(super) fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
+    pub(crate) fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
         self.small.lookup(vpn, write).or_else(|| self.huge_known.then(|| self.huge.lookup(vpn, write))?)
     }
 
     /// Learns that `vpn` went through the first level with this translation.
     #[inline(always)]
-    pub(super) fn learn(&mut self, vpn: Vpn, translation: Translation) {
+    pub(crate) fn learn(&mut self, vpn: Vpn, translation: Translation) {
         if translation.is_small() {
             self.small.learn(vpn, translation);
         } else {
@@ -121,7 +79,7 @@ impl FrontFilter {
         }
     }
 
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.small.flush();
         if std::mem::take(&mut self.huge_known) {
             self.huge.flush();
@@ -145,7 +103,7 @@ struct Slot {
     frame: Pfn,
 }
 
-pub(super) const MOST_CLASSES: usize = 16;
+pub(crate) const MOST_CLASSES: usize = 16;
 /// The class shift of a filter that never learns.
 const NEVER: u32 = u32::MAX;
 const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };

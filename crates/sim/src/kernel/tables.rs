@@ -6,15 +6,15 @@ use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::table::cuckoo::NoChunk;
 use pagewalk_vm::table::{ContiguousMemory, MapError, SparseMemory, TableMemory, TableWords};
 
-use super::MachineError;
+use crate::error::MachineError;
 use crate::spec::settings::{AllocationSpec, KernelSpec, MachineSpec};
 use crate::tables::allocation_cycles;
 
 /// The memory of all processes' page tables.
 #[derive(Default)]
-pub(super) struct TableSpace {
-    pub(super) memory: SparseMemory,
-    pub(super) bytes: u64,
+pub(crate) struct TableSpace {
+    pub(crate) memory: SparseMemory,
+    pub(crate) bytes: u64,
     pub(super) bytes_peak: u64,
     /// The largest piece that was ever taken.
     pub(super) largest_bytes: u64,
@@ -25,7 +25,7 @@ pub(super) struct TableSpace {
 }
 
 /// Both the words and the pieces of memory that tables are made of.
-pub(super) struct Store<'a> {
+pub(crate) struct Store<'a> {
     space: &'a mut TableSpace,
     frames: &'a mut PagePool,
     kernel: &'a KernelSpec,
@@ -37,7 +37,7 @@ impl TableSpace {
         Self { memory: SparseMemory::starting_at(start), ..Self::default() }
     }
 
-    pub(super) fn store<'a>(&'a mut self, frames: &'a mut PagePool, kernel: &'a KernelSpec) -> Store<'a> {
+    pub(crate) fn store<'a>(&'a mut self, frames: &'a mut PagePool, kernel: &'a KernelSpec) -> Store<'a> {
         Store { space: self, frames, kernel }
     }
 

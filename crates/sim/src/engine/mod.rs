@@ -1,0 +1,432 @@
+//! The way of a reference: translate, then access.
+//!
+//! This is the one driver of an access. Whatever decides which access is next (the program's order, the earliest core, a
+//! core's scheduler) calls [`Engine::access`] for it, and takes care of a page that is not in DRAM.
+
+mod pieces;
+mod processor;
+
+use pagewalk_trace::{Access, Event};
+use pagewalk_vm::addr::{Asid, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
+use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::reclaim::Uses;
+use pagewalk_vm::table::{PageTable, WalkEnd, WalkOutcome, WalkRead};
+use pagewalk_vm::tier::FlashPage;
+use pagewalk_vm::tlb::Translation;
+
+pub(crate) use self::pieces::{Then, pieces};
+use self::processor::Running;
+use crate::error::MachineError;
+use crate::kernel::{Kernel, Process, Refused};
+use crate::metrics::names::program;
+use crate::metrics::{KernelStep, Rows};
+use crate::mmu::{Mmu, WalkListener, Walked, translation_of};
+use crate::time::{Clock, MissKind, Missed, Requester, Waiter};
+
+/// The cores of a machine, its kernel and its clock.
+pub(crate) struct Engine<T: PageTable, C> {
+    pub(crate) mmu: Mmu<T>,
+    pub(crate) kernel: Kernel<T>,
+    pub(crate) clock: C,
+    /// The core that runs.
+    pub(crate) core: usize,
+    pub(crate) counts: ProgramCounts,
+    /// Instructions and accesses of the current segment.
+    pub(crate) segment: Option<(u64, u64)>,
+}
+
+/// Counts of what the program did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProgramCounts {
+    pub(crate) stores: u64,
+    /// Accesses that were made again because a page was not in DRAM.
+    pub(crate) repeated: u64,
+    pub(crate) instructions: u64,
+}
+
+/// The reason why a reference is not completed.
+enum Stopped {
+    /// The kernel brought no page.
+    Refused(Refused),
+    /// A page is not in DRAM: the access has to be made again.
+    Missed(Missed),
+}
+
+impl From<Refused> for Stopped {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// The clock hears what a walk of a core reads.
+struct Timed<'a, C> {
+    clock: &'a mut C,
+    core: usize,
+}
+
+impl<C: Clock> WalkListener for Timed<'_, C> {
+    type Stop = Missed;
+
+    #[inline(always)]
+    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed> {
+        self.clock.walk(self.core, reads, cached)
+    }
+}
+
+impl<T: PageTable, C: Clock> Engine<T, C> {
+    /// Switches the cores on.
+    pub(crate) fn start(mmu: Mmu<T>, kernel: Kernel<T>, clock: C) -> Result<Self, MachineError> {
+        let counts = ProgramCounts::default();
+        let mut engine = Self { mmu, kernel, clock, core: 0, counts, segment: None };
+        let (kernel, mut processor) = engine.parts();
+        kernel.start(&mut processor)?;
+        Ok(engine)
+    }
+
+    /// Returns the kernel, and the running core as a processor for it.
+    #[inline(always)]
+    fn parts(&mut self) -> (&mut Kernel<T>, Running<'_, T, C>) {
+        let Self { mmu, kernel, clock, core, .. } = self;
+        (kernel, Running::program(mmu, clock, *core))
+    }
+
+    /// Another thread runs, or the address space changes; events of another kind do nothing.
+    pub(crate) fn event(&mut self, event: &Event) -> Result<(), MachineError> {
+        if let Event::Thread(thread) = event {
+            self.switch_thread(thread.0 as usize);
+        }
+        let (kernel, mut processor) = self.parts();
+        kernel.change(&mut processor, event)
+    }
+
+    /// So many instructions of the running core hold the next accesses.
+    pub(crate) fn begin_segment(&mut self, instructions: u64, accesses: u64) {
+        self.counts.instructions += instructions;
+        self.segment = Some((instructions, accesses));
+        self.clock.segment(self.core, Some(instructions), accesses);
+    }
+
+    /// Another thread runs. Threads are placed on cores round-robin by their number.
+    fn switch_thread(&mut self, thread: usize) {
+        self.core = thread % self.mmu.cores();
+        if let Some((instructions, accesses @ 1..)) = self.segment {
+            self.clock.segment(self.core, Some(instructions), accesses);
+        }
+    }
+
+    /// Takes accesses between two marks; the timestamp daemon runs after every so many.
+    #[inline]
+    pub(crate) fn accesses(&mut self, mut accesses: &[Access]) -> Result<(), MachineError> {
+        while let Some(left) = self.kernel.accesses_to_scan(accesses.len() as u64) {
+            let (before, after) = accesses.split_at(left as usize);
+            self.uninterrupted(before)?;
+            self.kernel.state.frames.scan();
+            accesses = after;
+        }
+        self.uninterrupted(accesses)
+    }
+
+    /// Those that the front filter knows to change nothing cost a comparison.
+    #[inline]
+    fn uninterrupted(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
+        self.mmu.count_accesses(self.core, accesses.len() as u64);
+        if C::TIMED {
+            return accesses.iter().try_for_each(|&access| self.step(access));
+        }
+        let mut rest = accesses.iter();
+        let stores = accesses.iter().map(|access| u64::from(access.is_write())).sum::<u64>();
+        self.counts.stores += stores;
+        loop {
+            let front = self.mmu.front(self.core);
+            let next = rest.find(|access| {
+                let page = access.addr().page();
+                let known = front.lookup(page, access.is_write());
+                debug_assert!(
+                    known.is_none_or(|frame| self.kernel.may_be_in(page, frame)),
+                    "{page} in another's frame"
+                );
+                known.is_none()
+            });
+            match next {
+                Some(&access) => match self.translate(access.addr(), access.is_write()) {
+                    Ok(_) => {}
+                    Err(stopped) => drop(self.stop(stopped)?),
+                },
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// One reference of a timed run.
+    #[inline]
+    fn step(&mut self, access: Access) -> Result<(), MachineError> {
+        let (addr, write) = (access.addr(), access.is_write());
+        self.counts.stores += u64::from(write);
+        self.clock.begin(self.core);
+        match self.access(addr, write)? {
+            None => Ok(()),
+            Some(missed) => self.wait_for(addr, write, missed),
+        }
+    }
+
+    /// What is due is done; then the running core translates and accesses. Returns the page that was not in DRAM, if one was
+    /// not: then the access has not happened.
+    #[inline]
+    pub(crate) fn access(&mut self, addr: VirtAddr, write: bool) -> Result<Option<Missed>, MachineError> {
+        if self.clock.is_due(self.core, self.kernel.due_ps()) {
+            let (kernel, mut processor) = self.parts();
+            kernel.run_due(&mut processor)?;
+        }
+        self.attempt(addr, write)
+    }
+
+    #[inline]
+    fn attempt(&mut self, addr: VirtAddr, write: bool) -> Result<Option<Missed>, MachineError> {
+        let frame = match self.mmu.front(self.core).lookup(addr.page(), write) {
+            Some(frame) => frame,
+            None => match self.translate(addr, write) {
+                Ok(translation) => translation.frame_of(addr.page()),
+                Err(stopped) => return self.stop(stopped),
+            },
+        };
+        Ok(self.clock.data(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff), write))
+    }
+
+    /// TLB; on a miss the walker over the page table; on a fault the kernel, and the walk again.
+    fn translate(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Stopped> {
+        let vpn = addr.page();
+        let asid = self.kernel.asid();
+        let translation = match self.mmu.lookup(self.core, asid, vpn) {
+            Some(hit) => {
+                if hit.level > 0 {
+                    self.clock.tlb_hit(self.core, hit.level as usize);
+                }
+                hit.translation
+            }
+            None => self.walk_and_fill(addr, write)?,
+        };
+        let translation = match write {
+            true if !translation.is_writable() => {
+                let (kernel, mut processor) = self.parts();
+                kernel.write_protected(&mut processor, addr)?;
+                self.walk_and_fill(addr, write)?
+            }
+            true if !translation.is_dirty() => self.store_to_clean(addr, translation),
+            _ => translation,
+        };
+        let translation = self.decompressed(asid, vpn, translation);
+        if matches!(self.kernel.uses, Uses::Every | Uses::FirstAfterAllocation) {
+            self.kernel.state.frames.touch(translation.frame_of(vpn));
+        }
+        self.mmu.learn(self.core, vpn, translation);
+        Ok(translation)
+    }
+
+    /// What hash-placed machines do beside the TLB: a code becomes a frame number.
+    #[inline]
+    fn decompressed(&self, asid: Asid, vpn: Vpn, translation: Translation) -> Translation {
+        if !T::IS_COMPRESSED {
+            return translation;
+        }
+        let Some(code) = translation.frame().code() else { return translation };
+        let frame = self.kernel.state.frames.decode(PageKey { asid, page: vpn }, code);
+        Translation::new(frame, PageSize::Size4K, translation.is_writable(), translation.is_dirty())
+    }
+
+    /// Walks until a page is found, faulting as often as necessary, and fills the TLBs.
+    fn walk_and_fill(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Stopped> {
+        let vpn = addr.page();
+        loop {
+            let Self { mmu, kernel, clock, core, .. } = self;
+            let walked = walked(kernel);
+            let walk = mmu.walk(*core, &walked, vpn, &mut Timed { clock, core: *core });
+            let (walk, end) = walk.map_err(Stopped::Missed)?;
+            match end {
+                WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
+                    let translation = translation_of(leaf, level);
+                    if C::TIMED && kernel.manages_tier() {
+                        self.page_in(vpn, translation.frame_of(vpn), write)?;
+                    }
+                    let walked = self::walked(&self.kernel);
+                    self.mmu.fill(self.core, &walked, vpn, translation, &walk);
+                    if self.kernel.uses == Uses::Walks {
+                        let frame = self.decompressed(self.kernel.asid(), vpn, translation).frame_of(vpn);
+                        self.kernel.state.frames.walked(frame);
+                    }
+                    return Ok(translation);
+                }
+                WalkEnd::Leaf { .. } => {
+                    let (kernel, mut processor) = self.parts();
+                    kernel.write_protected(&mut processor, addr)?;
+                }
+                WalkEnd::Empty { .. } => {
+                    let (kernel, mut processor) = self.parts();
+                    kernel.fault(&mut processor, addr, write)?;
+                }
+            }
+        }
+    }
+
+    /// A store through a translation that is not known to be dirty: the walker sets the entry's dirty bit.
+    fn store_to_clean(&mut self, addr: VirtAddr, translation: Translation) -> Translation {
+        self.kernel.set_dirty(addr.page());
+        self.mmu.set_dirty(self.core, self.kernel.asid(), addr.page());
+        if C::TIMED && self.kernel.manages_tier() {
+            // A page that was only read until now has to be written when it leaves.
+            self.clock.is_in_memory(FlashPage(translation.frame_of(addr.page()).0), true);
+        }
+        translation.dirtied()
+    }
+
+    /// A walk found a frame of a tier that the kernel manages: its page may still be on flash.
+    #[cold]
+    fn page_in(&mut self, vpn: Vpn, frame: Pfn, write: bool) -> Result<(), Stopped> {
+        let (kernel, mut processor) = self.parts();
+        if kernel.is_in_memory(&mut processor, vpn, frame, write) {
+            return Ok(());
+        }
+        let signal_ps = self.clock.now(self.core);
+        Err(Stopped::Missed(Missed { page: FlashPage(frame.0), signal_ps, kind: MissKind::Fault }))
+    }
+
+    /// A reference is not completed: it has to be made again, the program gets a signal, or the machine cannot go on.
+    #[cold]
+    fn stop(&mut self, stopped: Stopped) -> Result<Option<Missed>, MachineError> {
+        match stopped {
+            Stopped::Missed(missed) => Ok(Some(missed)),
+            Stopped::Refused(Refused::Machine(error)) => Err(error),
+            Stopped::Refused(Refused::Signal) => {
+                // The page may have been used in the TLB, or not: the filter cannot know.
+                self.mmu.forget_repetitions_of(self.core);
+                let (kernel, mut processor) = self.parts();
+                kernel.signal(&mut processor);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns the frame of a page that is used without time; none if its mapping does not allow the use.
+    pub(crate) fn frame_without_time(
+        &mut self,
+        addr: VirtAddr,
+        write: bool,
+    ) -> Result<Option<Pfn>, MachineError> {
+        loop {
+            let Walked { asid, table, memory, .. } = walked(&self.kernel);
+            if let WalkEnd::Leaf { leaf, .. } = table.walk(memory, asid, addr.page(), None).end() {
+                return Ok(Some(leaf.frame));
+            }
+            let (kernel, mut processor) = self.parts();
+            match kernel.fault(&mut processor, addr, write) {
+                Ok(()) => {}
+                Err(Refused::Machine(error)) => return Err(error),
+                Err(Refused::Signal) => return Ok(None),
+            }
+        }
+    }
+
+    /// The running core waits for a page, without anything else to do, until its access is done.
+    #[cold]
+    fn wait_for(&mut self, addr: VirtAddr, write: bool, first: Missed) -> Result<(), MachineError> {
+        let core = self.core;
+        let waiter = Requester::waiting(core, None).waiter;
+        let mut missed = Some(first);
+        while let Some(Missed { page, signal_ps, kind }) = missed {
+            if kind == MissKind::Fault {
+                let (kernel, mut processor) = self.parts();
+                kernel.begin_page_in(&mut processor, page, waiter);
+            } else {
+                self.clock.wait(core, KernelStep::Miss, signal_ps);
+            }
+            let (at_ps, woken) = loop {
+                let next_ps = self.clock.memory_next_ps();
+                assert!(next_ps < u64::MAX, "core {core} waits for {page:?}, and nothing is under way");
+                if let Some((at_ps, woken)) = self.clock.memory_advance(next_ps)
+                    && woken.waiter == waiter
+                {
+                    break (at_ps, woken);
+                }
+            };
+            self.forget_left();
+            self.end_wait(kind, at_ps);
+            let granted = (kind == MissKind::Synchronous).then_some(woken.page);
+            self.clock.request_as(core, Requester::waiting(core, granted));
+            self.clock.begin_again(core);
+            self.mmu.count_accesses(core, 1);
+            self.counts.repeated += 1;
+            missed = self.attempt(addr, write)?;
+        }
+        self.clock.request_as(core, Requester::waiting(core, None));
+        Ok(())
+    }
+
+    /// The running core has waited for a page until `at_ps`.
+    pub(crate) fn end_wait(&mut self, kind: MissKind, at_ps: u64) {
+        let step = if kind == MissKind::Stalled { KernelStep::Stall } else { KernelStep::Read };
+        self.clock.wait(self.core, step, at_ps);
+        if kind == MissKind::Fault {
+            self.end_page_in();
+        }
+    }
+
+    /// The kernel asks for a page on flash.
+    pub(crate) fn begin_page_in(&mut self, page: FlashPage, waiter: Waiter) {
+        let (kernel, mut processor) = self.parts();
+        kernel.begin_page_in(&mut processor, page, waiter);
+    }
+
+    /// The kernel enters a page that has come from flash.
+    pub(crate) fn end_page_in(&mut self) {
+        let (kernel, mut processor) = self.parts();
+        kernel.end_page_in(&mut processor);
+    }
+
+    /// The translations of pages that left the tier go.
+    pub(crate) fn forget_left(&mut self) {
+        let (kernel, mut processor) = self.parts();
+        kernel.forget_left(&mut processor);
+    }
+
+    /// The running core notices what interrupts took of its time.
+    #[inline]
+    pub(crate) fn notice_interrupts(&mut self) {
+        let ps = self.kernel.take_stolen_ps(self.core);
+        if ps > 0 {
+            self.clock.kernel(self.core, KernelStep::Shootdown, ps);
+        }
+    }
+
+    /// Returns the entries of pages `[start, end)` of a process.
+    #[cfg(test)]
+    pub(crate) fn entries_of(
+        &mut self,
+        process: usize,
+        start: Vpn,
+        end: Vpn,
+    ) -> Vec<(Vpn, pagewalk_vm::table::Leaf, u32)> {
+        let (kernel, mut processor) = self.parts();
+        kernel.entries_of(&mut processor, process, start, end)
+    }
+
+    /// Returns all counts now, always the same rows in the same order; those of jobs stand before the clock's.
+    pub(crate) fn rows(&self, of_jobs: impl FnOnce(&mut Rows)) -> Rows {
+        let mut rows = Rows::default();
+        let accesses = self.mmu.accesses() - self.counts.repeated;
+        rows.sum(program::ACCESSES, accesses);
+        rows.sum(program::LOADS, accesses - self.counts.stores);
+        rows.sum(program::STORES, self.counts.stores);
+        rows.sum(program::INSTRUCTIONS, self.counts.instructions);
+        self.mmu.rows(&mut rows);
+        self.kernel.rows(&mut rows);
+        of_jobs(&mut rows);
+        self.clock.rows(&mut rows);
+        rows
+    }
+}
+
+/// Returns the page table of the current process, as a walker reads it.
+#[inline(always)]
+fn walked<T: PageTable>(kernel: &Kernel<T>) -> Walked<'_, T> {
+    let Process { asid, table, ordinary, .. } = kernel.process();
+    Walked { asid: *asid, table, ordinary: ordinary.as_ref(), memory: &kernel.state.tables.memory }
+}

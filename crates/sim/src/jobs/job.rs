@@ -1,0 +1,134 @@
+//! Jobs that have been read: what they do, and when they arrive.
+
+use std::collections::VecDeque;
+
+use pagewalk_trace::Access;
+
+/// A job.
+#[derive(Default)]
+pub(super) struct Job {
+    pub(super) accesses: Vec<Access>,
+    /// From which access on, how many instructions contain how many accesses.
+    segments: Vec<(usize, u64, u64)>,
+    /// What comes next.
+    pub(super) access: usize,
+    segment: usize,
+    pub(super) arrival_ps: Option<u64>,
+    pub(super) started_ps: u64,
+    /// Phases that begin with it.
+    pub(super) phases: Vec<String>,
+    /// The phase that it began in.
+    pub(super) phase: usize,
+}
+
+impl Job {
+    /// Returns the instructions and accesses of the segment that the next access begins, if it begins one.
+    pub(super) fn next_segment(&mut self) -> Option<(u64, u64)> {
+        let &(at, instructions, accesses) = self.segments.get(self.segment)?;
+        if at > self.access {
+            return None;
+        }
+        self.segment += 1;
+        Some((instructions, accesses))
+    }
+
+    /// Returns the instructions and accesses of the segment that the job is in.
+    pub(super) fn current_segment(&self) -> Option<(u64, u64)> {
+        let &(_, instructions, accesses) = self.segments.get(self.segment.checked_sub(1)?)?;
+        Some((instructions, accesses))
+    }
+}
+
+/// The jobs that have been read and are not finished, by number; numbers are reused.
+#[derive(Default)]
+pub(super) struct JobList {
+    jobs: Vec<Job>,
+    free: Vec<u32>,
+    /// Read, and not arrived.
+    backlog: VecDeque<u32>,
+    /// Being read.
+    open: Option<u32>,
+    /// Phases that begin with the next job.
+    phases: Vec<String>,
+}
+
+impl JobList {
+    /// Returns whether no job was read yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(super) fn job(&mut self, number: u32) -> &mut Job {
+        &mut self.jobs[number as usize]
+    }
+
+    /// Returns the place of a job's next access.
+    pub(super) fn place(&self, number: u32) -> u64 {
+        self.jobs[number as usize].access as u64
+    }
+
+    /// Begins to read a job.
+    pub(super) fn open(&mut self, arrival_ps: Option<u64>) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.jobs.push(Job::default());
+            self.jobs.len() as u32 - 1
+        });
+        let phases = std::mem::take(&mut self.phases);
+        let job = self.job(number);
+        job.accesses.clear();
+        job.segments.clear();
+        (job.access, job.segment, job.arrival_ps, job.phases) = (0, 0, arrival_ps, phases);
+        self.open = Some(number);
+    }
+
+    /// The job that was being read is complete.
+    pub(super) fn close(&mut self) {
+        self.backlog.extend(self.open.take());
+    }
+
+    /// Returns the job that is being read.
+    pub(super) fn being_read(&mut self) -> Option<&mut Job> {
+        self.open.map(|number| &mut self.jobs[number as usize])
+    }
+
+    /// The job that is being read goes on with so many instructions, which hold so many accesses.
+    pub(super) fn read_segment(&mut self, instructions: u64, accesses: u64) {
+        if let Some(job) = self.being_read() {
+            job.segments.push((job.accesses.len(), instructions, accesses));
+        }
+    }
+
+    /// A phase begins with the next job.
+    pub(super) fn read_phase(&mut self, name: &str) {
+        self.phases.push(name.to_owned());
+    }
+
+    /// Returns the next job that has not arrived, and its time of arrival if it has one.
+    pub(super) fn next(&self) -> Option<Option<u64>> {
+        self.backlog.front().map(|&job| self.jobs[job as usize].arrival_ps)
+    }
+
+    /// Returns the next arrival of a job that has a time; the end of time if the next one has none.
+    pub(super) fn next_arrival_ps(&self) -> u64 {
+        self.next().flatten().unwrap_or(u64::MAX)
+    }
+
+    /// The next job arrives.
+    pub(super) fn arrive(&mut self, at_ps: u64) -> u32 {
+        let job = self.backlog.pop_front().expect("it was looked at");
+        self.job(job).arrival_ps = Some(at_ps);
+        job
+    }
+
+    /// There is no room for a job that has arrived. Its phases begin all the same, with the next one.
+    pub(super) fn refuse(&mut self, number: u32) {
+        let mut phases = std::mem::take(&mut self.job(number).phases);
+        self.phases.append(&mut phases);
+        self.free.push(number);
+    }
+
+    /// A job is done.
+    pub(super) fn finish(&mut self, number: u32) {
+        self.free.push(number);
+    }
+}

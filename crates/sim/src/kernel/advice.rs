@@ -1,0 +1,204 @@
+//! What a program says of ranges of its memory (`madvise`, `mlock`, flags of `mmap`), and what happens to their pages.
+
+use pagewalk_trace::Advice;
+use pagewalk_vm::addr::{PageSize, Pfn, VirtRange, Vpn};
+use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::reclaim::Victim;
+use pagewalk_vm::table::{Leaf, PageTable};
+
+use super::books::settle;
+use super::change::{check_call, drop_range, remove_shown};
+use super::context::{Context, pages_of};
+use super::fault::{Refused, fault, write_protected};
+use super::read_ahead::read_before_use;
+use super::reclaim::page_out;
+use super::residents::{Change, tell};
+use super::sharing::pages_to_copy;
+use crate::error::MachineError;
+use crate::metrics::KernelStep;
+
+/// Follows a piece of advice, for the parts of the range that are mapped.
+pub(super) fn advise<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+    advice: Advice,
+) -> Result<(), MachineError> {
+    let affected = cx.process_mut().space.advise(range, advice);
+    for range in check_call(cx, affected) {
+        match advice {
+            Advice::DontNeed => drop_range(cx, range)?,
+            Advice::Remove => remove_shown(cx, range)?,
+            Advice::Collapse => collapse(cx, range)?,
+            Advice::Free => free_lazily(cx, range)?,
+            Advice::Cold => cool(cx, range)?,
+            Advice::PageOut => page_out_range(cx, range)?,
+            Advice::WillNeed => read_back(cx, range)?,
+            Advice::Populate => populate(cx, range, None)?,
+            Advice::PopulateRead => populate(cx, range, Some(false))?,
+            Advice::PopulateWrite => populate(cx, range, Some(true))?,
+            Advice::Lock => {
+                populate(cx, range, None)?;
+                lock(cx, range, true)?;
+            }
+            Advice::LockOnFault => lock(cx, range, true)?,
+            Advice::Unlock => lock(cx, range, false)?,
+            Advice::HugePage
+            | Advice::NoHugePage
+            | Advice::DontFork
+            | Advice::DoFork
+            | Advice::WipeOnFork
+            | Advice::KeepOnFork => {}
+        }
+    }
+    Ok(())
+}
+
+/// `MADV_FREE`: pages count as never written to, so that they leave without a copy when memory is needed, and read as
+/// zeroes then. One that is written to before is as any other page. Huge pages stay, and count as clean; pages in shared
+/// frames are left alone.
+fn free_lazily<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    cx.split_edges(range)?;
+    let (start, end) = (range.start.page(), range.end.page());
+    settle(cx, start, end)?;
+    tell(cx, start, end, Change::Free);
+    let mut entries = cx.entries(start, end);
+    let asid = cx.asid();
+    let (shared, out) = (pages_to_copy(cx, range), cx.state.swap.space.pages(asid, start, end));
+    entries.retain(|(vpn, _, _)| shared.binary_search(vpn).is_err());
+    for &(vpn, leaf, _) in &entries {
+        cx.update(vpn, |leaf| leaf.dirty = false);
+        cx.state.frames.age(leaf.frame);
+    }
+    for page in out.into_iter().filter(|page| shared.binary_search(page).is_err()) {
+        cx.state.swap.space.discard(asid, page, Vpn(page.0 + 1));
+    }
+    // A store through a translation that is known to be dirty would not make the page dirty again.
+    cx.shoot_down(&pages_of(&entries));
+    Ok(())
+}
+
+/// `MADV_COLD`: pages are the next to leave.
+fn cool<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    settle(cx, range.start.page(), range.end.page())?;
+    let entries = cx.entries_in(range);
+    let frames = &mut cx.state.frames;
+    let own: Vec<Pfn> =
+        entries.iter().map(|(_, leaf, _)| leaf.frame).filter(|&frame| !frames.is_shared(frame)).collect();
+    own.into_iter().for_each(|frame| frames.age(frame));
+    cx.shoot_down(&pages_of(&entries));
+    Ok(())
+}
+
+/// `MADV_PAGEOUT`: pages leave now, if there is where they can go.
+fn page_out_range<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    settle(cx, range.start.page(), range.end.page())?;
+    for (page, leaf, _) in cx.entries_in(range) {
+        if cx.state.frames.evict(leaf.frame) {
+            let page = cx.key(page);
+            page_out(cx, Victim { page, sharers: Vec::new() })?;
+        }
+    }
+    Ok(())
+}
+
+/// `MADV_WILLNEED`: pages that left are read. They get entries when they are touched. An accelerator's pages are left to it.
+fn read_back<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    if cx.state.accelerator.is_some() {
+        return Ok(());
+    }
+    let (asid, memory, table) = (cx.asid(), &cx.state.tables.memory, &cx.process().table);
+    let mut pages = cx.state.swap.space.pages(asid, range.start.page(), range.end.page());
+    pages.retain(|&page| table.find(memory, page).is_none());
+    for page in pages {
+        if !read_before_use(cx, PageKey { asid, page })? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Makes every page of `range` resident that is not, as stores or loads would do it; as the mapping allows, if that is not
+/// said. Pages beyond one whose mapping does not allow it are left out, as Linux does. DEVIATION: each costs as much time as
+/// a fault.
+fn populate<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+    write: Option<bool>,
+) -> Result<(), MachineError> {
+    let mut vpn = range.start.page();
+    while vpn < range.end.page() {
+        let process = cx.process();
+        let Some(vma) = process.space.find(vpn.addr()) else { return Ok(()) };
+        let write = write.unwrap_or(vma.protection.write && !vma.shared);
+        // The next round finds the page that a fault brings.
+        let brought = match process.table.find(&cx.state.tables.memory, vpn) {
+            Some((leaf, level)) if leaf.writable || !write => {
+                let size = PageSize::ALL[level as usize];
+                vpn = Vpn(vpn.align_down(size).0 + size.base_pages());
+                continue;
+            }
+            Some(_) => write_protected(cx, vpn.addr()),
+            None => fault(cx, vpn.addr(), write),
+        };
+        match brought {
+            Ok(()) => {}
+            Err(Refused::Machine(error)) => return Err(error),
+            Err(Refused::Signal) => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what is resident in `range` from leaving, or lets it leave again.
+fn lock<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+    is_locked: bool,
+) -> Result<(), MachineError> {
+    settle(cx, range.start.page(), range.end.page())?;
+    for (_, leaf, _) in cx.entries_in(range) {
+        cx.state.frames.lock(leaf.frame, is_locked);
+    }
+    Ok(())
+}
+
+/// `MADV_COLLAPSE`: the pages of each aligned 2 MiB are copied into a huge page. DEVIATION: slots of which pages are on the
+/// swap device are left as they are, and nothing is moved to make room for a huge page.
+fn collapse<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    if (PageSize::Size2M as u32) > T::MAX_LEAF_LEVEL {
+        return Ok(());
+    }
+    let huge = PageSize::Size2M.base_pages();
+    for first in (range.start.page().0..range.end.page().0).step_by(huge as usize) {
+        collapse_slot(cx, VirtRange::sized(Vpn(first).addr(), PageSize::Size2M.bytes()))?;
+    }
+    Ok(())
+}
+
+fn collapse_slot<T: PageTable>(cx: &mut Context<'_, T>, slot: VirtRange) -> Result<(), MachineError> {
+    let (start, end) = (slot.start.page(), slot.end.page());
+    settle(cx, start, end)?;
+    let entries = cx.entries(start, end);
+    let is_huge = entries.iter().any(|&(_, _, level)| level > 0);
+    let asid = cx.asid();
+    let is_in_memory = |page: &Vpn| entries.binary_search_by_key(page, |entry| entry.0).is_ok();
+    let copies = cx.state.swap.space.pages(asid, start, end);
+    if entries.is_empty() || is_huge || !copies.iter().all(is_in_memory) {
+        return Ok(());
+    }
+    let Ok(frame) = cx.state.frames.take_kept(PageSize::Size2M) else { return Ok(()) };
+    cx.clear(start, end);
+    for &(vpn, leaf, level) in &entries {
+        cx.release_page(vpn, leaf.frame, level);
+    }
+    cx.state.swap.space.discard(asid, start, end);
+    cx.shoot_down(&pages_of(&entries));
+    let (_, first, _) = entries[0];
+    let dirty = entries.iter().any(|(_, leaf, _)| leaf.dirty) || !copies.is_empty();
+    let writable = cx.process().space.find(slot.start).is_some_and(|vma| vma.protection.write);
+    cx.enter(start, Leaf { frame, dirty, writable, ..first }, PageSize::Size2M as u32)?;
+    cx.count_resident(PageSize::Size2M);
+    cx.state.counts.changes.collapses += 1;
+    cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_huge_page_ps);
+    Ok(())
+}

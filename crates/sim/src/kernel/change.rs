@@ -1,0 +1,283 @@
+//! Changes of address spaces: mappings that come, go, move, and get another protection.
+
+use pagewalk_trace::{Mapping, PageFrame, ProcessId, Protection};
+use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::reclaim::PagePool;
+use pagewalk_vm::space::AddressSpace;
+use pagewalk_vm::table::{Leaf, PageTable, Radix, Upkeep};
+
+use super::books::settle;
+use super::context::{Context, pages_of};
+use super::reclaim::take_movable;
+use super::residents::{Change, tell};
+use super::sharing::{object_of, pages_to_copy};
+use super::state::{Process, State};
+use crate::error::MachineError;
+use crate::metrics::KernelStep;
+
+/// Address-space identifiers that a TLB key holds.
+const MOST_PROCESSES: usize = 1 << 12;
+
+/// The first address above any that an event names; for whole address spaces.
+pub(super) const SPACE_END: VirtAddr = VirtAddr(u64::MAX >> 1);
+
+/// Accesses have 48 bits of address.
+const ACCESS_END: VirtAddr = VirtAddr(1 << 48);
+
+/// Makes a process with an empty page table; returns its place.
+pub(super) fn new_process<T: PageTable>(
+    state: &mut State<T>,
+    id: ProcessId,
+    space: Option<AddressSpace>,
+) -> Result<usize, MachineError> {
+    let State { processes, tables, frames, spec, .. } = state;
+    let taken: Vec<u16> = processes.list.iter().map(|process| process.asid.0).collect();
+    let asid = (0..MOST_PROCESSES as u16).find(|asid| !taken.contains(asid)).map(Asid);
+    let Some(asid) = asid else {
+        let machine = spec.name.clone();
+        return Err(MachineError::TooManyProcesses { machine, limit: MOST_PROCESSES });
+    };
+    let mut store = tables.store(frames, &spec.kernel);
+    let seed = processes.seed ^ u64::from(asid.0) << 16;
+    let made = T::new(&processes.design, seed, &mut store).and_then(|table| {
+        let ordinary = T::IS_COMPRESSED.then(|| Radix::new(&(), 0, &mut store)).transpose()?;
+        Ok((table, ordinary))
+    });
+    let (table, ordinary) = made.map_err(|missing| tables.no_memory(missing, spec, frames))?;
+    let space = space.unwrap_or_else(|| empty_space(state));
+    state.processes.list.push(Process { id, asid, space, table, paid: Upkeep::default(), ordinary });
+    Ok(state.processes.list.len() - 1)
+}
+
+fn empty_space<T: PageTable>(state: &State<T>) -> AddressSpace {
+    let policy = state.spec.huge_pages.into();
+    match state.processes.announces_mappings {
+        true => AddressSpace::new(policy),
+        false => AddressSpace::implicit(policy),
+    }
+}
+
+/// The process runs another program: everything of it is gone.
+pub(super) fn exec<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+    drop_pages(cx, VirtRange::new(VirtAddr(0), SPACE_END))?;
+    let asid = cx.asid();
+    cx.state.frames.forget_given(asid);
+    cx.process_mut().space = empty_space(cx.state);
+    Ok(())
+}
+
+/// Frees everything of the process. Returns whether the process itself is gone: the last one stays, without memory.
+pub(super) fn end_process<T: PageTable>(cx: &mut Context<'_, T>) -> Result<bool, MachineError> {
+    drop_pages(cx, VirtRange::new(VirtAddr(0), SPACE_END))?;
+    let asid = cx.asid();
+    let State { processes, tables, frames, spec, .. } = &mut *cx.state;
+    frames.forget_given(asid);
+    if processes.list.len() == 1 {
+        return Ok(false);
+    }
+    let ended = processes.list.remove(cx.process);
+    let mut store = tables.store(frames, &spec.kernel);
+    ended.table.release(&mut store);
+    if let Some(table) = ended.ordinary {
+        table.release(&mut store);
+    }
+    Ok(true)
+}
+
+pub(super) fn map<T: PageTable>(cx: &mut Context<'_, T>, mapping: Mapping) -> Result<(), MachineError> {
+    let object = object_of(cx, &mapping);
+    let dropped = cx.process_mut().space.map(Mapping { object, ..mapping });
+    drop_ranges(cx, dropped)
+}
+
+pub(super) fn unmap<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    let dropped = cx.process_mut().space.unmap(range);
+    drop_ranges(cx, dropped)
+}
+
+pub(super) fn set_break<T: PageTable>(cx: &mut Context<'_, T>, heap: VirtRange) -> Result<(), MachineError> {
+    let dropped = cx.process_mut().space.set_break(heap);
+    drop_ranges(cx, dropped)
+}
+
+pub(super) fn protect<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+    protection: Protection,
+) -> Result<(), MachineError> {
+    let changed = cx.process_mut().space.protect(range, protection);
+    for range in check_call(cx, changed) {
+        cx.split_edges(range)?;
+        let (start, end) = (range.start.page(), range.end.page());
+        settle(cx, start, end)?;
+        let to_copy = pages_to_copy(cx, range);
+        let State { processes, tables, frames, spec, .. } = &mut *cx.state;
+        let mut resident = Vec::new();
+        let change = |vpn, leaf, _| {
+            resident.push(vpn);
+            // A page that lost all access keeps its entry: x86 has no present entry without read access.
+            let writable = protection.write && to_copy.binary_search(&vpn).is_err();
+            Some(Leaf { writable, executable: protection.execute, ..leaf })
+        };
+        let mut store = tables.store(frames, &spec.kernel);
+        processes[cx.process].table.visit(&mut store, start, end, change);
+        tell(cx, start, end, Change::Protect(protection));
+        cx.shoot_down(&resident);
+    }
+    Ok(())
+}
+
+pub(super) fn remap<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    from: VirtRange,
+    to: VirtRange,
+) -> Result<(), MachineError> {
+    let Ok(remapped) = cx.process_mut().space.remap(from, to) else {
+        cx.state.counts.changes.refused_calls += 1;
+        return Ok(());
+    };
+    remapped.dropped.into_iter().try_for_each(|range| drop_range(cx, range))?;
+    remapped.moved.into_iter().try_for_each(|(range, target)| move_pages(cx, range, target))
+}
+
+/// Moves the entries of `range` to begin at `target`; large pages that would be unaligned there are split.
+fn move_pages<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+    target: VirtAddr,
+) -> Result<(), MachineError> {
+    cx.split_edges(range)?;
+    let distance = target.page().0.wrapping_sub(range.start.page().0);
+    let huge = PageSize::Size2M.base_pages();
+    if !distance.is_multiple_of(huge) {
+        let first = range.start.page().0.next_multiple_of(huge);
+        for vpn in (first..range.end.page().0).step_by(huge as usize) {
+            cx.split(Vpn(vpn))?;
+        }
+    }
+    let (start, end) = (range.start.page(), range.end.page());
+    settle(cx, start, end)?;
+    tell(cx, start, end, Change::Move(target.page()));
+    let moved = cx.clear(start, end);
+    cx.shoot_down(&pages_of(&moved));
+    let moved_page = |vpn: Vpn| Vpn(vpn.0.wrapping_add(distance));
+    // A hash-placed page may not stay where it is under another number: it is copied. All give their frames back before
+    // the first takes a new one.
+    let must_copy = |frames: &mut PagePool, from, to, frame| {
+        let is_shared = frames.is_shared(frame);
+        (!frames.rename(frame, from, to), is_shared)
+    };
+    let copied: Vec<(bool, bool)> = moved
+        .iter()
+        .map(|&(vpn, leaf, _)| {
+            let (from, to) = (cx.key(vpn), cx.key(moved_page(vpn)));
+            must_copy(&mut cx.state.frames, from, to, leaf.frame)
+        })
+        .collect();
+    for ((vpn, mut leaf, level), (copied, was_shared)) in moved.into_iter().zip(copied) {
+        let key = cx.key(moved_page(vpn));
+        if copied {
+            // One frame more, if others keep the one that the page had.
+            if was_shared {
+                cx.count_resident(PageSize::Size4K);
+            }
+            // Entered at once: the next one may already push it out.
+            leaf.frame = take_movable(cx, key)?.map_err(|full| cx.state.out_of_frames(full))?;
+            cx.state.counts.changes.copied_pages += 1;
+            cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_page_ps);
+        }
+        cx.enter(key.page, leaf, level)?;
+    }
+    Ok(())
+}
+
+/// Returns the ranges of a call. One that Linux would have refused as well (the front-end reports only calls that
+/// succeeded, so this is a difference between its kernel and ours) is counted, and has no effect.
+pub(super) fn check_call<T: PageTable, E>(
+    cx: &mut Context<'_, T>,
+    answer: Result<Vec<VirtRange>, E>,
+) -> Vec<VirtRange> {
+    answer.unwrap_or_else(|_| {
+        cx.state.counts.changes.refused_calls += 1;
+        Vec::new()
+    })
+}
+
+fn drop_ranges<T: PageTable, E>(
+    cx: &mut Context<'_, T>,
+    ranges: Result<Vec<VirtRange>, E>,
+) -> Result<(), MachineError> {
+    check_call(cx, ranges).into_iter().try_for_each(|range| drop_range(cx, range))
+}
+
+/// Unmaps what is resident in `range`; a huge page that lies across its end is split.
+pub(super) fn drop_range<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+) -> Result<(), MachineError> {
+    cx.split_edges(range)?;
+    drop_pages(cx, range)
+}
+
+/// Unmaps what is resident in `range` and frees its frames.
+fn drop_pages<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    let (start, end) = (range.start.page(), range.end.page());
+    settle(cx, start, end)?;
+    tell(cx, start, end, Change::Drop);
+    let pages = cx.clear(start, end);
+    for &(vpn, leaf, level) in &pages {
+        cx.release_page(vpn, leaf.frame, level);
+    }
+    cx.state.counts.changes.dropped_pages += pages.len() as u64;
+    cx.shoot_down(&pages_of(&pages));
+    Ok(())
+}
+
+/// `MADV_REMOVE`: no mapping has the pages any more that `range` shows.
+pub(super) fn remove_shown<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+) -> Result<(), MachineError> {
+    let mut start = range.start;
+    while start < range.end {
+        let Some(&vma) = cx.process().space.find(start) else { return Ok(()) };
+        let end = vma.range.end.min(range.end);
+        if let Some((object, first)) = vma.object_page(start.page()) {
+            let pages = end.page().0 - start.page().0;
+            let last = first.saturating_add(pages);
+            let frames: Vec<Pfn> = cx.state.frames.cached_in(object, first, last).collect();
+            frames.into_iter().try_for_each(|frame| drop_frame(cx, frame))?;
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// All pages that have a frame are dropped.
+fn drop_frame<T: PageTable>(cx: &mut Context<'_, T>, frame: Pfn) -> Result<(), MachineError> {
+    for sharer in cx.state.frames.sharers(frame).to_vec() {
+        let owner = cx.state.processes.of(sharer.asid);
+        drop_range(&mut cx.of(owner), VirtRange::sized(sharer.page.addr(), PAGE_BYTES))?;
+    }
+    Ok(())
+}
+
+/// The trace says where a page is. If it is somewhere else now, it goes, and the next touch brings it to the new place.
+pub(super) fn learn_frame<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    given: PageFrame,
+) -> Result<(), MachineError> {
+    // No access reaches beyond, and no table does.
+    if !cx.state.frames.takes_given() || given.range().end > ACCESS_END {
+        return Ok(());
+    }
+    let asid = cx.asid();
+    if !cx.state.frames.learn(asid, given) {
+        return Ok(());
+    }
+    let is_elsewhere = |&(page, leaf, _): &(Vpn, Leaf, u32)| given.frame_of(page) != leaf.frame;
+    if cx.entries_in(given.range()).iter().any(is_elsewhere) {
+        drop_range(cx, given.range())?;
+    }
+    Ok(())
+}

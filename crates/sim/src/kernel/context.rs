@@ -1,0 +1,313 @@
+//! The primitives of kernel code that runs for one process.
+
+use pagewalk_vm::addr::{Asid, PageSize, Pfn, VirtRange, Vpn};
+use pagewalk_vm::frame::{OutOfFrames, PageKey};
+use pagewalk_vm::table::{Leaf, PageTable};
+
+use super::processor::Processor;
+use super::state::{Process, State};
+use crate::error::MachineError;
+use crate::metrics::KernelStep;
+use crate::time::Transfer;
+
+/// Above so many pages Linux flushes the whole address space instead of page by page
+/// (arch/x86/mm/tlb.c, `tlb_single_page_flush_ceiling`).
+const SINGLE_PAGE_FLUSHES: usize = 33;
+
+/// Kernel code that runs for one process, on a processor.
+pub(super) struct Context<'a, T: PageTable> {
+    pub(super) state: &'a mut State<T>,
+    pub(super) processor: &'a mut dyn Processor,
+    /// The place of the process among all.
+    pub(super) process: usize,
+}
+
+impl<T: PageTable> Context<'_, T> {
+    /// The same code runs for another process.
+    pub(super) fn of(&mut self, process: usize) -> Context<'_, T> {
+        Context { state: self.state, processor: self.processor, process }
+    }
+
+    pub(super) fn process(&self) -> &Process<T> {
+        &self.state.processes[self.process]
+    }
+
+    pub(super) fn process_mut(&mut self) -> &mut Process<T> {
+        &mut self.state.processes[self.process]
+    }
+
+    pub(super) fn asid(&self) -> Asid {
+        self.process().asid
+    }
+
+    /// Returns the page of this process at a page number.
+    pub(super) fn key(&self, page: Vpn) -> PageKey {
+        PageKey { asid: self.asid(), page }
+    }
+
+    /// The kernel takes so long for a step, on whatever processor it runs.
+    #[inline]
+    pub(super) fn work(&mut self, step: KernelStep, ps: u64) {
+        if self.state.is_timed {
+            self.processor.work(step, ps);
+        }
+    }
+
+    /// The kernel waits.
+    pub(super) fn work_until(&mut self, step: KernelStep, until_ps: u64) {
+        let now_ps = self.now();
+        self.work(step, until_ps.saturating_sub(now_ps));
+    }
+
+    /// Returns the time of the worker that runs; always 0 without time.
+    #[inline]
+    pub(super) fn now(&mut self) -> u64 {
+        if self.state.is_timed { self.processor.now() } else { 0 }
+    }
+
+    /// The swap device begins to read a page now.
+    pub(super) fn swap_in(&mut self) -> Transfer {
+        let now_ps = self.now();
+        if self.state.is_timed { self.processor.swap_in(now_ps) } else { Transfer::default() }
+    }
+
+    /// The swap device begins to write a page now.
+    pub(super) fn swap_out(&mut self) -> Transfer {
+        let now_ps = self.now();
+        if self.state.is_timed { self.processor.swap_out(now_ps) } else { Transfer::default() }
+    }
+
+    /// The kernel takes so long for a step, and for what the process's page table has cost since it last did.
+    pub(super) fn charge(&mut self, step: KernelStep, ps: u64) {
+        let State { processes, tables, spec, counts, .. } = &mut *self.state;
+        let process = &mut processes[self.process];
+        let upkeep = process.table.upkeep();
+        let visited = upkeep.visited - process.paid.visited;
+        let moved = upkeep.moved - process.paid.moved;
+        process.paid = upkeep;
+        let kernel = &spec.kernel;
+        let table_ps = tables.take_bill() + visited * kernel.visit_line_ps + moved * kernel.move_line_ps;
+        counts.upkeep.ps += table_ps;
+        counts.upkeep.lines_visited += visited;
+        counts.upkeep.lines_moved += moved;
+        self.work(step, ps);
+        self.work(KernelStep::Table, table_ps);
+    }
+
+    /// Tells every core's TLBs that these pages changed.
+    pub(super) fn shoot_down(&mut self, pages: &[Vpn]) {
+        if pages.is_empty() {
+            return;
+        }
+        let asid = self.asid();
+        if pages.len() > SINGLE_PAGE_FLUSHES {
+            self.processor.flush(asid);
+        } else {
+            pages.iter().for_each(|&vpn| self.processor.invalidate(asid, vpn));
+        }
+        self.state.counts.changes.shootdowns += 1;
+        self.charge(KernelStep::Shootdown, self.state.spec.kernel.shootdown_ps);
+    }
+
+    /// One more page of a size is resident.
+    pub(super) fn count_resident(&mut self, size: PageSize) {
+        self.state.counts.resident.pages[size as usize] += 1;
+        self.note_resident();
+    }
+
+    pub(super) fn note_resident(&mut self) {
+        let resident = self.state.resident_bytes();
+        let peak = &mut self.state.counts.resident.bytes_peak;
+        *peak = (*peak).max(resident);
+    }
+
+    /// Maps a page of the process; its slot is empty. Where the table holds codes, the frame becomes one.
+    pub(super) fn enter(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
+        let State { processes, tables, frames, spec, .. } = &mut *self.state;
+        let Process { asid, table, ordinary, .. } = &mut processes[self.process];
+        let code = match T::IS_COMPRESSED {
+            true => frames.code(PageKey { asid: *asid, page: first }, leaf.frame),
+            false => None,
+        };
+        let entry = Leaf { frame: code.map_or(leaf.frame, Pfn::of_code), ..leaf };
+        let mut mapped = table.map(&mut tables.store(frames, &spec.kernel), first, entry, level);
+        if let (Some(ordinary), None, Ok(_)) = (ordinary, code, mapped) {
+            mapped = ordinary.map(&mut tables.store(frames, &spec.kernel), first, leaf, level);
+        }
+        match mapped {
+            Ok(None) => {
+                self.note_moves();
+                Ok(())
+            }
+            // It still has room, but only for as long as it takes to fill up: the system gives up here.
+            Ok(Some(missing)) => Err(tables.no_memory(missing, spec, frames)),
+            Err(error) => Err(tables.not_mapped(error, spec, frames)),
+        }
+    }
+
+    /// Pages that made room for a table are in other frames now. What that costs is in the price of the table's memory.
+    fn note_moves(&mut self) {
+        for (key, frame) in self.state.frames.take_moved() {
+            let owner = self.state.processes.of(key.asid);
+            let moved = self.state.update(owner, key.page, |leaf| leaf.frame = frame);
+            debug_assert!(moved.is_some(), "{key:?} had a frame but no entry");
+            self.processor.invalidate(key.asid, key.page);
+        }
+    }
+
+    /// Changes the entry of a page of the process; returns the entry before, and its level.
+    pub(super) fn update(&mut self, page: Vpn, change: impl FnOnce(&mut Leaf)) -> Option<(Leaf, u32)> {
+        self.state.update(self.process, page, change)
+    }
+
+    /// Clears the entries of pages `[start, end)`, frees emptied nodes, and flushes the walk caches if there were any.
+    /// Returns the entries, with frame numbers whatever the table holds.
+    pub(super) fn clear(&mut self, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
+        self.visit(start, end, |_| None)
+    }
+
+    /// Returns the entries of pages `[start, end)`, with frame numbers whatever the table holds.
+    pub(super) fn entries(&mut self, start: Vpn, end: Vpn) -> Vec<(Vpn, Leaf, u32)> {
+        self.visit(start, end, Some)
+    }
+
+    /// Returns the entries of a range.
+    pub(super) fn entries_in(&mut self, range: VirtRange) -> Vec<(Vpn, Leaf, u32)> {
+        self.entries(range.start.page(), range.end.page())
+    }
+
+    /// Returns the entry that maps a page.
+    pub(super) fn entry(&mut self, vpn: Vpn) -> (Vpn, Leaf, u32) {
+        let entries = self.entries(vpn, Vpn(vpn.0 + 1));
+        let [entry] = entries[..] else { unreachable!("{vpn} was found by a walk") };
+        entry
+    }
+
+    /// Returns what the entries of pages `[start, end)` are, before each of them is changed or cleared.
+    fn visit(
+        &mut self,
+        start: Vpn,
+        end: Vpn,
+        change: impl Fn(Leaf) -> Option<Leaf>,
+    ) -> Vec<(Vpn, Leaf, u32)> {
+        let State { processes, tables, frames, spec, .. } = &mut *self.state;
+        let Process { asid, table, ordinary, .. } = &mut processes[self.process];
+        let (mut visited, mut ordinary_frames) = (Vec::new(), Vec::new());
+        let mut store = tables.store(frames, &spec.kernel);
+        let visit = |vpn, leaf, level| {
+            visited.push((vpn, leaf, level));
+            change(leaf)
+        };
+        let mut nodes_freed = table.visit(&mut store, start, end, visit);
+        if let Some(ordinary) = ordinary {
+            let visit = |_, leaf: Leaf, _| {
+                ordinary_frames.push(leaf.frame);
+                change(leaf)
+            };
+            nodes_freed |= ordinary.visit(&mut store, start, end, visit);
+        }
+        if nodes_freed {
+            self.processor.flush_walk_caches(*asid);
+        }
+        if T::IS_COMPRESSED {
+            // Both tables were visited in the order of pages.
+            let mut ordinary_frames = ordinary_frames.into_iter();
+            for (page, leaf, _) in &mut visited {
+                leaf.frame = match leaf.frame.code() {
+                    Some(code) => frames.placed_frame(PageKey { asid: *asid, page: *page }, code),
+                    None => ordinary_frames.next().expect("a page without a code has an ordinary frame"),
+                };
+            }
+        }
+        visited
+    }
+
+    /// Splits the large pages that lie across an end of `range`.
+    pub(super) fn split_edges(&mut self, range: VirtRange) -> Result<(), MachineError> {
+        for edge in [range.start, range.end] {
+            if edge.offset_in(PageSize::Size2M) != 0 {
+                self.split(edge.page())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Splits the large page that holds `vpn`, if there is one, for every process that has it.
+    pub(super) fn split(&mut self, vpn: Vpn) -> Result<(), MachineError> {
+        let Some((leaf, level @ 1..)) = self.process().table.find(&self.state.tables.memory, vpn) else {
+            return Ok(());
+        };
+        let mut owners = self.state.frames.sharers(leaf.frame).to_vec();
+        if owners.is_empty() {
+            owners.push(self.key(vpn));
+        }
+        for &PageKey { asid, page } in &owners {
+            let owner = self.state.processes.of(asid);
+            let State { processes, tables, frames, spec, .. } = &mut *self.state;
+            let split = processes[owner].table.split(&mut tables.store(frames, &spec.kernel), page);
+            let split = split.map_err(|error| tables.not_mapped(error, spec, frames))?;
+            debug_assert!(split);
+            self.note_moves();
+        }
+        let State { frames, counts, .. } = &mut *self.state;
+        let (size, below) = (PageSize::ALL[level as usize], PageSize::ALL[level as usize - 1]);
+        frames.split(leaf.frame, size, below);
+        if !frames.is_given(leaf.frame) {
+            counts.resident.pages[size as usize] -= 1;
+            counts.resident.pages[below as usize] += 512;
+        }
+        counts.changes.splits += owners.len() as u64;
+        for PageKey { asid, .. } in owners {
+            self.processor.flush(asid);
+        }
+        Ok(())
+    }
+
+    /// The process gives up a page whose entry is gone; the frame is free if no other page has it.
+    pub(super) fn release_page(&mut self, page: Vpn, frame: Pfn, level: u32) {
+        let key = self.key(page);
+        if !self.state.frames.leave(frame, key) {
+            self.give_block(frame, PageSize::ALL[level as usize]);
+        }
+    }
+
+    /// The process has no longer a block, which no other page shares.
+    pub(super) fn give_block(&mut self, frame: Pfn, size: PageSize) {
+        self.state.frames.give_page(frame, size);
+        if !self.state.frames.is_given(frame) {
+            self.state.counts.resident.pages[size as usize] -= 1;
+        }
+    }
+}
+
+impl<T: PageTable> State<T> {
+    /// Changes the entry of a page of a process; returns the entry before, and its level.
+    fn update(&mut self, process: usize, page: Vpn, change: impl FnOnce(&mut Leaf)) -> Option<(Leaf, u32)> {
+        self.processes[process].table.update(&mut self.tables.memory, page, change)
+    }
+
+    /// Returns the resident pages by size; a given block counts once, however many pages have it.
+    pub(crate) fn resident_pages(&self) -> [u64; 3] {
+        let (own, given) = (self.counts.resident.pages, self.frames.given_resident());
+        std::array::from_fn(|size| own[size] + given[size])
+    }
+
+    /// Returns the bytes of all resident pages.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        PageSize::ALL.iter().zip(self.resident_pages()).map(|(size, pages)| pages * size.bytes()).sum()
+    }
+
+    /// Returns the error for a page that got no frame.
+    pub(super) fn out_of_frames(&self, reason: OutOfFrames) -> MachineError {
+        MachineError::OutOfFrames {
+            machine: self.spec.name.clone(),
+            memory_bytes: self.spec.frames.memory_bytes(),
+            reason,
+        }
+    }
+}
+
+/// Returns the pages of entries.
+pub(super) fn pages_of(entries: &[(Vpn, Leaf, u32)]) -> Vec<Vpn> {
+    entries.iter().map(|entry| entry.0).collect()
+}

@@ -1,0 +1,182 @@
+//! Page faults: a page that is not there gets a frame and an entry, a page that may not be written to gets a copy.
+//!
+//! A fault goes down once: [`fault`] finds the mapping, [`map_page`] the frame, and [`Context::enter`] makes the entry.
+
+use pagewalk_trace::{Mapping, PageFrame};
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::space::{FaultError, FaultPlan};
+use pagewalk_vm::table::PageTable;
+
+use super::books;
+use super::context::Context;
+use super::read_ahead::bring_back;
+use super::reclaim::take_movable;
+use super::sharing::{copy_on_write, enter_page, is_movable, map_cached, note_cached, zeroing_ps};
+use crate::error::MachineError;
+use crate::metrics::KernelStep;
+
+/// The reason why a fault brought no page.
+pub(crate) enum Refused {
+    /// The protection does not allow the access: the program gets a signal.
+    Signal,
+    /// The machine cannot go on.
+    Machine(MachineError),
+}
+
+impl From<MachineError> for Refused {
+    fn from(error: MachineError) -> Self {
+        Self::Machine(error)
+    }
+}
+
+/// A page that is not there: the accelerator brings it, or the kernel finds a frame for it, and makes its entry.
+pub(super) fn fault<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    addr: VirtAddr,
+    write: bool,
+) -> Result<(), Refused> {
+    if cx.state.accelerator.is_some() && books::fetch(cx, addr)? {
+        return Ok(());
+    }
+    let plan = loop {
+        match cx.process_mut().space.fault(addr, write, false) {
+            Ok(plan) => break plan,
+            Err(FaultError::ProtectionViolation { .. }) => return Err(Refused::Signal),
+            Err(FaultError::Unmapped { .. }) => map_unannounced(cx, addr),
+        }
+    };
+    Ok(map_page(cx, addr.page(), write, &plan)?)
+}
+
+/// A store to a page whose entry does not allow it: a copy is due, or the mapping does not allow the store either.
+pub(super) fn write_protected<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) -> Result<(), Refused> {
+    match cx.process_mut().space.fault(addr, true, false) {
+        Ok(plan) => Ok(copy_on_write(cx, addr.page(), &plan)?),
+        Err(_) => Err(Refused::Signal),
+    }
+}
+
+/// An access outside everything announced: the program made it, so the page is there. The front-end missed the mapping (or
+/// announces none).
+fn map_unannounced<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) {
+    let page = VirtRange::sized(addr.align_down(PAGE_BYTES), PAGE_BYTES);
+    cx.state.counts.faults.unannounced_pages += 1;
+    let mapped = cx.process_mut().space.map(Mapping::anonymous(page));
+    debug_assert!(mapped.is_ok(), "{addr} is a 48-bit address: {mapped:?}");
+}
+
+/// Maps a page for a fault: one that has left, or one that was never there.
+fn map_page<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    vpn: Vpn,
+    write: bool,
+    plan: &FaultPlan,
+) -> Result<(), MachineError> {
+    let key = cx.key(vpn);
+    if !is_movable(&plan.vma) || cx.state.swap.space.slot(key).is_none() {
+        return map_new(cx, vpn, write, plan);
+    }
+    let costs = &cx.state.spec.kernel.paging;
+    let (trap_ps, find_ps) = (costs.trap_ps, costs.find_ps);
+    cx.work(KernelStep::Trap, trap_ps);
+    cx.work(KernelStep::Find, find_ps);
+    let frame = bring_back(cx, key)?;
+    enter_page(cx, key.page, frame, 0, write, plan)?;
+    if plan.vma.locked {
+        cx.state.frames.lock(frame, true);
+    }
+    cx.count_resident(PageSize::Size4K);
+    cx.charge(KernelStep::Enter, cx.state.spec.kernel.paging.enter_ps);
+    cx.work(KernelStep::Book, cx.state.spec.kernel.paging.book_ps);
+    Ok(())
+}
+
+/// Maps a page that was never there: as the trace has it, if it says so; otherwise the largest size that the plan allows,
+/// whose slot is empty and for which there is a frame.
+fn map_new<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    vpn: Vpn,
+    write: bool,
+    plan: &FaultPlan,
+) -> Result<(), MachineError> {
+    if let Some(given) = take_given(cx, vpn, plan) {
+        cx.state.counts.faults.given_pages += 1;
+        return enter_new(cx, given.page(), given.size(), given.frame(), write, plan);
+    }
+    let mut failed = None;
+    let possible = |size: &PageSize| *size as u32 <= T::MAX_LEAF_LEVEL;
+    let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
+    // DEVIATION: a mapping of huge pages gets small ones where the table holds no others.
+    let smallest = sizes.peek().is_none().then_some(PageSize::Size4K);
+    for size in sizes.chain(smallest) {
+        let key = cx.key(vpn.align_down(size));
+        if size != PageSize::Size4K && !is_free(cx, key, size) {
+            continue;
+        }
+        if map_cached(cx, key.page, size, write, plan)? {
+            return Ok(());
+        }
+        let taken = match size == PageSize::Size4K && is_movable(&plan.vma) {
+            true => take_movable(cx, key)?,
+            false => cx.state.frames.take_kept(size),
+        };
+        match taken {
+            Ok(frame) => {
+                note_cached(cx, key.page, size, frame, write, plan);
+                cx.state.counts.faults.own_pages += 1;
+                cx.state.counts.resident.pages[size as usize] += 1;
+                return enter_new(cx, key.page, size, frame, write, plan);
+            }
+            Err(full) => failed = Some(full),
+        }
+    }
+    Err(match failed {
+        Some(full) => cx.state.out_of_frames(full),
+        None => unreachable!("a faulting page's own slot is empty"),
+    })
+}
+
+/// Returns whether a large page may have its slot: nothing is mapped there, and the trace gives no page of it a frame.
+fn is_free<T: PageTable>(cx: &Context<'_, T>, key: PageKey, size: PageSize) -> bool {
+    cx.process().table.is_vacant(&cx.state.tables.memory, key.page, size as u32)
+        && !cx.state.frames.gives_any(key.asid, key.page, size)
+}
+
+/// Maps a page that was never there to its frame.
+fn enter_new<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    first: Vpn,
+    size: PageSize,
+    frame: Pfn,
+    write: bool,
+    plan: &FaultPlan,
+) -> Result<(), MachineError> {
+    enter_page(cx, first, frame, size as u32, write, plan)?;
+    if plan.vma.locked {
+        cx.state.frames.lock(frame, true);
+    }
+    cx.state.counts.faults.minor[size as usize] += 1;
+    cx.note_resident();
+    cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
+    cx.work(KernelStep::Zero, zeroing_ps(cx, size));
+    Ok(())
+}
+
+/// Takes the frame that the trace gives to a page that has none: in a block as large as the page was, or in a part of it if
+/// the table has no such pages, has something else in the slot already, or the mapping ends within.
+fn take_given<T: PageTable>(cx: &mut Context<'_, T>, vpn: Vpn, plan: &FaultPlan) -> Option<PageFrame> {
+    let process = cx.process();
+    let given = cx.state.frames.given(process.asid, vpn)?;
+    let is_possible = |size: &PageSize| {
+        let (level, part) = (*size as u32, given.part(vpn, *size));
+        // A source that announces no mappings has those that its accesses imply, of 2 MiB each.
+        let is_mapped = !cx.state.processes.announces_mappings || plan.vma.range.covers(part.range());
+        let is_vacant = || process.table.is_vacant(&cx.state.tables.memory, part.page(), level);
+        level <= T::MAX_LEAF_LEVEL && is_mapped && is_vacant()
+    };
+    let large = PageSize::ALL[1..=given.size() as usize].iter().rev().copied().find(is_possible);
+    let part = given.part(vpn, large.unwrap_or_default());
+    cx.state.frames.take_given(part);
+    Some(part)
+}

@@ -1,0 +1,64 @@
+//! `fork`: a child gets its parent's mappings, and shares the frames of the private ones.
+
+use pagewalk_trace::ProcessId;
+use pagewalk_vm::addr::{VirtRange, Vpn};
+use pagewalk_vm::frame::PageKey;
+use pagewalk_vm::space::Vma;
+use pagewalk_vm::table::{Leaf, PageTable};
+
+use super::books::settle;
+use super::change::{SPACE_END, new_process};
+use super::context::Context;
+use super::residents::{Change, tell};
+use crate::error::MachineError;
+
+/// The child gets the mappings of the process, and the pages of its private ones.
+pub(super) fn fork<T: PageTable>(cx: &mut Context<'_, T>, child: ProcessId) -> Result<(), MachineError> {
+    settle(cx, Vpn(0), SPACE_END.page())?;
+    let space = cx.process().space.fork();
+    let copied: Vec<Vma> = space.vmas().filter(|vma| !vma.shared && !vma.wipe_on_fork).copied().collect();
+    // Advice may have cut a mapping inside a huge page, which then belongs to both parts.
+    copied.iter().try_for_each(|vma| cx.split_edges(vma.range))?;
+    let child = new_process(cx.state, child, Some(space))?;
+    let mut protected = Vec::new();
+    for vma in copied {
+        share_pages(cx, child, vma.range, &mut protected)?;
+    }
+    cx.shoot_down(&protected);
+    Ok(())
+}
+
+/// The pages of `range` of the process are those of a child, too. Pages that lose the right to be written to go to
+/// `protected`.
+fn share_pages<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    child: usize,
+    range: VirtRange,
+    protected: &mut Vec<Vpn>,
+) -> Result<(), MachineError> {
+    let (start, end) = (range.start.page(), range.end.page());
+    let (asid, child_asid) = (cx.asid(), cx.state.processes[child].asid);
+    let mut entries = cx.entries(start, end);
+    entries.retain(|(_, leaf, _)| !cx.state.frames.is_given(leaf.frame));
+    // What a file can bring again is left to the child's faults, unless there are copies among it (`vma_needs_copy`).
+    if entries.iter().all(|(_, leaf, _)| cx.state.frames.is_cached(leaf.frame))
+        && cx.state.swap.space.pages(asid, start, end).is_empty()
+    {
+        return Ok(());
+    }
+    // First, so that no page moves while the child's table grows.
+    for &(page, leaf, _) in &entries {
+        let other = PageKey { asid: child_asid, page };
+        cx.state.frames.share(leaf.frame, PageKey { asid, page }, other);
+        if leaf.writable {
+            cx.update(page, |leaf| leaf.writable = false);
+            protected.push(page);
+        }
+    }
+    let mut of_child = cx.of(child);
+    for (page, leaf, level) in entries {
+        of_child.enter(page, Leaf { writable: false, ..leaf }, level)?;
+    }
+    tell(cx, start, end, Change::Share(child_asid));
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Pages that several processes have in one frame: children of `fork`, and what happens when one of them writes.
+//!
+//! A child gets the parent's entries, and neither may write through its own: the first store to a page faults and takes a
+//! copy, or, where no other page has the frame any more, the frame itself (Linux, `mm/memory.c`, `do_wp_page`).
+//!
+//! DEVIATION: a store to a transparent huge page that is shared splits it for every process that has it, where Linux splits
+//! the writer's entry only; then 4 KiB are copied. `fork` itself takes the time of the child's page table, but none for
+//! copying entries.
+//!
+//! Pages of files and of shared memory are in the page cache as long as any mapping has them: the next mapping of the same
+//! page, in whatever process, has the same frame. A private mapping that is only read has it, too, and takes a copy at the
+//! first store. DEVIATION: a page that no mapping has any more is not kept; files are read without time, whether the page is
+//! cached or not. DEVIATION: a fault enters one page, not the fifteen around it that are cached as well; a shared page may be
+//! written to at once, where some file systems want to hear of the first store.
+//!
+//! Where frames are placed by hashing, a child's page cannot name its parent's frame by a code, because codes are about a page
+//! number and an address space. DEVIATION: the entry says that the frame is an ordinary one, and the table beside names it;
+//! the copy that a store takes has a code. The Mosaic paper's prototype leaves shared pages out altogether.
+
+use pagewalk_trace::{Backing, Mapping, ObjectPages};
+use pagewalk_vm::addr::{PageSize, Pfn, VirtRange, Vpn};
+use pagewalk_vm::reclaim::ObjectPage;
+use pagewalk_vm::space::{FaultPlan, Vma};
+use pagewalk_vm::table::{Leaf, PageTable};
+
+use super::context::Context;
+use super::reclaim::take_movable;
+use crate::error::MachineError;
+use crate::metrics::KernelStep;
+
+/// Whether the pages of a mapping can be kept on a swap device: memory that is private and no file's.
+pub(super) fn is_movable(vma: &Vma) -> bool {
+    vma.backing == Backing::Anonymous && !vma.shared
+}
+
+/// Enters a page that a fault brought.
+pub(super) fn enter_page<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    first: Vpn,
+    frame: Pfn,
+    level: u32,
+    write: bool,
+    plan: &FaultPlan,
+) -> Result<(), MachineError> {
+    let protection = plan.vma.protection;
+    // A private mapping has a page of the page cache until it is written to.
+    let is_borrowed = !plan.vma.shared && cx.state.frames.is_cached(frame);
+    let leaf = Leaf {
+        frame,
+        readable: protection.read,
+        writable: protection.write && !is_borrowed,
+        executable: protection.execute,
+        accessed: true,
+        dirty: write,
+    };
+    cx.enter(first, leaf, level)
+}
+
+/// A page whose mapping allows a store and whose entry does not: it gets a frame of its own, or the one that it has.
+pub(super) fn copy_on_write<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    vpn: Vpn,
+    plan: &FaultPlan,
+) -> Result<(), MachineError> {
+    let (_, mut leaf, mut level) = cx.entry(vpn);
+    if level > 0 && plan.vma.huge.is_none() && cx.state.frames.is_shared(leaf.frame) {
+        cx.split(vpn)?;
+        (_, leaf, level) = cx.entry(vpn);
+    }
+    let size = PageSize::ALL[level as usize];
+    let key = cx.key(vpn.align_down(size));
+    cx.state.counts.faults.minor[size as usize] += 1;
+    cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
+    let is_cached = cx.state.frames.is_cached(leaf.frame);
+    let has_others = cx.state.frames.leave(leaf.frame, key);
+    if is_cached && !has_others {
+        cx.give_block(leaf.frame, size);
+    } else if !has_others {
+        // All others have gone, or have copies of their own.
+        cx.update(key.page, |leaf| (leaf.writable, leaf.dirty) = (true, true));
+        cx.processor.invalidate(key.asid, key.page);
+        return Ok(());
+    }
+    if plan.vma.locked {
+        cx.state.frames.lock(leaf.frame, false);
+    }
+    take_copy(cx, key.page, size, plan)
+}
+
+/// A page gets a frame of its own; other pages keep the one that it had.
+fn take_copy<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    page: Vpn,
+    size: PageSize,
+    plan: &FaultPlan,
+) -> Result<(), MachineError> {
+    let taken = match size == PageSize::Size4K && is_movable(&plan.vma) {
+        true => take_movable(cx, cx.key(page))?,
+        false => cx.state.frames.take_kept(size),
+    };
+    let frame = taken.map_err(|full| cx.state.out_of_frames(full))?;
+    replace_frame(cx, page, frame, size, plan)?;
+    if plan.vma.locked {
+        cx.state.frames.lock(frame, true);
+    }
+    cx.count_resident(size);
+    cx.state.counts.changes.copies_on_write += 1;
+    cx.work(KernelStep::Copy, zeroing_ps(cx, size));
+    cx.shoot_down(&[page]);
+    Ok(())
+}
+
+/// Returns the time to zero a page, or to copy one.
+pub(super) fn zeroing_ps<T: PageTable>(cx: &Context<'_, T>, size: PageSize) -> u64 {
+    let kernel = &cx.state.spec.kernel;
+    match size {
+        PageSize::Size4K => kernel.zero_page_ps,
+        PageSize::Size2M => kernel.zero_huge_page_ps,
+        PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
+    }
+}
+
+/// The entry of a page that is written to names another frame. Where tables hold codes, it may move from one table to
+/// the other.
+fn replace_frame<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    page: Vpn,
+    frame: Pfn,
+    size: PageSize,
+    plan: &FaultPlan,
+) -> Result<(), MachineError> {
+    if T::IS_COMPRESSED {
+        cx.clear(page, Vpn(page.0 + 1));
+        return enter_page(cx, page, frame, size as u32, true, plan);
+    }
+    cx.update(page, |leaf| *leaf = Leaf { frame, writable: true, dirty: true, accessed: true, ..*leaf });
+    Ok(())
+}
+
+/// Maps a page of a file or of shared memory whose frame another mapping has. Returns whether there is one.
+pub(super) fn map_cached<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    page: Vpn,
+    size: PageSize,
+    write: bool,
+    plan: &FaultPlan,
+) -> Result<bool, MachineError> {
+    let cached = shown(page, size, write, plan).and_then(|shown| cx.state.frames.cached(shown));
+    let Some(frame) = cached else { return Ok(false) };
+    let other = cx.state.frames.sharers(frame)[0];
+    let key = cx.key(page);
+    cx.state.frames.share(frame, other, key);
+    enter_page(cx, page, frame, size as u32, write, plan)?;
+    cx.state.counts.faults.minor[size as usize] += 1;
+    cx.state.counts.faults.page_cache += 1;
+    cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
+    Ok(true)
+}
+
+/// A page has a new frame: other mappings that show the same will find it.
+pub(super) fn note_cached<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    page: Vpn,
+    size: PageSize,
+    frame: Pfn,
+    write: bool,
+    plan: &FaultPlan,
+) {
+    if let Some(shown) = shown(page, size, write, plan) {
+        let key = cx.key(page);
+        cx.state.frames.cache(frame, shown, key);
+    }
+}
+
+/// Returns the object that a new mapping shows: one of its own where none is known.
+pub(super) fn object_of<T: PageTable>(cx: &mut Context<'_, T>, mapping: &Mapping) -> Option<ObjectPages> {
+    let own = |cx: &mut Context<'_, T>| ObjectPages { object: cx.state.processes.new_object(), first: 0 };
+    mapping.object.or_else(|| Some(own(cx)))
+}
+
+/// Returns, of the process's entries, the pages that a store must copy although their mapping allows it.
+pub(super) fn pages_to_copy<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Vec<Vpn> {
+    if !cx.state.frames.shares_any() {
+        return Vec::new();
+    }
+    let entries = cx.entries_in(range);
+    let space = &cx.process().space;
+    let is_private = |page: Vpn| space.find(page.addr()).is_none_or(|vma| !vma.shared);
+    let is_to_copy =
+        |&&(page, leaf, _): &&(Vpn, Leaf, u32)| cx.state.frames.is_shared(leaf.frame) && is_private(page);
+    entries.iter().filter(is_to_copy).map(|entry| entry.0).collect()
+}
+
+/// Returns the page of an object that a fault brings: none for a store of a private mapping, which gets a copy at once.
+fn shown(page: Vpn, size: PageSize, write: bool, plan: &FaultPlan) -> Option<ObjectPage> {
+    let (object, number) = plan.vma.object_page(page).filter(|_| plan.vma.shared || !write)?;
+    Some(ObjectPage { object, size, number })
+}

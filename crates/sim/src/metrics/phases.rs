@@ -1,0 +1,42 @@
+//! The phases of a run: what was counted when each of them began.
+
+use super::{Metric, Rows, metrics_of, share};
+
+/// The phases of a run so far.
+#[derive(Default)]
+pub(crate) struct Phases {
+    /// The counts at the beginning of each phase, with its name.
+    starts: Vec<(String, Rows)>,
+}
+
+impl Phases {
+    /// A phase begins with these counts. Its name gets a number if the program had one of that name before.
+    pub(crate) fn begin(&mut self, name: &str, rows: Rows) {
+        let is_new = |name: &String| self.starts.iter().all(|(other, _)| other != name);
+        let mut names = (2..).map(|time| format!("{name} ({time})"));
+        let unique = Some(name.to_owned()).filter(is_new).or_else(|| names.find(is_new));
+        self.starts.push((unique.expect("there is always a larger number"), rows));
+    }
+
+    /// Returns the number of phases that have begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Returns the metrics of the run that has counted `end`: of all of it, and of each phase. `of_jobs` gives what does not
+    /// follow from counts: for the whole run, and for the phase that began as number 1, 2, ...
+    pub(crate) fn metrics(
+        &self,
+        end: &Rows,
+        of_jobs: impl Fn(Option<(usize, &str)>) -> Vec<Metric>,
+    ) -> Vec<Metric> {
+        let mut metrics = metrics_of(end, None);
+        metrics.extend(of_jobs(None));
+        for (number, (name, start)) in self.starts.iter().enumerate() {
+            let end = self.starts.get(number + 1).map_or(end, |(_, next)| next);
+            metrics.extend(metrics_of(&share(start, end), Some(name)));
+            metrics.extend(of_jobs(Some((number + 1, name))));
+        }
+        metrics
+    }
+}

@@ -1,0 +1,313 @@
+//! The translation hardware of all cores: TLBs, walk caches, and the walkers over a page table.
+
+mod filter;
+
+use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
+use pagewalk_vm::table::{
+    Leaf, PageTable, Radix, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead, X86_64,
+};
+use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
+
+use self::filter::FrontFilter;
+pub(crate) use self::filter::MOST_CLASSES;
+use crate::metrics::Rows;
+use crate::metrics::names::{tlb, walk, walk_cache};
+
+/// The translation hardware of all cores, over page tables `T`.
+pub(crate) struct Mmu<T: PageTable> {
+    cores: Vec<Core<T::Caches>>,
+    counts: WalkCounts,
+}
+
+/// A core's translation hardware.
+pub(crate) struct Core<W> {
+    tlbs: Tlbs,
+    walk_cache: Option<W>,
+    front: FrontFilter,
+    /// Accesses that took the slow path: all others are known hits of the first level.
+    looked_up: u64,
+    /// All accesses of this core, those included that were made again because a page was not in DRAM.
+    accesses: u64,
+}
+
+/// Counts of the walkers of all cores.
+#[derive(Clone, Debug, Default)]
+struct WalkCounts {
+    walks: u64,
+    /// By level, leaf first.
+    references: [u64; 5],
+    /// Lines of walk tables fetched for walk caches.
+    cache_refills: u64,
+    dirty_updates: u64,
+}
+
+/// The page table of the address space that a core runs in, as its walker reads it.
+pub(crate) struct Walked<'a, T> {
+    pub(crate) asid: Asid,
+    pub(crate) table: &'a T,
+    /// The pages that have ordinary frames, beside a table of compressed frame numbers.
+    pub(crate) ordinary: Option<&'a Radix<X86_64>>,
+    pub(crate) memory: &'a SparseMemory,
+}
+
+/// Hears what a walk reads, in order; answers with whatever ends the walk.
+pub(crate) trait WalkListener {
+    /// The reason why a walk ends before its end.
+    type Stop;
+
+    /// A walk reads these entries; `cached` tells whether walk caches were asked.
+    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Self::Stop>;
+}
+
+impl<W: WalkCaching> Core<W> {
+    /// Creates a core's hardware. `classes`: the most that the front filter may tell apart; none for a filter that never
+    /// learns.
+    pub(crate) fn new(tlbs: Tlbs, walk_cache: Option<W>, classes: usize) -> Self {
+        let front = match classes {
+            0 => FrontFilter::never(),
+            _ => FrontFilter::new(tlbs.levels().first(), classes),
+        };
+        Self { tlbs, walk_cache, front, looked_up: 0, accesses: 0 }
+    }
+
+    fn flush_walk_cache(&mut self, asid: Asid) {
+        if let Some(cache) = &mut self.walk_cache {
+            cache.flush(Some(asid));
+        }
+    }
+}
+
+impl<T: PageTable> Mmu<T> {
+    pub(crate) fn new(cores: Vec<Core<T::Caches>>) -> Self {
+        Self { cores, counts: WalkCounts::default() }
+    }
+
+    pub(crate) fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// A core makes so many accesses.
+    #[inline(always)]
+    pub(crate) fn count_accesses(&mut self, core: usize, accesses: u64) {
+        self.cores[core].accesses += accesses;
+    }
+
+    /// Returns the front filter of a core.
+    #[inline(always)]
+    pub(crate) fn front(&self, core: usize) -> &FrontFilter {
+        &self.cores[core].front
+    }
+
+    /// A core has finished the translation of a page; repetitions need no look-up.
+    #[inline(always)]
+    pub(crate) fn learn(&mut self, core: usize, vpn: Vpn, translation: Translation) {
+        self.cores[core].front.learn(vpn, translation);
+    }
+
+    /// Looks a page up in a core's TLBs.
+    #[inline(always)]
+    pub(crate) fn lookup(&mut self, core: usize, asid: Asid, vpn: Vpn) -> Option<TlbHit> {
+        let core = &mut self.cores[core];
+        core.looked_up += 1;
+        core.tlbs.lookup(asid, vpn)
+    }
+
+    /// Walks to a page, as short as the walk caches make it; returns the walk and what it found.
+    ///
+    /// # Errors
+    ///
+    /// The listener stopped the walk.
+    #[inline(always)]
+    pub(crate) fn walk<L: WalkListener>(
+        &mut self,
+        core: usize,
+        walked: &Walked<'_, T>,
+        vpn: Vpn,
+        listener: &mut L,
+    ) -> Result<(T::Walk, WalkEnd), L::Stop> {
+        let caches = self.cores[core].walk_cache.as_mut();
+        let is_cached = caches.is_some();
+        let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
+        self.counts.walks += 1;
+        self.counts.count(walk.reads());
+        if let Some(stop) = listener.reads(walk.reads(), is_cached) {
+            return Err(stop);
+        }
+        let mut end = walk.end();
+        if T::IS_COMPRESSED
+            && let WalkEnd::Leaf { leaf, .. } = &mut end
+            && leaf.frame.code().is_none()
+        {
+            leaf.frame = self.walk_ordinary(walked, vpn, listener)?;
+        }
+        Ok((walk, end))
+    }
+
+    /// Returns the frame of a page whose entry says that its frame was not placed by hashing: another table has it.
+    #[cold]
+    fn walk_ordinary<L: WalkListener>(
+        &mut self,
+        walked: &Walked<'_, T>,
+        vpn: Vpn,
+        listener: &mut L,
+    ) -> Result<Pfn, L::Stop> {
+        let walk = walked.ordinary.expect("a table beside the compressed one").walk_root(walked.memory, vpn);
+        self.counts.count(walk.reads());
+        if let Some(stop) = listener.reads(walk.reads(), false) {
+            return Err(stop);
+        }
+        match walk.end {
+            WalkEnd::Leaf { leaf, .. } => Ok(leaf.frame),
+            WalkEnd::Empty { .. } => unreachable!("the entry of {vpn} says that it has an ordinary frame"),
+        }
+    }
+
+    /// Fills a core's TLBs after a walk; mosaic arrays also get the run's other pages.
+    #[inline]
+    pub(crate) fn fill(
+        &mut self,
+        core: usize,
+        walked: &Walked<'_, T>,
+        vpn: Vpn,
+        translation: Translation,
+        walk: &T::Walk,
+    ) {
+        let core = &mut self.cores[core];
+        let pages = core.tlbs.cluster_pages();
+        if pages == 1 || !translation.is_small() {
+            core.tlbs.fill(walked.asid, &Fill::single(vpn, translation));
+            return;
+        }
+        let base = Vpn(vpn.0 & !(pages - 1));
+        let mut words = [0; 64];
+        let words = &mut words[..pages as usize];
+        let leaves = walked.table.leaf_run(walked.memory, walk, base, words.len());
+        for (word, leaf) in words.iter_mut().zip(leaves) {
+            // The frame of an ordinary page is not in a table of contents: the page misses when its turn comes.
+            let known = leaf.filter(|leaf| !T::IS_COMPRESSED || leaf.frame.code().is_some());
+            *word = known.map_or(0, |leaf| translation_of(leaf, 0).to_word());
+        }
+        core.tlbs.fill(walked.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
+    }
+
+    /// A store has made an entry dirty: a core's TLBs know it.
+    #[inline(always)]
+    pub(crate) fn set_dirty(&mut self, core: usize, asid: Asid, vpn: Vpn) {
+        self.cores[core].tlbs.set_dirty(asid, vpn);
+        self.counts.dirty_updates += 1;
+    }
+
+    /// Every core forgets one page's translation.
+    pub(crate) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
+        for core in &mut self.cores {
+            core.tlbs.invalidate(asid, vpn);
+            core.front.flush();
+        }
+    }
+
+    /// Every core forgets an address space's translations, and the walk caches' part of it.
+    pub(crate) fn flush(&mut self, asid: Asid) {
+        for core in &mut self.cores {
+            core.tlbs.flush(Some(asid));
+            core.flush_walk_cache(asid);
+            core.front.flush();
+        }
+    }
+
+    /// Every core's walk caches forget an address space.
+    pub(crate) fn flush_walk_caches(&mut self, asid: Asid) {
+        self.cores.iter_mut().for_each(|core| core.flush_walk_cache(asid));
+    }
+
+    /// Every core looks up the next reference to every page.
+    pub(crate) fn forget_repetitions(&mut self) {
+        self.cores.iter_mut().for_each(|core| core.front.flush());
+    }
+
+    /// A core looks up the next reference to every page.
+    pub(crate) fn forget_repetitions_of(&mut self, core: usize) {
+        self.cores[core].front.flush();
+    }
+
+    /// Switches the filters off, for tests that compare machines with and without them.
+    #[cfg(test)]
+    pub(crate) fn without_filters(&mut self) {
+        self.cores.iter_mut().for_each(|core| core.front = FrontFilter::never());
+    }
+
+    /// Returns the number of accesses that the filters knew to change nothing.
+    #[cfg(test)]
+    pub(crate) fn skipped(&self) -> u64 {
+        self.cores.iter().map(|core| core.accesses - core.looked_up).sum()
+    }
+
+    /// Returns the number of all accesses of all cores.
+    pub(crate) fn accesses(&self) -> u64 {
+        self.cores.iter().map(|core| core.accesses).sum()
+    }
+
+    /// What TLBs, walkers and walk caches counted.
+    pub(crate) fn rows(&self, rows: &mut Rows) {
+        for (counts, level) in self.tlb_counts().iter().zip(1..) {
+            rows.sum(tlb::accesses(level), counts.hits + counts.misses);
+            rows.sum(tlb::hits(level), counts.hits);
+            rows.sum(tlb::misses(level), counts.misses);
+            rows.sum(tlb::sub_entry_misses(level), counts.sub_entry_misses);
+        }
+        rows.sum(walk::WALKS, self.counts.walks);
+        rows.sum(walk::REFERENCES, self.counts.references.iter().sum());
+        for level in 0..T::LEVELS as usize {
+            rows.sum(walk::references_of_level(level), self.counts.references[level]);
+        }
+        rows.sum(walk::DIRTY_UPDATES, self.counts.dirty_updates);
+        let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
+        let Some(first) = caches().next() else { return };
+        for (at, (kind, _)) in first.kinds().into_iter().enumerate() {
+            rows.sum(walk::kind(kind), caches().map(|cache| cache.kinds()[at].1).sum());
+        }
+        rows.sum(walk_cache::LOOKUPS, caches().map(|cache| cache.lookups()).sum());
+        for (at, (part, _)) in first.hits().into_iter().enumerate() {
+            rows.sum(walk_cache::hits(&part), caches().map(|cache| cache.hits()[at].1).sum());
+        }
+        if !first.kinds().is_empty() {
+            rows.sum(walk_cache::REFILLS, self.counts.cache_refills);
+        }
+    }
+
+    /// Returns the TLB levels' counts over all cores, the front filter's known hits included.
+    fn tlb_counts(&self) -> Vec<LevelCounts> {
+        let levels = self.cores.first().map_or(0, |core| core.tlbs.levels().len());
+        let mut sums = vec![LevelCounts::default(); levels];
+        for core in &self.cores {
+            for (sum, level) in sums.iter_mut().zip(core.tlbs.levels()) {
+                let level = level.counts();
+                sum.hits += level.hits;
+                sum.misses += level.misses;
+                sum.sub_entry_misses += level.sub_entry_misses;
+            }
+            if let Some(first) = sums.first_mut() {
+                first.hits += core.accesses - core.looked_up;
+            }
+        }
+        sums
+    }
+}
+
+impl WalkCounts {
+    #[inline(always)]
+    fn count(&mut self, reads: impl Iterator<Item = WalkRead>) {
+        for read in reads {
+            match read.waits {
+                Waits::Background => self.cache_refills += 1,
+                Waits::InTurn | Waits::Together { .. } => self.references[read.level as usize] += 1,
+            }
+        }
+    }
+}
+
+/// Returns the translation that a leaf of a level gives.
+#[inline]
+pub(crate) fn translation_of(leaf: Leaf, level: u32) -> Translation {
+    let size = PageSize::from_level(level).expect("leaves stand at levels 0 to 2");
+    Translation::new(leaf.frame, size, leaf.writable, leaf.dirty)
+}

@@ -9,11 +9,10 @@ use pagewalk_vm::fault::{
     RemotePte, TimerDesign,
 };
 use pagewalk_vm::frame::PageKey;
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
-use super::context::Context;
 use crate::metrics::names::accelerator as names;
-use crate::metrics::{KernelStep, Rows};
+use crate::metrics::Rows;
 use crate::spec::settings::{AcceleratorSpec, MachineSpec};
 
 /// An accelerator, and what the kernel knows about its pages.
@@ -101,6 +100,32 @@ impl Accelerated {
 
     pub(super) fn costs(&self) -> &AcceleratorSpec {
         &self.costs
+    }
+
+    /// A page has lost its frame, and its copy has this number: its entry is remote now.
+    pub(super) fn leave(&mut self, page: PageKey, leaf: Leaf, id: PageId) {
+        let protection = RemotePte::VALID | permissions(leaf) | RemotePte::ACCESSED | RemotePte::UNBOOKED;
+        let remote = RemotePte { id, protection, reserved: page.asid.0.into() };
+        self.pages.remote.insert((page.asid, page.page), remote);
+    }
+
+    /// Returns when the device has room for an eviction, if it has none now.
+    pub(super) fn eviction_room_ps(&self) -> Option<u64> {
+        let is_full = self.device.evict_slots() == 0;
+        is_full.then(|| self.evicting.front().expect("a full queue is on its way").1)
+    }
+
+    /// The device takes a page to send it.
+    pub(super) fn begin_eviction(&mut self, id: PageId, frame: Pfn) {
+        self.frames.evict(&mut self.device, id, frame).expect("a booked page, and room in the queue");
+        let sent = self.device.next_eviction();
+        debug_assert_eq!(sent.map(|sent| sent.id), Some(id));
+        self.counts.evictions += 1;
+    }
+
+    /// A page that the device has taken will be away at `done_ps`.
+    pub(super) fn note_eviction(&mut self, id: PageId, done_ps: u64) {
+        self.evicting.push_back((id, done_ps));
     }
 
     /// Returns the entry of a remote page.
@@ -291,40 +316,4 @@ pub(super) fn leaf_of(local: u64, frame: Pfn) -> Leaf {
         accessed: has(RemotePte::ACCESSED),
         dirty: has(RemotePte::DIRTY),
     }
-}
-
-/// A page has lost its frame: its entry is remote now, if it has a copy, and if that is old, the device sends the page.
-pub(super) fn leave<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey, leaf: Leaf, written: bool) {
-    let Some(slot) = cx.state.swap.space.slot(page) else { return };
-    let id = u32::try_from(slot + 1).ok().and_then(PageId::new).expect("the machine file was checked");
-    let protection = RemotePte::VALID | permissions(leaf) | RemotePte::ACCESSED | RemotePte::UNBOOKED;
-    let remote = RemotePte { id, protection, reserved: page.asid.0.into() };
-    of(cx).pages.remote.insert((page.asid, page.page), remote);
-    if !written {
-        return;
-    }
-    while of(cx).device.evict_slots() == 0 {
-        let &(_, done_ps) = of(cx).evicting.front().expect("a full queue is on its way");
-        cx.work_until(KernelStep::Write, done_ps);
-        let now_ps = cx.now().max(done_ps);
-        of(cx).complete(now_ps);
-    }
-    let Accelerated { device, frames, costs, .. } = of(cx);
-    frames.evict(device, id, leaf.frame).expect("a booked page, and room in the queue");
-    let sent = device.next_eviction();
-    debug_assert_eq!(sent.map(|sent| sent.id), Some(id));
-    let (request_ps, waits) = (costs.request_ps, costs.waits_for_evictions);
-    of(cx).counts.evictions += 1;
-    cx.work(KernelStep::Write, request_ps);
-    let done_ps = cx.swap_out().done_ps;
-    of(cx).evicting.push_back((id, done_ps));
-    if waits {
-        cx.work_until(KernelStep::Write, done_ps);
-        of(cx).complete(done_ps);
-    }
-}
-
-/// Returns the accelerator of a machine that has one.
-pub(super) fn of<'c, T: PageTable>(cx: &'c mut Context<'_, T>) -> &'c mut Accelerated {
-    cx.state.accelerator.as_mut().expect("a machine with an accelerator")
 }

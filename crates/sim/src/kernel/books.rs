@@ -5,9 +5,10 @@ use pagewalk_vm::fault::{Fetch, NewPage};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::table::{Leaf, PageTable};
 
-use super::accelerator::{leaf_of, of};
+use super::accelerator::leaf_of;
 use super::context::Context;
 use super::reclaim::page_out;
+use super::remote::of;
 use super::state::Due;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;

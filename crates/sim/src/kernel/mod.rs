@@ -10,7 +10,7 @@
 //!          |      \          /
 //!     read_ahead   reclaim                   a page leaves, or comes back
 //!                    |
-//!     residents  accelerator                 what stands beside the page table
+//!     residents    remote                    what stands beside the page table
 //!                    |
 //!              context, state                entries, frames, time
 //! ```
@@ -26,7 +26,9 @@ mod fork;
 mod processor;
 mod read_ahead;
 mod reclaim;
+mod remote;
 mod residents;
+mod rows;
 mod sharing;
 mod state;
 mod swap;

@@ -5,8 +5,8 @@ use pagewalk_vm::frame::{OutOfFrames, PageKey};
 use pagewalk_vm::reclaim::{Uses, Victim};
 use pagewalk_vm::table::{Leaf, PageTable};
 
-use super::accelerator;
 use super::context::Context;
+use super::remote;
 use super::state::Due;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
@@ -68,7 +68,7 @@ pub(super) fn page_out<T: PageTable>(cx: &mut Context<'_, T>, victim: Victim) ->
     victim.sharers.iter().for_each(|&other| cx.state.swap.space.share(page, other));
     if cx.state.accelerator.is_some() {
         for (page, leaf) in leaves {
-            accelerator::leave(cx, page, leaf, written && page == victim.page);
+            remote::leave(cx, page, leaf, written && page == victim.page);
         }
     } else if written {
         write(cx, page);

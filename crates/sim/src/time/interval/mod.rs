@@ -32,16 +32,18 @@
 //! faster than it is), branch prediction, instruction fetch, prefetchers, bandwidth and bank conflicts,
 //! contention between cores in the shared cache other than for space.
 
+mod core;
+
 use std::collections::VecDeque;
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::{Waits, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 
+use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
 use super::device::{BackingStore, Transfer};
-use super::pool::Pool;
 use super::tiered::{Requester, Waiter, Woken};
-use super::{Clock, MemoryHierarchy, MemoryReference, Missed};
+use super::{Clock, CoreTime, Devices, MemoryHierarchy, MemoryReference, Missed, TierTime};
 use crate::metrics::names::time;
 use crate::metrics::{KernelStep, Lane, Rows, Span, StepTimes};
 use crate::spec::settings::{MachineSpec, TableSpec};
@@ -53,108 +55,74 @@ const INSTRUCTIONS_PER_ACCESS: u64 = 3;
 const NEVER_PS: u64 = 1_000_000_000_000_000_000;
 /// Steps that are remembered, for pictures: those of two batches of the largest usual queues.
 const KEPT_SPANS: usize = 1 << 10;
-/// Fractions of an instruction and of a picosecond are kept in 1/65,536.
-const FRACTION_BITS: u32 = 16;
 
 /// The clocks of all cores, and the memory they share.
 #[derive(Clone, Debug)]
 pub struct IntervalClock {
     cores: Vec<CoreClock>,
+    design: Latencies,
     memory: MemoryHierarchy,
     swap: BackingStore,
-    steps: StepTimes,
-    /// The last of them.
-    spans: VecDeque<Span>,
-    daemon_ps: u64,
+    kernel: KernelTime,
+}
+
+/// What every core of the machine is made like.
+#[derive(Clone, Debug)]
+struct Latencies {
     cycle_ps: u64,
     width: u64,
+    /// Of the reorder buffer, in 1/65,536 of an instruction.
     window: u64,
+    /// Of the first cache level.
     nearest_ps: u64,
-    tlb_latency_ps: Vec<u64>,
+    /// By TLB level.
+    tlb_ps: Vec<u64>,
     /// From a page's number to its slots' addresses.
     table_ps: u64,
     /// Before a walk's first reference, with walk caches.
     walk_lookup_ps: u64,
+}
+
+/// What the kernel and its daemons took.
+#[derive(Clone, Debug)]
+struct KernelTime {
+    steps: StepTimes,
+    /// The last steps.
+    spans: VecDeque<Span>,
+    daemon_ps: u64,
     /// Whether there is more to a fault than a frame.
     has_steps: bool,
 }
 
-/// An access in flight.
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
-    /// Its place among the instructions.
-    instruction: u64,
-    finish_ps: u64,
-    /// Time from dispatch to finish, and the part of it that was translation.
-    latency_ps: u64,
-    walk_ps: u64,
-}
-
-#[derive(Clone, Debug)]
-struct CoreClock {
-    now_ps: u64,
-    now_fraction: u64,
-    /// Instructions dispatched, in 1/65,536.
-    instruction: u64,
-    /// Per access, in 1/65,536.
-    instructions_step: u64,
-    compute_step: u64,
-    /// When the current access has its translation.
-    translated_ps: u64,
-    in_flight: VecDeque<InFlight>,
-    /// The outstanding-miss registers, and the page walkers.
-    registers: Pool,
-    walkers: Pool,
-    compute_ps: u64,
-    walk_ps: u64,
-    memory_ps: u64,
-    fault_ps: u64,
-}
-
-impl CoreClock {
-    /// Waits until `entry` has finished, and charges it.
-    #[inline]
-    fn wait_for(&mut self, entry: InFlight) {
-        let Some(wait) = entry.finish_ps.checked_sub(self.now_ps).filter(|&wait| wait > 0) else { return };
-        let walk = if entry.walk_ps == 0 { 0 } else { share(wait, entry.walk_ps, entry.latency_ps) };
-        self.walk_ps += walk;
-        self.memory_ps += wait - walk;
-        self.now_ps = entry.finish_ps;
+impl Latencies {
+    fn new(spec: &MachineSpec, nearest_ps: u64) -> Self {
+        let table_ps = match &spec.table {
+            TableSpec::Hashed(table) => table.latency_ps,
+            TableSpec::Classic(table) => table.latency_ps,
+            TableSpec::Radix { .. } | TableSpec::Toc => 0,
+        };
+        Self {
+            cycle_ps: spec.core.cycle_ps,
+            width: u64::from(spec.core.width),
+            window: u64::from(spec.core.window) << FRACTION_BITS,
+            nearest_ps,
+            tlb_ps: spec.tlb.iter().map(|level| level.latency_ps).collect(),
+            table_ps,
+            walk_lookup_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps).max(table_ps),
+        }
     }
+}
 
-    /// Waits until everything in flight has finished.
-    fn drain(&mut self) {
-        while let Some(entry) = self.in_flight.pop_front() {
-            self.wait_for(entry);
+impl KernelTime {
+    fn new(spec: &MachineSpec) -> Self {
+        Self {
+            steps: StepTimes::default(),
+            spans: VecDeque::new(),
+            daemon_ps: 0,
+            has_steps: spec.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
         }
     }
 
-    fn advance(&mut self, compute_step: u64) {
-        self.now_fraction += compute_step;
-        let whole = self.now_fraction >> FRACTION_BITS;
-        self.now_fraction &= (1 << FRACTION_BITS) - 1;
-        self.now_ps += whole;
-        self.compute_ps += whole;
-    }
-
-    /// The finishing time if everything in flight were waited for now, and the split of that wait.
-    fn drained(&self) -> Self {
-        let mut clock = self.clone();
-        clock.drain();
-        clock
-    }
-}
-
-/// `wait_ps * part_ps / whole_ps`, rounded down; at most `wait_ps`, because the part is.
-#[inline]
-fn share(wait_ps: u64, part_ps: u64, whole_ps: u64) -> u64 {
-    match wait_ps.checked_mul(part_ps) {
-        Some(product) => product / whole_ps,
-        None => (u128::from(wait_ps) * u128::from(part_ps) / u128::from(whole_ps)) as u64,
-    }
-}
-
-impl IntervalClock {
     fn note(&mut self, span: Span) {
         if self.spans.len() == KEPT_SPANS {
             self.spans.pop_front();
@@ -162,8 +130,14 @@ impl IntervalClock {
         self.spans.push_back(span);
     }
 
-    fn compute_step(&self, instructions_step: u64) -> u64 {
-        instructions_step * self.cycle_ps / self.width
+    fn rows(&self, rows: &mut Rows) {
+        if self.has_steps {
+            rows.sum(time::SWAP_WAIT, self.steps.of(KernelStep::Read));
+            rows.sum(time::DAEMONS, self.daemon_ps);
+            for step in KernelStep::ALL {
+                rows.sum(time::step(step), self.steps.of(step));
+            }
+        }
     }
 }
 
@@ -172,41 +146,12 @@ impl Clock for IntervalClock {
 
     fn new(spec: &MachineSpec, end: PhysAddr) -> Self {
         let memory = MemoryHierarchy::new(spec, end);
-        let core = CoreClock {
-            now_ps: 0,
-            now_fraction: 0,
-            instruction: 0,
-            instructions_step: 0,
-            compute_step: 0,
-            translated_ps: 0,
-            in_flight: VecDeque::new(),
-            registers: Pool::new(spec.core.outstanding),
-            walkers: Pool::new(spec.walker.count),
-            compute_ps: 0,
-            walk_ps: 0,
-            memory_ps: 0,
-            fault_ps: 0,
-        };
-        let table_ps = match &spec.table {
-            TableSpec::Hashed(table) => table.latency_ps,
-            TableSpec::Classic(table) => table.latency_ps,
-            TableSpec::Radix { .. } | TableSpec::Toc => 0,
-        };
         let mut clock = Self {
-            cores: vec![core; spec.core.count as usize],
-            nearest_ps: memory.nearest_latency_ps(),
+            cores: vec![CoreClock::new(spec); spec.core.count as usize],
+            design: Latencies::new(spec, memory.nearest_latency_ps()),
             memory,
             swap: BackingStore::new(&spec.swap),
-            steps: StepTimes::default(),
-            spans: VecDeque::new(),
-            daemon_ps: 0,
-            cycle_ps: spec.core.cycle_ps,
-            width: u64::from(spec.core.width),
-            window: u64::from(spec.core.window) << FRACTION_BITS,
-            tlb_latency_ps: spec.tlb.iter().map(|level| level.latency_ps).collect(),
-            has_steps: spec.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
-            table_ps,
-            walk_lookup_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps).max(table_ps),
+            kernel: KernelTime::new(spec),
         };
         for core in 0..clock.cores.len() {
             clock.segment(core, None, 1);
@@ -214,6 +159,24 @@ impl Clock for IntervalClock {
         clock
     }
 
+    fn rows(&self, rows: &mut Rows) {
+        let clocks: Vec<_> = self.cores.iter().map(CoreClock::drained).collect();
+        let total = |part: fn(&CoreClock) -> u64| clocks.iter().map(part).sum();
+        rows.sum(time::ELAPSED, clocks.iter().map(|clock| clock.now_ps).max().unwrap_or(0));
+        rows.sum(time::COMPUTE, total(|clock| clock.spent.compute_ps));
+        rows.sum(time::WALK, total(|clock| clock.spent.walk_ps));
+        rows.sum(time::MEMORY, total(|clock| clock.spent.memory_ps));
+        rows.sum(time::FAULT, total(|clock| clock.spent.fault_ps));
+        self.kernel.rows(rows);
+        self.memory.rows(rows);
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        self.kernel.spans.iter().copied().collect()
+    }
+}
+
+impl CoreTime for IntervalClock {
     fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64) {
         let step = match instructions {
             Some(count) if accesses > 0 => {
@@ -221,22 +184,21 @@ impl Clock for IntervalClock {
             }
             _ => INSTRUCTIONS_PER_ACCESS << FRACTION_BITS,
         };
-        let compute_step = self.compute_step(step);
+        let Latencies { cycle_ps, width, .. } = self.design;
         let clock = &mut self.cores[core];
-        clock.instructions_step = step;
-        clock.compute_step = compute_step;
+        clock.pace = Pace { instructions: step, compute: step * cycle_ps / width };
         if accesses == 0 {
-            let all = (u128::from(instructions.unwrap_or(0)) << FRACTION_BITS) * u128::from(self.cycle_ps);
-            clock.advance(u64::try_from(all / u128::from(self.width)).unwrap_or(u64::MAX));
+            let all = (u128::from(instructions.unwrap_or(0)) << FRACTION_BITS) * u128::from(cycle_ps);
+            clock.advance(u64::try_from(all / u128::from(width)).unwrap_or(u64::MAX));
         }
     }
 
     #[inline(always)]
     fn begin(&mut self, core: usize) {
-        let window = self.window;
+        let window = self.design.window;
         let clock = &mut self.cores[core];
-        clock.instruction += clock.instructions_step;
-        clock.advance(clock.compute_step);
+        clock.instruction += clock.pace.instructions;
+        clock.advance(clock.pace.compute);
         while let Some(&oldest) = clock.in_flight.front() {
             if oldest.finish_ps > clock.now_ps && oldest.instruction + window > clock.instruction {
                 break;
@@ -254,14 +216,14 @@ impl Clock for IntervalClock {
 
     #[inline]
     fn tlb_hit(&mut self, core: usize, level: usize) {
-        self.cores[core].translated_ps += self.tlb_latency_ps[level];
+        self.cores[core].translated_ps += self.design.tlb_ps[level];
     }
 
     #[inline(always)]
     fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed> {
         let clock = &mut self.cores[core];
-        let missed_ps = clock.translated_ps + self.tlb_latency_ps.last().copied().unwrap_or(0);
-        let mut latency_ps = if cached { self.walk_lookup_ps } else { self.table_ps };
+        let missed_ps = clock.translated_ps + self.design.tlb_ps.last().copied().unwrap_or(0);
+        let mut latency_ps = if cached { self.design.walk_lookup_ps } else { self.design.table_ps };
         let (mut slowest_ps, mut deciding_ps) = (0, None);
         for WalkRead { addr, waits, .. } in reads {
             // From when a walker is free: waiting for memory must not count twice.
@@ -288,66 +250,6 @@ impl Clock for IntervalClock {
         None
     }
 
-    fn kernel(&mut self, core: usize, step: KernelStep, ps: u64) {
-        let now_ps = self.now(core);
-        self.wait(core, step, now_ps + ps);
-    }
-
-    fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64) {
-        debug_assert!(until_ps < NEVER_PS, "core {core} would wait for ever for {step:?}");
-        let now_ps = self.now(core);
-        let clock = &mut self.cores[core];
-        let Some(ps) = until_ps.checked_sub(now_ps).filter(|&ps| ps > 0) else { return };
-        clock.fault_ps += ps;
-        clock.now_ps += ps;
-        clock.translated_ps = clock.now_ps;
-        self.steps.add(step, ps);
-        self.note(Span { lane: Lane::Core(core as u32), step, start_ps: now_ps, end_ps: until_ps });
-    }
-
-    fn now(&mut self, core: usize) -> u64 {
-        let clock = &mut self.cores[core];
-        clock.drain();
-        // The walk that found nothing is the access's own, and nothing overlaps with it any more.
-        let walk = clock.translated_ps.saturating_sub(clock.now_ps);
-        clock.walk_ps += walk;
-        clock.now_ps += walk;
-        clock.translated_ps = clock.now_ps;
-        clock.now_ps
-    }
-
-    fn time(&self, core: usize) -> u64 {
-        self.cores[core].now_ps
-    }
-
-    #[inline(always)]
-    fn is_due(&self, core: usize, due_ps: u64) -> bool {
-        self.cores[core].now_ps >= due_ps
-    }
-
-    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64 {
-        self.daemon_ps += ps;
-        match core {
-            Some(core) => {
-                self.kernel(core, step, ps);
-                self.now(core)
-            }
-            None => {
-                let end_ps = start_ps + ps;
-                self.note(Span { lane: Lane::Daemon, step, start_ps, end_ps });
-                end_ps
-            }
-        }
-    }
-
-    fn swap_in(&mut self, now_ps: u64) -> Transfer {
-        self.swap.read(now_ps)
-    }
-
-    fn swap_out(&mut self, now_ps: u64) -> Transfer {
-        self.swap.write(now_ps)
-    }
-
     #[inline(always)]
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed> {
         let kind = if write { MemoryReference::Store } else { MemoryReference::Load };
@@ -369,7 +271,7 @@ impl Clock for IntervalClock {
             if walk_ps == 0 {
                 return None;
             }
-            data_ps = latency_ps - self.nearest_ps.min(latency_ps);
+            data_ps = latency_ps - self.design.nearest_ps.min(latency_ps);
         } else {
             ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
         }
@@ -387,6 +289,83 @@ impl Clock for IntervalClock {
         None
     }
 
+    fn kernel(&mut self, core: usize, step: KernelStep, ps: u64) {
+        let now_ps = self.now(core);
+        self.wait(core, step, now_ps + ps);
+    }
+
+    fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64) {
+        debug_assert!(until_ps < NEVER_PS, "core {core} would wait for ever for {step:?}");
+        let now_ps = self.now(core);
+        let clock = &mut self.cores[core];
+        let Some(ps) = until_ps.checked_sub(now_ps).filter(|&ps| ps > 0) else { return };
+        clock.spent.fault_ps += ps;
+        clock.now_ps += ps;
+        clock.translated_ps = clock.now_ps;
+        self.kernel.steps.add(step, ps);
+        self.kernel.note(Span { lane: Lane::Core(core as u32), step, start_ps: now_ps, end_ps: until_ps });
+    }
+
+    fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64 {
+        self.kernel.daemon_ps += ps;
+        match core {
+            Some(core) => {
+                self.kernel(core, step, ps);
+                self.now(core)
+            }
+            None => {
+                let end_ps = start_ps + ps;
+                self.kernel.note(Span { lane: Lane::Daemon, step, start_ps, end_ps });
+                end_ps
+            }
+        }
+    }
+
+    fn now(&mut self, core: usize) -> u64 {
+        let clock = &mut self.cores[core];
+        clock.drain();
+        // The walk that found nothing is the access's own, and nothing overlaps with it any more.
+        let walk = clock.translated_ps.saturating_sub(clock.now_ps);
+        clock.spent.walk_ps += walk;
+        clock.now_ps += walk;
+        clock.translated_ps = clock.now_ps;
+        clock.now_ps
+    }
+
+    fn time(&self, core: usize) -> u64 {
+        self.cores[core].now_ps
+    }
+
+    fn retired(&self, core: usize) -> u64 {
+        let clock = &self.cores[core];
+        clock.in_flight.iter().map(|entry| entry.finish_ps).max().unwrap_or(0).max(clock.now_ps)
+    }
+
+    #[inline(always)]
+    fn is_due(&self, core: usize, due_ps: u64) -> bool {
+        self.cores[core].now_ps >= due_ps
+    }
+
+    fn settle(&mut self) {
+        for core in &mut self.cores {
+            core.drain();
+            // An access may have been dispatched, and not made.
+            core.translated_ps = core.translated_ps.max(core.now_ps);
+        }
+    }
+}
+
+impl Devices for IntervalClock {
+    fn swap_in(&mut self, now_ps: u64) -> Transfer {
+        self.swap.read(now_ps)
+    }
+
+    fn swap_out(&mut self, now_ps: u64) -> Transfer {
+        self.swap.write(now_ps)
+    }
+}
+
+impl TierTime for IntervalClock {
     fn request_as(&mut self, core: usize, who: Requester) {
         self.memory.request_as(core, who);
     }
@@ -398,11 +377,6 @@ impl Clock for IntervalClock {
 
     fn memory_advance(&mut self, until_ps: u64) -> Option<(u64, Woken)> {
         self.memory.tier_mut()?.advance(until_ps)
-    }
-
-    fn retired(&self, core: usize) -> u64 {
-        let clock = &self.cores[core];
-        clock.in_flight.iter().map(|entry| entry.finish_ps).max().unwrap_or(0).max(clock.now_ps)
     }
 
     fn touch(&mut self, page: FlashPage, write: bool) {
@@ -427,35 +401,5 @@ impl Clock for IntervalClock {
 
     fn take_left(&mut self) -> Vec<FlashPage> {
         self.memory.tier_mut().map(|tier| tier.take_left()).unwrap_or_default()
-    }
-
-    fn settle(&mut self) {
-        for core in &mut self.cores {
-            core.drain();
-            // An access may have been dispatched, and not made.
-            core.translated_ps = core.translated_ps.max(core.now_ps);
-        }
-    }
-
-    fn rows(&self, rows: &mut Rows) {
-        let clocks: Vec<_> = self.cores.iter().map(CoreClock::drained).collect();
-        let total = |part: fn(&CoreClock) -> u64| clocks.iter().map(part).sum();
-        rows.sum(time::ELAPSED, clocks.iter().map(|clock| clock.now_ps).max().unwrap_or(0));
-        rows.sum(time::COMPUTE, total(|clock| clock.compute_ps));
-        rows.sum(time::WALK, total(|clock| clock.walk_ps));
-        rows.sum(time::MEMORY, total(|clock| clock.memory_ps));
-        rows.sum(time::FAULT, total(|clock| clock.fault_ps));
-        if self.has_steps {
-            rows.sum(time::SWAP_WAIT, self.steps.of(KernelStep::Read));
-            rows.sum(time::DAEMONS, self.daemon_ps);
-            for step in KernelStep::ALL {
-                rows.sum(time::step(step), self.steps.of(step));
-            }
-        }
-        self.memory.rows(rows);
-    }
-
-    fn spans(&self) -> Vec<Span> {
-        self.spans.iter().copied().collect()
     }
 }

@@ -1,0 +1,100 @@
+//! What the kernel counted, as rows.
+
+use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::reclaim::PlacedOrder;
+use pagewalk_vm::table::PageTable;
+
+use super::counts::KernelCounts;
+use super::state::State;
+use crate::metrics::Rows;
+use crate::metrics::names::{fault, frames, kernel, reclaim, swap, table};
+use crate::spec::settings::TableSpec;
+
+impl<T: PageTable> State<T> {
+    pub(super) fn rows(&self, manages_tier: bool, rows: &mut Rows) {
+        let KernelCounts { faults, changes, resident, upkeep } = &self.counts;
+        for size in PageSize::ALL {
+            rows.sum(fault::minor(size), faults.minor[size as usize]);
+        }
+        rows.sum(fault::PAGE_CACHE, faults.page_cache);
+        rows.sum(fault::PROTECTION, faults.protection);
+        rows.sum(fault::UNANNOUNCED_PAGES, faults.unannounced_pages);
+        rows.sum(kernel::SHOOTDOWNS, changes.shootdowns);
+        rows.sum(kernel::DROPPED_PAGES, changes.dropped_pages);
+        rows.sum(kernel::HUGE_PAGE_SPLITS, changes.splits);
+        rows.sum(kernel::HUGE_PAGE_COLLAPSES, changes.collapses);
+        rows.sum(kernel::COPIES_ON_WRITE, changes.copies_on_write);
+        rows.sum(kernel::REFUSED_CALLS, changes.refused_calls);
+        let pages = self.resident_pages();
+        let large = |size: PageSize| pages[size as usize] * size.bytes();
+        rows.level(frames::RESIDENT, self.resident_bytes());
+        rows.level(frames::RESIDENT_PEAK, resident.bytes_peak);
+        rows.level(frames::RESIDENT_HUGE, large(PageSize::Size2M) + large(PageSize::Size1G));
+        rows.level(frames::MEMORY, self.spec.frames.memory_bytes());
+        if self.frames.takes_given() {
+            rows.sum(frames::GIVEN_PAGES, faults.given_pages);
+            rows.sum(frames::OWN_PAGES, faults.own_pages);
+        }
+        if let Some(counts) = self.frames.crowd_counts() {
+            rows.sum(frames::COMPACTIONS, counts.compactions);
+            rows.sum(frames::COMPACTION_FAILURES, counts.failures);
+            rows.sum(frames::MIGRATED_PAGES, counts.migrated);
+            rows.sum(frames::OTHERS_RECLAIMED_PAGES, counts.reclaimed);
+        }
+        if manages_tier || self.spec.reclaim.is_some() {
+            rows.sum(fault::MAJOR, faults.major);
+        }
+        self.reclaim_rows(rows);
+        rows.level(table::BYTES, self.tables.bytes);
+        rows.level(table::BYTES_PEAK, self.tables.bytes_peak);
+        rows.level(table::CONTIGUOUS, self.tables.largest_bytes);
+        rows.sum(table::UPKEEP, upkeep.ps);
+        if matches!(self.spec.table, TableSpec::Radix { .. } | TableSpec::Toc) {
+            return;
+        }
+        let chunk_rows = self.processes.list.iter().map(|process| process.table.chunk_rows() as u64).sum();
+        rows.level(table::CHUNK_ROWS, chunk_rows);
+        rows.sum(table::CHUNK_ROWS_SWITCHED, upkeep.chunk_rows_switched);
+        rows.sum(table::LINES_VISITED, upkeep.lines_visited);
+        rows.sum(table::LINES_MOVED, upkeep.lines_moved);
+    }
+
+    /// Rows of hash-placed frames, and of pages that left; nothing for a machine without them.
+    fn reclaim_rows(&self, rows: &mut Rows) {
+        if let Some(placed) = self.frames.hash_placed() {
+            rows.level(frames::PLACED, placed.used());
+            rows.level(frames::PLACED_PEAK, self.frames.most_placed());
+            rows.level(frames::PLACED_TOTAL, placed.shape().frames());
+            // All of memory before there was one: the first conflict lies above what was reached.
+            let first = self.frames.first_conflict().unwrap_or(placed.shape().frames());
+            rows.level(frames::FIRST_CONFLICT, first);
+        }
+        if self.spec.reclaim.is_none() {
+            return;
+        }
+        rows.sum(fault::SWAP_CACHE, self.counts.faults.swap_cache);
+        rows.sum(reclaim::EVICTIONS, self.frames.evictions());
+        rows.sum(reclaim::COPIED_PAGES, self.counts.changes.copied_pages);
+        if let Some(PlacedOrder::Horizon(lru) | PlacedOrder::SampledHorizon(lru, _)) =
+            self.frames.placed_order()
+        {
+            rows.sum(reclaim::HORIZON_ADVANCES, lru.advances());
+        }
+        if let Some(PlacedOrder::SampledHorizon(_, daemon)) = self.frames.placed_order() {
+            rows.sum(reclaim::SCANS, daemon.scans());
+            rows.sum(reclaim::ACCESSED_BITS_READ, daemon.asked());
+        }
+        if let Some(PlacedOrder::Iceberg(lru)) = self.frames.placed_order() {
+            rows.sum(reclaim::FORCED_EVICTIONS, lru.forced());
+        }
+        rows.sum(swap::PAGES_IN, self.swap.space.pages_in());
+        rows.sum(swap::PAGES_OUT, self.swap.space.pages_out());
+        rows.sum(swap::CLEAN_EVICTIONS, self.swap.space.clean());
+        rows.sum(swap::READ_AHEAD, self.swap.counts.read_ahead);
+        rows.sum(swap::READ_AHEAD_UNUSED, self.swap.counts.read_ahead_unused);
+        rows.sum(reclaim::AHEAD, self.swap.counts.reclaimed_ahead);
+        if let Some(accelerator) = &self.accelerator {
+            accelerator.counts.rows(rows);
+        }
+    }
+}

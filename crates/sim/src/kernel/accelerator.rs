@@ -11,8 +11,8 @@ use pagewalk_vm::fault::{
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::table::Leaf;
 
-use crate::metrics::names::accelerator as names;
 use crate::metrics::Rows;
+use crate::metrics::names::accelerator as names;
 use crate::spec::settings::{AcceleratorSpec, MachineSpec};
 
 /// An accelerator, and what the kernel knows about its pages.

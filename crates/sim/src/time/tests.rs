@@ -5,7 +5,7 @@ use pagewalk_vm::table::cuckoo::Policy;
 use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::table::{Waits, WalkRead};
 
-use super::{Clock, IntervalClock};
+use super::{Clock, CoreTime, IntervalClock};
 use crate::metrics::Rows;
 use crate::metrics::names::time as names;
 use crate::spec;

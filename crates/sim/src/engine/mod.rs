@@ -427,6 +427,6 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
 /// Returns the page table of the current process, as a walker reads it.
 #[inline(always)]
 fn walked<T: PageTable>(kernel: &Kernel<T>) -> Walked<'_, T> {
-    let Process { asid, table, ordinary, .. } = kernel.process();
-    Walked { asid: *asid, table, ordinary: ordinary.as_ref(), memory: &kernel.state.tables.memory }
+    let Process { asid, table, .. } = kernel.process();
+    Walked { asid: *asid, table, memory: &kernel.state.tables.memory }
 }

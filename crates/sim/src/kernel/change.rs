@@ -4,7 +4,7 @@ use pagewalk_trace::{Mapping, PageFrame, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
-use pagewalk_vm::table::{Leaf, PageTable, Radix, Upkeep};
+use pagewalk_vm::table::{Leaf, PageTable, Upkeep};
 
 use super::books::settle;
 use super::context::{Context, pages_of};
@@ -39,13 +39,10 @@ pub(super) fn new_process<T: PageTable>(
     };
     let mut store = tables.store(frames, &spec.kernel);
     let seed = processes.seed ^ u64::from(asid.0) << 16;
-    let made = T::new(&processes.design, seed, &mut store).and_then(|table| {
-        let ordinary = T::IS_COMPRESSED.then(|| Radix::new(&(), 0, &mut store)).transpose()?;
-        Ok((table, ordinary))
-    });
-    let (table, ordinary) = made.map_err(|missing| tables.no_memory(missing, spec, frames))?;
+    let made = T::new(&processes.design, seed, &mut store);
+    let table = made.map_err(|missing| tables.no_memory(missing, spec, frames))?;
     let space = space.unwrap_or_else(|| empty_space(state));
-    state.processes.list.push(Process { id, asid, space, table, paid: Upkeep::default(), ordinary });
+    state.processes.list.push(Process { id, asid, space, table, paid: Upkeep::default() });
     Ok(state.processes.list.len() - 1)
 }
 
@@ -76,11 +73,7 @@ pub(super) fn end_process<T: PageTable>(cx: &mut Context<'_, T>) -> Result<bool,
         return Ok(false);
     }
     let ended = processes.list.remove(cx.process);
-    let mut store = tables.store(frames, &spec.kernel);
-    ended.table.release(&mut store);
-    if let Some(table) = ended.ordinary {
-        table.release(&mut store);
-    }
+    ended.table.release(&mut tables.store(frames, &spec.kernel));
     Ok(true)
 }
 

@@ -124,16 +124,13 @@ impl<T: PageTable> Context<'_, T> {
     /// Maps a page of the process; its slot is empty. Where the table holds codes, the frame becomes one.
     pub(super) fn enter(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
         let State { processes, tables, frames, spec, .. } = &mut *self.state;
-        let Process { asid, table, ordinary, .. } = &mut processes[self.process];
+        let Process { asid, table, .. } = &mut processes[self.process];
         let code = match T::IS_COMPRESSED {
             true => frames.code(PageKey { asid: *asid, page: first }, leaf.frame),
             false => None,
         };
         let entry = Leaf { frame: code.map_or(leaf.frame, Pfn::of_code), ..leaf };
-        let mut mapped = table.map(&mut tables.store(frames, &spec.kernel), first, entry, level);
-        if let (Some(ordinary), None, Ok(_)) = (ordinary, code, mapped) {
-            mapped = ordinary.map(&mut tables.store(frames, &spec.kernel), first, leaf, level);
-        }
+        let mapped = table.map(&mut tables.store(frames, &spec.kernel), first, entry, level);
         match mapped {
             Ok(None) => {
                 self.note_moves();
@@ -191,32 +188,19 @@ impl<T: PageTable> Context<'_, T> {
         change: impl Fn(Leaf) -> Option<Leaf>,
     ) -> Vec<(Vpn, Leaf, u32)> {
         let State { processes, tables, frames, spec, .. } = &mut *self.state;
-        let Process { asid, table, ordinary, .. } = &mut processes[self.process];
-        let (mut visited, mut ordinary_frames) = (Vec::new(), Vec::new());
-        let mut store = tables.store(frames, &spec.kernel);
+        let Process { asid, table, .. } = &mut processes[self.process];
+        let mut visited = Vec::new();
         let visit = |vpn, leaf, level| {
             visited.push((vpn, leaf, level));
             change(leaf)
         };
-        let mut nodes_freed = table.visit(&mut store, start, end, visit);
-        if let Some(ordinary) = ordinary {
-            let visit = |_, leaf: Leaf, _| {
-                ordinary_frames.push(leaf.frame);
-                change(leaf)
-            };
-            nodes_freed |= ordinary.visit(&mut store, start, end, visit);
-        }
+        let nodes_freed = table.visit(&mut tables.store(frames, &spec.kernel), start, end, visit);
         if nodes_freed {
             self.processor.flush_walk_caches(*asid);
         }
-        if T::IS_COMPRESSED {
-            // Both tables were visited in the order of pages.
-            let mut ordinary_frames = ordinary_frames.into_iter();
-            for (page, leaf, _) in &mut visited {
-                leaf.frame = match leaf.frame.code() {
-                    Some(code) => frames.placed_frame(PageKey { asid: *asid, page: *page }, code),
-                    None => ordinary_frames.next().expect("a page without a code has an ordinary frame"),
-                };
+        for (page, leaf, _) in &mut visited {
+            if let Some(code) = leaf.frame.code() {
+                leaf.frame = frames.placed_frame(PageKey { asid: *asid, page: *page }, code);
             }
         }
         visited

@@ -7,7 +7,7 @@ use pagewalk_trace::{ObjectId, ProcessId};
 use pagewalk_vm::addr::Asid;
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
-use pagewalk_vm::table::{PageTable, Radix, Upkeep, X86_64};
+use pagewalk_vm::table::{PageTable, Upkeep};
 
 use super::accelerator::Accelerated;
 use super::counts::KernelCounts;
@@ -62,8 +62,6 @@ pub(crate) struct Process<T> {
     pub(crate) table: T,
     /// The part of the table's upkeep that was charged.
     pub(super) paid: Upkeep,
-    /// The pages that have ordinary frames, beside a table of compressed frame numbers.
-    pub(crate) ordinary: Option<Radix<X86_64>>,
 }
 
 impl<T: PageTable> Processes<T> {

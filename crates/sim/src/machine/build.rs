@@ -13,7 +13,7 @@ use pagewalk_vm::reclaim::{
 use pagewalk_vm::sets;
 use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
 use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
-use pagewalk_vm::table::{Geometry, PageTable, Radix, WalkCache, X86_64, X86_64La57, X86_64Toc};
+use pagewalk_vm::table::{Contents, Geometry, PageTable, Radix, WalkCache, X86_64, X86_64La57, X86_64Toc};
 use pagewalk_vm::tlb::{Mosaic, SetAssociative, Tlb, TlbArray, Tlbs};
 
 use super::{Machine, Simulate};
@@ -71,7 +71,7 @@ pub fn build(
     match &spec.table {
         TableSpec::Radix { levels: 5 } => of::<Radix<X86_64La57>>(spec, detail, seed, source),
         TableSpec::Radix { .. } => of::<Radix<X86_64>>(spec, detail, seed, source),
-        TableSpec::Toc => of::<Radix<X86_64Toc>>(spec, detail, seed, source),
+        TableSpec::Toc => of::<Contents>(spec, detail, seed, source),
         TableSpec::Hashed(_) => of::<HashedTable>(spec, detail, seed, source),
         TableSpec::Classic(ClassicSpec { kind: ClassicKind::OpenAddressing, .. }) => {
             of::<Classic<OpenAddressing>>(spec, detail, seed, source)
@@ -96,6 +96,14 @@ impl<G: Geometry + Send> Built for Radix<G> {
 
     fn caches(spec: &WalkCacheSpec) -> WalkCache {
         WalkCache::new::<G>(&spec.entries, spec.ways).expect("the machine file was checked")
+    }
+}
+
+impl Built for Contents {
+    fn design(_: &TableSpec) {}
+
+    fn caches(spec: &WalkCacheSpec) -> WalkCache {
+        Radix::<X86_64Toc>::caches(spec)
     }
 }
 

@@ -7,7 +7,7 @@ use pagewalk_trace::{
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::table::classic::{Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
-use pagewalk_vm::table::{Radix, X86_64, X86_64La57, X86_64Toc};
+use pagewalk_vm::table::{Contents, Radix, X86_64, X86_64La57};
 
 use super::build::{Built, machine};
 use super::*;
@@ -46,7 +46,7 @@ fn spec(name: &str) -> MachineSpec {
 }
 
 type Plain = Radix<X86_64>;
-type Toc = Radix<X86_64Toc>;
+type Toc = Contents;
 
 fn counting(spec: &MachineSpec) -> Machine<Plain, NoClock> {
     counting_of(spec)

@@ -2,10 +2,8 @@
 
 mod filter;
 
-use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
-use pagewalk_vm::table::{
-    Leaf, PageTable, Radix, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead, X86_64,
-};
+use pagewalk_vm::addr::{Asid, PageSize, Vpn};
+use pagewalk_vm::table::{Leaf, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead};
 use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
 use self::filter::FrontFilter;
@@ -45,8 +43,6 @@ struct WalkCounts {
 pub(crate) struct Walked<'a, T> {
     pub(crate) asid: Asid,
     pub(crate) table: &'a T,
-    /// The pages that have ordinary frames, beside a table of compressed frame numbers.
-    pub(crate) ordinary: Option<&'a Radix<X86_64>>,
     pub(crate) memory: &'a SparseMemory,
 }
 
@@ -133,33 +129,14 @@ impl<T: PageTable> Mmu<T> {
         if let Some(stop) = listener.reads(walk.reads(), is_cached) {
             return Err(stop);
         }
-        let mut end = walk.end();
-        if T::IS_COMPRESSED
-            && let WalkEnd::Leaf { leaf, .. } = &mut end
-            && leaf.frame.code().is_none()
-        {
-            leaf.frame = self.walk_ordinary(walked, vpn, listener)?;
+        if let Some(second) = walk.second() {
+            self.counts.count(second.reads());
+            if let Some(stop) = listener.reads(second.reads(), false) {
+                return Err(stop);
+            }
         }
+        let end = walk.end();
         Ok((walk, end))
-    }
-
-    /// Returns the frame of a page whose entry says that its frame was not placed by hashing: another table has it.
-    #[cold]
-    fn walk_ordinary<L: WalkListener>(
-        &mut self,
-        walked: &Walked<'_, T>,
-        vpn: Vpn,
-        listener: &mut L,
-    ) -> Result<Pfn, L::Stop> {
-        let walk = walked.ordinary.expect("a table beside the compressed one").walk_root(walked.memory, vpn);
-        self.counts.count(walk.reads());
-        if let Some(stop) = listener.reads(walk.reads(), false) {
-            return Err(stop);
-        }
-        match walk.end {
-            WalkEnd::Leaf { leaf, .. } => Ok(leaf.frame),
-            WalkEnd::Empty { .. } => unreachable!("the entry of {vpn} says that it has an ordinary frame"),
-        }
     }
 
     /// Fills a core's TLBs after a walk; mosaic arrays also get the run's other pages.
@@ -183,9 +160,7 @@ impl<T: PageTable> Mmu<T> {
         let words = &mut words[..pages as usize];
         let leaves = walked.table.leaf_run(walked.memory, walk, base, words.len());
         for (word, leaf) in words.iter_mut().zip(leaves) {
-            // The frame of an ordinary page is not in a table of contents: the page misses when its turn comes.
-            let known = leaf.filter(|leaf| !T::IS_COMPRESSED || leaf.frame.code().is_some());
-            *word = known.map_or(0, |leaf| translation_of(leaf, 0).to_word());
+            *word = leaf.map_or(0, |leaf| translation_of(leaf, 0).to_word());
         }
         core.tlbs.fill(walked.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
     }

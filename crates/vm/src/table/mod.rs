@@ -10,6 +10,7 @@
 //! points to level 0, and so on; the root is level `LEVELS - 1`.
 
 pub mod classic;
+mod contents;
 pub mod cuckoo;
 mod geometry;
 pub mod hashed;
@@ -19,6 +20,7 @@ mod page_table;
 mod radix;
 mod walk_cache;
 
+pub use contents::{Contents, ContentsWalk};
 pub use geometry::{Entry, Geometry, Leaf, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc};
 pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
 pub use memory::{RunMemory, SparseMemory, TableMemory, TableWords};

@@ -1,7 +1,7 @@
 //! What a machine asks of a page table, whatever it is made like.
 
 use super::cuckoo::{NoChunk, RejectReason};
-use super::{ContiguousMemory, Leaf, RunMemory, TableMemory};
+use super::{ContiguousMemory, Leaf, RunMemory, TableMemory, Walk};
 use crate::addr::{Asid, PhysAddr, Vpn};
 
 /// The page table of one address space, as the system changes it and as the hardware walks it.
@@ -24,7 +24,7 @@ pub trait PageTable: Sized + Send {
     const LEVELS: u32;
     /// The highest level of a page.
     const MAX_LEAF_LEVEL: u32;
-    /// Whether leaves hold codes of hash-placed frames.
+    /// Whether the table takes codes of hash-placed frames in the place of frame numbers.
     const IS_COMPRESSED: bool = false;
 
     /// Creates an empty table.
@@ -207,6 +207,12 @@ pub trait WalkOutcome {
 
     /// Returns the references of the walk, in order.
     fn reads(&self) -> impl Iterator<Item = WalkRead>;
+
+    /// Returns the walk of a second table to which the entry at the end of this one sent the walker.
+    #[inline(always)]
+    fn second(&self) -> Option<&Walk> {
+        None
+    }
 }
 
 /// Walk caches, as a machine handles them whatever they hold.

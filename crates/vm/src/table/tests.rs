@@ -178,6 +178,12 @@ fn every_page_table_equals_a_map() {
     radix::<Sv39>();
     radix::<Sv48>();
     radix::<X86_64Toc>();
+    // Every third page has an ordinary frame.
+    let either = |number: u64, level: u32| match number.is_multiple_of(3) {
+        true => data_frame::<X86_64>(number, level),
+        false => data_frame::<X86_64Toc>(number, level),
+    };
+    conformance::<Contents>(&(), X86_64Toc::end().0, X86_64Toc::leaf_pages, either);
     for (policy, chunk_bytes) in
         [(Policy::ELASTIC, vec![]), (Policy::MEMORY_EFFICIENT, vec![8 << 10, 1 << 20])]
     {

@@ -81,7 +81,7 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
     let State { processes, tables, frames, counts, .. } = &mut machine.engine.kernel.state;
     let mut owners: BTreeMap<_, Vec<PageKey>> = BTreeMap::new();
     for at in 0..processes.count() {
-        let Process { asid, table, ordinary, .. } = &mut processes[at];
+        let Process { asid, table, .. } = &mut processes[at];
         let mut leaves = Vec::new();
         let mut store = tables.store(frames, &costs);
         table.visit(&mut store, Vpn(0), Vpn(1 << 36), |vpn, leaf, _| {
@@ -92,10 +92,6 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
             let key = PageKey { asid: *asid, page };
             let frame = match frame.code() {
                 Some(code) => frames.decode(key, code),
-                None if T::IS_COMPRESSED => {
-                    let table = ordinary.as_ref().expect("a second table");
-                    table.find(&tables.memory, page).expect("an ordinary page is there").0.frame
-                }
                 None => frame,
             };
             assert!(frames.may_hold(frame, key), "{key:?} in {frame:?}");

@@ -229,7 +229,11 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
             return translation;
         }
         let Some(code) = translation.frame().code() else { return translation };
-        let frame = self.kernel.state.frames.decode(PageKey { asid, page: vpn }, code);
+        let Some(placed) = self.kernel.state.frames.hash_placed() else {
+            unreachable!("{code:?} in a machine without hash-placed frames")
+        };
+        let frame = placed.decode(PageKey { asid, page: vpn }, code);
+        debug_assert!(self.kernel.may_be_in(vpn, frame), "{code:?} leads to another page's frame");
         Translation::new(frame, PageSize::Size4K, translation.is_writable(), translation.is_dirty())
     }
 

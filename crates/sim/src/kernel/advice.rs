@@ -82,8 +82,11 @@ fn cool<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), M
     settle(cx, range.start.page(), range.end.page())?;
     let entries = cx.entries_in(range);
     let frames = &mut cx.state.frames;
-    let own: Vec<Pfn> =
-        entries.iter().map(|(_, leaf, _)| leaf.frame).filter(|&frame| !frames.is_shared(frame)).collect();
+    let own: Vec<Pfn> = entries
+        .iter()
+        .map(|(_, leaf, _)| leaf.frame)
+        .filter(|&frame| !frames.shared().is_shared(frame))
+        .collect();
     own.into_iter().for_each(|frame| frames.age(frame));
     cx.shoot_down(&pages_of(&entries));
     Ok(())

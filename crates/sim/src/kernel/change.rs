@@ -57,8 +57,7 @@ fn empty_space<T: PageTable>(state: &State<T>) -> AddressSpace {
 /// The process runs another program: everything of it is gone.
 pub(super) fn exec<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
     drop_pages(cx, VirtRange::new(VirtAddr(0), SPACE_END))?;
-    let asid = cx.asid();
-    cx.state.frames.forget_given(asid);
+    forget_given(cx);
     cx.process_mut().space = empty_space(cx.state);
     Ok(())
 }
@@ -66,9 +65,8 @@ pub(super) fn exec<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineE
 /// Frees everything of the process. Returns whether the process itself is gone: the last one stays, without memory.
 pub(super) fn end_process<T: PageTable>(cx: &mut Context<'_, T>) -> Result<bool, MachineError> {
     drop_pages(cx, VirtRange::new(VirtAddr(0), SPACE_END))?;
-    let asid = cx.asid();
+    forget_given(cx);
     let State { processes, tables, frames, spec, .. } = &mut *cx.state;
-    frames.forget_given(asid);
     if processes.list.len() == 1 {
         return Ok(false);
     }
@@ -157,7 +155,7 @@ fn move_pages<T: PageTable>(
     // A hash-placed page may not stay where it is under another number: it is copied. All give their frames back before
     // the first takes a new one.
     let must_copy = |frames: &mut PagePool, from, to, frame| {
-        let is_shared = frames.is_shared(frame);
+        let is_shared = frames.shared().is_shared(frame);
         (!frames.rename(frame, from, to), is_shared)
     };
     let copied: Vec<(bool, bool)> = moved
@@ -238,7 +236,7 @@ pub(super) fn remove_shown<T: PageTable>(
         if let Some((object, first)) = vma.object_page(start.page()) {
             let pages = end.page().0 - start.page().0;
             let last = first.saturating_add(pages);
-            let frames: Vec<Pfn> = cx.state.frames.cached_in(object, first, last).collect();
+            let frames: Vec<Pfn> = cx.state.frames.shared().cached_in(object, first, last).collect();
             frames.into_iter().try_for_each(|frame| drop_frame(cx, frame))?;
         }
         start = end;
@@ -248,11 +246,19 @@ pub(super) fn remove_shown<T: PageTable>(
 
 /// All pages that have a frame are dropped.
 fn drop_frame<T: PageTable>(cx: &mut Context<'_, T>, frame: Pfn) -> Result<(), MachineError> {
-    for sharer in cx.state.frames.sharers(frame).to_vec() {
+    for sharer in cx.state.frames.shared().pages(frame).to_vec() {
         let owner = cx.state.processes.of(sharer.asid);
         drop_range(&mut cx.of(owner), VirtRange::sized(sharer.page.addr(), PAGE_BYTES))?;
     }
     Ok(())
+}
+
+/// The trace's pages of the process are forgotten.
+fn forget_given<T: PageTable>(cx: &mut Context<'_, T>) {
+    let asid = cx.asid();
+    if let Some(given) = cx.state.frames.given_mut() {
+        given.forget(asid);
+    }
 }
 
 /// The trace says where a page is. If it is somewhere else now, it goes, and the next touch brings it to the new place.
@@ -260,12 +266,10 @@ pub(super) fn learn_frame<T: PageTable>(
     cx: &mut Context<'_, T>,
     given: PageFrame,
 ) -> Result<(), MachineError> {
-    // No access reaches beyond, and no table does.
-    if !cx.state.frames.takes_given() || given.range().end > ACCESS_END {
-        return Ok(());
-    }
     let asid = cx.asid();
-    if !cx.state.frames.learn(asid, given) {
+    // No access reaches beyond, and no table does.
+    let taking = cx.state.frames.given_mut().filter(|_| given.range().end <= ACCESS_END);
+    if !taking.is_some_and(|frames| frames.learn(asid, given)) {
         return Ok(());
     }
     let is_elsewhere = |&(page, leaf, _): &(Vpn, Leaf, u32)| given.frame_of(page) != leaf.frame;

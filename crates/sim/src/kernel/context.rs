@@ -126,7 +126,10 @@ impl<T: PageTable> Context<'_, T> {
         let State { processes, tables, frames, spec, .. } = &mut *self.state;
         let Process { asid, table, .. } = &mut processes[self.process];
         let code = match T::IS_COMPRESSED {
-            true => frames.code(PageKey { asid: *asid, page: first }, leaf.frame),
+            true => {
+                let key = PageKey { asid: *asid, page: first };
+                frames.hash_placed().and_then(|placed| placed.code(key, leaf.frame))
+            }
             false => None,
         };
         let entry = Leaf { frame: code.map_or(leaf.frame, Pfn::of_code), ..leaf };
@@ -144,7 +147,7 @@ impl<T: PageTable> Context<'_, T> {
 
     /// Pages that made room for a table are in other frames now. What that costs is in the price of the table's memory.
     fn note_moves(&mut self) {
-        for (key, frame) in self.state.frames.take_moved() {
+        for (key, frame) in self.state.frames.ordinary_mut().take_moved() {
             let owner = self.state.processes.of(key.asid);
             let moved = self.state.update(owner, key.page, |leaf| leaf.frame = frame);
             debug_assert!(moved.is_some(), "{key:?} had a frame but no entry");
@@ -198,9 +201,11 @@ impl<T: PageTable> Context<'_, T> {
         if nodes_freed {
             self.processor.flush_walk_caches(*asid);
         }
-        for (page, leaf, _) in &mut visited {
-            if let Some(code) = leaf.frame.code() {
-                leaf.frame = frames.placed_frame(PageKey { asid: *asid, page: *page }, code);
+        if let Some(placed) = frames.hash_placed() {
+            for (page, leaf, _) in &mut visited {
+                if let Some(code) = leaf.frame.code() {
+                    leaf.frame = placed.decode(PageKey { asid: *asid, page: *page }, code);
+                }
             }
         }
         visited
@@ -221,7 +226,7 @@ impl<T: PageTable> Context<'_, T> {
         let Some((leaf, level @ 1..)) = self.process().table.find(&self.state.tables.memory, vpn) else {
             return Ok(());
         };
-        let mut owners = self.state.frames.sharers(leaf.frame).to_vec();
+        let mut owners = self.state.frames.shared().pages(leaf.frame).to_vec();
         if owners.is_empty() {
             owners.push(self.key(vpn));
         }
@@ -272,7 +277,8 @@ impl<T: PageTable> State<T> {
 
     /// Returns the resident pages by size; a given block counts once, however many pages have it.
     pub(crate) fn resident_pages(&self) -> [u64; 3] {
-        let (own, given) = (self.counts.resident.pages, self.frames.given_resident());
+        let (own, given) =
+            (self.counts.resident.pages, self.frames.given().map_or([0; 3], |given| given.resident()));
         std::array::from_fn(|size| own[size] + given[size])
     }
 

@@ -140,7 +140,7 @@ fn map_new<T: PageTable>(
 /// Returns whether a large page may have its slot: nothing is mapped there, and the trace gives no page of it a frame.
 fn is_free<T: PageTable>(cx: &Context<'_, T>, key: PageKey, size: PageSize) -> bool {
     cx.process().table.is_vacant(&cx.state.tables.memory, key.page, size as u32)
-        && !cx.state.frames.gives_any(key.asid, key.page, size)
+        && !cx.state.frames.given().is_some_and(|given| given.any_in(key.asid, key.page, size))
 }
 
 /// Maps a page that was never there to its frame.
@@ -167,7 +167,7 @@ fn enter_new<T: PageTable>(
 /// the table has no such pages, has something else in the slot already, or the mapping ends within.
 fn take_given<T: PageTable>(cx: &mut Context<'_, T>, vpn: Vpn, plan: &FaultPlan) -> Option<PageFrame> {
     let process = cx.process();
-    let given = cx.state.frames.given(process.asid, vpn)?;
+    let given = cx.state.frames.given()?.of(process.asid, vpn)?;
     let is_possible = |size: &PageSize| {
         let (level, part) = (*size as u32, given.part(vpn, *size));
         // A source that announces no mappings has those that its accesses imply, of 2 MiB each.
@@ -177,6 +177,6 @@ fn take_given<T: PageTable>(cx: &mut Context<'_, T>, vpn: Vpn, plan: &FaultPlan)
     };
     let large = PageSize::ALL[1..=given.size() as usize].iter().rev().copied().find(is_possible);
     let part = given.part(vpn, large.unwrap_or_default());
-    cx.state.frames.take_given(part);
+    cx.state.frames.given_mut()?.take(part);
     Some(part)
 }

@@ -41,7 +41,7 @@ fn share_pages<T: PageTable>(
     let mut entries = cx.entries(start, end);
     entries.retain(|(_, leaf, _)| !cx.state.frames.is_given(leaf.frame));
     // What a file can bring again is left to the child's faults, unless there are copies among it (`vma_needs_copy`).
-    if entries.iter().all(|(_, leaf, _)| cx.state.frames.is_cached(leaf.frame))
+    if entries.iter().all(|(_, leaf, _)| cx.state.frames.shared().is_cached(leaf.frame))
         && cx.state.swap.space.pages(asid, start, end).is_empty()
     {
         return Ok(());

@@ -101,7 +101,7 @@ impl<T: PageTable> Kernel<T> {
             spec: Arc::clone(spec),
             is_timed,
             processes: Processes::new(design, seed, announces_mappings),
-            tables: TableSpace::starting_at(frames.start()),
+            tables: TableSpace::starting_at(frames.ordinary().start()),
             swap: Swap::new(spec.swap.bytes),
             accelerator: spec.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
             due: EventQueue::new(),

@@ -1,7 +1,6 @@
 //! What the kernel counted, as rows.
 
 use pagewalk_vm::addr::PageSize;
-use pagewalk_vm::reclaim::PlacedOrder;
 use pagewalk_vm::table::PageTable;
 
 use super::counts::KernelCounts;
@@ -31,11 +30,11 @@ impl<T: PageTable> State<T> {
         rows.level(frames::RESIDENT_PEAK, resident.bytes_peak);
         rows.level(frames::RESIDENT_HUGE, large(PageSize::Size2M) + large(PageSize::Size1G));
         rows.level(frames::MEMORY, self.spec.frames.memory_bytes());
-        if self.frames.takes_given() {
+        if self.frames.given().is_some() {
             rows.sum(frames::GIVEN_PAGES, faults.given_pages);
             rows.sum(frames::OWN_PAGES, faults.own_pages);
         }
-        if let Some(counts) = self.frames.crowd_counts() {
+        if let Some(counts) = self.frames.ordinary().counts() {
             rows.sum(frames::COMPACTIONS, counts.compactions);
             rows.sum(frames::COMPACTION_FAILURES, counts.failures);
             rows.sum(frames::MIGRATED_PAGES, counts.migrated);
@@ -62,11 +61,12 @@ impl<T: PageTable> State<T> {
     /// Rows of hash-placed frames, and of pages that left; nothing for a machine without them.
     fn reclaim_rows(&self, rows: &mut Rows) {
         if let Some(placed) = self.frames.hash_placed() {
-            rows.level(frames::PLACED, placed.used());
-            rows.level(frames::PLACED_PEAK, self.frames.most_placed());
-            rows.level(frames::PLACED_TOTAL, placed.shape().frames());
+            let total = placed.frames().shape().frames();
+            rows.level(frames::PLACED, placed.frames().used());
+            rows.level(frames::PLACED_PEAK, placed.most_used());
+            rows.level(frames::PLACED_TOTAL, total);
             // All of memory before there was one: the first conflict lies above what was reached.
-            let first = self.frames.first_conflict().unwrap_or(placed.shape().frames());
+            let first = placed.first_conflict().unwrap_or(total);
             rows.level(frames::FIRST_CONFLICT, first);
         }
         if self.spec.reclaim.is_none() {
@@ -75,17 +75,9 @@ impl<T: PageTable> State<T> {
         rows.sum(fault::SWAP_CACHE, self.counts.faults.swap_cache);
         rows.sum(reclaim::EVICTIONS, self.frames.evictions());
         rows.sum(reclaim::COPIED_PAGES, self.counts.changes.copied_pages);
-        if let Some(PlacedOrder::Horizon(lru) | PlacedOrder::SampledHorizon(lru, _)) =
-            self.frames.placed_order()
-        {
-            rows.sum(reclaim::HORIZON_ADVANCES, lru.advances());
-        }
-        if let Some(PlacedOrder::SampledHorizon(_, daemon)) = self.frames.placed_order() {
-            rows.sum(reclaim::SCANS, daemon.scans());
-            rows.sum(reclaim::ACCESSED_BITS_READ, daemon.asked());
-        }
-        if let Some(PlacedOrder::Iceberg(lru)) = self.frames.placed_order() {
-            rows.sum(reclaim::FORCED_EVICTIONS, lru.forced());
+        let policy = self.frames.hash_placed().map(|placed| placed.policy().counts());
+        for (name, value) in policy.into_iter().flatten() {
+            rows.sum(reclaim::of_policy(name), value);
         }
         rows.sum(swap::PAGES_IN, self.swap.space.pages_in());
         rows.sum(swap::PAGES_OUT, self.swap.space.pages_out());

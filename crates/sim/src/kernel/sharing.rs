@@ -44,7 +44,7 @@ pub(super) fn enter_page<T: PageTable>(
 ) -> Result<(), MachineError> {
     let protection = plan.vma.protection;
     // A private mapping has a page of the page cache until it is written to.
-    let is_borrowed = !plan.vma.shared && cx.state.frames.is_cached(frame);
+    let is_borrowed = !plan.vma.shared && cx.state.frames.shared().is_cached(frame);
     let leaf = Leaf {
         frame,
         readable: protection.read,
@@ -63,7 +63,7 @@ pub(super) fn copy_on_write<T: PageTable>(
     plan: &FaultPlan,
 ) -> Result<(), MachineError> {
     let (_, mut leaf, mut level) = cx.entry(vpn);
-    if level > 0 && plan.vma.huge.is_none() && cx.state.frames.is_shared(leaf.frame) {
+    if level > 0 && plan.vma.huge.is_none() && cx.state.frames.shared().is_shared(leaf.frame) {
         cx.split(vpn)?;
         (_, leaf, level) = cx.entry(vpn);
     }
@@ -71,7 +71,7 @@ pub(super) fn copy_on_write<T: PageTable>(
     let key = cx.key(vpn.align_down(size));
     cx.state.counts.faults.minor[size as usize] += 1;
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
-    let is_cached = cx.state.frames.is_cached(leaf.frame);
+    let is_cached = cx.state.frames.shared().is_cached(leaf.frame);
     let has_others = cx.state.frames.leave(leaf.frame, key);
     if is_cached && !has_others {
         cx.give_block(leaf.frame, size);
@@ -145,9 +145,9 @@ pub(super) fn map_cached<T: PageTable>(
     write: bool,
     plan: &FaultPlan,
 ) -> Result<bool, MachineError> {
-    let cached = shown(page, size, write, plan).and_then(|shown| cx.state.frames.cached(shown));
+    let cached = shown(page, size, write, plan).and_then(|shown| cx.state.frames.shared().cached(shown));
     let Some(frame) = cached else { return Ok(false) };
-    let other = cx.state.frames.sharers(frame)[0];
+    let other = cx.state.frames.shared().pages(frame)[0];
     let key = cx.key(page);
     cx.state.frames.share(frame, other, key);
     enter_page(cx, page, frame, size as u32, write, plan)?;
@@ -180,14 +180,15 @@ pub(super) fn object_of<T: PageTable>(cx: &mut Context<'_, T>, mapping: &Mapping
 
 /// Returns, of the process's entries, the pages that a store must copy although their mapping allows it.
 pub(super) fn pages_to_copy<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Vec<Vpn> {
-    if !cx.state.frames.shares_any() {
+    if cx.state.frames.shared().is_empty() {
         return Vec::new();
     }
     let entries = cx.entries_in(range);
     let space = &cx.process().space;
     let is_private = |page: Vpn| space.find(page.addr()).is_none_or(|vma| !vma.shared);
-    let is_to_copy =
-        |&&(page, leaf, _): &&(Vpn, Leaf, u32)| cx.state.frames.is_shared(leaf.frame) && is_private(page);
+    let is_to_copy = |&&(page, leaf, _): &&(Vpn, Leaf, u32)| {
+        cx.state.frames.shared().is_shared(leaf.frame) && is_private(page)
+    };
     entries.iter().filter(is_to_copy).map(|entry| entry.0).collect()
 }
 

@@ -62,7 +62,7 @@ impl TableSpace {
                 machine,
                 wanted_kib: missing.bytes >> 10,
                 free_mib: (frames.free_frames() * PAGE_BYTES) >> 20,
-                fragmented_percent: (100.0 * frames.fragmentation().unwrap_or(0.0)) as u64,
+                fragmented_percent: (100.0 * frames.ordinary().fragmentation().unwrap_or(0.0)) as u64,
             },
         }
     }

@@ -75,7 +75,7 @@ pub(super) fn take_left<T: PageTable>(cx: &mut Context<'_, T>, tier: &mut Kernel
             let asid = owner.asid();
             owner.processor.invalidate(asid, vpn);
         }
-        for sharer in cx.state.frames.sharers(Pfn(page.0)) {
+        for sharer in cx.state.frames.shared().pages(Pfn(page.0)) {
             cx.processor.invalidate(sharer.asid, sharer.page);
         }
         cx.state.counts.changes.shootdowns += 1;

@@ -7,8 +7,8 @@ use pagewalk_vm::addr::{PAGE_BYTES, Pfn};
 use pagewalk_vm::frame::{BuddyAllocator, CrowdedMemory, Iceberg};
 use pagewalk_vm::hash::{PageHash, Tabulation, Xxh64};
 use pagewalk_vm::reclaim::{
-    HorizonLru, IcebergLru, Order, PagePool, PlacedOrder, Recency, Ripeness, TimestampDaemon, TwoListClock,
-    Uses,
+    HorizonLru, IcebergLru, NoEviction, PagePool, PlacementPolicy, Recency, Ripeness, SampledHorizon,
+    TwoListClock, Uses,
 };
 use pagewalk_vm::sets;
 use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
@@ -143,7 +143,7 @@ pub(super) fn machine<T: Built, C: Clock>(
     if source.gives_frames && spec.places_frames().is_none() {
         frames = frames.with_given();
     }
-    let end = frames.start().addr().add(spec.frames.memory_bytes());
+    let end = frames.ordinary().start().addr().add(spec.frames.memory_bytes());
     let uses = frames.uses();
     let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
     let mut timed = spec.clone();
@@ -169,14 +169,14 @@ fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
             let limit = |bytes: Option<u64>| bytes.unwrap_or(memory_bytes) / PAGE_BYTES;
             match spec.reclaim {
                 Some(ReclaimSpec::Lru { limit_bytes }) => {
-                    let order = Order::Lru(Recency::new(u32::MAX));
+                    let order = Box::new(Recency::new(u32::MAX));
                     PagePool::ordered(memory(memory_bytes, fragmentation), order, limit(limit_bytes))
                 }
                 Some(ReclaimSpec::Clock { limit_bytes }) => {
                     let clock = TwoListClock::new(limit_bytes.unwrap_or(memory_bytes));
                     PagePool::ordered(
                         memory(memory_bytes, fragmentation),
-                        Order::Clock(clock),
+                        Box::new(clock),
                         limit(limit_bytes),
                     )
                 }
@@ -191,22 +191,21 @@ fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
             };
             let base = Pfn(ordinary_bytes / PAGE_BYTES);
             let placed = Iceberg::new(shape, base, hash).expect("the machine file was checked");
-            let order = match spec.reclaim {
+            let policy: Box<dyn PlacementPolicy> = match spec.reclaim {
                 Some(ReclaimSpec::HorizonLru { scan_interval: None }) => {
-                    PlacedOrder::Horizon(HorizonLru::new(shape.frames()))
+                    Box::new(HorizonLru::new(shape.frames()))
                 }
                 Some(ReclaimSpec::HorizonLru { scan_interval: Some(_) }) => {
-                    let daemon = TimestampDaemon::new(shape.frames(), seed);
-                    PlacedOrder::SampledHorizon(HorizonLru::new(shape.frames()), daemon)
+                    Box::new(SampledHorizon::new(shape.frames(), seed))
                 }
                 Some(ReclaimSpec::IcebergLru { live_percent, is_strict }) => {
                     let live = shape.frames() * u64::from(live_percent) / 100;
                     let ripeness = if is_strict { Ripeness::Strict } else { Ripeness::Lazy };
-                    PlacedOrder::Iceberg(IcebergLru::new(shape.frames(), live, ripeness))
+                    Box::new(IcebergLru::new(shape.frames(), live, ripeness))
                 }
-                _ => PlacedOrder::NoEviction,
+                _ => Box::new(NoEviction),
             };
-            PagePool::placed(memory(ordinary_bytes, 0), placed, order)
+            PagePool::placed(memory(ordinary_bytes, 0), placed, policy)
         }
     }
 }

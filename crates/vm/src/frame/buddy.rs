@@ -13,8 +13,8 @@
 //! frames are taken.
 
 use super::bit_tree::BitTree;
-use super::{FrameAllocator, OutOfFrames, PageKey};
-use crate::addr::{PAGE_BYTES, PageSize, Pfn};
+use super::{FrameAllocator, OutOfFrames};
+use crate::addr::{PAGE_BYTES, Pfn};
 
 /// The order of the largest block: 2^18 frames, 1 GiB.
 pub const MAX_ORDER: u32 = 18;
@@ -263,23 +263,33 @@ impl BuddyAllocator {
 
 impl FrameAllocator for BuddyAllocator {
     #[inline]
-    fn alloc_for(&mut self, _key: PageKey, size: PageSize) -> Result<Pfn, OutOfFrames> {
-        self.alloc(size.order())
+    fn alloc(&mut self, order: u32) -> Result<Pfn, OutOfFrames> {
+        self.alloc(order)
+    }
+
+    fn alloc_at(&mut self, first: Pfn, order: u32) -> bool {
+        self.alloc_at(first, order)
     }
 
     #[inline]
-    fn free(&mut self, first: Pfn, size: PageSize) {
-        self.free(first, size.order());
+    fn free(&mut self, first: Pfn, order: u32) {
+        self.free(first, order);
     }
 
-    #[inline]
+    fn split(&mut self, first: Pfn, from: u32, to: u32) {
+        self.split(first, from, to);
+    }
+
     fn free_frames(&self) -> u64 {
         self.free_frames()
     }
 
-    #[inline]
     fn total_frames(&self) -> u64 {
         self.total_frames()
+    }
+
+    fn unusable_free_index(&self, order: u32) -> Option<f64> {
+        self.unusable_free_index(order)
     }
 }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The share of free memory that lies in half-taken blocks is the fragmentation index (FMFI: the [unusable free
-//! index](BuddyAllocator::unusable_free_index) for 2 MiB). Of the others' frames most hold pages that can be moved; one in
+//! index](FrameAllocator::unusable_free_index) for 2 MiB). Of the others' frames most hold pages that can be moved; one in
 //! [`PINNED`] cannot (kernel memory, pages under input or output).
 //!
 //! When a block is wanted and none is free, memory is *compacted*: of the aligned ranges of that size the next is
@@ -18,7 +18,7 @@
 //! are the allocator's next ones.
 
 use super::bit_tree::BitTree;
-use super::{BuddyAllocator, OutOfFrames, PageKey};
+use super::{FrameAllocator, OutOfFrames, PageKey};
 use crate::addr::{PageSize, Pfn};
 use crate::random::SplitMix64;
 use rustc_hash::FxHashMap;
@@ -36,10 +36,10 @@ const HALF_TAKEN_RUN: f64 = 40.0;
 const BLOCK_ORDER: u32 = PageSize::Size2M.order();
 const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 
-/// A buddy allocator's memory, alone or shared with other programs.
-#[derive(Clone, Debug)]
+/// An allocator's memory, alone or shared with other programs.
+#[derive(Debug)]
 pub struct CrowdedMemory {
-    buddy: BuddyAllocator,
+    frames: Box<dyn FrameAllocator>,
     others: Option<Box<Others>>,
     /// The first frame in physical memory; inside, frames count from 0.
     start: Pfn,
@@ -77,22 +77,22 @@ pub struct CrowdCounts {
 
 impl CrowdedMemory {
     /// Returns a memory that no other program uses.
-    pub fn alone(buddy: BuddyAllocator) -> Self {
-        Self { buddy, others: None, start: Pfn(0) }
+    pub fn alone(frames: impl FrameAllocator + 'static) -> Self {
+        Self { frames: Box::new(frames), others: None, start: Pfn(0) }
     }
 
-    /// Returns all memory of `buddy`, with other programs in it that leave it fragmented to an index of `percent`
+    /// Returns all memory of an allocator, with other programs in it that leave it fragmented to an index of `percent`
     /// hundredths, or nearly so.
     ///
     /// # Panics
     ///
     /// If `percent` is above 100, or something was taken before.
-    pub fn fragmented(mut buddy: BuddyAllocator, percent: u32, seed: u64) -> Self {
-        assert!(percent <= 100 && buddy.free_frames() == buddy.total_frames());
+    pub fn fragmented(mut allocator: impl FrameAllocator + 'static, percent: u32, seed: u64) -> Self {
+        assert!(percent <= 100 && allocator.free_frames() == allocator.total_frames());
         if percent == 0 {
-            return Self::alone(buddy);
+            return Self::alone(allocator);
         }
-        let frames = buddy.total_frames() + 1;
+        let frames = allocator.total_frames() + 1;
         let mut others = Others {
             movable: BitTree::new(frames),
             named: FxHashMap::default(),
@@ -109,7 +109,7 @@ impl CrowdedMemory {
         let mut is_taken = random.unit() < taken_share;
         for block in 0..frames / BLOCK_FRAMES {
             if is_taken {
-                others.settle(&mut buddy, block * BLOCK_FRAMES, &mut random);
+                others.settle(&mut allocator, block * BLOCK_FRAMES, &mut random);
             }
             // A run ends with the probability that makes it so long on average.
             let run = if is_taken { HALF_TAKEN_RUN } else { free_run };
@@ -117,7 +117,7 @@ impl CrowdedMemory {
                 is_taken = if percent == 100 { true } else { !is_taken };
             }
         }
-        Self { buddy, others: Some(Box::new(others)), start: Pfn(0) }
+        Self { frames: Box::new(allocator), others: Some(Box::new(others)), start: Pfn(0) }
     }
 
     /// Returns the same memory at other physical addresses.
@@ -151,11 +151,11 @@ impl CrowdedMemory {
 
     #[inline]
     fn alloc_inside(&mut self, order: u32) -> Result<Pfn, OutOfFrames> {
-        let taken = self.buddy.alloc(order);
+        let taken = self.frames.alloc(order);
         let Some(others) = &mut self.others else { return taken };
         let first = match taken {
             Ok(first) => first,
-            Err(full) => others.make_room(&mut self.buddy, order).ok_or(full)?,
+            Err(full) => others.make_room(&mut *self.frames, order).ok_or(full)?,
         };
         others.set_stuck(first, order, true);
         Ok(first)
@@ -200,7 +200,7 @@ impl CrowdedMemory {
     /// There is none.
     #[inline]
     pub fn alloc_free(&mut self, order: u32) -> Result<Pfn, OutOfFrames> {
-        let first = self.buddy.alloc(order)?;
+        let first = self.frames.alloc(order)?;
         if let Some(others) = &mut self.others {
             others.set_stuck(first, order, true);
         }
@@ -211,11 +211,11 @@ impl CrowdedMemory {
     ///
     /// # Panics
     ///
-    /// As [`BuddyAllocator::free`].
+    /// As [`FrameAllocator::free`].
     #[inline]
     pub fn free(&mut self, first: Pfn, order: u32) {
         let first = self.inside(first);
-        self.buddy.free(first, order);
+        self.frames.free(first, order);
         if let Some(others) = &mut self.others
             && others.named.remove(&first).is_none()
         {
@@ -223,19 +223,24 @@ impl CrowdedMemory {
         }
     }
 
-    /// Splits a block, as [`BuddyAllocator::split`] does.
+    /// Splits a block, as [`FrameAllocator::split`] does.
     pub fn split(&mut self, first: Pfn, from: u32, to: u32) {
-        self.buddy.split(self.inside(first), from, to);
+        self.frames.split(self.inside(first), from, to);
     }
 
     /// Returns the allocator of the free frames, whose frames count from 0.
-    pub fn buddy(&self) -> &BuddyAllocator {
-        &self.buddy
+    pub fn allocator(&self) -> &dyn FrameAllocator {
+        &*self.frames
     }
 
     /// Frames that can be had: free ones, and those that others can lose.
     pub fn available_frames(&self) -> u64 {
-        self.buddy.free_frames() + self.others.as_ref().map_or(0, |others| others.movable.len())
+        self.frames.free_frames() + self.others.as_ref().map_or(0, |others| others.movable.len())
+    }
+
+    /// Returns the share of free memory in blocks smaller than 2 MiB; `None` if no memory is free.
+    pub fn fragmentation(&self) -> Option<f64> {
+        self.frames.unusable_free_index(BLOCK_ORDER)
     }
 
     /// Returns what making room has taken; `None` for a memory that no other program uses.
@@ -246,7 +251,7 @@ impl CrowdedMemory {
 
 impl Others {
     /// Takes half of the frames of a block.
-    fn settle(&mut self, buddy: &mut BuddyAllocator, first: u64, random: &mut SplitMix64) {
+    fn settle(&mut self, buddy: &mut dyn FrameAllocator, first: u64, random: &mut SplitMix64) {
         for word in 0..BLOCK_FRAMES / 64 {
             let taken = random.next();
             for bit in (0..64).filter(|bit| taken >> bit & 1 == 1) {
@@ -284,7 +289,7 @@ impl Others {
     }
 
     /// Makes a block of which none is free, and takes it.
-    fn make_room(&mut self, buddy: &mut BuddyAllocator, order: u32) -> Option<Pfn> {
+    fn make_room(&mut self, buddy: &mut dyn FrameAllocator, order: u32) -> Option<Pfn> {
         let frames = 1 << order;
         let found = match order {
             0 => self.movable.first().map(|frame| frame as u64),
@@ -313,7 +318,7 @@ impl Others {
 
     /// Moves the pages in frames `first..end` elsewhere, or takes them from their owners. False if pages with names
     /// have nowhere to go.
-    fn empty(&mut self, buddy: &mut BuddyAllocator, first: u64, end: u64) -> bool {
+    fn empty(&mut self, buddy: &mut dyn FrameAllocator, first: u64, end: u64) -> bool {
         let named: Vec<Pfn> = (first..end).map(Pfn).filter(|frame| self.named.contains_key(frame)).collect();
         let others: Vec<Pfn> =
             (first..end).map(Pfn).filter(|frame| self.movable.contains(frame.0 as usize)).collect();
@@ -376,6 +381,7 @@ impl Others {
 mod tests {
     use super::*;
     use crate::addr::{Asid, Vpn};
+    use crate::frame::BuddyAllocator;
 
     fn memory(percent: u32, seed: u64) -> CrowdedMemory {
         CrowdedMemory::fragmented(BuddyAllocator::new(16 << 30).unwrap(), percent, seed)
@@ -384,7 +390,7 @@ mod tests {
     #[test]
     fn memory_is_as_fragmented_as_it_is_said_to_be() {
         for percent in [10, 30, 50, 70, 80, 90, 100] {
-            let index = memory(percent, 1).buddy().unusable_free_index(9).unwrap();
+            let index = memory(percent, 1).allocator().unusable_free_index(9).unwrap();
             assert!((index - f64::from(percent) / 100.0).abs() < 0.06, "{percent}: {index}");
         }
         assert!(memory(0, 1).counts().is_none());
@@ -394,14 +400,14 @@ mod tests {
     fn check(memory: &CrowdedMemory, own: u64) {
         let others = memory.others.as_ref().unwrap();
         let stuck: u64 = others.stuck.iter().map(|word| u64::from(word.count_ones())).sum();
-        let movable = (0..memory.buddy.total_frames() + 1)
+        let movable = (0..memory.frames.total_frames() + 1)
             .filter(|&frame| others.movable.contains(frame as usize))
             .inspect(|&frame| assert!(!others.is_stuck(frame, 0) && !others.named.contains_key(&Pfn(frame))))
             .count() as u64;
         assert_eq!(movable, others.movable.len());
         assert!(others.named.keys().all(|frame| !others.is_stuck(frame.0, 0)));
         let named = others.named.len() as u64;
-        assert_eq!(stuck + movable + named + memory.buddy.free_frames(), memory.buddy.total_frames());
+        assert_eq!(stuck + movable + named + memory.frames.free_frames(), memory.frames.total_frames());
         assert!(stuck >= own);
     }
 
@@ -410,7 +416,8 @@ mod tests {
         const START: Pfn = Pfn(5 << 18);
         let buddy = BuddyAllocator::new(256 << 20).unwrap();
         let mut here = CrowdedMemory::fragmented(buddy, 100, 7);
-        let mut there = here.clone().starting_at(START);
+        let buddy = BuddyAllocator::new(256 << 20).unwrap();
+        let mut there = CrowdedMemory::fragmented(buddy, 100, 7).starting_at(START);
         let shifted = |frame: Pfn| START.add(frame.0);
         let mut moves = 0;
         for page in 0..4_000 {
@@ -437,7 +444,7 @@ mod tests {
     #[test]
     fn blocks_are_made_where_nothing_has_to_stay() {
         let mut memory = memory(100, 3);
-        assert_eq!(memory.buddy().largest_free_order().map(|order| order < 9), Some(true));
+        assert_eq!(memory.fragmentation(), Some(1.0), "no block of 2 MiB is free");
         let pinned = memory.others.as_ref().unwrap().stuck.to_vec();
         let mut own = Vec::new();
         for order in [1, 3, 5, 6, 7, 8, 9, 8, 7, 2] {

@@ -8,9 +8,9 @@
 //! The first page that finds all of its frames taken comes when 98 % of memory is in use. What happens then is the
 //! [reclaim](crate::reclaim) policy's business; this module only knows which page stands where.
 
+use super::PageKey;
 use super::cpfn::{Cpfn, CpfnCodec, Spot};
-use super::{FrameAllocator, OutOfFrames, PageKey};
-use crate::addr::{Asid, PageSize, Pfn, Vpn};
+use crate::addr::{Asid, Pfn, Vpn};
 use crate::hash::{HashFamily, PAGE_NUMBER_BITS};
 use crate::random::mix;
 
@@ -367,36 +367,6 @@ fn unpack(word: u64) -> Option<PageKey> {
 #[inline]
 fn hash_key(key: PageKey) -> u64 {
     key.page.0 | u64::from(key.asid.0) << PAGE_NUMBER_BITS
-}
-
-/// Placement without eviction: out of frames at the page that finds all of its own taken.
-impl<H: HashFamily> FrameAllocator for Iceberg<H> {
-    fn alloc_for(&mut self, key: PageKey, size: PageSize) -> Result<Pfn, OutOfFrames> {
-        let free_frames = self.free_frames();
-        let none = OutOfFrames {
-            order: size.order(),
-            free_frames,
-            largest_free_order: (free_frames > 0).then_some(0),
-        };
-        if size != PageSize::Size4K {
-            return Err(none);
-        }
-        self.take_free(key).map(|frame| self.pfn(frame)).ok_or(none)
-    }
-
-    fn free(&mut self, first: Pfn, size: PageSize) {
-        assert_eq!(size, PageSize::Size4K, "Iceberg frames are single");
-        let frame = self.frame(first).unwrap_or_else(|| panic!("{first:?} is no Iceberg frame"));
-        self.release(frame);
-    }
-
-    fn free_frames(&self) -> u64 {
-        self.shape.frames() - self.used
-    }
-
-    fn total_frames(&self) -> u64 {
-        self.shape.frames()
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ pub use crowded::{CrowdCounts, CrowdedMemory};
 pub use given::{GivenBlocks, GivenPages, OWN_START, PageFrame, PageFrameError};
 pub use iceberg::{BackRanges, Iceberg, IcebergShape, IcebergShapeError, MAX_CHOICES};
 
-use crate::addr::{Asid, PageSize, Pfn, Vpn};
+use std::fmt::Debug;
+
+use crate::addr::{Asid, Pfn, Vpn};
 
 /// The page that a frame is wanted for.
 ///
@@ -34,37 +36,51 @@ pub struct PageKey {
     pub page: Vpn,
 }
 
-/// Hands out the frames of user pages.
+/// Hands out blocks of physical memory: `2^order` frames, aligned to their own size.
 ///
 /// # Contract
 ///
-/// - `alloc_for` answers the first frame of a block of `size`, aligned to `size`, none of whose frames is in use,
-///   or changes nothing and says why it cannot. It never evicts: making room is the reclaim policy's job.
-/// - A block stays where it is, and its frames belong to the caller, until `free` is called with the same frame
-///   and size. Any other `free` panics.
+/// - `alloc` answers the first frame of a block none of whose frames is in use, or changes nothing and says why it cannot.
+///   It never evicts: making room is the reclaim policy's job.
+/// - A block stays where it is, and its frames belong to the caller, until `free` is called with the same frame and order.
+///   Any other `free` panics.
 /// - `free_frames() <= total_frames()`, and after everything was freed they are equal. An error may leave
-///   `free_frames` above zero: free memory may be scattered, or not allowed for this key.
+///   `free_frames` above zero: free memory may be scattered.
+/// - Frame 0 is never handed out.
 /// - The same calls in the same order give the same frames.
-pub trait FrameAllocator {
-    /// Takes a block for the page `key` of `size`.
+pub trait FrameAllocator: Debug + Send {
+    /// Takes a block.
     ///
     /// # Errors
     ///
-    /// No block of that size that this page may use is free.
-    fn alloc_for(&mut self, key: PageKey, size: PageSize) -> Result<Pfn, OutOfFrames>;
+    /// No block of that order is free.
+    fn alloc(&mut self, order: u32) -> Result<Pfn, OutOfFrames>;
+
+    /// Takes the block that begins at `first`. Returns whether all of it was free; if not, nothing changes.
+    fn alloc_at(&mut self, first: Pfn, order: u32) -> bool;
 
     /// Gives a block back.
     ///
     /// # Panics
     ///
-    /// If `first` is not the first frame of a block that was taken with this `size` and not given back since.
-    fn free(&mut self, first: Pfn, size: PageSize);
+    /// If `first` is not the first frame of a block that was taken with this `order` and not given back since.
+    fn free(&mut self, first: Pfn, order: u32);
 
-    /// Frames that are free now.
+    /// Makes a taken block several smaller ones, each of which is given back for itself.
+    ///
+    /// # Panics
+    ///
+    /// If `first` is not the first frame of a block that was taken with the order `from`, or `to` is above that.
+    fn split(&mut self, first: Pfn, from: u32, to: u32);
+
+    /// Returns the number of frames that are free now.
     fn free_frames(&self) -> u64;
 
-    /// Frames that can be handed out at all.
+    /// Returns the number of frames that can be handed out at all.
     fn total_frames(&self) -> u64;
+
+    /// Returns the share of free memory in blocks smaller than `2^order` frames; `None` if no memory is free.
+    fn unusable_free_index(&self, order: u32) -> Option<f64>;
 }
 
 /// No block of the wanted order is free.

@@ -7,6 +7,8 @@
 mod daemon;
 mod horizon;
 mod iceberg_lru;
+mod order;
+mod placement;
 mod pool;
 mod precision;
 mod recency;
@@ -17,10 +19,12 @@ mod two_list;
 pub use daemon::TimestampDaemon;
 pub use horizon::HorizonLru;
 pub use iceberg_lru::{IcebergLru, Ripeness};
-pub use pool::{MOST_EVICTED, Order, PagePool, PlacedOrder, Taken, Uses};
+pub use order::{EvictionOrder, Uses};
+pub use placement::{HashedFrames, NoEviction, PlacementPolicy, SampledHorizon};
+pub use pool::{GivenFrames, HashPlaced, MOST_EVICTED, PagePool, Taken};
 pub use precision::evicted_ages;
 pub use recency::Recency;
-pub use sharing::{ObjectPage, Victim};
+pub use sharing::{ObjectPage, SharedFrames, Victim};
 pub use swap::{SwapFull, SwapSpace};
 pub use two_list::TwoListClock;
 

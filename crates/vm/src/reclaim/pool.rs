@@ -1,37 +1,39 @@
 //! The frames of a machine: which page gets a frame, and which page leaves for it.
 
 mod given;
-
-use std::collections::BTreeMap;
+mod ordinary;
+mod placed;
 
 use arrayvec::ArrayVec;
 
-use self::given::Given;
+pub use self::given::GivenFrames;
+use self::ordinary::Ordinary;
+pub use self::placed::HashPlaced;
 use super::sharing::{ObjectPage, SharedFrames, Victim};
-use super::{HorizonLru, IcebergLru, Placed, Recency, TimestampDaemon, TwoListClock};
+use super::{EvictionOrder, HashedFrames, Placed, PlacementPolicy, Uses};
 use crate::addr::{PAGE_BYTES, PageSize, Pfn};
-use crate::frame::{Cpfn, CrowdCounts, CrowdedMemory, Iceberg, OWN_START, OutOfFrames, PageKey};
-use crate::hash::PageHash;
-use crate::space::ObjectId;
+use crate::frame::{CrowdedMemory, OWN_START, OutOfFrames, PageKey};
 
 /// All frames of a machine.
 ///
 /// Table nodes, shared and file pages and large pages take frames from the buddy allocator and keep them until they
 /// give them back. Private anonymous 4 KiB pages (*movable* here: their contents can be kept elsewhere) do so too, or
-/// have hash-placed frames of their own; with a policy they may have to leave.
+/// have hash-placed frames of their own; with a policy they may have to leave. *Where* a page may be is decided by the
+/// memory ([`CrowdedMemory`], [`HashPlaced`], [`GivenFrames`]), *which* page leaves by an [`EvictionOrder`] or a
+/// [`PlacementPolicy`]; the pool joins them.
 ///
 /// A frame may have several pages ([`share`](PagePool::share)): they leave together.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct PagePool {
     ordinary: CrowdedMemory,
     movable: Movable,
     shared: SharedFrames,
     /// The given frames; `None` for a pool that has its own frames only.
-    given: Option<Box<Given>>,
+    given: Option<Box<GivenFrames>>,
     evictions: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Movable {
     /// Pages stay in ordinary frames and never leave.
     Kept,
@@ -39,50 +41,6 @@ enum Movable {
     Ordinary(Ordinary),
     /// Frames of their own.
     Placed(Box<HashPlaced>),
-}
-
-/// Movable pages in ordinary frames.
-#[derive(Clone, Debug)]
-struct Ordinary {
-    order: Order,
-    /// The page that has each frame, for as many frames as were ever taken. None for frames that are on no list.
-    owners: Vec<Option<PageKey>>,
-    /// Frames whose pages must not leave, and that are on no list.
-    locked: BTreeMap<Pfn, PageKey>,
-    /// Most of them at once.
-    limit: u64,
-    /// Frames that are taken for movable pages, but are on no list: kept ready, or of pages that are not booked.
-    spares: u64,
-}
-
-/// The order in which pages leave ordinary frames.
-#[derive(Clone, Debug)]
-pub enum Order {
-    /// The least recently used first.
-    Lru(Recency),
-    /// The clock over two lists that Linux uses.
-    Clock(TwoListClock),
-}
-
-/// The order in which pages leave hash-placed frames.
-#[derive(Clone, Debug)]
-pub enum PlacedOrder {
-    /// No page leaves: a page without a free frame is out of frames.
-    NoEviction,
-    /// Horizon LRU, by exact times of use.
-    Horizon(HorizonLru),
-    /// Horizon LRU, by times of use that a daemon estimates.
-    SampledHorizon(HorizonLru, TimestampDaemon),
-    /// Iceberg LRU, the policy that Horizon LRU is compared with.
-    Iceberg(IcebergLru),
-}
-
-#[derive(Clone, Debug)]
-struct HashPlaced {
-    frames: Iceberg<PageHash>,
-    order: PlacedOrder,
-    first_conflict: Option<u64>,
-    most_used: u64,
 }
 
 /// The frames that a page got, and the pages that left for them.
@@ -96,21 +54,6 @@ pub struct Taken {
 
 /// Most pages that leave for one.
 pub const MOST_EVICTED: usize = 8;
-/// Movable pages leave the last ordinary frames to table nodes: a new page needs at most four.
-const RESERVE: u64 = 8;
-
-/// The uses of pages that a pool wants to hear of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Uses {
-    /// The pool wants to hear of no use.
-    Nothing,
-    /// The uses that take a page walk and set accessed bits.
-    Walks,
-    /// The first use after each allocation.
-    FirstAfterAllocation,
-    /// Every use that is not a repetition of the one before.
-    Every,
-}
 
 impl PagePool {
     fn new(ordinary: CrowdedMemory, movable: Movable) -> Self {
@@ -123,36 +66,72 @@ impl PagePool {
     }
 
     /// Returns a pool whose movable pages leave in this order: when there are more than `limit`, or no frames.
-    pub fn ordered(ordinary: CrowdedMemory, order: Order, limit: u64) -> Self {
-        let movable = Movable::Ordinary(Ordinary {
-            order,
-            owners: Vec::new(),
-            locked: BTreeMap::new(),
-            limit: limit.max(1),
-            spares: 0,
-        });
-        Self::new(ordinary, movable)
+    pub fn ordered(ordinary: CrowdedMemory, order: Box<dyn EvictionOrder>, limit: u64) -> Self {
+        Self::new(ordinary, Movable::Ordinary(Ordinary::new(order, limit)))
     }
 
     /// Returns a pool whose movable pages have frames of their own.
-    pub fn placed(ordinary: CrowdedMemory, frames: Iceberg<PageHash>, order: PlacedOrder) -> Self {
-        let placed = HashPlaced { frames, order, first_conflict: None, most_used: 0 };
-        Self::new(ordinary, Movable::Placed(Box::new(placed)))
+    pub fn placed(ordinary: CrowdedMemory, frames: HashedFrames, policy: Box<dyn PlacementPolicy>) -> Self {
+        Self::new(ordinary, Movable::Placed(Box::new(HashPlaced::new(frames, policy))))
     }
 
-    /// Returns the uses that the pool wants to hear of.
+    /// Returns the pool, which takes given frames from now on; its own frames are above all of these.
+    ///
+    /// # Panics
+    ///
+    /// If its pages may have to leave, or are placed by hashing: then frames change hands.
+    pub fn with_given(self) -> Self {
+        assert!(matches!(self.movable, Movable::Kept), "pages that leave, or that are placed by hashing");
+        Self { ordinary: self.ordinary.starting_at(OWN_START), given: Some(Box::default()), ..self }
+    }
+
+    /// Returns the uses of pages that the pool wants to hear of.
     pub fn uses(&self) -> Uses {
         match &self.movable {
             Movable::Kept => Uses::Nothing,
-            Movable::Ordinary(Ordinary { order: Order::Lru(_), .. }) => Uses::Every,
-            Movable::Ordinary(Ordinary { order: Order::Clock(_), .. }) => Uses::Walks,
-            Movable::Placed(placed) => match &placed.order {
-                PlacedOrder::NoEviction => Uses::Nothing,
-                PlacedOrder::Horizon(_) => Uses::FirstAfterAllocation,
-                PlacedOrder::SampledHorizon(..) => Uses::Walks,
-                PlacedOrder::Iceberg(_) => Uses::Every,
-            },
+            Movable::Ordinary(pages) => pages.order().uses(),
+            Movable::Placed(placed) => placed.policy().uses(),
         }
+    }
+
+    /// Returns the memory of the ordinary frames.
+    pub fn ordinary(&self) -> &CrowdedMemory {
+        &self.ordinary
+    }
+
+    /// Returns the memory of the ordinary frames, of which a caller may take blocks that never leave.
+    pub fn ordinary_mut(&mut self) -> &mut CrowdedMemory {
+        &mut self.ordinary
+    }
+
+    /// Returns the hash-placed frames, if the pool has any.
+    #[inline]
+    pub fn hash_placed(&self) -> Option<&HashPlaced> {
+        match &self.movable {
+            Movable::Placed(placed) => Some(placed),
+            Movable::Kept | Movable::Ordinary(_) => None,
+        }
+    }
+
+    /// Returns the given frames, if the pool takes any.
+    pub fn given(&self) -> Option<&GivenFrames> {
+        self.given.as_deref()
+    }
+
+    /// Returns the given frames, if the pool takes any.
+    pub fn given_mut(&mut self) -> Option<&mut GivenFrames> {
+        self.given.as_deref_mut()
+    }
+
+    /// Returns whether the frame is a given one, and not the pool's own.
+    #[inline]
+    pub fn is_given(&self, frame: Pfn) -> bool {
+        self.given.is_some() && frame < OWN_START
+    }
+
+    /// Returns the frames that several pages have, or that are in the page cache.
+    pub fn shared(&self) -> &SharedFrames {
+        &self.shared
     }
 
     /// Takes contiguous memory for a page table: whole frames, as many as a power of two.
@@ -167,11 +146,6 @@ impl PagePool {
     /// Gives a page table's memory back.
     pub fn give_table(&mut self, first: Pfn, bytes: u64) {
         self.ordinary.free(first, table_order(bytes));
-    }
-
-    /// Returns the share of free memory in blocks smaller than 2 MiB; `None` if no memory is free.
-    pub fn fragmentation(&self) -> Option<f64> {
-        self.ordinary.buddy().unusable_free_index(PageSize::Size2M.order())
     }
 
     /// Takes a block that stays until it is given back.
@@ -204,10 +178,10 @@ impl PagePool {
             Movable::Placed(placed) => {
                 let Placed { frame, evicted: left } = placed.place(key)?;
                 evicted.extend(left.map(|(frame, page)| {
-                    let sharers = self.shared.take_others(placed.frames.pfn(frame), page);
+                    let sharers = self.shared.take_others(placed.frames().pfn(frame), page);
                     Victim { page, sharers }
                 }));
-                placed.frames.pfn(frame)
+                placed.frames().pfn(frame)
             }
         };
         self.evictions += evicted.len() as u64;
@@ -228,7 +202,7 @@ impl PagePool {
         }
         let frame = self.ordinary.alloc(0)?;
         if let Movable::Ordinary(pages) = &mut self.movable {
-            pages.spares += 1;
+            pages.count_spare(true);
         }
         Ok(Taken { frame, evicted })
     }
@@ -236,7 +210,7 @@ impl PagePool {
     /// Gives back a frame that was taken for a page which is not known.
     pub fn give_spare(&mut self, frame: Pfn) {
         if let Movable::Ordinary(pages) = &mut self.movable {
-            pages.spares -= 1;
+            pages.count_spare(false);
         }
         self.ordinary.free(frame, 0);
     }
@@ -251,7 +225,7 @@ impl PagePool {
         match &mut self.movable {
             Movable::Kept => Ok(Taken { frame, evicted: ArrayVec::new() }),
             Movable::Ordinary(pages) => {
-                pages.spares -= 1;
+                pages.count_spare(false);
                 pages.insert(frame, key);
                 Ok(Taken { frame, evicted: ArrayVec::new() })
             }
@@ -267,10 +241,7 @@ impl PagePool {
     /// depends on the page.
     pub fn headroom(&self) -> Option<u64> {
         match &self.movable {
-            Movable::Ordinary(pages) => {
-                let frames = self.ordinary.available_frames().saturating_sub(RESERVE);
-                Some(pages.limit.saturating_sub(pages.resident()).min(frames))
-            }
+            Movable::Ordinary(pages) => Some(pages.headroom(&self.ordinary)),
             Movable::Kept | Movable::Placed(_) => None,
         }
     }
@@ -278,7 +249,7 @@ impl PagePool {
     /// Returns the largest number of movable pages, where that is a number.
     pub fn limit(&self) -> Option<u64> {
         match &self.movable {
-            Movable::Ordinary(pages) => Some(pages.limit.min(self.ordinary.buddy().total_frames())),
+            Movable::Ordinary(pages) => Some(pages.limit(&self.ordinary)),
             Movable::Kept | Movable::Placed(_) => None,
         }
     }
@@ -316,72 +287,30 @@ impl PagePool {
         self.shared.cache(frame, object_page, page);
     }
 
-    /// Returns the frame of a page of an object, if any page has it.
-    pub fn cached(&self, object_page: ObjectPage) -> Option<Pfn> {
-        self.shared.cached(object_page)
-    }
-
-    /// Returns the frames of those of an object's 4 KiB pages `[first, end)` that any page has.
-    pub fn cached_in(&self, object: ObjectId, first: u64, end: u64) -> impl Iterator<Item = Pfn> {
-        self.shared.cached_in(object, first, end)
-    }
-
-    /// Returns whether a frame is in the page cache.
-    pub fn is_cached(&self, frame: Pfn) -> bool {
-        self.shared.is_cached(frame)
-    }
-
-    /// Returns the pages of a frame that more than one page has, or that is in the page cache; no page for any other
-    /// frame.
-    pub fn sharers(&self, frame: Pfn) -> &[PageKey] {
-        self.shared.pages(frame)
-    }
-
-    /// Returns whether any frame is shared or in the page cache.
-    pub fn shares_any(&self) -> bool {
-        !self.shared.is_empty()
-    }
-
-    /// Returns whether more than one page has the frame, or may have it:
-    pub fn is_shared(&self, frame: Pfn) -> bool {
-        !self.shared.pages(frame).is_empty()
-    }
-
     /// Returns whether `page` can be in `frame`, as far as the pool keeps book.
     pub fn may_hold(&self, frame: Pfn, page: PageKey) -> bool {
-        self.owner(frame).is_none_or(|owner| owner == page) || self.sharers(frame).contains(&page)
+        self.owner(frame).is_none_or(|owner| owner == page) || self.shared.pages(frame).contains(&page)
     }
 
     /// The book of a movable page's frame has another page.
     fn give_to(&mut self, frame: Pfn, key: PageKey) {
         match &mut self.movable {
             Movable::Kept => {}
-            Movable::Ordinary(pages) => {
-                let listed = pages.owners.get_mut(frame.0 as usize).and_then(Option::as_mut);
-                if let Some(owner) = listed.or_else(|| pages.locked.get_mut(&frame)) {
-                    *owner = key;
-                }
-            }
-            Movable::Placed(placed) => {
-                if let Some(frame) = placed.frames.frame(frame) {
-                    placed.frames.give_to(frame, key);
-                }
-            }
+            Movable::Ordinary(pages) => pages.give_to(frame, key),
+            Movable::Placed(placed) => placed.give_to(frame, key),
         }
     }
 
     /// Lets the movable page in `frame` leave, whosever turn it is. Tells whether it may leave at all; a page that shares
     /// its frame may not.
     pub fn evict(&mut self, frame: Pfn) -> bool {
-        if self.is_shared(frame) {
+        let may_leave = match &self.movable {
+            Movable::Kept => false,
+            Movable::Ordinary(pages) => pages.is_listed(frame),
+            Movable::Placed(placed) => placed.holds(frame) && placed.policy().evicts(),
+        };
+        if !may_leave || self.shared.is_shared(frame) {
             return false;
-        }
-        match &mut self.movable {
-            Movable::Ordinary(pages) if pages.owners.get(frame.0 as usize).is_some_and(Option::is_some) => {}
-            Movable::Placed(placed)
-                if placed.frames.frame(frame).is_some()
-                    && !matches!(placed.order, PlacedOrder::NoEviction) => {}
-            _ => return false,
         }
         self.give_page(frame, PageSize::Size4K);
         self.evictions += 1;
@@ -393,32 +322,15 @@ impl PagePool {
         match &mut self.movable {
             Movable::Kept => {}
             Movable::Ordinary(pages) => pages.age(frame),
-            Movable::Placed(placed) => {
-                let Some(frame) = placed.frames.frame(frame) else { return };
-                match &mut placed.order {
-                    PlacedOrder::NoEviction => {}
-                    PlacedOrder::Horizon(lru) => lru.age(frame),
-                    PlacedOrder::SampledHorizon(lru, daemon) => {
-                        lru.age(frame);
-                        daemon.forget(frame);
-                    }
-                    PlacedOrder::Iceberg(lru) => lru.age(frame),
-                }
-            }
+            Movable::Placed(placed) => placed.age(frame),
         }
     }
 
     /// Keeps the movable page in `frame` from leaving from now on, or lets it leave again. DEVIATION: a page in a
     /// frame of its own leaves all the same, because few frames are its neighbours' choice.
     pub fn lock(&mut self, frame: Pfn, is_locked: bool) {
-        let Movable::Ordinary(pages) = &mut self.movable else { return };
-        if is_locked == pages.locked.contains_key(&frame) {
-            return;
-        }
-        let Some(owner) = pages.forget(frame) else { return };
-        match is_locked {
-            true => drop(pages.locked.insert(frame, owner)),
-            false => pages.insert(frame, owner),
+        if let Movable::Ordinary(pages) = &mut self.movable {
+            pages.lock(frame, is_locked);
         }
     }
 
@@ -431,14 +343,13 @@ impl PagePool {
         match &mut self.movable {
             Movable::Kept => {
                 if let Some(given) = self.given.as_mut().filter(|_| frame < OWN_START) {
-                    given.blocks.release(frame, size);
+                    given.give(frame, size);
                     return;
                 }
             }
             Movable::Ordinary(pages) => drop(pages.forget(frame)),
             Movable::Placed(placed) => {
-                if let Some(frame) = placed.frames.frame(frame) {
-                    placed.release(frame);
+                if placed.release(frame) {
                     return;
                 }
             }
@@ -450,9 +361,8 @@ impl PagePool {
     /// given back, and the page needs a new one: the answer is no.
     pub fn rename(&mut self, frame: Pfn, from: PageKey, to: PageKey) -> bool {
         let is_given = self.is_given(frame);
-        let is_placed =
-            matches!(&self.movable, Movable::Placed(placed) if placed.frames.frame(frame).is_some());
-        if self.is_shared(frame) {
+        let is_placed = self.hash_placed().is_some_and(|placed| placed.holds(frame));
+        if self.shared.is_shared(frame) {
             match is_placed {
                 true => drop(self.leave(frame, from)),
                 false => {
@@ -469,11 +379,7 @@ impl PagePool {
             Movable::Kept if is_given => {}
             Movable::Kept => self.ordinary.pin(frame),
             Movable::Ordinary(_) => self.give_to(frame, to),
-            Movable::Placed(placed) => {
-                if let Some(frame) = placed.frames.frame(frame) {
-                    placed.release(frame);
-                }
-            }
+            Movable::Placed(placed) => drop(placed.release(frame)),
         }
         !is_placed
     }
@@ -481,9 +387,7 @@ impl PagePool {
     /// Tells the allocator that a large block is several smaller ones from now on.
     pub fn split(&mut self, first: Pfn, from: PageSize, to: PageSize) {
         if let Some(given) = self.given.as_mut().filter(|_| first < OWN_START) {
-            given.blocks.release(first, from);
-            let parts = (0..from.base_pages()).step_by(to.base_pages() as usize);
-            parts.for_each(|distance| given.blocks.take(first.add(distance), to));
+            given.split(first, from, to);
             return;
         }
         self.ordinary.split(first, from.order(), to.order());
@@ -495,21 +399,8 @@ impl PagePool {
     pub fn touch(&mut self, frame: Pfn) {
         match &mut self.movable {
             Movable::Kept => {}
-            Movable::Ordinary(pages) => {
-                if let Order::Lru(recency) = &mut pages.order
-                    && pages.owners.get(frame.0 as usize).is_some_and(Option::is_some)
-                {
-                    recency.touch(frame.0 as u32);
-                }
-            }
-            Movable::Placed(placed) => {
-                let Some(frame) = placed.frames.frame(frame) else { return };
-                match &mut placed.order {
-                    PlacedOrder::NoEviction | PlacedOrder::SampledHorizon(..) => {}
-                    PlacedOrder::Horizon(lru) => lru.touch(frame),
-                    PlacedOrder::Iceberg(lru) => lru.touch(frame),
-                }
-            }
+            Movable::Ordinary(pages) => pages.touch(frame),
+            Movable::Placed(placed) => placed.touch(frame),
         }
     }
 
@@ -517,125 +408,39 @@ impl PagePool {
     #[inline]
     pub fn walked(&mut self, frame: Pfn) {
         match &mut self.movable {
-            Movable::Ordinary(Ordinary { order: Order::Clock(clock), owners, .. })
-                if owners.get(frame.0 as usize).is_some_and(Option::is_some) =>
-            {
-                clock.walked(frame.0 as u32);
-            }
-            Movable::Placed(placed) => {
-                if let PlacedOrder::SampledHorizon(_, daemon) = &mut placed.order
-                    && let Some(frame) = placed.frames.frame(frame)
-                {
-                    daemon.walked(frame);
-                }
-            }
-            _ => {}
+            Movable::Kept => {}
+            Movable::Ordinary(pages) => pages.walked(frame),
+            Movable::Placed(placed) => placed.walked(frame),
         }
     }
 
-    /// Runs the timestamp daemon once, if there is one.
+    /// Runs the policy's daemon once, if there is one.
     pub fn scan(&mut self) {
-        if let Movable::Placed(placed) = &mut self.movable
-            && let PlacedOrder::SampledHorizon(lru, daemon) = &mut placed.order
-        {
-            daemon.scan(lru);
+        if let Movable::Placed(placed) = &mut self.movable {
+            placed.scan();
         }
-    }
-
-    /// Returns the code by which a page finds its hash-placed frame; `None` for a page in an ordinary frame.
-    pub fn code(&self, key: PageKey, frame: Pfn) -> Option<Cpfn> {
-        let Movable::Placed(placed) = &self.movable else { return None };
-        placed.frames.cpfn(key, placed.frames.frame(frame)?)
-    }
-
-    /// Returns the frame that a code means for a page: what the hardware computes with one evaluation of the hash.
-    ///
-    /// # Panics
-    ///
-    /// If the pool places no pages or the code names no frame: page tables hold no such code.
-    #[inline]
-    pub fn decode(&self, key: PageKey, code: Cpfn) -> Pfn {
-        let frame = self.placed_frame(key, code);
-        debug_assert!(self.may_hold(frame, key), "{code:?} leads to another page's frame");
-        frame
-    }
-
-    /// Returns what [`decode`](Self::decode) does, for a page that may have lost its frame just now.
-    ///
-    /// # Panics
-    ///
-    /// As [`decode`](Self::decode).
-    #[inline]
-    pub fn placed_frame(&self, key: PageKey, code: Cpfn) -> Pfn {
-        let Movable::Placed(placed) = &self.movable else { panic!("{code:?} in a machine without codes") };
-        let frame = placed.frames.translate(key, code);
-        placed.frames.pfn(frame.unwrap_or_else(|| panic!("{code:?} of {key:?} names no frame")))
     }
 
     /// Returns the movable page in a frame, as far as the pool keeps book.
     pub fn owner(&self, frame: Pfn) -> Option<PageKey> {
         match &self.movable {
             Movable::Kept => None,
-            Movable::Ordinary(pages) => {
-                let listed = pages.owners.get(frame.0 as usize).copied().flatten();
-                listed.or_else(|| pages.locked.get(&frame).copied())
-            }
-            Movable::Placed(placed) => placed.frames.owner(placed.frames.frame(frame)?),
+            Movable::Ordinary(pages) => pages.owner(frame),
+            Movable::Placed(placed) => placed.owner(frame),
         }
-    }
-
-    /// Returns the hash-placed frames, if the pool has any.
-    pub fn hash_placed(&self) -> Option<&Iceberg<PageHash>> {
-        match &self.movable {
-            Movable::Placed(placed) => Some(&placed.frames),
-            _ => None,
-        }
-    }
-
-    /// Returns the policy of the hash-placed frames, if the pool has such frames.
-    pub fn placed_order(&self) -> Option<&PlacedOrder> {
-        match &self.movable {
-            Movable::Placed(placed) => Some(&placed.order),
-            _ => None,
-        }
-    }
-
-    /// Returns the number of hash-placed frames in use when a page had to leave, or found no frame, for the first
-    /// time.
-    pub fn first_conflict(&self) -> Option<u64> {
-        match &self.movable {
-            Movable::Placed(placed) => placed.first_conflict,
-            _ => None,
-        }
-    }
-
-    /// Returns the most hash-placed frames that were in use at once.
-    pub fn most_placed(&self) -> u64 {
-        match &self.movable {
-            Movable::Placed(placed) => placed.most_used,
-            _ => 0,
-        }
-    }
-
-    /// Returns the movable pages that had to go to other frames since the last call, to make room for a table:
-    pub fn take_moved(&mut self) -> Vec<(PageKey, Pfn)> {
-        self.ordinary.take_moved()
-    }
-
-    /// Returns what making room among other programs' pages has taken; `None` if there are no other programs.
-    pub fn crowd_counts(&self) -> Option<&CrowdCounts> {
-        self.ordinary.counts()
     }
 
     /// Frames of all kinds that are free now.
     pub fn free_frames(&self) -> u64 {
-        self.ordinary.buddy().free_frames()
-            + self.hash_placed().map_or(0, |placed| placed.shape().frames() - placed.used())
+        let placed = self.hash_placed().map(HashPlaced::frames);
+        self.ordinary.allocator().free_frames()
+            + placed.map_or(0, |frames| frames.shape().frames() - frames.used())
     }
 
     /// Frames of all kinds.
     pub fn total_frames(&self) -> u64 {
-        self.ordinary.buddy().total_frames() + self.hash_placed().map_or(0, |placed| placed.shape().frames())
+        let placed = self.hash_placed().map(HashPlaced::frames);
+        self.ordinary.allocator().total_frames() + placed.map_or(0, |frames| frames.shape().frames())
     }
 
     /// Pages that had to leave so far.
@@ -646,127 +451,4 @@ impl PagePool {
 
 fn table_order(bytes: u64) -> u32 {
     bytes.div_ceil(PAGE_BYTES).next_power_of_two().trailing_zeros()
-}
-
-impl Ordinary {
-    fn is_pressed(&self, frames: &CrowdedMemory) -> bool {
-        self.resident() >= self.limit || frames.available_frames() <= RESERVE
-    }
-
-    fn resident(&self) -> u64 {
-        let listed: u64 = match &self.order {
-            Order::Lru(recency) => recency.len().into(),
-            Order::Clock(clock) => clock.len().into(),
-        };
-        listed + self.spares + self.locked.len() as u64
-    }
-
-    /// Lets pages leave until there is room for one.
-    fn make_room(
-        &mut self,
-        frames: &mut CrowdedMemory,
-        shared: &mut SharedFrames,
-        evicted: &mut ArrayVec<Victim, MOST_EVICTED>,
-    ) {
-        while self.is_pressed(frames) && !evicted.is_full() {
-            let Some((frame, page)) = self.evict() else { break };
-            frames.free(frame, 0);
-            evicted.push(Victim { page, sharers: shared.take_others(frame, page) });
-        }
-    }
-
-    fn insert(&mut self, frame: Pfn, key: PageKey) {
-        let at = frame.0 as usize;
-        if self.owners.len() <= at {
-            self.owners.resize(at + 1, None);
-        }
-        self.owners[at] = Some(key);
-        match &mut self.order {
-            Order::Lru(recency) => recency.insert(at as u32),
-            Order::Clock(clock) => clock.insert(at as u32),
-        }
-    }
-
-    fn evict(&mut self) -> Option<(Pfn, PageKey)> {
-        let frame = match &mut self.order {
-            Order::Lru(recency) => {
-                let oldest = recency.oldest()?;
-                recency.remove(oldest);
-                oldest
-            }
-            Order::Clock(clock) => clock.evict()?,
-        };
-        let owner = self.owners[frame as usize].take().expect("a frame of the list has a page");
-        Some((Pfn(frame.into()), owner))
-    }
-
-    /// The page in `frame`, if it is one of these, is gone: which it was.
-    fn forget(&mut self, frame: Pfn) -> Option<PageKey> {
-        let Some(owner) = self.owners.get_mut(frame.0 as usize).and_then(Option::take) else {
-            return if self.locked.is_empty() { None } else { self.locked.remove(&frame) };
-        };
-        match &mut self.order {
-            Order::Lru(recency) => recency.remove(frame.0 as u32),
-            Order::Clock(clock) => clock.remove(frame.0 as u32),
-        }
-        Some(owner)
-    }
-
-    /// The page in `frame`, if it is listed, is the next to leave.
-    fn age(&mut self, frame: Pfn) {
-        if self.owners.get(frame.0 as usize).is_none_or(Option::is_none) {
-            return;
-        }
-        match &mut self.order {
-            Order::Lru(recency) => {
-                recency.remove(frame.0 as u32);
-                recency.insert_oldest(frame.0 as u32);
-            }
-            Order::Clock(clock) => clock.age(frame.0 as u32),
-        }
-    }
-}
-
-impl HashPlaced {
-    fn place(&mut self, key: PageKey) -> Result<Placed, OutOfFrames> {
-        let before = self.frames.used();
-        let placed = match &mut self.order {
-            PlacedOrder::NoEviction => {
-                self.frames.take_free(key).map(|frame| Placed { frame, evicted: None }).ok_or_else(|| {
-                    OutOfFrames {
-                        order: 0,
-                        free_frames: self.frames.shape().frames() - before,
-                        largest_free_order: Some(0),
-                    }
-                })
-            }
-            PlacedOrder::Horizon(lru) => Ok(lru.place(&mut self.frames, key)),
-            PlacedOrder::SampledHorizon(lru, daemon) => {
-                let placed = lru.place(&mut self.frames, key);
-                if let Some((frame, _)) = placed.evicted {
-                    daemon.forget(frame);
-                }
-                daemon.walked(placed.frame);
-                Ok(placed)
-            }
-            PlacedOrder::Iceberg(lru) => Ok(lru.place(&mut self.frames, key)),
-        };
-        if self.first_conflict.is_none() && placed.as_ref().map_or(true, |placed| placed.evicted.is_some()) {
-            self.first_conflict = Some(before);
-        }
-        self.most_used = self.most_used.max(self.frames.used());
-        placed
-    }
-
-    fn release(&mut self, frame: u32) {
-        match &mut self.order {
-            PlacedOrder::NoEviction => drop(self.frames.release(frame)),
-            PlacedOrder::Horizon(lru) => drop(lru.release(&mut self.frames, frame)),
-            PlacedOrder::SampledHorizon(lru, daemon) => {
-                lru.release(&mut self.frames, frame);
-                daemon.forget(frame);
-            }
-            PlacedOrder::Iceberg(lru) => drop(lru.release(&mut self.frames, frame)),
-        }
-    }
 }

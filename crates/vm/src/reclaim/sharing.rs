@@ -11,7 +11,7 @@ use crate::space::ObjectId;
 ///
 /// Frames of one page that are not in the page cache are not in the map, so that programs of one process cost nothing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedFrames {
+pub struct SharedFrames {
     /// The sharers of each block, by its first frame.
     frames: BTreeMap<Pfn, Sharing>,
     cached: BTreeMap<ObjectPage, Pfn>,
@@ -36,7 +36,8 @@ struct Sharing {
 }
 
 impl SharedFrames {
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns whether no frame is shared or in the page cache.
+    pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
@@ -44,23 +45,28 @@ impl SharedFrames {
         if self.is_empty() { None } else { self.frames.get(&frame) }
     }
 
-    /// The pages of a frame that is shared or in the page cache; nothing for any other frame.
-    pub(super) fn pages(&self, frame: Pfn) -> &[PageKey] {
+    /// Returns the pages of a frame that more than one page has, or that is in the page cache; no page for any other frame.
+    pub fn pages(&self, frame: Pfn) -> &[PageKey] {
         self.get(frame).map_or(&[], |sharing| &sharing.pages)
     }
 
-    /// Whether the frame is in the page cache.
-    pub(super) fn is_cached(&self, frame: Pfn) -> bool {
+    /// Returns whether more than one page has the frame, or may have it:
+    pub fn is_shared(&self, frame: Pfn) -> bool {
+        !self.pages(frame).is_empty()
+    }
+
+    /// Returns whether a frame is in the page cache.
+    pub fn is_cached(&self, frame: Pfn) -> bool {
         self.get(frame).is_some_and(|sharing| sharing.shows.is_some())
     }
 
-    /// The frame of a page of an object.
-    pub(super) fn cached(&self, page: ObjectPage) -> Option<Pfn> {
+    /// Returns the frame of a page of an object, if any page has it.
+    pub fn cached(&self, page: ObjectPage) -> Option<Pfn> {
         self.cached.get(&page).copied()
     }
 
-    /// The frames of 4 KiB pages `[first, end)` of an object.
-    pub(super) fn cached_in(&self, object: ObjectId, first: u64, end: u64) -> impl Iterator<Item = Pfn> {
+    /// Returns the frames of those of an object's 4 KiB pages `[first, end)` that any page has.
+    pub fn cached_in(&self, object: ObjectId, first: u64, end: u64) -> impl Iterator<Item = Pfn> {
         let page = |number| ObjectPage { object, size: PageSize::Size4K, number };
         self.cached.range(page(first)..page(end.max(first))).map(|(_, &frame)| frame)
     }

@@ -326,9 +326,10 @@ fn check_stream<T: Built>(name: &str, info: &SourceInfo) {
             for (page, leaf, level) in entries {
                 frames
                     .extend((0..SIZES[level as usize].base_pages()).map(|distance| leaf.frame.0 + distance));
-                if let (Some(given), true) =
-                    (filtered.state().frames.given(asid, page), filtered.state().frames.is_given(leaf.frame))
-                {
+                if let (Some(given), true) = (
+                    filtered.state().frames.given().unwrap().of(asid, page),
+                    filtered.state().frames.is_given(leaf.frame),
+                ) {
                     let is_moved = given.frame_of(page) != leaf.frame;
                     assert!(!is_moved || info.announces_mappings, "{name}: {page} is at {}", leaf.frame);
                 }
@@ -386,7 +387,9 @@ fn pages_of_a_child_are_where_the_trace_says_of_the_child() {
         machine
             .state()
             .frames
-            .given(machine.state().processes[0].asid, VirtAddr(BASE).page())
+            .given()
+            .unwrap()
+            .of(machine.state().processes[0].asid, VirtAddr(BASE).page())
             .unwrap()
             .frame()
             .addr()

@@ -91,7 +91,7 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
         for (page, frame) in leaves {
             let key = PageKey { asid: *asid, page };
             let frame = match frame.code() {
-                Some(code) => frames.decode(key, code),
+                Some(code) => frames.hash_placed().expect("codes").decode(key, code),
                 None => frame,
             };
             assert!(frames.may_hold(frame, key), "{key:?} in {frame:?}");
@@ -99,7 +99,7 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
         }
     }
     for (&frame, pages) in &mut owners {
-        let mut sharers = frames.sharers(frame).to_vec();
+        let mut sharers = frames.shared().pages(frame).to_vec();
         let by_page = |key: &PageKey| (key.asid, key.page);
         pages.sort_unstable_by_key(by_page);
         sharers.sort_unstable_by_key(by_page);
@@ -118,7 +118,7 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
     let used = frames.total_frames() - frames.free_frames();
     let own = pages + tables.bytes / 4096 + ready;
     // In fragmented memory the rest is other programs'.
-    assert!(used == own || (used > own && frames.crowd_counts().is_some()), "{used} used, {own} known");
+    assert!(used == own || (used > own && frames.ordinary().counts().is_some()), "{used} used, {own} known");
 }
 
 fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
@@ -233,7 +233,7 @@ fn file_and_shared_pages_have_ordinary_frames() {
         (0..96).for_each(|page| batch.push(Access::load(VirtAddr(BASE + page * PAGE_BYTES), 8)));
     }
     machine.batch(&batch).unwrap();
-    assert_eq!(machine.state().frames.hash_placed().map(|placed| placed.used()), Some(32));
+    assert_eq!(machine.state().frames.hash_placed().map(|placed| placed.frames().used()), Some(32));
     check_frames(&mut machine);
     let mut end = Batch::new();
     end.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE), 96 * PAGE_BYTES)));

@@ -109,14 +109,12 @@ pub mod reclaim {
     pub const EVICTIONS: Name = count("reclaim", "evictions");
     /// Pages copied because their frame belongs to other pages now.
     pub const COPIED_PAGES: Name = count("reclaim", "copied-pages");
-    /// Times that the horizon moved on.
-    pub const HORIZON_ADVANCES: Name = count("reclaim", "horizon-advances");
-    /// Runs of the timestamp daemon.
-    pub const SCANS: Name = count("reclaim", "scans");
-    /// Accessed bits that the daemon read.
-    pub const ACCESSED_BITS_READ: Name = count("reclaim", "accessed-bits-read");
-    /// Pages that left although they were recent, since no other frame was one of the new page's.
-    pub const FORCED_EVICTIONS: Name = count("reclaim", "forced-evictions");
+    /// A count of the policy that places pages: `horizon-advances` (times that the horizon moved on), `scans` (runs of the
+    /// timestamp daemon), `accessed-bits-read` (by that daemon), `forced-evictions` (pages that left although they were
+    /// recent, since no other frame was one of the new page's).
+    pub const fn of_policy(metric: &'static str) -> Name {
+        count("reclaim", metric)
+    }
     /// Pages that left before their frame was needed.
     pub const AHEAD: Name = count("reclaim", "ahead");
 }

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::addr::PageSize;
 use crate::random::SplitMix64;
 
 const ORDERS: usize = MAX_ORDER as usize + 1;
@@ -280,21 +281,25 @@ fn fragmentation_indices_follow_their_definitions() {
     assert_eq!(allocator.fragmentation_index(9), Some(1.0 - 1.0 / 512.0));
 }
 
+/// The contract of every allocator.
 #[test]
-fn user_pages_come_through_the_trait() {
-    use crate::addr::{Asid, Vpn};
-    fn take_and_return(frames: &mut impl FrameAllocator) {
-        let key = PageKey { asid: Asid(1), page: Vpn(512) };
-        let huge = frames.alloc_for(key, PageSize::Size2M).unwrap();
+fn blocks_come_through_the_trait() {
+    fn take_and_return(frames: &mut dyn FrameAllocator) {
+        let huge = frames.alloc(9).unwrap();
         assert!(huge.0.is_multiple_of(512));
-        let base = frames.alloc_for(key, PageSize::Size4K).unwrap();
-        assert!(!(huge.0..huge.0 + 512).contains(&base.0), "frame {base} has two owners");
+        let base = frames.alloc(0).unwrap();
+        assert!(base.0 > 0 && !(huge.0..huge.0 + 512).contains(&base.0), "frame {base} has two owners");
         assert_eq!(frames.free_frames(), frames.total_frames() - 513);
-        let error = frames.alloc_for(key, PageSize::Size1G).unwrap_err();
-        assert_eq!(error.order, 18);
-        frames.free(huge, PageSize::Size2M);
-        frames.free(base, PageSize::Size4K);
+        assert_eq!(frames.alloc(18).unwrap_err().order, 18);
+        assert!(!frames.alloc_at(huge, 0), "it is in use");
+        frames.split(huge, 9, 8);
+        frames.free(huge, 8);
+        frames.free(huge.add(256), 8);
+        assert!(frames.alloc_at(huge, 9), "both parts are free");
+        frames.free(huge, 9);
+        frames.free(base, 0);
         assert_eq!(frames.free_frames(), frames.total_frames());
+        assert_eq!(frames.unusable_free_index(0), Some(0.0));
     }
     take_and_return(&mut BuddyAllocator::new(16 << 20).unwrap());
 }

@@ -6,11 +6,11 @@
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 use rustc_hash::FxHashMap;
 
-use crate::catalog::{Entry, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Preset};
 use crate::jobs::{self, CHANGED_BYTES, Job, Jobs, Popularity, Server};
+use crate::program::Program;
 use crate::random::mix;
-use crate::source::Program;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "array-swap",

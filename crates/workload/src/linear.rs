@@ -10,10 +10,10 @@ use std::ops::Range;
 use pagewalk_trace::Access;
 use pagewalk_vm::addr::VirtAddr;
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::SplitMix64;
-use crate::source::Program;
 use crate::space::{AddressSpace, mapping_bytes};
 use crate::traced::Traced;
 

@@ -3,12 +3,12 @@
 //! First every page is written once, then pages are touched one after the other, one access each. `cyclic` goes through
 //! them in the order of the first phase again and again, `uniform` draws each independently.
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::SplitMix64;
-use crate::source::Program;
 use crate::space::AddressSpace;
-use crate::spec::Values;
+use crate::values::Values;
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 pub(crate) const ENTRY: Entry = Entry {

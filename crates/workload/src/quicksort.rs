@@ -11,13 +11,13 @@
 //! of them suffice. What a compiled program keeps in registers is not loaded again: the pivot, and the two elements of an
 //! exchange, which the scans have just loaded.
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::{SplitMix64, mix};
-use crate::source::Program;
 use crate::space::AddressSpace;
-use crate::spec::Values;
 use crate::traced::Traced;
+use crate::values::Values;
 use pagewalk_vm::addr::PAGE_BYTES;
 
 pub(crate) const ENTRY: Entry = Entry {

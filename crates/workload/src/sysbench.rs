@@ -11,12 +11,12 @@
 
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::SplitMix64;
-use crate::source::Program;
 use crate::space::AddressSpace;
-use crate::spec::Values;
+use crate::values::Values;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "sysbench",

@@ -16,12 +16,12 @@ mod table;
 use genome::{Contigs, Lines};
 use table::{Shape, Table};
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
-use crate::source::Program;
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::space::{AddressSpace, chunk_bytes, mapping_bytes};
-use crate::spec::Values;
 use crate::traced::Traced;
+use crate::values::Values;
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 pub(crate) const ENTRY: Entry = Entry {

@@ -12,13 +12,13 @@ use self::memory::{MAX_HEAP_BYTES, Memory};
 use self::tree::{
     ELEMENT_BYTES, ELEMENT_VALUE, KEYS_BYTES, LEAF_SPLIT, NODE_BYTES, POINTERS_BYTES, RECORD_BYTES, Tree,
 };
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::{Lrand48, mix};
-use crate::source::Program;
 use crate::space::{AddressSpace, chunk_bytes};
-use crate::spec::Values;
 use crate::units::about;
+use crate::values::Values;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "btree",

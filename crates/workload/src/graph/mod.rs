@@ -19,11 +19,11 @@ mod tc;
 use objects::Objects;
 use social::{Edges, degrees};
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
-use crate::source::Program;
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::space::{AddressSpace, chunk_bytes, mapping_bytes};
-use crate::spec::Values;
+use crate::values::Values;
 
 /// The algorithms, by the number of the parameter.
 const ALGORITHMS: [&str; 8] = ["bc", "bfs", "cc", "dc", "dfs", "pr", "sssp", "tc"];

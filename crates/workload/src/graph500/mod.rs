@@ -17,13 +17,13 @@ use self::bfs::{Search, Structure};
 use self::csr::Csr;
 use self::kronecker::Kronecker;
 use self::list::EdgeLists;
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::SplitMix64;
-use crate::source::Program;
 use crate::space::{AddressSpace, mapping_bytes};
-use crate::spec::Values;
 use crate::traced::Traced;
+use crate::values::Values;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "graph500",

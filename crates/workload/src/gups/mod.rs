@@ -13,13 +13,13 @@
 
 mod table;
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::mix;
-use crate::source::Program;
 use crate::space::{AddressSpace, mapping_bytes};
-use crate::spec::Values;
 use crate::traced::Traced;
+use crate::values::Values;
 
 use table::{Changes, Table, Whole};
 

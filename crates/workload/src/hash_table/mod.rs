@@ -7,10 +7,10 @@ mod index;
 
 use self::index::BEHIND_KEY;
 pub(crate) use self::index::{BUCKET_BYTES, Index, index_bytes};
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::jobs::{self, Contents, Job, Jobs, Popularity, Server};
-use crate::source::Program;
+use crate::program::Program;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "hash-table",

@@ -1,6 +1,6 @@
 //! The parameters of each of these workloads; it adds its own behind them.
 
-use crate::catalog::{Kind, Parameter};
+use crate::entry::{Kind, Parameter};
 
 /// The size of the data.
 pub(crate) const fn dataset(default: &'static str) -> Parameter {

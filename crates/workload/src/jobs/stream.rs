@@ -5,7 +5,7 @@ use super::popularity::Popularity;
 use crate::emit::{Emitter, Halt, Stop};
 use crate::random::SplitMix64;
 use crate::space::AddressSpace;
-use crate::spec::Values;
+use crate::values::Values;
 
 /// The phases of each of these workloads.
 pub(crate) const PHASES: &[&str] = &["warm-up", "settle", "serve"];

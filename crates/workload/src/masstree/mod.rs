@@ -9,10 +9,10 @@ mod rows;
 
 use self::layers::{GROUP_KEYS, Layers, ROW_BYTES, groups_in, mapped_bytes, pages_of_way, way_cost};
 use self::rows::Rows;
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::jobs::{self, Job, Jobs, Popularity, Server};
-use crate::source::Program;
+use crate::program::Program;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "masstree",

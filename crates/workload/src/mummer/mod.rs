@@ -12,11 +12,11 @@ mod verify;
 
 use tree::{Text, Tree};
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
-use crate::source::Program;
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::space::{AddressSpace, mapping_bytes};
-use crate::spec::Values;
+use crate::values::Values;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "mummer",

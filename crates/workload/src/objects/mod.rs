@@ -15,13 +15,13 @@ mod heap;
 
 use heap::{HEADER_WORDS, Heap, NULL, Object};
 
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt, Stop};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::random::SplitMix64;
-use crate::source::Program;
 use crate::space::{AddressSpace, mapping_bytes};
-use crate::spec::Values;
 use crate::traced::Traced;
+use crate::values::Values;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "objects",

@@ -12,10 +12,10 @@ use pagewalk_vm::addr::PAGE_BYTES;
 
 use self::shape::Shape;
 use self::tree::{Found, GAP_LOG2, NODE_BYTES, Tree, VALUE, VALUE_BYTES};
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::jobs::{self, Contents, Job, Jobs, Popularity, Server};
-use crate::source::Program;
+use crate::program::Program;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "red-black-tree",

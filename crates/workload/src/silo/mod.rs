@@ -21,11 +21,11 @@ use self::store::{
     NODE_ACCESSES, NODE_INSTRUCTIONS, READ_ACCESSES, READ_INSTRUCTIONS, RecordTree, mapped_bytes,
     pages_of_ways, records_in,
 };
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::jobs::{self, Job, Jobs, Popularity, Server};
 use crate::packed_tree::Shape;
-use crate::source::Program;
+use crate::program::Program;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "silo",

@@ -17,10 +17,10 @@ mod verify;
 use self::database::{Database, database_bytes, subscribers};
 use self::population::{BLOCK, Population};
 use self::request::{Mix, Request};
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::jobs::{self, CHANGED_BYTES, Job, Jobs, Popularity, Server};
-use crate::source::Program;
+use crate::program::Program;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "tatp",

@@ -25,10 +25,10 @@ use self::request::Requests;
 use self::stock::Stock;
 use self::tables::{ITEMS, Tables, mapped_bytes, warehouses_in};
 use self::transactions::{ORDER_ACCESSES, ORDER_INSTRUCTIONS, PAYMENT_ACCESSES, PAYMENT_INSTRUCTIONS, State};
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
 use crate::jobs::{self, Job, Jobs, Server};
-use crate::source::Program;
+use crate::program::Program;
 
 /// One warehouse and the items.
 const SMALLEST: u64 = 96 << 20;

@@ -13,12 +13,12 @@ mod materials;
 use self::grid::Grids;
 use self::lookup::{MaterialTable, Query};
 use self::materials::NUCLIDES;
-use crate::catalog::{Entry, Kind, Parameter, Preset};
 use crate::emit::{Emitter, Halt};
+use crate::entry::{Entry, Kind, Parameter, Preset};
+use crate::program::Program;
 use crate::sort;
-use crate::source::Program;
 use crate::space::{AddressSpace, mapping_bytes};
-use crate::spec::Values;
+use crate::values::Values;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "xsbench",

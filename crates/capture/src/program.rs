@@ -20,6 +20,7 @@ use crate::channel::{self, Channel, ProgramEnd, Received};
 use crate::elf;
 use crate::error::CaptureError;
 use crate::family::Family;
+use crate::frontend::Frontend;
 use crate::guard::Guard;
 use crate::install::Install;
 use crate::protocol::{self, Body, ProtocolError};
@@ -44,28 +45,6 @@ const THREADS_MAX: u64 = 4_000;
 const THREADS_MIN: u64 = 500;
 /// Scripts that are interpreted by scripts: as far as the system follows them, two words each.
 const SCRIPT_WORDS_MAX: usize = 8;
-
-/// The front-end by which accesses are observed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Frontend {
-    /// The own Valgrind tool: any x86-64 program, unmodified.
-    #[default]
-    Valgrind,
-    /// The call-out runtime: a program compiled with `-fsanitize=thread` and linked with the runtime.
-    Callout,
-    /// The plugin of QEMU's user-mode emulation: any program for x86-64, AArch64, RISC-V or LoongArch of 64 bits,
-    /// unmodified, its threads in parallel.
-    Qemu,
-}
-
-impl Frontend {
-    fn counts_instructions(self) -> bool {
-        match self {
-            Self::Valgrind | Self::Qemu => true,
-            Self::Callout => false,
-        }
-    }
-}
 
 /// The end of a run of the program.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use pagewalk_trace::ProcessId;
 
 use crate::elf::{self, Kind, Machine};
 use crate::error::CaptureError;
-use crate::program::Frontend;
+use crate::frontend::Frontend;
 use crate::protocol::Body;
 
 /// A process, or a program that a process was to become, that was not observed, or not to its end.

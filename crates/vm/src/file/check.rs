@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::error::StoreError;
 use super::mapping::Persistent;
 use super::memory::PersistentMemory;
 use super::partition::{Level, Part};
-use super::store::{Layout, Store, StoreError};
+use super::store::{Layout, Store};
 use crate::addr::{Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry};
 

@@ -23,8 +23,8 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::checkpoint::NotPersistent;
+use super::error::StoreError;
 use super::memory::PersistentMemory;
-use super::store::StoreError;
 use crate::addr::PAGE_BYTES;
 use crate::hash::xxh64_of_word;
 

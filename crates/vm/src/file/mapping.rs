@@ -7,8 +7,9 @@
 
 use std::ops::{ControlFlow, Range};
 
+use super::error::StoreError;
 use super::memory::{PersistentMemory, Remapped};
-use super::store::{Store, StoreError, Transaction, root, root_place};
+use super::store::{Store, Transaction, root, root_place};
 use crate::addr::Pfn;
 use crate::addr::{PhysAddr, Vpn};
 use crate::table::{Entry, Geometry, Leaf, PageTable, Radix, TableWords, WalkEnd};

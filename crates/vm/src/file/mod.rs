@@ -15,6 +15,7 @@
 
 mod check;
 mod checkpoint;
+mod error;
 mod extent;
 mod journal;
 mod mapping;
@@ -30,6 +31,7 @@ mod translation_cache;
 
 pub use check::Damage;
 pub use checkpoint::{Checkpoints, NotPersistent, checkpoint_frames};
+pub use error::StoreError;
 pub use extent::{Extent, ExtentTree, MOST_EXTENT_PAGES};
 pub use journal::{LogFull, Recovered};
 pub use mapping::{MappedPage, Pages, Persistent, SPACE_END, SwapCounts};
@@ -39,5 +41,5 @@ pub use recording::{Grain, Image, Recording, Snapshot};
 pub use repair::Places;
 pub use store::{
     GROWN_VERSION, GrowError, LARGE_ORDER, LEAST_FRAMES, LOG_FRAMES, MOST_FRAMES, OpenError, ROOT_WORDS,
-    STORE_MAGIC, Store, StoreError, Transaction, VERSION, damaged_superblocks, frames_of_store,
+    STORE_MAGIC, Store, Transaction, VERSION, damaged_superblocks, frames_of_store,
 };

@@ -21,9 +21,10 @@
 //! level of which a part below is free, `small` has a bit for L0, L1 and L2. Of an L3: level 3, its kind in the lowest bits,
 //! and a bit for each part in the eight words behind.
 
+use super::error::StoreError;
 use super::mapping::SPACE_END;
 use super::memory::PersistentMemory;
-use super::store::{Store, StoreError, Transaction, root};
+use super::store::{Store, Transaction, root};
 use crate::addr::{PhysAddr, Vpn};
 use crate::table::TableWords;
 

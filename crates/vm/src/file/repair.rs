@@ -11,10 +11,11 @@
 use std::collections::BTreeMap;
 
 use super::check::Used;
+use super::error::StoreError;
 use super::mapping::{Persistent, SPACE_END};
 use super::memory::PersistentMemory;
 use super::partition::{Level, Part, Partition};
-use super::store::{OpenError, Store, StoreError, damaged_superblocks, recover, root, root_place};
+use super::store::{OpenError, Store, damaged_superblocks, recover, root, root_place};
 use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry};
 

@@ -11,9 +11,10 @@
 
 use std::ops::ControlFlow;
 
+use super::error::StoreError;
 use super::mapping::{Pages, Persistent};
 use super::memory::{PersistentMemory, Remapped};
-use super::store::{StoreError, Transaction};
+use super::store::Transaction;
 use crate::addr::{Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry, Leaf};
 

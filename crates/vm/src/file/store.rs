@@ -18,13 +18,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::checkpoint::{self, Checkpoints, NotPersistent};
-use super::journal::{Journal, LogFull, Recovered};
+use super::error::StoreError;
+use super::journal::{Journal, Recovered};
 use super::memory::PersistentMemory;
 use super::translation_cache::TranslationCache;
 use crate::addr::{PAGE_BYTES, Pfn, Vpn};
 use crate::frame::BuddyAllocator;
 use crate::hash::xxh64_of_word;
-use crate::table::cuckoo::NoChunk;
 use transaction::Spare;
 pub use transaction::Transaction;
 
@@ -133,45 +133,6 @@ pub enum GrowError {
     /// The memory holds no store, or the store cannot be written.
     #[error(transparent)]
     Open(#[from] OpenError),
-}
-
-/// The reason why an operation of the store failed. Nothing has changed, unless the memory has failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// No frame is left, or no such run of frames.
-    #[error("no memory is left in the store")]
-    NoFrames,
-    /// No partition of that size is left.
-    #[error("no address range is left in the store")]
-    NoPartition,
-    /// Too much at once.
-    #[error(transparent)]
-    LogFull(#[from] LogFull),
-    /// The memory has failed.
-    #[error(transparent)]
-    NotPersistent(#[from] NotPersistent),
-    /// The ranges to swap or to move overlap.
-    #[error("the two ranges of pages overlap")]
-    Overlap,
-    /// Beyond the address space.
-    #[error("pages beyond the end of the address space")]
-    Range,
-    /// The memory is there to be read only ([`PersistentMemory::is_read_only`]).
-    #[error("the store is open to be read only")]
-    ReadOnly,
-    /// The store has a structure that it cannot have.
-    #[error("damaged: the partition at page {page} is not what the partitions around it say")]
-    Damaged {
-        /// The page where the damage was found.
-        page: Vpn,
-    },
-}
-
-impl From<NoChunk> for StoreError {
-    fn from(_: NoChunk) -> Self {
-        Self::NoFrames
-    }
 }
 
 /// The places of the parts of a store.

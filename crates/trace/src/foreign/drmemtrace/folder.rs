@@ -11,6 +11,7 @@ use super::super::input::{Content, Input};
 use super::super::output::Output;
 use super::super::tally::Kind;
 use super::has_chunks;
+use super::place::{sorted, within};
 use super::plausible;
 use super::schedule::Schedule;
 use super::shard::{Ids, Shard};
@@ -87,30 +88,6 @@ pub(in super::super) fn files(folder: &Path) -> Result<Files, TraceError> {
         return Err(TraceError::Refused(what));
     }
     Ok(files)
-}
-
-/// The folder with the trace's files: `folder`, its folder `trace`, or the same of the only folder in it, as archives have it.
-pub(super) fn within(folder: &Path) -> Result<PathBuf, TraceError> {
-    let mut folder = folder.to_path_buf();
-    for _ in 0..4 {
-        let trace = folder.join("trace");
-        if trace.is_dir() {
-            return Ok(trace);
-        }
-        match &sorted(&folder)?[..] {
-            [only] if only.is_dir() => folder.clone_from(only),
-            _ => break,
-        }
-    }
-    Ok(folder)
-}
-
-fn sorted(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
-    let list =
-        || std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
-    let mut paths = list().map_err(TraceError::io("list", folder))?;
-    paths.sort();
-    Ok(paths)
 }
 
 /// Reads the trace in a folder.

@@ -21,6 +21,7 @@
 //! accesses are incomplete, and those without any data access.
 
 mod folder;
+mod place;
 mod schedule;
 mod shard;
 pub(super) mod v2p;

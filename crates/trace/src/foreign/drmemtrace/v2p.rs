@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 
 use super::super::input::unreadable;
-use super::folder::within;
+use super::place::within;
 use crate::error::{Place, TraceError};
 
 /// The longest file that is read; a mapping takes some 80 bytes.

@@ -3,11 +3,10 @@
 //! A request is made when its number is loaded, and done by then; its end is reported in order. Source: the author's later
 //! specification of the client beside the accelerator; DSTMAC and OPCODE share eight bytes there, and here.
 
-use std::collections::VecDeque;
-
 use pagewalk_vm::addr::{PAGE_BYTES, PhysAddr};
 
 use crate::machine::Machine;
+use crate::registers::ClientBlock;
 use crate::remote::{Page, RemoteError, WordOperation, WordRequest, address_of};
 
 /// Where the block begins.
@@ -25,17 +24,6 @@ const REQ: u64 = 0x20;
 const RESP: u64 = 0x24;
 const NREQ: u64 = 0x28;
 const NRESP: u64 = 0x2c;
-
-/// The registers.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClientBlock {
-    source: u64,
-    destination: u64,
-    opcode: u8,
-    page: u64,
-    next: u32,
-    ended: VecDeque<u32>,
-}
 
 impl Machine {
     pub(crate) fn client_store(&mut self, at: u64, bytes: u64, value: u64) -> Option<()> {

@@ -4,34 +4,16 @@ use pagewalk_vm::fault::Register;
 
 use crate::accelerator::Denied;
 use crate::client;
-use crate::machine::{CYCLES_PER_TICK, Machine};
+use crate::machine::Machine;
+use crate::map::{CLINT_BASE, CLINT_BYTES, CYCLES_PER_TICK};
 use crate::trace::Note;
 use crate::tree::ROM_BASE;
 
-/// The timer and software interrupts.
-pub(crate) const CLINT_BASE: u64 = 0x0200_0000;
-pub(crate) const CLINT_BYTES: u64 = 0xc_0000;
 const MSIP: u64 = 0;
 const MTIMECMP: u64 = 0x4000;
 const MTIME: u64 = 0xbff8;
 /// The network card's address, its first byte the lowest: the only register of the card that programs use.
 const MAC: u64 = 0x1001_6018;
-
-/// The timer and software interrupts.
-#[derive(Clone, Debug)]
-pub(crate) struct Clint {
-    pub(crate) software: bool,
-    /// The tick of the timer's interrupt.
-    pub(crate) compare: u64,
-    /// What was stored to the timer, less what it would be.
-    pub(crate) offset: u64,
-}
-
-impl Default for Clint {
-    fn default() -> Self {
-        Self { software: false, compare: u64::MAX, offset: 0 }
-    }
-}
 
 /// The part of an eight-byte register that an access of four or eight bytes names.
 fn part(register: u64, addr: u64, bytes: u64) -> Option<u32> {

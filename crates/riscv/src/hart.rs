@@ -2,8 +2,10 @@
 
 use crate::accelerator::Device;
 use crate::csr::{Changed, Mode, status};
+use crate::end::End;
 use crate::execute::NotExecuted;
-use crate::machine::{CYCLES_PER_TICK, End, Machine};
+use crate::machine::Machine;
+use crate::map::CYCLES_PER_TICK;
 use crate::trace::Note;
 use crate::trap::{Trap, interrupt};
 

@@ -6,7 +6,7 @@ use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, RelocationFlags};
 use pagewalk_vm::addr::PAGE_BYTES;
 
-use crate::machine::RAM_BASE;
+use crate::map::RAM_BASE;
 use crate::memory::Ram;
 
 /// A program that cannot be loaded.

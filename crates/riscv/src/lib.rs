@@ -20,28 +20,33 @@ mod code;
 mod csr;
 mod decode;
 mod devices;
+mod end;
 mod execute;
 mod files;
 mod hart;
 mod host;
 mod image;
 mod machine;
+mod map;
 mod memory;
 mod mmu;
 mod pmp;
 mod record;
+mod registers;
 mod remote;
+mod serve;
 mod trace;
+mod translate;
 mod trap;
 mod tree;
 
 pub use accelerator::{DeviceCounts, DeviceTimes};
 pub use csr::Mode;
+pub use end::End;
 pub use host::{Host, Input};
 pub use image::{Image, ImageError};
-pub use machine::{
-    CYCLES_PER_TICK, Config, Counts, End, Listener, MOST_STUCK, Machine, MachineError, RAM_BASE,
-};
+pub use machine::{Config, Counts, Listener, MOST_STUCK, Machine, MachineError};
+pub use map::{CYCLES_PER_TICK, RAM_BASE};
 pub use mmu::{Marking, Misaligned, TlbCounts, WalkCounts};
 pub use remote::{InProcess, Page, RemoteError, RemoteMemory, WordOperation, WordRequest};
 pub use trace::Note;

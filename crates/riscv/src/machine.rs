@@ -1,26 +1,25 @@
 //! The machine: a hart, memory, devices, remote memory.
 
+use pagewalk_trace::{Access, Sink};
+use pagewalk_vm::addr::VirtAddr;
 use pagewalk_vm::fault::{AcceleratorDesign, Depths, DesignError};
 
 use crate::accelerator::{Device, DeviceCounts, DeviceTimes};
-use crate::client::ClientBlock;
 use crate::code::Code;
 use crate::csr::{Csrs, Mode};
-use crate::devices::Clint;
+use crate::end::End;
 use crate::host::Host;
 use crate::image::{Image, ImageError};
+use crate::map::{CYCLES_PER_TICK, RAM_BASE};
 use crate::memory::{Ram, Touched};
 use crate::mmu::{Marking, Misaligned, Mmu, TlbCounts, WalkCounts};
 use crate::record::Recording;
+use crate::registers::{ClientBlock, Clint};
 use crate::remote::{RemoteError, RemoteMemory};
 use crate::trace::Note;
 use crate::trap::Exception;
 use crate::tree;
 
-/// The address where memory begins.
-pub const RAM_BASE: u64 = 0x8000_0000;
-/// Cycles of a tick of the timer: as if the hart had 1 GHz and the timer 10 MHz.
-pub const CYCLES_PER_TICK: u64 = 100;
 /// Instructions that a program may spend on one exception without progress.
 pub const MOST_STUCK: u64 = 1_000_000;
 /// Memory at most: what the accelerator's frame numbers reach is more.
@@ -80,41 +79,6 @@ pub enum MachineError {
     /// The device tree cannot be used.
     #[error("the device tree cannot be made: {0}")]
     Tree(String),
-}
-
-/// The end of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum End {
-    /// The program ended itself, with this code.
-    Exit(u64),
-    /// The machine waits for an interrupt that cannot come.
-    WaitsForever {
-        /// Where.
-        pc: u64,
-    },
-    /// An exception at the first instruction of its own handler, which would go on for ever.
-    HandlerTraps {
-        /// Where.
-        pc: u64,
-        /// Why.
-        cause: Exception,
-    },
-    /// The same exception again and again: its handler has returned to it, or has come to it again, for
-    /// [`MOST_STUCK`] instructions, and nothing else has happened.
-    TrapLoop {
-        /// Where.
-        pc: u64,
-        /// Why.
-        cause: Exception,
-        /// What `mtval` or `stval` got.
-        value: u64,
-    },
-    /// A wait for input was ended from outside.
-    Interrupted,
-    /// The consumer of the recording wants no more.
-    RecordingStopped,
-    /// The remote memory failed.
-    Failed(RemoteError),
 }
 
 /// The counts of what a machine did.
@@ -398,6 +362,38 @@ impl Machine {
             self.leave_block = true;
         }
         if touched.watched() {
+            self.attention = true;
+            self.leave_block = true;
+        }
+    }
+}
+
+impl Machine {
+    /// Hands every load and store of memory from now on to `sink`, until [`Machine::finish_recording`]. Fetches of
+    /// instructions and accesses to devices are not among them; an atomic operation is a load and a store. The run ends with
+    /// [`End::RecordingStopped`] when the sink breaks.
+    pub fn record(&mut self, sink: Box<dyn Sink>) {
+        self.mmu.forget_pages();
+        self.recording = Some(Box::new(Recording::new(sink, self.retired)));
+    }
+
+    /// Hands on what was recorded last.
+    pub fn finish_recording(&mut self) {
+        if let Some(mut recording) = self.recording.take()
+            && !recording.is_stopped
+        {
+            recording.hand_on(self.retired);
+        }
+    }
+
+    /// Notes an access that was made.
+    #[inline]
+    pub(crate) fn record_access(&mut self, addr: u64, bytes: u64, write: bool) {
+        let Some(recording) = &mut self.recording else { return };
+        let access = Access::new(VirtAddr(addr), bytes as u32, write);
+        recording.access(self.mmu.data_space(), access, self.retired);
+        if recording.is_stopped {
+            self.end.get_or_insert(End::RecordingStopped);
             self.attention = true;
             self.leave_block = true;
         }

@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use pagewalk_trace::{Access, Batch, Event, ProcessId, Sink};
-use pagewalk_vm::addr::{Asid, Pfn, VirtAddr};
+use pagewalk_vm::addr::{Asid, Pfn};
 
 use crate::csr::Scheme;
-use crate::machine::{End, Machine};
 
 /// What addresses mean: physical ones, or those of a page table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,11 +25,11 @@ pub(crate) struct Recording {
     count_mark: usize,
     /// Instructions that have been counted.
     counted: u64,
-    is_stopped: bool,
+    pub(crate) is_stopped: bool,
 }
 
 impl Recording {
-    fn new(sink: Box<dyn Sink>, retired: u64) -> Self {
+    pub(crate) fn new(sink: Box<dyn Sink>, retired: u64) -> Self {
         // Programs begin in machine mode.
         let spaces = vec![Space::Physical];
         let batch = Batch::new();
@@ -51,7 +50,7 @@ impl Recording {
         self.counted = retired;
     }
 
-    fn access(&mut self, space: Space, access: Access, retired: u64) {
+    pub(crate) fn access(&mut self, space: Space, access: Access, retired: u64) {
         if self.is_stopped {
             return;
         }
@@ -78,44 +77,12 @@ impl Recording {
         self.batch.mark(Event::Process(ProcessId(self.current as u32)));
     }
 
-    fn hand_on(&mut self, retired: u64) {
+    pub(crate) fn hand_on(&mut self, retired: u64) {
         self.end_count(retired);
         if self.sink.batch(&mut self.batch) == ControlFlow::Break(()) {
             self.is_stopped = true;
         }
         self.batch.clear();
         self.begin_count();
-    }
-}
-
-impl Machine {
-    /// Hands every load and store of memory from now on to `sink`, until [`Machine::finish_recording`]. Fetches of
-    /// instructions and accesses to devices are not among them; an atomic operation is a load and a store. The run ends with
-    /// [`End::RecordingStopped`] when the sink breaks.
-    pub fn record(&mut self, sink: Box<dyn Sink>) {
-        self.mmu.forget_pages();
-        self.recording = Some(Box::new(Recording::new(sink, self.retired)));
-    }
-
-    /// Hands on what was recorded last.
-    pub fn finish_recording(&mut self) {
-        if let Some(mut recording) = self.recording.take()
-            && !recording.is_stopped
-        {
-            recording.hand_on(self.retired);
-        }
-    }
-
-    /// Notes an access that was made.
-    #[inline]
-    pub(crate) fn record_access(&mut self, addr: u64, bytes: u64, write: bool) {
-        let Some(recording) = &mut self.recording else { return };
-        let access = Access::new(VirtAddr(addr), bytes as u32, write);
-        recording.access(self.mmu.data_space(), access, self.retired);
-        if recording.is_stopped {
-            self.end.get_or_insert(End::RecordingStopped);
-            self.attention = true;
-            self.leave_block = true;
-        }
     }
 }

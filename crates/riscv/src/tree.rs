@@ -3,8 +3,7 @@
 use pagewalk_vm::addr::PAGE_BYTES;
 use vm_fdt::{Error, FdtWriter};
 
-use crate::devices::{CLINT_BASE, CLINT_BYTES};
-use crate::machine::{CYCLES_PER_TICK, RAM_BASE};
+use crate::map::{CLINT_BASE, CLINT_BYTES, CYCLES_PER_TICK, RAM_BASE};
 
 /// Where it lies: outside of memory, so that no program is in its way.
 pub(crate) const ROM_BASE: u64 = 0x1000;

@@ -101,6 +101,13 @@ pub(super) struct Media {
     /// The line that was read last from persistent memory.
     last_line: u64,
     now_ps: u64,
+    accounts: Accounts,
+}
+
+/// Where time goes to.
+#[derive(Debug)]
+struct Accounts {
+    /// What is being done.
     part: Part,
     parts: Parts,
     /// What is done takes no time: a file is made ready.
@@ -121,9 +128,7 @@ impl Media {
             modules: vec![Module::default(); of.modules as usize],
             last_line: u64::MAX - 1,
             now_ps: 0,
-            part: Part::Call,
-            parts: Parts::default(),
-            is_free: false,
+            accounts: Accounts { part: Part::Call, parts: Parts::default(), is_free: false },
         }
     }
 
@@ -134,28 +139,28 @@ impl Media {
 
     /// What the time goes to from now on.
     pub(super) fn part(&mut self, part: Part) {
-        self.part = part;
+        self.accounts.part = part;
     }
 
     /// From now on nothing takes time, or everything does and counts.
     pub(super) fn set_free(&mut self, is_free: bool) {
-        self.is_free = is_free;
-        self.parts = Parts::default();
+        self.accounts.is_free = is_free;
+        self.accounts.parts = Parts::default();
     }
 
     pub(super) fn parts(&self) -> Parts {
-        self.parts
+        self.accounts.parts
     }
 
     fn until(&mut self, then_ps: u64) {
         let taken = then_ps.saturating_sub(self.now_ps);
         self.now_ps += taken;
-        self.parts.0[self.part as usize] += taken;
+        self.accounts.parts.0[self.accounts.part as usize] += taken;
     }
 
     /// Time that no memory is part of.
     pub(super) fn spend(&mut self, ps: u64) {
-        if !self.is_free {
+        if !self.accounts.is_free {
             self.until(self.now_ps + ps);
         }
     }
@@ -198,7 +203,7 @@ impl Media {
     }
 
     fn reference(&mut self, addr: PhysAddr, kind: MemoryReference) {
-        if !self.is_free {
+        if !self.accounts.is_free {
             let (done_ps, _) = self.line_ps(addr, kind, self.now_ps);
             self.until(done_ps);
         }
@@ -206,7 +211,7 @@ impl Media {
 
     /// Changes a word in the caches; nobody waits for its line.
     pub(super) fn store(&mut self, addr: PhysAddr) {
-        if !self.is_free {
+        if !self.accounts.is_free {
             self.line_ps(addr, MemoryReference::Store, self.now_ps);
             self.until(self.now_ps + self.cycle_ps);
         }
@@ -214,7 +219,7 @@ impl Media {
 
     /// Lets the lines of a range persist by the next fence.
     pub(super) fn flush(&mut self, at: u64, bytes: u64) {
-        if !self.is_free {
+        if !self.accounts.is_free {
             for line in at / LINE_BYTES..(at + bytes).div_ceil(LINE_BYTES) {
                 self.write_line(line, self.now_ps);
             }
@@ -223,7 +228,7 @@ impl Media {
 
     /// Waits until all that was written or flushed persists.
     pub(super) fn fence(&mut self) {
-        if !self.is_free {
+        if !self.accounts.is_free {
             self.until(self.stores.all_done_ps());
         }
     }
@@ -252,7 +257,7 @@ impl Media {
 
     /// Writes data past the caches: from a buffer in DRAM, or zeroes.
     pub(super) fn write_data(&mut self, at: PhysAddr, bytes: u64, from: Option<PhysAddr>) {
-        if self.is_free {
+        if self.accounts.is_free {
             return;
         }
         let begin_ps = self.now_ps;
@@ -267,7 +272,7 @@ impl Media {
 
     /// Reads data into a buffer in DRAM.
     pub(super) fn read_data(&mut self, at: PhysAddr, bytes: u64, into: PhysAddr) {
-        if self.is_free {
+        if self.accounts.is_free {
             return;
         }
         let begin_ps = self.now_ps;

@@ -7,7 +7,7 @@ use super::{Request, TieredMemory, Waiter};
 impl TieredMemory {
     /// Whether the kernel, and not hardware, brings pages in and out.
     pub(in crate::time) fn is_by_kernel(&self) -> bool {
-        self.by_kernel
+        self.manner.by_kernel
     }
 
     /// A walk, or a first store, uses a page: whether it is in memory.

@@ -125,11 +125,21 @@ pub struct TieredMemory {
     effects: Vec<Effect<Waiter>>,
     /// Of a kernel that manages pages: those that left since it was asked.
     left: Vec<FlashPage>,
-    by_kernel: bool,
-    tables_in_dram: bool,
-    queue_depth: usize,
-    command_ps: u64,
+    manner: Manner,
     counts: Counts,
+}
+
+/// How pages are brought in and out.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    /// Whether the kernel does it, and not the controllers.
+    by_kernel: bool,
+    /// Whether page tables are in a part of DRAM of their own.
+    tables_in_dram: bool,
+    /// Most misses that a controller has waiting.
+    queue_depth: usize,
+    /// The backside controller's time for each of its commands.
+    command_ps: u64,
 }
 
 impl TieredMemory {
@@ -152,10 +162,12 @@ impl TieredMemory {
             due: EventQueue::new(),
             effects: Vec::new(),
             left: Vec::new(),
-            by_kernel,
-            tables_in_dram: spec.tables_in_dram,
-            queue_depth: if by_kernel { usize::MAX } else { spec.design.queue as usize },
-            command_ps,
+            manner: Manner {
+                by_kernel,
+                tables_in_dram: spec.tables_in_dram,
+                queue_depth: if by_kernel { usize::MAX } else { spec.design.queue as usize },
+                command_ps,
+            },
             counts: Counts::default(),
         }
     }
@@ -178,7 +190,7 @@ impl TieredMemory {
         who: Requester,
     ) -> Result<u64, Missed> {
         let page = FlashPage(addr.frame().0);
-        if self.by_kernel || walk && self.tables_in_dram {
+        if self.manner.by_kernel || walk && self.manner.tables_in_dram {
             return Ok(self.plain(at_ps, page));
         }
         if who.granted == Some(page) {
@@ -225,7 +237,7 @@ impl TieredMemory {
         let number = self.controller_of(page);
         let controller = &mut self.controllers[number];
         let set = controller.tier.tags().set_of(page);
-        if self.by_kernel || controller.tier.lookup(page, true).is_some() {
+        if self.manner.by_kernel || controller.tier.lookup(page, true).is_some() {
             self.dram.set(at_ps, number, set, DramRequest::Hit);
             return;
         }
@@ -238,7 +250,7 @@ impl TieredMemory {
 
     fn has_room(&self, number: usize) -> bool {
         let controller = &self.controllers[number];
-        controller.queue.len() + controller.tier.queued() < self.queue_depth
+        controller.queue.len() + controller.tier.queued() < self.manner.queue_depth
     }
 
     fn stall(&mut self, number: usize, page: FlashPage, signal_ps: u64, who: Requester) -> Missed {
@@ -321,14 +333,15 @@ impl TieredMemory {
 
     /// The backside of a controller takes an event, and what it then does takes its time.
     fn backside(&mut self, at_ps: u64, number: usize, event: Event<Waiter>) {
-        let Self { controllers, dram, flash, due, effects, left, by_kernel, command_ps, .. } = self;
+        let Self { controllers, dram, flash, due, effects, left, manner, .. } = self;
+        let Manner { by_kernel, command_ps, .. } = *manner;
         let controller = &mut controllers[number];
         let set_of = |frame: FrameIndex, ways: u32| (frame.0 / ways) as usize;
         let ways = controller.tier.design().ways;
         let mut now_ps = at_ps;
-        if matches!(event, Event::Miss { .. }) && !*by_kernel {
+        if matches!(event, Event::Miss { .. }) && !by_kernel {
             // The miss-status row.
-            now_ps = dram.set(now_ps + *command_ps, number, 0, DramRequest::Status);
+            now_ps = dram.set(now_ps + command_ps, number, 0, DramRequest::Status);
         }
         controller.tier.step(event, effects).expect("it happened because it was asked for");
         for effect in effects.drain(..) {
@@ -343,7 +356,7 @@ impl TieredMemory {
                 _ => {}
             }
             if !matches!(effect, Effect::Wake { .. } | Effect::Discard { .. }) {
-                now_ps += *command_ps;
+                now_ps += command_ps;
             }
             match effect {
                 Effect::Read { page, .. } => due.push(flash.read(now_ps, page.0), Due::Arrived(page)),
@@ -363,7 +376,7 @@ impl TieredMemory {
                 }
             }
         }
-        controller.busy_ps = if *by_kernel { at_ps } else { now_ps };
+        controller.busy_ps = if by_kernel { at_ps } else { now_ps };
         self.call(number, now_ps);
     }
 

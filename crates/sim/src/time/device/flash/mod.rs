@@ -50,8 +50,7 @@ use crate::time::queue::EventQueue;
 pub struct Flash {
     spec: FlashSpec,
     planes: Vec<Plane>,
-    channels: Vec<Channel>,
-    bus: Calendar,
+    wires: Wires,
     layout: Option<Layout>,
     wear: Wear,
     latency: Latency,
@@ -62,6 +61,13 @@ pub struct Flash {
     /// Pages of writes that have started, and when they are done.
     written: EventQueue<u64>,
     counts: FlashCounts,
+}
+
+/// What pages are transferred by.
+#[derive(Clone, Debug)]
+struct Wires {
+    channels: Vec<Channel>,
+    bus: Calendar,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -145,8 +151,10 @@ impl Flash {
         let blocks = layout.as_ref().map_or(0, |layout| u64::from(layout.blocks()) * u64::from(spec.planes));
         Self {
             planes: (0..spec.planes).map(|_| Plane::default()).collect(),
-            channels: (0..spec.channels).map(|_| Channel::default()).collect(),
-            bus: Calendar::default(),
+            wires: Wires {
+                channels: (0..spec.channels).map(|_| Channel::default()).collect(),
+                bus: Calendar::default(),
+            },
             layout,
             wear: Wear::new(blocks),
             latency: Latency::new(spec.latency, spec.seed),
@@ -169,14 +177,15 @@ impl Flash {
         let waits_for_plane = now_ps < *collected_ps;
         *free_ps = start_ps + scale(self.spec.plane_read_ps, factor);
         let ready_ps = start_ps + scale(self.spec.read_ps, factor);
-        let Channel { calendar, collected_ps } = &mut self.channels[channel];
+        let Channel { calendar, collected_ps } = &mut self.wires.channels[channel];
         calendar.forget(self.now_ps);
         let sent_ps = calendar.reserve(ready_ps, self.spec.channel_page_ps);
         let waits_for_channel = ready_ps < *collected_ps && sent_ps >= *collected_ps;
         self.counts.reads += 1;
         self.counts.blocked_reads += u64::from(waits_for_plane || waits_for_channel);
-        self.bus.forget(self.now_ps);
-        self.bus.reserve(sent_ps + self.spec.channel_page_ps, self.spec.bus_page_ps) + self.spec.bus_page_ps
+        self.wires.bus.forget(self.now_ps);
+        self.wires.bus.reserve(sent_ps + self.spec.channel_page_ps, self.spec.bus_page_ps)
+            + self.spec.bus_page_ps
     }
 
     /// Takes a page to be written.
@@ -256,10 +265,10 @@ impl Flash {
     fn start_write(&mut self, plane: usize, start_ps: u64) {
         let Write { page, .. } = self.planes[plane].waiting.pop_front().expect("a write that waits");
         let FlashSpec { channel_page_ps, bus_page_ps, .. } = self.spec;
-        let channel = &mut self.channels[plane % self.spec.channels as usize].calendar;
-        self.bus.forget(self.now_ps);
+        let channel = &mut self.wires.channels[plane % self.spec.channels as usize].calendar;
+        self.wires.bus.forget(self.now_ps);
         channel.forget(self.now_ps);
-        let sent_ps = self.bus.reserve(start_ps, bus_page_ps) + bus_page_ps;
+        let sent_ps = self.wires.bus.reserve(start_ps, bus_page_ps) + bus_page_ps;
         let ready_ps = channel.reserve(sent_ps, channel_page_ps) + channel_page_ps;
         // A program takes time, so that a write that was told to wait is done later than it started.
         let done_ps = ready_ps + scale(self.spec.write_ps, self.latency.factor()).max(1);
@@ -275,7 +284,7 @@ impl Flash {
     /// Finds a page another place, and collects behind it if need be.
     fn translate(&mut self, plane: usize, page: u64, done_ps: u64) {
         let (Some(layout), Some(garbage)) = (&self.layout, &self.spec.garbage) else { return };
-        let channel = &mut self.channels[plane % self.spec.channels as usize];
+        let channel = &mut self.wires.channels[plane % self.spec.channels as usize];
         let (number, plane) = (plane as u64, &mut self.planes[plane]);
         let wear = &mut self.wear;
         let translation =

@@ -33,6 +33,8 @@ mod sharing;
 mod state;
 mod swap;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod tier;
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_char, c_int, mode_t};
-use pagewalk_ctfs::alone;
+use pagewalk_ctfs::single_threaded;
 use pagewalk_ctfs::{Ask, Attributes, BY_HANDLE, Base, Change, Client, Ino, Refused, SetTime, Sleep};
 
 use crate::mounts::{self, Place, device_of, status_of};
@@ -159,7 +159,7 @@ struct Asking {
 type Wanted = (c_int, *const c_char);
 
 fn begin(wanted: Wanted) -> Option<Asking> {
-    if IS_OVER.load(Ordering::Relaxed) || !alone::is_alone() {
+    if IS_OVER.load(Ordering::Relaxed) || !single_threaded::is_single_threaded() {
         return None;
     }
     if mounts::place().is_none() {
@@ -678,7 +678,7 @@ pub(crate) fn pass<const ARGUMENTS: usize>(
     number: libc::c_long,
     arguments: [usize; ARGUMENTS],
 ) -> Option<isize> {
-    if !offsets::is_watching() || !alone::is_alone() {
+    if !offsets::is_watching() || !single_threaded::is_single_threaded() {
         return None;
     }
     if MAY_WAIT.contains(&number) {

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use libc::{c_int, siginfo_t};
-use pagewalk_ctfs::alone;
+use pagewalk_ctfs::single_threaded;
 
 use crate::threads::{Thread, Within, this};
 use crate::{files, kernel, names, signals};
@@ -128,7 +128,7 @@ impl Sequence {
     /// The same; it is borrowed if that is worth it. No other process may have the file's description.
     #[inline]
     pub(crate) fn borrowed(&mut self, descriptor: c_int) -> Option<u64> {
-        if !alone::is_alone() {
+        if !single_threaded::is_single_threaded() {
             return None;
         }
         self.operations = self.operations.saturating_add(1);
@@ -209,7 +209,7 @@ pub(crate) fn watch_again() {
 fn watch_now() {
     // In a child of `vfork` nothing is dispatched; it is again when the parent goes on.
     let does_dispatch = THREAD.load(Ordering::Relaxed) > 0 || dispatches();
-    if does_dispatch && alone::is_alone() && can_handle() {
+    if does_dispatch && single_threaded::is_single_threaded() && can_handle() {
         SELECTOR.store(DISPATCH, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use libc::{c_int, siginfo_t};
-use pagewalk_ctfs::alone::{self, Reading, Writing};
+use pagewalk_ctfs::single_threaded::{self, Reading, Writing};
 use pagewalk_ctfs::faults::Recovery;
 use parking_lot::RwLock;
 
@@ -77,7 +77,7 @@ static ONLY: OnlyThreads = OnlyThreads(Thread::new());
 /// Does something with this thread's state.
 #[inline]
 pub(crate) fn this<T>(act: impl FnOnce(&Thread) -> T) -> T {
-    if alone::is_alone() { act(&ONLY.0) } else { OWN.with(act) }
+    if single_threaded::is_single_threaded() { act(&ONLY.0) } else { OWN.with(act) }
 }
 
 /// In the middle of something: calls of the same thread pass by, those made from here and those of what calls back. Handlers of signals
@@ -127,12 +127,12 @@ impl Drop for Within {
 #[inline]
 pub(crate) fn reading<T>(lock: &RwLock<T>) -> Reading<'_, T> {
     // SAFETY: it is dropped within, and no lock is taken twice there.
-    unsafe { alone::read(lock) }
+    unsafe { single_threaded::read(lock) }
 }
 
 /// The same to change what it guards.
 #[inline]
 pub(crate) fn writing<T>(lock: &RwLock<T>) -> Writing<'_, T> {
     // SAFETY: as for `reading`.
-    unsafe { alone::write(lock) }
+    unsafe { single_threaded::write(lock) }
 }

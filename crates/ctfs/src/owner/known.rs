@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use crate::inode::Ino;
+use crate::core::inode::Ino;
 
 /// What the kernel is to forget of a file: from which offset on its pages, and its attributes; or these alone.
 pub(crate) const PAGES: i64 = 0;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pagewalk_vm::file::Grain;
 
 use super::*;
-use crate::extended::{ACCESS_LIST, DEFAULT_LIST};
-use crate::names::With;
+use crate::core::extended::{ACCESS_LIST, DEFAULT_LIST};
+use crate::core::names::With;
 
 /// What can be seen of a file system: paths, with kind, links and contents.
 pub(super) type Tree = BTreeMap<Vec<u8>, (u32, u64, Vec<u8>)>;

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::bytes;
-use crate::mapped::{Mapped, Survives};
+use crate::core::bytes;
+use crate::memory::mapped::{Mapped, Survives};
 
 const MIB: u64 = 1 << 20;
 

@@ -229,6 +229,8 @@ MUTANTS = [
        "{ let at = transaction.inode_address(ino)? + 8 * Field::Links as u64;\n"
        "        transaction.memory().store(at, inode.links() + 1); transaction.memory().flush(at, 8); }")],
      CTFS, "crashes::names"),
+    ("a logged write leaves the slack of other files", VOLUME,
+     [("|system| Ok(self.gate.is_none() && system.reclaim_slack()?)", "|_| Ok(false)")], CTFS, "space::a_logged_write_gets"),
     ("strict writes in place", FILE,
      [("Ok(self.overwrites == Overwrites::Whole && offset", "Ok(false && offset")],
      CTFS, "crashes::strict"),

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use libc::c_int;
-use pagewalk_ctfs::single_threaded::Reading;
 use pagewalk_ctfs::faults::Recovery;
+use pagewalk_ctfs::single_threaded::Reading;
 use pagewalk_ctfs::{Client, OpenedBeside};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;

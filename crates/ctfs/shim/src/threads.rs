@@ -4,8 +4,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use libc::{c_int, siginfo_t};
-use pagewalk_ctfs::single_threaded::{self, Reading, Writing};
 use pagewalk_ctfs::faults::Recovery;
+use pagewalk_ctfs::single_threaded::{self, Reading, Writing};
 use parking_lot::RwLock;
 
 use crate::signals;

@@ -29,13 +29,13 @@ pub enum Seek {
     Hole,
 }
 
-/// A write whose bytes have frames.
+/// The state of a write after its first step, [`FileSystem::begin_write`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Prepared {
-    /// How many of the write's bytes have frames.
-    pub(crate) bytes: usize,
-    /// The write needs the log ([`strict`]): all or none of the bytes are to be written. Otherwise they are written in place.
-    pub(crate) is_logged: bool,
+pub(crate) enum Begun {
+    /// So many of the write's bytes have frames. The caller writes them in place next.
+    Reserved(usize),
+    /// So many of the write's bytes were written through the log ([`strict`]). The write is done.
+    Logged(usize),
 }
 
 impl<M: PersistentMemory> FileSystem<M> {
@@ -83,33 +83,36 @@ impl<M: PersistentMemory> FileSystem<M> {
 
     /// Writes at an offset; how much of it was written, if there was not room for all.
     pub(crate) fn write_bytes(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
-        let prepared = self.prepare_write(ino, offset, data.len())?;
-        let data = &data[..prepared.bytes];
-        if data.is_empty() {
-            return Ok(0);
-        }
-        if prepared.is_logged {
-            return strict::overwrite(self, ino, offset, data);
-        }
+        let data = match self.begin_write(ino, offset, data)? {
+            Begun::Reserved(0) => return Ok(0),
+            Begun::Reserved(bytes) => &data[..bytes],
+            Begun::Logged(bytes) => return Ok(bytes),
+        };
         self.store.settle();
         let now = self.now();
         if self.bytes(ino)?.write(offset, data, now) { Ok(data.len()) } else { Err(Errno::IO) }
     }
 
-    /// Gets a write all that it needs but the copy: frames, as far as there are some.
+    /// Does what a write needs before its bytes are copied: gets frames, as far as some are free. A write that must be done whole or not at
+    /// all is done here.
     ///
     /// # Errors
     ///
-    /// `EFBIG`: the file would be too large; `ENOSPC`: there is no frame at all; `EROFS`.
-    pub(crate) fn prepare_write(&mut self, ino: Ino, offset: u64, bytes: usize) -> Result<Prepared> {
-        let Some(end) = offset.checked_add(bytes as u64).filter(|&end| end <= MOST_FILE_BYTES) else {
+    /// `EFBIG`: the file would be too large; `ENOSPC`: no frame is free for the first byte, or too few are free for a write through the log;
+    /// `EROFS`: the store is only read.
+    pub(crate) fn begin_write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<Begun> {
+        let Some(end) = offset.checked_add(data.len() as u64).filter(|&end| end <= MOST_FILE_BYTES) else {
             return Err(Errno::FBIG);
         };
-        if bytes == 0 {
-            return Ok(Prepared { bytes: 0, is_logged: false });
+        if data.is_empty() {
+            return Ok(Begun::Reserved(0));
         }
         let reached = self.reserve(ino, offset..end)?;
-        Ok(Prepared { bytes: (reached - offset) as usize, is_logged: self.is_logged(ino, offset)? })
+        let data = &data[..(reached - offset) as usize];
+        if self.is_logged(ino, offset)? {
+            return strict::overwrite(self, ino, offset, data).map(Begun::Logged);
+        }
+        Ok(Begun::Reserved(data.len()))
     }
 
     /// Whether a write there needs the log: it overwrites bytes, and all or none of it is to be done.

@@ -16,9 +16,9 @@ use rustix::io::Errno;
 
 use crate::core::bytes::Bytes;
 use crate::core::error::{Error, Result};
+use crate::core::file::Begun;
 use crate::core::inode::{self, Ino, kind};
 use crate::core::retry::or_reclaim;
-use crate::core::strict;
 use crate::core::system::FileSystem;
 use crate::core::types::{Clock, Overwrites, Place};
 use crate::memory::gate::Gate;
@@ -290,14 +290,14 @@ impl<M: SharedMemory> Volume<M> {
                 let mut system = self.exclusive()?;
                 let offset = Bytes::new(system.store.memory(), file.at).offset_of(place);
                 // A mount has its own list of files that are open.
-                let prepared = or_reclaim(
+                let begun = or_reclaim(
                     &mut *system,
-                    |system| system.prepare_write(file.ino, offset, data.len()),
+                    |system| system.begin_write(file.ino, offset, data),
                     |system| Ok(self.gate.is_none() && system.reclaim_slack()?),
                 )?;
-                data = &data[..prepared.bytes];
-                if prepared.is_logged {
-                    return Ok((offset, strict::overwrite(&mut system, file.ino, offset, data)?));
+                match begun {
+                    Begun::Reserved(bytes) => data = &data[..bytes],
+                    Begun::Logged(bytes) => return Ok((offset, bytes)),
                 }
             }
             if let Some(offset) = self.write_in_place(file, place, data, true) {

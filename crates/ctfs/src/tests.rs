@@ -160,7 +160,7 @@ fn space_comes_back() {
 }
 
 #[test]
-fn a_file_without_a_name_stays_until_nobody_uses_it() {
+fn a_file_without_a_name_stays_as_long_as_it_is_used() {
     let mut system = empty(1 << 12);
     let ino = make(&mut system, "file");
     system.write(ino, 0, b"still there").unwrap();

@@ -92,7 +92,7 @@ impl Beside {
         self.handle().map(|_| self.offset.load(Ordering::Relaxed))
     }
 
-    /// It is one no more.
+    /// The file stops being opened beside the kernel.
     fn ends(&self) -> Option<u64> {
         let handle = Some(self.handle.swap(0, Ordering::Relaxed)).filter(|&handle| handle != 0)?;
         BESIDE.fetch_sub(1, Ordering::Relaxed);
@@ -189,7 +189,7 @@ impl Description {
         self.beside.flags
     }
 
-    /// It becomes the kernel's, if it was opened without it.
+    /// Makes the file the kernel's, if it was opened without the kernel.
     pub(crate) fn make_real(&self, descriptor: c_int) {
         let Some(handle) = self.beside.handle() else { return };
         let ask = names::ask(self.client);

@@ -97,7 +97,7 @@ fn slot(descriptor: c_int) -> Option<usize> {
     (slot < DESCRIPTORS && IS_OPEN.0[slot].load(Ordering::Acquire)).then_some(slot)
 }
 
-/// A file that a call uses; who closes its descriptor waits. Until it is dropped, other calls of the thread are the kernel's.
+/// A file that a call uses; a thread that closes its descriptor waits. Until it is dropped, other calls of the thread are the kernel's.
 pub(crate) struct Used {
     slot: Reading<'static, Option<Arc<Description>>>,
     within: Within,

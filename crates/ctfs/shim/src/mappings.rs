@@ -104,7 +104,7 @@ impl State {
         self.connection.clone()
     }
 
-    /// Addresses are nobody's any more, or something else's.
+    /// Removes addresses that are unmapped, or are mapped to something else.
     fn remove(&mut self, addresses: Range<usize>) {
         let before = self.mapped.range(..addresses.start).next_back().map(|(&start, _)| start);
         let inside = self.mapped.range(addresses.clone()).map(|(&start, _)| start);
@@ -163,7 +163,7 @@ fn addresses(start: *mut c_void, length: size_t) -> Range<usize> {
     start..start.saturating_add(length.next_multiple_of(PAGE))
 }
 
-/// Does what unmaps addresses, or maps something else there, with nobody between that and what is known of them.
+/// Does what unmaps addresses, or maps something else there, without another thread between that and what is known of them.
 pub(crate) fn replacing<T>(
     (start, length): (*mut c_void, size_t),
     replace: impl FnOnce() -> T,

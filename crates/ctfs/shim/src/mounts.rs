@@ -82,7 +82,7 @@ pub(crate) fn kept() -> RawFd {
     LIST.load(Ordering::Relaxed)
 }
 
-/// It has another number.
+/// Stores the descriptor's new number.
 pub(crate) fn moved(from: RawFd, to: RawFd) {
     let _ = LIST.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
 }

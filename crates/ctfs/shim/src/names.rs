@@ -503,7 +503,7 @@ pub(crate) fn stat(folder: c_int, path: *const c_char, flags: c_int, into: *mut 
     look((folder, path), flags, (stat_of, into))
 }
 
-/// As `statx`. What is only said to whoever asks the kernel says.
+/// As `statx`. The kernel answers what is only told to a program that asks for it.
 pub(crate) fn statx(
     folder: c_int,
     path: *const c_char,
@@ -527,7 +527,7 @@ pub(crate) fn stat_opened(descriptor: c_int, into: *mut libc::stat) -> Answer {
     asking.tell(looked, stat_of, into)
 }
 
-/// As `access`, whether there is a file. Who may do what with it the kernel says.
+/// As `access`, whether there is a file. The kernel says which user may do what with it.
 pub(crate) fn exists(folder: c_int, path: *const c_char) -> Answer {
     let nowhere: [(); 0] = [];
     look((folder, path), 0, (|_, _| (), nowhere.as_ptr().cast_mut()))

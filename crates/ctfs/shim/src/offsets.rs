@@ -157,7 +157,7 @@ impl Sequence {
         Some(offset)
     }
 
-    /// It moves to another place, borrowed or not.
+    /// Moves the offset to another place, borrowed or not.
     #[inline]
     pub(crate) fn move_to(&self, descriptor: c_int, offset: u64) {
         if let Some((index, _)) = self.borrowed
@@ -225,7 +225,7 @@ pub(crate) fn in_child() {
     SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
-/// Whether calls of this thread are dispatched now, and were since whoever asks has seen to it.
+/// Whether calls of this thread are dispatched now, and were since the caller has seen to it.
 #[inline]
 pub(crate) fn is_watching() -> bool {
     SELECTOR.load(Ordering::Relaxed) != ALLOW

@@ -20,9 +20,9 @@ pub(crate) struct Deferred {
 
 /// A thread's own state.
 pub(crate) struct Thread {
-    /// It is in the middle of something here: calls that come from it now are the kernel's.
+    /// The thread is in the middle of something here: calls that come from it now are the kernel's.
     is_within: Cell<bool>,
-    /// It cannot be cancelled in the middle: its calls are the kernel's.
+    /// The thread cannot be cancelled in the middle: its calls are the kernel's.
     pub(crate) is_cancelled_anywhere: Cell<bool>,
     pub(crate) recovery: Recovery,
     is_deferring: Cell<bool>,

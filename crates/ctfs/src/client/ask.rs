@@ -14,30 +14,30 @@ use crate::protocol::requests::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct OpenedBeside {
-    /// Its number at the service.
+    /// The number of the open file at the owner's service.
     pub handle: u64,
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
     /// The lease of it, which holds until a program opens the file in a way that would see a difference.
     pub lease: Lease,
 }
 
-/// What becomes of a file's attributes; what is `None` stays.
+/// A change of a file's attributes; an attribute that is `None` stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Change {
-    /// Permissions.
+    /// The new permission bits.
     pub mode: Option<u32>,
-    /// Owner.
+    /// The new owner's number.
     pub uid: Option<u32>,
-    /// Group.
+    /// The new group's number.
     pub gid: Option<u32>,
-    /// Access.
+    /// The new time of access.
     pub accessed: SetTime,
     /// Change of its bytes.
     pub modified: SetTime,
 }
 
-/// What a client asks the owner for by itself, one thing at a time: see [`Client::ask`].
+/// The requests that a client makes of the owner by itself, one at a time: see [`Client::ask`].
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
     client: &'a Client,
@@ -70,7 +70,7 @@ impl Ask<'_> {
         Request::new(what, self.caller, base)
     }
 
-    /// A file's attributes.
+    /// Returns the attributes of a file.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Ask<'_> {
         }
     }
 
-    /// A path from the root on by which the kernel can open once more what was opened, and the file that this is to be.
+    /// Returns a path from the root on by which the kernel can open an open file once more, and the file that this is to be.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Ask<'_> {
         Ok(reached)
     }
 
-    /// Makes a directory.
+    /// Makes an empty directory.
     ///
     /// # Errors
     ///
@@ -190,7 +190,7 @@ impl Ask<'_> {
         self.send(self.request(What::LinkTo, base), [path, target]).map(drop)
     }
 
-    /// A symbolic link's target, as much as there is room for.
+    /// Reads a symbolic link's target, as much as there is room for.
     ///
     /// # Errors
     ///

@@ -65,7 +65,7 @@ impl Movable {
 
     #[allow(unsafe_code)]
     pub(crate) fn get(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is open for as long as this value lives: who moves it says so.
+        // SAFETY: it is open for as long as this value lives: a caller that moves it says so.
         unsafe { BorrowedFd::borrow_raw(self.number()) }
     }
 }
@@ -88,11 +88,11 @@ pub struct Lease {
     pub writes: bool,
 }
 
-/// What became of a read. Like [`Written`] this is for registers: what lies in memory may be loaded as a whole, and that waits for all
+/// The outcome of a read under a lease.
 /// that was stored before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadDone {
-    /// So many bytes.
+    /// The number of bytes that were read.
     Bytes(usize),
     /// The memory at this address is not there. Any of the bytes before it may have been read.
     Fault(usize),
@@ -100,7 +100,7 @@ pub enum ReadDone {
     Ended,
 }
 
-/// What became of a write.
+/// The outcome of a write under a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Written {
     /// Done, at this offset.
@@ -196,18 +196,18 @@ impl Client {
         self.serial
     }
 
-    /// Something else that shares this process's memory has ended, or is about to: see the gate. Not while anything is read or
+    /// Records that a child that shares this process's memory has ended, or is about to: see the gate. Not while anything is read or
     /// written.
     pub fn end_alone(&self) {
         self.gate.end_alone(self.number);
     }
 
-    /// The descriptor that must stay open as long as this process is a client: its end tells the owner that the client is gone.
+    /// Returns the descriptor that must stay open as long as this process is a client: its end tells the owner that the client is gone.
     pub fn descriptor(&self) -> RawFd {
         self.stream.number()
     }
 
-    /// The program has moved the descriptor to another number.
+    /// Records that the program has moved the descriptor to another number.
     pub fn descriptor_is_now(&self, number: RawFd) {
         self.stream.is_now(number);
     }
@@ -278,7 +278,7 @@ impl Client {
         self.within(lease, |bytes| bytes.size())
     }
 
-    /// Whether memory that is not there is the store's: its disk is full, or its file was cut.
+    /// Returns whether memory that is not there is the store's: its disk is full, or its file was cut.
     pub fn is_stores(&self, address: usize) -> bool {
         self.memory.has_address(address)
     }

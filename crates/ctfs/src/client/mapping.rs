@@ -38,9 +38,9 @@ pub struct Keeper {
 /// A mapped file, and where.
 #[derive(Debug)]
 pub struct MappedFile {
-    /// Its pin's number.
+    /// The number of the pin that holds the frames.
     pub pin: u64,
-    /// Its first byte's address.
+    /// The address of the first byte.
     pub start: *mut c_void,
     /// Pieces that it consists of.
     pub pieces: usize,
@@ -59,13 +59,13 @@ impl Keeper {
         Ok(Self { number, serial, stream: Movable::new(stream), store: Movable::new(store), is_in_memory })
     }
 
-    /// The descriptors that must stay open: the first as long as anything is mapped, in this process and in children; the second to map
-    /// more.
+    /// Returns the descriptors that must stay open: the first as long as anything is mapped, in this process and in children; the second to
+    /// map more.
     pub fn descriptors(&self) -> [RawFd; 2] {
         [self.stream.number(), self.store.number()]
     }
 
-    /// The program has moved a descriptor to another number.
+    /// Records that the program has moved a descriptor to another number.
     pub fn descriptor_is_now(&self, old: RawFd, new: RawFd) {
         for stream in [&self.stream, &self.store] {
             if stream.number() == old {

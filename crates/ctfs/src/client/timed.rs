@@ -9,12 +9,12 @@ use pagewalk_vm::file::{PersistentMemory, Remapped};
 use crate::core::volume::Volume;
 use crate::memory::sharing::SharedMemory;
 
-/// How closely what is done to bytes is looked at.
+/// The measure of how closely accesses to bytes are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
-    /// Not at all.
+    /// Accesses are not looked at.
     Away,
-    /// It is waited for until bytes are written.
+    /// A write is looked at until its bytes are written.
     Waiting,
     /// The clock is asked before and behind, too.
     Timing,
@@ -33,7 +33,7 @@ pub struct Timed<M> {
 }
 
 impl<M> Timed<M> {
-    /// Looks away.
+    /// Wraps a memory whose accesses are not looked at yet.
     pub fn new(memory: M) -> Self {
         let [is_waiting, is_timing, has_written] = [(); 3].map(|()| false.into());
         let [nanoseconds, calls] = [0, 0].map(AtomicU64::new);
@@ -62,7 +62,7 @@ impl<M> Timed<M> {
 unsafe impl<M: SharedMemory> SharedMemory for Timed<M> {}
 
 impl<M: SharedMemory> Volume<Timed<M>> {
-    /// From now on looks at what is done to bytes; how long the clock has been seen to run meanwhile since the last time, and how often.
+    /// Sets how accesses to bytes are looked at; how long the clock has been seen to run since the last time, and how often.
     pub fn look_at_data(&self, look: Look) -> (Duration, u64) {
         let system = self.shared();
         let memory = system.store.memory();

@@ -10,7 +10,7 @@ use crate::core::system::FileSystem;
 use crate::core::types::{Attributes, MOST_LINKS, SetAttributes};
 
 impl<M: PersistentMemory> FileSystem<M> {
-    /// What is known of a file.
+    /// Returns the attributes of a file.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         }
     }
 
-    /// Changes attributes.
+    /// Changes attributes of a file.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use crate::core::system::FileSystem;
 /// Problems that are named at most.
 const MOST_PROBLEMS: usize = 100;
 
-/// Everything that is wrong, in words.
+/// Returns everything that is wrong with a file system, in words.
 pub fn check<M: PersistentMemory>(system: &FileSystem<M>) -> Vec<String> {
     let mut problems = Vec::new();
     let store = &system.store;
@@ -38,11 +38,11 @@ pub fn check<M: PersistentMemory>(system: &FileSystem<M>) -> Vec<String> {
         Err(error) => problems.push(error.to_string()),
     }
     if let Ok(Some(page)) = store.stray_page() {
-        problems.push(format!("page {page} is mapped, and nobody's"));
+        problems.push(format!("page {page} is mapped, and no file's"));
     }
     check_inodes(system, &mut partitions, &mut problems);
     if let Some(Partition { level, first }) = partitions.first() {
-        problems.push(format!("the L{} partition at page {first} is nobody's", level.number()));
+        problems.push(format!("the L{} partition at page {first} is no file's", level.number()));
     }
     problems.truncate(MOST_PROBLEMS);
     problems

@@ -34,7 +34,7 @@ pub(crate) fn is_kept(name: &[u8]) -> bool {
     is_list(name) || prefixes.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
 }
 
-/// How a value is set.
+/// The rule by which a value is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum SetExtended {
@@ -110,7 +110,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.sure(Ok(bytes))
     }
 
-    /// An extended attribute's value.
+    /// Returns an extended attribute's value.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         found.map(|(_, value)| value.to_vec()).ok_or(Errno::NODATA)
     }
 
-    /// The names of all extended attributes, a zero byte behind each.
+    /// Returns the names of all extended attributes, a zero byte behind each.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ use crate::core::types::Overwrites;
 /// A file's bytes at most: one partition of the largest size.
 pub const MOST_FILE_BYTES: u64 = 512 << 30;
 
-/// What is looked for in a file.
+/// The target of a search in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seek {
     /// Bytes that have a frame.
@@ -64,7 +64,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.write_bytes(ino, offset, data)
     }
 
-    /// A symbolic link's target.
+    /// Returns a symbolic link's target.
     ///
     /// # Errors
     ///
@@ -297,7 +297,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.store_fields(ino, [(Field::Modified, now), (Field::Changed, now)])
     }
 
-    /// Where data is next from an offset on, or where a hole is; its end is the last hole. What has a frame is data.
+    /// Returns where data is next from an offset on, or where a hole is; its end is the last hole. What has a frame is data.
     ///
     /// # Errors
     ///

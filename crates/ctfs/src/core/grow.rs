@@ -13,7 +13,7 @@ use crate::core::system::FileSystem;
 use crate::core::volume::Volume;
 use crate::memory::mapped::Mapped;
 
-/// Why a store is as large as before.
+/// The reason why a store is as large as before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrowError {
@@ -38,8 +38,8 @@ impl From<io::Error> for GrowError {
 }
 
 impl GrowError {
-    /// The system's number: `EINVAL` for a store that would become smaller, `ERANGE` for another size that cannot be, `EROFS`, and what
-    /// the file's system says (`ENOSPC`).
+    /// Returns the system's number: `EINVAL` for a store that would become smaller, `ERANGE` for another size that cannot be, `EROFS`, and
+    /// what the file's system says (`ENOSPC`).
     pub fn errno(&self) -> Errno {
         match self {
             Self::Store(StoreGrowError::Smaller { .. }) => Errno::INVAL,

@@ -73,7 +73,7 @@ impl<M: PersistentMemory> FileSystem<M> {
         memory.checkpoints().map_or(Ok(()), |checkpoints| checkpoints.end(memory)).map_err(|_| Errno::IO)
     }
 
-    /// The same without looking, for [`check`](crate::check()): nothing else may be done with it, as anything may be wrong.
+    /// Mounts without a look, for [`check`](crate::check()): nothing else may be done with it, as anything may be wrong.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ pub(super) fn kind_byte(mode: u32) -> u8 {
 }
 
 impl<M: PersistentMemory> FileSystem<M> {
-    /// The file of a name in a directory; "." and ".." are names, too.
+    /// Returns the file of a name in a directory; "." and ".." are names, too.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ use crate::core::system::FileSystem;
 const SWAPPED_FROM: u64 = 24 * PAGE_BYTES;
 /// What goes through the log at most, where there are no frames to swap with.
 const MOST_LOGGED: u64 = 64 * PAGE_BYTES;
-/// What is overwritten at once at most: its pages' entries must fit into the log.
+/// The number of bytes that are overwritten at once at most: their pages' entries must fit into the log.
 pub const MOST_WHOLE_BYTES: u64 = 16 << 20;
 
 /// Writes where a file has bytes, and behind them. All of the range has frames.

@@ -36,7 +36,7 @@ pub struct FileSystem<M> {
 }
 
 impl<M: PersistentMemory> FileSystem<M> {
-    /// Whether nothing can be changed.
+    /// Returns whether nothing can be changed.
     pub fn is_read_only(&self) -> bool {
         self.store.memory().is_read_only()
     }
@@ -56,17 +56,17 @@ impl<M: PersistentMemory> FileSystem<M> {
         self.store.into_memory()
     }
 
-    /// The store.
+    /// Returns the store that the file system lies in.
     pub fn store(&self) -> &Store<M> {
         &self.store
     }
 
-    /// What it did.
+    /// Returns counts of what the file system did.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How much room there is.
+    /// Returns how much room there is.
     pub fn space(&self) -> Space {
         let (frames, free) = self.store.frame_counts();
         Space { frames, free, inodes: inode::MOST_INODES, used_inodes: self.used_inodes }

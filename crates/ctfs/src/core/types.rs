@@ -7,17 +7,17 @@ use crate::core::inode::Ino;
 /// Names of a file at most, and links that are reported of a directory at most, as ext4 has it.
 pub const MOST_LINKS: u64 = 65_000;
 
-/// Why a file system cannot be mounted.
+/// The reason why a file system cannot be mounted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// Its store cannot be opened.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
     /// A store with nothing in it that is ours.
     #[error("the store holds no file system")]
     NoFileSystem,
-    /// Something in it is not what it must be.
+    /// A part of the store is not what it must be.
     #[error("damaged: {0}; `pagewalk fs fsck` says what is wrong, with --repair it repairs it")]
     Damaged(String),
 }
@@ -25,38 +25,38 @@ pub enum MountError {
 /// When something happened, in nanoseconds since 1970.
 pub type Clock = fn() -> i64;
 
-/// Who is told of a directory's entries: name, inode, kind (the highest four bits of the mode), and where the listing goes on
+/// The callback for a directory's entries: name, inode, kind (the highest four bits of the mode), and where the listing goes on
 /// behind it. It ends when the answer is false.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], Ino, u8, u64) -> bool;
 
-/// Whose a new file is.
+/// The owner of a new file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Owner {
-    /// User.
+    /// The number of the user.
     pub uid: u32,
     /// Group; that of the directory instead, if its set-group bit is on.
     pub gid: u32,
 }
 
-/// What is known of a file, beside its name and its bytes.
+/// The attributes of a file, without its name and its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Attributes {
-    /// Number.
+    /// The number of the inode.
     pub ino: Ino,
-    /// How often the number was used.
+    /// The number of times that the inode number was used.
     pub generation: u64,
-    /// Kind and permissions.
+    /// The kind and the permissions.
     pub mode: u32,
     /// Names that a file has; of a directory, 2 and one for each directory in it, or 1 if these are [`MOST_LINKS`] or more.
     pub links: u64,
-    /// Owner.
+    /// The number of the owner.
     pub uid: u32,
-    /// Group.
+    /// The number of the group.
     pub gid: u32,
-    /// Device number.
+    /// The number of a device file's device.
     pub device: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// Blocks of 512 bytes that it takes.
     pub blocks: u64,
@@ -64,22 +64,22 @@ pub struct Attributes {
     pub accessed: i128,
     /// Change of its bytes.
     pub modified: i128,
-    /// Change of anything.
+    /// The last change of anything.
     pub changed: i128,
 }
 
 /// Changes of attributes; what is `None` stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SetAttributes {
-    /// Permissions.
+    /// The new permission bits.
     pub mode: Option<u32>,
-    /// Owner.
+    /// The new owner's number.
     pub uid: Option<u32>,
-    /// Group.
+    /// The new group's number.
     pub gid: Option<u32>,
-    /// Bytes.
+    /// The new size in bytes.
     pub size: Option<u64>,
-    /// Access.
+    /// The new time of access.
     pub accessed: Option<i128>,
     /// Change of its bytes.
     pub modified: Option<i128>,
@@ -87,7 +87,7 @@ pub struct SetAttributes {
     pub changed: Option<i128>,
 }
 
-/// How a rename treats a name that is taken.
+/// The rule by which a rename treats a name that is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Replace {
     /// The file that has it loses it.
@@ -99,7 +99,7 @@ pub enum Replace {
     Exchange,
 }
 
-/// What becomes of a write that a crash interrupts.
+/// The state that a crash leaves of a write that it interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Overwrites {
@@ -111,7 +111,7 @@ pub enum Overwrites {
     Whole,
 }
 
-/// What a file system did.
+/// The counts of what a file system did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Counts {
@@ -127,18 +127,18 @@ pub struct Counts {
 pub struct Space {
     /// Frames of 4 KiB.
     pub frames: u64,
-    /// Of these, free.
+    /// The frames that are free.
     pub free: u64,
-    /// Inodes at most.
+    /// The number of inodes at most.
     pub inodes: u64,
-    /// Of these, used.
+    /// The inodes that are used.
     pub used_inodes: u64,
 }
 
-/// Where a write goes.
+/// The place that a write goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// To an offset.
+    /// The write goes to an offset.
     At(u64),
     /// Behind the last byte, wherever that is by then.
     End,

@@ -46,7 +46,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Its number.
+    /// Returns the inode number of the file.
     pub fn ino(&self) -> Ino {
         self.ino
     }
@@ -364,9 +364,9 @@ impl<M: PersistentMemory> DerefMut for Unnoticed<'_, M> {
 /// The file system of a thread that has it to itself, or as far as [`Volume::names`] says.
 pub(crate) struct Exclusive<'a, M: PersistentMemory> {
     system: RwLockWriteGuard<'a, FileSystem<M>>,
-    /// It is closed.
+    /// The gate that is closed as long as this lives.
     gate: Option<&'a Gate>,
-    /// It is open.
+    /// The gate that is open, as clients go on.
     beside: Option<&'a Gate>,
 }
 

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// Where one thread goes on when the copy that it makes faults.
+/// The place where one thread goes on when the copy that it makes faults.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Recovery {
@@ -18,12 +18,12 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// No copy is made.
+    /// Creates the state of a thread that makes no copy.
     pub const fn new() -> Self {
         Self { stack: Cell::new(0), fault: Cell::new(0) }
     }
 
-    /// Whether a copy is being made.
+    /// Returns whether a copy is being made.
     pub fn is_running(&self) -> bool {
         self.stack.get() != 0
     }
@@ -103,7 +103,7 @@ mod processor {
             unsafe { pagewalk_run_copy(act, on, self) }
         }
 
-        /// In a handler of `SIGSEGV` or `SIGBUS`: lets this thread go on behind its copy, if it makes one. Otherwise nothing changes.
+        /// Lets this thread go on behind its copy, if it makes one: for a handler of `SIGSEGV` or `SIGBUS`.
         ///
         /// # Safety
         ///
@@ -143,7 +143,7 @@ mod processor {
             act(on)
         }
 
-        /// Changes nothing.
+        /// Changes nothing on this processor.
         ///
         /// # Safety
         ///
@@ -156,7 +156,7 @@ mod processor {
 }
 
 impl Recovery {
-    /// Makes a copy.
+    /// Makes a copy without recovery.
     ///
     /// # Errors
     ///

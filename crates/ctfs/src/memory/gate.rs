@@ -7,12 +7,12 @@
 //! A file may be read and written beside the owner while its *lease* holds: the word that the client was given still stands in its
 //! place. The owner changes leases while the gate is closed only, so that a client that is inside and finds the word may go on.
 //!
-//! Who goes in stores a word and then looks whether the gate is closed; who closes it stores that and then looks who is inside. One of
-//! them must see the other. A client with one thread goes in and out without a locked instruction: the owner, who closes the gate some
-//! hundred thousand times less often, has its processor pass a barrier ([`barrier`]).
+//! A client that goes in stores a word and then looks whether the gate is closed; the owner that closes it stores that and then looks which
+//! client is inside. One of them must see the other. A client with one thread goes in and out without a locked instruction: the owner, which
+//! closes the gate some hundred thousand times less often, has its processor pass a barrier ([`barrier`]).
 //!
 //! Linux 6.18 and before may leave out a processor on which the last task of the same memory has ended just before: a thread, or a child
-//! of `vfork` that started no program. So a client that has had either makes its own barriers ([`Gate::end_alone`]), and as nobody can
+//! of `vfork` that started no program. So a client that has had either makes its own barriers ([`Gate::end_alone`]), and as no process can
 //! see all that a kernel does with a process's memory, the owner also waits for longer than any store takes to be seen.
 
 use std::fs::File;
@@ -196,7 +196,7 @@ impl Gate {
         }
     }
 
-    /// It makes its own from now on. No thread is inside without.
+    /// Makes the client make its own barriers from now on. No thread is inside without.
     #[cold]
     pub(crate) fn end_alone(&self, client: usize) {
         self.is_alone.store(false, Ordering::Relaxed);
@@ -213,7 +213,7 @@ impl Gate {
         let words = self.words();
         loop {
             let inside = Inside::step_in(words, client, is_alone);
-            // Either the owner sees who is inside, or who is inside sees that it is closed.
+            // Either the owner sees which client is inside, or the client inside sees that it is closed.
             if words.closed.load(Ordering::SeqCst) == 0 {
                 return Some(inside);
             }
@@ -305,7 +305,7 @@ impl Gate {
         let words = self.words();
         words.closed.store(0, Ordering::SeqCst);
         if words.waiting.load(Ordering::SeqCst) > 0 {
-            // Who was not woken looks again soon.
+            // A thread that was not woken looks again soon.
             let _ = futex::wake(&words.closed, futex::Flags::empty(), i32::MAX as u32);
         }
     }
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_inside_while_it_is_closed() {
+    fn no_client_is_inside_while_it_is_closed() {
         let gate = Gate::create().unwrap();
         let (changed, slow) = (Changed::default(), slow());
         std::thread::scope(|scope| {
@@ -483,7 +483,7 @@ mod tests {
     /// Processes with one thread each.
     #[test]
     #[allow(unsafe_code)]
-    fn nobody_is_inside_without_a_barrier_of_its_own_either() {
+    fn no_client_is_inside_without_a_barrier_of_its_own_either() {
         let mut gate = Gate::create().unwrap();
         if !gate.has_barriers {
             return println!("skipped: this kernel has no barriers to pass");
@@ -528,11 +528,11 @@ mod tests {
 
     /// A client found the gate closed by an owner that was killed, and waited for ever.
     #[test]
-    fn nobody_waits_for_an_owner_that_is_gone() {
+    fn no_client_waits_for_an_owner_that_is_gone() {
         let gate = Gate::create().unwrap();
         gate.close().unwrap();
         assert!(gate.enter((0, 0), || true).is_none());
-        gate.close().expect("nobody is inside");
+        gate.close().expect("no client is inside");
         gate.reopen();
         assert!(gate.enter((0, 0), || true).is_some(), "what is whole may be read and written");
     }

@@ -21,7 +21,7 @@ pub(crate) const WORDS: usize = 24;
 pub(crate) const TEXT_BYTES: usize = 8_192;
 
 /// How long a waiting thread looks before it sleeps, where that has helped before, and where it has not: others need the processor then, and
-/// who has used it up by looking gets it later.
+/// a thread that has used it up by looking gets it later.
 const LOOKS: Duration = Duration::from_micros(50);
 const SHORT_LOOKS: Duration = Duration::from_micros(2);
 /// Waits that are short at most, behind one that did not help.
@@ -35,7 +35,7 @@ const IDLE: u32 = 0;
 const ASKED: u32 = 1;
 const ANSWERED: u32 = 2;
 
-/// The system calls that let a thread wait for a word: who makes them depends on the process.
+/// The system calls that let a thread wait for a word: the process decides which code makes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep {
     /// Sleeps while the word is so, for a time at most.
@@ -51,7 +51,7 @@ impl Sleep {
         Self {
             wait: |word, value, time| {
                 let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: time.as_nanos() as i64 };
-                // Woken, too late or too early: who waits looks again.
+                // Woken, too late or too early: the waiting thread looks again.
                 let _ = futex::wait(word, futex::Flags::empty(), value, Some(&time));
             },
             wake: |word| {
@@ -81,7 +81,7 @@ pub(crate) struct Bell {
     rings: AtomicU32,
     /// Whether the owner sleeps.
     is_asleep: AtomicU32,
-    /// There is one processor: who looks at a word keeps the other from storing it.
+    /// There is one processor: a thread that looks at a word keeps the other from storing it.
     is_alone: AtomicU32,
     patience: Patience,
 }
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_an_owner_that_is_gone() {
+    fn no_client_waits_for_an_owner_that_is_gone() {
         let both = new();
         let asked = both.1.ask((&both.0, CLIENT), &mut [0; WORDS], [b"", b""], Sleep::plain(), || true);
         assert_eq!(asked, None);

@@ -34,7 +34,7 @@ const HUGE_BYTES: u64 = 2 << 20;
 /// `MADV_COLLAPSE`, since Linux 6.1.
 const MADV_COLLAPSE: i32 = 25;
 
-/// What a store survives.
+/// The events that a store survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Survives {
     /// The end of the process, however sudden: the page cache keeps what was stored. A fence costs nothing.
@@ -56,7 +56,7 @@ impl Survives {
         self as u64
     }
 
-    /// What a store survives where nothing is asked for: what programs ask for with `fsync`, if its file lies on a disk; everything in
+    /// Returns what a store survives by default: what programs ask for with `fsync`, if its file lies on a disk; everything in
     /// persistent memory.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Mapped {
         Self::create_in(path, bytes, survives, Blocks::AtOnce, false)
     }
 
-    /// The same over any file, and with a choice when it gets its blocks.
+    /// Creates a store over any file, and with a choice when it gets its blocks.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Mapped {
         Source::new(self.health.clone(), self.file.as_ref(), self.bytes, false)
     }
 
-    /// What has made the store fail, if anything has: then every operation of the store answers `EIO`.
+    /// Returns what has made the store fail, if anything has: then every operation of the store answers `EIO`.
     pub fn failure(&self) -> Option<Failure> {
         self.health.failure()
     }
@@ -296,7 +296,7 @@ impl Mapped {
         }
     }
 
-    /// Maps a file.
+    /// Maps a store's file.
     ///
     /// # Errors
     ///
@@ -523,7 +523,7 @@ fn is_empty_or_store(file: &File) -> io::Result<bool> {
     Ok(medium::length(file)? == 0 || is_superblock(0)? || is_superblock(PAGE_BYTES)?)
 }
 
-/// The time in nanoseconds since 1970, as exact as file systems have it: asking costs next to nothing.
+/// Returns the time in nanoseconds since 1970, as exact as file systems have it: asking costs next to nothing.
 #[allow(unsafe_code)]
 pub fn coarse_now() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

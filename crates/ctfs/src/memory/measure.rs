@@ -38,7 +38,7 @@ impl<M: PersistentMemory> TableSwap<M> {
     const A: Vpn = Vpn(1 << 27);
     const B: Vpn = Vpn(1 << 28);
 
-    /// A store of two ranges of so many pages, mapped by pages of 2 MiB. There is nothing in these: only the table is used.
+    /// Makes a store of two ranges of so many pages, mapped by pages of 2 MiB. There is nothing in these: only the table is used.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl<M: PersistentMemory> TableSwap<M> {
         Ok((counts, begun.elapsed()))
     }
 
-    /// Where pages of both ranges are mapped.
+    /// Returns where pages of both ranges are mapped.
     pub fn frames(&self, page: u64) -> [Option<Pfn>; 2] {
         [Self::A, Self::B].map(|first| self.store.find(Vpn(first.0 + page)).map(|mapped| mapped.frame))
     }
@@ -90,7 +90,7 @@ pub struct ViewSwap {
 }
 
 impl ViewSwap {
-    /// Two ranges of so many pages. They take memory only where they are touched.
+    /// Maps two ranges of so many pages. They take memory only where they are touched.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl ViewSwap {
         page << 1 | range as u64
     }
 
-    /// Whether the first so many pages are swapped (or, if not, where they were); `None` if neither.
+    /// Returns whether the first so many pages are swapped (or, if not, where they were); `None` if neither.
     #[allow(unsafe_code)]
     pub fn is_swapped(&self, pages: u64) -> Option<bool> {
         let found = |swapped: usize| {

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 /// The kinds of what a store can lie in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Medium {
-    /// It can become longer.
+    /// The medium can become longer.
     File,
     /// As long as it is.
     Block,

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use libc::{c_int, siginfo_t};
 use pagewalk_vm::addr::PAGE_BYTES;
 
-/// What has made a store fail.
+/// The cause that has made a store fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -248,8 +248,8 @@ fn is_hole(file: RawFd, offset: u64) -> bool {
     unsafe { libc::lseek(file, offset as i64, libc::SEEK_HOLE) == offset as i64 }
 }
 
-/// For a program's own handler of `SIGBUS`: lets the thread go on if the fault's address is a store's; otherwise nothing changes. May be
-/// called in a handler of signals.
+/// Lets a program's thread go on if a fault's address is a store's, for the program's own handler of `SIGBUS`; otherwise nothing changes.
+/// May be called in a handler of signals.
 #[allow(unsafe_code)]
 pub fn recover(address: *const c_void) -> bool {
     let address = address as usize;

@@ -1,4 +1,4 @@
-//! Who may share a store: threads of one process, and not its children.
+//! The threads that may share a store: those of one process, and not its children.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

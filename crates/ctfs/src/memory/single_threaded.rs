@@ -15,13 +15,13 @@ static SAYS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 /// What is so where it does not say.
 static NEVER: AtomicU8 = AtomicU8::new(0);
 
-/// Whether this process has one thread only. That stays so until this thread starts another one.
+/// Returns whether this process has one thread only.
 #[inline]
 #[allow(unsafe_code)]
 pub fn is_single_threaded() -> bool {
     let says = SAYS.load(Ordering::Relaxed);
     let says = if says.is_null() { ask() } else { says };
-    // SAFETY: it is a byte that lives as long as the process; who changes it is this thread, when it starts another one.
+    // SAFETY: it is a byte that lives as long as the process; this thread changes it, when it starts another one.
     unsafe { AtomicU8::from_ptr(says) }.load(Ordering::Relaxed) != 0
 }
 
@@ -39,7 +39,7 @@ fn ask() -> *mut u8 {
 #[doc(hidden)]
 pub use is_single_threaded as is_alone;
 
-/// What a lock guards, to look at it.
+/// The guard of a lock for a look at its value.
 pub enum Reading<'a, T> {
     /// The process has no other thread, so that no lock was taken.
     Alone(&'a T),
@@ -47,7 +47,7 @@ pub enum Reading<'a, T> {
     Locked(RwLockReadGuard<'a, T>),
 }
 
-/// What a lock guards, to change it.
+/// The guard of a lock for a change of its value.
 pub enum Writing<'a, T> {
     /// The process has no other thread, so that no lock was taken.
     Alone(&'a mut T),

@@ -11,7 +11,7 @@ use pagewalk_vm::file::LARGE_ORDER;
 const CHUNK_BYTES: u64 = PAGE_BYTES << LARGE_ORDER;
 /// Directly mapped: enough for 2 GiB in one piece.
 const ENTRIES: usize = 1_024;
-/// Where chunks lie that no one entry of the table maps.
+/// The mark of chunks that several entries of the table map.
 const IN_PIECES: u64 = u64::MAX;
 
 /// Words that one thread uses.
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(walks.get(), 1);
         assert_eq!(at(513, 5, CHUNK_BYTES), None, "two chunks");
         frame.set(None);
-        assert_eq!(at(512, 0, 1), Some(1_024 * 4_096), "nobody was there");
+        assert_eq!(at(512, 0, 1), Some(1_024 * 4_096), "the chunk was not known");
         translations.keep_since(2);
         assert_eq!(at(512, 0, 1), None);
         assert_eq!(at(700, 0, 1), None, "that is remembered, too");

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_that_nobody_has_asked_for_and_errors_count_for_nothing() {
+    fn nothing_is_done_that_no_thread_has_asked_for_and_errors_count_for_nothing() {
         let turns = Turns::default();
         assert_eq!(turns.take(|| Err("unasked")), Ok(()));
         turns.ask();

@@ -44,7 +44,7 @@ const USUAL_LIMIT: usize = 65_530;
 /// What is known of a chunk, in the lowest bits of its word.
 const UNKNOWN: u32 = 0;
 const MAPPED: u32 = 1;
-/// No one entry maps it.
+/// The chunk is mapped by several entries.
 const IN_PIECES: u32 = 2;
 const KNOWN: u32 = 3;
 /// What is mapped there if it is not [`MAPPED`]: nothing, or a chunk of frames that another chunk's mapping reaches ahead over, by one

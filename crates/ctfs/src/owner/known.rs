@@ -22,9 +22,9 @@ struct Facts {
     lookups: u64,
     has_attributes: bool,
     has_names: bool,
-    /// It may have pages: it has read there, or written and kept that.
+    /// The kernel may have pages: it has read there, or written and kept that.
     has_pages: bool,
-    /// It may have read pages while something was written that it passes on without keeping it.
+    /// The kernel may have read pages while something was written that it passes on without keeping it.
     was_read_beside: bool,
 }
 

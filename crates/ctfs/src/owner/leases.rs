@@ -4,7 +4,7 @@
 //! see the difference: others have the file open only if all of them, and the process, read. A process that opens the file otherwise ends
 //! the lease, and so does the client itself before it uses the file through the kernel.
 //!
-//! Who may have a lease may also *pin* a file: its frames stay where they are, so that a program can map them. Pins belong to a
+//! A client that may have a lease may also *pin* a file: its frames stay where they are, so that a program can map them. Pins belong to a
 //! connection, not to a process: a child that has inherited mappings has inherited that, too, and the pins end with the last.
 //!
 //! A process of the same user (or root's) gets the store's memory; the others

@@ -31,7 +31,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Whether somebody has unmounted it, or it failed.
+    /// Returns whether a user has unmounted it, or it failed.
     pub fn is_finished(&self) -> bool {
         self.session.is_finished()
     }
@@ -46,12 +46,12 @@ impl Mount {
         self.point.detach()
     }
 
-    /// What has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
+    /// Returns what has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
     pub fn failure(&self) -> Option<Failure> {
         self.health.failure()
     }
 
-    /// Unmounts it.
+    /// Unmounts the file system.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ fn raise_limits(at: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a mount lets users and programs do.
+/// The rules that say what users and programs may do on a mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MountRules {
@@ -99,7 +99,7 @@ pub struct MountRules {
     pub write_back: bool,
 }
 
-/// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
+/// Mounts a file system at a folder, until the answer is dropped or a user unmounts it.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! A mounted file system, and what the kernel's requests have in common: who has it to itself, what the kernel is told and may keep, and
-//! when the kernel and the clients must not use a file at the same time.
+//! A mounted file system, and what the kernel's requests have in common: which of them has it to itself, what the kernel is told and may
+//! keep, and when the kernel and the clients must not use a file at the same time.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -109,8 +109,8 @@ impl Mounted {
         })
     }
 
-    /// Does something again that has found no room, while there are files without a name: who has removed a file has its room, but the kernel
-    /// says later that it is closed and forgotten.
+    /// Does something again that has found no room, while there are files without a name: a program that has removed a file has its room,
+    /// but the kernel says later that it is closed and forgotten.
     pub(crate) fn waiting_for_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         let mut done = act();
         let begun = Instant::now();
@@ -212,7 +212,7 @@ impl Mounted {
         }
     }
 
-    /// Answers whoever opens a file when the kernel has forgotten what it is to forget. It lets others have a page that is written
+    /// Answers an open when the kernel has forgotten what it is to forget. It lets others have a page that is written
     /// before the write has come here: if it forgot the page meanwhile, it would read it again as it was, and keep that.
     pub(crate) fn behind_forgetting(&self, answer: impl FnOnce() + Send + 'static) {
         if self.forgetting.load(Ordering::SeqCst) == 0 {
@@ -286,7 +286,7 @@ impl Mounted {
         })
     }
 
-    /// Does what nobody waits for: now, or later if a client is stopped in the middle of a copy.
+    /// Does work that no request waits for: now, or later if a client is stopped in the middle of a copy.
     pub(crate) fn sooner_or_later(
         &self,
         act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()> + Send + 'static,
@@ -303,7 +303,8 @@ impl Mounted {
         }
     }
 
-    /// Somebody else than root changes a file's bytes: who runs it gets its owner's rights no more.
+    /// Drops a file's privileges where a user other than root changes its bytes: a program that is run from it gets its owner's rights no
+    /// more.
     pub(crate) fn drop_privileges(&self, ino: Ino) {
         let mode = self.read().inode(ino).ok().and_then(|inode| inode.without_privileges());
         if let Some(mode) = mode {

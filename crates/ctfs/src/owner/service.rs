@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The kernel makes three requests to open a file that it does not know, each with two switches of processes. A client that asks by itself
-//! pays for one message. The service does what it can be sure of, for whoever the kernel would let: what depends on more than modes and
-//! owners, what is used in other ways, and everything that fails for another reason than a name that is there or is not, the client is
+//! pays for one message. The service does what it can be sure of, for callers that the kernel would let: what depends on more than modes
+//! and owners, what is used in other ways, and everything that fails for another reason than a name that is there or is not, the client is
 //! told to leave to the kernel ([`Refused::Kernels`]). So there is one place that knows all rules.
 //!
 //! What the kernel has been told and is not so any more it is told before the client hears of the change ([`Known`]).
@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const READ: u32 = 4;
 const WRITE: u32 = 2;
 const SEARCH: u32 = 1;
-/// In a directory: whoever may change it still may not take away or use in every way what belongs to others.
+/// In a directory: a user that may change it still may not take away or use in every way what belongs to others.
 const STICKY: u32 = 0o1000;
 const PRIVILEGES: u32 = 0o6000;
 
@@ -495,7 +495,7 @@ impl Service {
         let (is_known, is_directory) = (self.known.has(ino), system.inode(ino)?.is(kind::DIRECTORY));
         match request.what {
             What::Unlink if !is_directory => system.unlink(from.parent, &from.name)?,
-            // Somebody may work in it, or have mounted something there.
+            // A process may work in it, or have mounted something there.
             What::RemoveDirectory if is_directory && !is_known => {
                 system.remove_directory(from.parent, &from.name)?;
             }

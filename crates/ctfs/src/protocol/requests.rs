@@ -49,39 +49,39 @@ impl What {
     ];
 }
 
-/// Who asks, as permissions have it.
+/// The caller of a request, as permissions have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Caller {
-    /// User.
+    /// The number of the user.
     pub uid: u32,
-    /// First group.
+    /// The first group's number.
     pub gid: u32,
     /// Permissions that what it makes does not get.
     pub umask: u32,
-    /// It may do what root may.
+    /// The caller may do what root may.
     pub is_root: bool,
-    /// It has more groups than one.
+    /// The caller has more groups than one.
     pub has_groups: bool,
 }
 
-/// Where a path begins.
+/// The file at which a path begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
-    /// In a directory.
+    /// The path begins in a directory.
     Directory(Ino),
-    /// It is a file that was opened by the service; there is no path.
+    /// The file was opened by the service; there is no path.
     Handle(u64),
 }
 
 /// A change of times: what is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SetTime {
-    /// It stays.
+    /// The time stays as it is.
     #[default]
     No,
-    /// The time now.
+    /// The time becomes the present.
     Now,
-    /// Nanoseconds since 1970.
+    /// The time becomes so many nanoseconds since 1970.
     To(i64),
 }
 
@@ -205,7 +205,7 @@ impl Request {
     }
 }
 
-/// Why the owner's service has not done something.
+/// The reason why the owner's service has not done something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// The kernel is to be asked: it does it, or says what is wrong.
@@ -214,7 +214,8 @@ pub enum Refused {
     Error(Errno),
 }
 
-/// What an open file is found by, in the root directory, if its name leads elsewhere by now: this, and its handle in hexadecimal digits.
+/// The prefix by which an open file is found in the root directory, if its name leads elsewhere by now: its handle follows in hexadecimal
+/// digits.
 pub const BY_HANDLE: &[u8] = b".pagewalk-open-";
 
 /// What became of a request, in an answer's first word; otherwise it is an error's number.

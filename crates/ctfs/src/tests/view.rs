@@ -46,7 +46,7 @@ fn a_file_is_one_range_of_addresses() {
     for offset in [1, 4_095, 2 * MIB - 1, 2 * MIB, 5 * MIB + 77, 9 * MIB + 4] {
         let place = memory.place_of(partition.first, offset, 1).unwrap();
         assert_eq!(place.as_ptr() as u64 - first.as_ptr() as u64, offset);
-        // SAFETY: it is mapped, and nobody writes it.
+        // SAFETY: it is mapped, and no thread writes it.
         #[allow(unsafe_code)]
         let byte = unsafe { *place.as_ptr() };
         assert_eq!(byte, data[offset as usize], "{offset}");

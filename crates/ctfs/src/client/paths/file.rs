@@ -17,7 +17,7 @@ use crate::core::volume::Opened;
 use crate::memory::mapped::Mapped;
 use crate::memory::sharing::SharedMemory;
 
-/// An open file. It stays until this is dropped, with a name or without.
+/// An open file of a [`Files`], which is closed when it is dropped.
 pub struct File<M: SharedMemory> {
     files: Files<M>,
     /// Until this is dropped.
@@ -59,7 +59,7 @@ impl<M: SharedMemory> File<M> {
         }
     }
 
-    /// Sets its size.
+    /// Sets the file's size in bytes.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl<M: SharedMemory> File<M> {
         if self.options.write || self.options.append { Ok(()) } else { Err(Errno::BADF) }
     }
 
-    /// What is known of it.
+    /// Returns the file's attributes.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl<M: SharedMemory> File<M> {
         self.files.shared().attributes(self.opened.ino())
     }
 
-    /// Its bytes.
+    /// Returns the file's size in bytes.
     ///
     /// # Errors
     ///

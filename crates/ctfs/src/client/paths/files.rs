@@ -23,7 +23,7 @@ use crate::memory::sharing::SharedMemory;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DirectoryEntry {
-    /// Its name.
+    /// The name, without the directory's path.
     pub name: Vec<u8>,
     /// The file that has it.
     pub ino: Ino,
@@ -75,7 +75,7 @@ impl<M: SharedMemory> Drop for Kept<M> {
 }
 
 impl<M: SharedMemory> Files<M> {
-    /// A file system that was mounted or made.
+    /// Makes paths usable on a file system that was mounted or made.
     pub fn new(system: FileSystem<M>) -> Self {
         Self(Arc::new(Kept(Volume::new(system))))
     }
@@ -108,7 +108,7 @@ impl<M: SharedMemory> Files<M> {
         Ok(File::new(self.clone(), opened, options))
     }
 
-    /// What is known of a file, behind all symbolic links.
+    /// Returns the attributes of a file, behind all symbolic links.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl<M: SharedMemory> Files<M> {
         })
     }
 
-    /// What is known of a file, which may be a symbolic link.
+    /// Returns the attributes of a file, which may be a symbolic link.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl<M: SharedMemory> Files<M> {
         })
     }
 
-    /// Makes a directory.
+    /// Makes an empty directory.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl<M: SharedMemory> Files<M> {
         })
     }
 
-    /// A symbolic link's target.
+    /// Returns a symbolic link's target.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl<M: SharedMemory> Files<M> {
         })
     }
 
-    /// The names in a directory, but for its own and its parent's, as they are at one time.
+    /// Lists the names in a directory, but for its own and its parent's, as they are at one time.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use crate::core::inode::{Ino, kind};
 use crate::core::names::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
 use crate::core::system::FileSystem;
 
-/// What names a file: text, bytes or a path of the standard library. A file system's names are bytes.
+/// A value that names a file: text, bytes or a path of the standard library.
 pub trait AsPath {
     /// The bytes of the path.
     fn path_bytes(&self) -> &[u8];

@@ -28,9 +28,9 @@ MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partit
 SHIFT = "crates/vm/src/file/shift.rs"
 VM_REPAIR = "crates/vm/src/file/repair.rs"
 CORE = "crates/ctfs/src/core/"
-SYSTEM, FILE, REPAIR, NAMES, BYTES, MOUNT, USERS, ATTRIBUTES, FRAMES, RECLAIM, RENAME = (
+SYSTEM, FILE, REPAIR_PARTITIONS, NAMES, BYTES, MOUNT, USERS, ATTRIBUTES, FRAMES, RECLAIM, RENAME = (
     f"{CORE}{name}.rs"
-    for name in ("system", "file", "repair", "names", "bytes", "mount", "users", "attributes", "frames", "reclaim", "rename")
+    for name in ("system", "file", "repair/partitions", "names", "bytes", "mount", "users", "attributes", "frames", "reclaim", "rename")
 )
 PATHS = "crates/ctfs/src/client/paths/files.rs"
 PATH, OPEN_FILE = "crates/ctfs/src/client/paths/path.rs", "crates/ctfs/src/client/paths/file.rs"
@@ -268,7 +268,7 @@ MUTANTS = [
     ("a table is a page's before it is a table", VM_REPAIR,
      [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
     ("pages without an owner stay", VM_REPAIR, [("self.unmap_all(from, SPACE_END)?;", "")], CTFS, "tests::repair::"),
-    ("the lowest number gets the partition", REPAIR, [("let is_known = inode", "let is_known = false && inode")],
+    ("the lowest number gets the partition", REPAIR_PARTITIONS, [("let is_known = inode", "let is_known = false && inode")],
      CTFS, "tests::repair::a_partition"),
     ("a sync counts for callers that asked after its beginning", TURNS,
      [("*done = asked;", "let _ = asked;\n        *done = self.asked.load(Ordering::SeqCst);")], CTFS, "turns::"),
@@ -277,7 +277,7 @@ MUTANTS = [
      CTFS, "synced/what_was_synced"),
     ("a store of the library does not end in order", PATHS,
      [("let _ = self.0.shared().end();", "")], CTFS, "synced/what_was_synced"),
-    ("the first name of a directory is right", REPAIR,
+    ("the first name of a directory is right", f"{CORE}repair/tree.rs",
      [("&& self.inode(child)?.get(Field::Parent) == parent.0", "")], CTFS, "tests::repair::every"),
 ]
 

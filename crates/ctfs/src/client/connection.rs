@@ -22,10 +22,12 @@ use crate::client::apart::apart;
 use crate::core::bytes::Bytes;
 use crate::core::error::Result as OwnersResult;
 use crate::core::types::Place;
+use crate::memory::clock::coarse_now;
 use crate::memory::faults::Recovery;
 use crate::memory::gate::Gate;
-use crate::memory::mapped::{Mapped, Survives, coarse_now};
+use crate::memory::mapped::Mapped;
 use crate::memory::single_threaded::is_single_threaded;
+use crate::memory::survives::Survives;
 use crate::protocol::messages;
 
 /// Bytes that are copied at once: the owner waits no longer than that takes.

@@ -14,7 +14,7 @@ use rustix::net::SendFlags;
 
 use crate::client::connection::{Client, Movable, Welcomed, connect};
 use crate::core::error::Result;
-use crate::memory::mapped::is_in_memory;
+use crate::memory::medium::is_in_memory;
 use crate::protocol::messages;
 
 /// Pieces of memory that one mapping consists of at most: a process has some ten thousand.

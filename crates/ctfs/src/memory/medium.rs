@@ -2,11 +2,11 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, StatxFlags};
 
 /// The kinds of what a store can lie in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +78,12 @@ pub(crate) fn length(file: &File) -> io::Result<u64> {
         }
         Medium::Dax => number(&described("char", file.metadata()?.rdev()).join("size")),
     }
+}
+
+/// Whether a file is nowhere but in memory. A device has its name there, and its bytes elsewhere.
+pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> io::Result<bool> {
+    let is_file = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode) == FileType::RegularFile;
+    Ok(is_file && matches!(rustix::fs::fstatfs(file)?.f_type, libc::TMPFS_MAGIC | libc::HUGETLBFS_MAGIC))
 }
 
 /// What holds a file's pages until they are written back: this run of the kernel, and the disk as it is attached now, whichever mount

@@ -8,6 +8,7 @@
 //!
 //! Nothing here knows inodes, names or files.
 
+pub(crate) mod clock;
 pub mod faults;
 pub(crate) mod gate;
 pub(crate) mod lines;
@@ -20,10 +21,13 @@ pub(crate) mod reserved;
 pub(crate) mod room;
 pub(crate) mod sharing;
 pub mod single_threaded;
+pub(crate) mod survives;
 pub(crate) mod translations;
 pub(crate) mod turns;
 pub(crate) mod view;
 
+pub use clock::coarse_now;
 pub use mailbox::Sleep;
-pub use mapped::{Blocks, Mapped, Survives, coarse_now};
+pub use mapped::Mapped;
 pub use sharing::SharedMemory;
+pub use survives::{Blocks, Survives};

@@ -29,7 +29,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use crate::core::error::Result;
 use crate::core::inode::Ino;
 use crate::memory::gate::{CLIENTS, Gate, LEASES};
-use crate::memory::mapped::Survives;
+use crate::memory::survives::Survives;
 use crate::protocol::messages;
 
 /// Pins at once.

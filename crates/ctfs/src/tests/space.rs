@@ -4,7 +4,8 @@ use std::cell::Cell;
 
 use super::*;
 use crate::core::bytes;
-use crate::memory::mapped::{Mapped, Survives};
+use crate::memory::mapped::Mapped;
+use crate::memory::survives::Survives;
 
 const MIB: u64 = 1 << 20;
 

@@ -7,7 +7,8 @@ use crate::core::error::Result;
 use crate::core::inode::kind;
 use crate::core::system::FileSystem;
 use crate::core::types::{Owner, Replace, SetAttributes};
-use crate::memory::mapped::{Mapped, Survives};
+use crate::memory::mapped::Mapped;
+use crate::memory::survives::Survives;
 
 fn files() -> Files<Mapped> {
     let file = tempfile::NamedTempFile::new().unwrap();

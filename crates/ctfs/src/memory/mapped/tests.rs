@@ -1,4 +1,7 @@
+use pagewalk_vm::file::{PersistentMemory, STORE_MAGIC};
+
 use super::*;
+use crate::memory::survives::Blocks;
 
 /// What a page of zeroes in a missing one's place leads to: `info` once panicked while its store was cut.
 #[test]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::client::Change;
-use crate::memory::mapped::{Survives, coarse_now};
+use crate::memory::clock::coarse_now;
+use crate::memory::survives::Survives;
 use crate::protocol::requests::attributes;
 
 const ROOT: Caller = Caller { uid: 0, gid: 0, umask: 0o022, is_root: true, has_groups: false };

@@ -45,14 +45,14 @@ impl Drop for Pin {
     }
 }
 
-struct Mapped {
+struct MappedRange {
     end: usize,
     pin: Arc<Pin>,
 }
 
 struct State {
     /// By their first address.
-    mapped: BTreeMap<usize, Mapped>,
+    mapped: BTreeMap<usize, MappedRange>,
     connection: Option<Arc<Connection>>,
 }
 
@@ -110,10 +110,10 @@ impl State {
         let inside = self.mapped.range(addresses.clone()).map(|(&start, _)| start);
         let touched: Vec<usize> = before.into_iter().chain(inside).collect();
         for start in touched {
-            let Mapped { end, pin } = self.mapped.remove(&start).expect("it was just found");
+            let MappedRange { end, pin } = self.mapped.remove(&start).expect("it was just found");
             for rest in [start..end.min(addresses.start), start.max(addresses.end)..end] {
                 if rest.start < rest.end {
-                    self.mapped.insert(rest.start, Mapped { end: rest.end, pin: pin.clone() });
+                    self.mapped.insert(rest.start, MappedRange { end: rest.end, pin: pin.clone() });
                 }
             }
         }
@@ -154,7 +154,7 @@ pub(crate) fn map(
     PIECES.fetch_add(mapped.pieces, Ordering::Relaxed);
     let pin = Arc::new(Pin { connection, number: mapped.pin, pieces: mapped.pieces });
     let at = mapped.start as usize;
-    state.mapped.insert(at, Mapped { end: at + length, pin });
+    state.mapped.insert(at, MappedRange { end: at + length, pin });
     Some(mapped.start)
 }
 

@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A client's place, a cache line of its own.
 #[repr(C, align(64))]
-struct Client {
+struct ClientWords {
     /// Threads of it that are inside.
     inside: AtomicU32,
     /// Whether it makes no barriers.
@@ -69,7 +69,7 @@ struct Words {
     has_barriers: AtomicU32,
     /// How often it was closed, or pages of files moved that no client was using.
     closings: AtomicU64,
-    clients: [Client; CLIENTS],
+    clients: [ClientWords; CLIENTS],
     leases: [AtomicU64; LEASES],
     /// Rings for the owner when a client has asked for something.
     bell: Bell,
@@ -269,7 +269,7 @@ impl Gate {
         let words = self.words();
         words.closed.store(1, Ordering::SeqCst);
         // A client that begins only now sees that it is closed.
-        let is_alone = |client: &Client| client.is_alone.load(Ordering::SeqCst) != 0;
+        let is_alone = |client: &ClientWords| client.is_alone.load(Ordering::SeqCst) != 0;
         if self.has_barriers && words.clients.iter().any(is_alone) {
             if !barrier::pass() {
                 self.reopen();

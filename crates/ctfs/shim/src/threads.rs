@@ -8,14 +8,14 @@ use pagewalk_ctfs::faults::Recovery;
 use pagewalk_ctfs::single_threaded::{self, Reading, Writing};
 use parking_lot::RwLock;
 
-use crate::signals;
-
 /// A signal that arrived while its handler could not run.
 pub(crate) struct Deferred {
     pub(crate) number: c_int,
     pub(crate) information: siginfo_t,
     /// What the thread blocked before.
     pub(crate) blocked: u64,
+    /// The function that lets it arrive.
+    pub(crate) deliver: fn(&Deferred),
 }
 
 /// A thread's own state.
@@ -57,7 +57,7 @@ impl Thread {
         self.is_deferring.set(false);
         // SAFETY: as in `defer`; all signals are blocked.
         if let Some(deferred) = unsafe { &mut *self.deferred.get() }.take() {
-            signals::deliver(&deferred);
+            (deferred.deliver)(&deferred);
         }
     }
 }

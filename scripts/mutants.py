@@ -27,12 +27,16 @@ TRANSACTION = "crates/vm/src/file/store/transaction.rs"
 MAPPING, PARTITION = "crates/vm/src/file/mapping.rs", "crates/vm/src/file/partition.rs"
 SHIFT = "crates/vm/src/file/shift.rs"
 VM_REPAIR = "crates/vm/src/file/repair.rs"
-SYSTEM, FILE, REPAIR = "crates/ctfs/src/system.rs", "crates/ctfs/src/file.rs", "crates/ctfs/src/repair.rs"
-NAMES, PATHS, BYTES = "crates/ctfs/src/names.rs", "crates/ctfs/src/paths.rs", "crates/ctfs/src/bytes.rs"
-PATH, OPEN_FILE = "crates/ctfs/src/paths/path.rs", "crates/ctfs/src/paths/file.rs"
-GATE, TRANSLATIONS = "crates/ctfs/src/gate.rs", "crates/ctfs/src/translations.rs"
-VOLUME, TURNS = "crates/ctfs/src/volume.rs", "crates/ctfs/src/turns.rs"
-VIEW, CHECKPOINT = "crates/ctfs/src/view.rs", "crates/vm/src/file/checkpoint.rs"
+CORE = "crates/ctfs/src/core/"
+SYSTEM, FILE, REPAIR_PARTITIONS, NAMES, BYTES, MOUNT, USERS, ATTRIBUTES, FRAMES, RECLAIM, RENAME = (
+    f"{CORE}{name}.rs"
+    for name in ("system", "file", "repair/partitions", "names", "bytes", "mount", "users", "attributes", "frames", "reclaim", "rename")
+)
+PATHS = "crates/ctfs/src/client/paths/files.rs"
+PATH, OPEN_FILE = "crates/ctfs/src/client/paths/path.rs", "crates/ctfs/src/client/paths/file.rs"
+GATE, TRANSLATIONS = "crates/ctfs/src/memory/gate.rs", "crates/ctfs/src/memory/translations.rs"
+VOLUME, TURNS = "crates/ctfs/src/core/volume.rs", "crates/ctfs/src/memory/turns.rs"
+VIEW, CHECKPOINT = "crates/ctfs/src/memory/view.rs", "crates/vm/src/file/checkpoint.rs"
 BUILD_SECONDS, TEST_SECONDS = 600, 200
 
 # Name, file, texts and what replaces them, package, tests of which one must fail: unit tests, or FILE/TESTS for those of tests/FILE.rs.
@@ -63,7 +67,7 @@ MUTANTS = [
      [("images = read_images(memory, area, half, page);", "images = None;")], CTFS, "synced::"),
     ("a full store does not wait for its frames", TRANSACTION,
      [("self.store.waiting.is_empty() || self.store.checkpoint().is_err()", "true")], CTFS, "synced::"),
-    ("frames of a mapped file go", FILE,
+    ("frames of a mapped file go", RECLAIM,
      [("if self.is_pinned(ino) || self.is_read_only() {\n            return", "if self.is_read_only() {\n            return")],
      CTFS, "frames_of_a_mapped"),
     ("a store that is only read commits", TRANSACTION,
@@ -79,23 +83,23 @@ MUTANTS = [
      [("        checkpoint::erase(&memory, old.frames).map_err(on_disk)?;\n", "")], VM, "grow::"),
     ("bytes cut off a mapped file stay", FILE,
      [("if bytes < size && self.is_pinned(ino) {", "if false {")], CTFS, "frames_of_a_mapped"),
-    ("a mapping shows what lies behind the end", SYSTEM,
+    ("a mapping shows what lies behind the end", USERS,
      [("bytes::zero(self.store.memory(), partition, size..size.next_multiple_of(PAGE_BYTES));", "let _ = size;")],
      CTFS, "frames_of_a_mapped"),
     ("a hole in a mapped file takes its frames", FILE,
      [("let last = if self.is_pinned(ino) {", "let last = if false {")], CTFS, "frames_of_a_mapped"),
     ("the owner lets no client pass a barrier", GATE, [("if !barrier::pass() {", "if false {")],
-     CTFS, "gate::tests::nobody_is_inside_without"),
+     CTFS, "gate::tests::no_client_is_inside_without"),
     ("closings are not counted", GATE, [("words.closings.fetch_add(1, Ordering::Relaxed);", "")],
-     CTFS, "gate::tests::nobody_is_inside_while"),
+     CTFS, "gate::tests::no_client_is_inside_while"),
     ("translations outlive what they say", TRANSLATIONS,
      [("entry.since.load(Ordering::Relaxed) == self.now.load(Ordering::Relaxed)", "true")],
      CTFS, "translations::tests"),
     ("what lies ahead is a file's", VIEW,
      [("state.load(Ordering::Relaxed) != ahead", "!is_ahead(state.load(Ordering::Relaxed))")],
-     CTFS, "view::tests"),
+     CTFS, "tests::view::"),
     ("what is mapped stays known", VIEW, [("window.state(chunk).store(UNKNOWN, Ordering::Release);", "")],
-     CTFS, "view::tests"),
+     CTFS, "tests::view::"),
     ("no recovery", STORE, [("journal.recover(memory)", "Recovered::Nothing")], CTFS, "crashes::names"),
     ("log never written", JOURNAL, [("memory.store(self.at + offset, word);", "let _ = (offset, word);")],
      CTFS, "crashes::names"),
@@ -132,7 +136,7 @@ MUTANTS = [
      [("self.set(at_b.0, of_a);", "self.memory().store(at_b.0, of_a);")], VM, "file::tests::a_swap"),
     ("frames never freed", MAPPING, [("self.give_frames(frame, pages);", "let _ = (frame, pages);")],
      CTFS, "tests::space"),
-    ("fresh frames not zeroed", FILE, [("transaction.memory().zero(at, range.end - range.start);", "")],
+    ("fresh frames not zeroed", FRAMES, [("transaction.memory().zero(at, range.end - range.start);", "")],
      CTFS, "tests::what_was_never"),
     ("growth over old bytes not zeroed", FILE, [("bytes::zero(self.store.memory(), partition, size..bytes);", "")],
      CTFS, "tests::what_was_never"),
@@ -171,24 +175,24 @@ MUTANTS = [
      VM, "file::tests::large"),
     ("no error without frames", TRANSACTION, [(".map_err(|_| StoreError::NoFrames)?", '.expect("room")')],
      CTFS, "synced::frames_that_come_back"),
-    ("no small pages where frames are scattered", FILE,
+    ("no small pages where frames are scattered", FRAMES,
      [("small pages do.\n                    Err(StoreError::NoFrames) => {}",
        "small pages do.\n                    Err(StoreError::NoFrames) => return Err(StoreError::NoFrames),")],
      CTFS, "tests::scattered"),
-    ("rename takes the old name away first", NAMES,
+    ("rename takes the old name away first", RENAME,
      [("let mut is_last = false;",
        "directory::set_free(&mut transaction, from, entry.slot, entry.slots)?;\n"
        "        transaction.commit().map_err(of_store)?;\n"
        "        let mut transaction = self.store.begin();\n        let mut is_last = false;")], CTFS, "crashes::names"),
-    ("rename frees the old slot in place", NAMES,
-     [("None => directory::set_free(&mut transaction, from, entry.slot, entry.slots)?,",
-       "None => { let at = transaction.find(from.first).ok_or(Errno::IO)?.frame.addr().0 + entry.slot * directory::SLOT_BYTES;\n"
-       "        transaction.memory().store(at, 0); transaction.memory().flush(at, 8); }")],
+    ("rename frees the old slot in place", RENAME,
+     [("return directory::set_free(transaction, partition, entry.slot, entry.slots);",
+       "let at = transaction.find(partition.first).ok_or(Errno::IO)?.frame.addr().0 + entry.slot * directory::SLOT_BYTES;\n"
+       "        transaction.memory().store(at, 0); transaction.memory().flush(at, 8); return Ok(());")],
      CTFS, "crashes::names"),
     ("a large page is cut without its remainder's frames", MAPPING, [("self.give_frames(frame.add(kept), given - kept);", "")],
      CTFS, "slack"),
     ("a table that moved is freed", SHIFT, [("self.set(at.0, 0);", "")], CTFS, "tests::shift::random_shifts"),
-    ("no look for circles", NAMES, [("if is_directory && self.is_within(new_parent", "if false && self.is_within(new_parent")],
+    ("no look for circles", RENAME, [("if is_directory && self.is_within(new_parent", "if false && self.is_within(new_parent")],
      CTFS, "tests::renames"),
     ("link does nothing", NAMES,
      [("self.check_new(parent, name)?;\n        self.link_new(ino, parent, name)", "self.check_new(parent, name).map(|_| ())")],
@@ -196,7 +200,7 @@ MUTANTS = [
     ("unlink frees what is open", NAMES,
      [("if self.users.contains_key(&ino) { Ok(()) } else { self.reclaim(ino) }", "self.reclaim(ino)")],
      CTFS, "tests::a_file_without"),
-    ("removal leaks the partition", FILE,
+    ("removal leaks the partition", RECLAIM,
      [("[(Field::Size, 0)])?;\n                self.shrink(ino)?;", "[(Field::Size, 0)])?;")], CTFS, "tests::space"),
     ("old place of a directory that grew", NAMES,
      [("let partition = self.inode(parent)?.partition().ok_or(Errno::IO)?;\n        let ino =",
@@ -225,21 +229,23 @@ MUTANTS = [
        "{ let at = transaction.inode_address(ino)? + 8 * Field::Links as u64;\n"
        "        transaction.memory().store(at, inode.links() + 1); transaction.memory().flush(at, 8); }")],
      CTFS, "crashes::names"),
+    ("a logged write leaves the slack of other files", VOLUME,
+     [("|system| Ok(self.gate.is_none() && system.reclaim_slack()?)", "|_| Ok(false)")], CTFS, "space::a_logged_write_gets"),
     ("strict writes in place", FILE,
      [("Ok(self.overwrites == Overwrites::Whole && offset", "Ok(false && offset")],
      CTFS, "crashes::strict"),
-    ("files without a name go before the scan", SYSTEM,
+    ("files without a name go before the scan", MOUNT,
      [("if let Some(problem) = problem {",
        "while let orphan @ Ino(1..) = Ino(system.store.root_word(root::ORPHANS)) {\n"
        "            let _ = system.reclaim(orphan);\n        }\n"
        "        if let Some(problem) = crate::check::check(&system).into_iter().next() {")], CTFS, "tests::repair::a_damaged"),
     ("symlink keeps no target", NAMES, [("self.write_bytes(ino, 0, target);", "Ok::<_, Errno>(target.len());")],
      CTFS, "tests::names"),
-    ("chmod does nothing", SYSTEM, [("transaction.set_field(ino, Field::Mode, word)?;", "let _ = word;")],
+    ("chmod does nothing", ATTRIBUTES, [("transaction.set_field(ino, Field::Mode, word)?;", "let _ = word;")],
      CTFS, "paths::tests::what_is_known"),
-    ("chown does nothing", SYSTEM, [("(set.uid.unwrap_or(owner as u32), set.gid.unwrap_or((owner >> 32) as u32))",
+    ("chown does nothing", ATTRIBUTES, [("(set.uid.unwrap_or(owner as u32), set.gid.unwrap_or((owner >> 32) as u32))",
                                      "(owner as u32, (owner >> 32) as u32)")], CTFS, "paths::tests::what_is_known"),
-    ("utimes does nothing", SYSTEM, [("transaction.set_time(ino, field, time)?;", "let _ = (field, time);")],
+    ("utimes does nothing", ATTRIBUTES, [("transaction.set_time(ino, field, time)?;", "let _ = (field, time);")],
      CTFS, "paths::tests::what_is_known"),
     ("open finds what is not there", PATH, [("None => return Err(Errno::NOENT),", "None => Ino::ROOT,")],
      CTFS, "paths::tests::paths_lead"),
@@ -262,7 +268,7 @@ MUTANTS = [
     ("a table is a page's before it is a table", VM_REPAIR,
      [("repair.tables(Pfn(table), Persistent::LEVELS - 1, Vpn(0));", "")], CTFS, "tests::repair::"),
     ("pages without an owner stay", VM_REPAIR, [("self.unmap_all(from, SPACE_END)?;", "")], CTFS, "tests::repair::"),
-    ("the lowest number gets the partition", REPAIR, [("let is_known = inode", "let is_known = false && inode")],
+    ("the lowest number gets the partition", REPAIR_PARTITIONS, [("let is_known = inode", "let is_known = false && inode")],
      CTFS, "tests::repair::a_partition"),
     ("a sync counts for callers that asked after its beginning", TURNS,
      [("*done = asked;", "let _ = asked;\n        *done = self.asked.load(Ordering::SeqCst);")], CTFS, "turns::"),
@@ -271,7 +277,7 @@ MUTANTS = [
      CTFS, "synced/what_was_synced"),
     ("a store of the library does not end in order", PATHS,
      [("let _ = self.0.shared().end();", "")], CTFS, "synced/what_was_synced"),
-    ("the first name of a directory is right", REPAIR,
+    ("the first name of a directory is right", f"{CORE}repair/tree.rs",
      [("&& self.inode(child)?.get(Field::Parent) == parent.0", "")], CTFS, "tests::repair::every"),
 ]
 

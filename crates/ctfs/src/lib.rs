@@ -15,70 +15,36 @@
 // One file has both sides of the gate, the mailbox and the requests; without mounts the owner's sides have no user.
 #![cfg_attr(not(feature = "fuse"), allow(dead_code))]
 
-mod acl;
-pub mod alone;
-mod apart;
-mod bytes;
-mod check;
 mod client;
-mod directory;
-mod error;
-mod extended;
-pub mod faults;
-mod file;
-mod gate;
-mod grow;
-mod inode;
-mod lines;
-mod mailbox;
-mod mapped;
-mod mapping;
-pub mod measure;
-mod medium;
-pub mod missing;
-mod names;
-mod orphans;
+mod core;
+mod memory;
 #[cfg(feature = "fuse")]
 mod owner;
-mod paths;
 mod protocol;
-mod repair;
-mod requests;
-mod reserved;
-mod room;
-mod sharing;
-mod shift;
-mod strict;
-mod system;
 #[cfg(test)]
 mod tests;
-mod translations;
-mod turns;
-mod usage;
-mod view;
-mod volume;
 
-pub use check::{check, partition_counts};
-pub use client::{Ask, Change, Client, Lease, OpenedBeside, ReadDone, Written};
-pub use directory::MOST_NAME_BYTES;
-pub use error::{Error, Result};
-pub use extended::SetExtended;
-pub use file::{MOST_FILE_BYTES, Seek};
-pub use grow::{GrowError, grow_on_mount};
-pub use inode::Ino;
-pub use mailbox::Sleep;
-pub use mapped::{Blocks, Mapped, Survives, coarse_now};
-pub use mapping::{Keeper, MappedFile};
+pub use client::{
+    AsPath, Ask, Change, Client, DirectoryEntry, File, Files, Keeper, Lease, MappedFile, OpenOptions,
+    OpenedBeside, ReadDone, Written, collapse_on_mount, grow_on_mount, insert_on_mount,
+};
+pub use core::{
+    Attributes, Clock, Counts, Error, FileSystem, GrowError, Ino, MOST_FILE_BYTES, MOST_LINKS,
+    MOST_NAME_BYTES, MOST_WHOLE_BYTES, MountError, Opened, Overwrites, Owner, Place, Replace, Result, Seek,
+    SetAttributes, SetExtended, Space, Visit, Volume, check, partition_counts, repair,
+};
+pub use memory::{
+    Blocks, Mapped, SharedMemory, Sleep, Survives, coarse_now, faults, missing, single_threaded,
+};
 #[cfg(feature = "fuse")]
 pub use owner::{Mount, MountRules, mount};
-pub use paths::{AsPath, DirectoryEntry, File, Files, OpenOptions};
-pub use repair::repair;
-pub use requests::{BY_HANDLE, Base, Caller, Refused, SetTime};
-pub use sharing::SharedMemory;
-pub use shift::{collapse_on_mount, insert_on_mount};
-pub use strict::MOST_WHOLE_BYTES;
-pub use system::{
-    Attributes, Clock, Counts, FileSystem, MOST_LINKS, MountError, Overwrites, Owner, Replace, SetAttributes,
-    Space, Visit,
-};
-pub use volume::{Opened, Place, Volume};
+pub use protocol::{BY_HANDLE, Base, Caller, Refused, SetTime};
+
+#[doc(hidden)]
+pub use memory::single_threaded as alone;
+
+/// Measurements of what swapping and copying take on this machine.
+pub mod measure {
+    pub use crate::client::timed::{Look, Timed};
+    pub use crate::memory::measure::*;
+}

@@ -7,14 +7,16 @@ mod repair;
 mod shift;
 mod space;
 mod synced;
+mod view;
 
 use pagewalk_vm::file::{LARGE_ORDER, PersistentMemory, Recording};
 
 use rustix::io::Errno;
 
 use super::*;
-use crate::file::LARGE_BYTES;
-use crate::inode::{Field, kind};
+use crate::core::bytes;
+use crate::core::bytes::LARGE_BYTES;
+use crate::core::inode::{self, Field, kind};
 
 const FILE: u32 = kind::FILE | 0o644;
 const DIRECTORY: u32 = kind::DIRECTORY | 0o755;
@@ -158,7 +160,7 @@ fn space_comes_back() {
 }
 
 #[test]
-fn a_file_without_a_name_stays_until_nobody_uses_it() {
+fn a_file_without_a_name_stays_as_long_as_it_is_used() {
     let mut system = empty(1 << 12);
     let ino = make(&mut system, "file");
     system.write(ino, 0, b"still there").unwrap();
@@ -547,7 +549,7 @@ fn frames_of_a_mapped_file_stay_where_they_are() {
     let ino = make(&mut system, "mapped");
     system.write(ino, 0, &[7; 100_000]).unwrap();
     let pieces = |system: &FileSystem<Recording>, bytes: u64| {
-        let at = crate::inode::address(&system.store, ino).unwrap();
+        let at = crate::core::inode::address(&system.store, ino).unwrap();
         bytes::Bytes::new(system.store.memory(), at).pieces(0..bytes.next_multiple_of(4_096)).unwrap()
     };
     let mapped = |system: &FileSystem<Recording>, pieces: &[std::ops::Range<u64>]| {
@@ -597,7 +599,7 @@ fn attributes_that_lie_nowhere_are_a_problem_and_no_end() {
     let ino = make(&mut system, "file");
     system.set_extended(ino, b"user.a", b"1", SetExtended::Any).unwrap();
     let holder = Ino(system.inode(ino).unwrap().get(Field::Attributes));
-    let at = crate::inode::address(&system.store, holder).unwrap() + 8 * Field::First as u64;
+    let at = crate::core::inode::address(&system.store, holder).unwrap() + 8 * Field::First as u64;
     for word in [0xaa00_0000_00ca_2640, u64::MAX, 1 << 36, (1 << 36) - 1] {
         system.store.memory().store(at, word);
         assert_ne!(check(&system), Vec::<String>::new(), "{word:#x}");

@@ -45,7 +45,7 @@ fn what_was_synced_outlives_a_power_failure_and_what_was_closed_too() {
     let (left, recovered) = failed(&path);
     assert!(matches!(recovered, Recovered::Restored(_)), "{recovered:?}");
     assert_eq!(left.attributes("/first").expect("synced").size, 50_000);
-    assert!(left.attributes("/second").is_err(), "nobody asked for it");
+    assert!(left.attributes("/second").is_err(), "no program asked for it");
     drop(left);
 
     let second = files.open("/second", &OpenOptions::updating()).expect("there");

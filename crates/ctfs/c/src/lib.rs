@@ -117,7 +117,7 @@ impl From<i128> for PwTime {
     }
 }
 
-/// What is known of a file.
+/// The attributes of a file.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PwAttributes {
@@ -650,7 +650,7 @@ pub unsafe extern "C" fn pw_readlink(
     unsafe { in_store(files, read) as ssize_t }
 }
 
-/// What is told of names: the data, a name, its inode and kind; 0 to go on.
+/// The callback for the names of a directory: it gets the data, a name, its inode and its kind, and answers 0 to go on.
 pub type Each = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u32) -> c_int;
 
 /// # Safety

@@ -10,8 +10,8 @@ use parking_lot::RwLock;
 
 use crate::answers::{Answer, answer, failed};
 use crate::offsets::{Growth, Sequence};
-use crate::threads::{Within, reading, writing};
-use crate::{files, kernel, mappings, names, offsets};
+use crate::threads::{reading, writing};
+use crate::{connection, kernel, limits, mappings, offsets, process, stand_in};
 
 /// Bytes that get frames ahead of a file's end: so many times its size, at least and at most. Closing it gives back what it did not
 /// need.
@@ -40,7 +40,7 @@ pub(crate) struct File {
     pub(crate) lease: RwLock<Option<Lease>>,
     /// The only descriptor, as long as the owner does not know that it is ours: many files are opened to be mapped, inherited or
     /// looked at.
-    unknown: AtomicI32,
+    pub(crate) unknown: AtomicI32,
     /// Attempts to get it back that are to be left out, and how many were the last time.
     skips: AtomicU32,
     skipped: AtomicU32,
@@ -92,7 +92,7 @@ impl Beside {
         self.handle().map(|_| self.offset.load(Ordering::Relaxed))
     }
 
-    /// It is one no more.
+    /// The file stops being opened beside the kernel.
     fn ends(&self) -> Option<u64> {
         let handle = Some(self.handle.swap(0, Ordering::Relaxed)).filter(|&handle| handle != 0)?;
         BESIDE.fetch_sub(1, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Drop for Description {
     /// The thread that drops it is within a call.
     fn drop(&mut self) {
         if let Some(handle) = self.beside.ends() {
-            names::ask(self.client).close(handle);
+            connection::ask(self.client).close(handle);
         }
     }
 }
@@ -123,17 +123,6 @@ impl File {
             skips: AtomicU32::new(0),
             skipped: AtomicU32::new(0),
             growth: Growth::new(),
-        }
-    }
-
-    /// The owner learns that its only descriptor is ours.
-    pub(crate) fn tell_of_first(&self, client: &Client, _: &Within) {
-        let Ok(first) = usize::try_from(self.unknown.swap(NONE, Ordering::AcqRel)) else { return };
-        // It stays open as long as this is held.
-        let slot = files::behind(first);
-        if slot.as_ref().is_some_and(|description| std::ptr::eq(&*description.file, self)) {
-            // What it is refused it asks for again.
-            *writing(&self.lease) = client.lease(kernel::borrowed(&(first as c_int)), None).ok();
         }
     }
 }
@@ -189,17 +178,17 @@ impl Description {
         self.beside.flags
     }
 
-    /// It becomes the kernel's, if it was opened without it.
+    /// Makes the file the kernel's, if it was opened without the kernel.
     pub(crate) fn make_real(&self, descriptor: c_int) {
         let Some(handle) = self.beside.handle() else { return };
-        let ask = names::ask(self.client);
-        let open = || names::open_again(&ask, handle, self.beside.flags, files::our_device());
+        let ask = connection::ask(self.client);
+        let open = || stand_in::open_again(&ask, handle, self.beside.flags, connection::our_device());
         let is_open = match open() {
             Some(opened) => {
                 kernel::replace(opened, descriptor);
                 true
             }
-            None => kernel::open_in_place(descriptor, names::stands_in(), open),
+            None => kernel::open_in_place(descriptor, stand_in::stands_in(), open),
         };
         if is_open {
             let offset = self.beside.offset.load(Ordering::Relaxed) as off_t;
@@ -248,7 +237,7 @@ impl Description {
         protection: c_int,
         flags: c_int,
     ) -> Option<*mut libc::c_void> {
-        if !self.reads || !files::is_our_process() {
+        if !self.reads || !process::is_our_process() {
             return None;
         }
         // No thread hands it back meanwhile.
@@ -498,8 +487,8 @@ impl Description {
                     if attempts > MOST_ATTEMPTS {
                         return Err(libc::EIO);
                     }
-                    files::limit_may_have_changed();
-                    if files::has_size_limit() {
+                    limits::limit_may_have_changed();
+                    if limits::has_size_limit() {
                         break;
                     }
                     let reached = self.reserve(descriptor, &held, offset, length as u64)?;
@@ -534,7 +523,7 @@ impl Description {
         let ahead =
             if offset == size { size.saturating_mul(AHEAD).clamp(LEAST_AHEAD, MOST_AHEAD) } else { 0 };
         if let Some(handle) = self.beside.handle() {
-            let ask = names::ask(self.client);
+            let ask = connection::ask(self.client);
             let reserved = ask.reserve(handle, offset, bytes.max(ahead.min(size)));
             if let Ok(reached) = reserved.or_else(|_| ask.reserve(handle, offset, bytes)) {
                 return Ok(reached);
@@ -606,7 +595,7 @@ impl Description {
     /// Whether writes are the kernel's: it says what is wrong, or ends the program.
     #[inline]
     fn may_write(&self) -> bool {
-        self.writes && !files::has_size_limit()
+        self.writes && !limits::has_size_limit()
     }
 
     /// Writes from the offset on, or behind the end. Nothing if the kernel is to do that.

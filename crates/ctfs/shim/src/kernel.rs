@@ -56,6 +56,9 @@ unsafe extern "C" {
     fn pagewalk_system_call_end();
 }
 
+/// A flag of `open` that files of 64-bit programs have anyway.
+pub(crate) const LARGE: c_int = 0o100_000;
+
 /// A descriptor that the program has just got or is using.
 pub(crate) fn borrowed(descriptor: &c_int) -> BorrowedFd<'_> {
     // SAFETY: it is open, as above.

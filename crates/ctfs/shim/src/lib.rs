@@ -13,10 +13,16 @@
 #![allow(unsafe_code)]
 
 mod answers;
+mod buffers;
 pub mod calls;
+mod connection;
 mod description;
+mod dispatch;
 mod files;
+mod forks;
+mod kept;
 mod kernel;
+mod limits;
 mod mappings;
 mod mounts;
 mod names;
@@ -25,5 +31,6 @@ mod own;
 mod process;
 mod real;
 pub mod signals;
+mod stand_in;
 mod threads;
 mod user;

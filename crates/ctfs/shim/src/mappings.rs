@@ -45,14 +45,14 @@ impl Drop for Pin {
     }
 }
 
-struct Mapped {
+struct MappedRange {
     end: usize,
     pin: Arc<Pin>,
 }
 
 struct State {
     /// By their first address.
-    mapped: BTreeMap<usize, Mapped>,
+    mapped: BTreeMap<usize, MappedRange>,
     connection: Option<Arc<Connection>>,
 }
 
@@ -104,16 +104,16 @@ impl State {
         self.connection.clone()
     }
 
-    /// Addresses are nobody's any more, or something else's.
+    /// Removes addresses that are unmapped, or are mapped to something else.
     fn remove(&mut self, addresses: Range<usize>) {
         let before = self.mapped.range(..addresses.start).next_back().map(|(&start, _)| start);
         let inside = self.mapped.range(addresses.clone()).map(|(&start, _)| start);
         let touched: Vec<usize> = before.into_iter().chain(inside).collect();
         for start in touched {
-            let Mapped { end, pin } = self.mapped.remove(&start).expect("it was just found");
+            let MappedRange { end, pin } = self.mapped.remove(&start).expect("it was just found");
             for rest in [start..end.min(addresses.start), start.max(addresses.end)..end] {
                 if rest.start < rest.end {
-                    self.mapped.insert(rest.start, Mapped { end: rest.end, pin: pin.clone() });
+                    self.mapped.insert(rest.start, MappedRange { end: rest.end, pin: pin.clone() });
                 }
             }
         }
@@ -154,7 +154,7 @@ pub(crate) fn map(
     PIECES.fetch_add(mapped.pieces, Ordering::Relaxed);
     let pin = Arc::new(Pin { connection, number: mapped.pin, pieces: mapped.pieces });
     let at = mapped.start as usize;
-    state.mapped.insert(at, Mapped { end: at + length, pin });
+    state.mapped.insert(at, MappedRange { end: at + length, pin });
     Some(mapped.start)
 }
 
@@ -163,7 +163,7 @@ fn addresses(start: *mut c_void, length: size_t) -> Range<usize> {
     start..start.saturating_add(length.next_multiple_of(PAGE))
 }
 
-/// Does what unmaps addresses, or maps something else there, with nobody between that and what is known of them.
+/// Does what unmaps addresses, or maps something else there, without another thread between that and what is known of them.
 pub(crate) fn replacing<T>(
     (start, length): (*mut c_void, size_t),
     replace: impl FnOnce() -> T,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use libc::c_int;
 
-use crate::{files, kernel, own};
+use crate::{connection, kernel, own};
 
 const NONE: RawFd = -1;
 /// Kinds of mounts, as the list has them, that ours may be.
@@ -49,7 +49,7 @@ pub(crate) fn find(path: &[u8], device: Option<u64>) -> bool {
         return connect(&place.prefix).is_some();
     }
     let mounts = mounts();
-    let connected = files::device();
+    let connected = connection::device();
     let has = |mount: &&Mount| {
         if let Some(device) = connected {
             return mount.may_be_ours && mount.device == device;
@@ -82,7 +82,7 @@ pub(crate) fn kept() -> RawFd {
     LIST.load(Ordering::Relaxed)
 }
 
-/// It has another number.
+/// Stores the descriptor's new number.
 pub(crate) fn moved(from: RawFd, to: RawFd) {
     let _ = LIST.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -206,7 +206,8 @@ fn connect(prefix: &[u8]) -> Option<(u64, libc::statx)> {
         kernel::checked(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize])
             .ok()? as RawFd;
     let status = status_of(folder, libc::STATX_BASIC_STATS);
-    let connected = status.filter(|status| status.stx_ino == 1 && files::connect(folder, device_of(status)));
+    let connected =
+        status.filter(|status| status.stx_ino == 1 && connection::connect(folder, device_of(status)));
     own::close(folder);
     let status = connected?;
     Some((device_of(&status), status))

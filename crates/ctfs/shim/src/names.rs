@@ -7,23 +7,23 @@
 //!
 //! What the owner's service is not sure of it leaves to the kernel; so do all functions here that answer nothing.
 
-use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_char, c_int, mode_t};
-use pagewalk_ctfs::alone;
-use pagewalk_ctfs::{Ask, Attributes, BY_HANDLE, Base, Change, Client, Ino, Refused, SetTime, Sleep};
+use pagewalk_ctfs::single_threaded;
+use pagewalk_ctfs::{Ask, Attributes, Base, Change, Client, Ino, Refused, SetTime};
 
+use crate::buffers::{ANSWERED, FIRST, PATH_BYTES, SECOND, buffer, cleared};
+use crate::connection::{FIRST_LOOK, NEXT_LOOK, ask};
+use crate::kernel::{self, LARGE};
 use crate::mounts::{self, Place, device_of, status_of};
+use crate::stand_in::{close_stand_in, stand_in, stands_in};
 use crate::threads::Within;
-use crate::{answers, description, files, kernel, offsets, own, user};
+use crate::{answers, connection, description, files, limits, offsets, own, process, stand_in, user};
 
-/// Bytes of a path at most, with its end.
-const PATH_BYTES: usize = 4_096;
 /// Names that a program uses before the mount is looked for, and how often it is looked for again.
-const FIRST_LOOK: u32 = 8;
 const LATER: u32 = 8;
 const MOST_BETWEEN: u32 = 1 << 16;
 /// What `open` may be asked for here. The last is what 64-bit programs' files have anyway.
@@ -37,8 +37,6 @@ const SERVED: c_int = libc::O_ACCMODE
     | libc::O_NOCTTY
     | libc::O_NONBLOCK
     | LARGE;
-pub(crate) const LARGE: c_int = 0o100_000;
-const NONE: RawFd = -1;
 /// Calls by which a program may wait for another one, which may have mounted something meanwhile.
 const MAY_WAIT: [libc::c_long; 6] = [
     libc::SYS_read,
@@ -57,9 +55,6 @@ static IS_VALID: AtomicBool = AtomicBool::new(false);
 /// Nothing is done here any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 static USED: AtomicU32 = AtomicU32::new(0);
-static NEXT_LOOK: AtomicU32 = AtomicU32::new(FIRST_LOOK);
-/// What descriptors that stand for files are copies of.
-static STAND_IN: AtomicI32 = AtomicI32::new(NONE);
 static DIRECTORY: AtomicU64 = AtomicU64::new(UNKNOWN);
 
 /// A call's result as C has it, or nothing if the kernel is to be asked.
@@ -70,27 +65,15 @@ pub(crate) fn failed(number: c_int) -> Answer {
     Some(answers::refused(number))
 }
 
-/// The owner's service, asked as the user that this process is.
-pub(crate) fn ask(client: &Client) -> Ask<'_> {
-    client.ask(user::caller(), Sleep { wait: kernel::wait, wake: kernel::wake })
-}
-
 /// Descriptors of our own.
 pub(crate) fn kept() -> [RawFd; 2] {
-    [mounts::kept(), STAND_IN.load(Ordering::Relaxed)]
+    [mounts::kept(), stands_in()]
 }
 
 /// One of them has moved.
 pub(crate) fn moved(from: RawFd, to: RawFd) {
     mounts::moved(from, to);
-    let _ = STAND_IN.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
-}
-
-fn close_stand_in() {
-    let number = STAND_IN.swap(NONE, Ordering::Relaxed);
-    if number != NONE {
-        own::close(number);
-    }
+    stand_in::moved(from, to);
 }
 
 /// The program makes a call that is not known here: what is remembered may not be so behind it, and nothing may be in a mount's way while
@@ -114,40 +97,6 @@ pub(crate) fn in_child() {
     IS_VALID.store(false, Ordering::Relaxed);
 }
 
-/// Room for paths. Not on the stack: a handler of a signal may have very little.
-struct Buffers(UnsafeCell<[MaybeUninit<[u8; PATH_BYTES]>; 4]>);
-
-// SAFETY: only a process with one thread uses them, and only within a call, which nothing comes between.
-unsafe impl Sync for Buffers {}
-
-static BUFFERS: Buffers = Buffers(UnsafeCell::new([const { MaybeUninit::uninit() }; 4]));
-
-/// Which of them: a call's paths, an answer, and a path that is put together.
-const FIRST: usize = 0;
-const SECOND: usize = 1;
-const ANSWERED: usize = 2;
-const WHOLE: usize = 3;
-
-/// One of them.
-///
-/// # Safety
-///
-/// No other part of the same call has that one.
-unsafe fn buffer<'a>(which: usize) -> &'a mut MaybeUninit<[u8; PATH_BYTES]> {
-    // SAFETY: (1) as `Sync` says; (2) the caller's.
-    unsafe { &mut (*BUFFERS.0.get())[which] }
-}
-
-/// The same, cleared.
-///
-/// # Safety
-///
-/// The same.
-unsafe fn cleared<'a>(which: usize) -> &'a mut [u8; PATH_BYTES] {
-    // SAFETY: the caller's.
-    unsafe { buffer(which) }.write([0; PATH_BYTES])
-}
-
 /// What is asked, in the middle of a call of the program.
 struct Asking {
     ask: Ask<'static>,
@@ -159,7 +108,7 @@ struct Asking {
 type Wanted = (c_int, *const c_char);
 
 fn begin(wanted: Wanted) -> Option<Asking> {
-    if IS_OVER.load(Ordering::Relaxed) || !alone::is_alone() {
+    if IS_OVER.load(Ordering::Relaxed) || !single_threaded::is_single_threaded() {
         return None;
     }
     if mounts::place().is_none() {
@@ -173,18 +122,18 @@ fn begin(wanted: Wanted) -> Option<Asking> {
     if !is_valid && !prepare(wanted, &within) {
         return None;
     }
-    let client = files::connection()?.0;
+    let client = connection::connection()?.0;
     Some(Asking { ask: ask(client), client, within })
 }
 
 /// Looks at everything that is remembered; whether it can be.
 #[cold]
 fn prepare(wanted: Wanted, within: &Within) -> bool {
-    if !files::is_our_process() {
+    if !process::is_our_process() {
         return false;
     }
     let kept = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    let is_ready = (mounts::place().is_some() && files::connection().is_some() || find(wanted, within))
+    let is_ready = (mounts::place().is_some() && connection::connection().is_some() || find(wanted, within))
         && mounts::is_uncovered()
         && (offsets::is_watching() && IS_VALID.load(Ordering::Relaxed) || offsets::watch() && remember());
     if is_ready {
@@ -197,13 +146,8 @@ fn prepare(wanted: Wanted, within: &Within) -> bool {
 /// Looks who this process is.
 fn remember() -> bool {
     DIRECTORY.store(UNKNOWN, Ordering::Relaxed);
-    files::limit_may_have_changed();
+    limits::limit_may_have_changed();
     user::remember()
-}
-
-/// This process is a client now: the next name shows where the mount is.
-pub(crate) fn look_soon() {
-    NEXT_LOOK.store(0, Ordering::Relaxed);
 }
 
 /// Looks for the mount that has a file.
@@ -375,65 +319,6 @@ pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int, mode: mode_
     })
 }
 
-/// A descriptor that stands for a file: the lowest number that is free.
-fn stand_in(flags: c_int) -> Option<c_int> {
-    if STAND_IN.load(Ordering::Relaxed) == NONE {
-        let path = [&mounts::place()?.prefix[..], b"/.\0"].concat();
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags as usize];
-        let opened = kernel::checked(libc::SYS_openat, arguments).ok()?;
-        STAND_IN.store(own::out_of_the_way(opened as RawFd), Ordering::Relaxed);
-    }
-    let command = if flags & libc::O_CLOEXEC != 0 { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
-    let of = STAND_IN.load(Ordering::Relaxed);
-    let descriptor = kernel::checked(libc::SYS_fcntl, [of as usize, command as usize, 0]).ok()?;
-    if descriptor >= files::DESCRIPTORS {
-        own::close(descriptor as c_int);
-        return None;
-    }
-    Some(descriptor as c_int)
-}
-
-/// What descriptors that stand for files are copies of.
-pub(crate) fn stands_in() -> RawFd {
-    STAND_IN.load(Ordering::Relaxed)
-}
-
-/// Opens once more by the kernel what was opened without it. A handler of a signal may do that in the middle of anything: no memory is taken.
-pub(crate) fn open_again(ask: &Ask<'_>, handle: u64, flags: c_int, device: u64) -> Option<RawFd> {
-    let place = mounts::place()?;
-    // SAFETY: no other part of this call has either.
-    let (answered, whole) = unsafe { (cleared(ANSWERED), cleared(WHOLE)) };
-    let (path, ino) = ask.path(handle, answered).ok()?;
-    let mut digits = [0; 16];
-    let by_handle = by_handle(handle, &mut digits);
-    let flags = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC) | libc::O_CLOEXEC;
-    [[path, b""], by_handle].into_iter().find_map(|path| {
-        let mut end = 0;
-        for part in [&place.prefix[..], b"/", path[0], path[1], b"\0"] {
-            whole.get_mut(end..end + part.len())?.copy_from_slice(part);
-            end += part.len();
-        }
-        let arguments = [libc::AT_FDCWD as usize, whole.as_ptr() as usize, flags as usize];
-        let opened = kernel::checked(libc::SYS_openat, arguments).ok()? as RawFd;
-        let is_it = status_of(opened, libc::STATX_INO)
-            .is_some_and(|status| status.stx_ino == ino.0 && device_of(&status) == device);
-        if !is_it {
-            own::close(opened);
-        }
-        is_it.then_some(opened)
-    })
-}
-
-/// The name by which the owner knows what was opened, whatever name it has by now: a part that is the same for all, and digits.
-fn by_handle(handle: u64, digits: &mut [u8; 16]) -> [&[u8]; 2] {
-    let count = (64 - handle.leading_zeros() as usize).div_ceil(4).max(1);
-    for (at, digit) in digits[..count].iter_mut().rev().enumerate() {
-        *digit = b"0123456789abcdef"[(handle >> (4 * at) & 15) as usize];
-    }
-    [BY_HANDLE, &digits[..count]]
-}
-
 /// A file's attributes, as a call has them.
 fn look<T: Copy>(
     (folder, path): (c_int, *const c_char),
@@ -503,7 +388,7 @@ pub(crate) fn stat(folder: c_int, path: *const c_char, flags: c_int, into: *mut 
     look((folder, path), flags, (stat_of, into))
 }
 
-/// As `statx`. What is only said to whoever asks the kernel says.
+/// As `statx`. The kernel answers what is only told to a program that asks for it.
 pub(crate) fn statx(
     folder: c_int,
     path: *const c_char,
@@ -527,7 +412,7 @@ pub(crate) fn stat_opened(descriptor: c_int, into: *mut libc::stat) -> Answer {
     asking.tell(looked, stat_of, into)
 }
 
-/// As `access`, whether there is a file. Who may do what with it the kernel says.
+/// As `access`, whether there is a file. The kernel says which user may do what with it.
 pub(crate) fn exists(folder: c_int, path: *const c_char) -> Answer {
     let nowhere: [(); 0] = [];
     look((folder, path), 0, (|_, _| (), nowhere.as_ptr().cast_mut()))
@@ -678,7 +563,7 @@ pub(crate) fn pass<const ARGUMENTS: usize>(
     number: libc::c_long,
     arguments: [usize; ARGUMENTS],
 ) -> Option<isize> {
-    if !offsets::is_watching() || !alone::is_alone() {
+    if !offsets::is_watching() || !single_threaded::is_single_threaded() {
         return None;
     }
     if MAY_WAIT.contains(&number) {

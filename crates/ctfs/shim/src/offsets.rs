@@ -10,13 +10,16 @@
 //! offset itself.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence,
+};
 
 use libc::{c_int, siginfo_t};
-use pagewalk_ctfs::alone;
+use pagewalk_ctfs::single_threaded;
 
-use crate::threads::{Thread, Within, this};
-use crate::{files, kernel, names, signals};
+use crate::process::is_our_process;
+use crate::threads::Within;
+use crate::{kernel, signals};
 
 /// Offsets that are borrowed at once.
 const MOST_BORROWED: usize = 8;
@@ -86,6 +89,11 @@ impl Drop for Growth {
     }
 }
 
+/// Whether an open file is longer than the kernel knows.
+pub(crate) fn has_grown() -> bool {
+    GROWN.load(Ordering::Relaxed) > 0
+}
+
 /// The thread whose calls the kernel dispatches: 0 before there was one, [`NEVER`] where that is impossible.
 static THREAD: AtomicI32 = AtomicI32::new(0);
 const NEVER: c_int = -1;
@@ -128,7 +136,7 @@ impl Sequence {
     /// The same; it is borrowed if that is worth it. No other process may have the file's description.
     #[inline]
     pub(crate) fn borrowed(&mut self, descriptor: c_int) -> Option<u64> {
-        if !alone::is_alone() {
+        if !single_threaded::is_single_threaded() {
             return None;
         }
         self.operations = self.operations.saturating_add(1);
@@ -157,7 +165,7 @@ impl Sequence {
         Some(offset)
     }
 
-    /// It moves to another place, borrowed or not.
+    /// Moves the offset to another place, borrowed or not.
     #[inline]
     pub(crate) fn move_to(&self, descriptor: c_int, offset: u64) {
         if let Some((index, _)) = self.borrowed
@@ -209,7 +217,7 @@ pub(crate) fn watch_again() {
 fn watch_now() {
     // In a child of `vfork` nothing is dispatched; it is again when the parent goes on.
     let does_dispatch = THREAD.load(Ordering::Relaxed) > 0 || dispatches();
-    if does_dispatch && alone::is_alone() && can_handle() {
+    if does_dispatch && single_threaded::is_single_threaded() && can_handle() {
         SELECTOR.store(DISPATCH, Ordering::Relaxed);
     }
 }
@@ -225,7 +233,7 @@ pub(crate) fn in_child() {
     SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
-/// Whether calls of this thread are dispatched now, and were since whoever asks has seen to it.
+/// Whether calls of this thread are dispatched now, and were since the caller has seen to it.
 #[inline]
 pub(crate) fn is_watching() -> bool {
     SELECTOR.load(Ordering::Relaxed) != ALLOW
@@ -250,14 +258,15 @@ pub(crate) fn settle() {
 }
 
 #[cold]
-fn settle_all() {
+pub(crate) fn settle_all() {
     // A handler that moved an offset in the middle of this would see it go back.
     let within = Within::new();
     give_back_all();
     // Calls from within here are made where they are dispatched.
     let Some(within) = within else { return };
-    files::make_all_real(&within);
-    names::forget();
+    if let Some(above) = above() {
+        (above.release)(&within);
+    }
     SELECTOR.store(ALLOW, Ordering::Relaxed);
 }
 
@@ -293,7 +302,7 @@ fn dispatches() -> bool {
         return true;
     }
     // The memory's first process has the only thread that may: a child of `vfork` has the same memory for a while.
-    if !files::is_our_process() {
+    if !is_our_process() {
         return false;
     }
     let does = begin();
@@ -320,90 +329,34 @@ fn begin() -> bool {
     false
 }
 
-/// Calls that have nothing to do with any descriptor, and with nothing that is known here.
-#[cfg(target_arch = "x86_64")]
-const APART: [i64; 13] = [
-    libc::SYS_brk,
-    libc::SYS_munmap,
-    libc::SYS_madvise,
-    libc::SYS_mprotect,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_access,
-    libc::SYS_getpid,
-    libc::SYS_gettid,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getrusage,
-    libc::SYS_clock_gettime,
-];
+/// The parts above that know files and names: they act before the kernel's knowledge is whole, and when it has dispatched a call.
+pub(crate) struct Above {
+    /// Lets files that the kernel does not know be the kernel's, and forgets what is remembered.
+    pub(crate) release: fn(&Within),
+    /// The handler of dispatched calls. Both are the kernel's, of this thread.
+    pub(crate) dispatched: unsafe fn(*mut siginfo_t, *mut c_void),
+}
 
-/// Calls that are made in the handler's place, so that those behind them are dispatched, too: they use neither an offset nor a length,
-/// cannot wait, and change nothing that a handler's end sets again.
-#[cfg(target_arch = "x86_64")]
-const MADE_HERE: [i64; 8] = [
-    libc::SYS_fstat,
-    libc::SYS_newfstatat,
-    libc::SYS_statx,
-    libc::SYS_faccessat,
-    libc::SYS_dup,
-    libc::SYS_dup2,
-    libc::SYS_dup3,
-    libc::SYS_fcntl,
-];
+static ABOVE: AtomicPtr<Above> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The handler of `SIGSYS` for calls that the kernel dispatches: makes the kernel's knowledge whole, and lets the program make the
-/// call.
+/// Sets the parts above, before anything is dispatched.
+pub(crate) fn set_above(above: &'static Above) {
+    ABOVE.store(std::ptr::from_ref(above).cast_mut(), Ordering::Release);
+}
+
+fn above() -> Option<&'static Above> {
+    // SAFETY: it was a reference that is always valid, to what is never written.
+    unsafe { ABOVE.load(Ordering::Acquire).as_ref() }
+}
+
+/// The handler of `SIGSYS` for calls that the kernel dispatches.
 ///
 /// # Safety
 ///
 /// Both are the kernel's, of this thread.
-#[cfg(target_arch = "x86_64")]
-pub(crate) unsafe fn dispatched(_: *mut siginfo_t, context: *mut c_void) {
-    /// `syscall`, and `int 0x80` as well.
-    const INSTRUCTION_BYTES: i64 = 2;
-    // SAFETY: the caller's.
-    let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let argument = |register: c_int| registers[register as usize] as usize;
-    let arguments = [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
-    let (number, arguments) = (registers[libc::REG_RAX as usize], arguments.map(argument));
-    let is_anonymous = number == libc::SYS_mmap && arguments[3] as c_int & libc::MAP_ANONYMOUS != 0;
-    let is_within = this(Thread::is_within);
-    if is_within && number == libc::SYS_rt_sigreturn {
-        // The end of a handler that has put its signal off: made from the place that the kernel lets through, with the frame's stack.
-        registers[libc::REG_RIP as usize] = kernel::end_of_handler() as i64;
-        return;
+pub(crate) unsafe fn dispatched(information: *mut siginfo_t, context: *mut c_void) {
+    if let Some(above) = above() {
+        // SAFETY: the caller's.
+        unsafe { (above.dispatched)(information, context) }
     }
-    if is_anonymous || APART.contains(&number) || is_within {
-        // SAFETY: as the program's own, or as the one that was made within here.
-        registers[libc::REG_RAX as usize] = unsafe { kernel::call(number, arguments) } as i64;
-        return;
-    }
-    settle_all();
-    // Locks lie from the offset on or from the end.
-    let is_lock = number == libc::SYS_fcntl
-        && ![libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL]
-            .contains(&(arguments[1] as c_int));
-    files::about_to_call(number, arguments);
-    if MADE_HERE.contains(&number) && !is_lock {
-        // SAFETY: as the program's own.
-        let answer = unsafe { kernel::call(number, arguments) };
-        files::has_called(number, arguments, answer);
-        registers[libc::REG_RAX as usize] = answer as i64;
-        watch_again();
-        return;
-    }
-    if GROWN.load(Ordering::Relaxed) > 0 {
-        files::lengths_are_needed();
-    }
-    // The kernel has left the call's number and arguments as they were.
-    registers[libc::REG_RIP as usize] -= INSTRUCTION_BYTES;
 }
-
-/// Nothing is dispatched here.
-///
-/// # Safety
-///
-/// None.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) unsafe fn dispatched(_: *mut siginfo_t, _: *mut c_void) {}

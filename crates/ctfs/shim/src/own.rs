@@ -6,9 +6,12 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use libc::{c_int, c_uint};
+use libc::c_int;
 
-use crate::{files, kernel, mappings, names};
+use crate::kernel;
+
+/// Descriptors from this one on are the kernel's alone.
+pub(crate) const DESCRIPTORS: usize = 4_096;
 
 /// Numbers that a program has at least if some are our own: with fewer it counts them, as `sort` does.
 const LEAST_LIMIT: u64 = 256;
@@ -18,23 +21,7 @@ const BEHIND: u64 = 64;
 const MOST_FIRST: u64 = 1 << 16;
 
 /// No own descriptor has a lower number.
-static LEAST: AtomicI32 = AtomicI32::new(c_int::MAX);
-
-fn all() -> impl Iterator<Item = c_int> {
-    let kept = mappings::kept().chain(names::kept());
-    files::connection().map(|(_, number)| number).into_iter().chain(kept).filter(|&own| own >= 0)
-}
-
-/// Whether it is one of them.
-#[inline]
-pub(crate) fn is_own(descriptor: c_int) -> bool {
-    descriptor >= LEAST.load(Ordering::Relaxed) && all().any(|own| own == descriptor)
-}
-
-/// The first one from a descriptor on.
-pub(crate) fn next(from: c_uint) -> Option<c_uint> {
-    all().filter_map(|own| c_uint::try_from(own).ok()).filter(|&own| own >= from).min()
-}
+pub(crate) static LEAST: AtomicI32 = AtomicI32::new(c_int::MAX);
 
 /// Whether there are so many numbers that the program does not miss those of our own.
 pub(crate) fn has_room() -> bool {
@@ -52,7 +39,7 @@ pub(crate) fn out_of_the_way(descriptor: c_int) -> c_int {
 }
 
 /// The descriptor's number behind another one; the old one is closed.
-fn copy(descriptor: c_int, first: c_int) -> c_int {
+pub(crate) fn copy(descriptor: c_int, first: c_int) -> c_int {
     let command = libc::F_DUPFD_CLOEXEC as usize;
     // SAFETY: it touches no memory.
     let copied =
@@ -70,21 +57,4 @@ fn copy(descriptor: c_int, first: c_int) -> c_int {
 pub(crate) fn close(descriptor: c_int) {
     // SAFETY: it touches no memory.
     unsafe { kernel::call(libc::SYS_close, [descriptor as usize]) };
-}
-
-/// The program wants a number: what is ours there goes elsewhere.
-pub(crate) fn make_way(number: c_int) {
-    if !is_own(number) || !files::is_our_process() {
-        return;
-    }
-    let moved = copy(number, number.saturating_add(1));
-    let moved = if moved == number { copy(number, 3) } else { moved };
-    LEAST.fetch_min(moved, Ordering::Relaxed);
-    match files::connection().filter(|&(_, own)| own == number) {
-        Some((client, _)) => client.descriptor_is_now(moved),
-        None => {
-            mappings::moved(number, moved);
-            names::moved(number, moved);
-        }
-    }
 }

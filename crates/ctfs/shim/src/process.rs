@@ -34,3 +34,18 @@ pub(crate) fn shares_memory() -> bool {
     let owner = OWNER.0.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
     owner.is_err_and(|owner| owner != own) && IS_CLEARED.load(Ordering::Relaxed)
 }
+
+/// The process that tables of open files belong to. A child that shares the memory for a while has another number.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Makes the tables this process's: when the program is loaded, and in a child that has a copy of the memory.
+pub(crate) fn is_now_ours() {
+    // SAFETY: it touches no memory, and always succeeds.
+    PROCESS.store(unsafe { kernel::call(libc::SYS_getpid, []) } as u32, Ordering::Relaxed);
+}
+
+/// Whether the tables are this process's: a child of `vfork` has the same memory for a while.
+pub(crate) fn is_our_process() -> bool {
+    // SAFETY: it always succeeds.
+    PROCESS.load(Ordering::Relaxed) == unsafe { kernel::call(libc::SYS_getpid, []) } as u32
+}

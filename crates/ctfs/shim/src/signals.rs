@@ -244,7 +244,7 @@ unsafe fn defer(signal: c_int, information: *mut siginfo_t, context: *mut c_void
         let blocked = (&raw mut (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>();
         let before = blocked.replace(!INSTRUCTIONS);
         this(|thread| {
-            thread.defer(Deferred { number: signal, information: *information, blocked: before });
+            thread.defer(Deferred { number: signal, information: *information, blocked: before, deliver });
         });
     }
 }
@@ -255,7 +255,7 @@ fn process_and_thread() -> [usize; 2] {
 }
 
 /// Lets a signal that has waited arrive.
-pub(crate) fn deliver(deferred: &Deferred) {
+fn deliver(deferred: &Deferred) {
     let signal = deferred.number;
     if let Some((handler, flags, mask)) = wanted(signal).map(Wanted::get)
         && flags & libc::SA_RESETHAND != 0

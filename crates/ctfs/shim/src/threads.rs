@@ -4,11 +4,9 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use libc::{c_int, siginfo_t};
-use pagewalk_ctfs::alone::{self, Reading, Writing};
 use pagewalk_ctfs::faults::Recovery;
+use pagewalk_ctfs::single_threaded::{self, Reading, Writing};
 use parking_lot::RwLock;
-
-use crate::signals;
 
 /// A signal that arrived while its handler could not run.
 pub(crate) struct Deferred {
@@ -16,13 +14,15 @@ pub(crate) struct Deferred {
     pub(crate) information: siginfo_t,
     /// What the thread blocked before.
     pub(crate) blocked: u64,
+    /// The function that lets it arrive.
+    pub(crate) deliver: fn(&Deferred),
 }
 
 /// A thread's own state.
 pub(crate) struct Thread {
-    /// It is in the middle of something here: calls that come from it now are the kernel's.
+    /// The thread is in the middle of something here: calls that come from it now are the kernel's.
     is_within: Cell<bool>,
-    /// It cannot be cancelled in the middle: its calls are the kernel's.
+    /// The thread cannot be cancelled in the middle: its calls are the kernel's.
     pub(crate) is_cancelled_anywhere: Cell<bool>,
     pub(crate) recovery: Recovery,
     is_deferring: Cell<bool>,
@@ -57,7 +57,7 @@ impl Thread {
         self.is_deferring.set(false);
         // SAFETY: as in `defer`; all signals are blocked.
         if let Some(deferred) = unsafe { &mut *self.deferred.get() }.take() {
-            signals::deliver(&deferred);
+            (deferred.deliver)(&deferred);
         }
     }
 }
@@ -77,7 +77,7 @@ static ONLY: OnlyThreads = OnlyThreads(Thread::new());
 /// Does something with this thread's state.
 #[inline]
 pub(crate) fn this<T>(act: impl FnOnce(&Thread) -> T) -> T {
-    if alone::is_alone() { act(&ONLY.0) } else { OWN.with(act) }
+    if single_threaded::is_single_threaded() { act(&ONLY.0) } else { OWN.with(act) }
 }
 
 /// In the middle of something: calls of the same thread pass by, those made from here and those of what calls back. Handlers of signals
@@ -127,12 +127,12 @@ impl Drop for Within {
 #[inline]
 pub(crate) fn reading<T>(lock: &RwLock<T>) -> Reading<'_, T> {
     // SAFETY: it is dropped within, and no lock is taken twice there.
-    unsafe { alone::read(lock) }
+    unsafe { single_threaded::read(lock) }
 }
 
 /// The same to change what it guards.
 #[inline]
 pub(crate) fn writing<T>(lock: &RwLock<T>) -> Writing<'_, T> {
     // SAFETY: as for `reading`.
-    unsafe { alone::write(lock) }
+    unsafe { single_threaded::write(lock) }
 }

@@ -50,7 +50,7 @@ pub(crate) fn know_umask() {
     }
 }
 
-/// Who it was when that was looked at.
+/// The user that this process was when that was looked at.
 pub(crate) fn caller() -> Caller {
     Caller {
         uid: UID.load(Ordering::Relaxed),

@@ -3,12 +3,12 @@
 
 use rustix::io::Errno;
 
-use crate::error::Result;
-use crate::inode::Ino;
-use crate::mapped::Mapped;
+use crate::core::error::Result;
+use crate::core::inode::Ino;
+use crate::core::types::Overwrites;
+use crate::memory::mapped::Mapped;
 use crate::owner::mounted::Mounted;
-use crate::protocol::{self, WORDS};
-use crate::system::Overwrites;
+use crate::protocol::messages::{self, WORDS};
 
 impl Mounted {
     /// What a client asks for.
@@ -21,9 +21,9 @@ impl Mounted {
     ) -> Result<[u64; WORDS]> {
         self.is_well()?;
         match command {
-            protocol::HELLO if !self.has_clients => Err(Errno::NOTTY),
-            protocol::HELLO => Ok([protocol::VERSION, self.doors.socket(), 0, 0]),
-            protocol::LEASE => {
+            messages::HELLO if !self.has_clients => Err(Errno::NOTTY),
+            messages::HELLO => Ok([messages::VERSION, self.leases.socket(), 0, 0]),
+            messages::LEASE => {
                 let [client, at, bytes, serial] = words;
                 let client = (client as usize, serial);
                 let file = self.volume.find(ino)?;
@@ -32,67 +32,67 @@ impl Mounted {
                 // file gives a program.
                 let may_write = system.overwrites != Overwrites::Whole && !system.has_privileges(ino)?;
                 let lease = || {
-                    let (index, word, writes) = self.doors.lease(handle, client, may_write)?;
+                    let (index, word, writes) = self.leases.lease(handle, client, may_write)?;
                     if writes {
                         self.held(file.at);
                     }
                     Ok([index as u64, word, file.at, u64::from(writes)])
                 };
-                if bytes == 0 && !self.doors.ends_leases(handle, client.0) {
+                if bytes == 0 && !self.leases.ends_leases(handle, client.0) {
                     return lease();
                 }
                 let mut system = system.noticed()?;
                 let leased = lease()?;
                 let size = system.inode(ino)?.size();
-                if leased[3] != 0 && bytes > 0 && [size, protocol::END].contains(&at) {
+                if leased[3] != 0 && bytes > 0 && [size, messages::END].contains(&at) {
                     // What there is no room for the client asks for when it writes.
                     let _ = system.reserve(ino, size..size.saturating_add(bytes));
                 }
                 Ok(leased)
             }
-            protocol::RESERVE => {
+            messages::RESERVE => {
                 let [offset, bytes, ..] = words;
                 let end = offset.checked_add(bytes).ok_or(Errno::FBIG)?;
                 Ok([self.change(|system| system.reserve(ino, offset..end))?, 0, 0, 0])
             }
-            protocol::PIN => {
+            messages::PIN => {
                 let ([keeper, serial, client_serial, _], file) = (words, self.volume.find(ino)?);
                 let keeper = keeper as usize;
                 let mut system = self.volume.unnoticed();
-                let number = self.doors.pin(handle, (keeper, serial), client_serial)?;
-                let pinned = match self.doors.is_written_beside(ino) {
+                let number = self.leases.pin(handle, (keeper, serial), client_serial)?;
+                let pinned = match self.leases.is_written_beside(ino) {
                     // What lies behind its end does not become bytes of it meanwhile.
                     true => system.noticed().and_then(|mut system| system.pin(ino)),
                     false => system.pin(ino),
                 };
                 if let Err(error) = pinned {
-                    self.doors.unpin(number, keeper);
+                    self.leases.unpin(number, keeper);
                     return Err(error);
                 }
                 Ok([number, file.at, 0, 0])
             }
-            protocol::BAR => {
+            messages::BAR => {
                 let closed = self.write()?;
-                self.doors.bar(handle)?;
+                self.leases.bar(handle)?;
                 drop(closed);
                 self.forget_size(ino);
                 Ok([0; WORDS])
             }
             // The kernel may have kept bytes that would have to move, too.
-            protocol::COLLAPSE | protocol::INSERT if self.writes_back => Err(Errno::OPNOTSUPP),
-            protocol::COLLAPSE | protocol::INSERT => {
+            messages::COLLAPSE | messages::INSERT if self.writes_back => Err(Errno::OPNOTSUPP),
+            messages::COLLAPSE | messages::INSERT => {
                 let [offset, bytes, ..] = words;
                 let range = offset..offset.checked_add(bytes).ok_or(Errno::FBIG)?;
-                if !self.doors.writes(handle) {
+                if !self.leases.writes(handle) {
                     return Err(Errno::BADF);
                 }
                 self.change(|system| match command {
-                    protocol::COLLAPSE => system.collapse(ino, range.clone()),
+                    messages::COLLAPSE => system.collapse(ino, range.clone()),
                     _ => system.insert(ino, range.clone()),
                 })?;
                 Ok([0; WORDS])
             }
-            protocol::GROW => self.grow(words[0]).map(|()| [0; WORDS]),
+            messages::GROW => self.grow(words[0]).map(|()| [0; WORDS]),
             _ => Err(Errno::NOTTY),
         }
     }
@@ -106,7 +106,7 @@ impl Mounted {
             if let (Some(syncer), [Some(one), Some(other)]) = (&self.syncer, memories) {
                 syncer.follow(one, other);
             }
-            self.doors.outgrow_clients();
+            self.leases.outgrow_clients();
         }
         Ok(())
     }

@@ -7,18 +7,19 @@ use std::time::Duration;
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno;
 
-use crate::acl;
-use crate::error::Result;
-use crate::extended::{self, CAPABILITIES, SetExtended};
-use crate::file::Seek;
-use crate::inode::Ino;
-use crate::mapped::Mapped;
+use crate::core::error::Result;
+use crate::core::extended::{self, CAPABILITIES, SetExtended};
+use crate::core::file::Seek;
+use crate::core::inode::Ino;
+use crate::core::retry::or_reclaim;
+use crate::core::system::FileSystem;
+use crate::core::types::Place;
+use crate::core::types::{Owner, SetAttributes, Space};
+use crate::memory::mapped::Mapped;
 use crate::owner::known::PAGES;
 use crate::owner::mounted::{Forgetting, Mounted, Told};
-use crate::owner::{doors, service};
-use crate::protocol::{self, WORDS};
-use crate::system::{FileSystem, Owner, SetAttributes, Space};
-use crate::volume::Place;
+use crate::owner::{leases, service};
+use crate::protocol::messages::{self, WORDS};
 
 /// Modes of `fallocate`, as Linux has them.
 const KEEP_SIZE: i32 = 1;
@@ -85,8 +86,8 @@ impl Mounted {
         let mut system = self.volume.unnoticed();
         // Users who may not have the store's memory must not come by a file without the directories above it.
         let opened = service::handle_of(name)
-            .filter(|_| parent == Ino::ROOT && doors::may_have_store(requester.owner.uid));
-        if let Some(ino) = opened.and_then(|handle| self.doors.find_beside(handle)) {
+            .filter(|_| parent == Ino::ROOT && leases::may_have_store(requester.owner.uid));
+        if let Some(ino) = opened.and_then(|handle| self.leases.find_beside(handle)) {
             // A name for one `open`, of a file that may have none.
             return self.known(&mut system, ino).map(|(attributes, _)| (attributes, Duration::ZERO));
         }
@@ -127,11 +128,11 @@ impl Mounted {
             system.set_attributes(ino, &set)?;
             if system.has_privileges(ino)? {
                 // A client would write without the kernel, which takes them away.
-                self.doors.end_leases(ino);
+                self.leases.end_leases(ino);
             }
             self.told(system, ino)
         };
-        self.with_room(|| self.volume.with(change))
+        self.waiting_for_room(|| self.volume.with(change))
     }
 
     /// The last descriptor of what a program opened is closed. Answers whether the kernel knows no more how large the file is, and is to
@@ -141,30 +142,30 @@ impl Mounted {
             let known = self.known.clone();
             let _ = self.later.send(Box::new(move || known.forget(ino, PAGES)));
         }
-        if !self.doors.has_lease(handle) {
-            let has_written = self.doors.writes(handle);
-            self.doors.closed(handle);
-            let has_slack = has_written && !self.doors.is_written_beside(ino) && self.read().has_slack(ino);
+        if !self.leases.has_lease(handle) {
+            let has_written = self.leases.writes(handle);
+            self.leases.closed(handle);
+            let has_slack = has_written && !self.leases.is_written_beside(ino) && self.read().has_slack(ino);
             if has_slack {
                 self.sooner_or_later(move |system| system.shrink(ino));
             }
             return has_slack;
         }
-        if self.doors.writes(handle) {
-            let doors = self.doors.clone();
+        if self.leases.writes(handle) {
+            let leases = self.leases.clone();
             self.sooner_or_later(move |system| {
-                let Some(ino) = doors.closed_leased(handle) else { return Ok(()) };
+                let Some(ino) = leases.closed_leased(handle) else { return Ok(()) };
                 system.shrink(ino)
             });
         } else {
             // The client that closed it has waited for its own reads.
             let _unnoticed = self.volume.unnoticed();
-            self.doors.closed_leased(handle);
+            self.leases.closed_leased(handle);
         }
         true
     }
 
-    /// One of [`crate::protocol`]'s messages.
+    /// One of [`crate::protocol::messages`]'s messages.
     pub(crate) fn message(
         &self,
         requester: Requester,
@@ -173,21 +174,21 @@ impl Mounted {
         answer: impl FnOnce(Result<[u64; WORDS]>) + Send + 'static,
     ) {
         let user = requester.owner.uid;
-        if command == protocol::GROW && ![0, rustix::process::geteuid().as_raw()].contains(&user) {
+        if command == messages::GROW && ![0, rustix::process::geteuid().as_raw()].contains(&user) {
             return answer(Err(Errno::PERM));
         }
-        let is_shifted = matches!(command, protocol::COLLAPSE | protocol::INSERT);
+        let is_shifted = matches!(command, messages::COLLAPSE | messages::INSERT);
         if is_shifted && !requester.may_keep_privileges() {
             self.drop_privileges(ino);
         }
         // Before the lease, which the next program to open the file ends.
-        let forgetting = (command == protocol::LEASE).then(|| Forgetting::begin(&self.forgetting));
+        let forgetting = (command == messages::LEASE).then(|| Forgetting::begin(&self.forgetting));
         let words = match self.asked(ino, handle, command, words) {
             Ok(words) => words,
             Err(error) => return answer(Err(error)),
         };
         // What the kernel has read may soon be different, if the client writes.
-        let is_written = command == protocol::LEASE && words[3] != 0;
+        let is_written = command == messages::LEASE && words[3] != 0;
         if is_shifted || is_written && self.known.had_pages(ino) {
             let known = self.known.clone();
             // No request gets an answer any more when that thread is gone.
@@ -233,14 +234,8 @@ impl Mounted {
             self.drop_capabilities(ino);
         }
         let write = || self.volume.find(ino).and_then(|file| self.volume.write(&file, place, data));
-        let written = self.with_room(|| match write() {
-            Err(Errno::NOSPC)
-                if self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true) =>
-            {
-                write()
-            }
-            written => written,
-        });
+        let reclaim = || self.write().and_then(|mut system| self.reclaim(&mut system)) == Ok(true);
+        let written = self.waiting_for_room(|| or_reclaim(&mut (), |()| write(), |()| Ok(reclaim())));
         let count = written.map(|(_, count)| count);
         let known = self.known.clone();
         if is_direct && known.has_passed_on(ino) {
@@ -275,13 +270,13 @@ impl Mounted {
         if !extended::is_kept(name) {
             return Err(Errno::OPNOTSUPP);
         }
-        let drops_group = acl::is_list(name) && !self.is_in_group(requester, ino);
-        self.change(|system| match acl::is_list(name) {
+        let drops_group = extended::is_list(name) && !self.is_in_group(requester, ino);
+        self.change(|system| match extended::is_list(name) {
             true => system.set_list(ino, name, value, how, drops_group),
             false => {
                 system.set_extended(ino, name, value, how)?;
                 if name == CAPABILITIES {
-                    self.doors.end_leases(ino);
+                    self.leases.end_leases(ino);
                 }
                 Ok(())
             }
@@ -325,7 +320,7 @@ impl Mounted {
         let volume = self.volume.clone();
         let seek = move || answer(volume.shared().seek(ino, offset, to));
         // What a program has stored in a mapping the kernel may not have written yet: a hole that it covers is data.
-        if self.doors.is_written(ino) && (self.writes_back || self.known.has_pages(ino)) {
+        if self.leases.is_written(ino) && (self.writes_back || self.known.has_pages(ino)) {
             let known = self.known.clone();
             drop(self.later.send(Box::new(move || {
                 // This writes dirty pages first.

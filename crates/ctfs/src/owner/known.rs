@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use crate::inode::Ino;
+use crate::core::inode::Ino;
 
 /// What the kernel is to forget of a file: from which offset on its pages, and its attributes; or these alone.
 pub(crate) const PAGES: i64 = 0;
@@ -22,9 +22,9 @@ struct Facts {
     lookups: u64,
     has_attributes: bool,
     has_names: bool,
-    /// It may have pages: it has read there, or written and kept that.
+    /// The kernel may have pages: it has read there, or written and kept that.
     has_pages: bool,
-    /// It may have read pages while something was written that it passes on without keeping it.
+    /// The kernel may have read pages while something was written that it passes on without keeping it.
     was_read_beside: bool,
 }
 

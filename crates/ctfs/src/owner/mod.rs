@@ -9,11 +9,11 @@
 //! Only `fuse` knows the library that speaks FUSE.
 
 mod asked;
-mod doors;
 mod ends;
 mod fuse;
 mod kernel;
 mod known;
+mod leases;
 mod mount;
 mod mounted;
 mod service;

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use crate::gate::Gate;
-use crate::mapped::Mapped;
-use crate::missing::{Failure, Health};
-use crate::owner::doors::{self, Doors, Left};
+use crate::core::system::FileSystem;
+use crate::core::volume::Volume;
+use crate::memory::gate::Gate;
+use crate::memory::mapped::Mapped;
+use crate::memory::missing::{Failure, Health};
 use crate::owner::ends::MountPoint;
 use crate::owner::fuse::{MOST_BYTES, Session};
 use crate::owner::known::Known;
+use crate::owner::leases::{self, LeaseTable, Left};
 use crate::owner::mounted::{Later, Mounted, sooner_or_later};
 use crate::owner::service::{self, Service};
 use crate::owner::syncer::Syncer;
-use crate::system::FileSystem;
-use crate::volume::Volume;
 
 /// A mounted file system. It is unmounted when this is dropped.
 pub struct Mount {
@@ -31,7 +31,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Whether somebody has unmounted it, or it failed.
+    /// Returns whether a user has unmounted it, or it failed.
     pub fn is_finished(&self) -> bool {
         self.session.is_finished()
     }
@@ -46,12 +46,12 @@ impl Mount {
         self.point.detach()
     }
 
-    /// What has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
+    /// Returns what has made the store fail, if anything has: then every operation answers `EIO`, and the store can be unmounted.
     pub fn failure(&self) -> Option<Failure> {
         self.health.failure()
     }
 
-    /// Unmounts it.
+    /// Unmounts the file system.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ fn raise_limits(at: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a mount lets users and programs do.
+/// The rules that say what users and programs may do on a mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct MountRules {
@@ -99,15 +99,15 @@ pub struct MountRules {
     pub write_back: bool,
 }
 
-/// Mounts a file system at a folder, until the answer is dropped or somebody unmounts it.
+/// Mounts a file system at a folder, until the answer is dropped or a user unmounts it.
 ///
 /// # Errors
 ///
 /// It cannot be mounted there.
 pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRules) -> io::Result<Mount> {
     let gate = Arc::new(Gate::create()?);
-    let doors = Arc::new(Doors::new(gate.clone())?);
-    let listeners = doors::listen(doors.socket())?;
+    let leases = Arc::new(LeaseTable::new(gate.clone())?);
+    let listeners = leases::listen(leases.socket())?;
     let memory = system.store().memory();
     let (file, survives) = (memory.file().try_clone()?, memory.survives());
     let health = memory.health().clone();
@@ -116,7 +116,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let is_read_only = system.is_read_only();
     let is_served = has_clients && !is_read_only;
     let volume = Arc::new(Volume::with_gate(system, gate.clone()));
-    let syncer = Syncer::start(&volume, &doors)?;
+    let syncer = Syncer::start(&volume, &leases)?;
     let known = Arc::new(Known::default());
     let (later, waiting) = mpsc::channel::<Later>();
     // It ends when the file system does.
@@ -135,7 +135,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     };
     let mounted = Mounted {
         volume,
-        doors: doors.clone(),
+        leases: leases.clone(),
         known: known.clone(),
         later,
         forgetting: Arc::default(),
@@ -147,7 +147,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     };
     let service = Service {
         volume: mounted.volume.clone(),
-        doors: doors.clone(),
+        leases: leases.clone(),
         known: known.clone(),
         holder: mounted.syncer.as_ref().map(|syncer| syncer.holder.clone()),
         is_over: mounted.is_over.clone(),
@@ -161,7 +161,7 @@ pub fn mount(system: FileSystem<Mapped>, at: &Path, name: &str, rules: MountRule
     let stopped = stop.clone();
     let watch = std::thread::Builder::new()
         .name("clients".to_owned())
-        .spawn(move || doors::watch(&listeners, &doors, has_left, (&file, survives), &stopped))?;
+        .spawn(move || leases::watch(&listeners, &leases, has_left, (&file, survives), &stopped))?;
     let stopped = stop.clone();
     let service =
         std::thread::Builder::new().name("service".to_owned()).spawn(move || service.run(&gate, &stopped))?;

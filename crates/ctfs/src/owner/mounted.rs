@@ -1,5 +1,5 @@
-//! A mounted file system, and what the kernel's requests have in common: who has it to itself, what the kernel is told and may keep, and
-//! when the kernel and the clients must not use a file at the same time.
+//! A mounted file system, and what the kernel's requests have in common: which of them has it to itself, what the kernel is told and may
+//! keep, and when the kernel and the clients must not use a file at the same time.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,16 +8,18 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::error::Result;
-use crate::extended::CAPABILITIES;
-use crate::inode::Ino;
-use crate::mapped::Mapped;
-use crate::owner::doors::Doors;
+use crate::core::error::Result;
+use crate::core::extended::CAPABILITIES;
+use crate::core::inode::Ino;
+use crate::core::retry::or_reclaim;
+use crate::core::system::FileSystem;
+use crate::core::types::{Attributes, SetAttributes};
+use crate::core::volume::{Exclusive, Volume};
+use crate::memory::mapped::Mapped;
 use crate::owner::kernel::Requester;
 use crate::owner::known::{ATTRIBUTES, Known, PAGES};
+use crate::owner::leases::LeaseTable;
 use crate::owner::syncer::{Answer, Syncer};
-use crate::system::{Attributes, FileSystem, SetAttributes};
-use crate::volume::{Exclusive, Volume};
 
 /// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
@@ -28,7 +30,7 @@ pub(crate) const KEPT: Duration = Duration::from_secs(3_600);
 
 pub(crate) struct Mounted {
     pub(crate) volume: Arc<Volume<Mapped>>,
-    pub(crate) doors: Arc<Doors>,
+    pub(crate) leases: Arc<LeaseTable>,
     /// What the kernel was told, and the way to take it back.
     pub(crate) known: Arc<Known>,
     /// What is done by a thread of its own, as it may wait for the kernel, which waits for answers to other requests.
@@ -99,20 +101,17 @@ impl Mounted {
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
     ) -> Result<T> {
-        self.with_room(|| {
+        self.waiting_for_room(|| {
             self.volume.with(|system| {
                 system.may_change()?;
-                match change(system) {
-                    Err(Errno::NOSPC) if self.reclaim(system)? => change(system),
-                    done => done,
-                }
+                or_reclaim(system, &mut change, |system| self.reclaim(system))
             })
         })
     }
 
-    /// Does something again that has found no room, while there are files without a name: who has removed a file has its room, but the kernel
-    /// says later that it is closed and forgotten.
-    pub(crate) fn with_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
+    /// Does something again that has found no room, while there are files without a name: a program that has removed a file has its room,
+    /// but the kernel says later that it is closed and forgotten.
+    pub(crate) fn waiting_for_room<T>(&self, mut act: impl FnMut() -> Result<T>) -> Result<T> {
         let mut done = act();
         let begun = Instant::now();
         while matches!(done, Err(Errno::NOSPC)) && begun.elapsed() < FORGETTING_TAKES {
@@ -135,13 +134,16 @@ impl Mounted {
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,
     ) -> Result<T> {
-        self.with_room(|| {
-            self.volume.with_names(|system| match change(system) {
-                Err(Errno::NOSPC) => {
-                    system.keep_others_out()?;
-                    if self.reclaim(system)? { change(system) } else { Err(Errno::NOSPC) }
-                }
-                done => done,
+        self.waiting_for_room(|| {
+            self.volume.with_names(|system| {
+                or_reclaim(
+                    system,
+                    |system| change(system),
+                    |system| {
+                        system.keep_others_out()?;
+                        self.reclaim(system)
+                    },
+                )
             })
         })
     }
@@ -149,13 +151,13 @@ impl Mounted {
     /// Gives back the frames behind the ends of files that are open to write; whether there were any.
     pub(crate) fn reclaim(&self, system: &mut FileSystem<Mapped>) -> Result<bool> {
         let free = system.space().free;
-        self.doors.open_to_write().into_iter().try_for_each(|ino| system.shrink(ino))?;
+        self.leases.open_to_write().into_iter().try_for_each(|ino| system.shrink(ino))?;
         Ok(system.space().free > free)
     }
 
     /// How long the kernel may keep what it is told of a file.
     pub(crate) fn kept(&self, ino: Ino) -> Duration {
-        if self.doors.is_written_beside(ino) { Duration::ZERO } else { KEPT }
+        if self.leases.is_written_beside(ino) { Duration::ZERO } else { KEPT }
     }
 
     /// The kernel knows no more how large a file is.
@@ -170,12 +172,12 @@ impl Mounted {
         if writes {
             self.read().may_change()?;
         }
-        let (handle, ends_leases) = self.doors.opened(ino, writes);
+        let (handle, ends_leases) = self.leases.opened(ino, writes);
         if ends_leases {
             match self.write() {
-                Ok(_closed) => self.doors.end_leases(ino),
+                Ok(_closed) => self.leases.end_leases(ino),
                 Err(error) => {
-                    self.doors.closed(handle);
+                    self.leases.closed(handle);
                     return Err(error);
                 }
             }
@@ -184,7 +186,7 @@ impl Mounted {
         // Each write is to persist, which the kernel asks for and a client would not.
         if self.syncer.is_some() && flags & libc::O_DSYNC != 0 {
             let closed = self.write()?;
-            self.doors.bar(handle)?;
+            self.leases.bar(handle)?;
             drop(closed);
         }
         Ok(handle)
@@ -194,11 +196,11 @@ impl Mounted {
     /// it ends first. So the kernel has no page of a file that a client may write, and a program that makes system calls the client's
     /// library does not see finds what it wrote.
     pub(crate) fn kernel_uses(&self, ino: Ino, writes: bool) {
-        if !self.doors.keeps_kernel_out(ino, writes) {
+        if !self.leases.keeps_kernel_out(ino, writes) {
             return;
         }
         let closed = self.volume.unnoticed().noticed_within(SHORT_PATIENCE);
-        self.doors.end_leases(ino);
+        self.leases.end_leases(ino);
         if closed.is_err() {
             // A client is in the middle of a copy, and perhaps waits for these very bytes: its buffer is a mapping of the file. What it
             // stores from now on the kernel is told to forget when the client is out.
@@ -210,7 +212,7 @@ impl Mounted {
         }
     }
 
-    /// Answers whoever opens a file when the kernel has forgotten what it is to forget. It lets others have a page that is written
+    /// Answers an open when the kernel has forgotten what it is to forget. It lets others have a page that is written
     /// before the write has come here: if it forgot the page meanwhile, it would read it again as it was, and keep that.
     pub(crate) fn behind_forgetting(&self, answer: impl FnOnce() + Send + 'static) {
         if self.forgetting.load(Ordering::SeqCst) == 0 {
@@ -284,7 +286,7 @@ impl Mounted {
         })
     }
 
-    /// Does what nobody waits for: now, or later if a client is stopped in the middle of a copy.
+    /// Does work that no request waits for: now, or later if a client is stopped in the middle of a copy.
     pub(crate) fn sooner_or_later(
         &self,
         act: impl FnOnce(&mut FileSystem<Mapped>) -> Result<()> + Send + 'static,
@@ -301,7 +303,8 @@ impl Mounted {
         }
     }
 
-    /// Somebody else than root changes a file's bytes: who runs it gets its owner's rights no more.
+    /// Drops a file's privileges where a user other than root changes its bytes: a program that is run from it gets its owner's rights no
+    /// more.
     pub(crate) fn drop_privileges(&self, ino: Ino) {
         let mode = self.read().inode(ino).ok().and_then(|inode| inode.without_privileges());
         if let Some(mode) = mode {

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The kernel makes three requests to open a file that it does not know, each with two switches of processes. A client that asks by itself
-//! pays for one message. The service does what it can be sure of, for whoever the kernel would let: what depends on more than modes and
-//! owners, what is used in other ways, and everything that fails for another reason than a name that is there or is not, the client is
+//! pays for one message. The service does what it can be sure of, for callers that the kernel would let: what depends on more than modes
+//! and owners, what is used in other ways, and everything that fails for another reason than a name that is there or is not, the client is
 //! told to leave to the kernel ([`Refused::Kernels`]). So there is one place that knows all rules.
 //!
 //! What the kernel has been told and is not so any more it is told before the client hears of the change ([`Known`]).
@@ -19,23 +19,24 @@ use std::time::Duration;
 use pagewalk_vm::addr::PAGE_BYTES;
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
-use crate::extended::DEFAULT_LIST;
-use crate::gate::Gate;
-use crate::inode::{self, Field, Ino, Inode, kind};
-use crate::mailbox::{Sleep, WORDS};
-use crate::mapped::Mapped;
-use crate::names::With;
-use crate::owner::doors::Doors;
+use crate::core::error::{Error, Result};
+use crate::core::extended::DEFAULT_LIST;
+use crate::core::inode::{self, Field, Ino, Inode, kind};
+use crate::core::names::With;
+use crate::core::names::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
+use crate::core::system::FileSystem;
+use crate::core::types::{Overwrites, Owner, Replace, SetAttributes};
+use crate::core::volume::{Exclusive, Volume};
+use crate::memory::gate::Gate;
+use crate::memory::mailbox::{Sleep, WORDS};
+use crate::memory::mapped::Mapped;
 use crate::owner::known::{Known, Stale};
+use crate::owner::leases::LeaseTable;
 use crate::owner::syncer::Holder;
-use crate::paths::path::{MOST_LINKS_FOLLOWED, MOST_PATH_BYTES};
-use crate::requests::{
+use crate::protocol::requests::{
     BY_HANDLE, Base, Caller, DONE, FOLLOW, KERNELS, NO_ID, REPLACES_NOTHING, Refused, Request, SetTime, What,
     is_plain, put_attributes,
 };
-use crate::system::{FileSystem, Overwrites, Owner, Replace, SetAttributes};
-use crate::volume::{Exclusive, Volume};
 
 /// How often the service looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -43,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const READ: u32 = 4;
 const WRITE: u32 = 2;
 const SEARCH: u32 = 1;
-/// In a directory: whoever may change it still may not take away or use in every way what belongs to others.
+/// In a directory: a user that may change it still may not take away or use in every way what belongs to others.
 const STICKY: u32 = 0o1000;
 const PRIVILEGES: u32 = 0o6000;
 
@@ -59,7 +60,7 @@ type Done<T> = std::result::Result<T, Refused>;
 /// The owner's side.
 pub(crate) struct Service {
     pub(crate) volume: Arc<Volume<Mapped>>,
-    pub(crate) doors: Arc<Doors>,
+    pub(crate) leases: Arc<LeaseTable>,
     pub(crate) known: Arc<Known>,
     pub(crate) holder: Option<Holder>,
     /// The file system is no longer mounted.
@@ -272,7 +273,7 @@ impl Service {
             What::Open => self.open(system, client, request, path, answer),
             What::Close => {
                 let Base::Handle(handle) = request.base else { return Err(Refused::Kernels) };
-                let (ino, may_have_slack) = self.doors.close_beside(handle, client.0)?;
+                let (ino, may_have_slack) = self.leases.close_beside(handle, client.0)?;
                 if may_have_slack {
                     if system.has_slack(ino) {
                         // What fails is given back when the store is mounted again.
@@ -284,7 +285,7 @@ impl Service {
             }
             What::Path => {
                 let Base::Handle(handle) = request.base else { return Err(Refused::Kernels) };
-                let (ino, parent, name) = self.doors.name_beside(handle, client.0)?;
+                let (ino, parent, name) = self.leases.name_beside(handle, client.0)?;
                 *answer.text = path_of(system, ino, parent, &name)
                     .unwrap_or_else(|| [BY_HANDLE, format!("{handle:x}").as_bytes()].concat());
                 answer.words[1] = answer.text.len() as u64;
@@ -293,7 +294,7 @@ impl Service {
             }
             What::Reserve => {
                 let Base::Handle(handle) = request.base else { return Err(Refused::Kernels) };
-                let ino = self.doors.opened_beside(handle, client.0)?;
+                let ino = self.leases.opened_beside(handle, client.0)?;
                 let [offset, bytes] = request.range;
                 let end = offset.checked_add(bytes).ok_or(Refused::Kernels)?;
                 answer.words[1] = system.reserve(ino, offset..end)?;
@@ -348,7 +349,7 @@ impl Service {
         path: &[u8],
     ) -> Done<Ino> {
         match request.base {
-            Base::Handle(handle) => Ok(self.doors.opened_beside(handle, client.0)?),
+            Base::Handle(handle) => Ok(self.leases.opened_beside(handle, client.0)?),
             Base::Directory(base) => {
                 reach(system, &request.caller, base, path, request.flags & FOLLOW != 0)?.file()
             }
@@ -427,7 +428,7 @@ impl Service {
             }
             None => return Err(Refused::Error(Errno::NOENT)),
         };
-        let opened = self.doors.open_beside((ino, writes), client, (reached.parent, &reached.name));
+        let opened = self.leases.open_beside((ino, writes), client, (reached.parent, &reached.name));
         let opened = match opened {
             Ok(opened) => opened,
             Err(_) if is_new => {
@@ -440,7 +441,7 @@ impl Service {
         let at = match used {
             Ok(at) => at,
             Err(refused) => {
-                let _ = self.doors.close_beside(opened.handle, client.0);
+                let _ = self.leases.close_beside(opened.handle, client.0);
                 return Err(refused);
             }
         };
@@ -494,7 +495,7 @@ impl Service {
         let (is_known, is_directory) = (self.known.has(ino), system.inode(ino)?.is(kind::DIRECTORY));
         match request.what {
             What::Unlink if !is_directory => system.unlink(from.parent, &from.name)?,
-            // Somebody may work in it, or have mounted something there.
+            // A process may work in it, or have mounted something there.
             What::RemoveDirectory if is_directory && !is_known => {
                 system.remove_directory(from.parent, &from.name)?;
             }

@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use rustix::io::Errno;
 
-use crate::error::Result;
-use crate::inode::address;
-use crate::mapped::Mapped;
-use crate::owner::doors::Doors;
-use crate::volume::Volume;
+use crate::core::error::Result;
+use crate::core::inode::address;
+use crate::core::volume::Volume;
+use crate::memory::mapped::Mapped;
+use crate::owner::leases::LeaseTable;
 
 /// Changes that no program asks for persist after this time, as ext4 has it.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -53,16 +53,16 @@ pub(crate) struct Syncer {
 
 impl Syncer {
     /// Starts the thread, where programs can ask.
-    pub(crate) fn start(volume: &Arc<Volume<Mapped>>, doors: &Arc<Doors>) -> io::Result<Option<Self>> {
+    pub(crate) fn start(volume: &Arc<Volume<Mapped>>, leases: &Arc<LeaseTable>) -> io::Result<Option<Self>> {
         let once_more = || volume.shared().store.memory().for_checkpoints();
         let (Some(store), Some(served)) = (once_more()?, once_more()?) else { return Ok(None) };
         let (ask, asked) = mpsc::channel();
-        let (volume, doors) = (volume.clone(), doors.clone());
+        let (volume, leases) = (volume.clone(), leases.clone());
         let served = Arc::new(Mutex::new(served));
         let to_serve = served.clone();
         let thread = std::thread::Builder::new()
             .name("sync".to_owned())
-            .spawn(move || serve(&asked, &to_serve, (&volume, &doors)))?;
+            .spawn(move || serve(&asked, &to_serve, (&volume, &leases)))?;
         let holder = Holder(Arc::new(Mutex::new(store)));
         Ok(Some(Self { holder, served, ask: Some(ask), thread: Some(thread) }))
     }
@@ -95,14 +95,14 @@ impl Drop for Syncer {
 fn serve(
     asked: &mpsc::Receiver<Answer>,
     served: &Mutex<OnceMore>,
-    (volume, doors): (&Volume<Mapped>, &Doors),
+    (volume, leases): (&Volume<Mapped>, &LeaseTable),
 ) {
     let checkpoint = || {
         let system = volume.shared();
-        let held: FxHashSet<u64> = doors
+        let held: FxHashSet<u64> = leases
             .open_to_write()
             .into_iter()
-            .filter(|ino| doors.is_written_beside(*ino))
+            .filter(|ino| leases.is_written_beside(*ino))
             .filter_map(|ino| address(&system.store, ino).map(|at| at / PAGE_BYTES))
             .collect();
         let served = served.lock();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pagewalk_vm::file::Grain;
 
 use super::*;
-use crate::extended::{ACCESS_LIST, DEFAULT_LIST};
-use crate::names::With;
+use crate::core::extended::{ACCESS_LIST, DEFAULT_LIST};
+use crate::core::names::With;
 
 /// What can be seen of a file system: paths, with kind, links and contents.
 pub(super) type Tree = BTreeMap<Vec<u8>, (u32, u64, Vec<u8>)>;
@@ -166,7 +166,7 @@ const WHOLE: [Operation; 21] = [
     }),
 ];
 
-/// A directory's default list is a new file's access list: until it is there, nobody may do what it would forbid.
+/// A directory's default list is a new file's access list: until it is there, no user may do what it would forbid.
 #[test]
 fn a_crash_leaves_no_rights_that_a_list_takes_away() {
     let with_list = || {
@@ -262,7 +262,7 @@ fn names_change_whole_or_not_at_all() {
 
 /// What a write promises: every byte is old or new, and the size never shows what was not written.
 #[test]
-fn a_crash_shows_no_byte_that_nobody_wrote() {
+fn a_crash_shows_no_byte_that_was_not_written() {
     for (offset, bytes) in
         [(0u64, 100usize), (4_000, 200), (4_096, 4_096), (10_000, 5_000), (40_000, 3_000), (200, 60_000)]
     {

@@ -343,7 +343,7 @@ fn a_million_random_operations_do_what_the_model_does() {
         let before = done;
         done += live(seed, 5_000);
         if done / 100_000 > before / 100_000 {
-            // Past the capture: who waits sees it.
+            // Past the capture: the waiting thread sees it.
             let _ = writeln!(std::io::stderr(), "{done} operations, {} s", begin.elapsed().as_secs());
         }
         if done >= 1_000_000 {

@@ -9,7 +9,7 @@ use pagewalk_vm::file::{Grain, Image, LOG_FRAMES, PersistentMemory, Snapshot};
 use pagewalk_vm::random::SplitMix64;
 
 use super::*;
-use crate::inode::{self, Field};
+use crate::core::inode::{self, Field};
 use crate::tests::crashes::{Tree, tree};
 
 /// A store with something of everything: files of several sizes, directories in directories, links, attributes, an inode

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::bytes;
-use crate::mapped::{Mapped, Survives};
+use crate::core::bytes;
+use crate::memory::mapped::Mapped;
+use crate::memory::survives::Survives;
 
 const MIB: u64 = 1 << 20;
 
@@ -212,6 +213,60 @@ fn files_that_are_open_give_back_their_slack_when_another_needs_it() {
     assert!(written > (free + 500) * 4_096, "{written} bytes, {free} frames were free");
     let mut byte = [0];
     assert_eq!((slack.read_at(&mut byte, 2 * MIB), byte), (Ok(1), [7]));
+}
+
+/// A write through the log once answered `ENOSPC` at once, though another open file had frames behind its end.
+#[test]
+fn a_logged_write_gets_the_slack_of_open_files() {
+    // Into a hole, which takes frames of the file; and over more than the log takes, which takes frames to swap with.
+    for (has_data, bytes) in [(false, 8_192), (true, 100 * 4_096)] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let memory = Mapped::create(file.path(), 4_096 * 4_096, Survives::ProcessCrash).unwrap();
+        let mut system = FileSystem::format(memory, ME, clock()).unwrap();
+        system.set_overwrites(Overwrites::Whole);
+        let files = Files::new(system);
+        let open = |name: &str| files.open(name, &OpenOptions::updating()).unwrap();
+        let slack = open("/slack");
+        for at in (0..2 * MIB + 1).step_by(32_768) {
+            slack.write_at(&vec![7; 32_768.min(2 * MIB + 1 - at) as usize], at).unwrap();
+        }
+        let logged = open("/logged");
+        if has_data {
+            assert_eq!(logged.write_at(&vec![1; bytes], 0), Ok(bytes));
+        }
+        logged.set_len(MIB).unwrap();
+        // Until a write finds room for a part of it only: no frame is free, and no slack was taken.
+        let other = open("/other");
+        let mut written = 0;
+        while other.write_at(&[8; 65_536], written).unwrap() == 65_536 {
+            written += 65_536;
+        }
+        let slack_ino = files.attributes("/slack").unwrap().ino;
+        assert!(files.shared().has_slack(slack_ino));
+        assert_eq!(logged.write_at(&vec![9; bytes], 0), Ok(bytes));
+        assert!(!files.shared().has_slack(slack_ino));
+        let mut found = vec![0; bytes];
+        assert_eq!(logged.read_at(&mut found, 0), Ok(bytes));
+        assert!(found.iter().all(|&byte| byte == 9));
+    }
+}
+
+/// Without slack a write through the log that finds no frame answers `ENOSPC`, and leaves the file as it was.
+#[test]
+fn a_logged_write_without_slack_fails_whole() {
+    let mut system = empty(4_096);
+    system.set_overwrites(Overwrites::Whole);
+    let (logged, other) = (make(&mut system, "logged"), make(&mut system, "other"));
+    let bytes = 100 * 4_096;
+    append(&mut system, logged, bytes, bytes);
+    let before = contents(&system, logged);
+    let mut written = 0;
+    while system.write(other, written, &[8; 65_536]) == Ok(65_536) {
+        written += 65_536;
+    }
+    assert_eq!(system.write(logged, 0, &vec![9; bytes as usize]), Err(Errno::NOSPC));
+    assert!(contents(&system, logged) == before);
+    sound(&system);
 }
 
 /// Small pieces of large pages once stayed.

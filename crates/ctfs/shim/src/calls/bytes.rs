@@ -1,7 +1,7 @@
 //! Reads, writes and offsets.
 
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
-use pagewalk_ctfs::alone;
+use pagewalk_ctfs::single_threaded;
 
 use super::{before, or_pass, or_real, refuse_own};
 use crate::answers;
@@ -16,7 +16,7 @@ const MOST_PARTS: usize = 1_024;
 /// The open file that a call reads or writes, if that is done here.
 #[inline]
 fn used(descriptor: c_int) -> Option<Used> {
-    if !alone::is_alone() {
+    if !single_threaded::is_single_threaded() {
         // A thread that is to be cancelled is cancelled here: nothing is held yet.
         real!(pthread_testcancel() -> ());
     }

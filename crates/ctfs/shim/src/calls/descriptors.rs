@@ -6,8 +6,9 @@ use libc::{c_char, c_int, c_uint, mode_t, msghdr, size_t, ssize_t};
 
 use super::{before, behind, or_pass, refuse_own};
 use crate::files::{self, closed, copied, get, opened};
+use crate::own::DESCRIPTORS;
 use crate::real::real;
-use crate::{answers, names, own};
+use crate::{answers, kept, kernel, names};
 
 /// A descriptor is another file's than it was when its number was closed behind our back.
 fn is_new(descriptor: c_int) {
@@ -38,7 +39,7 @@ macro_rules! opens {
                 return answer;
             }
             let descriptor = or_pass!(
-                SYS_openat of (folder) at ($path ) [folder, $path, flags | names::LARGE, mode],
+                SYS_openat of (folder) at ($path ) [folder, $path, flags | kernel::LARGE, mode],
                 real!($name($($argument => $type),*) -> c_int)
             );
             opened_as(descriptor, flags);
@@ -212,7 +213,7 @@ fn stream_closes(stream: *mut c_void) {
 /// The same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fcloseall() -> c_int {
-    (0..files::DESCRIPTORS as c_int).for_each(closed);
+    (0..DESCRIPTORS as c_int).for_each(closed);
     real!(fcloseall() -> c_int)
 }
 
@@ -247,10 +248,10 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
         return answers::refused(libc::EINVAL);
     }
     if flags & MARKS == 0 {
-        (first..=last.min(files::DESCRIPTORS as c_uint)).for_each(|descriptor| closed(descriptor as c_int));
+        (first..=last.min(DESCRIPTORS as c_uint)).for_each(|descriptor| closed(descriptor as c_int));
     }
     let mut from = first;
-    while let Some(own) = own::next(from).filter(|&own| own <= last) {
+    while let Some(own) = kept::next(from).filter(|&own| own <= last) {
         if from < own {
             let done = real!(close_range(from => c_uint, own - 1 => c_uint, flags => c_int) -> c_int);
             if done != 0 {
@@ -302,7 +303,7 @@ macro_rules! copies {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(from: c_int, to: c_int $(, $flags: c_int)?) -> c_int {
             refuse_own!(from);
-            own::make_way(to);
+            kept::make_way(to);
             let done = real!($name(from => c_int, to => c_int $(, $flags => c_int)?) -> c_int);
             if done >= 0 {
                 copied(from, to);

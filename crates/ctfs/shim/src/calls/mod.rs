@@ -80,7 +80,7 @@ use behind;
 macro_rules! refuse_own {
     ($($descriptor:expr),*) => {
         $(
-            if $crate::own::is_own($descriptor) {
+            if $crate::kept::is_own($descriptor) {
                 return $crate::answers::refused(libc::EBADF) as _;
             }
         )*

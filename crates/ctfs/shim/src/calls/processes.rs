@@ -5,9 +5,11 @@ use std::ffi::c_void;
 use libc::{c_char, c_int, c_long, pid_t};
 
 use super::{before, behind};
-use crate::files::{self, limit_may_have_changed, shared};
+use crate::files::{self, shared};
+use crate::limits::limit_may_have_changed;
 use crate::process::shares_memory;
 use crate::real::real;
+use crate::{connection, dispatch};
 /// What becomes another program, which inherits what is not marked.
 macro_rules! becomes {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
@@ -21,7 +23,7 @@ macro_rules! becomes {
             shared(false);
             let failed = real!($name($($argument => $type),*) -> c_int);
             // A child of `vfork` can only end now.
-            files::ends();
+            connection::ends();
             failed
         }
     )*};
@@ -51,7 +53,7 @@ macro_rules! starts {
             let done = real!($name($($argument => $type),*) -> $result);
             let failed: fn($result) -> bool = $failed;
             if failed(done) {
-                files::ends_with_our_memory();
+                connection::ends_with_our_memory();
             }
             done
         }
@@ -75,7 +77,7 @@ macro_rules! ends {
         /// The same.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(status: c_int) -> ! {
-            files::ends();
+            connection::ends();
             real!($name(status => c_int) -> ());
             // It does not come back.
             std::process::abort()
@@ -97,9 +99,9 @@ type Started = extern "C" fn(*mut c_void) -> c_int;
 
 before! {
     clone(start: Started, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut pid_t, own: *mut c_void, child: *mut pid_t) -> c_int,
-        files::about_to_call(libc::SYS_clone, [flags as usize, 0, 0, 0, 0, 0]);
+        dispatch::about_to_call(libc::SYS_clone, [flags as usize, 0, 0, 0, 0, 0]);
     __clone(start: Started, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut pid_t, own: *mut c_void, child: *mut pid_t) -> c_int,
-        files::about_to_call(libc::SYS_clone, [flags as usize, 0, 0, 0, 0, 0]);
+        dispatch::about_to_call(libc::SYS_clone, [flags as usize, 0, 0, 0, 0, 0]);
 }
 
 /// As the C library's. What the call changes of descriptors is known here then.
@@ -118,10 +120,10 @@ pub unsafe extern "C" fn syscall(
     sixth: usize,
 ) -> c_long {
     let arguments = [first, second, third, fourth, fifth, sixth];
-    files::about_to_call(number, arguments);
+    dispatch::about_to_call(number, arguments);
     files::lengths_are_needed();
     let answer = real!(syscall(number => c_long, first => usize, second => usize, third => usize, fourth => usize, fifth => usize, sixth => usize) -> c_long);
-    files::has_called(number, arguments, answer as isize);
+    dispatch::has_called(number, arguments, answer as isize);
     answer
 }
 

@@ -22,16 +22,16 @@ use fuser::{
 };
 use pagewalk_vm::addr::PAGE_BYTES;
 
-use crate::directory::MOST_NAME_BYTES;
-use crate::error::Result;
-use crate::extended::SetExtended;
-use crate::file::Seek;
-use crate::inode::kind;
-use crate::names::With;
+use crate::core::directory::MOST_NAME_BYTES;
+use crate::core::error::Result;
+use crate::core::extended::SetExtended;
+use crate::core::file::Seek;
+use crate::core::inode::kind;
+use crate::core::names::With;
+use crate::core::types::Replace;
 use crate::owner::kernel::{Passed, Setting};
 use crate::owner::mounted::{KEPT, Mounted, Told};
-use crate::protocol::WORDS;
-use crate::system::Replace;
+use crate::protocol::messages::WORDS;
 pub(crate) use session::Session;
 use values::{attr, errno, file_type, ino, nanoseconds_sent, owner, requester, time_sent};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use fuser::{BackgroundSession, Config, INodeNo, MountOption, Notifier, SessionACL};
 
-use crate::inode::Ino;
+use crate::core::inode::Ino;
 use crate::owner::known::Notify;
 use crate::owner::mount::MountRules;
 use crate::owner::mounted::Mounted;

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
 use pagewalk_vm::addr::PAGE_BYTES;
 
-use crate::error::Error;
-use crate::inode::{Ino, NANOSECONDS, kind};
+use crate::core::error::Error;
+use crate::core::inode::{Ino, NANOSECONDS, kind};
+use crate::core::types::{Attributes, Owner};
 use crate::owner::kernel::{Requester, Time};
-use crate::system::{Attributes, Owner};
 
 pub(crate) fn errno(error: Error) -> Errno {
     Errno::from(io::Error::from(error))

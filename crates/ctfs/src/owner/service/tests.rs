@@ -1,7 +1,8 @@
 use super::*;
 use crate::client::Change;
-use crate::mapped::{Survives, coarse_now};
-use crate::requests::attributes;
+use crate::memory::clock::coarse_now;
+use crate::memory::survives::Survives;
+use crate::protocol::requests::attributes;
 
 const ROOT: Caller = Caller { uid: 0, gid: 0, umask: 0o022, is_root: true, has_groups: false };
 const USER: Caller = Caller { uid: 7, gid: 8, umask: 0o022, is_root: false, has_groups: false };
@@ -19,11 +20,11 @@ impl Served {
         let memory = Mapped::create(&path, 16 << 20, Survives::ProcessCrash).unwrap();
         let system = FileSystem::format(memory, Owner::default(), coarse_now).unwrap();
         let gate = Arc::new(Gate::create().unwrap());
-        let doors = Arc::new(Doors::new(gate.clone()).unwrap());
-        let client = doors.add_client().unwrap();
+        let leases = Arc::new(LeaseTable::new(gate.clone()).unwrap());
+        let client = leases.add_client().unwrap();
         let service = Service {
             volume: Arc::new(Volume::with_gate(system, gate)),
-            doors,
+            leases,
             known: Arc::default(),
             holder: None,
             is_over: Arc::default(),
@@ -182,7 +183,7 @@ fn an_open_file_has_a_path_or_a_name_of_its_own() {
     served.at_root(What::Unlink, ROOT, "d/e/file").unwrap();
     assert_eq!(handle_of(path().as_bytes()), Some(opened[1]));
     // Another client has nothing to do with it.
-    let other = served.service.doors.add_client().unwrap();
+    let other = served.service.leases.add_client().unwrap();
     let (mut words, mut text) = ([0; WORDS], Vec::new());
     let request = Request::new(What::Close, ROOT, Base::Handle(opened[1]));
     let texts = [Vec::new(), Vec::new()];

@@ -1,0 +1,11 @@
+//! What clients and the owner of a mount say to each other, as both sides know it.
+//!
+//! ```text
+//!   messages    `ioctl` on a file of the mount, and the sockets: any program
+//!   requests    names and attributes, through a mailbox in shared memory: clients
+//! ```
+
+pub(crate) mod messages;
+pub(crate) mod requests;
+
+pub use requests::{BY_HANDLE, Base, Caller, Refused, SetTime};

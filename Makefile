@@ -9,6 +9,8 @@ FUZZ_SECONDS ?= 60
 # The published crates, each after those that it depends on.
 LIBRARIES = pagewalk-cuckoo pagewalk-iceberg pagewalk-blade pagewalk-vm pagewalk-elastic pagewalk-ctfs
 PREFIX ?= /usr/local
+# What is tested, the preloaded library and the examples are built with the same features and profile, so that no library is built twice.
+TESTED = --profile test --workspace --all-features
 
 export CARGO_TARGET_DIR = $(TARGET)
 export PAGEWALK_LIB = $(FRONTENDS)
@@ -17,7 +19,7 @@ run: setup build
 	scripts/demo.sh $(PAGEWALK)
 
 test: setup frontends
-	$(CARGO) build --quiet --profile test --package pagewalk-ctfs-shim
+	$(CARGO) build --quiet $(TESTED) --lib --bins --tests --examples
 	$(CARGO) test --workspace --all-features --quiet
 	$(MAKE) --no-print-directory examples
 	fuzz/run.sh 3
@@ -101,9 +103,10 @@ install: build
 	scripts/install.sh $(TARGET) $(PREFIX)
 
 # An example of each library, whose exit code is its verdict.
-examples:
-	for example in cuckoo/numbers iceberg/visits blade/remote_page vm/walks elastic/words ctfs/notes; do \
-		$(CARGO) run --quiet --package pagewalk-$${example%/*} --example $${example#*/} </dev/null || exit 1; \
+examples: setup
+	$(CARGO) build --quiet $(TESTED) --lib --examples
+	for example in numbers visits remote_page walks words notes; do \
+		$(TARGET)/debug/examples/$$example </dev/null || exit 1; \
 	done
 
 # The libraries as a registry gets them: docs/publishing.md.

@@ -307,8 +307,10 @@ def planted(mutant, tree):
 
 def test_of(package, tests):
     """The command that builds these tests, and what it is told behind `--` to run them."""
-    file, _, tests = tests.rpartition("/")
-    return ["cargo", "test", "--offline", "--quiet", "--package", package, "--all-features", *(["--test", file] if file else ["--lib"])], tests
+    what = ["--lib"]
+    if "/" in tests:
+        what, tests = ["--test", "integration"], tests.replace("/", "::")
+    return ["cargo", "test", "--offline", "--quiet", "--package", package, "--all-features", *what], tests
 
 
 def outcome(mutant, tree, environment):

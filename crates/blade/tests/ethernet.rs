@@ -1,7 +1,5 @@
 //! Raw Ethernet between two network namespaces. Skipped, with the reason, where these cannot be made.
 
-mod common;
-
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -10,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pagewalk_blade::codec::MacAddress;
 use pagewalk_blade::transport::Ethernet;
 use pagewalk_blade::{Address, Client, ClientDesign, Server, ServerDesign, Store, StoreDesign, serve};
+
+use crate::common;
 
 /// Which part this program plays when it runs itself in a namespace.
 const ROLE: &str = "PAGEWALK_TEST_BLADE_ROLE";
@@ -53,7 +53,7 @@ impl Namespaces {
         Command::new("ip")
             .args(["netns", "exec", &self.names[end]])
             .arg(own)
-            .args(["--exact", "raw_frames_carry_everything_between_two_namespaces", "--nocapture"])
+            .args(["--exact", "ethernet::raw_frames_carry_everything_between_two_namespaces", "--nocapture"])
             .env(ROLE, role)
             .stdin(Stdio::piped())
             .spawn()

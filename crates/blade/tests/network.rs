@@ -1,7 +1,5 @@
 //! Client and server over networks that lose, repeat, delay and damage, and with peers that mean no good.
 
-mod common;
-
 use std::collections::VecDeque;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{Lossy, Random, Weather, agrees_with_the_model, random_page};
 use pagewalk_blade::codec::{
     Answer, Command, MAX_MESSAGE_BYTES, MacAddress, PAGE_BYTES, PagePart, Part, Request, Response, Word,
     WordSize,
@@ -20,6 +17,8 @@ use pagewalk_blade::{
     Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, PAGE_NUMBERS, Replies,
     Server, ServerDesign, Store, StoreDesign, Transport, serve,
 };
+
+use crate::common::{Lossy, Random, Weather, agrees_with_the_model, random_page};
 
 const STORM: Weather = Weather { loss: 10, duplication: 10, delay: 15, damage: 0 };
 

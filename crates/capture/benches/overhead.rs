@@ -12,6 +12,7 @@
 //! idle either. Targets: facts of the prototypes, on a machine of the same class; take +-25 % on any ratio.
 
 #[path = "../tests/common/mod.rs"]
+#[allow(dead_code)] // the benchmark uses a part of it
 mod common;
 
 use std::ops::ControlFlow;

@@ -1,11 +1,10 @@
 //! What the front-ends report of loads and stores: counts, sizes, directions, threads.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Build, builds, compile, compile_for, program, record};
 use pagewalk_trace::{Access, Event, ThreadId};
+
+use crate::common::{self, Build, builds, compile, compile_for, program, record};
 
 const BASE: u64 = 0x8_0000_0000;
 const PART: u64 = 65_536;

@@ -1,16 +1,15 @@
 //! Two engines that share no code must see the same program: whole-run TLB misses of the Valgrind tool against the
 //! call-out runtime, and instructions against a single-stepped run and against callgrind.
 
-mod common;
-
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Build, builds, compile, is_installed, program, unmodified};
 use pagewalk_trace::container::PwtSource;
 use pagewalk_trace::record::record;
 use pagewalk_trace::{Access, Batch, Source};
+
+use crate::common::{Build, builds, compile, is_installed, program, unmodified};
 
 /// A naive LRU TLB of 4 KiB pages: a list per set, most recent first.
 struct Lru {

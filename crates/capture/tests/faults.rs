@@ -1,15 +1,14 @@
 //! A program's minor faults as Linux counts them, beside those of a machine that observes the same program.
 
-mod common;
-
 use std::ops::ControlFlow;
 use std::process::Command;
 
-use common::{Build, compile, program};
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::metrics::Number;
 use pagewalk_sim::spec;
 use pagewalk_trace::{Batch, Source};
+
+use crate::common::{Build, compile, program};
 
 /// What `getrusage` says of a native run.
 fn native(case: &str, pages: u64) -> i64 {

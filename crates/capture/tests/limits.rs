@@ -1,10 +1,11 @@
 //! What the system allows a program, the front-ends allow it, too.
 
-mod common;
+use std::process::Command;
 
-use common::{Build, compile, program, record, refuse, unmodified};
 use pagewalk_capture::Frontend;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::common::{Build, HELPER, compile, install, program, record, refuse, unmodified};
 
 /// Valgrind sets 16 MiB aside for the main stack, whatever `ulimit -s` says: with 64 MiB in use a program died of SIGSEGV.
 #[test]
@@ -13,6 +14,16 @@ fn a_stack_may_be_as_large_as_the_system_allows() {
     let wanted = 128 << 20;
     if allowed.maximum.is_some_and(|most| most < wanted) {
         return println!("skipped: the system allows less than 128 MiB of stack");
+    }
+    if std::env::var_os(HELPER).is_none() {
+        // A limit is a process's, and the programs of other tests would inherit this one: it takes a process of its own.
+        let test = "limits::a_stack_may_be_as_large_as_the_system_allows";
+        install(); // The process finds the front-ends built.
+        let mut itself = Command::new(std::env::current_exe().expect("this test"));
+        let output = itself.args(["--exact", test]).env(HELPER, "1").output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
     }
     setrlimit(Resource::Stack, Rlimit { current: Some(wanted), maximum: allowed.maximum })
         .expect("a higher limit");

@@ -1,7 +1,5 @@
 //! Processes: forks, execs, ends of every kind, and what passes through untouched.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::os::unix::process::ExitStatusExt;
@@ -9,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{Build, Stream, builds, compile, install, program, record, unmodified};
 use pagewalk_capture::{Frontend, Outcome, Program, Reason};
 use pagewalk_trace::{Batch, Event, ProcessId, Source};
+
+use crate::common::{Build, Stream, builds, compile, install, program, record, unmodified};
 
 const BASE: u64 = 0x8_0000_0000;
 

@@ -1,7 +1,5 @@
 //! The decoder and the assembler against everything that could come in.
 
-mod common;
-
 use std::ops::ControlFlow;
 
 use pagewalk_capture::protocol::{Body, HEADER_BYTES, MAGIC, MESSAGE_BYTES_MAX, Message, VERSION, decode};
@@ -9,6 +7,8 @@ use pagewalk_capture::{Assembler, ProtocolError};
 use pagewalk_trace::{Access, Batch, Event, Mapping, ProcessId, ThreadId};
 use pagewalk_vm::addr::VirtAddr;
 use proptest::prelude::*;
+
+use crate::common;
 
 fn message(kind: u16, pid: u32, thread: u32, instructions: u64, payload: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -1,14 +1,13 @@
 //! Bad input: every mistake has its own words.
 
-mod common;
-
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Build, compile, install, is_installed, program, refuse};
 use pagewalk_capture::{Frontend, Install, Program};
 use pagewalk_trace::{Batch, Source};
+
+use crate::common::{self, Build, HELPER, compile, install, is_installed, program, refuse};
 
 fn file(name: &str, bytes: &[u8], executable: bool) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -117,7 +116,7 @@ fn the_same_for_load_and_store_call_outs_without_a_level() {
 /// Runs as a child of the test below: libtest's own lines go to standard output, the program's must not.
 #[test]
 fn helper_prints_to_standard_error() {
-    if std::env::var_os("PAGEWALK_TEST_HELPER").is_none() {
+    if std::env::var_os(HELPER).is_none() {
         return;
     }
     let mut observed = Program::new("echo", ["from the program"]).install(install()).stdout_to_stderr(true);
@@ -126,9 +125,10 @@ fn helper_prints_to_standard_error() {
 
 #[test]
 fn a_programs_output_can_go_to_standard_error() {
+    install(); // The helper finds the front-ends built.
     let output = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "helper_prints_to_standard_error", "--nocapture"])
-        .env("PAGEWALK_TEST_HELPER", "1")
+        .args(["--exact", "refusals::helper_prints_to_standard_error", "--nocapture"])
+        .env(HELPER, "1")
         .output()
         .expect("the helper");
     assert!(output.status.success());

@@ -1,13 +1,12 @@
 //! Changes of the address space: each one that strace sees, once, in order with the accesses.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::{Build, Stream, compile, is_installed, program, record, unmodified};
 use pagewalk_trace::{Advice, Backing, Event, Mapping, ObjectPages, Protection};
 use pagewalk_vm::addr::{VirtAddr, VirtRange};
+
+use crate::common::{Build, Stream, compile, is_installed, program, record, unmodified};
 
 const MIB: u64 = 1 << 20;
 const BASE: u64 = 0x8_0000_0000;

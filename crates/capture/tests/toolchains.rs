@@ -1,13 +1,12 @@
 //! The recipes of docs/capture.md, as they stand there.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{clang, install, program, record};
 use pagewalk_capture::Frontend;
+
+use crate::common::{self, clang, install, program, record};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");

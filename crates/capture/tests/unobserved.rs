@@ -1,14 +1,13 @@
 //! Programs that set filters of system calls for themselves, and programs with other rights: what could not be observed of them
 //! is named, and nothing is said of filters where there are none.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Build, builds, compile, install, observe, program, record};
 use pagewalk_capture::{Frontend, Outcome, Program, Reason};
 use pagewalk_trace::{Event, ProcessId};
+
+use crate::common::{self, Build, builds, compile, install, observe, program, record};
 
 /// A build for each front-end.
 fn frontends() -> Vec<Build> {

@@ -1,14 +1,12 @@
 //! What administrators do with stores: mounts that only read, larger stores, mounts by `mount` and at boot, block devices.
 
-mod mounted;
-
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use mounted::{Store, name, pagewalk, text};
+use crate::mounted::{self, Store, name, pagewalk, text};
 
 /// A mount of another kind than ours, which goes with this value.
 struct Other(std::path::PathBuf);

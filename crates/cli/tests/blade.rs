@@ -1,15 +1,14 @@
 //! `pagewalk blade` as a process: what it prints, how it ends, and that nothing acknowledged is lost when it is killed.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{AnyClient, Blade, pagewalk, text};
 use pagewalk_blade::codec::{PAGE_BYTES, Page, Word, WordSize};
 use pagewalk_blade::{ClientDesign, Failure, Operation, Outcome, PAGE_NUMBERS};
 use pagewalk_vm::random::SplitMix64;
+
+use crate::common::{AnyClient, Blade, pagewalk, text};
 
 fn refused(arguments: &[&str], word: &str) {
     let output = pagewalk(arguments);

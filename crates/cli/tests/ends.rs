@@ -7,10 +7,8 @@
 #[allow(dead_code, reason = "only the command tree is used")]
 #[path = "../src/args.rs"]
 mod args;
-#[path = "ends/rows.rs"]
 mod rows;
-#[path = "ends/world.rs"]
-mod world;
+pub(crate) mod world;
 
 use std::any::TypeId;
 use std::ffi::OsString;

@@ -2,15 +2,14 @@
 //!
 //! Faults come when the program has fetched so many pages, a number by a seed: however fast the machine is, it is in the middle.
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Blade, Cable, built, command, loopback, pagewalk, text};
 use pagewalk_vm::random::SplitMix64;
+
+use crate::common::{Blade, Cable, built, command, loopback, pagewalk, text};
 
 /// No run may take longer, on however slow a machine: one that waits forever must not pass.
 const DEADLINE: Duration = Duration::from_secs(120);

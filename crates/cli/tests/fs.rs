@@ -1,13 +1,11 @@
 //! `pagewalk fs` as a process: what it refuses, programs on a mount, and mounts that are killed.
 
-mod mounted;
-
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use mounted::{Store, name, pagewalk, text};
+use crate::mounted::{Store, name, pagewalk, text};
 
 #[test]
 fn a_benchmark_measures_every_target_and_leaves_nothing() {

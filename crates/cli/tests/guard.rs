@@ -1,14 +1,12 @@
 //! `pagewalk fs`: what a mount keeps other users from, how a mount ends, and what commands that fail leave.
 
-mod mounted;
-
 use std::fs::{File, Metadata, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mounted::{Mounted, Small, Store, name, pagewalk, text};
+use crate::mounted::{Mounted, Small, Store, name, pagewalk, text};
 
 /// Runs a shell's script in a folder; what it says, on either way.
 fn said(folder: &Path, script: &str) -> String {

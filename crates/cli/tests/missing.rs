@@ -1,7 +1,5 @@
 //! `pagewalk fs`: a store whose file loses pages while it is used. Programs get errors, and no process ends by a signal.
 
-mod mounted;
-
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -9,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use mounted::{Mounted, Small, Store, name, pagewalk, text};
+use crate::mounted::{Mounted, Small, Store, name, pagewalk, text};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,17 +1,13 @@
 //! What is of a part of the work only says so, and for good: recordings that were ended early, traces that are damaged or cut short,
 //! and everything that is made of them.
 
-#[allow(dead_code, reason = "ends.rs uses the rest")]
-#[path = "ends/world.rs"]
-mod world;
-
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use world::{Ended, PAGEWALK, World};
+use crate::ends::world::{self, Ended, PAGEWALK, World};
 
 /// A workload that goes on for minutes, unless it is ended.
 const LONG: &str = "gups:table=1MiB,updates=4000M";

@@ -1,10 +1,8 @@
 //! `pagewalk riscv` as a process: what it refuses, and that programs compute the same wherever remote memory is.
 
-mod common;
-
 use std::process::Output;
 
-use common::{Blade, Cable, built, loopback, pagewalk, text};
+use crate::common::{Blade, Cable, built, loopback, pagewalk, text};
 
 #[test]
 fn what_is_no_program_is_refused() {

@@ -1,16 +1,15 @@
 //! `pagewalk fs mount --write-back`: the kernel keeps what programs write, and no program sees a difference.
 
-mod mounted;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use mounted::{Mounted, Store, mount, name};
 use pagewalk_vm::random::SplitMix64;
 use rustix::fs::{FallocateFlags, SeekFrom};
+
+use crate::mounted::{self, Mounted, Store, mount, name};
 
 fn mount_back(store: &Store) -> Option<Mounted> {
     store.mount_with(&["--write-back"])

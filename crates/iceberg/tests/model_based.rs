@@ -1,14 +1,13 @@
 //! Any sequence of operations gives what the standard library's map gives, for good, poor and useless hashers, through
 //! any number of doublings; and every key and value is dropped once.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use common::{Counted, Quality};
 use pagewalk_iceberg::{IcebergMap, NotInserted};
 use proptest::prelude::*;
+
+use crate::common::{Counted, Quality};
 
 #[derive(Clone, Debug)]
 enum Act {

@@ -1,14 +1,13 @@
 //! What the map promises about places, levels, panics, odd types.
 
-mod common;
-
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use common::{Counted, Quality};
 use pagewalk_iceberg::{IcebergMap, Level, Levels, Position, TryReserveError};
+
+use crate::common::{Counted, Quality};
 
 type Plain<V = u64> = IcebergMap<u64, V, Quality>;
 

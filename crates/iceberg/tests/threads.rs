@@ -1,12 +1,11 @@
 //! Real threads on a map that grows under them.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::Quality;
 use pagewalk_iceberg::IcebergMap;
+
+use crate::common::Quality;
 
 #[test]
 fn threads_with_keys_of_their_own_do_not_disturb_each_other() {

@@ -1,7 +1,5 @@
 //! Bare-metal programs of `examples/riscv`, where there is a compiler for them: the same results with every device.
 
-mod common;
-
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +8,7 @@ use std::rc::Rc;
 use pagewalk_riscv::{Config, Counts, DeviceTimes, End, Host, Image, InProcess, Machine};
 use pagewalk_vm::fault::Depths;
 
-use common::built;
+use crate::common::built;
 
 /// What a program printed.
 #[derive(Clone, Default)]

@@ -1,12 +1,8 @@
 //! The `.pwt` container: what goes in comes out, and nothing else gets through.
 
-#[allow(dead_code, unreachable_pub, reason = "each test file uses some of the helpers")]
-mod common;
-
 use std::io::Cursor;
 use std::path::PathBuf;
 
-use common::{collect, decode, encode, listing, named, write};
 use pagewalk_trace::container::{CHUNK_ACCESSES, PwtSource, Reader, Writer};
 use pagewalk_trace::{
     Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, PageFrame, Partial,
@@ -14,6 +10,8 @@ use pagewalk_trace::{
 };
 use pagewalk_vm::addr::{PageSize, PhysAddr, VirtAddr, VirtRange};
 use proptest::prelude::*;
+
+use crate::common::{collect, decode, encode, listing, named, write};
 
 fn range() -> impl Strategy<Value = VirtRange> {
     (any::<u64>(), any::<u64>()).prop_map(|(start, end)| VirtRange::new(VirtAddr(start), VirtAddr(end)))

@@ -1,16 +1,14 @@
 //! Folders of drmemtrace: files of threads and of cores, their schedules, and the samples that DynamoRIO publishes.
 
-#[allow(dead_code, unreachable_pub, reason = "each test file uses some of the helpers")]
-mod common;
-
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use common::*;
 use pagewalk_trace::foreign::{Format, Kind, ReadOptions};
 use pagewalk_trace::{Batch, Event, Remarks, info, open};
+
+use crate::common::*;
 
 const TIME: u64 = 13_000_000_000_000_000;
 

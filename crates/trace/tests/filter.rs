@@ -1,8 +1,5 @@
 //! The exact filter: misses with it equal misses without it, and where they would not, it refuses.
 
-#[allow(dead_code, unreachable_pub, reason = "each test file uses some of the helpers")]
-mod common;
-
 use std::sync::OnceLock;
 
 use pagewalk_trace::filter::{Admission, Classes, FilterOptions, FilterPolicy, SetIndex};
@@ -10,6 +7,8 @@ use pagewalk_trace::{
     Access, Batch, Event, ExactFilter, FilterRefusal, Format, ThreadId, TlbDescription, open,
 };
 use pagewalk_vm::addr::VirtAddr;
+
+use crate::common;
 
 /// A TLB as plain as it can be: each set a list, in the order that its policy wants.
 struct ListTlb {

@@ -1,13 +1,11 @@
 //! Readers of other tools' traces, on files made here byte by byte.
 
-#[allow(dead_code, unreachable_pub, reason = "each test file uses some of the helpers")]
-mod common;
-
 use std::path::Path;
 
-use common::*;
 use pagewalk_trace::foreign::{Format, Kind, ReadOptions, Remarks};
 use pagewalk_trace::{Access, Batch, Event, ProcessId, Source, ThreadId, TraceError, info, open, record};
+
+use crate::common::*;
 
 // ---- ChampSim and CloudSuite ----
 

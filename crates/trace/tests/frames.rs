@@ -1,14 +1,12 @@
 //! Frames that a trace gives: beside its records and in them, and through a recording.
 
-#[allow(dead_code, unreachable_pub, reason = "each test file uses some of the helpers")]
-mod common;
-
 use std::path::Path;
 
-use common::*;
 use pagewalk_trace::foreign::{Format, Kind, ReadOptions};
 use pagewalk_trace::{Batch, Event, PageFrame, ProcessId, Recorder, open};
 use pagewalk_vm::addr::{PageSize, PhysAddr, VirtAddr};
+
+use crate::common::*;
 
 const PHYSICAL: u16 = 15;
 const NOT_AVAILABLE: u16 = 16;

@@ -1,16 +1,14 @@
 //! Traces that come through pipes: each format and compression reads like a file, and nothing is lost at the beginning.
 
-#[allow(dead_code, unreachable_pub, reason = "each test file uses some of the helpers")]
-mod common;
-
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use common::*;
 use pagewalk_trace::foreign::Format;
 use pagewalk_trace::{Batch, TraceError, info, open, record};
+
+use crate::common::*;
 
 /// Hands `content` to `reader` through a pipe that is named by its descriptor, as a shell's process substitution does.
 fn through_pipe<T>(content: &[u8], reader: impl FnOnce(&Path) -> T) -> T {

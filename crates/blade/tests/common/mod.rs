@@ -1,6 +1,6 @@
 //! What the tests share: a network that misbehaves by a seed, and random operations with their model.
 
-#![allow(dead_code)] // Each test program uses its own part.
+#![allow(dead_code)] // Without sessions under a key, a part of it is not used.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

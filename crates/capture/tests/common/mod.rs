@@ -1,5 +1,5 @@
 //! What the tests of this crate share: the built front-ends, compiled test programs, and a sink that keeps count.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part
+#![allow(unreachable_pub)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -106,10 +106,14 @@ pub fn unmodified() -> Vec<Build> {
     builds().into_iter().filter(|&build| build.frontend() != Frontend::Callout).collect()
 }
 
-/// Compiles `tests/c/NAME.c` or `programs/NAME.c`, once: another test may be running it.
+/// The variable by which a test that runs itself as another process tells that process from itself.
+pub const HELPER: &str = "PAGEWALK_TEST_HELPER";
+
+/// Compiles `tests/c/NAME.c` or `programs/NAME.c`, once: another test may be running it. A helper process has programs of its own.
 pub fn compile(name: &str, build: Build) -> PathBuf {
     static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    let program = Path::new(TMP).join(format!("{name}-{build:?}-{}", env!("CARGO_CRATE_NAME")));
+    let of = if std::env::var_os(HELPER).is_some() { "helper" } else { "test" };
+    let program = Path::new(TMP).join(format!("{name}-{build:?}-{of}"));
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if compiled.contains(&program) {
         return program;
@@ -168,7 +172,7 @@ pub fn compile(name: &str, build: Build) -> PathBuf {
 /// Compiles `tests/c/foreign.c` for another instruction set; none if something for it is not installed.
 pub fn compile_for(target: &str, march: &str) -> Option<PathBuf> {
     let clang = clang().filter(|_| is_installed(&format!("qemu-{target}")) && is_installed("ld.lld-19"))?;
-    let program = Path::new(TMP).join(format!("foreign-{target}-{}", env!("CARGO_CRATE_NAME")));
+    let program = Path::new(TMP).join(format!("foreign-{target}"));
     let mut command = Command::new(clang);
     command.arg(format!("--target={target}-linux-gnu")).arg(march).args(["-O2", "-Wall", "-Wextra"]);
     command.args(["-ffreestanding", "-fno-stack-protector", "-nostdlib", "-static", "-fuse-ld=lld-19", "-o"]);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use iced_x86::Instruction;
 
-use crate::table::decode;
+use super::table::decode;
 
 /// Each accepted line lies in a slot of its own, which is larger than any instruction.
 const SLOT: usize = 16;

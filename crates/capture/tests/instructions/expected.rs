@@ -5,7 +5,7 @@ use std::fmt;
 
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
-use crate::table::{AREA, Case, FRAME, OPERAND, RAX, RBX, RCX, SOURCE, STACK};
+use super::table::{AREA, Case, FRAME, OPERAND, RAX, RBX, RCX, SOURCE, STACK};
 
 /// One access, at an offset into the instruction's area.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,5 @@
 //! What the tests of blades share: the command, blades that end with their test, a cable between two networks.
 
-#![allow(dead_code)] // Each test program uses its own part.
-
 #[path = "../../../riscv/tests/common/mod.rs"]
 mod programs;
 
@@ -53,6 +51,7 @@ pub(crate) fn loopback() -> String {
 pub(crate) struct Blade {
     process: Child,
     /// Open for as long as it may say something.
+    #[allow(dead_code, reason = "it is held, not read")]
     stderr: BufReader<ChildStderr>,
     pub(crate) at: String,
     arguments: Vec<String>,

@@ -1,7 +1,5 @@
 //! Hashers of known quality, and values that count themselves.
 
-#![allow(dead_code)] // Not every test that shares this file uses all of it.
-
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 

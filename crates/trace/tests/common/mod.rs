@@ -10,7 +10,7 @@ use pagewalk_trace::{Access, Batch, Event, ReadOptions, Source, SourceError, Sou
 use pagewalk_vm::addr::VirtAddr;
 
 /// Returns everything that a source produces, and how it ended.
-pub fn collect(source: &mut dyn Source) -> (Vec<Batch>, Result<(), SourceError>) {
+pub(crate) fn collect(source: &mut dyn Source) -> (Vec<Batch>, Result<(), SourceError>) {
     let mut batches = Vec::new();
     let mut sink = |batch: &mut Batch| {
         batches.push(batch.clone());
@@ -21,7 +21,7 @@ pub fn collect(source: &mut dyn Source) -> (Vec<Batch>, Result<(), SourceError>)
 }
 
 /// Writes the batches to a new file.
-pub fn write(path: &Path, source: &SourceInfo, batches: &[Batch]) {
+pub(crate) fn write(path: &Path, source: &SourceInfo, batches: &[Batch]) {
     let mut writer = Writer::create(path, source).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
@@ -30,7 +30,7 @@ pub fn write(path: &Path, source: &SourceInfo, batches: &[Batch]) {
 }
 
 /// Returns the bytes of a file with these batches.
-pub fn encode(batches: &[Batch]) -> Vec<u8> {
+pub(crate) fn encode(batches: &[Batch]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.pwt");
     write(&path, &named("test"), batches);
@@ -38,19 +38,19 @@ pub fn encode(batches: &[Batch]) -> Vec<u8> {
 }
 
 /// Returns everything in a file, or an error that says what is wrong with the file.
-pub fn decode(bytes: &[u8]) -> Result<Vec<Batch>, String> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Batch>, String> {
     let reader = Reader::new(Cursor::new(bytes), "t.pwt".to_owned()).map_err(|error| error.to_string())?;
     let (batches, result) = collect(&mut PwtSource::new(reader));
     result.map(|()| batches).map_err(|error| error.to_string())
 }
 
 /// Returns a source that is only a name.
-pub fn named(name: &str) -> SourceInfo {
+pub(crate) fn named(name: &str) -> SourceInfo {
     SourceInfo { name: name.to_owned(), ..SourceInfo::default() }
 }
 
 /// Returns the names in a folder.
-pub fn listing(folder: &Path) -> Vec<String> {
+pub(crate) fn listing(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -59,22 +59,22 @@ pub fn listing(folder: &Path) -> Vec<String> {
     names
 }
 
-pub fn load(address: u64, bytes: u32) -> Access {
+pub(crate) fn load(address: u64, bytes: u32) -> Access {
     Access::load(VirtAddr(address), bytes)
 }
 
-pub fn store(address: u64, bytes: u32) -> Access {
+pub(crate) fn store(address: u64, bytes: u32) -> Access {
     Access::store(VirtAddr(address), bytes)
 }
 
-pub struct Folder(pub tempfile::TempDir);
+pub(crate) struct Folder(pub tempfile::TempDir);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.0.path().join(name);
         std::fs::write(&path, content).unwrap();
         path
@@ -82,7 +82,7 @@ impl Folder {
 }
 
 /// Reads `content` with these options, from a file of that name.
-pub fn read(
+pub(crate) fn read(
     name: &str,
     content: &[u8],
     options: impl Into<ReadOptions>,
@@ -94,16 +94,16 @@ pub fn read(
     (batches, result.map_err(|error| error.to_string()), source.remarks())
 }
 
-pub fn accesses(batches: &[Batch]) -> Vec<Access> {
+pub(crate) fn accesses(batches: &[Batch]) -> Vec<Access> {
     batches.iter().flat_map(|batch| batch.accesses.clone()).collect()
 }
 
-pub fn instructions(batches: &[Batch]) -> u64 {
+pub(crate) fn instructions(batches: &[Batch]) -> u64 {
     let marks = batches.iter().flat_map(|batch| &batch.marks);
     marks.map(|mark| if let Event::Instructions(count) = mark.event { count } else { 0 }).sum()
 }
 
-pub fn champsim(ip: u64, loads: &[u64], stores: &[u64]) -> [u8; 64] {
+pub(crate) fn champsim(ip: u64, loads: &[u64], stores: &[u64]) -> [u8; 64] {
     let mut record = [0; 64];
     record[..8].copy_from_slice(&ip.to_le_bytes());
     for (at, address) in stores.iter().enumerate() {
@@ -115,50 +115,50 @@ pub fn champsim(ip: u64, loads: &[u64], stores: &[u64]) -> [u8; 64] {
     record
 }
 
-pub fn gzip(content: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
 
-pub fn xz(content: &[u8]) -> Vec<u8> {
+pub(crate) fn xz(content: &[u8]) -> Vec<u8> {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
 
-pub fn zst(content: &[u8]) -> Vec<u8> {
+pub(crate) fn zst(content: &[u8]) -> Vec<u8> {
     zstd::encode_all(content, 1).unwrap()
 }
 
-pub fn bz2(content: &[u8]) -> Vec<u8> {
+pub(crate) fn bz2(content: &[u8]) -> Vec<u8> {
     let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
 
-pub fn lz4(content: &[u8]) -> Vec<u8> {
+pub(crate) fn lz4(content: &[u8]) -> Vec<u8> {
     let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
 
-pub fn sz(content: &[u8]) -> Vec<u8> {
+pub(crate) fn sz(content: &[u8]) -> Vec<u8> {
     let mut encoder = snap::write::FrameEncoder::new(Vec::new());
     encoder.write_all(content).unwrap();
     encoder.into_inner().unwrap()
 }
 
-pub type Pack = fn(&[u8]) -> Vec<u8>;
-pub const PACKERS: [(&str, Pack); 6] =
+pub(crate) type Pack = fn(&[u8]) -> Vec<u8>;
+pub(crate) const PACKERS: [(&str, Pack); 6] =
     [(".gz", gzip), (".xz", xz), (".zst", zst), (".bz2", bz2), (".lz4", lz4), (".sz", sz)];
 
-pub fn entry(kind: u16, size: u16, value: u64) -> Vec<u8> {
+pub(crate) fn entry(kind: u16, size: u16, value: u64) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
 }
 
 /// Returns the records in front of the first instruction, in the order of a real trace.
-pub fn drmemtrace_head(file_type: u64, thread: u64, process: u64) -> Vec<u8> {
+pub(crate) fn drmemtrace_head(file_type: u64, thread: u64, process: u64) -> Vec<u8> {
     [
         entry(25, 0, 7),
         entry(28, 12, 7),
@@ -174,13 +174,13 @@ pub fn drmemtrace_head(file_type: u64, thread: u64, process: u64) -> Vec<u8> {
     .concat()
 }
 
-pub fn drmemtrace_tail(thread: u64) -> Vec<u8> {
+pub(crate) fn drmemtrace_tail(thread: u64) -> Vec<u8> {
     [entry(28, 25, 231), entry(23, 0, thread), entry(26, 0, 0)].concat()
 }
 
 /// Returns a file with two threads of one process and one of another, with a prefetch, a repeated string instruction
 /// and an access of the kernel's half.
-pub fn drmemtrace_file() -> Vec<u8> {
+pub(crate) fn drmemtrace_file() -> Vec<u8> {
     [
         drmemtrace_head(0xe40, 501, 500),
         entry(47, 4, 0x1234),
@@ -205,12 +205,12 @@ pub fn drmemtrace_file() -> Vec<u8> {
     .concat()
 }
 
-pub fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     put_members(zip::ZipWriter::new(Cursor::new(Vec::new())), members).into_inner()
 }
 
 /// Returns the same file, written as to a pipe: the lengths stand behind the data.
-pub fn zip_with_descriptors(members: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip_with_descriptors(members: &[(&str, &[u8])]) -> Vec<u8> {
     put_members(zip::ZipWriter::new_stream(Vec::new()), members).into_inner()
 }
 

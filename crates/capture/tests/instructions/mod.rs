@@ -2,8 +2,6 @@
 //! sees instructions, beside what the manual says of it.
 
 mod assembler;
-#[path = "../common/mod.rs"]
-mod common;
 mod expected;
 mod table;
 
@@ -11,11 +9,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Build, install};
 use expected::{Touch, expected};
 use iced_x86::{Code, EncodingKind, InstructionInfoFactory, Mnemonic, OpCodeOperandKind, OpKind};
 use pagewalk_capture::{Frontend, Program};
 use table::{AREA, Case, DATA, Form, code, data, table};
+
+use crate::common::{self, Build, install};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 

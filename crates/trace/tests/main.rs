@@ -1,0 +1,9 @@
+//! Tests of traces: the container, the readers of other formats, the filter. One program, so that the libraries are linked once.
+
+mod common;
+mod container;
+mod drmemtrace;
+mod filter;
+mod foreign;
+mod frames;
+mod pipes;

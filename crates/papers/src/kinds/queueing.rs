@@ -1,18 +1,18 @@
 //! What a paper computes before it builds anything: servers as queues, and sums on paper.
 
-use anyhow::Context;
-use pagewalk_report::PaperRow;
+use anyhow::Context as _;
 use pagewalk_sim::queueing::{CoreOverFlash, Servers};
 use pagewalk_vm::sched::SchedulerDesign;
 use serde::Deserialize;
 
-use super::programs::judged;
-use crate::ending;
+use super::{Context, Kind};
+use crate::gated::{Gated, gated};
+use crate::outcome::Outcome;
 
 /// Servers, and numbers of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct QueueingSpec {
+pub(crate) struct QueueingSpec {
     /// The mean work of a job; loads are shares of what a core does that does nothing else.
     work_us: f64,
     /// An access to flash.
@@ -24,29 +24,24 @@ pub(super) struct QueueingSpec {
     row: Vec<QueueRow>,
 }
 
-/// A number.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct QueueRow {
-    item: String,
-    value: Value,
-    /// Servers of a formula: how many, and the mean time of a job on one.
-    #[serde(default)]
-    servers: u32,
-    #[serde(default)]
-    service_us: f64,
-    /// A limit of the 99th percentile, in works.
-    #[serde(default)]
-    limit: f64,
-    #[serde(default)]
-    load: f64,
-    /// What a sum on paper is made of.
-    #[serde(default)]
-    of: Vec<f64>,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// A number.
+    struct QueueRow {
+        value: Value,
+        /// Servers of a formula: how many, and the mean time of a job on one.
+        #[serde(default)]
+        servers: u32,
+        #[serde(default)]
+        service_us: f64,
+        /// A limit of the 99th percentile, in works.
+        #[serde(default)]
+        limit: f64,
+        #[serde(default)]
+        load: f64,
+        /// What a sum on paper is made of.
+        #[serde(default)]
+        of: Vec<f64>,
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -72,30 +67,27 @@ enum Value {
     TimesCheaper,
 }
 
-impl QueueingSpec {
-    pub(super) fn keep(&mut self, prefix: &str) {
-        self.row.retain(|row| row.item.starts_with(prefix));
+impl Kind for QueueingSpec {
+    fn keep(&mut self, prefix: &str) -> bool {
+        self.row.retain(|row| row.begins(prefix));
+        !self.row.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty()
-    }
-
-    pub(super) fn run(&self, small: bool, rows: &mut Vec<PaperRow>) -> anyhow::Result<()> {
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
         for row in &self.row {
-            ending::go_on()?;
-            let ours = self.value(row, small).with_context(|| format!("item {}", row.item))?;
+            cx.host.go_on()?;
+            let ours = self.value(row, cx.small()).with_context(|| format!("item {}", row.item))?;
             let simulated = matches!(
                 row.value,
                 Value::SimulatedPercentile | Value::SimulatedPercentileInMemory | Value::SimulatedCap
             );
-            let (gate, note) = judged(small && simulated, row.gate, &row.note);
-            let (published, unit) = (row.published, row.value.unit());
-            rows.push(PaperRow::judged(&*row.item, published, Some(ours), unit, gate, note));
+            out.rows.push(row.judge_number(Some(ours), row.value.unit(), cx.small() && simulated));
         }
         Ok(())
     }
+}
 
+impl QueueingSpec {
     fn value(&self, row: &QueueRow, small: bool) -> anyhow::Result<f64> {
         let servers = Servers { count: row.servers, service: row.service_us };
         let jobs = if small { 20_000 } else { 200_000 };

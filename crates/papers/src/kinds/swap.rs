@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use anyhow::Context as _;
 use pagewalk_ctfs::measure::{CopyTwice, TABLE_STORE_BYTES, TableSwap, ViewSwap};
 use pagewalk_ctfs::{Mapped, Survives};
-use pagewalk_report::PaperRow;
 use pagewalk_vm::addr::PAGE_BYTES;
 use serde::Deserialize;
 
-use super::programs::judged;
-use crate::ending;
-use crate::say::Steps;
+use super::{Context, Kind};
+use crate::gated::{Gated, gated};
+use crate::host::Host;
+use crate::outcome::Outcome;
 
 /// Ranges, and numbers of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SwapSpec {
+pub(crate) struct SwapSpec {
     /// How often each is swapped; the median counts.
     rounds: usize,
     /// Of copies of more than 256 MiB.
@@ -26,19 +26,14 @@ pub(super) struct SwapSpec {
     row: Vec<SwapRow>,
 }
 
-/// A number.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SwapRow {
-    item: String,
-    value: Value,
-    pages: u64,
-    /// With fewer pages, for a drop.
-    before: Option<u64>,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// A number.
+    struct SwapRow {
+        value: Value,
+        pages: u64,
+        /// With fewer pages, for a drop.
+        before: Option<u64>,
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -70,16 +65,13 @@ struct Times {
     copy: f64,
 }
 
-impl SwapSpec {
-    pub(super) fn keep(&mut self, prefix: &str) {
-        self.row.retain(|row| row.item.starts_with(prefix));
+impl Kind for SwapSpec {
+    fn keep(&mut self, prefix: &str) -> bool {
+        self.row.retain(|row| row.begins(prefix));
+        !self.row.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty()
-    }
-
-    pub(super) fn run(&self, small: bool, into: &mut Vec<PaperRow>) -> anyhow::Result<()> {
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
         let most = self.row.iter().map(|row| row.pages).max().unwrap_or(1);
         let mut entries = BTreeMap::new();
         let mut table = table(most)?;
@@ -91,8 +83,8 @@ impl SwapSpec {
         let mut sizes: Vec<u64> = timed.flat_map(|row| row.before.into_iter().chain([row.pages])).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        sizes.retain(|&pages| !small || pages <= self.small_pages);
-        let (times, ended) = match self.measure(&mut table, &sizes) {
+        sizes.retain(|&pages| !cx.small() || pages <= self.small_pages);
+        let (times, ended) = match self.measure(cx.host, &mut table, &sizes) {
             Ok(times) => (times, Ok(())),
             Err(error) => (BTreeMap::new(), Err(error)),
         };
@@ -102,19 +94,25 @@ impl SwapSpec {
                 Value::Entries => Some(entries[&row.pages] as f64),
                 _ => row.timed(&times),
             };
-            let (gate, note) = judged(small && is_timed(row), row.gate, &row.note);
-            into.push(PaperRow::judged(&*row.item, row.published, ours, row.value.unit(), gate, note));
+            out.rows.push(row.judge_number(ours, row.value.unit(), cx.small() && is_timed(row)));
         }
         ended
     }
+}
 
+impl SwapSpec {
     /// Every size in turn, round by round, so that a busy moment meets all.
-    fn measure(&self, table: &mut TableSwap<Mapped>, sizes: &[u64]) -> anyhow::Result<BTreeMap<u64, Times>> {
+    fn measure(
+        &self,
+        host: &dyn Host,
+        table: &mut TableSwap<Mapped>,
+        sizes: &[u64],
+    ) -> anyhow::Result<BTreeMap<u64, Times>> {
         let Some(&most) = sizes.last() else { return Ok(BTreeMap::new()) };
         let mut view = ViewSwap::new(most).context("two ranges of addresses")?;
         let mut copy = CopyTwice::default();
         let mut taken: BTreeMap<u64, [Vec<f64>; 3]> = BTreeMap::new();
-        let steps = Steps::new();
+        let steps = host.steps();
         for round in 0..self.rounds {
             steps.show(format_args!(
                 "swapping {} sizes, round {} of {}",
@@ -123,7 +121,7 @@ impl SwapSpec {
                 self.rounds
             ));
             for &pages in sizes {
-                ending::go_on()?;
+                host.go_on()?;
                 let taken = taken.entry(pages).or_default();
                 let us = |time: std::time::Duration| time.as_secs_f64() * 1e6;
                 // There and back: each round begins as the first did.

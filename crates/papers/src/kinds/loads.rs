@@ -1,6 +1,6 @@
 //! A server under load: the latency of its jobs on several machines, from far below to near what the first of them can do.
 
-use anyhow::Context;
+use anyhow::Context as _;
 use pagewalk_report::PaperRow;
 use pagewalk_sim::machine::Detail;
 use pagewalk_sim::metrics::RunResult;
@@ -8,8 +8,10 @@ use pagewalk_sim::run::RunOptions;
 use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
-use super::programs::{count, judged, pass};
-use crate::say::note;
+use super::application::{count, pass};
+use super::{Context, Kind};
+use crate::gated::{Gated, gated};
+use crate::outcome::Outcome;
 
 /// The phase that counts.
 const PHASE: &str = "serve";
@@ -17,7 +19,7 @@ const PHASE: &str = "serve";
 /// A workload at growing load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LoadsSpec {
+pub(crate) struct LoadsSpec {
     /// What items begin with.
     item: String,
     workload: String,
@@ -36,57 +38,42 @@ pub(super) struct LoadsSpec {
     row: Vec<PointRow>,
 }
 
-/// The load at which a machine's latency is that of another one at another load.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeetsRow {
-    item: String,
-    machine: String,
-    other: String,
-    at: f64,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// The load at which a machine's latency is that of another one at another load.
+    struct MeetsRow {
+        machine: String,
+        other: String,
+        at: f64,
+    }
 }
 
-/// A machine's latency at a load, divided by another's at the same.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PointRow {
-    item: String,
-    machine: String,
-    over: String,
-    at: f64,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// A machine's latency at a load, divided by another's at the same.
+    struct PointRow {
+        machine: String,
+        over: String,
+        at: f64,
+    }
 }
 
-impl LoadsSpec {
-    /// Whether its items begin so; all of them are made together.
-    pub(super) fn has(&self, prefix: &str) -> bool {
+impl Kind for LoadsSpec {
+    /// All items are made together.
+    fn keep(&mut self, prefix: &str) -> bool {
         self.item.starts_with(prefix) || prefix.starts_with(&self.item)
     }
 
     /// Finds the baseline's throughput, then goes through the loads.
-    pub(super) fn run(
-        &self,
-        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
-        small: bool,
-        threads: usize,
-        rows: &mut Vec<PaperRow>,
-    ) -> anyhow::Result<()> {
-        let workload = if small { &self.small } else { &self.workload };
-        note!("finding what {} can do", self.baseline);
-        let alone = self.pass(workload, &[machine(&self.baseline)?], threads)?;
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
+        let workload = if cx.small() { &self.small } else { &self.workload };
+        cx.host.note(format_args!("finding what {} can do", self.baseline));
+        let alone = self.pass(cx, workload, &[cx.machines.get(&self.baseline)?])?;
         let elapsed_ps = metric(&alone, &self.baseline, "time", "elapsed", "ps")?;
         let jobs = metric(&alone, &self.baseline, "jobs", "finished", "count")?;
         let service_ns = metric(&alone, &self.baseline, "jobs", "service.mean", "ns")?;
-        let machines = self.machines.iter().map(|name| machine(name)).collect::<anyhow::Result<Vec<_>>>()?;
+        let machines =
+            self.machines.iter().map(|name| cx.machines.get(name)).collect::<anyhow::Result<Vec<_>>>()?;
         let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); machines.len()];
-        rows.push(PaperRow::judged(
+        out.rows.push(PaperRow::judged(
             format!("{}/jobs-a-second", self.item),
             None,
             Some(jobs / elapsed_ps * 1e12),
@@ -97,12 +84,12 @@ impl LoadsSpec {
         for &load in &self.loads {
             let interval_ns = elapsed_ps / jobs / load / 1e3;
             let workload = format!("{workload},interval={interval_ns:.3}");
-            let results = self.pass(&workload, &machines, threads)?;
+            let results = self.pass(cx, &workload, &machines)?;
             for (name, curve) in self.machines.iter().zip(&mut curves) {
                 let latency = metric(&results, name, "jobs", "response.p99", "ns")? / service_ns;
                 curve.push((load, latency));
                 let item = format!("{}/{name}/{load}", self.item);
-                rows.push(PaperRow::judged(item, None, Some(latency), "service times", None, ""));
+                out.rows.push(PaperRow::judged(item, None, Some(latency), "service times", None, ""));
             }
         }
         let curve = |name: &str| {
@@ -112,28 +99,27 @@ impl LoadsSpec {
         for meets in &self.meets {
             let level = value_at(curve(&meets.other)?, meets.at);
             let ours = level.and_then(|level| load_at(curve(&meets.machine).ok()?, level));
-            let (gate, note) = judged(small, meets.gate, &meets.note);
-            rows.push(PaperRow::judged(&*meets.item, meets.published, ours, "load", gate, note));
+            out.rows.push(meets.judge_number(ours, "load", cx.small()));
         }
         for point in &self.row {
             let [ours, over] =
                 [&point.machine, &point.over].map(|name| value_at(curve(name).ok()?, point.at));
             let ours = ours.zip(over).map(|(ours, over)| ours / over);
-            let (gate, note) = judged(small, point.gate, &point.note);
-            rows.push(PaperRow::judged(&*point.item, point.published, ours, "ratio", gate, note));
+            out.rows.push(point.judge_number(ours, "ratio", cx.small()));
         }
         Ok(())
     }
+}
 
+impl LoadsSpec {
     fn pass(
         &self,
+        cx: &Context<'_>,
         workload: &str,
         machines: &[MachineSpec],
-        threads: usize,
     ) -> anyhow::Result<Vec<RunResult>> {
-        note!("running {workload} on {} machines", machines.len());
-        let options = RunOptions { threads, ..RunOptions::default() };
-        pass(workload, self.seed, machines, Detail::Timed, options)
+        cx.host.note(format_args!("running {workload} on {} machines", machines.len()));
+        pass(cx, workload, self.seed, machines, Detail::Timed, RunOptions::default())
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use anyhow::Context as _;
 use pagewalk_report::PaperRow;
 use pagewalk_sim::tables::{Lines, TableDesign, TableFigures};
 use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
 use serde::Deserialize;
 
-use crate::ending;
-use crate::say::note;
+use super::{Context, Kind};
+use crate::gated::{Gated, gated};
+use crate::outcome::Outcome;
 
 /// The tables of an experiment file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TablesSpec {
+pub(crate) struct TablesSpec {
     /// By name, what an application maps.
     application: BTreeMap<String, LinesSpec>,
     /// Applications by the name of what they have in common.
@@ -87,31 +88,26 @@ impl DesignSpec {
     }
 }
 
-/// One number.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TableRow {
-    item: String,
-    /// An application or a group of them.
-    of: String,
-    design: String,
-    /// What `design` is compared with.
-    baseline: Option<String>,
-    figure: String,
-    #[serde(default)]
-    value: Value,
-    /// Of several applications' numbers.
-    #[serde(default)]
-    mean: Mean,
-    /// The number is in so many units.
-    #[serde(default = "one")]
-    per: f64,
-    #[serde(default)]
-    unit: Option<String>,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// One number.
+    struct TableRow {
+        /// An application or a group of them.
+        of: String,
+        design: String,
+        /// What `design` is compared with.
+        baseline: Option<String>,
+        figure: String,
+        #[serde(default)]
+        value: Value,
+        /// Of several applications' numbers.
+        #[serde(default)]
+        mean: Mean,
+        /// The number is in so many units.
+        #[serde(default = "one")]
+        per: f64,
+        #[serde(default)]
+        unit: Option<String>,
+    }
 }
 
 fn one() -> f64 {
@@ -158,18 +154,15 @@ impl Mean {
 /// The order in which tables are filled.
 const SEED: u64 = 1;
 
-impl TablesSpec {
-    pub(super) fn keep(&mut self, prefix: &str) {
-        self.row.retain(|row| row.item.starts_with(prefix));
+impl Kind for TablesSpec {
+    fn keep(&mut self, prefix: &str) -> bool {
+        self.row.retain(|row| row.begins(prefix));
+        !self.row.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty()
-    }
-
-    /// Fills every table that a row needs once, on so many threads, and judges the rows.
-    pub(super) fn run(&self, small: bool, threads: usize, into: &mut Vec<PaperRow>) -> anyhow::Result<()> {
-        if self.is_empty() {
+    /// Fills every table that a row needs once, and judges the rows.
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
+        if self.row.is_empty() {
             return Ok(());
         }
         let mut needed = BTreeMap::new();
@@ -182,23 +175,24 @@ impl TablesSpec {
                         lines.with_context(|| format!("{}: no application {application}", row.item))?;
                     let design = self.design.get(design);
                     let design = design.with_context(|| format!("{}: no design {}", row.item, key.1))?;
-                    let shrink = if small { 16 } else { 1 };
+                    let shrink = if cx.small() { 16 } else { 1 };
                     let lines = Lines { small: lines.lines / shrink, large: lines.large_lines / shrink };
                     needed.insert(key, (design.design()?, lines));
                 }
             }
         }
-        note!("filling {} page tables", needed.len());
-        let filled = fill(&needed, threads);
+        cx.host.note(format_args!("filling {} page tables", needed.len()));
+        let filled = fill(&needed, cx);
         let has = |application: &String, design: &String| filled.contains_key(&(&**application, &**design));
         let is_filled = |row: &&TableRow| {
             let mut designs = row.baseline.iter().chain([&row.design]);
             designs.all(|design| row.applications(self).iter().all(|application| has(application, design)))
         };
         for row in self.row.iter().filter(is_filled) {
-            into.push(row.judge(self, &filled, small).with_context(|| format!("item {}", row.item))?);
+            out.rows
+                .push(row.judge(self, &filled, cx.small()).with_context(|| format!("item {}", row.item))?);
         }
-        ending::go_on()
+        cx.host.go_on()
     }
 }
 
@@ -207,18 +201,18 @@ type Key<'a> = (&'a str, &'a str);
 /// The largest first, so that no thread is left with one of them at the end. Some are missing if the command is to end.
 fn fill<'a>(
     needed: &BTreeMap<Key<'a>, (TableDesign, Lines)>,
-    threads: usize,
+    cx: &Context<'_>,
 ) -> BTreeMap<Key<'a>, TableFigures> {
     let mut work: Vec<_> = needed.iter().collect();
     work.sort_by_key(|(_, (_, lines))| lines.small);
     let work = std::sync::Mutex::new(work);
     let filled = std::sync::Mutex::new(BTreeMap::new());
-    let next = || ending::go_on().ok().and_then(|()| work.lock().expect("no thread has panicked").pop());
+    let next = || cx.host.go_on().ok().and_then(|()| work.lock().expect("no thread has panicked").pop());
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
+        for _ in 0..cx.settings.threads.max(1) {
             scope.spawn(|| {
                 while let Some((key, (design, lines))) = next() {
-                    let Some(figures) = design.fill(*lines, SEED, ending::stop()) else { return };
+                    let Some(figures) = design.fill(*lines, SEED, cx.host.stop()) else { return };
                     filled.lock().expect("no thread has panicked").insert(*key, figures);
                 }
             });
@@ -264,18 +258,14 @@ impl TableRow {
             (Value::Ratio, None) => "ratio",
             _ => "count",
         };
-        let (gate, note) = match small {
-            true => (None, format!("small tables, not judged. {}", self.note)),
-            false => (self.gate, self.note.clone()),
-        };
-        let ours = Some(self.mean.of(&values));
-        Ok(PaperRow::judged(self.item.clone(), self.published, ours, unit, gate, note.trim_end()))
+        Ok(self.judge_number(Some(self.mean.of(&values)), unit, small))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::run_alone;
 
     #[test]
     fn means_are_what_their_names_say() {
@@ -295,8 +285,8 @@ mod tests {
         let text =
             |row: &str| format!("[application.a]\nlines = 10\n[design.d]\n[[row]]\nitem = \"i\"\n{row}");
         let run = |row: &str| {
-            let mut rows = Vec::new();
-            toml::from_str::<TablesSpec>(&text(row)).unwrap().run(false, 1, &mut rows).map(|()| rows)
+            let tables = toml::from_str::<TablesSpec>(&text(row)).unwrap();
+            run_alone(&tables).map(|outcome| outcome.rows)
         };
         let error = |row: &str| format!("{:#}", run(row).unwrap_err());
         assert!(error("of = \"a\"\ndesign = \"x\"\nfigure = \"peak\"").contains("no design x"));

@@ -3,20 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use pagewalk_report::{Drawn, Figure, Moment, PaperRow, timeline_rows};
 use pagewalk_sim::machine::Detail;
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
-use super::programs::{ApplicationSpec, judged};
-use crate::say::note;
+use super::application::ApplicationSpec;
+use super::{Context, Kind};
+use crate::gated::{Gated, gated};
+use crate::outcome::Outcome;
 
 /// The measured part of an experiment file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MeasureSpec {
+pub(crate) struct MeasureSpec {
     application: BTreeMap<String, ApplicationSpec>,
     #[serde(default)]
     row: Vec<MeasureRow>,
@@ -27,39 +28,29 @@ pub(super) struct MeasureSpec {
     timeline: Vec<TimelineSpec>,
 }
 
-/// The mean of rows.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeanRow {
-    item: String,
-    /// What the items of the rows begin with.
-    of: String,
-    /// Whether it is the geometric mean and not the arithmetic one.
-    #[serde(default)]
-    geometric: bool,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// The mean of rows.
+    struct MeanRow {
+        /// What the items of the rows begin with.
+        of: String,
+        /// Whether it is the geometric mean and not the arithmetic one.
+        #[serde(default)]
+        geometric: bool,
+    }
 }
 
-/// One number: `scale * top / bottom`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeasureRow {
-    item: String,
-    application: String,
-    /// The phase that counts; without it the whole run.
-    phase: Option<String>,
-    top: Term,
-    bottom: Option<Term>,
-    #[serde(default = "one")]
-    scale: f64,
-    unit: String,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// One number: `scale * top / bottom`.
+    struct MeasureRow {
+        application: String,
+        /// The phase that counts; without it the whole run.
+        phase: Option<String>,
+        top: Term,
+        bottom: Option<Term>,
+        #[serde(default = "one")]
+        scale: f64,
+        unit: String,
+    }
 }
 
 fn one() -> f64 {
@@ -99,8 +90,8 @@ struct Term {
     less: Vec<String>,
 }
 
-impl MeasureSpec {
-    pub(super) fn keep(&mut self, prefix: &str) {
+impl Kind for MeasureSpec {
+    fn keep(&mut self, prefix: &str) -> bool {
         self.mean.retain(|mean| mean.of.starts_with(prefix));
         self.row.retain(|row| row.item.starts_with(prefix));
         self.timeline.retain(|timeline| timeline.item.starts_with(prefix));
@@ -109,26 +100,18 @@ impl MeasureSpec {
             rows.iter().any(|row| row.application == *name)
                 || timelines.iter().any(|timeline| timeline.application == *name)
         });
+        !self.row.is_empty() || !self.timeline.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty() && self.timeline.is_empty()
-    }
-
-    /// Runs every application once, on all machines that its rows and time lines name. The answer is the time lines.
-    pub(super) fn run(
-        &self,
-        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
-        small: bool,
-        threads: usize,
-        into: &mut Vec<PaperRow>,
-    ) -> anyhow::Result<Vec<Figure>> {
+    /// Runs every application once, on all machines that its rows and time lines name, and draws the time lines.
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
         let (mut results, mut ended) = (BTreeMap::new(), Ok(()));
         for (name, application) in &self.application {
             let machines = self.machines(name);
-            note!("running {name} on {} machines", machines.len());
-            let specs = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
-            let ran = application.run(small, &specs, Detail::Timed, threads);
+            cx.host.note(format_args!("running {name} on {} machines", machines.len()));
+            let specs =
+                machines.into_iter().map(|name| cx.machines.get(name)).collect::<anyhow::Result<Vec<_>>>()?;
+            let ran = application.run(cx, &specs, Detail::Timed);
             match ran.with_context(|| format!("application {name}")) {
                 Ok(ran) => drop(results.insert(&**name, ran)),
                 Err(error) => {
@@ -141,7 +124,7 @@ impl MeasureSpec {
         for row in &self.row {
             match results.get(&*row.application) {
                 Some(results) => {
-                    rows.push(row.judge(results, small).with_context(|| format!("item {}", row.item))?)
+                    rows.push(row.judge(results, cx.small()).with_context(|| format!("item {}", row.item))?)
                 }
                 // It has not run.
                 None if ended.is_err() => {}
@@ -149,18 +132,22 @@ impl MeasureSpec {
             }
         }
         if ended.is_err() {
-            into.extend(rows);
-            return ended.map(|()| Vec::new());
+            out.rows.extend(rows);
+            return ended;
         }
-        let means: Vec<PaperRow> = self.mean.iter().map(|mean| mean.judge(&rows, small)).collect();
-        into.extend(rows.into_iter().chain(means));
+        let means: Vec<PaperRow> = self.mean.iter().map(|mean| mean.judge(&rows, cx.small())).collect();
+        out.rows.extend(rows.into_iter().chain(means));
         let draw = |timeline: &TimelineSpec| match results.get(&*timeline.application) {
             Some(results) => timeline.draw(results).with_context(|| format!("item {}", timeline.item)),
             None => bail!("item {}: there is no application {}", timeline.item, timeline.application),
         };
-        self.timeline.iter().map(draw).collect()
+        let timelines = self.timeline.iter().map(draw).collect::<anyhow::Result<Vec<_>>>()?;
+        out.figures.extend(timelines);
+        Ok(())
     }
+}
 
+impl MeasureSpec {
     /// All machines that rows and time lines of an application name, each once.
     fn machines(&self, application: &str) -> Vec<&str> {
         let rows = self.row.iter().filter(|row| row.application == application);
@@ -183,8 +170,7 @@ impl MeasureRow {
         let top = self.top.of(results, phase)?;
         let bottom = self.bottom.as_ref().map_or(Ok(1.0), |bottom| bottom.of(results, phase))?;
         let ours = (bottom != 0.0).then(|| self.scale * top / bottom);
-        let (gate, note) = judged(small, self.gate, &self.note);
-        Ok(PaperRow::judged(&*self.item, self.published, ours, &*self.unit, gate, note))
+        Ok(self.judge_number(ours, &self.unit, small))
     }
 }
 
@@ -196,8 +182,7 @@ impl MeanRow {
         let mean = sum.map(|sum| sum / rows.len() as f64);
         let ours = if self.geometric { mean.map(f64::exp) } else { mean };
         let unit = rows.first().map_or("", |row| &row.unit);
-        let (gate, note) = judged(small, self.gate, &self.note);
-        PaperRow::judged(&*self.item, self.published, ours, unit, gate, note)
+        self.judge_number(ours, unit, small)
     }
 }
 

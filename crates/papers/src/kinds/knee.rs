@@ -1,32 +1,21 @@
 //! Where a curve of rows flattens.
 
 use pagewalk_report::PaperRow;
-use serde::Deserialize;
 
-use super::programs::judged;
+use crate::gated::{Gated, gated};
 
-/// The knee of a curve.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct KneeSpec {
-    item: String,
-    /// The rows, with `{x}` for the part of their name that is a number.
-    of: String,
-    unit: String,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// The knee of a curve.
+    pub(crate) struct KneeSpec {
+        /// The rows, with `{x}` for the part of their name that is a number.
+        of: String,
+        unit: String,
+    }
 }
 
 impl KneeSpec {
-    /// Whether its rows begin so.
-    pub(super) fn has(&self, prefix: &str) -> bool {
-        self.item.starts_with(prefix)
-    }
-
     /// The row, if there is a curve.
-    pub(super) fn judge(&self, rows: &[PaperRow], small: bool) -> Option<PaperRow> {
+    pub(crate) fn judge(&self, rows: &[PaperRow], small: bool) -> Option<PaperRow> {
         let (before, after) = self.of.split_once("{x}")?;
         let point = |row: &PaperRow| -> Option<(f64, f64)> {
             let x = row.item.strip_prefix(before)?.strip_suffix(after)?.parse().ok()?;
@@ -34,9 +23,7 @@ impl KneeSpec {
         };
         let mut curve: Vec<(f64, f64)> = rows.iter().filter_map(point).collect();
         curve.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (gate, note) = judged(small, self.gate, &self.note);
-        (!curve.is_empty())
-            .then(|| PaperRow::judged(&*self.item, self.published, knee(&curve), &*self.unit, gate, note))
+        (!curve.is_empty()).then(|| self.judge_number(knee(&curve), &self.unit, small))
     }
 }
 

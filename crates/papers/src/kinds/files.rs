@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use anyhow::{Context, ensure};
-use pagewalk_report::PaperRow;
+use anyhow::{Context as _, ensure};
 use pagewalk_sim::files::{Part, Pattern, PatternRun, run};
 use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
-use super::programs::judged;
-use crate::ending;
-use crate::say::Steps;
+use super::{Context, Kind};
+use crate::gated::{Gated, gated};
+use crate::outcome::Outcome;
 
 /// Patterns of operations on machines with file systems.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FilesSpec {
+pub(crate) struct FilesSpec {
     /// How large the file is.
     gib: u64,
     /// With `--quick`.
@@ -26,21 +25,16 @@ pub(super) struct FilesSpec {
     row: Vec<FilesRow>,
 }
 
-/// A number.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FilesRow {
-    item: String,
-    machine: String,
-    /// What `machine` is compared with.
-    baseline: Option<String>,
-    /// Patterns; of several, the mean.
-    of: Vec<String>,
-    value: Value,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// A number.
+    struct FilesRow {
+        machine: String,
+        /// What `machine` is compared with.
+        baseline: Option<String>,
+        /// Patterns; of several, the mean.
+        of: Vec<String>,
+        value: Value,
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -64,25 +58,16 @@ enum Value {
 
 type Runs = BTreeMap<(String, String), PatternRun>;
 
-impl FilesSpec {
-    pub(super) fn keep(&mut self, prefix: &str) {
-        self.row.retain(|row| row.item.starts_with(prefix));
+impl Kind for FilesSpec {
+    fn keep(&mut self, prefix: &str) -> bool {
+        self.row.retain(|row| row.begins(prefix));
+        !self.row.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty()
-    }
-
-    pub(super) fn run(
-        &self,
-        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
-        (small, quick): (bool, bool),
-        threads: usize,
-        into: &mut Vec<PaperRow>,
-    ) -> anyhow::Result<()> {
-        let gib = if small {
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
+        let gib = if cx.small() {
             1
-        } else if quick {
+        } else if cx.settings.quick {
             self.quick_gib
         } else {
             self.gib
@@ -95,38 +80,38 @@ impl FilesSpec {
                     let (known, _) = known.with_context(|| format!("there is no pattern `{pattern}`"))?;
                     let key = (name.clone(), pattern.clone());
                     if !work.iter().any(|(other, ..)| *other == key) {
-                        work.push((key, machine(name)?, *known));
+                        work.push((key, cx.machines.get(name)?, *known));
                     }
                 }
             }
         }
-        let (runs, ended) = self.simulate(work, gib, threads);
+        let (runs, ended) = self.simulate(work, gib, cx);
         for row in self.row.iter().filter(|row| row.has_run(&runs)) {
             let ours = row.number(&runs).with_context(|| format!("item {}", row.item))?;
-            let (gate, note) = judged(small, row.gate, &row.note);
-            let (published, unit) = (row.published, row.value.unit());
-            into.push(PaperRow::judged(&*row.item, published, Some(ours), unit, gate, note));
+            out.rows.push(row.judge_number(Some(ours), row.value.unit(), cx.small()));
         }
         ended
     }
+}
 
+impl FilesSpec {
     /// Every machine with every pattern that rows want, each by itself; those that had run when it ended, and how.
     fn simulate(
         &self,
         work: Vec<((String, String), MachineSpec, Pattern)>,
         gib: u64,
-        threads: usize,
+        cx: &Context<'_>,
     ) -> (Runs, anyhow::Result<()>) {
-        let (count, steps) = (work.len(), Steps::new());
+        let (count, steps) = (work.len(), cx.host.steps());
         let (work, runs) = (Mutex::new(work), Mutex::new(BTreeMap::new()));
         let worker = || -> anyhow::Result<()> {
             loop {
-                ending::go_on()?;
+                cx.host.go_on()?;
                 let Some((key, machine, pattern)) = work.lock().expect("no thread panics").pop() else {
                     return Ok(());
                 };
-                let ran = run(&machine, pattern, gib << 30, self.seed, ending::stop());
-                ending::go_on()?;
+                let ran = run(&machine, pattern, gib << 30, self.seed, cx.host.stop());
+                cx.host.go_on()?;
                 let result = ran.with_context(|| format!("machine {}, pattern {}", key.0, key.1))?;
                 let mut runs = runs.lock().expect("no thread panics");
                 runs.insert(key, result);
@@ -134,7 +119,8 @@ impl FilesSpec {
             }
         };
         let ended = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads.clamp(1, count.max(1))).map(|_| scope.spawn(worker)).collect();
+            let workers: Vec<_> =
+                (0..cx.settings.threads.clamp(1, count.max(1))).map(|_| scope.spawn(worker)).collect();
             workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
         });
         (runs.into_inner().expect("no thread panics"), ended)

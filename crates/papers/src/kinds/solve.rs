@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context as _, ensure};
 use pagewalk_report::PaperRow;
 use pagewalk_sim::machine::Detail;
 use pagewalk_sim::run::RunOptions;
-use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 
-use super::programs::{count, judged, pass};
-use crate::say::note;
+use super::application::{count, pass};
+use super::{Context, Kind};
+use crate::gated::judged;
+use crate::outcome::Outcome;
 
 /// The phase that counts.
 const PHASE: &str = "serve";
@@ -18,7 +19,7 @@ const PHASE: &str = "serve";
 /// A parameter of workloads, solved for the time between two misses of a core.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SolveSpec {
+pub(crate) struct SolveSpec {
     item: String,
     /// By name; without the parameter.
     workload: BTreeMap<String, String>,
@@ -37,42 +38,36 @@ pub(super) struct SolveSpec {
     goal_us: f64,
 }
 
-impl SolveSpec {
+impl Kind for SolveSpec {
     /// Keeps the workloads whose rows begin so; whether there are any.
-    pub(super) fn keep(&mut self, prefix: &str) -> bool {
+    fn keep(&mut self, prefix: &str) -> bool {
         self.workload.retain(|name, _| format!("{}/{name}", self.item).starts_with(prefix));
         !self.workload.is_empty()
     }
 
     /// Halves the range of each workload's parameter until it is narrow enough.
-    pub(super) fn run(
-        &self,
-        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
-        small: bool,
-        threads: usize,
-        rows: &mut Vec<PaperRow>,
-    ) -> anyhow::Result<()> {
-        let machines = [machine(&self.time_of)?, machine(&self.misses_of)?];
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
+        let machines = [cx.machines.get(&self.time_of)?, cx.machines.get(&self.misses_of)?];
         let cores = f64::from(machines[0].core.count);
         for name in self.workload.keys() {
-            let workload = if small { &self.small } else { &self.workload };
+            let workload = if cx.small() { &self.small } else { &self.workload };
             let workload = workload.get(name).with_context(|| format!("{name} has no small stand-in"))?;
             let mut reached_us = 0.0;
             let solved = bisect(self.between, self.steps, |value| {
                 let workload = format!("{workload},{}={value:.3}", self.parameter);
-                let options = RunOptions { threads, ..RunOptions::default() };
-                let results = pass(&workload, self.seed, &machines, Detail::Timed, options)?;
+                let options = RunOptions::default();
+                let results = pass(cx, &workload, self.seed, &machines, Detail::Timed, options)?;
                 let of = |machine, metric| count(&results, machine, metric, Some(PHASE));
                 let elapsed_ps = of(&self.time_of, ("time", "elapsed", "ps"))?;
                 let misses = of(&self.misses_of, ("tier", "misses", "count"))?;
                 reached_us = elapsed_ps * cores / misses.max(1.0) / 1e6;
-                note!("{workload}: a miss in {reached_us:.2} us of each core");
+                cx.host.note(format_args!("{workload}: a miss in {reached_us:.2} us of each core"));
                 Ok(reached_us >= self.goal_us)
             })?;
             let note = format!("a miss in {reached_us:.2} us at the last step; {} us wanted", self.goal_us);
-            let (_, note) = judged(small, None, &note);
+            let (_, note) = judged(cx.small(), None, &note);
             let item = format!("{}/{name}", self.item);
-            rows.push(PaperRow::judged(item, None, Some(solved), &*self.parameter, None, note));
+            out.rows.push(PaperRow::judged(item, None, Some(solved), &*self.parameter, None, note));
         }
         Ok(())
     }

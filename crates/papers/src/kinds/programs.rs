@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use anyhow::Context as _;
 use pagewalk_report::PaperRow;
-use pagewalk_sim::machine::{Detail, MachineError, build};
+use pagewalk_sim::machine::{Detail, MachineError};
 use pagewalk_sim::metrics::RunResult;
-use pagewalk_sim::run::{RunError, RunOptions};
-use pagewalk_sim::spec::{self, MachineSpec};
+use pagewalk_sim::run::RunError;
+use pagewalk_sim::spec;
 use serde::Deserialize;
 
-use super::experiment::run_whole;
-use crate::say::note;
+use super::application::{ApplicationSpec, count};
+use super::{Context, Kind};
+use crate::gated::{Gated, gated, judged};
+use crate::outcome::Outcome;
 
 /// The programs of an experiment file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ProgramsSpec {
+pub(crate) struct ProgramsSpec {
     application: BTreeMap<String, ApplicationSpec>,
     /// Applications by the name of what they have in common.
     #[serde(default)]
@@ -25,20 +27,6 @@ pub(super) struct ProgramsSpec {
     row: Vec<ProgramRow>,
     #[serde(default)]
     end: Vec<EndRow>,
-}
-
-/// A program, and how much of it runs.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ApplicationSpec {
-    workload: String,
-    small: String,
-    #[serde(default)]
-    seed: u64,
-    /// The phase to begin with; before it, pages are brought in.
-    begin: Option<String>,
-    /// Accesses.
-    limit: Option<u64>,
 }
 
 /// A number of every application, and their geometric mean.
@@ -109,21 +97,16 @@ enum Value {
     Ratio,
 }
 
-/// Whether a run ends well (1) or for want of contiguous memory (0).
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EndRow {
-    item: String,
-    application: String,
-    machine: String,
-    published: f64,
-    gate: [f64; 2],
-    #[serde(default)]
-    note: String,
+gated! {
+    /// Whether a run ends well (1) or for want of contiguous memory (0).
+    struct EndRow {
+        application: String,
+        machine: String,
+    }
 }
 
-impl ProgramsSpec {
-    pub(super) fn keep(&mut self, prefix: &str) {
+impl Kind for ProgramsSpec {
+    fn keep(&mut self, prefix: &str) -> bool {
         self.row.retain(|row| row.item.starts_with(prefix) || prefix.starts_with(&format!("{}/", row.item)));
         self.end.retain(|row| row.item.starts_with(prefix));
         // `figure-9/steady/bfs` is one application's.
@@ -131,21 +114,12 @@ impl ProgramsSpec {
         if let Some(name) = named.filter(|name| *name != MEAN) {
             self.group.values_mut().for_each(|group| group.retain(|known| known.starts_with(name)));
         }
+        !self.row.is_empty() || !self.end.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.row.is_empty() && self.end.is_empty()
-    }
-
-    pub(super) fn run(
-        &self,
-        machine: impl Fn(&str) -> anyhow::Result<MachineSpec>,
-        small: bool,
-        threads: usize,
-        rows: &mut Vec<PaperRow>,
-    ) -> anyhow::Result<()> {
+    fn run(&self, cx: &Context<'_>, out: &mut Outcome) -> anyhow::Result<()> {
         for end in &self.end {
-            rows.push(self.end(end, small)?);
+            out.rows.push(self.end(end, cx)?);
         }
         if self.row.is_empty() {
             return Ok(());
@@ -168,9 +142,10 @@ impl ProgramsSpec {
         for (name, machines) in needed {
             let application = self.application.get(name);
             let application = application.with_context(|| format!("there is no application {name}"))?;
-            note!("running {name} on {} machines", machines.len());
-            let machines = machines.into_iter().map(&machine).collect::<anyhow::Result<Vec<_>>>()?;
-            let ran = application.run(small, &machines, Detail::Timed, threads);
+            cx.host.note(format_args!("running {name} on {} machines", machines.len()));
+            let machines =
+                machines.into_iter().map(|name| cx.machines.get(name)).collect::<anyhow::Result<Vec<_>>>()?;
+            let ran = application.run(cx, &machines, Detail::Timed);
             match ran.with_context(|| format!("application {name}")) {
                 Ok(ran) => drop(results.insert(name, (application, ran))),
                 Err(error) => {
@@ -184,16 +159,19 @@ impl ProgramsSpec {
             let results: Vec<_> =
                 group.iter().filter_map(|name| Some((name.as_str(), results.get(name.as_str())?))).collect();
             let is_whole = results.len() == group.len();
-            row.judge(&results, is_whole, small, rows).with_context(|| format!("item {}", row.item))?;
+            row.judge(&results, is_whole, cx.small(), &mut out.rows)
+                .with_context(|| format!("item {}", row.item))?;
         }
         ended
     }
+}
 
-    fn end(&self, row: &EndRow, small: bool) -> anyhow::Result<PaperRow> {
+impl ProgramsSpec {
+    fn end(&self, row: &EndRow, cx: &Context<'_>) -> anyhow::Result<PaperRow> {
         let application = self.application.get(&row.application);
         let application = application.with_context(|| format!("{}: no such application", row.item))?;
-        note!("running {} on {}", row.application, row.machine);
-        let ended = application.run(small, &[spec::load(&row.machine)?], Detail::Counts, 1);
+        cx.host.note(format_args!("running {} on {}", row.application, row.machine));
+        let ended = application.run(cx, &[spec::load(&row.machine)?], Detail::Counts);
         let is_well = match ended {
             Ok(_) => true,
             Err(error) => match error.downcast_ref::<RunError>() {
@@ -201,49 +179,8 @@ impl ProgramsSpec {
                 _ => return Err(error),
             },
         };
-        let (gate, note) = judged(small, Some(row.gate), &row.note);
-        let (ours, published) = (Some(f64::from(u8::from(is_well))), Some(row.published));
-        Ok(PaperRow::judged(row.item.clone(), published, ours, "completes", gate, note))
+        Ok(row.judge_number(Some(f64::from(u8::from(is_well))), "completes", cx.small()))
     }
-}
-
-/// A small input is not judged.
-pub(super) fn judged(small: bool, gate: Option<[f64; 2]>, note: &str) -> (Option<[f64; 2]>, String) {
-    match small {
-        true => (None, format!("small input, not judged. {note}").trim_end().to_owned()),
-        false => (gate, note.to_owned()),
-    }
-}
-
-impl ApplicationSpec {
-    /// Runs it once, on all machines.
-    pub(super) fn run(
-        &self,
-        small: bool,
-        machines: &[MachineSpec],
-        detail: Detail,
-        threads: usize,
-    ) -> anyhow::Result<Vec<RunResult>> {
-        let workload = if small { &self.small } else { &self.workload };
-        let options =
-            RunOptions { threads, begin: self.begin.clone(), limit: self.limit, ..RunOptions::default() };
-        pass(workload, self.seed, machines, detail, options)
-    }
-}
-
-/// Runs a workload once, on all machines.
-pub(super) fn pass(
-    workload: &str,
-    seed: u64,
-    machines: &[MachineSpec],
-    detail: Detail,
-    options: RunOptions,
-) -> anyhow::Result<Vec<RunResult>> {
-    let mut source = pagewalk_workload::parse(workload, seed)?;
-    let info = source.info();
-    let built = machines.iter().map(|spec| build(spec, detail, seed, &info));
-    let built = built.collect::<Result<Vec<_>, _>>()?;
-    run_whole(&mut *source, built, options)
 }
 
 /// The row of all applications.
@@ -313,19 +250,4 @@ impl ProgramRow {
     ) -> anyhow::Result<f64> {
         count(results, machine, (&self.stage, metric, &self.metric_unit), phase)
     }
-}
-
-/// What a machine reports, by stage, metric and unit.
-pub(super) fn count(
-    results: &[RunResult],
-    machine: &str,
-    (stage, metric, unit): (&str, &str, &str),
-    phase: Option<&str>,
-) -> anyhow::Result<f64> {
-    let rows = results.iter().filter(|result| result.machine == machine).flat_map(|result| &result.metrics);
-    let row = rows.into_iter().find(|row| {
-        (&*row.stage, &*row.metric, &*row.unit) == (stage, metric, unit) && row.phase.as_deref() == phase
-    });
-    let missing = || format!("machine {machine} reports no {stage} {metric} in {unit}");
-    Ok(row.and_then(|row| row.value).with_context(missing)?.as_f64())
 }

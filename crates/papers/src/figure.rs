@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// A figure of an experiment file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FigureSpec {
+pub(crate) struct FigureSpec {
     title: String,
     about: String,
     /// The items, with `{series}` for one part of their name and `{group}` (bars) or `{x}` (lines) for another.
@@ -27,7 +27,7 @@ struct Point<'a> {
 
 impl FigureSpec {
     /// The figure, if there is any row for it.
-    pub(super) fn draw(&self, rows: &[PaperRow]) -> Option<Figure> {
+    pub(crate) fn draw(&self, rows: &[PaperRow]) -> Option<Figure> {
         let points: Vec<Point<'_>> = rows.iter().filter_map(|row| self.fit(row)).collect();
         let first = points.first()?;
         let mut series: Vec<&str> = self.series.iter().map(String::as_str).collect();

@@ -2,39 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use pagewalk_report::PaperRow;
-use serde::Deserialize;
 
-use crate::args::PaperArguments;
+use super::Context;
+use crate::gated::{Gated, gated};
 
-/// A number of the circuit.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CircuitSpec {
-    pub(super) item: String,
-    /// Its name in the file of figures.
-    figure: String,
-    unit: String,
-    published: Option<f64>,
-    gate: Option<[f64; 2]>,
-    #[serde(default)]
-    note: String,
+gated! {
+    /// A number of the circuit.
+    pub(crate) struct CircuitSpec {
+        /// Its name in the file of figures.
+        figure: String,
+        unit: String,
+    }
 }
 
 /// What `make hardware` leaves in its folder.
 const FILE: &str = "figures";
 
 /// Judges what has been measured. If nothing has been, the rows say so, or fail if they alone were asked for.
-pub(super) fn judge(rows: &[CircuitSpec], arguments: &PaperArguments) -> anyhow::Result<Vec<PaperRow>> {
+pub(crate) fn judge(rows: &[CircuitSpec], cx: &Context<'_>) -> anyhow::Result<Vec<PaperRow>> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let path = arguments.hardware.join(FILE);
+    let path = cx.settings.hardware.join(FILE);
     let figures = match std::fs::read_to_string(&path) {
         Ok(text) => parse(&text).with_context(|| path.display().to_string())?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if arguments.item.as_ref().is_some_and(|item| item.starts_with("circuit")) {
+            if cx.settings.item.starts_with("circuit") {
                 bail!("there is no {}; `make hardware` measures the circuit first", path.display());
             }
             let unmeasured = |row: &CircuitSpec| {
@@ -49,14 +44,7 @@ pub(super) fn judge(rows: &[CircuitSpec], arguments: &PaperArguments) -> anyhow:
         .map(|row| {
             let missing = || format!("{} has no figure `{}`", path.display(), row.figure);
             let ours = figures.get(&row.figure).copied().with_context(missing)?;
-            Ok(PaperRow::judged(
-                row.item.clone(),
-                row.published,
-                Some(ours),
-                row.unit.clone(),
-                row.gate,
-                &row.note,
-            ))
+            Ok(row.judge_number(Some(ours), &row.unit, false))
         })
         .collect()
 }

@@ -5,14 +5,15 @@
 #
 # OLD and NEW are two `pagewalk` commands. All machines run in one pass over a source; for each machine and detail the metrics
 # are compared as a multiset of (phase, stage, metric, unit, fidelity, value); the manifest is left aside. RENAMES is a file of
-# lines `old stage/metric -> new stage/metric` (`#` begins a comment, either side of the `/` may be `*`): what the new command
-# is meant to call otherwise. A name without `/` is a stage. Machines that serve jobs are left out of timed runs of a source that
+# lines `old stage/metric/unit -> new stage/metric` (`#` begins a comment, a `*` stands for any text and for the same text in the
+# new name): what the new command is meant to call otherwise. With it, rows that the old command wrote twice with one value may
+# be written once. Machines that serve jobs are left out of timed runs of a source that
 # has none, if both builds refuse them alike. Exit 1 if a number differs, 2 if a run fails otherwise.
 #
 # LIMIT (default 400k) is how much of each source is taken, JOBS (default 2) the passes under way at once, SOURCES the workloads.
 set -euo pipefail
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
-    sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 exec python3 - "$@" <<'PYTHON'
@@ -34,23 +35,26 @@ MOST_SHOWN = 20
 
 
 def read_renames(path):
-    """Pairs of ((stage, metric), (stage, metric)); `*` stands for any, and for the same."""
+    """Pairs of a pattern of `stage/metric/unit` and the replacement for `stage/metric`."""
     pairs = []
     for line in open(path, encoding="utf-8"):
         line = line.split("#")[0].strip()
         if line:
-            old, new = (tuple((side.strip() + "/*").split("/")[:2]) for side in line.split("->"))
-            pairs.append((old, new))
+            old, new = (side.strip() for side in line.split("->"))
+            pattern = re.escape(old).replace(r"\*", "(.*)")
+            parts = iter(range(1, new.count("*") + 1))
+            pairs.append((re.compile(pattern), re.sub(r"\*", lambda _: rf"\{next(parts)}", new)))
     return pairs
 
 
 RENAMES = read_renames(sys.argv[3]) if len(sys.argv) > 3 else []
 
 
-def renamed(stage, metric):
-    for (old_stage, old_metric), (new_stage, new_metric) in RENAMES:
-        if old_stage in ("*", stage) and old_metric in ("*", metric):
-            return (stage if new_stage == "*" else new_stage, metric if new_metric == "*" else new_metric)
+def renamed(stage, metric, unit):
+    for pattern, new in RENAMES:
+        found = pattern.fullmatch(f"{stage}/{metric}/{unit}")
+        if found:
+            return tuple(found.expand(new).split("/"))
     return stage, metric
 
 
@@ -75,10 +79,10 @@ def rows(metrics, rename):
     for row in metrics:
         stage, metric = row["stage"], row["metric"]
         if rename:
-            stage, metric = renamed(stage, metric)
+            stage, metric = renamed(stage, metric, row["unit"])
         value = json.dumps(row["value"])
         counted[(row.get("phase") or "", stage, metric, row["unit"], row["fidelity"], value)] += 1
-    return counted
+    return Counter(set(counted)) if RENAMES else counted
 
 
 def compare(machines, source, detail):

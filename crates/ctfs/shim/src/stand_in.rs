@@ -82,7 +82,7 @@ pub(crate) fn close_stand_in() {
     }
 }
 
-/// It has another number.
+/// The stand-in has another number.
 pub(crate) fn moved(from: RawFd, to: RawFd) {
     let _ = STAND_IN.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
 }

@@ -6,7 +6,7 @@ use super::{HorizonLru, IcebergLru, Placed, TimestampDaemon, Uses};
 use crate::frame::{Iceberg, OutOfFrames, PageKey};
 use crate::hash::PageHash;
 
-/// Hash-placed memory.
+/// The frames of hash-placed memory, under any family of hash functions.
 pub type HashedFrames = Iceberg<PageHash>;
 
 /// A policy that places pages in the few frames that each may have. A frame is named by its number in that memory.

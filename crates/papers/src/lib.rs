@@ -9,12 +9,14 @@
 mod ages;
 mod experiment;
 mod figure;
+mod files;
 mod gated;
 mod host;
 mod kinds;
 mod machines;
 mod outcome;
 mod settings;
+mod tables;
 
 pub use experiment::Experiment;
 pub use host::{Host, Steps};

@@ -1,9 +1,9 @@
 //! The simulator: machine files become machines, events become counts and time.
 
+mod allocation;
 mod begin;
 mod engine;
 mod error;
-pub mod files;
 mod jobs;
 mod kernel;
 pub mod machine;
@@ -13,7 +13,8 @@ pub mod queueing;
 mod reach;
 pub mod run;
 pub mod spec;
-pub mod tables;
 pub mod time;
 #[cfg(test)]
 mod witness;
+
+pub use allocation::allocation_cycles;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use crate::files::{Part, Pattern, PatternRun, run};
 use anyhow::{Context as _, ensure};
-use pagewalk_sim::files::{Part, Pattern, PatternRun, run};
 use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 

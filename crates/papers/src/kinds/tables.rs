@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::tables::{Lines, TableDesign, TableFigures};
 use anyhow::Context as _;
 use pagewalk_report::PaperRow;
-use pagewalk_sim::tables::{Lines, TableDesign, TableFigures};
 use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
 use serde::Deserialize;
 

@@ -6,9 +6,9 @@ use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::table::cuckoo::NoChunk;
 use pagewalk_vm::table::{ContiguousMemory, MapError, SparseMemory, TableMemory, TableWords};
 
+use crate::allocation::allocation_cycles;
 use crate::error::MachineError;
 use crate::spec::settings::{AllocationSpec, KernelSpec, MachineSpec};
-use crate::tables::allocation_cycles;
 
 /// The memory of all processes' page tables.
 #[derive(Default)]

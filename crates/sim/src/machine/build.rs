@@ -222,8 +222,12 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
     Core::new(tlbs, walk_cache, classes)
 }
 
-/// A core's TLBs.
-pub(crate) fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
+/// Returns a core's TLBs, empty.
+///
+/// # Panics
+///
+/// If `spec` was not checked (specs from [`crate::spec`] were).
+pub fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
     Tlbs::new(spec.tlb.iter().map(|level| tlb(level, seed)).collect())
 }
 

@@ -21,8 +21,7 @@ use crate::metrics::{Phases, RunResult};
 use crate::spec::settings::MachineSpec;
 use crate::time::Clock;
 
-pub(crate) use build::tlbs;
-pub use build::{Detail, build};
+pub use build::{Detail, build, tlbs};
 
 /// A machine that consumes events: any geometry, with or without time.
 ///

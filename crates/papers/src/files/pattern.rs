@@ -9,7 +9,7 @@ use pagewalk_vm::random::SplitMix64;
 use super::contiguous::{ContiguousFile, Costs, IndexCounts};
 use super::extents::ExtentFile;
 use super::media::{Media, Parts};
-use crate::spec::settings::{FileIndex, MachineSpec};
+use pagewalk_sim::spec::settings::{FileIndex, MachineSpec};
 
 /// Bytes of a small operation.
 const SMALL: u64 = PAGE_BYTES;
@@ -20,7 +20,7 @@ const BUFFER: u64 = 4 << 30;
 
 /// Li et al., ";login: 2022", Table 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     /// 4 KiB at a time, to a file that is empty at first.
     Append,
     /// 1 GiB at a time, to a file that is empty at first.
@@ -37,7 +37,7 @@ pub enum Pattern {
 
 impl Pattern {
     /// All, with the article's names.
-    pub const ALL: [(Self, &str); 6] = [
+    pub(crate) const ALL: [(Self, &str); 6] = [
         (Self::Append, "append"),
         (Self::SequentialWriteEmpty, "swe"),
         (Self::RandomRead, "rr"),
@@ -65,18 +65,18 @@ impl Pattern {
 
 /// What a pattern took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PatternRun {
+pub(crate) struct PatternRun {
     /// How many operations.
-    pub operations: u64,
+    pub(crate) operations: u64,
     /// What their time went to.
-    pub parts: Parts,
+    pub(crate) parts: Parts,
     /// What the index did.
-    pub counts: IndexCounts,
+    pub(crate) counts: IndexCounts,
 }
 
 /// Why a pattern could not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum FilesError {
+pub(crate) enum FilesError {
     /// The machine has none.
     #[error("the machine has no [files]")]
     NoFiles,
@@ -102,7 +102,7 @@ pub enum FilesError {
 /// # Errors
 ///
 /// [`FilesError`].
-pub fn run(
+pub(crate) fn run(
     spec: &MachineSpec,
     pattern: Pattern,
     bytes: u64,

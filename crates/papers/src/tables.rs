@@ -5,6 +5,7 @@
 
 use std::num::NonZeroU64;
 
+use pagewalk_sim::allocation_cycles;
 use pagewalk_trace::Stop;
 use pagewalk_vm::addr::{PageSize, PhysAddr};
 use pagewalk_vm::random::{SplitMix64, mix};
@@ -13,50 +14,36 @@ use pagewalk_vm::table::{ContiguousMemory, L2p};
 
 /// A page-table design, as far as its tables go.
 #[derive(Clone, Debug)]
-pub struct TableDesign {
+pub(crate) struct TableDesign {
     /// What grows when, and how.
-    pub policy: Policy,
+    pub(crate) policy: Policy,
     /// The sizes of chunks that ways are made of, smallest first; empty if each is one piece.
-    pub chunk_bytes: Vec<u64>,
+    pub(crate) chunk_bytes: Vec<u64>,
 }
 
 /// How many lines an application maps: of eight 4 KiB pages, and of eight 2 MiB pages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Lines {
+pub(crate) struct Lines {
     /// Lines of 4 KiB pages.
-    pub small: u64,
+    pub(crate) small: u64,
     /// Lines of 2 MiB pages.
-    pub large: u64,
+    pub(crate) large: u64,
 }
 
 /// What a design's tables did with an application's lines.
 #[derive(Clone, Debug)]
-pub struct TableFigures(Vec<(&'static str, f64)>);
+pub(crate) struct TableFigures(Vec<(&'static str, f64)>);
 
 impl TableFigures {
     /// A figure by its name.
-    pub fn get(&self, name: &str) -> Option<f64> {
+    pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
     }
 
     /// All names.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|&(name, _)| name)
     }
-}
-
-/// Cycles to allocate and zero contiguous memory, at 2 GHz and a fragmentation index of 0.7, by size: the ME-HPT paper,
-/// section III. Between the sizes, straight lines in logarithms.
-const ALLOCATION_CYCLES: [(u64, f64); 5] =
-    [(4 << 10, 4e3), (8 << 10, 5e3), (1 << 20, 750e3), (8 << 20, 13e6), (64 << 20, 120e6)];
-
-/// What it costs to allocate and zero so many contiguous bytes, in cycles.
-pub fn allocation_cycles(bytes: u64) -> f64 {
-    let table = &ALLOCATION_CYCLES;
-    let above = table.iter().position(|&(size, _)| size >= bytes).unwrap_or(table.len() - 1).max(1);
-    let [(low, low_cycles), (high, high_cycles)] = [table[above - 1], table[above]];
-    let share = (bytes as f64 / low as f64).ln() / (high as f64 / low as f64).ln();
-    low_cycles * (high_cycles / low_cycles).powf(share)
 }
 
 /// Any memory that is asked for, and what was asked.
@@ -114,7 +101,7 @@ impl TableDesign {
     ///   first.
     ///
     /// There are none if `stop` holds a request before the end.
-    pub fn fill(&self, lines: Lines, seed: u64, stop: &Stop) -> Option<TableFigures> {
+    pub(crate) fn fill(&self, lines: Lines, seed: u64, stop: &Stop) -> Option<TableFigures> {
         let mut memory = Ledger::default();
         let mut l2p = L2p::new(&self.chunk_bytes);
         let mut tables = Vec::new();

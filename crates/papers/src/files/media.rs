@@ -6,15 +6,15 @@
 
 use pagewalk_vm::addr::PhysAddr;
 
-use crate::spec::settings::{MachineSpec, PersistentSpec};
-use crate::time::{MemoryHierarchy, MemoryReference};
+use pagewalk_sim::spec::settings::{MachineSpec, PersistentSpec};
+use pagewalk_sim::time::{MemoryHierarchy, MemoryReference};
 
 /// Bytes of a line.
 pub(super) const LINE_BYTES: u64 = 64;
 
 /// What time goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub(crate) enum Part {
     /// Into the file system and back.
     Call,
     /// Finding where bytes lie.
@@ -29,33 +29,23 @@ pub enum Part {
     Data,
 }
 
-/// All of them, with the names that rows use.
-pub const PARTS: [(Part, &str); 6] = [
-    (Part::Call, "call"),
-    (Part::Find, "find"),
-    (Part::Build, "build"),
-    (Part::Zero, "zero"),
-    (Part::Upkeep, "upkeep"),
-    (Part::Data, "data"),
-];
-
 /// Time by what it went to, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Parts([u64; PARTS.len()]);
+pub(crate) struct Parts([u64; Part::Data as usize + 1]);
 
 impl Parts {
     /// What went to one.
-    pub fn of(&self, part: Part) -> u64 {
+    pub(crate) fn of(&self, part: Part) -> u64 {
         self.0[part as usize]
     }
 
     /// All.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
     /// What went to the index: to find, to build and, where a kernel does that while it builds, to zero.
-    pub fn index(&self) -> u64 {
+    pub(crate) fn index(&self) -> u64 {
         [Part::Find, Part::Build, Part::Zero].into_iter().map(|part| self.of(part)).sum()
     }
 }
@@ -209,7 +199,7 @@ impl Media {
         }
     }
 
-    /// Changes a word in the caches; nobody waits for its line.
+    /// Changes a word in the caches; the core does not wait for its line.
     pub(super) fn store(&mut self, addr: PhysAddr) {
         if !self.accounts.is_free {
             self.line_ps(addr, MemoryReference::Store, self.now_ps);

@@ -5,7 +5,7 @@
 //! takes frames and enters them there, by its log. A file that grows out of its partition swaps its entries into a larger one; what
 //! the process had mapped goes, with its TLB entries.
 //!
-//! Source: Li et al., ";login: 2022". Fresh frames are not zeroed where the file ends: what is behind its end nobody reads.
+//! Source: Li et al., ";login: 2022". Fresh frames are not zeroed where the file ends: no read reaches behind its end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,8 +21,8 @@ use pagewalk_vm::table::{
 use pagewalk_vm::tlb::{Fill, Tlbs, Translation};
 
 use super::media::{LINE_BYTES, Media, Part};
-use crate::machine::tlbs;
-use crate::spec::settings::MachineSpec;
+use pagewalk_sim::machine::tlbs;
+use pagewalk_sim::spec::settings::MachineSpec;
 
 const LARGE_PAGES: u64 = 1 << LARGE_ORDER;
 const ASID: Asid = Asid(1);
@@ -31,23 +31,23 @@ const TABLE_BYTES: u64 = 1 << 30;
 
 /// What translation and growth did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct IndexCounts {
+pub(crate) struct IndexCounts {
     /// Pages that were looked up in the TLBs.
-    pub translations: u64,
+    pub(crate) translations: u64,
     /// Walks for those that no TLB had.
-    pub walks: u64,
+    pub(crate) walks: u64,
     /// Of these, that ended in a fault; it is followed by another walk.
-    pub faults: u64,
+    pub(crate) faults: u64,
     /// Moves into a larger partition.
-    pub moves: u64,
+    pub(crate) moves: u64,
     /// Entries that these swapped.
-    pub entries: u64,
+    pub(crate) entries: u64,
     /// The most that one of them did.
-    pub most_entries: u64,
+    pub(crate) most_entries: u64,
     /// Extents, of a file that has some.
-    pub extents: u64,
+    pub(crate) extents: u64,
     /// Levels of the tree of extents below its root.
-    pub depth: u64,
+    pub(crate) depth: u64,
 }
 
 /// Persistent memory whose words are kept and whose use takes time.
@@ -270,7 +270,7 @@ impl ContiguousFile {
         if gone > 0 {
             tlbs.flush(Some(ASID));
             walk_cache.iter_mut().for_each(|cache| cache.flush(Some(ASID)));
-            // An entry each, and everybody else is told.
+            // An entry each, and all caches of it are told.
             self.media().spend(self.spec.kernel.shootdown_ps + gone * self.spec.core.cycle_ps);
         }
     }

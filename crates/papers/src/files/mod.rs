@@ -16,6 +16,5 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-pub use contiguous::IndexCounts;
-pub use media::{PARTS, Part, Parts};
-pub use pattern::{FilesError, Pattern, PatternRun, run};
+pub(crate) use media::Part;
+pub(crate) use pattern::{Pattern, PatternRun, run};

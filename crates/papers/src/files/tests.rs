@@ -5,9 +5,10 @@ use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::file::MOST_EXTENT_PAGES;
 
 use super::media::{Media, Part};
-use super::{FilesError, Pattern, PatternRun, run};
-use crate::spec::settings::{FileIndex, MachineSpec};
-use crate::spec::{load, parse};
+use super::pattern::FilesError;
+use super::{Pattern, PatternRun, run};
+use pagewalk_sim::spec::settings::{FileIndex, MachineSpec};
+use pagewalk_sim::spec::{load, parse};
 
 const MIB: u64 = 1 << 20;
 
@@ -109,7 +110,7 @@ fn the_hardware_walks_once_for_a_large_page_that_no_tlb_has() {
 fn the_index_of_ranges_costs_less_than_the_one_of_extents() {
     for (pattern, name) in Pattern::ALL {
         let [extents, pages] = ["ext4-dax", "ctfs"].map(|machine| run_one(machine, pattern).parts);
-        let share = |parts: super::Parts| parts.index() as f64 / parts.total() as f64;
+        let share = |parts: super::media::Parts| parts.index() as f64 / parts.total() as f64;
         match pattern {
             // What a small file's first moves cost is not yet spread over many appends.
             Pattern::Append | Pattern::RandomRead | Pattern::RandomWrite => {

@@ -6,7 +6,7 @@ use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, VirtAddr, Vpn
 use pagewalk_vm::fault::RemotePte;
 use pagewalk_vm::sets::Replacement;
 use pagewalk_vm::table::{Geometry, Radix, Sv39, Sv48, TableWords, Walk, WalkEnd};
-use pagewalk_vm::tlb::{Fill, LevelCounts, SetAssociative, Tlb, TlbArray, Tlbs, Translation};
+use pagewalk_vm::tlb::{Fill, LevelCounts, SetAssociative, Tlb, Tlbs, Translation};
 
 use crate::accelerator::Outcome;
 use crate::csr::{Mode, Scheme, status};
@@ -122,7 +122,7 @@ impl Side {
     /// DEVIATION: the evaluated core had 32 entries, all of one set.
     fn new() -> Self {
         let array = SetAssociative::new(64, 8, Replacement::Lru, &PageSize::ALL).expect("a possible shape");
-        let tlbs = Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])]);
+        let tlbs = Tlbs::new(vec![Tlb::new(vec![array.into()])]);
         Self { tlbs, read_page: NO_PAGE, write_page: NO_PAGE, offset: 0, spared: 0, spared_before: 0 }
     }
 

@@ -14,7 +14,7 @@ use pagewalk_vm::sets;
 use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
 use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
 use pagewalk_vm::table::{Geometry, PageTable, Radix, WalkCache, X86_64, X86_64La57, X86_64Toc};
-use pagewalk_vm::tlb::{Mosaic, SetAssociative, Tlb, TlbArray, Tlbs};
+use pagewalk_vm::tlb::{Tlb, TlbStorage, Tlbs};
 
 use super::{Machine, Simulate};
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ use crate::metrics::Phases;
 use crate::mmu::{Core, MOST_CLASSES, Mmu};
 use crate::spec::settings::{
     ClassicKind, ClassicSpec, FrameSpec, HashKind, MachineSpec, ReclaimSpec, Replacement, TableSpec,
-    TlbArraySpec, TlbKind, TlbLevelSpec, WalkCacheSpec,
+    TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -224,7 +224,7 @@ fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {
     Tlb::new(level.arrays.iter().map(|array| tlb_array(array, seed)).collect())
 }
 
-fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbArray {
+fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbStorage {
     let replacement = match spec.replacement {
         Replacement::Lru => sets::Replacement::Lru,
         Replacement::Fifo => sets::Replacement::Fifo,
@@ -232,13 +232,5 @@ fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbArray {
         Replacement::Nru => sets::Replacement::Nru,
         Replacement::Random => sets::Replacement::Random { seed },
     };
-    let array = match &spec.kind {
-        TlbKind::SetAssociative { pages } => {
-            SetAssociative::new(spec.entries, spec.ways, replacement, pages).map(TlbArray::SetAssociative)
-        }
-        TlbKind::Mosaic { arity } => {
-            Mosaic::new(spec.entries, spec.ways, replacement, *arity).map(TlbArray::Mosaic)
-        }
-    };
-    array.expect("the machine file was checked")
+    spec.kind.build(spec.entries, spec.ways, replacement).expect("the machine file was checked")
 }

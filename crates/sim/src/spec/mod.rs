@@ -28,6 +28,7 @@ mod tests;
 mod tiers;
 mod tlb;
 mod value;
+mod variant;
 mod words;
 
 use std::ffi::OsStr;

@@ -12,6 +12,7 @@ use super::error::{Diagnostic, Diagnostics, Origin, SourceFile, did_you_mean, ei
 use super::quantity::{Time, excerpt};
 use super::schema::{self, Key, Names, Presence, Shape, join};
 use super::value;
+use super::variant::Choices;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -114,7 +115,7 @@ pub(super) fn read(file: &Arc<SourceFile>, errors: &mut Diagnostics) -> Option<T
     }
     let mut reader = Reader { file, errors };
     let root = Origin::File { file: file.clone(), span: 0..0 };
-    Some(reader.table("", root, document.get_ref(), &[schema::FILE]))
+    Some(reader.table("", root, document.get_ref(), &schema::rows(schema::FILE)))
 }
 
 struct Reader<'a> {
@@ -128,10 +129,10 @@ impl Reader<'_> {
     }
 
     /// A table whose keys are those of `rows`.
-    fn table(&mut self, path: &str, origin: Origin, table: &DeTable<'_>, rows: &[&'static [Key]]) -> Table {
+    fn table(&mut self, path: &str, origin: Origin, table: &DeTable<'_>, rows: &[&'static Key]) -> Table {
         let mut result = Table::empty(origin);
         for (name, value) in in_file_order(table) {
-            let key = rows.iter().copied().flatten().find(|key| key.name == name.get_ref().as_ref());
+            let key = rows.iter().copied().find(|key| key.name == name.get_ref().as_ref());
             match key {
                 Some(key) => {
                     let node = self.node(&join(path, key.name), name, value, key);
@@ -193,8 +194,8 @@ impl Reader<'_> {
         let origin = self.origin(name);
         match shape {
             Shape::Value(_) => unreachable!("values are read by `node`"),
-            Shape::Table(keys) => Node::Table(self.table(path, origin, table, &[keys])),
-            Shape::Variants { common, variants, .. } => self.variants(path, origin, table, common, variants),
+            Shape::Table(keys) => Node::Table(self.table(path, origin, table, &schema::rows(keys))),
+            Shape::Variants { common, variants, .. } => self.variants(path, origin, table, common, *variants),
             Shape::Named { names, noun, each } => self.named(path, origin, table, (*names, noun), each),
         }
     }
@@ -205,13 +206,14 @@ impl Reader<'_> {
         origin: Origin,
         table: &DeTable<'_>,
         common: &'static [Key],
-        variants: &'static [Key],
+        variants: &dyn Choices,
     ) -> Node {
-        let result = self.table(path, origin, table, &[common, variants]);
+        let keys = variants.keys();
+        let result = self.table(path, origin, table, &schema::variant_rows(common, variants));
         let given: Vec<&Spanned<_>> = in_file_order(table)
             .into_iter()
             .map(|(name, _)| name)
-            .filter(|name| variants.iter().any(|key| key.name == name.get_ref().as_ref()))
+            .filter(|name| keys.iter().any(|key| key.name == name.get_ref().as_ref()))
             .collect();
         if let [first, second, ..] = given.as_slice() {
             let (first, at) = (first.get_ref(), self.origin(second));
@@ -271,9 +273,9 @@ impl Reader<'_> {
         }
     }
 
-    fn unknown_key(&mut self, path: &str, name: &Spanned<toml::de::DeString<'_>>, rows: &[&'static [Key]]) {
+    fn unknown_key(&mut self, path: &str, name: &Spanned<toml::de::DeString<'_>>, rows: &[&'static Key]) {
         let word = name.get_ref().as_ref();
-        let known: Vec<&str> = rows.iter().copied().flatten().map(|key| key.name).collect();
+        let known: Vec<&str> = rows.iter().map(|key| key.name).collect();
         let place =
             if path.is_empty() { "at the top of a machine file".to_owned() } else { format!("in [{path}]") };
         let message = format!("unknown key `{}` {place}", excerpt(word));

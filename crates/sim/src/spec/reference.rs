@@ -10,7 +10,7 @@ use super::words::WordList;
 pub fn reference() -> String {
     let mut out = String::new();
     let mut table = None;
-    schema::visit(schema::FILE, "", &mut |path, key| {
+    schema::visit_file(&mut |path, key| {
         if !matches!(key.shape, Shape::Value(_)) {
             return;
         }
@@ -31,7 +31,7 @@ pub fn reference() -> String {
 /// What the table at a path is, from the rows of its parents.
 fn about(path: &str) -> String {
     let mut about = String::new();
-    schema::visit(schema::FILE, "", &mut |parent, key| {
+    schema::visit_file(&mut |parent, key| {
         let own = join(parent, key.name);
         let is_levels = matches!(key.shape, Shape::Named { names: Names::Levels(_), .. });
         if own == path || (is_levels && format!("{own}.lN") == path) {

@@ -14,7 +14,7 @@ use super::schema::{
 };
 use super::settings::{
     CacheSpec, ClassicKind, ClassicSpec, CoreSpec, FrameSpec, HashKind, HashedSpec, HugePagePolicy,
-    MachineSpec, MemorySpec, ReclaimSpec, TableSpec, TlbKind, TlbLevelSpec, WalkCacheSpec, WalkerSpec,
+    MachineSpec, MemorySpec, ReclaimSpec, TableSpec, TlbLevelSpec, WalkCacheSpec, WalkerSpec,
 };
 use super::{paging, persistent, tiers, tlb, value};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
@@ -190,14 +190,10 @@ impl Resolver<'_> {
     fn huge_pages(&mut self, tree: &Table, tlb: Option<&[TlbLevelSpec]>) -> Option<HugePagePolicy> {
         let leaf = tree.table("huge-pages")?.leaf("transparent")?;
         let policy = TRANSPARENT.of(leaf)?;
-        let holds_2m = |kind: &TlbKind| match kind {
-            TlbKind::SetAssociative { pages } => pages.contains(&PageSize::Size2M),
-            TlbKind::Mosaic { .. } => true,
-        };
         if let Some(levels) = tlb
             && policy != HugePagePolicy::Never
             && !levels.is_empty()
-            && !levels.iter().flat_map(|level| &level.arrays).any(|array| holds_2m(&array.kind))
+            && !levels.iter().flat_map(|level| &level.arrays).any(|array| array.kind.serves(PageSize::Size2M))
         {
             let message = "transparent huge pages, but no TLB array holds 2MiB pages".to_owned();
             let help = "add \"2MiB\" to the `pages` of an array, or write transparent = \"never\"".to_owned();

@@ -15,6 +15,8 @@ pub(super) use server::{
 use server::{DRAM, FLASH, MESH, THREADS, TIER_COMMON, TIERS};
 
 use super::settings::{AllocationSpec, HashKind, HugePagePolicy, Replacement};
+use super::tlb;
+use super::variant::Choices;
 use super::words::{WordList, Words};
 use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::frame::BackRanges;
@@ -28,7 +30,7 @@ pub(super) enum Shape {
     Table(&'static [Key]),
     /// A table with common keys and exactly one of the variants, each an own table; in a file
     /// `[common.variant]`. The default applies when the whole table is left out.
-    Variants { common: &'static [Key], variants: &'static [Key], default: Option<&'static str> },
+    Variants { common: &'static [Key], variants: &'static dyn Choices, default: Option<&'static str> },
     /// Tables of one shape under names.
     Named { names: Names, noun: &'static str, each: &'static Shape },
 }
@@ -96,11 +98,16 @@ pub(super) struct Key {
 }
 
 impl Key {
-    const fn value(name: &'static str, kind: Kind, presence: Presence, meaning: &'static str) -> Self {
+    pub(super) const fn value(
+        name: &'static str,
+        kind: Kind,
+        presence: Presence,
+        meaning: &'static str,
+    ) -> Self {
         Self { name, shape: Shape::Value(kind), presence, meaning }
     }
 
-    const fn table(
+    pub(super) const fn table(
         name: &'static str,
         keys: &'static [Key],
         presence: Presence,
@@ -120,7 +127,7 @@ pub(super) const MAX_ENTRIES: u64 = 1 << 20;
 pub(super) const MAX_WAYS: u64 = 64;
 /// Entries of a walk cache's level at most.
 const MAX_WALK_CACHE_ENTRIES: u64 = 4_096;
-const MILLISECOND_PS: u64 = 1_000_000_000;
+pub(super) const MILLISECOND_PS: u64 = 1_000_000_000;
 
 pub(super) static PAGES: Words<PageSize> = Words(&[
     ("4KiB", PageSize::Size4K, "base pages"),
@@ -163,7 +170,7 @@ pub(super) static FILE: &[Key] = &[
     Key::table("core", CORE, Always, "the core"),
     Key {
         name: "tlb",
-        shape: Shape::Named { names: Names::Levels(3), noun: "TLB level", each: &TLB_LEVEL },
+        shape: Shape::Named { names: Names::Levels(3), noun: "TLB level", each: &tlb::LEVEL },
         presence: Optional,
         meaning: "TLB levels, nearest the core first; without any, every access walks",
     },
@@ -175,25 +182,25 @@ pub(super) static FILE: &[Key] = &[
     ),
     Key {
         name: "table",
-        shape: Shape::Variants { common: &[], variants: TABLES, default: Some("radix") },
+        shape: Shape::Variants { common: &[], variants: &TABLES, default: Some("radix") },
         presence: Always,
         meaning: "the page table",
     },
     Key {
         name: "frames",
-        shape: Shape::Variants { common: &[], variants: FRAMES, default: Some("buddy") },
+        shape: Shape::Variants { common: &[], variants: &FRAMES, default: Some("buddy") },
         presence: Always,
         meaning: "the frame allocator",
     },
     Key {
         name: "reclaim",
-        shape: Shape::Variants { common: RECLAIM_COMMON, variants: RECLAIM, default: None },
+        shape: Shape::Variants { common: RECLAIM_COMMON, variants: &RECLAIM, default: None },
         presence: Optional,
         meaning: "who leaves a full memory, among private anonymous 4 KiB pages; without it, the run ends there",
     },
     Key {
         name: "swap",
-        shape: Shape::Variants { common: SWAP_COMMON, variants: SWAP, default: Some("block") },
+        shape: Shape::Variants { common: SWAP_COMMON, variants: &SWAP, default: Some("block") },
         presence: Always,
         meaning: "the device that pages leave to",
     },
@@ -222,7 +229,7 @@ pub(super) static FILE: &[Key] = &[
     ),
     Key {
         name: "tier",
-        shape: Shape::Variants { common: TIER_COMMON, variants: TIERS, default: None },
+        shape: Shape::Variants { common: TIER_COMMON, variants: &TIERS, default: None },
         presence: Optional,
         meaning: "DRAM as a cache of 4 KiB pages over flash, which is then the memory under [frames]; needs \
                   [memory.dram] and [flash] (timed runs)",
@@ -238,7 +245,7 @@ pub(super) static FILE: &[Key] = &[
     Key::table("persistent", PERSISTENT, Optional, "persistent memory, beside DRAM (operations on files)"),
     Key {
         name: "files",
-        shape: Shape::Variants { common: FILES_COMMON, variants: FILES, default: None },
+        shape: Shape::Variants { common: FILES_COMMON, variants: &FILES, default: None },
         presence: Optional,
         meaning: "a file system in persistent memory; needs [persistent] and [frames.buddy] (operations on files)",
     },
@@ -275,79 +282,6 @@ static CORE: &[Key] = &[
         Default("16"),
         "outstanding cache misses (MSHRs)",
     ),
-];
-
-static TLB_LEVEL: Shape = Shape::Variants {
-    common: &[Key::value(
-        "latency",
-        Kind::Time { max_ps: MILLISECOND_PS },
-        Default("\"0 cycles\""),
-        "extra time of a hit, beyond what the pipeline hides",
-    )],
-    variants: &[
-        Key::table("set-associative", SET_ASSOCIATIVE, Variant, "entries of one page each"),
-        Key::table(
-            "mosaic",
-            MOSAIC,
-            Variant,
-            "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
-        ),
-        Key {
-            name: "split",
-            shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &TLB_ARRAY },
-            presence: Variant,
-            meaning: "several arrays under free names, looked up in parallel, each page size in one of them",
-        },
-    ],
-    default: None,
-};
-
-static TLB_ARRAY: Shape = Shape::Variants {
-    common: &[],
-    variants: &[
-        Key::table("set-associative", SET_ASSOCIATIVE, Variant, "entries of one page each"),
-        Key::table(
-            "mosaic",
-            MOSAIC,
-            Variant,
-            "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
-        ),
-    ],
-    default: None,
-};
-
-const ENTRIES: Key =
-    Key::value("entries", Kind::Integer { min: 1, max: MAX_ENTRIES }, Required, "number of entries");
-const WAYS: Key = Key::value(
-    "ways",
-    Kind::Ways { max: MAX_ENTRIES },
-    Required,
-    "ways of a set; entries / ways is a power of two; above 64 only \"full\"",
-);
-const REPLACEMENT: Key = Key::value(
-    "replacement",
-    Kind::Word(&REPLACEMENTS),
-    Default("\"lru\""),
-    "who is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64",
-);
-
-static SET_ASSOCIATIVE: &[Key] = &[
-    ENTRIES,
-    WAYS,
-    REPLACEMENT,
-    Key::value(
-        "pages",
-        Kind::Words(&PAGES),
-        Required,
-        "page sizes held; some array of every level holds 4KiB",
-    ),
-];
-
-static MOSAIC: &[Key] = &[
-    ENTRIES,
-    WAYS,
-    Key::value("arity", Kind::Integer { min: 1, max: 64 }, Required, "4 KiB pages per entry, a power of two"),
-    REPLACEMENT,
 ];
 
 static WALK_CACHE: &[Key] = &[
@@ -864,7 +798,7 @@ static MEMORY: &[Key] = &[
 /// The patterns of all tables that hold `name` as a key, in the order of the file: `tlb.lN.mosaic`.
 pub(super) fn tables_with_key(name: &str) -> Vec<String> {
     let mut found = Vec::new();
-    visit(FILE, "", &mut |path, key| {
+    visit_file(&mut |path, key| {
         if key.name == name && !path.is_empty() && !found.iter().any(|other| other == path) {
             found.push(path.to_owned());
         }
@@ -872,8 +806,22 @@ pub(super) fn tables_with_key(name: &str) -> Vec<String> {
     found
 }
 
-/// Calls `row` with every key, parents before children, and the pattern of the table that holds it.
-pub(super) fn visit(keys: &'static [Key], path: &str, row: &mut dyn FnMut(&str, &'static Key)) {
+/// Rows as the passes over a tree take them.
+pub(super) fn rows(keys: &'static [Key]) -> Vec<&'static Key> {
+    keys.iter().collect()
+}
+
+/// The rows of a table with variants: what all have, and the variants.
+pub(super) fn variant_rows(common: &'static [Key], variants: &dyn Choices) -> Vec<&'static Key> {
+    common.iter().chain(variants.keys()).collect()
+}
+
+/// Calls `row` with every key of a machine file, parents before children, and the pattern of the table that holds it.
+pub(super) fn visit_file(row: &mut dyn FnMut(&str, &'static Key)) {
+    visit(rows(FILE), "", row);
+}
+
+fn visit(keys: Vec<&'static Key>, path: &str, row: &mut dyn FnMut(&str, &'static Key)) {
     for key in keys {
         row(path, key);
         visit_shape(&key.shape, &join(path, key.name), row);
@@ -883,11 +831,8 @@ pub(super) fn visit(keys: &'static [Key], path: &str, row: &mut dyn FnMut(&str, 
 fn visit_shape(shape: &'static Shape, path: &str, row: &mut dyn FnMut(&str, &'static Key)) {
     match shape {
         Shape::Value(_) => {}
-        Shape::Table(keys) => visit(keys, path, row),
-        Shape::Variants { common, variants, .. } => {
-            visit(common, path, row);
-            visit(variants, path, row);
-        }
+        Shape::Table(keys) => visit(rows(keys), path, row),
+        Shape::Variants { common, variants, .. } => visit(variant_rows(common, *variants), path, row),
         Shape::Named { names, each, .. } => {
             let pattern = if matches!(names, Names::Levels(_)) { "lN" } else { "NAME" };
             visit_shape(each, &join(path, pattern), row);

@@ -3,7 +3,7 @@
 //! Times that a file gives in cycles are converted with the core's frequency; everything here is in integer
 //! picoseconds and bytes.
 
-use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::frame::IcebergShape;
 use pagewalk_vm::sched::SchedulerDesign;
 use pagewalk_vm::table::classic::ClassicDesign;
@@ -14,6 +14,7 @@ pub use super::devices::{
     CollectionHolds, Distribution, DramSpec, FileIndex, FilesSpec, FlashSpec, GarbageSpec, MeshSpec,
     PersistentSpec,
 };
+pub use super::tlb::{OnePageEntries, RunEntries, TlbDesign, TlbKind};
 
 /// A memory system, ready to be built.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,22 +100,6 @@ pub struct TlbArraySpec {
     pub replacement: Replacement,
     /// What an entry holds.
     pub kind: TlbKind,
-}
-
-/// What a TLB entry holds.
-#[derive(Clone, Debug, PartialEq)]
-pub enum TlbKind {
-    /// One translation of one of these page sizes.
-    SetAssociative {
-        /// Which page sizes, smallest first, at least one.
-        pages: Vec<PageSize>,
-    },
-    /// The translations of `arity` consecutive 4 KiB pages with a valid bit each (Mosaic). Larger pages enter it
-    /// chopped into 4 KiB pieces unless another array of the level holds their size.
-    Mosaic {
-        /// Base pages per entry: 4, 8, 16, 32 or 64 (a power of two from 1 to 64 is accepted).
-        arity: u32,
-    },
 }
 
 /// Replacement policies.

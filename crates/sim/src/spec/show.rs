@@ -19,19 +19,18 @@ pub(super) fn file(loaded: &Loaded) -> String {
         line(&mut out, &format!("# It extends {}.", base.label), "");
     }
     header(&mut out, "", &loaded.tree);
-    table(&mut out, "", &loaded.tree, &[schema::FILE]);
+    table(&mut out, "", &loaded.tree, &schema::rows(schema::FILE));
     out
 }
 
-fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static [Key]]) {
-    let rows = || rows.iter().copied().flatten();
-    for key in rows().filter(|key| key.name != "extends") {
+fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static Key]) {
+    for key in rows.iter().filter(|key| key.name != "extends") {
         if let (Some(leaf), Shape::Value(_)) = (table.leaf(key.name), &key.shape) {
             let assignment = format!("{} = {}", key.name, value::write(&leaf.value));
             line(out, &assignment, &leaf.origin.place());
         }
     }
-    for key in rows() {
+    for key in rows {
         if let Some(Node::Table(inner)) = table.get(key.name) {
             shape(out, &join(path, key.name), inner, &key.shape);
         }
@@ -43,11 +42,11 @@ fn shape(out: &mut String, path: &str, inner: &Table, shape_of: &'static Shape) 
         Shape::Value(_) => {}
         Shape::Table(keys) => {
             header(out, path, inner);
-            table(out, path, inner, &[keys]);
+            table(out, path, inner, &schema::rows(keys));
         }
         Shape::Variants { common, variants, .. } => {
             header_if_needed(out, path, inner);
-            table(out, path, inner, &[common, variants]);
+            table(out, path, inner, &schema::variant_rows(common, *variants));
         }
         Shape::Named { each, .. } => {
             header_if_needed(out, path, inner);

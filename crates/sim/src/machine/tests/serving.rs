@@ -7,7 +7,7 @@ use super::*;
 use crate::metrics::KernelStep;
 use crate::queueing::Servers;
 use crate::spec::settings::{TierManager, TierSpec};
-use crate::time::{Clock, CoreTime, Requester, TierTime, Waiter};
+use crate::time::{CoreTime, Requester, TierTime, Waiter};
 
 /// Microseconds in the machines' picoseconds.
 const US: u64 = 1_000_000;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 
-use crate::spec::settings::{FrameSpec, HugePagePolicy, PagingSpec, SwapKind, TableSpec, TlbKind};
+use crate::spec::settings::{
+    FrameSpec, HugePagePolicy, OnePageEntries, PagingSpec, RunEntries, SwapKind, TableSpec, TlbKind,
+};
 use crate::spec::{MachineSpec, builtin, builtin_names, load, load_all, parse, reference, show};
 
 fn machines_dir() -> PathBuf {
@@ -103,7 +105,7 @@ fn the_family_differs_from_its_base_in_the_named_point_only() {
     for arity in [4, 8, 16, 32, 64] {
         let mosaic = sound(&format!("mosaic-{arity}"));
         for level in &mosaic.tlb {
-            assert_eq!(level.arrays[0].kind, TlbKind::Mosaic { arity });
+            assert_eq!(level.arrays[0].kind, TlbKind::new(RunEntries { arity }));
         }
         let FrameSpec::Iceberg { shape, ordinary_bytes, .. } = &mosaic.frames else { panic!("{mosaic:?}") };
         assert_eq!((shape.front, shape.back, shape.choices), (56, 8, 6));
@@ -140,8 +142,8 @@ fn the_papers_machines_have_one_tlb_of_1024_entries() {
         let [array] = level.arrays.as_slice() else { panic!("{name} has one array") };
         assert_eq!((array.entries, array.ways), (1024, ways), "{name}");
         let kind = match arity {
-            Some(arity) => TlbKind::Mosaic { arity },
-            None => TlbKind::SetAssociative { pages: vec![PageSize::Size4K, PageSize::Size2M] },
+            Some(arity) => TlbKind::new(RunEntries { arity }),
+            None => TlbKind::new(OnePageEntries { pages: vec![PageSize::Size4K, PageSize::Size2M] }),
         };
         assert_eq!(array.kind, kind, "{name}");
         assert_eq!(as_named(spec.clone(), &plain, |spec| spec.tlb = plain.tlb.clone()), plain, "{name}");

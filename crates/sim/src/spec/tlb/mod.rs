@@ -1,12 +1,62 @@
-//! The TLB levels of a machine file.
+//! The TLB levels of a machine file, and the kinds of array in them.
+
+#[cfg(test)]
+mod conformance;
+mod mosaic;
+mod registry;
+mod set_associative;
+
+pub use mosaic::RunEntries;
+pub use registry::{TlbDesign, TlbKind};
+pub use set_associative::OnePageEntries;
 
 use pagewalk_vm::addr::PageSize;
 
 use super::error::Diagnostic;
 use super::options::Table;
-use super::resolve::{Resolver, integer};
-use super::schema::{MAX_WAYS, PAGES, REPLACEMENTS};
-use super::settings::{Replacement, TlbArraySpec, TlbKind, TlbLevelSpec};
+use super::resolve::Resolver;
+use super::schema::{Key, Kind, MAX_ENTRIES, MAX_WAYS, MILLISECOND_PS, Names, Presence, REPLACEMENTS, Shape};
+use super::settings::{Replacement, TlbArraySpec, TlbLevelSpec};
+pub(super) use registry::ARRAYS;
+
+/// A level.
+pub(super) static LEVEL: Shape = Shape::Variants {
+    common: &[Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Presence::Default("\"0 cycles\""),
+        "extra time of a hit, beyond what the pipeline hides",
+    )],
+    variants: &(&ARRAYS, SPLIT),
+    default: None,
+};
+const SPLIT: &[Key] = &[Key {
+    name: "split",
+    shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &ARRAY },
+    presence: Presence::Variant,
+    meaning: "several arrays under free names, looked up in parallel, each page size in one of them",
+}];
+static ARRAY: Shape = Shape::Variants { common: &[], variants: &ARRAYS, default: None };
+
+// What arrays of all kinds have.
+const ENTRIES: Key = Key::value(
+    "entries",
+    Kind::Integer { min: 1, max: MAX_ENTRIES },
+    Presence::Required,
+    "number of entries",
+);
+const WAYS: Key = Key::value(
+    "ways",
+    Kind::Ways { max: MAX_ENTRIES },
+    Presence::Required,
+    "ways of a set; entries / ways is a power of two; above 64 only \"full\"",
+);
+const REPLACEMENT: Key = Key::value(
+    "replacement",
+    Kind::Word(&REPLACEMENTS),
+    Presence::Default("\"lru\""),
+    "who is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64",
+);
 
 /// The levels, nearest the core first.
 pub(super) fn levels(tree: &Table, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
@@ -49,38 +99,14 @@ struct Array<'t> {
     table: &'t Table,
 }
 
-impl Array<'_> {
-    fn holds(&self, size: PageSize) -> bool {
-        match &self.spec.kind {
-            TlbKind::SetAssociative { pages } => pages.contains(&size),
-            TlbKind::Mosaic { .. } => size == PageSize::Size4K,
-        }
-    }
-}
-
 fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolver<'_>) -> Option<Array<'t>> {
-    let (variant, table) = table.tables().next()?;
+    let (variant, table) = ARRAYS.of(table)?;
     let geometry = resolver.entries_and_ways(subject, table);
     let replacement = replacement(subject, table, geometry, resolver);
-    let kind = match variant {
-        "set-associative" => TlbKind::SetAssociative { pages: PAGES.each(table.leaf("pages")?)? },
-        "mosaic" => TlbKind::Mosaic { arity: arity(subject, table, resolver)? },
-        _ => return None,
-    };
+    let kind = (variant.resolve)(subject, table, resolver)?;
     let (entries, ways) = geometry?;
     let spec = TlbArraySpec { name: name.to_owned(), entries, ways, replacement: replacement?, kind };
     Some(Array { spec, table })
-}
-
-fn arity(subject: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<u32> {
-    let arity = integer(table, "arity")?;
-    if !arity.is_power_of_two() {
-        let message = format!("{subject}: an arity of {arity} is not a power of two");
-        let help = format!("write {} or {}", arity.next_power_of_two() / 2, arity.next_power_of_two());
-        resolver.blame(message, help, &[("arity", table.leaf("arity")?)]);
-        return None;
-    }
-    Some(arity)
 }
 
 fn replacement(
@@ -112,7 +138,7 @@ fn replacement(
 fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut Resolver<'_>) -> Option<()> {
     let mut is_right = true;
     for size in PageSize::ALL {
-        let holders: Vec<&Array<'_>> = arrays.iter().filter(|array| array.holds(size)).collect();
+        let holders: Vec<&Array<'_>> = arrays.iter().filter(|array| array.spec.kind.holds(size)).collect();
         if let [first, second, ..] = holders.as_slice() {
             let (one, two) = (&first.spec.name, &second.spec.name);
             let message = format!("TLB `{name}`: {size} pages are in `{one}` and in `{two}`");
@@ -122,7 +148,7 @@ fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut R
             is_right = false;
         }
     }
-    if !arrays.iter().any(|array| array.holds(PageSize::Size4K)) {
+    if !arrays.iter().any(|array| array.spec.kind.holds(PageSize::Size4K)) {
         let pages = arrays.iter().find_map(|array| array.table.leaf("pages"));
         let at = pages.map_or(&table.origin, |pages| &pages.origin);
         let message = format!("TLB `{name}`: no array holds 4KiB pages");

@@ -1,0 +1,67 @@
+//! Arrays with several neighbouring pages an entry.
+
+use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::sets::{Replacement, ShapeError};
+use pagewalk_vm::tlb::{Mosaic, TlbStorage};
+
+use super::registry::{ArrayVariant, TlbDesign, TlbKind};
+use super::{ENTRIES, REPLACEMENT, WAYS};
+use crate::spec::options::Table;
+use crate::spec::resolve::{Resolver, integer};
+use crate::spec::schema::{Key, Kind, Presence};
+
+const KEYS: &[Key] = &[
+    ENTRIES,
+    WAYS,
+    Key::value(
+        "arity",
+        Kind::Integer { min: 1, max: 64 },
+        Presence::Required,
+        "4 KiB pages per entry, a power of two",
+    ),
+    REPLACEMENT,
+];
+
+pub(super) const VARIANT: ArrayVariant = ArrayVariant {
+    key: Key::table(
+        "mosaic",
+        KEYS,
+        Presence::Variant,
+        "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
+    ),
+    example: "arity = 4",
+    resolve,
+};
+
+fn resolve(subject: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbKind> {
+    let arity = integer(table, "arity")?;
+    if !arity.is_power_of_two() {
+        let message = format!("{subject}: an arity of {arity} is not a power of two");
+        let help = format!("write {} or {}", arity.next_power_of_two() / 2, arity.next_power_of_two());
+        resolver.blame(message, help, &[("arity", table.leaf("arity")?)]);
+        return None;
+    }
+    Some(TlbKind::new(RunEntries { arity }))
+}
+
+/// Entries of `arity` consecutive 4 KiB pages with a valid bit each (Mosaic). Larger pages enter chopped into 4 KiB pieces
+/// unless another array of the level holds their size.
+#[derive(Debug)]
+pub struct RunEntries {
+    /// Base pages per entry: 4, 8, 16, 32 or 64 (a power of two from 1 to 64 is accepted).
+    pub arity: u32,
+}
+
+impl TlbDesign for RunEntries {
+    fn holds(&self, size: PageSize) -> bool {
+        size == PageSize::Size4K
+    }
+
+    fn serves(&self, _: PageSize) -> bool {
+        true
+    }
+
+    fn build(&self, entries: u32, ways: u32, replacement: Replacement) -> Result<TlbStorage, ShapeError> {
+        Mosaic::new(entries, ways, replacement, self.arity).map(TlbStorage::from)
+    }
+}

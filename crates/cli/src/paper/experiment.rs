@@ -7,7 +7,6 @@ use pagewalk_report::{Figure, PaperRow, RunProgress};
 use pagewalk_sim::machine::{Detail, Simulate, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunError, RunOptions, run};
-use pagewalk_sim::spec::settings::ReclaimSpec;
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::{Source, Stoppable};
 use pagewalk_vm::addr::PAGE_BYTES;
@@ -297,12 +296,10 @@ impl Experiment {
                 tier.design.sets = sets_times_ways / tier.design.ways;
             }
             let Some(limit_mib) = variant.limit_mib else { return Ok(machine) };
-            let (Some(ReclaimSpec::Lru { limit_bytes }) | Some(ReclaimSpec::Clock { limit_bytes })) =
-                &mut machine.reclaim
-            else {
-                bail!("machine {name}: {} has no limit to change", variant.of);
-            };
-            *limit_bytes = Some(limit_mib << 20);
+            let limited = machine.reclaim.and_then(|policy| policy.limited(limit_mib << 20));
+            machine.reclaim = Some(
+                limited.with_context(|| format!("machine {name}: {} has no limit to change", variant.of))?,
+            );
             return Ok(machine);
         }
         Ok(match self.machine.get(name) {

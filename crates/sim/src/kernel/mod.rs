@@ -56,7 +56,7 @@ use self::tables::TableSpace;
 use self::tier::KernelTier;
 use crate::error::MachineError;
 use crate::metrics::{KernelStep, Rows};
-use crate::spec::settings::{MachineSpec, ReclaimSpec, TierManager};
+use crate::spec::settings::{MachineSpec, TierManager};
 use crate::time::{EventQueue, Waiter};
 
 /// The kernel of a machine whose page tables are `T`.
@@ -87,12 +87,8 @@ impl<T: PageTable> Kernel<T> {
         announces_mappings: bool,
         is_timed: bool,
     ) -> Self {
-        let scans = match spec.reclaim {
-            Some(ReclaimSpec::HorizonLru { scan_interval: Some(interval) }) => {
-                Some(Scans { interval, left: interval })
-            }
-            _ => None,
-        };
+        let interval = spec.reclaim.as_ref().and_then(|policy| policy.scan_interval());
+        let scans = interval.map(|interval| Scans { interval, left: interval });
         let tier = spec.tier.as_ref().and_then(|tier| match tier.manager {
             TierManager::Kernel { interrupt_ps } => Some(KernelTier::new(spec.core.count, interrupt_ps)),
             TierManager::Hardware { .. } => None,

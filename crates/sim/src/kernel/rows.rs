@@ -8,7 +8,6 @@ use super::counts::KernelCounts;
 use super::state::State;
 use crate::metrics::Rows;
 use crate::metrics::names::{fault, frames, kernel, reclaim, swap, table};
-use crate::spec::settings::TableSpec;
 
 impl<T: PageTable> State<T> {
     pub(super) fn rows(&self, manages_tier: bool, rows: &mut Rows) {
@@ -49,7 +48,7 @@ impl<T: PageTable> State<T> {
         rows.level(table::BYTES_PEAK, self.tables.bytes_peak);
         rows.level(table::CONTIGUOUS, self.tables.largest_bytes);
         rows.sum(table::UPKEEP, upkeep.ps);
-        if matches!(self.spec.table, TableSpec::Radix { .. } | TableSpec::Toc) {
+        if !self.spec.table.is_hashed() {
             return;
         }
         let chunk_rows = self.processes.list.iter().map(|process| process.table.chunk_rows() as u64).sum();

@@ -5,18 +5,42 @@ use pagewalk_trace::{
     ThreadId,
 };
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange, Vpn};
-use pagewalk_vm::table::classic::{Classic, OpenAddressing};
+use pagewalk_vm::table::classic::{Chained, Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
-use pagewalk_vm::table::{Radix, X86_64, X86_64La57, X86_64Toc};
+use pagewalk_vm::table::{PageTable, Radix, X86_64, X86_64La57, X86_64Toc};
 
-use super::build::{Built, machine};
+use super::assemble::{Built, machine};
+use super::events::Machine;
+use super::turns::begin_phase;
 use super::*;
 use crate::kernel::{Process, State};
 use crate::metrics::names::{accelerator, fault, swap};
-use crate::metrics::{Number, Row, Rows};
+use crate::metrics::{Number, Row, Rows, RunResult};
 use crate::spec;
-use crate::spec::settings::{CoreSpec, FrameSpec, TableSpec};
-use crate::time::{IntervalClock, NoClock};
+use crate::spec::settings::{BuddySpec, CoreSpec};
+use crate::spec::table::{ClassicSpec, HashedSpec, RadixSpec, TocSpec};
+use crate::time::{Clock, IntervalClock, NoClock};
+
+/// Calls a generic check with the type of a machine's page tables.
+macro_rules! with_tables_of {
+    ($spec:expr, $check:ident($($argument:expr),*)) => {{
+        let table = &$spec.table;
+        if let Some(radix) = table.settings::<RadixSpec>() {
+            match radix.levels {
+                5 => $check::<Radix<X86_64La57>>($($argument),*),
+                _ => $check::<Plain>($($argument),*),
+            }
+        } else if table.settings::<TocSpec>().is_some() {
+            $check::<Toc>($($argument),*)
+        } else if table.settings::<HashedSpec>().is_some() {
+            $check::<HashedTable>($($argument),*)
+        } else if table.settings::<ClassicSpec<OpenAddressing>>().is_some() {
+            $check::<Classic<OpenAddressing>>($($argument),*)
+        } else {
+            $check::<Classic<Chained>>($($argument),*)
+        }
+    }};
+}
 
 mod advice;
 mod cache;
@@ -203,13 +227,7 @@ fn the_front_filter_is_exact_when_huge_pages_are_chopped() {
 }
 
 fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
-    match spec.table {
-        TableSpec::Radix { levels: 5 } => check_filter_of::<Radix<X86_64La57>>(spec, stream, name),
-        TableSpec::Radix { .. } => check_filter_of::<Plain>(spec, stream, name),
-        TableSpec::Toc => check_filter_of::<Toc>(spec, stream, name),
-        TableSpec::Hashed(_) => check_filter_of::<HashedTable>(spec, stream, name),
-        TableSpec::Classic(_) => check_filter_of::<Classic<OpenAddressing>>(spec, stream, name),
-    }
+    with_tables_of!(spec, check_filter_of(spec, stream, name));
 }
 
 fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
@@ -406,7 +424,7 @@ fn a_forked_child_has_the_mappings_and_its_own_pages() {
 #[test]
 fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     let mut small = spec("x86-64");
-    small.frames = FrameSpec::Buddy { memory_bytes: 1 << 20, fragmentation: 0 };
+    small.frames = BuddySpec { memory_bytes: 1 << 20, fragmentation: 0 }.into();
     let mut machine = counting(&small);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 16 << 20);
@@ -422,7 +440,7 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
 #[test]
 fn a_table_in_one_piece_does_not_fit_into_fragments() {
     let run = |name: &str| {
-        let frames = FrameSpec::Buddy { memory_bytes: 1 << 30, fragmentation: 100 };
+        let frames = BuddySpec { memory_bytes: 1 << 30, fragmentation: 100 }.into();
         let mut machine = counting_of::<HashedTable>(&MachineSpec { frames, ..spec(name) });
         let mut batch = Batch::new();
         map(&mut batch, BASE, 4 << 30);

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use super::error::Origin;
+use super::key::{self, Key, Shape, join};
 use super::load::Loaded;
-use super::options::{Node, Table, Value};
-use super::schema::{self, Key, Shape, join};
+use super::resolve::FILE;
+use super::tree::{Node, Table, Value};
 use super::value;
 
 /// The column in which the comments begin.
@@ -19,7 +20,7 @@ pub(super) fn file(loaded: &Loaded) -> String {
         line(&mut out, &format!("# It extends {}.", base.label), "");
     }
     header(&mut out, "", &loaded.tree);
-    table(&mut out, "", &loaded.tree, &schema::rows(schema::FILE));
+    table(&mut out, "", &loaded.tree, &key::rows(FILE));
     out
 }
 
@@ -39,14 +40,14 @@ fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static Key]) {
 
 fn shape(out: &mut String, path: &str, inner: &Table, shape_of: &'static Shape) {
     match shape_of {
-        Shape::Value(_) => {}
+        Shape::Value(_) | Shape::Part(_) => {}
         Shape::Table(keys) => {
             header(out, path, inner);
-            table(out, path, inner, &schema::rows(keys));
+            table(out, path, inner, &key::rows(keys));
         }
         Shape::Variants { common, variants, .. } => {
             header_if_needed(out, path, inner);
-            table(out, path, inner, &schema::variant_rows(common, *variants));
+            table(out, path, inner, &key::variant_rows(common, *variants));
         }
         Shape::Named { each, .. } => {
             header_if_needed(out, path, inner);

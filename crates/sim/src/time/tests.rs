@@ -9,7 +9,8 @@ use super::{Clock, CoreTime, IntervalClock};
 use crate::metrics::Rows;
 use crate::metrics::names::time as names;
 use crate::spec;
-use crate::spec::settings::{CacheSpec, HashedSpec, MachineSpec, TableSpec, WalkerSpec};
+use crate::spec::settings::{CacheSpec, MachineSpec, TableKind, WalkerSpec};
+use crate::spec::table::{HashedSpec, RadixSpec};
 
 const CYCLE: u64 = 500;
 const L1: u64 = 2_000;
@@ -90,7 +91,7 @@ fn a_store_is_not_waited_for() {
 }
 
 /// The walk's references, from the second cache level on: the line, and who waits.
-fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
+fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
     let spec = MachineSpec { table, walker: WalkerSpec { count: 1, enters: 2 }, ..machine() };
     let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
@@ -111,7 +112,7 @@ fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
 /// One after the other takes the sum; at once, as long as the one that decides, or the longest; a refill nothing.
 #[test]
 fn a_walk_takes_as_long_as_what_it_waits_for() {
-    let radix = || TableSpec::Radix { levels: 4 };
+    let radix = || TableKind::from(RadixSpec { levels: 4 });
     let lookup = machine().walk_cache.expect("walk caches").latency_ps;
     let near = 9;
     let [turn, found, other, refill] = [
@@ -126,7 +127,7 @@ fn a_walk_takes_as_long_as_what_it_waits_for() {
     assert_eq!(walked(&[(near, found), (1, refill)], radix()), lookup + L2);
     let policy = Policy::MEMORY_EFFICIENT;
     let design = HashedDesign { policy, chunk_bytes: Vec::new(), crc: true };
-    let slow = TableSpec::Hashed(HashedSpec { design, latency_ps: lookup + 77 });
+    let slow = HashedSpec { design, latency_ps: lookup + 77 }.into();
     assert_eq!(walked(&[(near, found)], slow), lookup + 77 + L2, "the slower of both look-ups");
 }
 

@@ -40,7 +40,7 @@ fn bare(policy: Policy, notification: Notification) -> MachineSpec {
     (spec.tlb, spec.walk_cache, spec.caches, spec.mesh) = (Vec::new(), None, Vec::new(), None);
     spec.memory.latency_ps = 0;
     let dram = spec.memory.dram.as_mut().unwrap();
-    (dram.ras_ps, dram.cas_ps, dram.burst_ps, dram.command_ps, dram.compare_ps) = (0, 0, 0, 0, 0);
+    (dram.ras_ps, dram.cas_ps, dram.burst_ps, dram.command_ps, dram.tags.compare_ps) = (0, 0, 0, 0, 0);
     let tier = spec.tier.as_mut().unwrap();
     tier.manager = crate::spec::settings::TierManager::Hardware { command_ps: 0 };
     (tier.design.sets, tier.design.evict_buffer, tier.design.queue) = (16, 8, 16);

@@ -6,22 +6,25 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::frame::{IcebergShape, PageKey};
 
 use super::*;
-use crate::spec::settings::{ReclaimSpec, SwapKind, SwapSpec};
+use crate::spec::settings::{
+    BlockSpec, ClockSpec, HorizonLruSpec, IcebergLruSpec, IcebergSpec, ReclaimKind, SwapSpec,
+};
 
 /// A shipped machine that swaps, with 8 MiB for the program.
 pub(super) fn small(name: &str) -> MachineSpec {
     let mut spec = spec(name);
     const BYTES: u64 = 8 << 20;
-    if let FrameSpec::Iceberg { shape, .. } = &mut spec.frames {
-        *shape = IcebergShape::mosaic((BYTES / PAGE_BYTES) as u32 / 64);
+    if let Some(placed) = spec.frames.settings::<IcebergSpec>() {
+        let shape = IcebergShape::mosaic((BYTES / PAGE_BYTES) as u32 / 64);
+        spec.frames = IcebergSpec { shape, ..placed.clone() }.into();
     }
-    if let Some(ReclaimSpec::Lru { limit_bytes } | ReclaimSpec::Clock { limit_bytes }) = &mut spec.reclaim {
-        *limit_bytes = Some(BYTES);
+    if let Some(limited) = spec.reclaim.as_ref().and_then(|policy| policy.limited(BYTES)) {
+        spec.reclaim = Some(limited);
     }
     spec
 }
 
-fn with_reclaim(reclaim: ReclaimSpec) -> MachineSpec {
+fn with_reclaim(reclaim: ReclaimKind) -> MachineSpec {
     MachineSpec { reclaim: Some(reclaim), ..small("mosaic-swap") }
 }
 
@@ -40,7 +43,7 @@ pub(super) fn accelerated(spec: MachineSpec) -> MachineSpec {
 fn every_policy() -> Vec<MachineSpec> {
     let ahead = |spec: MachineSpec| MachineSpec {
         swap: SwapSpec { readahead: 8, ..spec.swap },
-        background_percent: if matches!(spec.frames, FrameSpec::Buddy { .. }) { 10 } else { 0 },
+        background_percent: if spec.frames.hash_placed().is_none() { 10 } else { 0 },
         ..spec
     };
     vec![
@@ -55,9 +58,9 @@ fn every_policy() -> Vec<MachineSpec> {
         small("lru-swap"),
         small("mosaic-swap"),
         hashed(),
-        with_reclaim(ReclaimSpec::HorizonLru { scan_interval: Some(5_000) }),
-        with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: false }),
-        with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: true }),
+        with_reclaim(HorizonLruSpec { scan_interval: Some(5_000) }.into()),
+        with_reclaim(IcebergLruSpec { live_percent: 87, is_strict: false }.into()),
+        with_reclaim(IcebergLruSpec { live_percent: 87, is_strict: true }.into()),
     ]
 }
 
@@ -68,7 +71,8 @@ fn the_front_filter_is_exact_under_every_policy() {
         check_filter(&spec, &stream, &format!("{:?}", spec.reclaim));
         let mut two_cores = spec.clone();
         two_cores.core.count = 2;
-        if matches!(spec.reclaim, Some(ReclaimSpec::HorizonLru { .. } | ReclaimSpec::Clock { .. })) {
+        let policy = spec.reclaim.as_ref().expect("a policy");
+        if policy.settings::<HorizonLruSpec>().is_some() || policy.settings::<ClockSpec>().is_some() {
             check_filter(&two_cores, &stream, &format!("{:?} on two cores", spec.reclaim));
         }
     }
@@ -152,12 +156,7 @@ fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
 #[test]
 fn every_frame_has_one_page_whatever_leaves() {
     for (number, spec) in every_policy().iter().enumerate() {
-        match spec.table {
-            TableSpec::Toc => check_run::<Toc>(spec, 60 + number as u64),
-            TableSpec::Radix { .. } => check_run::<Plain>(spec, 60 + number as u64),
-            TableSpec::Hashed(_) => check_run::<HashedTable>(spec, 60 + number as u64),
-            TableSpec::Classic(_) => check_run::<Classic<OpenAddressing>>(spec, 60 + number as u64),
-        }
+        with_tables_of!(spec, check_run(spec, 60 + number as u64));
     }
 }
 
@@ -261,7 +260,7 @@ fn waiting_for_a_swapped_page_takes_the_devices_time() {
     let result = machine.finish("s");
     let time = |metric: &str| value(&result, "time", metric);
     assert_eq!(value(&result, "fault", "major"), 4_096);
-    let SwapKind::Block(disk) = &spec.swap.kind else { panic!("{:?}", spec.swap) };
+    let disk = spec.swap.kind.settings::<BlockSpec>().expect("a disk");
     assert!(time("swap-wait") > 4_096 * disk.latency_ps, "{}", time("swap-wait"));
     assert!(time("fault") > time("swap-wait"));
     assert_eq!(time("elapsed"), time("compute") + time("walk") + time("memory") + time("fault"));

@@ -5,7 +5,10 @@ use pagewalk_vm::table::classic::Chained;
 
 use super::paging::{accelerated, check_frames, small};
 use super::*;
-use crate::spec::settings::{AcceleratorDaemonSpec, AcceleratorSpec, ReclaimSpec, SwapKind, SwapSpec};
+use crate::spec::settings::{
+    AcceleratorDaemonSpec, AcceleratorSpec, HorizonLruSpec, IcebergLruSpec, MemoryCopySpec, ReclaimKind,
+    SwapKind, SwapSpec,
+};
 
 /// A program that stores to each page before all else, so that no page may ever be new again; it needs four times the
 /// memory that there is, and changes its address space on the way.
@@ -71,7 +74,7 @@ fn paths() -> Vec<(&'static str, Change)> {
             MachineSpec { accelerator, ..spec }
         }
     };
-    let memory = SwapKind::Memory { out_ps: 250_000, in_ps: 250_000 };
+    let memory = SwapKind::from(MemoryCopySpec { out_ps: 250_000, in_ps: 250_000 });
     vec![
         ("disk", Box::new(|spec| spec)),
         (
@@ -98,7 +101,7 @@ fn memories() -> Vec<MachineSpec> {
         let MachineSpec { table, walk_cache, .. } = spec(table);
         MachineSpec { name: format!("{base} with another table"), table, walk_cache, ..small(base) }
     };
-    let placed = |name: &str, reclaim| MachineSpec { reclaim: Some(reclaim), ..small(name) };
+    let placed = |name: &str, reclaim: ReclaimKind| MachineSpec { reclaim: Some(reclaim), ..small(name) };
     let background = MachineSpec { background_percent: 50, ..small("linux-swap") };
     let mosaic_tlbs = MachineSpec { tlb: spec("mosaic-8").tlb, ..small("linux-swap") };
     vec![
@@ -112,8 +115,8 @@ fn memories() -> Vec<MachineSpec> {
         with_table("linux-swap", "hashed-open-addressing"),
         with_table("linux-swap", "hashed-chained"),
         small("mosaic-swap"),
-        placed("mosaic-swap", ReclaimSpec::HorizonLru { scan_interval: Some(5_000) }),
-        placed("mosaic-swap", ReclaimSpec::IcebergLru { live_percent: 87, is_strict: false }),
+        placed("mosaic-swap", HorizonLruSpec { scan_interval: Some(5_000) }.into()),
+        placed("mosaic-swap", IcebergLruSpec { live_percent: 87, is_strict: false }.into()),
         // Hash-placed frames behind an ordinary table, and behind hashed ones.
         with_table("mosaic-swap", "x86-64"),
         with_table("mosaic-swap", "me-hpt"),
@@ -164,18 +167,7 @@ fn every_fault_path_goes_with_every_table_allocator_and_policy() {
         for (path, change) in paths() {
             let spec = change(memory.clone());
             let name = format!("{} ({:?}), {path}", spec.name, spec.reclaim);
-            match spec.table {
-                TableSpec::Radix { levels: 5 } => check::<Radix<X86_64La57>>(&spec, &stream, &name),
-                TableSpec::Radix { .. } => check::<Plain>(&spec, &stream, &name),
-                TableSpec::Toc => check::<Toc>(&spec, &stream, &name),
-                TableSpec::Hashed(_) => check::<HashedTable>(&spec, &stream, &name),
-                TableSpec::Classic(ref table)
-                    if table.kind == crate::spec::settings::ClassicKind::Chained =>
-                {
-                    check::<Classic<Chained>>(&spec, &stream, &name);
-                }
-                TableSpec::Classic(_) => check::<Classic<OpenAddressing>>(&spec, &stream, &name),
-            }
+            with_tables_of!(spec, check(&spec, &stream, &name));
         }
     }
 }

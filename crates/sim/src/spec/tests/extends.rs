@@ -37,7 +37,7 @@ fn keys_are_laid_over_the_base_one_by_one() {
 fn another_variant_replaces_the_bases_whole() {
     let spec = child("[tlb.l2.mosaic]\nentries = 512\nways = 8\narity = 4\n");
     assert_eq!(spec.tlb[1].arrays.len(), 1);
-    assert_eq!(spec.tlb[1].arrays[0].kind, TlbKind::new(RunEntries { arity: 4 }));
+    assert_eq!(spec.tlb[1].arrays[0].kind, TlbKind::from(RunEntries { arity: 4 }));
     assert_eq!(spec.tlb[1].latency_ps, load("x86-64").expect("it loads").tlb[1].latency_ps);
 
     let lacks = "name = \"child\"\nextends = \"x86-64\"\n[tlb.l2.mosaic]\narity = 4\n";

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 
 use crate::spec::settings::{
-    FrameSpec, HugePagePolicy, OnePageEntries, PagingSpec, RunEntries, SwapKind, TableSpec, TlbKind,
+    HugePagePolicy, IcebergSpec, MemoryCopySpec, OnePageEntries, PagingSpec, RunEntries, TableKind, TlbKind,
 };
+use crate::spec::table::{RadixSpec, TocSpec};
 use crate::spec::{MachineSpec, builtin, builtin_names, load, load_all, parse, reference, show};
 
 fn machines_dir() -> PathBuf {
@@ -72,7 +73,7 @@ fn each_constant_of_a_base_has_a_source() {
 fn the_reference_machine_is_what_its_file_says() {
     let spec = sound("x86-64");
     assert_eq!(spec.core.cycle_ps, 333);
-    assert_eq!(spec.table, TableSpec::Radix { levels: 4 });
+    assert_eq!(spec.table, TableKind::from(RadixSpec { levels: 4 }));
     assert_eq!(spec.huge_pages, HugePagePolicy::Never);
     let sizes: Vec<Vec<(u32, u32)>> = spec
         .tlb
@@ -95,7 +96,7 @@ fn the_family_differs_from_its_base_in_the_named_point_only() {
     assert_eq!(as_named(thp, &base, |spec| spec.huge_pages = base.huge_pages), base);
 
     let la57 = sound("x86-64-la57");
-    assert_eq!(la57.table, TableSpec::Radix { levels: 5 });
+    assert_eq!(la57.table, TableKind::from(RadixSpec { levels: 5 }));
     let same = as_named(la57, &base, |spec| {
         spec.table = base.table.clone();
         spec.walk_cache = base.walk_cache.clone();
@@ -105,12 +106,12 @@ fn the_family_differs_from_its_base_in_the_named_point_only() {
     for arity in [4, 8, 16, 32, 64] {
         let mosaic = sound(&format!("mosaic-{arity}"));
         for level in &mosaic.tlb {
-            assert_eq!(level.arrays[0].kind, TlbKind::new(RunEntries { arity }));
+            assert_eq!(level.arrays[0].kind, TlbKind::from(RunEntries { arity }));
         }
-        let FrameSpec::Iceberg { shape, ordinary_bytes, .. } = &mosaic.frames else { panic!("{mosaic:?}") };
+        let IcebergSpec { shape, ordinary_bytes, .. } = mosaic.frames.settings().expect("hash-placed frames");
         assert_eq!((shape.front, shape.back, shape.choices), (56, 8, 6));
         assert_eq!(shape.frames() * PAGE_BYTES + ordinary_bytes, base.frames.memory_bytes());
-        assert_eq!(mosaic.table, TableSpec::Toc);
+        assert_eq!(mosaic.table, TableKind::from(TocSpec));
         let same = as_named(mosaic, &base, |spec| {
             (spec.table, spec.frames) = (base.table.clone(), base.frames.clone());
             spec.reclaim = None;
@@ -142,8 +143,8 @@ fn the_papers_machines_have_one_tlb_of_1024_entries() {
         let [array] = level.arrays.as_slice() else { panic!("{name} has one array") };
         assert_eq!((array.entries, array.ways), (1024, ways), "{name}");
         let kind = match arity {
-            Some(arity) => TlbKind::new(RunEntries { arity }),
-            None => TlbKind::new(OnePageEntries { pages: vec![PageSize::Size4K, PageSize::Size2M] }),
+            Some(arity) => TlbKind::from(RunEntries { arity }),
+            None => TlbKind::from(OnePageEntries { pages: vec![PageSize::Size4K, PageSize::Size2M] }),
         };
         assert_eq!(array.kind, kind, "{name}");
         assert_eq!(as_named(spec.clone(), &plain, |spec| spec.tlb = plain.tlb.clone()), plain, "{name}");
@@ -189,7 +190,7 @@ fn the_steps_of_a_fault_add_up_to_what_was_measured() {
     };
     assert_eq!(steps(&sound("rocket-swap")), (113_000, 4_808_000, 727_000));
     let zram = sound("linux-zram");
-    let SwapKind::Memory { out_ps, in_ps } = zram.swap.kind else { panic!("{:?}", zram.swap) };
+    let &MemoryCopySpec { out_ps, in_ps } = zram.swap.kind.settings().expect("memory");
     let (trap_ps, processing_ps, request_ps) = steps(&zram);
     let fault_ps = trap_ps + processing_ps + request_ps + in_ps;
     assert_eq!(fault_ps, 5_100_000);

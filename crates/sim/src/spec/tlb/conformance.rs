@@ -4,17 +4,27 @@ use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
 use pagewalk_vm::random::SplitMix64;
 use pagewalk_vm::tlb::{Fill, Lookup, TlbStorage, Translation};
 
-use super::ARRAYS;
+use super::array::{Replacement, TlbArraySpec};
+use super::levels::ARRAYS;
 use crate::machine::tlbs;
-use crate::spec::settings::{Replacement, TlbArraySpec};
+use crate::spec::key::{Key, Kind, Presence, Shape};
 
 const ASID: Asid = Asid(3);
 
-/// The array of a kind by its example.
+/// The array of a kind, with 4, or the first word, for what has no default.
 fn spec(name: &str, entries: u32, ways: u32) -> TlbArraySpec {
     let variant = ARRAYS.0.iter().find(|variant| variant.key.name == name).expect("a registered kind");
-    let text =
-        format!("name = \"x\"\n[tlb.l1.{name}]\nentries = {entries}\nways = {ways}\n{}\n", variant.example);
+    let Shape::Table(keys) = variant.key.shape else { panic!("{name} has keys") };
+    let own =
+        |key: &&Key| matches!(key.presence, Presence::Required) && !["entries", "ways"].contains(&key.name);
+    let value = |key: &Key| match key.shape {
+        Shape::Value(Kind::Integer { .. }) => format!("{} = 4\n", key.name),
+        Shape::Value(Kind::Words(words)) => format!("{} = [\"{}\"]\n", key.name, words.words()[0]),
+        Shape::Value(Kind::Word(words)) => format!("{} = \"{}\"\n", key.name, words.words()[0]),
+        _ => panic!("no example for {}", key.name),
+    };
+    let values: String = keys.iter().filter(own).map(value).collect();
+    let text = format!("name = \"x\"\n[tlb.l1.{name}]\nentries = {entries}\nways = {ways}\n{values}");
     let mut spec = crate::spec::parse(&text, "example.toml").unwrap_or_else(|error| panic!("{error}"));
     spec.tlb.remove(0).arrays.remove(0)
 }

@@ -4,11 +4,11 @@ use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::{Replacement, ShapeError};
 use pagewalk_vm::tlb::{Mosaic, TlbStorage};
 
-use super::registry::{ArrayVariant, TlbDesign, TlbKind};
-use super::{ENTRIES, REPLACEMENT, WAYS};
-use crate::spec::options::Table;
-use crate::spec::resolve::{Resolver, integer};
-use crate::spec::schema::{Key, Kind, Presence};
+use super::array::{ENTRIES, REPLACEMENT, Resolved, TlbDesign, WAYS};
+use crate::spec::geometry::Misfit;
+use crate::spec::key::{Key, Kind, Presence};
+use crate::spec::tree::Table;
+use crate::spec::variant::Variant;
 
 const KEYS: &[Key] = &[
     ENTRIES,
@@ -22,26 +22,24 @@ const KEYS: &[Key] = &[
     REPLACEMENT,
 ];
 
-pub(super) const VARIANT: ArrayVariant = ArrayVariant {
+pub(super) const VARIANT: Variant<Resolved> = Variant {
     key: Key::table(
         "mosaic",
         KEYS,
         Presence::Variant,
         "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
     ),
-    example: "arity = 4",
-    resolve,
+    resolve: |table, _| resolve(table),
 };
 
-fn resolve(subject: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbKind> {
-    let arity = integer(table, "arity")?;
+fn resolve(table: &Table) -> Option<Resolved> {
+    let arity = table.integer("arity")?;
     if !arity.is_power_of_two() {
-        let message = format!("{subject}: an arity of {arity} is not a power of two");
+        let message = format!("an arity of {arity} is not a power of two");
         let help = format!("write {} or {}", arity.next_power_of_two() / 2, arity.next_power_of_two());
-        resolver.blame(message, help, &[("arity", table.leaf("arity")?)]);
-        return None;
+        return Some(Err(("arity", Misfit { message, help })));
     }
-    Some(TlbKind::new(RunEntries { arity }))
+    Some(Ok(RunEntries { arity }.into()))
 }
 
 /// Entries of `arity` consecutive 4 KiB pages with a valid bit each (Mosaic). Larger pages enter chopped into 4 KiB pieces

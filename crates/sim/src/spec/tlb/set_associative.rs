@@ -4,9 +4,16 @@ use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::{Replacement, ShapeError};
 use pagewalk_vm::tlb::{SetAssociative, TlbStorage};
 
-use super::registry::{ArrayVariant, TlbDesign, TlbKind};
-use super::{ENTRIES, REPLACEMENT, WAYS};
-use crate::spec::schema::{Key, Kind, PAGES, Presence};
+use super::array::{ENTRIES, REPLACEMENT, Resolved, TlbDesign, WAYS};
+use crate::spec::key::{Key, Kind, Presence};
+use crate::spec::variant::Variant;
+use crate::spec::words::Words;
+
+static PAGES: Words<PageSize> = Words(&[
+    ("4KiB", PageSize::Size4K, "base pages"),
+    ("2MiB", PageSize::Size2M, "huge pages"),
+    ("1GiB", PageSize::Size1G, "giant pages"),
+]);
 
 const KEYS: &[Key] = &[
     ENTRIES,
@@ -20,16 +27,15 @@ const KEYS: &[Key] = &[
     ),
 ];
 
-pub(super) const VARIANT: ArrayVariant = ArrayVariant {
+pub(super) const VARIANT: Variant<Resolved> = Variant {
     key: Key::table("set-associative", KEYS, Presence::Variant, "entries of one page each"),
-    example: "pages = [\"4KiB\"]",
-    resolve: |_, table, _| Some(TlbKind::new(OnePageEntries { pages: PAGES.each(table.leaf("pages")?)? })),
+    resolve: |table, _| Some(Ok(OnePageEntries { pages: PAGES.each(table, "pages")? }.into())),
 };
 
 /// Entries of one page each.
 #[derive(Debug)]
 pub struct OnePageEntries {
-    /// Which page sizes, smallest first, at least one.
+    /// The page sizes, smallest first, at least one.
     pub pages: Vec<PageSize>,
 }
 

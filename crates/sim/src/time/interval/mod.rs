@@ -41,12 +41,13 @@ use pagewalk_vm::table::{Waits, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
-use super::device::{BackingStore, Transfer};
+use super::device::Transfer;
+use super::device::store::BackingStore;
 use super::tiered::{Requester, Waiter, Woken};
 use super::{Clock, CoreTime, Devices, MemoryHierarchy, MemoryReference, Missed, TierTime};
 use crate::metrics::names::time;
 use crate::metrics::{KernelStep, Lane, Rows, Span, StepTimes};
-use crate::spec::settings::{MachineSpec, TableSpec};
+use crate::spec::settings::MachineSpec;
 
 /// Instructions per access where the source does not count them; assumed, near the ratio of compiled integer
 /// code (2.3 to 5.9 over the reference programs of the capture benchmark).
@@ -57,12 +58,12 @@ const NEVER_PS: u64 = 1_000_000_000_000_000_000;
 const KEPT_SPANS: usize = 1 << 10;
 
 /// The clocks of all cores, and the memory they share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct IntervalClock {
     cores: Vec<CoreClock>,
     design: Latencies,
     memory: MemoryHierarchy,
-    swap: BackingStore,
+    swap: Box<dyn BackingStore>,
     kernel: KernelTime,
 }
 
@@ -96,11 +97,7 @@ struct KernelTime {
 
 impl Latencies {
     fn new(spec: &MachineSpec, nearest_ps: u64) -> Self {
-        let table_ps = match &spec.table {
-            TableSpec::Hashed(table) => table.latency_ps,
-            TableSpec::Classic(table) => table.latency_ps,
-            TableSpec::Radix { .. } | TableSpec::Toc => 0,
-        };
+        let table_ps = spec.table.lookup_ps();
         Self {
             cycle_ps: spec.core.cycle_ps,
             width: u64::from(spec.core.width),
@@ -150,7 +147,7 @@ impl Clock for IntervalClock {
             cores: vec![CoreClock::new(spec); spec.core.count as usize],
             design: Latencies::new(spec, memory.nearest_latency_ps()),
             memory,
-            swap: BackingStore::new(&spec.swap),
+            swap: spec.swap.kind.build(),
             kernel: KernelTime::new(spec),
         };
         for core in 0..clock.cores.len() {

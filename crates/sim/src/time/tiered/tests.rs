@@ -4,7 +4,7 @@ use pagewalk_vm::sched::Ticket;
 use pagewalk_vm::tier::{MissStatusShape, TierDesign};
 
 use super::*;
-use crate::spec::settings::{Distribution, FlashSpec};
+use crate::spec::settings::{Distribution, FlashSpec, TagSpec};
 
 const COMMAND: u64 = 500;
 const RAS: u64 = 27_500;
@@ -26,8 +26,7 @@ fn memory(queue: u32, by_kernel: bool) -> TieredMemory {
         burst_ps: BURST,
         precharge_ps: 0,
         command_ps: COMMAND,
-        tag_columns: 1,
-        compare_ps: COMPARE,
+        tags: TagSpec { columns: 1, compare_ps: COMPARE },
         overtakes: 16,
     };
     let flash = FlashSpec {

@@ -1,0 +1,36 @@
+//! Linux's lists.
+
+use pagewalk_vm::reclaim::{Order, TwoListClock};
+
+use super::design::{ReclaimDesign, ReclaimKind};
+use crate::spec::key::{Key, Presence};
+use crate::spec::section::{Section, section};
+use crate::spec::variant::Variant;
+
+section! {
+    /// Linux's active and inactive lists.
+    pub struct ClockSpec {
+        limit_bytes: Option<u64> = "limit" maybe_bytes(1 << 20, 1 << 50), "most memory for such pages, as a control group's limit; without it, all of it";
+    }
+}
+
+pub(super) const VARIANT: Variant<ReclaimKind> = Variant {
+    key: Key::table(
+        "clock",
+        ClockSpec::KEYS,
+        Presence::Variant,
+        "an active and an inactive list, as in Linux; for `frames.buddy`",
+    ),
+    resolve: |table, resolver| ClockSpec::resolve(table, resolver).map(ReclaimKind::from),
+};
+
+impl ReclaimDesign for ClockSpec {
+    fn order(&self, memory_bytes: u64) -> Option<(Order, u64)> {
+        let limit_bytes = self.limit_bytes.unwrap_or(memory_bytes);
+        Some((Order::Clock(TwoListClock::new(limit_bytes)), limit_bytes))
+    }
+
+    fn limited(&self, limit_bytes: u64) -> Option<ReclaimKind> {
+        Some(Self { limit_bytes: Some(limit_bytes) }.into())
+    }
+}

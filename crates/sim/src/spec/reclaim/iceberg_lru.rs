@@ -1,0 +1,43 @@
+//! Iceberg LRU.
+
+use pagewalk_vm::reclaim::{IcebergLru, PlacedOrder, Ripeness};
+
+use super::design::{ReclaimDesign, ReclaimKind};
+use crate::spec::key::{Key, Presence};
+use crate::spec::section::{Section, section};
+use crate::spec::variant::Variant;
+use crate::spec::words::Words;
+
+/// Whether ripe pages leave at once.
+static VERSIONS: Words<bool> =
+    Words(&[("lazy", false, "when their frame is wanted"), ("strict", true, "at once")]);
+
+section! {
+    /// Iceberg LRU among the frames that a page may have.
+    pub struct IcebergLruSpec {
+        live_percent: u32 = "live" integer(1, 100) or "87", "percent of memory for pages that must stay; the others are ripe";
+        is_strict: bool = "version" word(&VERSIONS) or "\"lazy\"", "whether ripe pages leave when their frame is wanted, or at once";
+    }
+}
+
+pub(super) const VARIANT: Variant<ReclaimKind> = Variant {
+    key: Key::table(
+        "iceberg-lru",
+        IcebergLruSpec::KEYS,
+        Presence::Variant,
+        "keeps a share of memory ready; for `frames.iceberg`",
+    ),
+    resolve: |table, resolver| IcebergLruSpec::resolve(table, resolver).map(ReclaimKind::from),
+};
+
+impl ReclaimDesign for IcebergLruSpec {
+    fn is_for_hash_placed(&self) -> bool {
+        true
+    }
+
+    fn placed_order(&self, frames: u64, _: u64) -> Option<PlacedOrder> {
+        let live = frames * u64::from(self.live_percent) / 100;
+        let ripeness = if self.is_strict { Ripeness::Strict } else { Ripeness::Lazy };
+        Some(PlacedOrder::Iceberg(IcebergLru::new(frames, live, ripeness)))
+    }
+}

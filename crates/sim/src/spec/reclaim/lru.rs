@@ -1,0 +1,36 @@
+//! Exact least recently used.
+
+use pagewalk_vm::reclaim::{Order, Recency};
+
+use super::design::{ReclaimDesign, ReclaimKind};
+use crate::spec::key::{Key, Presence};
+use crate::spec::section::{Section, section};
+use crate::spec::variant::Variant;
+
+section! {
+    /// The least recently used of all pages.
+    pub struct LruSpec {
+        limit_bytes: Option<u64> = "limit" maybe_bytes(1 << 20, 1 << 50), "most memory for such pages, as a control group's limit; without it, all of it";
+    }
+}
+
+pub(super) const VARIANT: Variant<ReclaimKind> = Variant {
+    key: Key::table(
+        "lru",
+        LruSpec::KEYS,
+        Presence::Variant,
+        "the least recently used of all, exactly; for `frames.buddy`",
+    ),
+    resolve: |table, resolver| LruSpec::resolve(table, resolver).map(ReclaimKind::from),
+};
+
+impl ReclaimDesign for LruSpec {
+    fn order(&self, memory_bytes: u64) -> Option<(Order, u64)> {
+        let limit_bytes = self.limit_bytes.unwrap_or(memory_bytes);
+        Some((Order::Lru(Recency::new(u32::MAX)), limit_bytes))
+    }
+
+    fn limited(&self, limit_bytes: u64) -> Option<ReclaimKind> {
+        Some(Self { limit_bytes: Some(limit_bytes) }.into())
+    }
+}

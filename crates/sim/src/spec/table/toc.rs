@@ -1,0 +1,46 @@
+//! Radix trees with tables of contents as leaves.
+
+use pagewalk_trace::SourceInfo;
+use pagewalk_vm::table::{Radix, X86_64Toc};
+
+use crate::error::MachineError;
+use crate::machine::assemble::assemble;
+use crate::machine::simulate::{Detail, Simulate};
+use crate::spec::core::WalkCacheShape;
+use crate::spec::key::{Key, Presence};
+use crate::spec::settings::{MachineSpec, TableDesign, TableKind};
+use crate::spec::variant::Variant;
+
+/// A four-level radix tree whose leaf tables are tables of contents: codes for hash-placed frames (Mosaic).
+#[derive(Debug)]
+pub struct TocSpec;
+
+pub(super) const VARIANT: Variant<TableKind> = Variant {
+    key: Key::table(
+        "toc",
+        &[],
+        Presence::Variant,
+        "a four-level radix tree whose leaves are tables of contents: two bytes a page, for hash-placed frames",
+    ),
+    resolve: |_, _| Some(TocSpec.into()),
+};
+
+impl TableDesign for TocSpec {
+    fn walk_caches(&self) -> WalkCacheShape {
+        WalkCacheShape::Levels(3)
+    }
+
+    fn names_placed_frames(&self) -> bool {
+        true
+    }
+
+    fn build(
+        &self,
+        spec: &MachineSpec,
+        detail: Detail,
+        seed: u64,
+        source: &SourceInfo,
+    ) -> Result<Box<dyn Simulate>, MachineError> {
+        assemble::<Radix<X86_64Toc>>(spec, detail, seed, source)
+    }
+}

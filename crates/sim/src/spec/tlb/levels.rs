@@ -1,0 +1,145 @@
+//! The TLB levels of a machine file.
+
+use pagewalk_vm::addr::PageSize;
+
+use super::array::{REPLACEMENTS, Replacement, Resolved, TlbArraySpec};
+use super::{mosaic, set_associative};
+use crate::spec::error::Diagnostic;
+use crate::spec::key::{Key, Kind, MAX_WAYS, MILLISECOND_PS, Names, Presence, Shape};
+use crate::spec::resolver::{Levels, Resolver};
+use crate::spec::tree::Table;
+use crate::spec::variant::Registry;
+
+/// All kinds of array, in the order of the reference: a new one is a file with its keys and its design, and a row here.
+pub(super) static ARRAYS: Registry<Resolved> = Registry(&[set_associative::VARIANT, mosaic::VARIANT]);
+
+/// A level.
+pub(in crate::spec) static LEVEL: Shape = Shape::Variants {
+    common: &[Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Presence::Default("\"0 cycles\""),
+        "extra time of a hit, beyond what the pipeline hides",
+    )],
+    variants: &(&ARRAYS, SPLIT),
+    default: None,
+};
+const SPLIT: &[Key] = &[Key {
+    name: "split",
+    shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &ARRAY },
+    presence: Presence::Variant,
+    meaning: "several arrays under free names, looked up in parallel, each page size in one of them",
+}];
+static ARRAY: Shape = Shape::Variants { common: &[], variants: &ARRAYS, default: None };
+
+/// One TLB level: one or more arrays looked up in parallel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlbLevelSpec {
+    /// Extra time of a hit at this level, beyond what the pipeline hides; zero for the first level as a rule.
+    pub latency_ps: u64,
+    /// The arrays. Each page size is held by at most one array of a level.
+    pub arrays: Vec<TlbArraySpec>,
+}
+
+/// The levels, nearest the core first.
+pub(in crate::spec) fn levels(levels: Levels<'_>, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
+    let specs: Vec<_> = levels.tables.iter().map(|(name, table)| level(name, table, resolver)).collect();
+    specs.into_iter().collect::<Option<_>>().filter(|_| levels.is_whole)
+}
+
+fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLevelSpec> {
+    let mut arrays = Vec::new();
+    match table.table("split") {
+        Some(split) => {
+            for (array_name, array_table) in split.tables() {
+                let subject = format!("TLB `{name}.{array_name}`");
+                arrays.push(array(&subject, array_name, array_table, resolver));
+            }
+            if split.nodes.is_empty() && !split.is_broken {
+                let wrong = Diagnostic::new(&split.origin, format!("TLB `{name}`: split into no arrays"));
+                resolver.errors.push(wrong.help(format!("add [tlb.{name}.split.NAME.set-associative]")));
+                return None;
+            }
+            if split.is_broken {
+                return None;
+            }
+        }
+        None => arrays.push(array(&format!("TLB `{name}`"), "", table, resolver)),
+    }
+    let latency_ps = resolver.time(table, "latency");
+    let arrays: Vec<Array<'_>> = arrays.into_iter().collect::<Option<_>>()?;
+    check_pages(name, table, &arrays, resolver)?;
+    Some(TlbLevelSpec {
+        latency_ps: latency_ps?,
+        arrays: arrays.into_iter().map(|array| array.spec).collect(),
+    })
+}
+
+/// An array with the table that says which pages it holds.
+struct Array<'t> {
+    spec: TlbArraySpec,
+    table: &'t Table,
+}
+
+fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolver<'_>) -> Option<Array<'t>> {
+    let kind = ARRAYS.resolve(table, resolver);
+    let (_, table) = table.tables().next()?;
+    let geometry = resolver.entries_and_ways(subject, table);
+    let replacement = replacement(subject, table, geometry, resolver);
+    let kind = match kind? {
+        Ok(kind) => kind,
+        Err((key, wrong)) => {
+            return resolver.refuse(format!("{subject}: {}", wrong.message), wrong.help, table, &[key]);
+        }
+    };
+    let (entries, ways) = geometry?;
+    let spec = TlbArraySpec { name: name.to_owned(), entries, ways, replacement: replacement?, kind };
+    Some(Array { spec, table })
+}
+
+fn replacement(
+    subject: &str,
+    table: &Table,
+    geometry: Option<(u32, u32)>,
+    resolver: &mut Resolver<'_>,
+) -> Option<Replacement> {
+    let policy = REPLACEMENTS.value(table, "replacement")?;
+    let Some((_, ways)) = geometry else { return Some(policy) };
+    let is_bits = matches!(policy, Replacement::TreePlru | Replacement::Nru);
+    if is_bits && u64::from(ways) > MAX_WAYS {
+        let word = REPLACEMENTS.word(policy);
+        let message = format!("{subject}: {word} over {ways} ways");
+        let help = format!("above {MAX_WAYS} ways, replacement is \"lru\", \"fifo\" or \"random\"");
+        resolver.refuse::<()>(message, help, table, &["ways", "replacement"]);
+    } else if policy == Replacement::TreePlru && !ways.is_power_of_two() {
+        let message = format!("{subject}: tree-plru over {ways} ways");
+        let help = "its tree needs a power of two of ways; write another number of ways or \"lru\"";
+        resolver.refuse::<()>(message, help, table, &["ways", "replacement"]);
+    }
+    Some(policy)
+}
+
+/// Each page size in one array at most, and 4 KiB in one.
+fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut Resolver<'_>) -> Option<()> {
+    let mut is_right = true;
+    for size in PageSize::ALL {
+        let holders: Vec<&Array<'_>> = arrays.iter().filter(|array| array.spec.kind.holds(size)).collect();
+        if let [first, second, ..] = holders.as_slice() {
+            let (one, two) = (&first.spec.name, &second.spec.name);
+            let message = format!("TLB `{name}`: {size} pages are in `{one}` and in `{two}`");
+            let at = second.table.leaf("pages").map_or(&second.table.origin, |pages| &pages.origin);
+            let help = "each page size is held by one array of a level; a mosaic array holds 4KiB pages";
+            resolver.errors.push(Diagnostic::new(at, message).help(help));
+            is_right = false;
+        }
+    }
+    if !arrays.iter().any(|array| array.spec.kind.holds(PageSize::Size4K)) {
+        let pages = arrays.iter().find_map(|array| array.table.leaf("pages"));
+        let at = pages.map_or(&table.origin, |pages| &pages.origin);
+        let message = format!("TLB `{name}`: no array holds 4KiB pages");
+        let help = "every level holds 4KiB pages: add \"4KiB\" to the `pages` of an array";
+        resolver.errors.push(Diagnostic::new(at, message).help(help));
+        is_right = false;
+    }
+    is_right.then_some(())
+}

@@ -16,7 +16,9 @@ use crate::jobs::Jobs;
 use crate::kernel::Kernel;
 use crate::metrics::Phases;
 use crate::mmu::{Core, MOST_CLASSES, Mmu};
-use crate::spec::settings::{MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec};
+use crate::spec::settings::{
+    BuildRequest, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
+};
 use crate::time::{Clock, IntervalClock, NoClock};
 
 /// A page table that machine files can ask for.
@@ -29,12 +31,8 @@ pub(crate) trait Built: PageTable + 'static {
 }
 
 /// Builds a machine with page tables `T`.
-pub(crate) fn assemble<T: Built>(
-    spec: &MachineSpec,
-    detail: Detail,
-    seed: u64,
-    source: &SourceInfo,
-) -> Result<Box<dyn Simulate>, MachineError> {
+pub(crate) fn assemble<T: Built>(request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+    let &BuildRequest { spec, detail, seed, source } = request;
     Ok(match detail {
         Detail::Counts => Box::new(machine::<T, NoClock>(spec, seed, source)?),
         Detail::Timed => Box::new(machine::<T, IntervalClock>(spec, seed, source)?),

@@ -14,7 +14,7 @@ mod turns;
 use pagewalk_trace::SourceInfo;
 
 pub use crate::error::MachineError;
-use crate::spec::settings::MachineSpec;
+use crate::spec::settings::{BuildRequest, MachineSpec};
 
 pub(crate) use assemble::tlbs;
 pub use simulate::{Detail, Simulate};
@@ -37,5 +37,5 @@ pub fn build(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Box<dyn Simulate>, MachineError> {
-    spec.table.build(spec, detail, seed, source)
+    spec.table.build(&BuildRequest { spec, detail, seed, source })
 }

@@ -1,13 +1,9 @@
 //! The page-fault accelerator of a machine file.
 
+use super::section::{MILLISECOND_PS, STEP_PS, Table, Words, section};
+
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::fault::PageId;
-
-use super::kernel::STEP_PS;
-use super::key::MILLISECOND_PS;
-use super::section::section;
-use super::tree::Table;
-use super::words::Words;
 
 /// The page-fault accelerator.
 #[derive(Clone, Debug, PartialEq)]

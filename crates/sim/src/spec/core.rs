@@ -2,12 +2,10 @@
 
 use super::error::{Diagnostic, Origin};
 use super::geometry::{Misfit, check_ways};
-use super::key::{MAX_WAYS, MILLISECOND_PS};
+use super::key::MAX_WAYS;
 use super::quantity;
-use super::resolver::Resolver;
-use super::section::section;
-use super::tree::{Table, Value};
-use super::words::Words;
+use super::section::{MILLISECOND_PS, Resolver, Table, Words, section};
+use super::tree::Value;
 
 section! {
     /// The core model (timed runs; the count also shapes counts runs).

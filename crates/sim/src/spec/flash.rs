@@ -2,10 +2,8 @@
 
 use pagewalk_vm::addr::PAGE_BYTES;
 
-use super::kernel::STEP_PS;
 use super::quantity::SECOND_PS;
-use super::section::section;
-use super::words::Words;
+use super::section::{STEP_PS, Words, section};
 
 /// A flash device: planes behind channels behind one bus.
 #[derive(Clone, Debug, PartialEq)]

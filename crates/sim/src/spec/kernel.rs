@@ -1,11 +1,6 @@
 //! What the kernel of a machine file does with huge pages, and what its steps cost.
 
-use super::key::MILLISECOND_PS;
-use super::section::section;
-use super::words::Words;
-
-/// The longest step of the kernel.
-pub(super) const STEP_PS: u64 = 1_000 * MILLISECOND_PS;
+use super::section::{STEP_PS, Words, section};
 
 /// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

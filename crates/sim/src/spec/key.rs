@@ -90,13 +90,8 @@ impl Key {
         Self { name, shape: Shape::Value(kind), presence, meaning }
     }
 
-    pub(super) const fn table(
-        name: &'static str,
-        keys: &'static [Key],
-        presence: Presence,
-        meaning: &'static str,
-    ) -> Self {
-        Self { name, shape: Shape::Table(keys), presence, meaning }
+    pub(super) const fn variant(name: &'static str, keys: &'static [Key], meaning: &'static str) -> Self {
+        Self { name, shape: Shape::Table(keys), presence: Presence::Variant, meaning }
     }
 }
 
@@ -122,6 +117,8 @@ pub(super) const MAX_FILE_BYTES: usize = 1 << 20;
 /// Ways at most, unless fully associative.
 pub(super) const MAX_WAYS: u64 = 64;
 pub(super) const MILLISECOND_PS: u64 = 1_000_000_000;
+/// The longest step of a kernel or a device.
+pub(super) const STEP_PS: u64 = 1_000 * MILLISECOND_PS;
 /// The names of levels.
 pub(super) const LEVELS: &[&str] = &["l1", "l2", "l3", "l4"];
 

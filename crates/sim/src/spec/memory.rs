@@ -3,10 +3,10 @@
 use super::core::CoreSpec;
 use super::error::Diagnostic;
 use super::geometry::{Misfit, check_cache};
-use super::key::{MAX_WAYS, MILLISECOND_PS, Shape};
-use super::resolver::{Levels, Resolver};
-use super::section::{Section, section};
-use super::tree::{Leaf, Table};
+use super::key::{MAX_WAYS, Shape};
+use super::resolver::Levels;
+use super::section::{MILLISECOND_PS, Resolver, Table, section};
+use super::tree::Leaf;
 
 section! {
     /// One cache level.

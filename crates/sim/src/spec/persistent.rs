@@ -2,13 +2,8 @@
 
 use super::error::Diagnostic;
 use super::frames::FrameKind;
-use super::key::{Key, MILLISECOND_PS, Presence};
 use super::quantity::SECOND_PS;
-use super::resolver::Resolver;
-use super::section::{Section, section};
-use super::tree::Table;
-use super::variant::{Registry, Variant};
-use super::words::Words;
+use super::section::{Key, MILLISECOND_PS, Registry, Resolver, Table, Variant, Words, section};
 
 /// Bytes of a line.
 const LINE_BYTES: u64 = 64;
@@ -77,19 +72,17 @@ pub enum FileIndex {
 /// All file systems, in the order of the reference.
 pub(super) static FILES: Registry<FileIndex> = Registry(&[
     Variant {
-        key: Key::table(
+        key: Key::variant(
             "extent-tree",
             EXTENT_TREE,
-            Presence::Variant,
             "a kernel's file system with an index of extents and a journal, without a page cache (ext4-DAX)",
         ),
         resolve: extent_tree,
     },
     Variant {
-        key: Key::table(
+        key: Key::variant(
             "page-table",
             PAGE_TABLE,
-            Presence::Variant,
             "each file in one range of pages: the page table is the index; needs [table.radix] of 4 levels (ctFS)",
         ),
         resolve: page_table,

@@ -14,14 +14,12 @@ use super::kernel::{HUGE_PAGES, HugePagePolicy, KernelSpec, huge_pages};
 use super::memory::{CACHE_LEVEL, MESH, MemorySpec, caches, memory, mesh};
 use super::persistent::{self, FILES, FILES_COMMON, PersistentSpec, files};
 use super::reclaim::{RECLAIM, RECLAIM_COMMON, ReclaimKind, background};
-use super::resolver::Resolver;
-use super::section::{Section, section};
+use super::section::{Resolver, Table, section};
 use super::settings::{MachineSpec, TableKind};
 use super::swap::{SWAP, SWAP_COMMON, swap};
 use super::table::TABLES;
 use super::tier::{THREADS, TIER_COMMON, TIERS, threads, tier};
 use super::tlb::{self, TlbLevelSpec};
-use super::tree::Table;
 
 /// Builds the machine; `file` is the one that the user named.
 pub(super) fn machine(tree: &Table, file: &Arc<SourceFile>, errors: &mut Diagnostics) -> Option<MachineSpec> {

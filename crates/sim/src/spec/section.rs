@@ -1,31 +1,17 @@
 //! Sections of machine files: a row says once what a key takes, what is made of it, and what it means.
 
-use super::key::Key;
-use super::resolver::Resolver;
-use super::tree::Table;
-
-/// Settings whose fields are the rows of a table; [`section!`] makes them.
-pub(super) trait Section: Sized {
-    /// The rows, in the order of the reference.
-    const KEYS: &'static [Key];
-
-    /// Reads the settings from a table; none if a value is missing or broken, which has been reported.
-    fn resolve(table: &Table, resolver: &Resolver<'_>) -> Option<Self>;
-
-    /// Reads the settings from the table of this name, which may be absent. The outer option: whether it could be read.
-    fn optional(parent: &Table, name: &str, resolver: &Resolver<'_>) -> Option<Option<Self>> {
-        match parent.section(name)? {
-            None => Some(None),
-            Some(table) => Self::resolve(table, resolver).map(Some),
-        }
-    }
-}
+pub(super) use super::key::{Key, MILLISECOND_PS, Presence, STEP_PS};
+pub(super) use super::resolver::Resolver;
+pub(super) use super::tree::Table;
+pub(super) use super::variant::{Registry, Variant};
+pub(super) use super::words::Words;
 
 /// Declares a section from its rows, each `name "key" kind(limits) or "default" as function, "meaning";`.
 ///
 /// Without a default, a value is required. The function, if there is one, makes of the value what is kept. In the first form
 /// the rows are the fields of a struct, and the meanings its documentation; in the second they are variables of a function,
-/// each an option that is none if the value is broken, so that a row without a use is a warning.
+/// each an option that is none if the value is broken, so that a row without a use is a warning. `const NAME: Kind = "name",
+/// "meaning";` at the end adds the variant whose table this is, for a registry.
 macro_rules! section {
     (
         $(#[$attr:meta])*
@@ -35,6 +21,7 @@ macro_rules! section {
                 $(or $default:literal)? $(as $map:expr)?, $meaning:literal;
             )*
         }
+        $(const $VARIANT:ident: $Kind:ty = $variant:literal, $variant_meaning:literal;)?
     ) => {
         $(#[$attr])*
         #[derive(Clone, Debug, PartialEq)]
@@ -42,11 +29,11 @@ macro_rules! section {
             $(#[doc = $meaning] pub $field: $type,)*
         }
 
-        impl $crate::spec::section::Section for $Name {
-            const KEYS: &'static [$crate::spec::key::Key] =
+        impl $Name {
+            pub(in $crate::spec) const KEYS: &'static [$crate::spec::key::Key] =
                 &[$($crate::spec::section::row!($key $kind($($limit)*) [$($default)?] $meaning)),*];
 
-            fn resolve(
+            pub(in $crate::spec) fn resolve(
                 table: &$crate::spec::tree::Table,
                 resolver: &$crate::spec::resolver::Resolver<'_>,
             ) -> Option<Self> {
@@ -58,6 +45,19 @@ macro_rules! section {
                 Some(Self { $($field: $field?),* })
             }
         }
+
+        $(
+            pub(super) const $VARIANT: $crate::spec::section::Variant<$Kind> = $crate::spec::section::Variant {
+                key: $crate::spec::key::Key::variant(
+                    $variant,
+                    $Name::KEYS,
+                    $variant_meaning,
+                ),
+                resolve: |table, resolver| {
+                    $Name::resolve(table, resolver).map(<$Kind>::from)
+                },
+            };
+        )?
     };
     (
         $(#[$attr:meta])*
@@ -69,6 +69,7 @@ macro_rules! section {
             )*
         }
         $body:block
+        $(const $VARIANT:ident: $Kind:ty = $variant:literal, $variant_meaning:literal;)?
     ) => {
         $keys_vis const $KEYS: &[$crate::spec::key::Key] =
             &[$($crate::spec::section::row!($key $kind($($limit)*) [$($default)?] $meaning)),*];
@@ -86,17 +87,24 @@ macro_rules! section {
             )*
             $body
         }
+
+        $(
+            pub(super) const $VARIANT: $crate::spec::section::Variant<$Kind> = $crate::spec::section::Variant {
+                key: $crate::spec::key::Key::variant($variant, $KEYS, $variant_meaning),
+                resolve: |table, resolver| $name(table, resolver).map(<$Kind>::from),
+            };
+        )?
     };
 }
 
 /// A row's [`Key`].
 macro_rules! row {
     ($key:literal group($section:ty) [] $meaning:literal) => {
-        $crate::spec::section::row!(@ $key Part(<$section as $crate::spec::section::Section>::KEYS), Always, $meaning)
+        $crate::spec::section::row!(@ $key Part(<$section>::KEYS), Always, $meaning)
     };
     ($key:literal fixed($value:expr) [] $meaning:literal) => { $crate::spec::section::row!(@ $key Part(&[]), Always, $meaning) };
     ($key:literal part($section:ty) [] $meaning:literal) => {
-        $crate::spec::section::row!(@ $key Table(<$section as $crate::spec::section::Section>::KEYS), Optional, $meaning)
+        $crate::spec::section::row!(@ $key Table(<$section>::KEYS), Optional, $meaning)
     };
     ($key:literal always($keys:expr) [] $meaning:literal) => { $crate::spec::section::row!(@ $key Table($keys), Always, $meaning) };
     ($key:literal optional($keys:expr) [] $meaning:literal) => { $crate::spec::section::row!(@ $key Table($keys), Optional, $meaning) };
@@ -216,10 +224,13 @@ macro_rules! read {
         $table.text($key)
     };
     (group($section:ty) $table:ident $key:literal $resolver:ident) => {
-        <$section as $crate::spec::section::Section>::resolve($table, $resolver)
+        <$section>::resolve($table, $resolver)
     };
     (part($section:ty) $table:ident $key:literal $resolver:ident) => {
-        <$section as $crate::spec::section::Section>::optional($table, $key, $resolver)
+        match $table.section($key) {
+            Some(Some(own)) => <$section>::resolve(own, $resolver).map(Some),
+            other => other.map(|_| None),
+        }
     };
     (fixed($value:expr) $table:ident $key:literal $resolver:ident) => {
         Some($value)

@@ -121,13 +121,20 @@ pub trait TableDesign: Settings {
     /// # Errors
     ///
     /// [`MachineError`] if its memory does not even hold the first page table.
-    fn build(
-        &self,
-        spec: &MachineSpec,
-        detail: Detail,
-        seed: u64,
-        source: &SourceInfo,
-    ) -> Result<Box<dyn Simulate>, MachineError>;
+    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>;
+}
+
+/// What a machine is built from.
+#[derive(Clone, Copy)]
+pub struct BuildRequest<'a> {
+    /// The machine's settings.
+    pub spec: &'a MachineSpec,
+    /// How much is modelled.
+    pub detail: Detail,
+    /// The start of all its random numbers.
+    pub seed: u64,
+    /// What the source of the events says of itself.
+    pub source: &'a SourceInfo,
 }
 
 impl<D: TableDesign> From<D> for TableKind {

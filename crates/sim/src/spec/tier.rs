@@ -6,12 +6,8 @@ use pagewalk_vm::tier::{MissStatusShape, Partition, Replacement, TierDesign};
 
 use super::flash::{FlashSpec, flash};
 use super::frames::FrameKind;
-use super::key::{Key, MILLISECOND_PS, Presence};
 use super::memory::{MemorySpec, TagSpec};
-use super::section::{Section, section};
-use super::tree::Table;
-use super::variant::{Registry, Variant};
-use super::words::Words;
+use super::section::{Key, MILLISECOND_PS, Registry, Table, Variant, Words, section};
 
 /// DRAM as a cache of pages over flash.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,19 +50,13 @@ pub(super) struct Managed {
 /// All managers, in the order of the reference.
 pub(super) static TIERS: Registry<Managed> = Registry(&[
     Variant {
-        key: Key::table(
-            "hardware",
-            HARDWARE,
-            Presence::Variant,
-            "controllers with tags in the rows bring pages in and out",
-        ),
+        key: Key::variant("hardware", HARDWARE, "controllers with tags in the rows bring pages in and out"),
         resolve: hardware,
     },
     Variant {
-        key: Key::table(
+        key: Key::variant(
             "kernel",
             KernelKeys::KEYS,
-            Presence::Variant,
             "the kernel does, by page faults; [kernel] has what its steps cost",
         ),
         resolve: |table, resolver| {

@@ -5,10 +5,8 @@ use pagewalk_vm::frame::{BuddyAllocator, CrowdedMemory};
 use pagewalk_vm::reclaim::PagePool;
 
 use super::design::{FrameDesign, FrameKind};
-use crate::spec::key::{Key, Presence};
 use crate::spec::reclaim::ReclaimDesign;
 use crate::spec::section::section;
-use crate::spec::variant::Variant;
 
 /// The binary buddy allocator.
 #[derive(Clone, Debug)]
@@ -18,11 +16,6 @@ pub struct BuddySpec {
     /// The share of free memory in blocks smaller than 2 MiB at the start, in percent: what other programs left.
     pub fragmentation: u32,
 }
-
-pub(super) const VARIANT: Variant<FrameKind> = Variant {
-    key: Key::table("buddy", KEYS, Presence::Variant, "the binary buddy allocator"),
-    resolve: |table, resolver| resolve(table, resolver).map(FrameKind::from),
-};
 
 section! {
     fn resolve(table, resolver) -> BuddySpec;
@@ -34,6 +27,8 @@ section! {
         let memory_bytes = resolver.whole(table, "memory", memory?, PAGE_BYTES)?;
         Some(BuddySpec { memory_bytes, fragmentation: fragmentation? })
     }
+    const VARIANT: FrameKind =
+        "buddy", "the binary buddy allocator";
 }
 
 /// Builds memory for a buddy allocator.

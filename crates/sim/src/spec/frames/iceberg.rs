@@ -7,11 +7,8 @@ use pagewalk_vm::reclaim::{PagePool, PlacedOrder};
 
 use super::buddy::memory;
 use super::design::{FrameDesign, FrameKind};
-use crate::spec::key::{Key, Presence};
 use crate::spec::reclaim::ReclaimDesign;
-use crate::spec::section::section;
-use crate::spec::variant::Variant;
-use crate::spec::words::Words;
+use crate::spec::section::{Words, section};
 
 /// Hash-placed frames for private anonymous 4 KiB pages, and a buddy allocator for everything else.
 #[derive(Clone, Debug)]
@@ -34,16 +31,6 @@ pub enum HashKind {
     /// The low bits of the page number.
     LowBits,
 }
-
-pub(super) const VARIANT: Variant<FrameKind> = Variant {
-    key: Key::table(
-        "iceberg",
-        KEYS,
-        Presence::Variant,
-        "frames placed by Iceberg hashing for private anonymous 4 KiB pages, and a buddy allocator for all else",
-    ),
-    resolve: |table, resolver| resolve(table, resolver).map(FrameKind::from),
-};
 
 static RANGES: Words<BackRanges> = Words(&[
     ("disjoint", BackRanges::Disjoint, "a part of memory for each choice"),
@@ -85,6 +72,8 @@ section! {
         }
         Some(IcebergSpec { shape, hash, ordinary_bytes })
     }
+    const VARIANT: FrameKind =
+        "iceberg", "frames placed by Iceberg hashing for private anonymous 4 KiB pages, and a buddy allocator for all else";
 }
 
 impl FrameDesign for IcebergSpec {

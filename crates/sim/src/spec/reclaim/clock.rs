@@ -3,26 +3,16 @@
 use pagewalk_vm::reclaim::{Order, TwoListClock};
 
 use super::design::{ReclaimDesign, ReclaimKind};
-use crate::spec::key::{Key, Presence};
-use crate::spec::section::{Section, section};
-use crate::spec::variant::Variant;
+use crate::spec::section::section;
 
 section! {
     /// Linux's active and inactive lists.
     pub struct ClockSpec {
         limit_bytes: Option<u64> = "limit" maybe_bytes(1 << 20, 1 << 50), "most memory for such pages, as a control group's limit; without it, all of it";
     }
+    const VARIANT: ReclaimKind =
+        "clock", "an active and an inactive list, as in Linux; for `frames.buddy`";
 }
-
-pub(super) const VARIANT: Variant<ReclaimKind> = Variant {
-    key: Key::table(
-        "clock",
-        ClockSpec::KEYS,
-        Presence::Variant,
-        "an active and an inactive list, as in Linux; for `frames.buddy`",
-    ),
-    resolve: |table, resolver| ClockSpec::resolve(table, resolver).map(ReclaimKind::from),
-};
 
 impl ReclaimDesign for ClockSpec {
     fn order(&self, memory_bytes: u64) -> Option<(Order, u64)> {

@@ -3,10 +3,7 @@
 use pagewalk_vm::reclaim::{HorizonLru, PlacedOrder, TimestampDaemon};
 
 use super::design::{ReclaimDesign, ReclaimKind};
-use crate::spec::key::{Key, Presence};
-use crate::spec::section::section;
-use crate::spec::variant::Variant;
-use crate::spec::words::Words;
+use crate::spec::section::{Words, section};
 
 /// Horizon LRU among the frames that a page may have.
 #[derive(Clone, Debug)]
@@ -14,16 +11,6 @@ pub struct HorizonLruSpec {
     /// Accesses between two scans of the timestamp daemon; absent means exact times.
     pub scan_interval: Option<u64>,
 }
-
-pub(super) const VARIANT: Variant<ReclaimKind> = Variant {
-    key: Key::table(
-        "horizon-lru",
-        KEYS,
-        Presence::Variant,
-        "the least recently used, as far as a page's few frames allow; for `frames.iceberg`",
-    ),
-    resolve: |table, resolver| resolve(table, resolver).map(ReclaimKind::from),
-};
 
 /// Whether a daemon guesses the times of use.
 static TIMES: Words<bool> =
@@ -39,6 +26,8 @@ section! {
         let interval = interval?;
         Some(HorizonLruSpec { scan_interval: has_daemon?.then_some(interval) })
     }
+    const VARIANT: ReclaimKind =
+        "horizon-lru", "the least recently used, as far as a page's few frames allow; for `frames.iceberg`";
 }
 
 impl ReclaimDesign for HorizonLruSpec {

@@ -3,10 +3,7 @@
 use pagewalk_vm::reclaim::{IcebergLru, PlacedOrder, Ripeness};
 
 use super::design::{ReclaimDesign, ReclaimKind};
-use crate::spec::key::{Key, Presence};
-use crate::spec::section::{Section, section};
-use crate::spec::variant::Variant;
-use crate::spec::words::Words;
+use crate::spec::section::{Words, section};
 
 /// Whether ripe pages leave at once.
 static VERSIONS: Words<bool> =
@@ -18,17 +15,9 @@ section! {
         live_percent: u32 = "live" integer(1, 100) or "87", "percent of memory for pages that must stay; the others are ripe";
         is_strict: bool = "version" word(&VERSIONS) or "\"lazy\"", "whether ripe pages leave when their frame is wanted, or at once";
     }
+    const VARIANT: ReclaimKind =
+        "iceberg-lru", "keeps a share of memory ready; for `frames.iceberg`";
 }
-
-pub(super) const VARIANT: Variant<ReclaimKind> = Variant {
-    key: Key::table(
-        "iceberg-lru",
-        IcebergLruSpec::KEYS,
-        Presence::Variant,
-        "keeps a share of memory ready; for `frames.iceberg`",
-    ),
-    resolve: |table, resolver| IcebergLruSpec::resolve(table, resolver).map(ReclaimKind::from),
-};
 
 impl ReclaimDesign for IcebergLruSpec {
     fn is_for_hash_placed(&self) -> bool {

@@ -3,26 +3,16 @@
 use pagewalk_vm::reclaim::{Order, Recency};
 
 use super::design::{ReclaimDesign, ReclaimKind};
-use crate::spec::key::{Key, Presence};
-use crate::spec::section::{Section, section};
-use crate::spec::variant::Variant;
+use crate::spec::section::section;
 
 section! {
     /// The least recently used of all pages.
     pub struct LruSpec {
         limit_bytes: Option<u64> = "limit" maybe_bytes(1 << 20, 1 << 50), "most memory for such pages, as a control group's limit; without it, all of it";
     }
+    const VARIANT: ReclaimKind =
+        "lru", "the least recently used of all, exactly; for `frames.buddy`";
 }
-
-pub(super) const VARIANT: Variant<ReclaimKind> = Variant {
-    key: Key::table(
-        "lru",
-        LruSpec::KEYS,
-        Presence::Variant,
-        "the least recently used of all, exactly; for `frames.buddy`",
-    ),
-    resolve: |table, resolver| LruSpec::resolve(table, resolver).map(ReclaimKind::from),
-};
 
 impl ReclaimDesign for LruSpec {
     fn order(&self, memory_bytes: u64) -> Option<(Order, u64)> {

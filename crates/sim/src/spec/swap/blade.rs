@@ -1,23 +1,9 @@
 //! Memory across a network.
 
 use super::design::{SwapDesign, SwapKind};
-use crate::spec::kernel::STEP_PS;
-use crate::spec::key::{Key, Presence};
-use crate::spec::section::section;
-use crate::spec::variant::Variant;
-use crate::spec::words::Words;
+use crate::spec::section::{STEP_PS, Words, section};
 use crate::time::device::remote::{RemoteMemory, RemoteSpec};
 use crate::time::device::store::BackingStore;
-
-pub(super) const VARIANT: Variant<SwapKind> = Variant {
-    key: Key::table(
-        "blade",
-        KEYS,
-        Presence::Variant,
-        "memory across a network, that the faulting core waits for awake",
-    ),
-    resolve: |table, resolver| resolve(table, resolver).map(SwapKind::from),
-};
 
 /// Whether a page is away only when the blade has said so.
 static COMPLETIONS: Words<bool> =
@@ -45,6 +31,8 @@ section! {
             acknowledges: acknowledges?,
         })
     }
+    const VARIANT: SwapKind =
+        "blade", "memory across a network, that the faulting core waits for awake";
 }
 
 impl SwapDesign for RemoteSpec {

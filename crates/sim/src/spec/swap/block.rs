@@ -3,23 +3,10 @@
 use pagewalk_vm::addr::PAGE_BYTES;
 
 use super::design::{SwapDesign, SwapKind};
-use crate::spec::kernel::STEP_PS;
-use crate::spec::key::{Key, Presence};
 use crate::spec::quantity::SECOND_PS;
-use crate::spec::section::section;
-use crate::spec::variant::Variant;
+use crate::spec::section::{STEP_PS, section};
 use crate::time::device::block::{BlockDevice, BlockSpec};
 use crate::time::device::store::BackingStore;
-
-pub(super) const VARIANT: Variant<SwapKind> = Variant {
-    key: Key::table(
-        "block",
-        KEYS,
-        Presence::Variant,
-        "a disk, that the faulting thread waits for asleep; 8 pages of read-ahead are usual",
-    ),
-    resolve: |table, resolver| resolve(table, resolver).map(SwapKind::from),
-};
 
 section! {
     fn resolve(table, resolver) -> BlockSpec;
@@ -32,6 +19,8 @@ section! {
         let page_ps = PAGE_BYTES * SECOND_PS / bytes_a_second?;
         Some(BlockSpec { latency_ps: latency_ps?, page_ps, queue: queue? })
     }
+    const VARIANT: SwapKind =
+        "block", "a disk, that the faulting thread waits for asleep; 8 pages of read-ahead are usual";
 }
 
 impl SwapDesign for BlockSpec {

@@ -1,10 +1,7 @@
 //! Memory of the machine itself.
 
 use super::design::{SwapDesign, SwapKind};
-use crate::spec::kernel::STEP_PS;
-use crate::spec::key::{Key, Presence};
-use crate::spec::section::{Section, section};
-use crate::spec::variant::Variant;
+use crate::spec::section::{STEP_PS, section};
 use crate::time::device::store::{BackingStore, MemoryCopy};
 
 section! {
@@ -13,17 +10,9 @@ section! {
         in_ps: u64 = "in" time(STEP_PS) or "\"250 ns\"", "bringing a page: copying 4 KiB, or expanding them";
         out_ps: u64 = "out" time(STEP_PS) or "\"250 ns\"", "taking a page away: copying 4 KiB, or compressing them";
     }
+    const VARIANT: SwapKind =
+        "memory", "memory of the machine itself: the processor copies pages, or compresses and expands them";
 }
-
-pub(super) const VARIANT: Variant<SwapKind> = Variant {
-    key: Key::table(
-        "memory",
-        MemoryCopySpec::KEYS,
-        Presence::Variant,
-        "memory of the machine itself: the processor copies pages, or compresses and expands them",
-    ),
-    resolve: |table, resolver| MemoryCopySpec::resolve(table, resolver).map(SwapKind::from),
-};
 
 impl SwapDesign for MemoryCopySpec {
     fn build(&self) -> Box<dyn BackingStore> {

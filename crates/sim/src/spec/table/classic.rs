@@ -3,17 +3,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use pagewalk_trace::SourceInfo;
 use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
 
 use crate::error::MachineError;
 use crate::machine::assemble::{Built, assemble};
-use crate::machine::simulate::{Detail, Simulate};
+use crate::machine::simulate::Simulate;
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
-use crate::spec::key::{Key, MILLISECOND_PS, Presence};
-use crate::spec::section::section;
-use crate::spec::settings::{MachineSpec, TableDesign, TableKind};
-use crate::spec::variant::Variant;
+use crate::spec::section::{Key, MILLISECOND_PS, Variant, section};
+use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
 
 /// A hashed page table without cuckoo hashing: a table `C` for each page size.
 #[derive(Debug)]
@@ -27,20 +24,18 @@ pub struct ClassicSpec<C> {
 }
 
 pub(super) const OPEN_ADDRESSING: Variant<TableKind> = Variant {
-    key: Key::table(
+    key: Key::variant(
         "open-addressing",
         KEYS,
-        Presence::Variant,
         "a hash table with linear probing for each page size, tried one after the other; 8 entries a slot",
     ),
     resolve: |table, resolver| Some(resolve(table, resolver)?.of::<OpenAddressing>()),
 };
 
 pub(super) const CHAINED: Variant<TableKind> = Variant {
-    key: Key::table(
+    key: Key::variant(
         "chained",
         KEYS,
-        Presence::Variant,
         "a hash table with chains for each page size, tried one after the other; 4 entries a node",
     ),
     resolve: |table, resolver| Some(resolve(table, resolver)?.of::<Chained>()),
@@ -90,14 +85,8 @@ impl<C: ClusterTable + fmt::Debug + 'static> TableDesign for ClassicSpec<C> {
         true
     }
 
-    fn build(
-        &self,
-        spec: &MachineSpec,
-        detail: Detail,
-        seed: u64,
-        source: &SourceInfo,
-    ) -> Result<Box<dyn Simulate>, MachineError> {
-        assemble::<Classic<C>>(spec, detail, seed, source)
+    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+        assemble::<Classic<C>>(request)
     }
 }
 

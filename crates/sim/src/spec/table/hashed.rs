@@ -1,19 +1,15 @@
 //! Cuckoo hash tables.
 
-use pagewalk_trace::SourceInfo;
 use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
 use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
 
 use crate::error::MachineError;
 use crate::machine::assemble::{Built, assemble};
-use crate::machine::simulate::{Detail, Simulate};
+use crate::machine::simulate::Simulate;
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
-use crate::spec::key::{Key, MILLISECOND_PS, Presence};
-use crate::spec::section::section;
-use crate::spec::settings::{MachineSpec, TableDesign, TableKind};
+use crate::spec::section::{MILLISECOND_PS, Words, section};
+use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
 use crate::spec::value;
-use crate::spec::variant::Variant;
-use crate::spec::words::Words;
 
 /// A hashed page table: a cuckoo table for each page size.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,16 +19,6 @@ pub struct HashedSpec {
     /// From a page's number to the addresses of its slots: hash and chunk table.
     pub latency_ps: u64,
 }
-
-pub(super) const VARIANT: Variant<TableKind> = Variant {
-    key: Key::table(
-        "hashed",
-        KEYS,
-        Presence::Variant,
-        "cuckoo hash tables, one for each page size, of 64-byte lines of eight entries (ECPT, ME-HPT)",
-    ),
-    resolve: |table, resolver| resolve(table, resolver).map(TableKind::from),
-};
 
 /// What grows together, given how many ways may at once.
 static RESIZES: Words<fn(usize) -> Scope> = Words(&[
@@ -92,6 +78,8 @@ section! {
         }
         Some(HashedSpec { design: HashedDesign { policy, chunk_bytes, crc: crc? }, latency_ps: latency_ps? })
     }
+    const VARIANT: TableKind =
+        "hashed", "cuckoo hash tables, one for each page size, of 64-byte lines of eight entries (ECPT, ME-HPT)";
 }
 
 impl TableDesign for HashedSpec {
@@ -107,14 +95,8 @@ impl TableDesign for HashedSpec {
         true
     }
 
-    fn build(
-        &self,
-        spec: &MachineSpec,
-        detail: Detail,
-        seed: u64,
-        source: &SourceInfo,
-    ) -> Result<Box<dyn Simulate>, MachineError> {
-        assemble::<HashedTable>(spec, detail, seed, source)
+    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+        assemble::<HashedTable>(request)
     }
 }
 

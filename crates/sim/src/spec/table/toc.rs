@@ -1,25 +1,22 @@
 //! Radix trees with tables of contents as leaves.
 
-use pagewalk_trace::SourceInfo;
 use pagewalk_vm::table::{Radix, X86_64Toc};
 
 use crate::error::MachineError;
 use crate::machine::assemble::assemble;
-use crate::machine::simulate::{Detail, Simulate};
+use crate::machine::simulate::Simulate;
 use crate::spec::core::WalkCacheShape;
-use crate::spec::key::{Key, Presence};
-use crate::spec::settings::{MachineSpec, TableDesign, TableKind};
-use crate::spec::variant::Variant;
+use crate::spec::section::{Key, Variant};
+use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
 
 /// A four-level radix tree whose leaf tables are tables of contents: codes for hash-placed frames (Mosaic).
 #[derive(Debug)]
 pub struct TocSpec;
 
 pub(super) const VARIANT: Variant<TableKind> = Variant {
-    key: Key::table(
+    key: Key::variant(
         "toc",
         &[],
-        Presence::Variant,
         "a four-level radix tree whose leaves are tables of contents: two bytes a page, for hash-placed frames",
     ),
     resolve: |_, _| Some(TocSpec.into()),
@@ -34,13 +31,7 @@ impl TableDesign for TocSpec {
         true
     }
 
-    fn build(
-        &self,
-        spec: &MachineSpec,
-        detail: Detail,
-        seed: u64,
-        source: &SourceInfo,
-    ) -> Result<Box<dyn Simulate>, MachineError> {
-        assemble::<Radix<X86_64Toc>>(spec, detail, seed, source)
+    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+        assemble::<Radix<X86_64Toc>>(request)
     }
 }

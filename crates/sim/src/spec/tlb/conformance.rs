@@ -4,8 +4,8 @@ use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
 use pagewalk_vm::random::SplitMix64;
 use pagewalk_vm::tlb::{Fill, Lookup, TlbStorage, Translation};
 
+use super::ARRAYS;
 use super::array::{Replacement, TlbArraySpec};
-use super::levels::ARRAYS;
 use crate::machine::tlbs;
 use crate::spec::key::{Key, Kind, Presence, Shape};
 

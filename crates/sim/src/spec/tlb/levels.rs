@@ -2,16 +2,12 @@
 
 use pagewalk_vm::addr::PageSize;
 
-use super::array::{REPLACEMENTS, Replacement, Resolved, TlbArraySpec};
-use super::{mosaic, set_associative};
+use super::ARRAYS;
+use super::array::{REPLACEMENTS, Replacement, TlbArraySpec};
 use crate::spec::error::Diagnostic;
 use crate::spec::key::{Key, Kind, MAX_WAYS, MILLISECOND_PS, Names, Presence, Shape};
 use crate::spec::resolver::{Levels, Resolver};
 use crate::spec::tree::Table;
-use crate::spec::variant::Registry;
-
-/// All kinds of array, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-pub(super) static ARRAYS: Registry<Resolved> = Registry(&[set_associative::VARIANT, mosaic::VARIANT]);
 
 /// A level.
 pub(in crate::spec) static LEVEL: Shape = Shape::Variants {

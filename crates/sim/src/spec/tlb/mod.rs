@@ -12,3 +12,8 @@ pub use levels::TlbLevelSpec;
 pub(super) use levels::{LEVEL, levels};
 pub use mosaic::RunEntries;
 pub use set_associative::OnePageEntries;
+
+use super::variant::Registry;
+
+/// All kinds of array, in the order of the reference: a new one is a file with its keys and its design, and a row here.
+static ARRAYS: Registry<array::Resolved> = Registry(&[set_associative::VARIANT, mosaic::VARIANT]);

@@ -6,9 +6,8 @@ use pagewalk_vm::tlb::{Mosaic, TlbStorage};
 
 use super::array::{ENTRIES, REPLACEMENT, Resolved, TlbDesign, WAYS};
 use crate::spec::geometry::Misfit;
-use crate::spec::key::{Key, Kind, Presence};
-use crate::spec::tree::Table;
-use crate::spec::variant::Variant;
+use crate::spec::key::Kind;
+use crate::spec::section::{Key, Presence, Table, Variant};
 
 const KEYS: &[Key] = &[
     ENTRIES,
@@ -23,10 +22,9 @@ const KEYS: &[Key] = &[
 ];
 
 pub(super) const VARIANT: Variant<Resolved> = Variant {
-    key: Key::table(
+    key: Key::variant(
         "mosaic",
         KEYS,
-        Presence::Variant,
         "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
     ),
     resolve: |table, _| resolve(table),

@@ -5,9 +5,8 @@ use pagewalk_vm::sets::{Replacement, ShapeError};
 use pagewalk_vm::tlb::{SetAssociative, TlbStorage};
 
 use super::array::{ENTRIES, REPLACEMENT, Resolved, TlbDesign, WAYS};
-use crate::spec::key::{Key, Kind, Presence};
-use crate::spec::variant::Variant;
-use crate::spec::words::Words;
+use crate::spec::key::Kind;
+use crate::spec::section::{Key, Presence, Variant, Words};
 
 static PAGES: Words<PageSize> = Words(&[
     ("4KiB", PageSize::Size4K, "base pages"),
@@ -28,7 +27,7 @@ const KEYS: &[Key] = &[
 ];
 
 pub(super) const VARIANT: Variant<Resolved> = Variant {
-    key: Key::table("set-associative", KEYS, Presence::Variant, "entries of one page each"),
+    key: Key::variant("set-associative", KEYS, "entries of one page each"),
     resolve: |table, _| Some(Ok(OnePageEntries { pages: PAGES.each(table, "pages")? }.into())),
 };
 

@@ -174,7 +174,7 @@ fn paging(rounds: usize, most: u64) {
     let machines =
         ["rocket-swap", "rocket-accelerator", "linux-zram", "linux-nvme", "lru-swap"].map(|name| {
             let mut spec = spec::load(name).expect("a built-in machine");
-            spec.reclaim = spec.reclaim.and_then(|policy| policy.limited(32 << 20));
+            spec.paging.reclaim = spec.paging.reclaim.and_then(|policy| policy.limited(32 << 20));
             spec
         });
     let mut times = machines.each_ref().map(|_| Vec::new());

@@ -296,8 +296,8 @@ impl Experiment {
                 tier.design.sets = sets_times_ways / tier.design.ways;
             }
             let Some(limit_mib) = variant.limit_mib else { return Ok(machine) };
-            let limited = machine.reclaim.and_then(|policy| policy.limited(limit_mib << 20));
-            machine.reclaim = Some(
+            let limited = machine.paging.reclaim.and_then(|policy| policy.limited(limit_mib << 20));
+            machine.paging.reclaim = Some(
                 limited.with_context(|| format!("machine {name}: {} has no limit to change", variant.of))?,
             );
             return Ok(machine);

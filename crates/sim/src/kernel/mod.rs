@@ -87,7 +87,7 @@ impl<T: PageTable> Kernel<T> {
         announces_mappings: bool,
         is_timed: bool,
     ) -> Self {
-        let interval = spec.reclaim.as_ref().and_then(|policy| policy.scan_interval());
+        let interval = spec.paging.reclaim.as_ref().and_then(|policy| policy.scan_interval());
         let scans = interval.map(|interval| Scans { interval, left: interval });
         let tier = spec.tier.as_ref().and_then(|tier| match tier.manager {
             TierManager::Kernel { interrupt_ps } => Some(KernelTier::new(spec.core.count, interrupt_ps)),
@@ -98,8 +98,8 @@ impl<T: PageTable> Kernel<T> {
             is_timed,
             processes: Processes::new(design, seed, announces_mappings),
             tables: TableSpace::starting_at(frames.start()),
-            swap: Swap::new(spec.swap.bytes),
-            accelerator: spec.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
+            swap: Swap::new(spec.paging.swap.bytes),
+            accelerator: spec.paging.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
             due: EventQueue::new(),
             is_reclaiming: false,
             counts: KernelCounts::default(),

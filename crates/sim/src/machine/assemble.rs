@@ -44,11 +44,11 @@ pub(super) fn machine<T: Built, C: Clock>(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Machine<T, C>, MachineError> {
-    let mut frames = spec.frames.pool(spec.reclaim.as_deref(), seed);
+    let mut frames = spec.paging.frames.pool(spec.paging.reclaim.as_deref(), seed);
     if source.gives_frames && spec.places_frames().is_none() {
         frames = frames.with_given();
     }
-    let end = frames.start().addr().add(spec.frames.memory_bytes());
+    let end = frames.start().addr().add(spec.paging.frames.memory_bytes());
     let uses = frames.uses();
     let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
     let mut timed = spec.clone();
@@ -56,7 +56,7 @@ pub(super) fn machine<T: Built, C: Clock>(
         tier.flash.seed ^= seed;
     }
     let spec = Arc::new(spec.clone());
-    let design = T::design(&spec.table);
+    let design = T::design(&spec.translation.table);
     let kernel = Kernel::new(&spec, design, frames, seed, source.announces_mappings, C::TIMED);
     let engine = Engine::start(Mmu::new(cores.collect()), kernel, C::new(&timed, end))?;
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
@@ -65,7 +65,7 @@ pub(super) fn machine<T: Built, C: Clock>(
 
 fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> {
     let tlbs = tlbs(spec, seed);
-    let walk_cache = spec.walk_cache.as_ref().map(T::caches);
+    let walk_cache = spec.translation.walk_cache.as_ref().map(T::caches);
     let classes = match uses {
         Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
         // Which of two pages was used last matters; only a repetition does not. With several cores each sees a part.
@@ -77,7 +77,7 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
 
 /// A core's TLBs.
 pub(crate) fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
-    Tlbs::new(spec.tlb.iter().map(|level| tlb(level, seed)).collect())
+    Tlbs::new(spec.translation.tlb.iter().map(|level| tlb(level, seed)).collect())
 }
 
 fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {

@@ -37,5 +37,5 @@ pub fn build(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Box<dyn Simulate>, MachineError> {
-    spec.table.build(&BuildRequest { spec, detail, seed, source })
+    spec.translation.table.build(&BuildRequest { spec, detail, seed, source })
 }

@@ -24,7 +24,7 @@ use crate::time::{Clock, IntervalClock, NoClock};
 /// Calls a generic check with the type of a machine's page tables.
 macro_rules! with_tables_of {
     ($spec:expr, $check:ident($($argument:expr),*)) => {{
-        let table = &$spec.table;
+        let table = &$spec.translation.table;
         if let Some(radix) = table.settings::<RadixSpec>() {
             match radix.levels {
                 5 => $check::<Radix<X86_64La57>>($($argument),*),
@@ -67,6 +67,12 @@ impl<T: PageTable, C> Machine<T, C> {
 
 fn spec(name: &str) -> MachineSpec {
     spec::load(name).expect("a built-in machine")
+}
+
+/// A machine after a change.
+pub(super) fn changed(mut spec: MachineSpec, change: impl FnOnce(&mut MachineSpec)) -> MachineSpec {
+    change(&mut spec);
+    spec
 }
 
 type Plain = Radix<X86_64>;
@@ -182,7 +188,7 @@ fn the_front_filter_is_exact() {
     let mut base = spec("x86-64-thp");
     use crate::spec::settings::Replacement;
     for replacement in [Replacement::Fifo, Replacement::TreePlru, Replacement::Nru, Replacement::Random] {
-        for array in base.tlb.iter_mut().flat_map(|level| &mut level.arrays) {
+        for array in base.translation.tlb.iter_mut().flat_map(|level| &mut level.arrays) {
             array.replacement = replacement;
             if replacement == Replacement::TreePlru {
                 array.ways = array.ways.next_power_of_two();
@@ -216,7 +222,7 @@ fn the_front_filter_is_exact_after_a_refused_store() {
 #[test]
 fn the_front_filter_is_exact_when_huge_pages_are_chopped() {
     let mut spec = spec("x86-64-thp");
-    spec.tlb[0].arrays.truncate(1);
+    spec.translation.tlb[0].arrays.truncate(1);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 4096);
     map(&mut batch, BASE + (1 << 30), 2 << 20);
@@ -241,7 +247,7 @@ fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
     let (filtered_end, plain_end) = (filtered.finish("s"), plain.finish("s"));
     assert_eq!(filtered_end, plain_end, "{name}");
     let skipped = filtered.engine.mmu.skipped();
-    assert!(spec.tlb.is_empty() || skipped > 0, "{name}: the filter skips something");
+    assert!(spec.translation.tlb.is_empty() || skipped > 0, "{name}: the filter skips something");
     assert_eq!(plain.engine.mmu.skipped(), 0);
 }
 
@@ -297,8 +303,8 @@ fn hashed_tables_translate_as_a_radix_table_does() {
         };
         let expected = run(&spec(baseline));
         let classic = small[2..].iter().map(|name| {
-            let huge_pages = spec(baseline).huge_pages;
-            MachineSpec { huge_pages, ..spec(name) }
+            let huge_pages = spec(baseline).translation.huge_pages;
+            changed(spec(name), |spec| spec.translation.huge_pages = huge_pages)
         });
         for spec in names.iter().map(|name| spec(name)).chain(classic) {
             check_same(&expected, &run(&spec), &spec);
@@ -319,7 +325,7 @@ fn check_same(expected: &RunResult, result: &RunResult, spec: &MachineSpec) {
     let walks = value(result, "walk", "walks");
     assert_eq!(walks, value(expected, "walk", "walks"));
     assert!(value(result, "table", "lines-visited") > 100);
-    if spec.walk_cache.is_some() {
+    if spec.translation.walk_cache.is_some() {
         let kinds = ["complete", "partial", "size", "direct", "mixed", "fault"];
         let of_kinds: u64 = kinds.iter().map(|kind| value(result, "walk", &format!("kind.{kind}"))).sum();
         assert_eq!(of_kinds, walks);
@@ -424,7 +430,7 @@ fn a_forked_child_has_the_mappings_and_its_own_pages() {
 #[test]
 fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     let mut small = spec("x86-64");
-    small.frames = BuddySpec { memory_bytes: 1 << 20, fragmentation: 0 }.into();
+    small.paging.frames = BuddySpec { memory_bytes: 1 << 20, fragmentation: 0 }.into();
     let mut machine = counting(&small);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 16 << 20);
@@ -441,7 +447,8 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
 fn a_table_in_one_piece_does_not_fit_into_fragments() {
     let run = |name: &str| {
         let frames = BuddySpec { memory_bytes: 1 << 30, fragmentation: 100 }.into();
-        let mut machine = counting_of::<HashedTable>(&MachineSpec { frames, ..spec(name) });
+        let mut machine =
+            counting_of::<HashedTable>(&changed(spec(name), |spec| spec.paging.frames = frames));
         let mut batch = Batch::new();
         map(&mut batch, BASE, 4 << 30);
         // One page of every line.

@@ -65,7 +65,7 @@ section! {
         allocation: AllocationSpec = "allocation" word(&ALLOCATIONS) or "\"zeroing\"",
             "memory for page tables costs zero-page for each 4 KiB, or what was measured at a fragmentation index of 0.7: 2 us \
              for 4 KiB, 375 us for 1 MiB, 60 ms for 64 MiB";
-        paging: PagingSpec = "" group(PagingSpec), "the steps of a fault for a page that has left";
+        paging: FaultSteps = "" group(FaultSteps), "the steps of a fault for a page that has left";
         daemons_share_core: bool = "daemons" word(&DAEMONS) or "\"beside\"", "whether daemons run on a core of their own, or take the time of the program's";
         visit_line_ps: u64 = "visit-line" time(STEP_PS) or "\"10 ns\"", "looking at a slot of a hashed table that is resized";
         move_line_ps: u64 = "move-line" time(STEP_PS) or "\"100 ns\"", "taking a line of a hashed table to another slot";
@@ -74,7 +74,7 @@ section! {
 
 section! {
     /// The steps of a fault for a page that has left, and of another page's leaving.
-    pub struct PagingSpec {
+    pub struct FaultSteps {
         trap_ps: u64 = "trap" time(STEP_PS) or "\"200 ns\"", "into the kernel for a page that has left, and back";
         find_ps: u64 = "find" time(STEP_PS) or "\"300 ns\"", "its mapping, its entry and the swap cache";
         allocate_ps: u64 = "allocate" time(STEP_PS) or "\"400 ns\"", "a frame for it";

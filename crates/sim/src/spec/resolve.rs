@@ -15,7 +15,7 @@ use super::memory::{CACHE_LEVEL, MESH, MemorySpec, caches, memory, mesh};
 use super::persistent::{self, FILES, FILES_COMMON, PersistentSpec, files};
 use super::reclaim::{RECLAIM, RECLAIM_COMMON, ReclaimKind, background};
 use super::section::{Resolver, Table, section};
-use super::settings::{MachineSpec, TableKind};
+use super::settings::{HierarchySpec, MachineSpec, PagingSpec, StorageSpec, TableKind, TranslationSpec};
 use super::swap::{SWAP, SWAP_COMMON, swap};
 use super::table::TABLES;
 use super::tier::{THREADS, TIER_COMMON, TIERS, threads, tier};
@@ -97,24 +97,25 @@ section! {
             name: name?,
             description: description?,
             core: core_spec?,
-            tlb: tlb?,
-            walk_cache: walk_cache?,
-            table: table?,
-            frames: frames?,
-            reclaim: reclaim?,
-            background_percent: background_percent?,
-            swap: swap?,
-            accelerator: accelerator?,
-            huge_pages: huge_pages?,
+            translation: TranslationSpec {
+                tlb: tlb?,
+                walk_cache: walk_cache?,
+                table: table?,
+                huge_pages: huge_pages?,
+                walker: walker?,
+            },
+            paging: PagingSpec {
+                frames: frames?,
+                reclaim: reclaim?,
+                background_percent: background_percent?,
+                swap: swap?,
+                accelerator: accelerator?,
+            },
             kernel: kernel?,
-            caches: caches?,
-            walker: walker?,
-            memory: memory?,
-            mesh: mesh?,
+            hierarchy: HierarchySpec { caches: caches?, memory: memory?, mesh: mesh? },
             tier: tier?,
             threads: threads?,
-            persistent: persistent?,
-            files: files?,
+            storage: StorageSpec { persistent: persistent?, files: files? },
         })
     }
 }

@@ -12,7 +12,7 @@ pub use super::core::{CoreSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
 pub use super::design::{Design, Settings};
 pub use super::flash::{CollectionHolds, Distribution, FlashSpec, GarbageSpec};
 pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec};
-pub use super::kernel::{AllocationSpec, HugePagePolicy, KernelSpec, PagingSpec};
+pub use super::kernel::{AllocationSpec, FaultSteps, HugePagePolicy, KernelSpec};
 pub use super::memory::{CacheSpec, DramSpec, MemorySpec, MeshSpec, TagSpec};
 pub use super::persistent::{FileIndex, FilesSpec, PersistentSpec};
 pub use super::reclaim::{ClockSpec, HorizonLruSpec, IcebergLruSpec, LruSpec, ReclaimDesign, ReclaimKind};
@@ -35,12 +35,40 @@ pub struct MachineSpec {
     pub description: String,
     /// Cores: threads are placed on them round-robin by thread number.
     pub core: CoreSpec,
+    /// From addresses to frames.
+    pub translation: TranslationSpec,
+    /// Frames, and pages that leave them.
+    pub paging: PagingSpec,
+    /// Costs of the kernel's fault path (timed runs).
+    pub kernel: KernelSpec,
+    /// Caches and DRAM (timed runs).
+    pub hierarchy: HierarchySpec,
+    /// DRAM as a cache over flash (timed runs).
+    pub tier: Option<TierSpec>,
+    /// Threads that serve jobs (timed runs).
+    pub threads: Option<ThreadsSpec>,
+    /// Persistent memory (operations on files).
+    pub storage: StorageSpec,
+}
+
+/// The hardware and the table that translate addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TranslationSpec {
     /// TLB levels, nearest the core first; none means every access walks.
     pub tlb: Vec<TlbLevelSpec>,
     /// The page-walk caches; absent means every walk starts at the root.
     pub walk_cache: Option<WalkCacheSpec>,
     /// The page table.
     pub table: TableKind,
+    /// Transparent huge pages.
+    pub huge_pages: HugePagePolicy,
+    /// Page walkers (timed runs).
+    pub walker: WalkerSpec,
+}
+
+/// Frames, and pages that leave them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PagingSpec {
     /// The frame allocator and the memory it hands out.
     pub frames: FrameKind,
     /// Which pages leave when memory is full; absent means that the run ends there.
@@ -51,23 +79,23 @@ pub struct MachineSpec {
     pub swap: SwapSpec,
     /// What brings them back without the kernel.
     pub accelerator: Option<AcceleratorSpec>,
-    /// Transparent huge pages.
-    pub huge_pages: HugePagePolicy,
-    /// Costs of the kernel's fault path (timed runs).
-    pub kernel: KernelSpec,
-    /// The cache hierarchy, nearest the core first (timed runs). All levels but the last are private to a core.
+}
+
+/// The memory hierarchy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HierarchySpec {
+    /// The caches, nearest the core first. All levels but the last are private to a core.
     pub caches: Vec<CacheSpec>,
-    /// Page walkers (timed runs).
-    pub walker: WalkerSpec,
-    /// DRAM (timed runs).
+    /// DRAM.
     pub memory: MemorySpec,
-    /// What connects cores, slices of the last cache, and memory controllers (timed runs).
+    /// What connects cores, slices of the last cache, and memory controllers.
     pub mesh: Option<MeshSpec>,
-    /// DRAM as a cache over flash (timed runs).
-    pub tier: Option<TierSpec>,
-    /// Threads that serve jobs (timed runs).
-    pub threads: Option<ThreadsSpec>,
-    /// Persistent memory (operations on files).
+}
+
+/// Persistent memory, and what is in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StorageSpec {
+    /// Persistent memory.
     pub persistent: Option<PersistentSpec>,
     /// A file system in it.
     pub files: Option<FilesSpec>,
@@ -76,9 +104,9 @@ pub struct MachineSpec {
 impl MachineSpec {
     /// Why pages cannot have the frames that a trace gives them; none if they can.
     pub fn places_frames(&self) -> Option<&'static str> {
-        if self.frames.hash_placed().is_some() {
+        if self.paging.frames.hash_placed().is_some() {
             Some("it places frames by hashing")
-        } else if self.reclaim.is_some() {
+        } else if self.paging.reclaim.is_some() {
             Some("its pages leave memory, and come back to other frames")
         } else if self.tier.is_some() {
             Some("its DRAM is a cache over flash")

@@ -39,7 +39,9 @@ pub(super) fn every_table() -> Vec<MachineSpec> {
     let names =
         ["x86-64", "x86-64-la57", "mosaic-8", "ecpt", "me-hpt", "hashed-open-addressing", "hashed-chained"];
     let frames = BuddySpec { memory_bytes: 256 << 20, fragmentation: 100 }.into();
-    let fragmented = MachineSpec { frames, name: "fragmented".into(), ..spec("me-hpt") };
+    let fragmented = changed(spec("me-hpt"), |spec| {
+        (spec.name, spec.paging.frames) = ("fragmented".into(), frames);
+    });
     names.iter().map(|name| spec(name)).chain([fragmented]).collect()
 }
 
@@ -86,7 +88,7 @@ fn lazily_freed_pages_leave_without_a_copy() {
             loads(&mut batch, 0..FREED);
             run(&spec, &batch)
         };
-        let came_back = |result: &RunResult| match spec.accelerator {
+        let came_back = |result: &RunResult| match spec.paging.accelerator {
             Some(_) => value(result, "accelerator", "fetches"),
             None => value(result, "fault", "major") + value(result, "fault", "swap-cache"),
         };

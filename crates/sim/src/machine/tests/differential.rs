@@ -37,9 +37,10 @@ fn draw(random: &mut SplitMix64) -> (u64, bool) {
 fn bare(policy: Policy, notification: Notification) -> MachineSpec {
     let mut spec = spec("astriflash");
     spec.core = CoreSpec { count: 1, cycle_ps: 1_000, width: 1, window: 1, outstanding: 1 };
-    (spec.tlb, spec.walk_cache, spec.caches, spec.mesh) = (Vec::new(), None, Vec::new(), None);
-    spec.memory.latency_ps = 0;
-    let dram = spec.memory.dram.as_mut().unwrap();
+    (spec.translation.tlb, spec.translation.walk_cache, spec.hierarchy.caches, spec.hierarchy.mesh) =
+        (Vec::new(), None, Vec::new(), None);
+    spec.hierarchy.memory.latency_ps = 0;
+    let dram = spec.hierarchy.memory.dram.as_mut().unwrap();
     (dram.ras_ps, dram.cas_ps, dram.burst_ps, dram.command_ps, dram.tags.compare_ps) = (0, 0, 0, 0, 0);
     let tier = spec.tier.as_mut().unwrap();
     tier.manager = crate::spec::settings::TierManager::Hardware { command_ps: 0 };

@@ -7,7 +7,7 @@ use super::paging::{accelerated, check_frames, small};
 use super::*;
 use crate::spec::settings::{
     AcceleratorDaemonSpec, AcceleratorSpec, HorizonLruSpec, IcebergLruSpec, MemoryCopySpec, ReclaimKind,
-    SwapKind, SwapSpec,
+    SwapKind, TranslationSpec,
 };
 
 /// A program that stores to each page before all else, so that no page may ever be new again; it needs four times the
@@ -53,7 +53,7 @@ type Change = Box<dyn Fn(MachineSpec) -> MachineSpec>;
 
 /// What brings pages back, by name.
 fn paths() -> Vec<(&'static str, Change)> {
-    let blade = || spec("rocket-swap").swap;
+    let blade = || spec("rocket-swap").paging.swap;
     let daemon = AcceleratorDaemonSpec {
         first_ps: 200_000_000,
         longer_ps: 1_000_000,
@@ -64,31 +64,22 @@ fn paths() -> Vec<(&'static str, Change)> {
     };
     let with = move |queues: [u32; 3], waits: bool, daemon: Option<AcceleratorDaemonSpec>| {
         move |spec: MachineSpec| {
-            let spec = accelerated(MachineSpec { swap: blade(), ..spec });
-            let accelerator = spec.accelerator.map(|of| AcceleratorSpec {
+            let spec = accelerated(changed(spec, |spec| spec.paging.swap = blade()));
+            let accelerator = spec.paging.accelerator.clone().map(|of| AcceleratorSpec {
                 queues,
                 waits_for_evictions: waits,
                 daemon: daemon.clone(),
                 ..of
             });
-            MachineSpec { accelerator, ..spec }
+            changed(spec, |spec| spec.paging.accelerator = accelerator)
         }
     };
     let memory = SwapKind::from(MemoryCopySpec { out_ps: 250_000, in_ps: 250_000 });
     vec![
         ("disk", Box::new(|spec| spec)),
-        (
-            "disk, read ahead",
-            Box::new(|spec| MachineSpec { swap: SwapSpec { readahead: 8, ..spec.swap }, ..spec }),
-        ),
-        (
-            "memory",
-            Box::new(move |spec| MachineSpec {
-                swap: SwapSpec { kind: memory.clone(), ..spec.swap },
-                ..spec
-            }),
-        ),
-        ("blade", Box::new(move |spec| MachineSpec { swap: blade(), ..spec })),
+        ("disk, read ahead", Box::new(|spec| changed(spec, |spec| spec.paging.swap.readahead = 8))),
+        ("memory", Box::new(move |spec| changed(spec, |spec| spec.paging.swap.kind = memory.clone()))),
+        ("blade", Box::new(move |spec| changed(spec, |spec| spec.paging.swap = blade()))),
         ("accelerator", Box::new(with([64, 64, 1], true, None))),
         ("accelerator, short queues", Box::new(with([1, 3, 2], false, None))),
         ("accelerator, daemon", Box::new(with([64, 64, 64], false, Some(daemon)))),
@@ -98,12 +89,17 @@ fn paths() -> Vec<(&'static str, Change)> {
 /// Tables and TLBs, policies and allocators, as shipped machines have them.
 fn memories() -> Vec<MachineSpec> {
     let with_table = |base: &str, table: &str| {
-        let MachineSpec { table, walk_cache, .. } = spec(table);
-        MachineSpec { name: format!("{base} with another table"), table, walk_cache, ..small(base) }
+        let TranslationSpec { table, walk_cache, .. } = spec(table).translation;
+        changed(small(base), |spec| {
+            spec.name = format!("{base} with another table");
+            (spec.translation.table, spec.translation.walk_cache) = (table, walk_cache);
+        })
     };
-    let placed = |name: &str, reclaim: ReclaimKind| MachineSpec { reclaim: Some(reclaim), ..small(name) };
-    let background = MachineSpec { background_percent: 50, ..small("linux-swap") };
-    let mosaic_tlbs = MachineSpec { tlb: spec("mosaic-8").tlb, ..small("linux-swap") };
+    let placed =
+        |name: &str, reclaim: ReclaimKind| changed(small(name), |spec| spec.paging.reclaim = Some(reclaim));
+    let background = changed(small("linux-swap"), |spec| spec.paging.background_percent = 50);
+    let mosaic_tlbs =
+        changed(small("linux-swap"), |of| of.translation.tlb = spec("mosaic-8").translation.tlb);
     vec![
         small("linux-swap"),
         background,
@@ -138,7 +134,7 @@ fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
         let (out, clean) = (value("swap", "pages-out"), value("swap", "clean-evictions"));
         assert_eq!(out + clean, value("reclaim", "evictions"), "{name}");
         let software = value("fault", "major") + value("swap", "read-ahead");
-        match spec.accelerator {
+        match spec.paging.accelerator {
             None => assert_eq!(value("swap", "pages-in"), software, "{name}"),
             Some(_) => {
                 assert_eq!(value("swap", "pages-in"), value("accelerator", "fetches"), "{name}");
@@ -166,7 +162,7 @@ fn every_fault_path_goes_with_every_table_allocator_and_policy() {
     for memory in memories() {
         for (path, change) in paths() {
             let spec = change(memory.clone());
-            let name = format!("{} ({:?}), {path}", spec.name, spec.reclaim);
+            let name = format!("{} ({:?}), {path}", spec.name, spec.paging.reclaim);
             with_tables_of!(spec, check(&spec, &stream, &name));
         }
     }
@@ -176,9 +172,10 @@ fn every_fault_path_goes_with_every_table_allocator_and_policy() {
 fn several_cores_may_fault_as_often_as_the_accelerator_allows() {
     let stream = stream();
     let elapsed = |fetches: u32| {
-        let mut spec = accelerated(MachineSpec { swap: spec("rocket-swap").swap, ..small("linux-swap") });
+        let mut spec =
+            accelerated(changed(small("linux-swap"), |of| of.paging.swap = spec("rocket-swap").paging.swap));
         spec.core.count = 2;
-        spec.accelerator.as_mut().expect("an accelerator").fetches = fetches;
+        spec.paging.accelerator.as_mut().expect("an accelerator").fetches = fetches;
         check::<Plain>(&spec, &stream, "two cores");
         let mut timed: Machine<Plain, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
         stream.iter().for_each(|batch| timed.batch(batch).unwrap());

@@ -26,7 +26,7 @@ fn spec(name: &str, entries: u32, ways: u32) -> TlbArraySpec {
     let values: String = keys.iter().filter(own).map(value).collect();
     let text = format!("name = \"x\"\n[tlb.l1.{name}]\nentries = {entries}\nways = {ways}\n{values}");
     let mut spec = crate::spec::parse(&text, "example.toml").unwrap_or_else(|error| panic!("{error}"));
-    spec.tlb.remove(0).arrays.remove(0)
+    spec.translation.tlb.remove(0).arrays.remove(0)
 }
 
 /// An array for 4 KiB pages, and a check of every look-up's frame.
@@ -193,8 +193,8 @@ fn a_page_that_does_not_fit_enters_in_pieces() {
 fn each_kind_is_built() {
     each_kind(|name| {
         let mut machine = crate::spec::load("x86-64").expect("it loads");
-        machine.tlb.truncate(1);
-        machine.tlb[0].arrays = vec![spec(name, 64, 4)];
+        machine.translation.tlb.truncate(1);
+        machine.translation.tlb[0].arrays = vec![spec(name, 64, 4)];
         assert_eq!(tlbs(&machine, 1).levels().len(), 1, "{name}");
     });
 }

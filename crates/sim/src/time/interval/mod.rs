@@ -97,15 +97,20 @@ struct KernelTime {
 
 impl Latencies {
     fn new(spec: &MachineSpec, nearest_ps: u64) -> Self {
-        let table_ps = spec.table.lookup_ps();
+        let table_ps = spec.translation.table.lookup_ps();
         Self {
             cycle_ps: spec.core.cycle_ps,
             width: u64::from(spec.core.width),
             window: u64::from(spec.core.window) << FRACTION_BITS,
             nearest_ps,
-            tlb_ps: spec.tlb.iter().map(|level| level.latency_ps).collect(),
+            tlb_ps: spec.translation.tlb.iter().map(|level| level.latency_ps).collect(),
             table_ps,
-            walk_lookup_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps).max(table_ps),
+            walk_lookup_ps: spec
+                .translation
+                .walk_cache
+                .as_ref()
+                .map_or(0, |cache| cache.latency_ps)
+                .max(table_ps),
         }
     }
 }
@@ -116,7 +121,7 @@ impl KernelTime {
             steps: StepTimes::default(),
             spans: VecDeque::new(),
             daemon_ps: 0,
-            has_steps: spec.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
+            has_steps: spec.paging.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
         }
     }
 
@@ -147,7 +152,7 @@ impl Clock for IntervalClock {
             cores: vec![CoreClock::new(spec); spec.core.count as usize],
             design: Latencies::new(spec, memory.nearest_latency_ps()),
             memory,
-            swap: spec.swap.kind.build(),
+            swap: spec.paging.swap.kind.build(),
             kernel: KernelTime::new(spec),
         };
         for core in 0..clock.cores.len() {

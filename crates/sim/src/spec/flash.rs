@@ -14,6 +14,21 @@ pub struct FlashSpec {
     pub planes: u32,
     /// Channels; plane `p` is on channel `p % channels`.
     pub channels: u32,
+    /// How long its operations take.
+    pub times: FlashTimes,
+    /// Writes that a plane lets wait for reads; not 0. One more, and the oldest goes first.
+    pub writes_waiting: u32,
+    /// The translation layer; absent means that pages are overwritten in place.
+    pub garbage: Option<GarbageSpec>,
+    /// How much the times of reads and programs vary.
+    pub latency: Distribution,
+    /// Where their random numbers start.
+    pub seed: u64,
+}
+
+/// How long the operations of flash take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlashTimes {
     /// From the start of a read until its page is in the plane's register.
     pub read_ps: u64,
     /// How long of that the plane is held; at most `read_ps`. 0: reads wait for nothing but programs and erases.
@@ -26,14 +41,6 @@ pub struct FlashSpec {
     pub channel_page_ps: u64,
     /// Transfer of a page into or out of the device.
     pub bus_page_ps: u64,
-    /// Writes that a plane lets wait for reads; not 0. One more, and the oldest goes first.
-    pub writes_waiting: u32,
-    /// The translation layer; absent means that pages are overwritten in place.
-    pub garbage: Option<GarbageSpec>,
-    /// How much the times of reads and programs vary.
-    pub latency: Distribution,
-    /// Where their random numbers start.
-    pub seed: u64,
 }
 
 /// Writing elsewhere, and collecting what is left behind.
@@ -155,12 +162,14 @@ section! {
             pages: capacity / PAGE_BYTES,
             planes: u32::try_from(capacity / plane).ok()?,
             channels: channels?,
-            read_ps,
-            plane_read_ps,
-            write_ps: write_ps.max(1),
-            plane_write_ps,
-            channel_page_ps: channel_page_ps?,
-            bus_page_ps: bus_page_ps?,
+            times: FlashTimes {
+                read_ps,
+                plane_read_ps,
+                write_ps: write_ps.max(1),
+                plane_write_ps,
+                channel_page_ps: channel_page_ps?,
+                bus_page_ps: bus_page_ps?,
+            },
             writes_waiting: writes_waiting?,
             garbage,
             latency: distribution?(spread?),

@@ -95,7 +95,7 @@ impl Key {
     }
 }
 
-/// [`Words`] of any type, as the schema refers to them.
+/// Words with values of any type, as a key refers to them.
 pub(super) trait WordList: Sync {
     /// Each word with its meaning.
     fn rows(&self) -> Vec<(&'static str, &'static str)>;
@@ -106,7 +106,7 @@ pub(super) trait WordList: Sync {
     }
 }
 
-/// The tables that a file may choose from: a [`Registry`] of any type, or plain keys.
+/// The tables that a file may choose from: a registry of any type, or plain keys.
 pub(super) trait Choices: Sync {
     /// A row for each, in the order of the reference.
     fn keys(&self) -> Vec<&'static Key>;

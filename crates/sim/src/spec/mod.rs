@@ -6,7 +6,7 @@
 //!       keys: one row each                  extends                     geometry and the like
 //! ```
 //!
-//! A section is a file with its rows ([`section`]), of which each says what its key takes, what is made of it, and what it
+//! A section is a file with its rows (`section.rs`), of which each says what its key takes, what is made of it, and what it
 //! means. A variant of a mechanism is a file in the mechanism's folder, with its rows and its design, and a row in the folder's
 //! registry.
 //!

@@ -3,7 +3,7 @@
 use super::error::Diagnostic;
 use super::frames::FrameKind;
 use super::quantity::SECOND_PS;
-use super::section::{Key, MILLISECOND_PS, Registry, Resolver, Table, Variant, Words, section};
+use super::section::{MILLISECOND_PS, Registry, Resolver, Table, Words, section};
 
 /// Bytes of a line.
 const LINE_BYTES: u64 = 64;
@@ -70,32 +70,17 @@ pub enum FileIndex {
 }
 
 /// All file systems, in the order of the reference.
-pub(super) static FILES: Registry<FileIndex> = Registry(&[
-    Variant {
-        key: Key::variant(
-            "extent-tree",
-            EXTENT_TREE,
-            "a kernel's file system with an index of extents and a journal, without a page cache (ext4-DAX)",
-        ),
-        resolve: extent_tree,
-    },
-    Variant {
-        key: Key::variant(
-            "page-table",
-            PAGE_TABLE,
-            "each file in one range of pages: the page table is the index; needs [table.radix] of 4 levels (ctFS)",
-        ),
-        resolve: page_table,
-    },
-]);
+pub(super) static FILES: Registry<FileIndex> = Registry(&[EXTENT_TREE, PAGE_TABLE]);
 
 section! {
     fn extent_tree(table, resolver) -> FileIndex;
-    const EXTENT_TREE {
+    const EXTENT_TREE_KEYS {
         map_ps = "map" time(MILLISECOND_PS), "from a range of a file to an address, without the index itself";
         journal_ps = "journal" time(MILLISECOND_PS), "a step of the journal: beginning and ending a handle, or a block of metadata that joins its transaction";
     }
     { Some(FileIndex::ExtentTree { map_ps: map_ps?, journal_ps: journal_ps? }) }
+    const EXTENT_TREE: FileIndex =
+        "extent-tree", "a kernel's file system with an index of extents and a journal, without a page cache (ext4-DAX)";
 }
 
 /// Whether a process maps pages of 2 MiB.
@@ -104,10 +89,12 @@ static PAGES: Words<bool> =
 
 section! {
     fn page_table(table, resolver) -> FileIndex;
-    const PAGE_TABLE {
+    const PAGE_TABLE_KEYS {
         large = "pages" word(&PAGES) or "\"2MiB\"", "the largest page that a process maps; the persistent table has pages of 2 MiB where it can";
     }
     { Some(FileIndex::PageTable { large: large? }) }
+    const PAGE_TABLE: FileIndex =
+        "page-table", "each file in one range of pages: the page table is the index; needs [table.radix] of 4 levels (ctFS)";
 }
 
 section! {

@@ -97,7 +97,7 @@ macro_rules! section {
     };
 }
 
-/// A row's [`Key`].
+/// A row's key.
 macro_rules! row {
     ($key:literal group($section:ty) [] $meaning:literal) => {
         $crate::spec::section::row!(@ $key Part(<$section>::KEYS), Always, $meaning)
@@ -139,7 +139,7 @@ macro_rules! row {
     };
 }
 
-/// A row's [`Kind`](super::key::Kind).
+/// A row's kind of value.
 macro_rules! kind {
     (integer($min:expr, $max:expr)) => {
         $crate::spec::key::Kind::Integer { min: $min, max: $max }

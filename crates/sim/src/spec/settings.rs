@@ -10,7 +10,7 @@ use pagewalk_trace::SourceInfo;
 pub use super::accelerator::{AcceleratorDaemonSpec, AcceleratorSpec};
 pub use super::core::{CoreSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
 pub use super::design::{Design, Settings};
-pub use super::flash::{CollectionHolds, Distribution, FlashSpec, GarbageSpec};
+pub use super::flash::{CollectionHolds, Distribution, FlashSpec, FlashTimes, GarbageSpec};
 pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec};
 pub use super::kernel::{AllocationSpec, FaultSteps, HugePagePolicy, KernelSpec};
 pub use super::memory::{CacheSpec, DramSpec, MemorySpec, MeshSpec, TagSpec};

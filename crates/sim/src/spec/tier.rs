@@ -7,7 +7,7 @@ use pagewalk_vm::tier::{MissStatusShape, Partition, Replacement, TierDesign};
 use super::flash::{FlashSpec, flash};
 use super::frames::FrameKind;
 use super::memory::{MemorySpec, TagSpec};
-use super::section::{Key, MILLISECOND_PS, Registry, Table, Variant, Words, section};
+use super::section::{MILLISECOND_PS, Registry, Table, Words, section};
 
 /// DRAM as a cache of pages over flash.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,30 +48,11 @@ pub(super) struct Managed {
 }
 
 /// All managers, in the order of the reference.
-pub(super) static TIERS: Registry<Managed> = Registry(&[
-    Variant {
-        key: Key::variant("hardware", HARDWARE, "controllers with tags in the rows bring pages in and out"),
-        resolve: hardware,
-    },
-    Variant {
-        key: Key::variant(
-            "kernel",
-            KernelKeys::KEYS,
-            "the kernel does, by page faults; [kernel] has what its steps cost",
-        ),
-        resolve: |table, resolver| {
-            let manager =
-                TierManager::Kernel { interrupt_ps: KernelKeys::resolve(table, resolver)?.interrupt_ps };
-            // The kernel's lists have no limits that matter.
-            let miss_status = MissStatusShape { sets: 4_096, ways: 32 };
-            Some(Managed { manager, miss_status, queue: 1 << 16, tags: TagSpec::default() })
-        },
-    },
-]);
+pub(super) static TIERS: Registry<Managed> = Registry(&[HARDWARE, KERNEL]);
 
 section! {
     fn hardware(table, resolver) -> Managed;
-    const HARDWARE {
+    const HARDWARE_KEYS {
         sets = "miss-status-sets" integer(1, 65_536) or "256", "sets of the miss-status row of a controller, a power of two";
         ways = "miss-status-ways" integer(1, 64) or "8", "its ways";
         queue = "queue" integer(1, 65_536) or "16", "misses that wait for the backside controller before the frontside controller stalls";
@@ -87,12 +68,21 @@ section! {
             tags: TagSpec { columns: columns?, compare_ps: compare_ps? },
         })
     }
+    const HARDWARE: Managed = "hardware", "controllers with tags in the rows bring pages in and out";
 }
 
 section! {
-    struct KernelKeys {
-        interrupt_ps: u64 = "interrupt" time(MILLISECOND_PS) or "\"200 ns\"", "what a TLB shootdown takes of every other core";
+    fn kernel(table, resolver) -> Managed;
+    const KERNEL_KEYS {
+        interrupt_ps = "interrupt" time(MILLISECOND_PS) or "\"200 ns\"", "what a TLB shootdown takes of every other core";
     }
+    {
+        let manager = TierManager::Kernel { interrupt_ps: interrupt_ps? };
+        // The kernel's lists have no limits that matter.
+        let miss_status = MissStatusShape { sets: 4_096, ways: 32 };
+        Some(Managed { manager, miss_status, queue: 1 << 16, tags: TagSpec::default() })
+    }
+    const KERNEL: Managed = "kernel", "the kernel does, by page faults; [kernel] has what its steps cost";
 }
 
 static REPLACEMENTS: Words<Replacement> = Words(&[

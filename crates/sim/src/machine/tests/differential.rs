@@ -48,8 +48,8 @@ fn bare(policy: Policy, notification: Notification) -> MachineSpec {
     tier.design.miss_status.sets = 4;
     tier.design.miss_status.ways = 4;
     let flash = &mut tier.flash;
-    (flash.read_ps, flash.write_ps) = (READ_NS * 1_000, WRITE_NS * 1_000);
-    (flash.channel_page_ps, flash.bus_page_ps) = (0, 0);
+    (flash.times.read_ps, flash.times.write_ps) = (READ_NS * 1_000, WRITE_NS * 1_000);
+    (flash.times.channel_page_ps, flash.times.bus_page_ps) = (0, 0);
     let threads = spec.threads.as_mut().unwrap();
     (threads.switch_ps, threads.flush_ps, threads.per_core) = (0, 0, 16);
     threads.design = SchedulerDesign { policy, notification, ..SchedulerDesign::of_threads(16, 50_000_000) };

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
-use pagewalk_sim::spec::settings::ReclaimSpec;
+use anyhow::Context;
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_vm::addr::PAGE_BYTES;
 use serde::Deserialize;
@@ -45,12 +44,10 @@ impl Machines<'_> {
                 tier.design.sets = sets_times_ways / tier.design.ways;
             }
             let Some(limit_mib) = variant.limit_mib else { return Ok(machine) };
-            let (Some(ReclaimSpec::Lru { limit_bytes }) | Some(ReclaimSpec::Clock { limit_bytes })) =
-                &mut machine.reclaim
-            else {
-                bail!("machine {name}: {} has no limit to change", variant.of);
-            };
-            *limit_bytes = Some(limit_mib << 20);
+            let limited = machine.paging.reclaim.and_then(|policy| policy.limited(limit_mib << 20));
+            machine.paging.reclaim = Some(
+                limited.with_context(|| format!("machine {name}: {} has no limit to change", variant.of))?,
+            );
             return Ok(machine);
         }
         Ok(match self.files.get(name) {

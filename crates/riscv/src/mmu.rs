@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, Vpn};
 use pagewalk_vm::sets::Replacement;
-use pagewalk_vm::tlb::{LevelCounts, SetAssociative, Tlb, TlbArray, Tlbs};
+use pagewalk_vm::tlb::{LevelCounts, SetAssociative, Tlb, Tlbs};
 
 use crate::csr::{Mode, Scheme};
 use crate::record::Space;
@@ -116,7 +116,7 @@ impl Side {
     /// DEVIATION: the evaluated core had 32 entries, all of one set.
     pub(crate) fn new() -> Self {
         let array = SetAssociative::new(64, 8, Replacement::Lru, &PageSize::ALL).expect("a possible shape");
-        let tlbs = Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])]);
+        let tlbs = Tlbs::new(vec![Tlb::new(vec![array.into()])]);
         Self { tlbs, read_page: NO_PAGE, write_page: NO_PAGE, offset: 0, spared: 0, spared_before: 0 }
     }
 

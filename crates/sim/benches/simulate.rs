@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::spec;
-use pagewalk_sim::spec::settings::{MachineSpec, ReclaimSpec};
+use pagewalk_sim::spec::settings::MachineSpec;
 use pagewalk_trace::{Batch, Event, SourceInfo};
 use pagewalk_vm::addr::Vpn;
 use pagewalk_vm::tlb::LruBank;
@@ -174,11 +174,7 @@ fn paging(rounds: usize, most: u64) {
     let machines =
         ["rocket-swap", "rocket-accelerator", "linux-zram", "linux-nvme", "lru-swap"].map(|name| {
             let mut spec = spec::load(name).expect("a built-in machine");
-            if let Some(ReclaimSpec::Clock { limit_bytes } | ReclaimSpec::Lru { limit_bytes }) =
-                &mut spec.reclaim
-            {
-                *limit_bytes = Some(32 << 20);
-            }
+            spec.paging.reclaim = spec.paging.reclaim.and_then(|policy| policy.limited(32 << 20));
             spec
         });
     let mut times = machines.each_ref().map(|_| Vec::new());

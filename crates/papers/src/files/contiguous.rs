@@ -154,10 +154,10 @@ impl Process {
         let frames = BuddyAllocator::new(TABLE_BYTES).expect("a size that it takes");
         let mut memory = TableFrames { words: SparseMemory::new(), frames, dram };
         let table = Radix::new(&(), 0, &mut memory).expect("there is a frame");
-        let walk_cache = spec
-            .walk_cache
-            .as_ref()
-            .map(|of| WalkCache::new::<X86_64>(&of.entries, of.ways).expect("the machine file was checked"));
+        let walk_cache =
+            spec.translation.walk_cache.as_ref().map(|of| {
+                WalkCache::new::<X86_64>(&of.entries, of.ways).expect("the machine file was checked")
+            });
         Self { table, memory, tlbs: tlbs(spec, 0), walk_cache }
     }
 }
@@ -283,7 +283,7 @@ impl ContiguousFile {
             (translation.frame_of(page), pages - page.0 % pages)
         };
         if let Some(hit) = self.process.tlbs.lookup(ASID, page) {
-            let latency_ps = self.spec.tlb[hit.level as usize].latency_ps;
+            let latency_ps = self.spec.translation.tlb[hit.level as usize].latency_ps;
             self.media().spend(latency_ps);
             return Ok(pages_from(hit.translation));
         }
@@ -293,7 +293,7 @@ impl ContiguousFile {
             let mut media = self.media.borrow_mut();
             let mut start = table.start();
             if let Some(cache) = walk_cache {
-                media.spend(self.spec.walk_cache.as_ref().map_or(0, |of| of.latency_ps));
+                media.spend(self.spec.translation.walk_cache.as_ref().map_or(0, |of| of.latency_ps));
                 start = cache.lookup(ASID, page).unwrap_or(start);
             }
             let walk = table.walk_from(memory, page, start.level, start.node);

@@ -107,11 +107,11 @@ struct Accounts {
 impl Media {
     pub(super) fn new(spec: &MachineSpec, of: &PersistentSpec) -> Self {
         // The caches see both memories.
-        let end = PhysAddr(of.bytes + spec.frames.memory_bytes());
+        let end = PhysAddr(of.bytes + spec.paging.frames.memory_bytes());
         Self {
             caches: MemoryHierarchy::new(spec, end),
             of: of.clone(),
-            dram_ps: spec.memory.latency_ps,
+            dram_ps: spec.hierarchy.memory.latency_ps,
             cycle_ps: spec.core.cycle_ps,
             loads: Buffers::new(spec.core.outstanding),
             stores: Buffers::new(spec.core.outstanding),

@@ -109,7 +109,7 @@ pub(crate) fn run(
     seed: u64,
     stop: &Stop,
 ) -> Result<PatternRun, FilesError> {
-    let (Some(files), Some(persistent)) = (&spec.files, &spec.persistent) else {
+    let (Some(files), Some(persistent)) = (&spec.storage.files, &spec.storage.persistent) else {
         return Err(FilesError::NoFiles);
     };
     if bytes == 0 || !bytes.is_multiple_of(SMALL) || bytes > LARGE && !bytes.is_multiple_of(LARGE) {

@@ -22,7 +22,7 @@ fn run_one(name: &str, pattern: Pattern) -> PatternRun {
 
 fn media() -> Media {
     let spec = machine("optane");
-    let persistent = spec.persistent.clone().expect("the machine has it");
+    let persistent = spec.storage.persistent.clone().expect("the machine has it");
     Media::new(&spec, &persistent)
 }
 
@@ -76,7 +76,7 @@ fn an_append_takes_the_journals_eleven_steps() {
         run(spec, Pattern::Append, 640 * MIB, 1, &Stop::default()).expect("there is room")
     };
     let whole = run_with(&spec);
-    let Some(files) = &mut spec.files else { panic!("it has files") };
+    let Some(files) = &mut spec.storage.files else { panic!("it has files") };
     let FileIndex::ExtentTree { journal_ps, .. } = &mut files.index else { panic!("it has extents") };
     let step_ps = std::mem::take(journal_ps);
     let without = run_with(&spec);

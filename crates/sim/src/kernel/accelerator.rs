@@ -72,7 +72,7 @@ impl Accelerated {
     pub(super) fn new(of: &AcceleratorSpec, spec: &MachineSpec) -> Self {
         let [free, new, evict] = of.queues.map(|slots| slots as usize);
         let depths = Depths { free, new, evict };
-        let ram = Pfn(0)..Pfn(spec.frames.memory_bytes() / PageSize::Size4K.bytes());
+        let ram = Pfn(0)..Pfn(spec.paging.frames.memory_bytes() / PageSize::Size4K.bytes());
         let design = AcceleratorDesign { depths, ..AcceleratorDesign::of_ram(ram) };
         let timer = of.daemon.as_ref().map(|daemon| {
             let design = TimerDesign {

@@ -47,7 +47,7 @@ pub(super) fn new_process<T: PageTable>(
 }
 
 fn empty_space<T: PageTable>(state: &State<T>) -> AddressSpace {
-    let policy = state.spec.huge_pages.into();
+    let policy = state.spec.translation.huge_pages.into();
     match state.processes.announces_mappings {
         true => AddressSpace::new(policy),
         false => AddressSpace::implicit(policy),

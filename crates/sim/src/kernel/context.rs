@@ -291,7 +291,7 @@ impl<T: PageTable> State<T> {
     pub(super) fn out_of_frames(&self, reason: OutOfFrames) -> MachineError {
         MachineError::OutOfFrames {
             machine: self.spec.name.clone(),
-            memory_bytes: self.spec.frames.memory_bytes(),
+            memory_bytes: self.spec.paging.frames.memory_bytes(),
             reason,
         }
     }

@@ -58,7 +58,7 @@ use self::tables::TableSpace;
 use self::tier::KernelTier;
 use crate::error::MachineError;
 use crate::metrics::{KernelStep, Rows};
-use crate::spec::settings::{MachineSpec, ReclaimSpec, TierManager};
+use crate::spec::settings::{MachineSpec, TierManager};
 use crate::time::{EventQueue, Waiter};
 
 /// The kernel of a machine whose page tables are `T`.
@@ -89,12 +89,8 @@ impl<T: PageTable> Kernel<T> {
         announces_mappings: bool,
         is_timed: bool,
     ) -> Self {
-        let scans = match spec.reclaim {
-            Some(ReclaimSpec::HorizonLru { scan_interval: Some(interval) }) => {
-                Some(Scans { interval, left: interval })
-            }
-            _ => None,
-        };
+        let interval = spec.paging.reclaim.as_ref().and_then(|policy| policy.scan_interval());
+        let scans = interval.map(|interval| Scans { interval, left: interval });
         let tier = spec.tier.as_ref().and_then(|tier| match tier.manager {
             TierManager::Kernel { interrupt_ps } => Some(KernelTier::new(spec.core.count, interrupt_ps)),
             TierManager::Hardware { .. } => None,
@@ -104,8 +100,8 @@ impl<T: PageTable> Kernel<T> {
             is_timed,
             processes: Processes::new(design, seed, announces_mappings),
             tables: TableSpace::starting_at(frames.ordinary().start()),
-            swap: Swap::new(spec.swap.bytes),
-            accelerator: spec.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
+            swap: Swap::new(spec.paging.swap.bytes),
+            accelerator: spec.paging.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
             due: EventQueue::new(),
             is_reclaiming: false,
             counts: KernelCounts::default(),

@@ -34,7 +34,7 @@ pub(super) fn bring_back<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey) ->
 
 /// Takes frames for the pages whose copies lie beside `key`'s, unless they are in memory. They get no entries.
 fn frames_ahead<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey) -> Result<Vec<PageKey>, MachineError> {
-    let run = u64::from(cx.state.spec.swap.readahead);
+    let run = u64::from(cx.state.spec.paging.swap.readahead);
     if run == 1 {
         return Ok(Vec::new());
     }

@@ -121,7 +121,7 @@ fn wake_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError
 
 /// Returns the number of pages that the reclaim daemon keeps free.
 fn kept_free<T: PageTable>(cx: &Context<'_, T>) -> Option<u64> {
-    let percent = u64::from(cx.state.spec.background_percent);
+    let percent = u64::from(cx.state.spec.paging.background_percent);
     cx.state.frames.limit().filter(|_| percent > 0).map(|limit| (limit * percent / 100).max(2))
 }
 

@@ -7,7 +7,6 @@ use super::counts::KernelCounts;
 use super::state::State;
 use crate::metrics::Rows;
 use crate::metrics::names::{fault, frames, kernel, reclaim, swap, table};
-use crate::spec::settings::TableSpec;
 
 impl<T: PageTable> State<T> {
     pub(super) fn rows(&self, manages_tier: bool, rows: &mut Rows) {
@@ -29,7 +28,7 @@ impl<T: PageTable> State<T> {
         rows.level(frames::RESIDENT, self.resident_bytes());
         rows.level(frames::RESIDENT_PEAK, resident.bytes_peak);
         rows.level(frames::RESIDENT_HUGE, large(PageSize::Size2M) + large(PageSize::Size1G));
-        rows.level(frames::MEMORY, self.spec.frames.memory_bytes());
+        rows.level(frames::MEMORY, self.spec.paging.frames.memory_bytes());
         if self.frames.given().is_some() {
             rows.sum(frames::GIVEN_PAGES, faults.given_pages);
             rows.sum(frames::OWN_PAGES, faults.own_pages);
@@ -40,7 +39,7 @@ impl<T: PageTable> State<T> {
             rows.sum(frames::MIGRATED_PAGES, counts.migrated);
             rows.sum(frames::OTHERS_RECLAIMED_PAGES, counts.reclaimed);
         }
-        if manages_tier || self.spec.reclaim.is_some() {
+        if manages_tier || self.spec.paging.reclaim.is_some() {
             rows.sum(fault::MAJOR, faults.major);
         }
         self.reclaim_rows(rows);
@@ -48,7 +47,7 @@ impl<T: PageTable> State<T> {
         rows.level(table::BYTES_PEAK, self.tables.bytes_peak);
         rows.level(table::CONTIGUOUS, self.tables.largest_bytes);
         rows.sum(table::UPKEEP, upkeep.ps);
-        if matches!(self.spec.table, TableSpec::Radix { .. } | TableSpec::Toc) {
+        if !self.spec.translation.table.is_hashed() {
             return;
         }
         let chunk_rows = self.processes.list.iter().map(|process| process.table.chunk_rows() as u64).sum();
@@ -69,7 +68,7 @@ impl<T: PageTable> State<T> {
             let first = placed.first_conflict().unwrap_or(total);
             rows.level(frames::FIRST_CONFLICT, first);
         }
-        if self.spec.reclaim.is_none() {
+        if self.spec.paging.reclaim.is_none() {
             return;
         }
         rows.sum(fault::SWAP_CACHE, self.counts.faults.swap_cache);

@@ -56,7 +56,7 @@ impl TableSpace {
         let machine = spec.name.clone();
         match self.refused.take() {
             Some(reason) if missing.bytes <= PAGE_BYTES => {
-                MachineError::OutOfFrames { machine, memory_bytes: spec.frames.memory_bytes(), reason }
+                MachineError::OutOfFrames { machine, memory_bytes: spec.paging.frames.memory_bytes(), reason }
             }
             _ => MachineError::OutOfContiguousMemory {
                 machine,

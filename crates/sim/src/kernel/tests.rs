@@ -107,8 +107,8 @@ impl Processor for Recorder {
 /// A kernel whose pages leave in order of use when there are more than `limit`, and its processor.
 fn kernel(limit: u64) -> (Kernel<Radix<X86_64>>, Recorder) {
     let mut spec = spec::load("x86-64").expect("a built-in machine");
-    spec.swap.bytes = 64 * PAGE_BYTES;
-    spec.swap.readahead = 1;
+    spec.paging.swap.bytes = 64 * PAGE_BYTES;
+    spec.paging.swap.readahead = 1;
     let memory = CrowdedMemory::alone(BuddyAllocator::new(64 << 20).expect("a size that there may be"));
     let frames = PagePool::ordered(memory, Box::new(Recency::new(u32::MAX)), limit);
     let mut kernel = Kernel::new(&Arc::new(spec), (), frames, 1, true, true);

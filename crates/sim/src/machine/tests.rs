@@ -5,18 +5,42 @@ use pagewalk_trace::{
     ThreadId,
 };
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange, Vpn};
-use pagewalk_vm::table::classic::{Classic, OpenAddressing};
+use pagewalk_vm::table::classic::{Chained, Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
-use pagewalk_vm::table::{Contents, Radix, X86_64, X86_64La57};
+use pagewalk_vm::table::{Contents, PageTable, Radix, X86_64, X86_64La57};
 
-use super::build::{Built, machine};
+use super::assemble::{Built, machine};
+use super::events::Machine;
+use super::turns::begin_phase;
 use super::*;
 use crate::kernel::{Process, State};
 use crate::metrics::names::{accelerator, fault, swap};
-use crate::metrics::{Number, Row, Rows};
+use crate::metrics::{Number, Row, Rows, RunResult};
 use crate::spec;
-use crate::spec::settings::{CoreSpec, FrameSpec, TableSpec};
-use crate::time::{IntervalClock, NoClock};
+use crate::spec::settings::{BuddySpec, CoreSpec};
+use crate::spec::table::{ClassicSpec, HashedSpec, RadixSpec, TocSpec};
+use crate::time::{Clock, IntervalClock, NoClock};
+
+/// Calls a generic check with the type of a machine's page tables.
+macro_rules! with_tables_of {
+    ($spec:expr, $check:ident($($argument:expr),*)) => {{
+        let table = &$spec.translation.table;
+        if let Some(radix) = table.settings::<RadixSpec>() {
+            match radix.levels {
+                5 => $check::<Radix<X86_64La57>>($($argument),*),
+                _ => $check::<Plain>($($argument),*),
+            }
+        } else if table.settings::<TocSpec>().is_some() {
+            $check::<Toc>($($argument),*)
+        } else if table.settings::<HashedSpec>().is_some() {
+            $check::<HashedTable>($($argument),*)
+        } else if table.settings::<ClassicSpec<OpenAddressing>>().is_some() {
+            $check::<Classic<OpenAddressing>>($($argument),*)
+        } else {
+            $check::<Classic<Chained>>($($argument),*)
+        }
+    }};
+}
 
 mod advice;
 mod cache;
@@ -43,6 +67,12 @@ impl<T: PageTable, C> Machine<T, C> {
 
 fn spec(name: &str) -> MachineSpec {
     spec::load(name).expect("a built-in machine")
+}
+
+/// A machine after a change.
+pub(super) fn changed(mut spec: MachineSpec, change: impl FnOnce(&mut MachineSpec)) -> MachineSpec {
+    change(&mut spec);
+    spec
 }
 
 type Plain = Radix<X86_64>;
@@ -158,7 +188,7 @@ fn the_front_filter_is_exact() {
     let mut base = spec("x86-64-thp");
     use crate::spec::settings::Replacement;
     for replacement in [Replacement::Fifo, Replacement::TreePlru, Replacement::Nru, Replacement::Random] {
-        for array in base.tlb.iter_mut().flat_map(|level| &mut level.arrays) {
+        for array in base.translation.tlb.iter_mut().flat_map(|level| &mut level.arrays) {
             array.replacement = replacement;
             if replacement == Replacement::TreePlru {
                 array.ways = array.ways.next_power_of_two();
@@ -192,7 +222,7 @@ fn the_front_filter_is_exact_after_a_refused_store() {
 #[test]
 fn the_front_filter_is_exact_when_huge_pages_are_chopped() {
     let mut spec = spec("x86-64-thp");
-    spec.tlb[0].arrays.truncate(1);
+    spec.translation.tlb[0].arrays.truncate(1);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 4096);
     map(&mut batch, BASE + (1 << 30), 2 << 20);
@@ -203,13 +233,7 @@ fn the_front_filter_is_exact_when_huge_pages_are_chopped() {
 }
 
 fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
-    match spec.table {
-        TableSpec::Radix { levels: 5 } => check_filter_of::<Radix<X86_64La57>>(spec, stream, name),
-        TableSpec::Radix { .. } => check_filter_of::<Plain>(spec, stream, name),
-        TableSpec::Toc => check_filter_of::<Toc>(spec, stream, name),
-        TableSpec::Hashed(_) => check_filter_of::<HashedTable>(spec, stream, name),
-        TableSpec::Classic(_) => check_filter_of::<Classic<OpenAddressing>>(spec, stream, name),
-    }
+    with_tables_of!(spec, check_filter_of(spec, stream, name));
 }
 
 fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
@@ -223,7 +247,7 @@ fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
     let (filtered_end, plain_end) = (filtered.finish("s"), plain.finish("s"));
     assert_eq!(filtered_end, plain_end, "{name}");
     let skipped = filtered.engine.mmu.skipped();
-    assert!(spec.tlb.is_empty() || skipped > 0, "{name}: the filter skips something");
+    assert!(spec.translation.tlb.is_empty() || skipped > 0, "{name}: the filter skips something");
     assert_eq!(plain.engine.mmu.skipped(), 0);
 }
 
@@ -279,8 +303,8 @@ fn hashed_tables_translate_as_a_radix_table_does() {
         };
         let expected = run(&spec(baseline));
         let classic = small[2..].iter().map(|name| {
-            let huge_pages = spec(baseline).huge_pages;
-            MachineSpec { huge_pages, ..spec(name) }
+            let huge_pages = spec(baseline).translation.huge_pages;
+            changed(spec(name), |spec| spec.translation.huge_pages = huge_pages)
         });
         for spec in names.iter().map(|name| spec(name)).chain(classic) {
             check_same(&expected, &run(&spec), &spec);
@@ -301,7 +325,7 @@ fn check_same(expected: &RunResult, result: &RunResult, spec: &MachineSpec) {
     let walks = value(result, "walk", "walks");
     assert_eq!(walks, value(expected, "walk", "walks"));
     assert!(value(result, "table", "lines-visited") > 100);
-    if spec.walk_cache.is_some() {
+    if spec.translation.walk_cache.is_some() {
         let kinds = ["complete", "partial", "size", "direct", "mixed", "fault"];
         let of_kinds: u64 = kinds.iter().map(|kind| value(result, "walk", &format!("kind.{kind}"))).sum();
         assert_eq!(of_kinds, walks);
@@ -406,7 +430,7 @@ fn a_forked_child_has_the_mappings_and_its_own_pages() {
 #[test]
 fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     let mut small = spec("x86-64");
-    small.frames = FrameSpec::Buddy { memory_bytes: 1 << 20, fragmentation: 0 };
+    small.paging.frames = BuddySpec { memory_bytes: 1 << 20, fragmentation: 0 }.into();
     let mut machine = counting(&small);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 16 << 20);
@@ -422,8 +446,9 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
 #[test]
 fn a_table_in_one_piece_does_not_fit_into_fragments() {
     let run = |name: &str| {
-        let frames = FrameSpec::Buddy { memory_bytes: 1 << 30, fragmentation: 100 };
-        let mut machine = counting_of::<HashedTable>(&MachineSpec { frames, ..spec(name) });
+        let frames = BuddySpec { memory_bytes: 1 << 30, fragmentation: 100 }.into();
+        let mut machine =
+            counting_of::<HashedTable>(&changed(spec(name), |spec| spec.paging.frames = frames));
         let mut batch = Batch::new();
         map(&mut batch, BASE, 4 << 30);
         // One page of every line.

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use pagewalk_trace::{Access, Batch, Event};
 use pagewalk_vm::table::PageTable;
 
-use super::begin_phase;
 use crate::engine::{Engine, Then, pieces};
 use crate::error::MachineError;
 use crate::metrics::Phases;
@@ -112,4 +111,15 @@ impl Turns<'_> {
         }
         Some((first?.1, second.map_or(u64::MAX, |(time_ps, _)| time_ps)))
     }
+}
+
+/// A phase of a machine without jobs begins.
+pub(super) fn begin_phase<T: PageTable, C: Clock>(
+    engine: &mut Engine<T, C>,
+    phases: &mut Phases,
+    name: &str,
+) {
+    // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
+    engine.clock.settle();
+    phases.begin(name, engine.rows(|_| ()));
 }

@@ -1,7 +1,7 @@
 //! The exact filter in front of a core's TLBs.
 
 use pagewalk_vm::addr::{PageSize, Pfn, Vpn};
-use pagewalk_vm::tlb::{Tlb, TlbArray, Translation};
+use pagewalk_vm::tlb::{SetIndex, Tlb, Translation};
 
 /// The exact filter in front of a core's TLBs: the host's shortcut for references that change nothing.
 ///
@@ -28,13 +28,12 @@ pub(crate) struct FrontFilter {
 impl FrontFilter {
     pub(crate) fn new(first_level: Option<&Tlb>, classes: usize) -> Self {
         let Some(level) = first_level else { return Self::never() };
-        let small = match level.small() {
-            TlbArray::SetAssociative(tlb) => Classes::new(tlb.sets(), 0, classes),
-            TlbArray::Mosaic(tlb) => Classes::new(tlb.sets(), tlb.arity().trailing_zeros(), classes),
-        };
-        let huge = match level.large(PageSize::Size2M) {
+        // An array that does not say how sets are chosen is always looked up.
+        let Some(index) = level.small().set_index() else { return Self::never() };
+        let small = Classes::new(index, classes);
+        let huge = match level.large(PageSize::Size2M).and_then(|array| array.set_index()) {
             // With one class for all pages a huge page would have to empty the other array's.
-            Some(TlbArray::SetAssociative(tlb)) if classes > 1 => Classes::new(tlb.sets(), 0, classes),
+            Some(index) if classes > 1 => Classes::new(index, classes),
             _ => Classes::never(),
         };
         let empties = PageSize::ALL.map(|size| match level.large(size) {
@@ -109,8 +108,7 @@ const NEVER: u32 = u32::MAX;
 const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };
 
 impl<const ORDER: u32> Classes<ORDER> {
-    /// For an array of so many sets, whose index leaves out the low `shift` bits of the page number.
-    fn new(sets: u64, shift: u32, classes: usize) -> Self {
+    fn new(SetIndex { sets, shift }: SetIndex, classes: usize) -> Self {
         Self { slots: [NONE; MOST_CLASSES], mask: (sets as usize).min(classes) - 1, shift }
     }
 

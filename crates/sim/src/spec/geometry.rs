@@ -1,7 +1,7 @@
 //! Which numbers of entries, ways and sets go together, and what to write instead when they do not.
 
 use super::error::either;
-use super::schema::MAX_WAYS;
+use super::key::MAX_WAYS;
 
 /// Why entries and ways do not go together.
 #[derive(Debug)]

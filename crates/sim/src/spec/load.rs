@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{Diagnostic, Diagnostics, SourceFile, SpecError, did_you_mean};
-use super::options::{self, Leaf, Node, Table, Value};
-use super::schema::MAX_FILE_BYTES;
+use super::key::MAX_FILE_BYTES;
+use super::options;
+use super::resolve::{self, FILE};
 use super::settings::MachineSpec;
-use super::{builtin, merge, resolve};
+use super::tree::{Leaf, Node, Table, Value};
+use super::{builtin, merge};
 
 /// A machine with the tree that it was built from.
 pub(super) struct Loaded {
@@ -38,14 +40,14 @@ pub(super) fn by_name_or_path(name_or_path: &OsStr) -> Result<Loaded, SpecError>
 /// built-in machines.
 pub(super) fn from_file(file: Arc<SourceFile>, path: Option<&Path>) -> Result<Loaded, SpecError> {
     let mut errors = Diagnostics::default();
-    let tree = options::read(&file, &mut errors);
+    let tree = options::read(&file, FILE, &mut errors);
     let Some(tree) = tree.filter(|tree| !matches!(tree.get("extends"), Some(Node::Broken))) else {
         return errors.finish(None);
     };
     let (tree, base) = match tree.leaf("extends").cloned() {
         None => (Some(tree), None),
         Some(extends) => match base_tree(&extends, path, &mut errors) {
-            Some((base_tree, base)) => (Some(merge::over_base(base_tree, tree)), Some(base)),
+            Some((base_tree, base)) => (Some(merge::over_base(base_tree, tree, FILE)), Some(base)),
             // The child's own mistakes have been found; what it lacks may be the base's to give.
             None => (None, None),
         },
@@ -53,7 +55,7 @@ pub(super) fn from_file(file: Arc<SourceFile>, path: Option<&Path>) -> Result<Lo
     let Some(mut tree) = tree else {
         return errors.finish(None);
     };
-    merge::fill_defaults(&mut tree, &mut errors);
+    merge::fill_defaults(&mut tree, FILE, &mut errors);
     let spec = resolve::machine(&tree, &file, &mut errors);
     errors.finish(spec).map(|spec| Loaded { spec, tree, file, base })
 }
@@ -139,7 +141,7 @@ fn base_tree(
             return errors.report(wrong);
         }
     };
-    let tree = options::read(&file, errors)?;
+    let tree = options::read(&file, FILE, errors)?;
     if let Some(second) = tree.leaf("extends") {
         let wrong = Diagnostic::new(&extends.origin, format!("`{name}` itself extends another machine"));
         let second = super::value::write(&second.value);

@@ -3,27 +3,26 @@
 use toml::de::DeValue;
 
 use super::error::{Diagnostic, Diagnostics, Origin, either};
-use super::options::{Leaf, Node, Table};
-use super::schema::{self, Key, Presence, Shape, join};
+use super::key::{self, Key, Presence, Shape, join};
+use super::tree::{Leaf, Node, Table};
 use super::value;
 
 /// The base's tree with the child's laid over it, key by key. A child that names a variant which the base's table
 /// is not replaces that variant whole; `"none"` takes a table away.
-pub(super) fn over_base(mut base: Table, child: Table) -> Table {
+pub(super) fn over_base(mut base: Table, child: Table, keys: &'static [Key]) -> Table {
     base.nodes.retain(|(name, _)| !matches!(name.as_str(), "name" | "description" | "extends"));
-    merge(base, child, &[schema::FILE])
+    merge(base, child, &key::rows(keys))
 }
 
 /// Adds what has a default and reports what has none. Afterwards a key is missing only where a stage is absent
 /// or a mistake has been reported.
-pub(super) fn fill_defaults(tree: &mut Table, errors: &mut Diagnostics) {
-    fill(tree, "", &[schema::FILE], errors);
+pub(super) fn fill_defaults(tree: &mut Table, keys: &'static [Key], errors: &mut Diagnostics) {
+    fill(tree, "", &key::rows(keys), errors);
 }
 
-fn merge(mut base: Table, child: Table, rows: &[&'static [Key]]) -> Table {
-    let all_rows = || rows.iter().copied().flatten();
+fn merge(mut base: Table, child: Table, rows: &[&'static Key]) -> Table {
     for (name, node) in child.nodes {
-        let shape = all_rows().find(|key| key.name == name).map(|key| &key.shape);
+        let shape = rows.iter().find(|key| key.name == name).map(|key| &key.shape);
         lay_over(&mut base, name, node, shape);
     }
     base.origin = child.origin;
@@ -46,13 +45,14 @@ fn lay_over(base: &mut Table, name: String, node: Node, shape: Option<&'static S
 
 fn merge_shape(mut base: Table, child: Table, shape: Option<&'static Shape>) -> Table {
     match shape {
-        Some(Shape::Table(keys)) => merge(base, child, &[keys]),
+        Some(Shape::Table(keys)) => merge(base, child, &key::rows(keys)),
         Some(Shape::Variants { common, variants, .. }) => {
-            let is_variant = |name: &str| variants.iter().any(|key| key.name == name);
+            let keys = variants.keys();
+            let is_variant = |name: &str| keys.iter().any(|key| key.name == name);
             if child.nodes.iter().any(|(name, _)| is_variant(name)) {
                 base.nodes.retain(|(name, _)| !is_variant(name) || child.get(name).is_some());
             }
-            merge(base, child, &[common, variants])
+            merge(base, child, &key::variant_rows(common, *variants))
         }
         Some(Shape::Named { each, .. }) => {
             for (name, node) in child.nodes {
@@ -63,13 +63,13 @@ fn merge_shape(mut base: Table, child: Table, shape: Option<&'static Shape>) -> 
             base.is_broken |= child.is_broken;
             base
         }
-        Some(Shape::Value(_)) | None => child,
+        Some(Shape::Value(_) | Shape::Part(_)) | None => child,
     }
 }
 
-fn fill(table: &mut Table, path: &str, rows: &[&'static [Key]], errors: &mut Diagnostics) {
+fn fill(table: &mut Table, path: &str, rows: &[&'static Key], errors: &mut Diagnostics) {
     table.nodes.retain(|(_, node)| !matches!(node, Node::Absent));
-    for key in rows.iter().copied().flatten() {
+    for key in rows {
         let path_of_key = join(path, key.name);
         if table.get(key.name).is_none() {
             match missing(table, path, key, errors) {
@@ -83,7 +83,7 @@ fn fill(table: &mut Table, path: &str, rows: &[&'static [Key]], errors: &mut Dia
     }
 }
 
-/// What stands for a key that nobody gave.
+/// What stands for a key that no file gives.
 fn missing(table: &Table, path: &str, key: &'static Key, errors: &mut Diagnostics) -> Option<Node> {
     match (key.presence, &key.shape) {
         (Presence::Default(text), Shape::Value(kind)) => {
@@ -105,11 +105,12 @@ fn missing(table: &Table, path: &str, key: &'static Key, errors: &mut Diagnostic
 
 fn fill_shape(table: &mut Table, path: &str, shape: &'static Shape, errors: &mut Diagnostics) {
     match shape {
-        Shape::Value(_) => {}
-        Shape::Table(keys) => fill(table, path, &[keys], errors),
+        Shape::Value(_) | Shape::Part(_) => {}
+        Shape::Table(keys) => fill(table, path, &key::rows(keys), errors),
         Shape::Variants { common, variants, default } => {
             table.nodes.retain(|(_, node)| !matches!(node, Node::Absent));
-            let is_variant = |name: &str| variants.iter().any(|key| key.name == name);
+            let keys = variants.keys();
+            let is_variant = |name: &str| keys.iter().any(|key| key.name == name);
             if !table.nodes.iter().any(|(name, _)| is_variant(name)) && !table.is_broken {
                 match default {
                     Some(name) => {
@@ -117,7 +118,7 @@ fn fill_shape(table: &mut Table, path: &str, shape: &'static Shape, errors: &mut
                     }
                     None => {
                         let choices: Vec<String> =
-                            variants.iter().map(|key| format!("[{path}.{}]", key.name)).collect();
+                            keys.iter().map(|key| format!("[{path}.{}]", key.name)).collect();
                         let wrong =
                             Diagnostic::new(&table.origin, format!("`{path}` does not say what it is"));
                         errors.push(wrong.help(format!("add {}", either(&choices))));
@@ -125,7 +126,7 @@ fn fill_shape(table: &mut Table, path: &str, shape: &'static Shape, errors: &mut
                     }
                 }
             }
-            fill(table, path, &[common, variants], errors);
+            fill(table, path, &key::variant_rows(common, *variants), errors);
         }
         Shape::Named { each, .. } => {
             table.nodes.retain(|(_, node)| !matches!(node, Node::Absent));
@@ -141,11 +142,12 @@ fn fill_shape(table: &mut Table, path: &str, shape: &'static Shape, errors: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::resolve::FILE;
 
     #[test]
     fn every_default_is_a_value_of_its_key() {
         let mut count = 0;
-        schema::visit(schema::FILE, "", &mut |path, key| {
+        key::visit(FILE, &mut |path, key| {
             if let Presence::Default(_) = key.presence {
                 let table = Table::empty(Origin::Default);
                 let node = missing(&table, path, key, &mut Diagnostics::default());

@@ -3,31 +3,47 @@
 //! ```text
 //! text --options--> tree of checked values --merge--> with base and defaults --resolve--> MachineSpec
 //!         |                                    |                                 |
-//!       schema: one row per key             extends                     geometry and the like
+//!       keys: one row each                  extends                     geometry and the like
 //! ```
+//!
+//! A section is a file with its rows (`section.rs`), of which each says what its key takes, what is made of it, and what it
+//! means. A variant of a mechanism is a file in the mechanism's folder, with its rows and its design, and a row in the folder's
+//! registry.
 //!
 //! `machines/README.md` is the reference of all keys.
 
+mod accelerator;
 mod builtin;
-mod devices;
+mod core;
+mod design;
 mod error;
+mod flash;
+mod frames;
 mod geometry;
+mod kernel;
+mod key;
 mod load;
+mod memory;
 mod merge;
 mod options;
-mod paging;
 mod persistent;
 pub mod quantity;
+mod reclaim;
 mod reference;
 mod resolve;
-mod schema;
+mod resolver;
+mod section;
 pub mod settings;
 mod show;
+mod swap;
+pub mod table;
 #[cfg(test)]
 mod tests;
-mod tiers;
+mod tier;
 mod tlb;
+mod tree;
 mod value;
+mod variant;
 mod words;
 
 use std::ffi::OsStr;

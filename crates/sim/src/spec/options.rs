@@ -1,6 +1,6 @@
-//! A machine file as written: a tree of checked values, each with its place, and nothing filled in.
+//! From a machine file's text to its tree, as written, with nothing filled in.
 //!
-//! The tree is read from the TOML document by walking it along the [schema](super::schema), not by serde: a
+//! The tree is read from the TOML document by walking it along the [keys](super::key), not by serde: a
 //! deserialiser stops at the first mistake, and a file's mistakes shall come all at once.
 
 use std::sync::Arc;
@@ -9,95 +9,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{Diagnostic, Diagnostics, Origin, SourceFile, did_you_mean, either};
-use super::quantity::{Time, excerpt};
-use super::schema::{self, Key, Names, Presence, Shape, join};
-use super::value;
+use super::key::{self, Choices, Key, Names, Presence, Shape, join};
+use super::quantity::excerpt;
+use super::tree::{Leaf, Node, Table};
+use super::value::{self, is_name};
 
-/// A value and where it was written.
-#[derive(Clone, Debug)]
-pub(super) struct Leaf {
-    pub(super) value: Value,
-    pub(super) origin: Origin,
-}
-
-/// A value of one of the schema's kinds.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
-    Integer(u64),
-    /// `"full"`.
-    Full,
-    Integers(Vec<u64>),
-    /// The quantities and how each was written.
-    Sizes(Vec<(u64, String)>),
-    /// The quantity and how it was written.
-    Bytes(u64, String),
-    Time(Time, String),
-    Frequency(u64, String),
-    Word(&'static str),
-    Words(Vec<&'static str>),
-    Text(String),
-}
-
-/// A place in the tree.
-#[derive(Clone, Debug)]
-pub(super) enum Node {
-    Leaf(Leaf),
-    Table(Table),
-    /// `"none"` in place of a table: the stage is absent even if the base has it.
-    Absent,
-    /// A mistake that has been reported already.
-    Broken,
-}
-
-/// A table: its keys in the order of the file.
-#[derive(Clone, Debug)]
-pub(super) struct Table {
-    pub(super) origin: Origin,
-    pub(super) nodes: Vec<(String, Node)>,
-    /// Its `source` keys: the citation for the values written beside it.
-    pub(super) sources: Vec<Leaf>,
-    /// Something in it was wrong and has been reported: what seems to be missing may only be misspelt.
-    pub(super) is_broken: bool,
-}
-
-impl Table {
-    pub(super) fn empty(origin: Origin) -> Self {
-        Self { origin, nodes: Vec::new(), sources: Vec::new(), is_broken: false }
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&Node> {
-        self.nodes.iter().find(|(key, _)| key == name).map(|(_, node)| node)
-    }
-
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Node> {
-        self.nodes.iter_mut().find(|(key, _)| key == name).map(|(_, node)| node)
-    }
-
-    pub(super) fn table(&self, name: &str) -> Option<&Table> {
-        match self.get(name) {
-            Some(Node::Table(table)) => Some(table),
-            _ => None,
-        }
-    }
-
-    pub(super) fn leaf(&self, name: &str) -> Option<&Leaf> {
-        match self.get(name) {
-            Some(Node::Leaf(leaf)) => Some(leaf),
-            _ => None,
-        }
-    }
-
-    /// The tables in it, in order.
-    pub(super) fn tables(&self) -> impl Iterator<Item = (&str, &Table)> {
-        self.nodes.iter().filter_map(|(name, node)| match node {
-            Node::Table(table) => Some((name.as_str(), table)),
-            _ => None,
-        })
-    }
-}
-
-/// Reads a file's text; none if it is not even TOML.
-pub(super) fn read(file: &Arc<SourceFile>, errors: &mut Diagnostics) -> Option<Table> {
+/// Reads a file's text with these keys at the top; none if it is not even TOML.
+pub(super) fn read(file: &Arc<SourceFile>, keys: &'static [Key], errors: &mut Diagnostics) -> Option<Table> {
     let (document, syntax_errors) = DeTable::parse_recoverable(&file.text);
     let mut last = None;
     for error in &syntax_errors {
@@ -112,13 +30,15 @@ pub(super) fn read(file: &Arc<SourceFile>, errors: &mut Diagnostics) -> Option<T
     if !syntax_errors.is_empty() {
         return None;
     }
-    let mut reader = Reader { file, errors };
+    let mut reader = Reader { file, keys, errors };
     let root = Origin::File { file: file.clone(), span: 0..0 };
-    Some(reader.table("", root, document.get_ref(), &[schema::FILE]))
+    Some(reader.table("", root, document.get_ref(), &key::rows(keys)))
 }
 
 struct Reader<'a> {
     file: &'a Arc<SourceFile>,
+    /// All keys of a file.
+    keys: &'static [Key],
     errors: &'a mut Diagnostics,
 }
 
@@ -128,10 +48,10 @@ impl Reader<'_> {
     }
 
     /// A table whose keys are those of `rows`.
-    fn table(&mut self, path: &str, origin: Origin, table: &DeTable<'_>, rows: &[&'static [Key]]) -> Table {
+    fn table(&mut self, path: &str, origin: Origin, table: &DeTable<'_>, rows: &[&'static Key]) -> Table {
         let mut result = Table::empty(origin);
         for (name, value) in in_file_order(table) {
-            let key = rows.iter().copied().flatten().find(|key| key.name == name.get_ref().as_ref());
+            let key = rows.iter().copied().find(|key| key.name == name.get_ref().as_ref());
             match key {
                 Some(key) => {
                     let node = self.node(&join(path, key.name), name, value, key);
@@ -192,9 +112,9 @@ impl Reader<'_> {
         };
         let origin = self.origin(name);
         match shape {
-            Shape::Value(_) => unreachable!("values are read by `node`"),
-            Shape::Table(keys) => Node::Table(self.table(path, origin, table, &[keys])),
-            Shape::Variants { common, variants, .. } => self.variants(path, origin, table, common, variants),
+            Shape::Value(_) | Shape::Part(_) => unreachable!("values are read by `node`, parts are rows"),
+            Shape::Table(keys) => Node::Table(self.table(path, origin, table, &key::rows(keys))),
+            Shape::Variants { common, variants, .. } => self.variants(path, origin, table, common, *variants),
             Shape::Named { names, noun, each } => self.named(path, origin, table, (*names, noun), each),
         }
     }
@@ -205,13 +125,14 @@ impl Reader<'_> {
         origin: Origin,
         table: &DeTable<'_>,
         common: &'static [Key],
-        variants: &'static [Key],
+        variants: &dyn Choices,
     ) -> Node {
-        let result = self.table(path, origin, table, &[common, variants]);
+        let keys = variants.keys();
+        let result = self.table(path, origin, table, &key::variant_rows(common, variants));
         let given: Vec<&Spanned<_>> = in_file_order(table)
             .into_iter()
             .map(|(name, _)| name)
-            .filter(|name| variants.iter().any(|key| key.name == name.get_ref().as_ref()))
+            .filter(|name| keys.iter().any(|key| key.name == name.get_ref().as_ref()))
             .collect();
         if let [first, second, ..] = given.as_slice() {
             let (first, at) = (first.get_ref(), self.origin(second));
@@ -234,8 +155,8 @@ impl Reader<'_> {
         for (name, value) in in_file_order(table) {
             let word = name.get_ref().as_ref();
             let wrong = match names {
-                Names::Levels(count) if !schema::LEVELS[..count].contains(&word) => {
-                    Some(format!("{noun}s are named {}, in order", either(&schema::LEVELS[..count])))
+                Names::Levels(count) if !key::LEVELS[..count].contains(&word) => {
+                    Some(format!("{noun}s are named {}, in order", either(&key::LEVELS[..count])))
                 }
                 Names::Free(count) if result.nodes.len() == count => {
                     Some(format!("at most {count} {noun}s stand beside each other"))
@@ -263,7 +184,7 @@ impl Reader<'_> {
 
     fn source(&mut self, value: &Spanned<DeValue<'_>>) -> Option<Leaf> {
         let origin = self.origin(value);
-        match value::read(&schema::Kind::Text { max_chars: 2_000 }, value.get_ref()) {
+        match value::read(&key::Kind::Text { max_chars: 2_000 }, value.get_ref()) {
             Ok(value) => Some(Leaf { value, origin }),
             Err(wrong) => self
                 .errors
@@ -271,13 +192,13 @@ impl Reader<'_> {
         }
     }
 
-    fn unknown_key(&mut self, path: &str, name: &Spanned<toml::de::DeString<'_>>, rows: &[&'static [Key]]) {
+    fn unknown_key(&mut self, path: &str, name: &Spanned<toml::de::DeString<'_>>, rows: &[&'static Key]) {
         let word = name.get_ref().as_ref();
-        let known: Vec<&str> = rows.iter().copied().flatten().map(|key| key.name).collect();
+        let known: Vec<&str> = rows.iter().map(|key| key.name).collect();
         let place =
             if path.is_empty() { "at the top of a machine file".to_owned() } else { format!("in [{path}]") };
         let message = format!("unknown key `{}` {place}", excerpt(word));
-        let elsewhere = schema::tables_with_key(word);
+        let elsewhere = key::tables_with_key(self.keys, word);
         let help = if let Some(near) = did_you_mean(word, known.iter().copied()) {
             format!("did you mean `{near}`?")
         } else if !elsewhere.is_empty() {
@@ -290,12 +211,6 @@ impl Reader<'_> {
         let keys = format!("the keys here are {} and `source`", known.join(", "));
         self.errors.push(Diagnostic::new(&self.origin(name), message).help(help).help(keys));
     }
-}
-
-/// Whether a word can name a machine or an array.
-pub(super) fn is_name(word: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
-    (1..=64).contains(&word.len()) && word.chars().all(plain)
 }
 
 /// The entries of a table as they stand in the file; the parser sorts them by name.

@@ -41,6 +41,9 @@ impl fmt::Display for QuantityError {
 
 impl std::error::Error for QuantityError {}
 
+/// Picoseconds in a second.
+pub(super) const SECOND_PS: u64 = 1_000_000_000_000;
+
 const BYTE_UNITS: [(&str, u64); 5] =
     [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 const TIME_UNITS: [(&str, u64); 4] = [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000)];
@@ -105,7 +108,7 @@ pub fn parse_frequency(text: &str) -> Result<u64, QuantityError> {
 
 /// The length of one clock cycle, rounded to a whole picosecond (3 GHz: 333 ps, 0.1 % short).
 pub fn cycle_ps(hertz: u64) -> u64 {
-    (1_000_000_000_000 + hertz / 2) / hertz.max(1)
+    (SECOND_PS + hertz / 2) / hertz.max(1)
 }
 
 /// A size in the largest unit that divides it: `64GiB`, `1920KiB`.

@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
+use super::key::{self, Key, Kind, Names, Presence, Shape, WordList, join};
 use super::quantity::format_bytes;
-use super::schema::{self, Key, Kind, Names, Presence, Shape, join};
-use super::words::WordList;
+use super::resolve::FILE;
 
 /// All keys of a machine file as Markdown tables: key, values, default, meaning.
 pub fn reference() -> String {
     let mut out = String::new();
     let mut table = None;
-    schema::visit(schema::FILE, "", &mut |path, key| {
+    key::visit(FILE, &mut |path, key| {
         if !matches!(key.shape, Shape::Value(_)) {
             return;
         }
@@ -31,7 +31,7 @@ pub fn reference() -> String {
 /// What the table at a path is, from the rows of its parents.
 fn about(path: &str) -> String {
     let mut about = String::new();
-    schema::visit(schema::FILE, "", &mut |parent, key| {
+    key::visit(FILE, &mut |parent, key| {
         let own = join(parent, key.name);
         let is_levels = matches!(key.shape, Shape::Named { names: Names::Levels(_), .. });
         if own == path || (is_levels && format!("{own}.lN") == path) {

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use super::error::Origin;
+use super::key::{self, Key, Shape, join};
 use super::load::Loaded;
-use super::options::{Node, Table, Value};
-use super::schema::{self, Key, Shape, join};
+use super::resolve::FILE;
+use super::tree::{Node, Table, Value};
 use super::value;
 
 /// The column in which the comments begin.
@@ -19,19 +20,18 @@ pub(super) fn file(loaded: &Loaded) -> String {
         line(&mut out, &format!("# It extends {}.", base.label), "");
     }
     header(&mut out, "", &loaded.tree);
-    table(&mut out, "", &loaded.tree, &[schema::FILE]);
+    table(&mut out, "", &loaded.tree, &key::rows(FILE));
     out
 }
 
-fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static [Key]]) {
-    let rows = || rows.iter().copied().flatten();
-    for key in rows().filter(|key| key.name != "extends") {
+fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static Key]) {
+    for key in rows.iter().filter(|key| key.name != "extends") {
         if let (Some(leaf), Shape::Value(_)) = (table.leaf(key.name), &key.shape) {
             let assignment = format!("{} = {}", key.name, value::write(&leaf.value));
             line(out, &assignment, &leaf.origin.place());
         }
     }
-    for key in rows() {
+    for key in rows {
         if let Some(Node::Table(inner)) = table.get(key.name) {
             shape(out, &join(path, key.name), inner, &key.shape);
         }
@@ -40,14 +40,14 @@ fn table(out: &mut String, path: &str, table: &Table, rows: &[&'static [Key]]) {
 
 fn shape(out: &mut String, path: &str, inner: &Table, shape_of: &'static Shape) {
     match shape_of {
-        Shape::Value(_) => {}
+        Shape::Value(_) | Shape::Part(_) => {}
         Shape::Table(keys) => {
             header(out, path, inner);
-            table(out, path, inner, &[keys]);
+            table(out, path, inner, &key::rows(keys));
         }
         Shape::Variants { common, variants, .. } => {
             header_if_needed(out, path, inner);
-            table(out, path, inner, &[common, variants]);
+            table(out, path, inner, &key::variant_rows(common, *variants));
         }
         Shape::Named { each, .. } => {
             header_if_needed(out, path, inner);

@@ -3,10 +3,9 @@
 use toml::de::DeValue;
 
 use super::error::{did_you_mean, either};
-use super::options::{Value, is_name};
+use super::key::{Kind, WordList};
 use super::quantity::{QuantityError, Time, excerpt, format_bytes, parse_bytes, parse_frequency, parse_time};
-use super::schema::Kind;
-use super::words::WordList;
+use super::tree::Value;
 
 /// Reads a value of a kind, within its limits.
 pub(super) fn read(kind: &Kind, value: &DeValue<'_>) -> Result<Value, QuantityError> {
@@ -76,6 +75,12 @@ pub(super) fn write(value: &Value) -> String {
             format!("[{}]", words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(", "))
         }
     }
+}
+
+/// Whether a word can name a machine or an array.
+pub(super) fn is_name(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
+    (1..=64).contains(&word.len()) && word.chars().all(plain)
 }
 
 fn wrong<T>(expected: &str, found: &DeValue<'_>, help: &str) -> Result<T, QuantityError> {
@@ -209,7 +214,7 @@ fn word(text: &str, words: &dyn WordList) -> Result<&'static str, QuantityError>
     Err(QuantityError { message: format!("\"{}\" is not known here", excerpt(text)), help })
 }
 
-/// The page size that somebody means who writes `4K` or `2MB`.
+/// The page size that `4K` or `2MB` means.
 fn page_size(text: &str) -> Option<&'static str> {
     match text.to_lowercase().replace(' ', "").as_str() {
         "4k" | "4kb" | "4kib" => Some("4KiB"),

@@ -1,6 +1,7 @@
 //! Words of machine files: what each stands for, and what it means.
 
-use super::options::{Leaf, Table, Value};
+use super::key::WordList;
+use super::tree::{Table, Value};
 
 /// The words that a key takes, each with its value and its meaning.
 ///
@@ -10,20 +11,15 @@ pub(super) struct Words<T: 'static>(pub(super) &'static [(&'static str, T, &'sta
 impl<T: Copy> Words<T> {
     /// What the word of a key stands for; none if the key's value is missing or broken.
     pub(super) fn value(&self, table: &Table, key: &str) -> Option<T> {
-        self.of(table.leaf(key)?)
-    }
-
-    /// What a leaf's word stands for.
-    pub(super) fn of(&self, leaf: &Leaf) -> Option<T> {
-        match leaf.value {
+        match table.leaf(key)?.value {
             Value::Word(word) => self.0.iter().find(|row| row.0 == word).map(|row| row.1),
             _ => None,
         }
     }
 
-    /// What the words of a list stand for, in the order of the rows.
-    pub(super) fn each(&self, leaf: &Leaf) -> Option<Vec<T>> {
-        match &leaf.value {
+    /// What the words of a key's list stand for, in the order of the rows.
+    pub(super) fn each(&self, table: &Table, key: &str) -> Option<Vec<T>> {
+        match &table.leaf(key)?.value {
             Value::Words(words) => {
                 Some(self.0.iter().filter(|row| words.contains(&row.0)).map(|row| row.1).collect())
             }
@@ -40,17 +36,6 @@ impl<T: PartialEq> Words<T> {
     /// If none of the words stands for it.
     pub(super) fn word(&self, value: T) -> &'static str {
         self.0.iter().find(|row| row.1 == value).expect("every value has a word").0
-    }
-}
-
-/// [`Words`] of any type, as the schema refers to them.
-pub(super) trait WordList: Sync {
-    /// Each word with its meaning.
-    fn rows(&self) -> Vec<(&'static str, &'static str)>;
-
-    /// The words alone.
-    fn words(&self) -> Vec<&'static str> {
-        self.rows().into_iter().map(|(word, _)| word).collect()
     }
 }
 

@@ -122,7 +122,7 @@ impl MemoryHierarchy {
     /// The hierarchy of a machine, cold; its physical addresses end at `end`.
     pub fn new(spec: &MachineSpec, end: PhysAddr) -> Self {
         let cache = |cache| Cache::new(cache, end);
-        let (private, shared) = match spec.caches.split_last() {
+        let (private, shared) = match spec.hierarchy.caches.split_last() {
             Some((last, private)) => (private, Some(cache(last))),
             None => (&[][..], None),
         };
@@ -130,15 +130,15 @@ impl MemoryHierarchy {
         Self {
             private: (0..spec.core.count).map(|_| core()).collect(),
             shared,
-            mesh: spec.mesh.as_ref().map(Mesh::new),
-            memory: match (&spec.memory.dram, &spec.tier) {
+            mesh: spec.hierarchy.mesh.as_ref().map(Mesh::new),
+            memory: match (&spec.hierarchy.memory.dram, &spec.tier) {
                 (Some(dram), Some(tier)) => Memory::Tiered(Box::new(TieredMemory::new(dram, tier))),
                 (Some(dram), None) => Memory::Dram(Box::new(PagedDram::new(dram))),
                 (None, _) => Memory::Plain,
             },
-            memory_latency_ps: spec.memory.latency_ps,
+            memory_latency_ps: spec.hierarchy.memory.latency_ps,
             requesters: (0..spec.core.count as usize).map(|core| Requester::waiting(core, None)).collect(),
-            walk_enters: spec.walker.enters as usize - 1,
+            walk_enters: spec.translation.walker.enters as usize - 1,
             memory_data_reads: 0,
             memory_walk_reads: 0,
             memory_writes: 0,

@@ -7,7 +7,7 @@
 mod cache;
 mod calendar;
 mod clock;
-mod device;
+pub(crate) mod device;
 mod dram;
 mod interval;
 mod mesh;

@@ -9,7 +9,8 @@ use super::{Clock, CoreTime, IntervalClock};
 use crate::metrics::Rows;
 use crate::metrics::names::time as names;
 use crate::spec;
-use crate::spec::settings::{CacheSpec, HashedSpec, MachineSpec, TableSpec, WalkerSpec};
+use crate::spec::settings::{CacheSpec, MachineSpec, TableKind, WalkerSpec};
+use crate::spec::table::{HashedSpec, RadixSpec};
 
 const CYCLE: u64 = 500;
 const L1: u64 = 2_000;
@@ -23,12 +24,12 @@ fn machine() -> MachineSpec {
     spec.core.width = 1;
     spec.core.window = 10;
     spec.core.outstanding = 2;
-    spec.caches = vec![
+    spec.hierarchy.caches = vec![
         CacheSpec { bytes: 64 * 64, ways: 1, latency_ps: L1 },
         CacheSpec { bytes: 1 << 20, ways: 16, latency_ps: L2 },
     ];
-    spec.memory.latency_ps = DRAM;
-    spec.walker.enters = 1;
+    spec.hierarchy.memory.latency_ps = DRAM;
+    spec.translation.walker.enters = 1;
     spec
 }
 
@@ -49,7 +50,7 @@ fn time(lines: &[(u64, bool)], instructions_each: u64) -> (u64, u64, u64) {
 }
 
 fn clock_of(spec: &MachineSpec) -> IntervalClock {
-    IntervalClock::new(spec, PhysAddr(spec.frames.memory_bytes()))
+    IntervalClock::new(spec, PhysAddr(spec.paging.frames.memory_bytes()))
 }
 
 #[test]
@@ -90,13 +91,15 @@ fn a_store_is_not_waited_for() {
 }
 
 /// The walk's references, from the second cache level on: the line, and who waits.
-fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
-    let spec = MachineSpec { table, walker: WalkerSpec { count: 1, enters: 2 }, ..machine() };
+fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
+    let mut spec = machine();
+    spec.translation.table = table;
+    spec.translation.walker = WalkerSpec { count: 1, enters: 2 };
     let mut clock = clock_of(&spec);
     clock.segment(0, Some(1), 1);
     // The last line is in the second level already.
     clock.data(0, PhysAddr(9 * 64), true);
-    let tlb = spec.tlb.last().expect("a TLB").latency_ps;
+    let tlb = spec.translation.tlb.last().expect("a TLB").latency_ps;
     clock.begin(0);
     let read = |&(line, waits): &(u64, Waits)| WalkRead { addr: PhysAddr(line * 64), level: 0, waits };
     clock.walk(0, reads.iter().map(read), true);
@@ -111,8 +114,8 @@ fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
 /// One after the other takes the sum; at once, as long as the one that decides, or the longest; a refill nothing.
 #[test]
 fn a_walk_takes_as_long_as_what_it_waits_for() {
-    let radix = || TableSpec::Radix { levels: 4 };
-    let lookup = machine().walk_cache.expect("walk caches").latency_ps;
+    let radix = || TableKind::from(RadixSpec { levels: 4 });
+    let lookup = machine().translation.walk_cache.expect("walk caches").latency_ps;
     let near = 9;
     let [turn, found, other, refill] = [
         Waits::InTurn,
@@ -126,7 +129,7 @@ fn a_walk_takes_as_long_as_what_it_waits_for() {
     assert_eq!(walked(&[(near, found), (1, refill)], radix()), lookup + L2);
     let policy = Policy::MEMORY_EFFICIENT;
     let design = HashedDesign { policy, chunk_bytes: Vec::new(), crc: true };
-    let slow = TableSpec::Hashed(HashedSpec { design, latency_ps: lookup + 77 });
+    let slow = HashedSpec { design, latency_ps: lookup + 77 }.into();
     assert_eq!(walked(&[(near, found)], slow), lookup + 77 + L2, "the slower of both look-ups");
 }
 

@@ -1,68 +1,70 @@
-//! One TLB array, and the set-associative kind.
+//! What a TLB array is, and the set-associative kind.
 
-use super::{Fill, Lookup, Mosaic, Translation, key, key_asid};
+use super::{Fill, Lookup, Translation, key, key_asid};
 use crate::addr::{Asid, PageSize, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 
-/// A TLB array of either kind.
-#[derive(Clone, Debug)]
-pub enum TlbArray {
-    /// The array holds one translation an entry.
-    SetAssociative(SetAssociative),
-    /// The translations of several consecutive pages an entry.
-    Mosaic(Mosaic),
-}
-
-impl TlbArray {
+/// One array of a TLB level.
+///
+/// # Contract
+///
+/// - After a fill, a look-up of the page that missed hits with the same frame, until something evicts or removes it.
+/// - A fill evicts nothing but entries of the set that it goes to; with no array of the level for its size, a large page enters
+///   the array for 4 KiB pages chopped.
+/// - Address spaces do not see each other's entries.
+/// - After [`TlbArray::invalidate`] of a page, and after [`TlbArray::flush`] of its address space, a look-up of it misses; no other
+///   page's translation goes, but those of the large page that held it.
+/// - With LRU replacement and fully associative, more entries never miss more.
+pub trait TlbArray: std::fmt::Debug + Send {
     /// Looks up base page `vpn`; a hit counts as a use.
-    #[inline(always)]
-    pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        match self {
-            Self::SetAssociative(array) => array.lookup(asid, vpn),
-            Self::Mosaic(array) => array.lookup(asid, vpn),
-        }
-    }
+    fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup;
 
     /// Returns whether translations of pages of `size` may stand in the array as such.
-    pub fn holds(&self, size: PageSize) -> bool {
-        match self {
-            Self::SetAssociative(array) => array.sizes[size as usize],
-            Self::Mosaic(_) => size == PageSize::Size4K,
-        }
-    }
+    fn holds(&self, size: PageSize) -> bool;
 
-    /// Brings in what missed.
-    #[inline(always)]
-    pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
-        match self {
-            Self::SetAssociative(array) => array.fill(asid, fill.vpn, fill.translation),
-            Self::Mosaic(array) => array.fill(asid, fill),
-        }
-    }
+    /// Brings in what a look-up has just missed.
+    fn fill(&mut self, asid: Asid, fill: &Fill<'_>);
 
     /// Replaces the translation of `vpn`, if resident, by the same with its dirty bit set.
-    pub fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
-        match self {
-            Self::SetAssociative(array) => array.set_dirty(asid, vpn),
-            Self::Mosaic(array) => array.set_dirty(asid, vpn),
-        }
-    }
+    fn set_dirty(&mut self, asid: Asid, vpn: Vpn);
 
     /// Removes the translation of `vpn`, and of the large page that holds it.
-    pub fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
-        match self {
-            Self::SetAssociative(array) => array.invalidate(asid, vpn),
-            Self::Mosaic(array) => array.invalidate(asid, vpn),
-        }
-    }
+    fn invalidate(&mut self, asid: Asid, vpn: Vpn);
 
     /// Removes all translations of an address space, or of all.
-    pub fn flush(&mut self, asid: Option<Asid>) {
-        match self {
-            Self::SetAssociative(array) => array.flush(asid),
-            Self::Mosaic(array) => array.flush(asid),
-        }
+    fn flush(&mut self, asid: Option<Asid>);
+
+    /// Returns whether the array holds nothing, so that a look-up may be spared; false is always right.
+    fn is_empty(&self) -> bool {
+        false
     }
+
+    /// Returns the number of consecutive base pages that an entry covers: how many a fill may bring at once.
+    fn run_pages(&self) -> u64 {
+        1
+    }
+
+    /// Appends the resident run around `vpn` to `cluster`, for filling a nearer level, if an entry covers several pages; 0
+    /// stands for a page that is not valid. Returns the run's first page.
+    fn cluster(&self, asid: Asid, vpn: Vpn, cluster: &mut Vec<u64>) -> Option<Vpn> {
+        let _ = (asid, vpn, cluster);
+        None
+    }
+
+    /// Returns how the set follows from a page's number; none if it does not, or if a repeated use of the newest entry of a set
+    /// may change which entry is evicted next.
+    fn set_index(&self) -> Option<SetIndex> {
+        None
+    }
+}
+
+/// How a page's number, in units of its own size, chooses a set: `number >> shift` modulo `sets`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetIndex {
+    /// The number of sets, a power of two.
+    pub sets: u64,
+    /// Low bits of the number that do not matter.
+    pub shift: u32,
 }
 
 /// A set-associative array for one or several page sizes.
@@ -104,27 +106,6 @@ impl SetAssociative {
         })
     }
 
-    /// Returns whether the array holds nothing, so that a look-up may be spared.
-    pub fn is_empty(&self) -> bool {
-        self.resident == [0; 3]
-    }
-
-    /// Returns the number of sets.
-    pub fn sets(&self) -> u64 {
-        self.keys.sets()
-    }
-
-    /// Looks up base page `vpn`; a hit counts as a use.
-    #[inline(always)]
-    pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        if self.resident[0] > 0
-            && let Some(slot) = self.keys.lookup(vpn.0, key(asid, PageSize::Size4K, vpn.0))
-        {
-            return Lookup::Hit(self.entries[slot]);
-        }
-        if self.large > 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
-    }
-
     fn lookup_large(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
         for size in [PageSize::Size2M, PageSize::Size1G] {
             if self.resident[size as usize] == 0 {
@@ -136,17 +117,6 @@ impl SetAssociative {
             }
         }
         Lookup::Miss
-    }
-
-    /// Brings in the translation of base page `vpn`, which a look-up has just missed. A page of a size that the array
-    /// does not hold enters chopped into 4 KiB.
-    #[inline(always)]
-    pub fn fill(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
-        if translation.is_small() {
-            self.insert(vpn.0, key(asid, PageSize::Size4K, vpn.0), translation);
-        } else {
-            self.fill_large(asid, vpn, translation);
-        }
     }
 
     fn fill_large(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
@@ -173,6 +143,33 @@ impl SetAssociative {
         let resident = &mut self.resident[size as usize];
         *resident = resident.wrapping_add_signed(change);
         self.large = self.resident[1] + self.resident[2];
+    }
+}
+
+impl TlbArray for SetAssociative {
+    #[inline(always)]
+    fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
+        if self.resident[0] > 0
+            && let Some(slot) = self.keys.lookup(vpn.0, key(asid, PageSize::Size4K, vpn.0))
+        {
+            return Lookup::Hit(self.entries[slot]);
+        }
+        if self.large > 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
+    }
+
+    fn holds(&self, size: PageSize) -> bool {
+        self.sizes[size as usize]
+    }
+
+    /// A page of a size that the array does not hold enters chopped into 4 KiB.
+    #[inline(always)]
+    fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
+        let Fill { vpn, translation, .. } = *fill;
+        if translation.is_small() {
+            self.insert(vpn.0, key(asid, PageSize::Size4K, vpn.0), translation);
+        } else {
+            self.fill_large(asid, vpn, translation);
+        }
     }
 
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
@@ -203,5 +200,13 @@ impl SetAssociative {
             keep
         });
         *large = resident[1] + resident[2];
+    }
+
+    fn is_empty(&self) -> bool {
+        self.resident == [0; 3]
+    }
+
+    fn set_index(&self) -> Option<SetIndex> {
+        Some(SetIndex { sets: self.keys.sets(), shift: 0 })
     }
 }

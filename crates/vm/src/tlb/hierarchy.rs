@@ -1,6 +1,6 @@
 //! Levels of arrays.
 
-use super::{Fill, Lookup, TlbArray, Translation};
+use super::{Fill, Lookup, TlbArray, TlbStorage, Translation};
 use crate::addr::{Asid, PageSize, Vpn};
 
 /// One level of a TLB hierarchy: arrays that are looked up in parallel.
@@ -9,12 +9,16 @@ use crate::addr::{Asid, PageSize, Vpn};
 ///
 /// Every page size has at most one array that holds it. A page whose size no array holds enters the array for
 /// 4 KiB pages chopped.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tlb {
     /// The array for 4 KiB pages.
-    small: TlbArray,
+    small: TlbStorage,
+    /// Base pages that an entry of it covers.
+    run_pages: u64,
     /// The others.
-    large: Vec<TlbArray>,
+    large: Vec<TlbStorage>,
+    /// By page size, the one of the others that holds it.
+    homes: [Option<usize>; 3],
     /// Whether any of the others may hold something: if not, they need no look-up.
     large_occupied: bool,
     counts: LevelCounts,
@@ -47,14 +51,17 @@ impl Tlb {
     /// # Panics
     ///
     /// If no array holds 4 KiB pages, or two hold the same size.
-    pub fn new(mut arrays: Vec<TlbArray>) -> Self {
+    pub fn new(mut arrays: Vec<TlbStorage>) -> Self {
         for size in PageSize::ALL {
             let homes = arrays.iter().filter(|array| array.holds(size)).count();
             assert!(homes <= 1, "two arrays of a level hold {size} pages");
         }
         let small = arrays.iter().position(|array| array.holds(PageSize::Size4K));
         let small = arrays.remove(small.expect("a TLB level holds 4 KiB pages"));
-        Self { small, large: arrays, large_occupied: false, counts: LevelCounts::default() }
+        let run_pages = small.run_pages();
+        let homes = PageSize::ALL.map(|size| arrays.iter().position(|array| array.holds(size)));
+        let counts = LevelCounts::default();
+        Self { small, run_pages, large: arrays, homes, large_occupied: false, counts }
     }
 
     #[inline(always)]
@@ -86,20 +93,22 @@ impl Tlb {
     }
 
     fn fill_large(&mut self, asid: Asid, fill: &Fill<'_>) {
-        let home = self.large.iter_mut().find(|array| array.holds(fill.translation.size()));
-        self.large_occupied |= home.is_some();
-        home.unwrap_or(&mut self.small).fill(asid, fill);
+        match self.homes[fill.translation.size() as usize] {
+            Some(home) => {
+                self.large_occupied = true;
+                self.large[home].fill(asid, fill);
+            }
+            None => self.small.fill(asid, fill),
+        }
     }
 
     /// Lets `act` remove what it wants.
-    fn remove(&mut self, act: impl FnMut(&mut TlbArray)) {
+    fn remove(&mut self, act: impl FnMut(&mut TlbStorage)) {
         self.arrays_mut().for_each(act);
-        // A mosaic array holds 4 KiB pages and is never among them.
-        let holds_any = |array: &TlbArray| matches!(array, TlbArray::SetAssociative(tlb) if !tlb.is_empty());
-        self.large_occupied = self.large.iter().any(holds_any);
+        self.large_occupied = self.large.iter().any(|array| !array.is_empty());
     }
 
-    fn arrays_mut(&mut self) -> impl Iterator<Item = &mut TlbArray> {
+    fn arrays_mut(&mut self) -> impl Iterator<Item = &mut TlbStorage> {
         std::iter::once(&mut self.small).chain(&mut self.large)
     }
 
@@ -108,30 +117,27 @@ impl Tlb {
         self.counts
     }
 
-    /// Returns the number of base pages that an entry for 4 KiB pages covers:
-    pub fn arity(&self) -> u64 {
-        match &self.small {
-            TlbArray::Mosaic(array) => array.arity(),
-            TlbArray::SetAssociative(_) => 1,
-        }
+    /// Returns the number of base pages that an entry for 4 KiB pages covers.
+    pub fn run_pages(&self) -> u64 {
+        self.run_pages
     }
 
     /// Returns the array for 4 KiB pages.
-    pub fn small(&self) -> &TlbArray {
-        &self.small
+    pub fn small(&self) -> &dyn TlbArray {
+        &*self.small
     }
 
     /// Returns the array for pages of `size`, if that is not the one for 4 KiB pages.
-    pub fn large(&self, size: PageSize) -> Option<&TlbArray> {
-        self.large.iter().find(|array| array.holds(size))
+    pub fn large(&self, size: PageSize) -> Option<&dyn TlbArray> {
+        self.homes[size as usize].map(|home| &*self.large[home])
     }
 }
 
 /// A core's TLB levels, nearest first. Misses fill every level that missed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Tlbs {
     levels: Vec<Tlb>,
-    /// Scratch space for moving a mosaic run to a nearer level.
+    /// Scratch space for moving a run to a nearer level.
     cluster: Vec<u64>,
 }
 
@@ -148,7 +154,7 @@ impl Tlbs {
 
     /// Returns the largest arity of any level: how many neighbours a walk's fill should bring along.
     pub fn cluster_pages(&self) -> u64 {
-        self.levels.iter().map(Tlb::arity).max().unwrap_or(1)
+        self.levels.iter().map(Tlb::run_pages).max().unwrap_or(1)
     }
 
     /// Looks up base page `vpn` level by level; a hit below the first level fills the levels above it.
@@ -168,9 +174,9 @@ impl Tlbs {
     #[inline(always)]
     fn fill_above(&mut self, at: usize, asid: Asid, vpn: Vpn, translation: Translation) {
         let (above, below) = self.levels.split_at_mut(at);
-        if let TlbArray::Mosaic(array) = &below[0].small {
+        if below[0].run_pages > 1 {
             self.cluster.clear();
-            let cluster_base = array.cluster(asid, vpn, &mut self.cluster).unwrap_or(vpn);
+            let cluster_base = below[0].small.cluster(asid, vpn, &mut self.cluster).unwrap_or(vpn);
             let fill = Fill { vpn, translation, cluster: &self.cluster, cluster_base };
             for level in above {
                 level.fill(asid, &fill);

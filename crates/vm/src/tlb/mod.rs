@@ -2,18 +2,20 @@
 //!
 //! A [`TlbArray`] is one physical array: set-associative with one translation an entry ([`SetAssociative`]), or
 //! mosaic with the translations of several consecutive pages an entry ([`Mosaic`]). A [`Tlb`] is one level: the
-//! arrays that are looked up in parallel. [`Tlbs`] is a core's hierarchy.
+//! arrays that are looked up in parallel, each in a [`TlbStorage`]. [`Tlbs`] is a core's hierarchy.
 
 mod array;
 mod bank;
 mod hierarchy;
 mod mosaic;
+mod storage;
 
-pub use array::{SetAssociative, TlbArray};
+pub use array::{SetAssociative, SetIndex, TlbArray};
 pub use bank::LruBank;
 pub(crate) use bank::tag;
 pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
 pub use mosaic::Mosaic;
+pub use storage::TlbStorage;
 
 use crate::addr::{Asid, PageSize, Pfn, Vpn};
 

@@ -5,7 +5,7 @@
 //! run that is mapped later misses once and is then added in place, without a new entry and without an
 //! eviction.
 
-use super::{Fill, Lookup, Translation, key, key_asid};
+use super::{Fill, Lookup, SetIndex, TlbArray, Translation, key, key_asid};
 use crate::addr::{Asid, PageSize, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 
@@ -57,19 +57,16 @@ impl Mosaic {
         1 << self.arity_log2
     }
 
-    /// Returns the number of sets.
-    pub fn sets(&self) -> u64 {
-        self.keys.sets()
-    }
-
     #[inline]
     fn split(&self, vpn: Vpn) -> (u64, usize) {
         (vpn.0 >> self.arity_log2, (vpn.0 & (self.arity() - 1)) as usize)
     }
+}
 
-    /// Looks up base page `vpn`. Finding its run counts as a use even if the page itself is not valid.
+impl TlbArray for Mosaic {
+    /// Finding its run counts as a use even if the page itself is not valid.
     #[inline(always)]
-    pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
+    fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
         let (run, offset) = self.split(vpn);
         match self.keys.lookup(run, key(asid, PageSize::Size4K, run)) {
             None => Lookup::Miss,
@@ -80,7 +77,7 @@ impl Mosaic {
 
     /// Brings in a page. If its run is resident only this page becomes valid; otherwise the run enters with
     /// every page of it that the fill knows to be mapped.
-    pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
+    fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
         let (run, offset) = self.split(fill.vpn);
         let key = key(asid, PageSize::Size4K, run);
         if let Some(slot) = self.keys.peek(run, key) {
@@ -109,9 +106,7 @@ impl Mosaic {
         pages[offset] = fill.translation.chopped(fill.vpn);
     }
 
-    /// Returns the resident run around `vpn` as a cluster for filling a nearer level: appended to `cluster`, 0 for a
-    /// page that is not valid. Returns the run's first page.
-    pub fn cluster(&self, asid: Asid, vpn: Vpn, cluster: &mut Vec<u64>) -> Option<Vpn> {
+    fn cluster(&self, asid: Asid, vpn: Vpn, cluster: &mut Vec<u64>) -> Option<Vpn> {
         let (run, _) = self.split(vpn);
         let slot = self.keys.peek(run, key(asid, PageSize::Size4K, run))?;
         let first = slot << self.arity_log2;
@@ -121,7 +116,7 @@ impl Mosaic {
         Some(Vpn(run << self.arity_log2))
     }
 
-    pub(super) fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
+    fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
         let (run, offset) = self.split(vpn);
         if let Some(slot) = self.keys.peek(run, key(asid, PageSize::Size4K, run)) {
             let page = &mut self.pages[(slot << self.arity_log2) + offset];
@@ -130,7 +125,7 @@ impl Mosaic {
     }
 
     /// Clears one page's valid bit; the entry is freed when none is left.
-    pub(super) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
+    fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
         let (run, offset) = self.split(vpn);
         let key = key(asid, PageSize::Size4K, run);
         if let Some(slot) = self.keys.peek(run, key) {
@@ -141,7 +136,19 @@ impl Mosaic {
         }
     }
 
-    pub(super) fn flush(&mut self, asid: Option<Asid>) {
+    fn flush(&mut self, asid: Option<Asid>) {
         self.keys.retain(|key, _| asid.is_some_and(|asid| key_asid(key) != asid));
+    }
+
+    fn holds(&self, size: PageSize) -> bool {
+        size == PageSize::Size4K
+    }
+
+    fn run_pages(&self) -> u64 {
+        self.arity()
+    }
+
+    fn set_index(&self) -> Option<SetIndex> {
+        Some(SetIndex { sets: self.keys.sets(), shift: self.arity_log2 })
     }
 }

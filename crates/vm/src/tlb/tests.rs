@@ -43,12 +43,12 @@ impl Pages {
 
 fn mosaic(entries: u32, ways: u32, arity: u32) -> Tlbs {
     let array = Mosaic::new(entries, ways, Replacement::Lru, arity).unwrap();
-    Tlbs::new(vec![Tlb::new(vec![TlbArray::Mosaic(array)])])
+    Tlbs::new(vec![Tlb::new(vec![array.into()])])
 }
 
 fn plain(entries: u32, ways: u32) -> Tlbs {
     let array = SetAssociative::new(entries, ways, Replacement::Lru, &[PageSize::Size4K]).unwrap();
-    Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])])
+    Tlbs::new(vec![Tlb::new(vec![array.into()])])
 }
 
 struct Random(u64);
@@ -213,7 +213,7 @@ fn address_spaces_do_not_see_each_other() {
 fn one_array_holds_several_page_sizes() {
     let sizes = [PageSize::Size4K, PageSize::Size2M];
     let array = SetAssociative::new(16, 4, Replacement::Lru, &sizes).unwrap();
-    let mut tlbs = Tlbs::new(vec![Tlb::new(vec![TlbArray::SetAssociative(array)])]);
+    let mut tlbs = Tlbs::new(vec![Tlb::new(vec![array.into()])]);
     let huge = Translation::new(Pfn(512), PageSize::Size2M, true, false);
     tlbs.fill(ASID, &Fill::single(Vpn(1024 + 77), huge));
     tlbs.fill(ASID, &Fill::single(Vpn(5), Pages::translation(5)));
@@ -239,15 +239,14 @@ fn a_mosaic_array_chops_large_pages_unless_another_array_holds_them() {
 
     let small = Mosaic::new(16, 4, Replacement::Lru, 8).unwrap();
     let large = SetAssociative::new(4, 4, Replacement::Lru, &[PageSize::Size2M]).unwrap();
-    let mut split = Tlbs::new(vec![Tlb::new(vec![TlbArray::Mosaic(small), TlbArray::SetAssociative(large)])]);
+    let mut split = Tlbs::new(vec![Tlb::new(vec![small.into(), large.into()])]);
     split.fill(ASID, &Fill::single(Vpn(512 + 9), huge));
     assert!(split.lookup(ASID, Vpn(512 + 400)).is_some());
 }
 
 #[test]
 fn a_second_level_hit_refills_the_whole_run_above() {
-    let level =
-        |entries| Tlb::new(vec![TlbArray::Mosaic(Mosaic::new(entries, 4, Replacement::Lru, 4).unwrap())]);
+    let level = |entries| Tlb::new(vec![Mosaic::new(entries, 4, Replacement::Lru, 4).unwrap().into()]);
     let mut tlbs = Tlbs::new(vec![level(4), level(64)]);
     let mut pages = Pages { present: (0..400).collect() };
     for vpn in (0..200).step_by(4) {

@@ -6,7 +6,6 @@ use pagewalk_vm::table::classic::Chained;
 
 use super::paging::{accelerated, check_frames, small};
 use super::*;
-use crate::spec::settings::{ClassicKind, ClassicSpec};
 
 const PAGE: u64 = 4096;
 
@@ -32,24 +31,17 @@ fn run_on<T: Built>(spec: &MachineSpec, stream: &Batch) -> RunResult {
 
 /// The same for whatever page table the machine has.
 pub(super) fn run(spec: &MachineSpec, stream: &Batch) -> RunResult {
-    match spec.table {
-        TableSpec::Radix { levels: 5 } => run_on::<Radix<X86_64La57>>(spec, stream),
-        TableSpec::Radix { .. } => run_on::<Plain>(spec, stream),
-        TableSpec::Toc => run_on::<Toc>(spec, stream),
-        TableSpec::Hashed(_) => run_on::<HashedTable>(spec, stream),
-        TableSpec::Classic(ClassicSpec { kind: ClassicKind::Chained, .. }) => {
-            run_on::<Classic<Chained>>(spec, stream)
-        }
-        TableSpec::Classic(_) => run_on::<Classic<OpenAddressing>>(spec, stream),
-    }
+    with_tables_of!(spec, run_on(spec, stream))
 }
 
 /// Machines of 4 KiB pages with every page table and every allocator, without a policy.
 pub(super) fn every_table() -> Vec<MachineSpec> {
     let names =
         ["x86-64", "x86-64-la57", "mosaic-8", "ecpt", "me-hpt", "hashed-open-addressing", "hashed-chained"];
-    let frames = FrameSpec::Buddy { memory_bytes: 256 << 20, fragmentation: 100 };
-    let fragmented = MachineSpec { frames, name: "fragmented".into(), ..spec("me-hpt") };
+    let frames = BuddySpec { memory_bytes: 256 << 20, fragmentation: 100 }.into();
+    let fragmented = changed(spec("me-hpt"), |spec| {
+        (spec.name, spec.paging.frames) = ("fragmented".into(), frames);
+    });
     names.iter().map(|name| spec(name)).chain([fragmented]).collect()
 }
 
@@ -96,7 +88,7 @@ fn lazily_freed_pages_leave_without_a_copy() {
             loads(&mut batch, 0..FREED);
             run(&spec, &batch)
         };
-        let came_back = |result: &RunResult| match spec.accelerator {
+        let came_back = |result: &RunResult| match spec.paging.accelerator {
             Some(_) => value(result, "accelerator", "fetches"),
             None => value(result, "fault", "major") + value(result, "fault", "swap-cache"),
         };

@@ -24,7 +24,7 @@ fn machine_with(daemon: bool, shares_core: bool) -> MachineSpec {
     });
     let mut spec = accelerated(small("rocket-accelerator"));
     spec.kernel.daemons_share_core = shares_core;
-    spec.accelerator = spec.accelerator.map(|of| AcceleratorSpec { daemon, ..of });
+    spec.paging.accelerator = spec.paging.accelerator.map(|of| AcceleratorSpec { daemon, ..of });
     spec
 }
 
@@ -145,7 +145,7 @@ fn pages_are_booked_before_their_mapping_changes_and_remote_ones_get_its_new_per
 fn background_reclaim_keeps_the_program_from_waiting_for_room() {
     let run = |percent: u32, shares_core: bool| {
         let mut spec = small("linux-swap");
-        spec.background_percent = percent;
+        spec.paging.background_percent = percent;
         spec.kernel.daemons_share_core = shares_core;
         let mut machine = timed(&spec);
         let mut batch = Batch::new();
@@ -173,7 +173,7 @@ fn background_reclaim_keeps_the_program_from_waiting_for_room() {
 fn pages_that_were_read_ahead_are_found_in_memory() {
     let run = |readahead: u32| {
         let mut spec = small("linux-swap");
-        spec.swap.readahead = readahead;
+        spec.paging.swap.readahead = readahead;
         let mut machine = timed(&spec);
         let mut batch = Batch::new();
         map(&mut batch, BASE, PAGES * PAGE_BYTES);
@@ -196,7 +196,7 @@ fn pages_that_were_read_ahead_are_found_in_memory() {
 fn four_threads(order: &[u32], run: usize) -> RunResult {
     let mut spec = small("linux-swap");
     spec.core.count = 4;
-    spec.swap = super::spec("rocket-swap").swap;
+    spec.paging.swap = super::spec("rocket-swap").paging.swap;
     let mut machine = timed(&spec);
     let address = |thread: u32, page: u64| VirtAddr(BASE + (u64::from(thread) * 1_024 + page) * PAGE_BYTES);
     let mut first = Batch::new();

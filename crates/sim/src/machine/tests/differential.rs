@@ -37,18 +37,19 @@ fn draw(random: &mut SplitMix64) -> (u64, bool) {
 fn bare(policy: Policy, notification: Notification) -> MachineSpec {
     let mut spec = spec("astriflash");
     spec.core = CoreSpec { count: 1, cycle_ps: 1_000, width: 1, window: 1, outstanding: 1 };
-    (spec.tlb, spec.walk_cache, spec.caches, spec.mesh) = (Vec::new(), None, Vec::new(), None);
-    spec.memory.latency_ps = 0;
-    let dram = spec.memory.dram.as_mut().unwrap();
-    (dram.ras_ps, dram.cas_ps, dram.burst_ps, dram.command_ps, dram.compare_ps) = (0, 0, 0, 0, 0);
+    (spec.translation.tlb, spec.translation.walk_cache, spec.hierarchy.caches, spec.hierarchy.mesh) =
+        (Vec::new(), None, Vec::new(), None);
+    spec.hierarchy.memory.latency_ps = 0;
+    let dram = spec.hierarchy.memory.dram.as_mut().unwrap();
+    (dram.ras_ps, dram.cas_ps, dram.burst_ps, dram.command_ps, dram.tags.compare_ps) = (0, 0, 0, 0, 0);
     let tier = spec.tier.as_mut().unwrap();
     tier.manager = crate::spec::settings::TierManager::Hardware { command_ps: 0 };
     (tier.design.sets, tier.design.evict_buffer, tier.design.queue) = (16, 8, 16);
     tier.design.miss_status.sets = 4;
     tier.design.miss_status.ways = 4;
     let flash = &mut tier.flash;
-    (flash.read_ps, flash.write_ps) = (READ_NS * 1_000, WRITE_NS * 1_000);
-    (flash.channel_page_ps, flash.bus_page_ps) = (0, 0);
+    (flash.times.read_ps, flash.times.write_ps) = (READ_NS * 1_000, WRITE_NS * 1_000);
+    (flash.times.channel_page_ps, flash.times.bus_page_ps) = (0, 0);
     let threads = spec.threads.as_mut().unwrap();
     (threads.switch_ps, threads.flush_ps, threads.per_core) = (0, 0, 16);
     threads.design = SchedulerDesign { policy, notification, ..SchedulerDesign::of_threads(16, 50_000_000) };

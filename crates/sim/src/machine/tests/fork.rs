@@ -174,7 +174,7 @@ fn a_huge_page_of_two_mappings_is_shared_once() {
 fn shared_pages_leave_together() {
     const N: u64 = 500;
     for spec in every_small() {
-        let came_back = |result: &RunResult| match spec.accelerator {
+        let came_back = |result: &RunResult| match spec.paging.accelerator {
             Some(_) => value(result, "accelerator", "fetches"),
             None => value(result, "fault", "major") + value(result, "fault", "swap-cache"),
         };

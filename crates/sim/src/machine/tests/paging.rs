@@ -6,42 +6,47 @@ use pagewalk_vm::addr::{PAGE_BYTES, Vpn};
 use pagewalk_vm::frame::{IcebergShape, PageKey};
 
 use super::*;
-use crate::spec::settings::{ReclaimSpec, SwapKind, SwapSpec};
+use crate::spec::settings::{BlockSpec, ClockSpec, HorizonLruSpec, IcebergLruSpec, IcebergSpec, ReclaimKind};
 
 /// A shipped machine that swaps, with 8 MiB for the program.
 pub(super) fn small(name: &str) -> MachineSpec {
     let mut spec = spec(name);
     const BYTES: u64 = 8 << 20;
-    if let FrameSpec::Iceberg { shape, .. } = &mut spec.frames {
-        *shape = IcebergShape::mosaic((BYTES / PAGE_BYTES) as u32 / 64);
+    if let Some(placed) = spec.paging.frames.settings::<IcebergSpec>() {
+        let shape = IcebergShape::mosaic((BYTES / PAGE_BYTES) as u32 / 64);
+        spec.paging.frames = IcebergSpec { shape, ..placed.clone() }.into();
     }
-    if let Some(ReclaimSpec::Lru { limit_bytes } | ReclaimSpec::Clock { limit_bytes }) = &mut spec.reclaim {
-        *limit_bytes = Some(BYTES);
+    if let Some(limited) = spec.paging.reclaim.as_ref().and_then(|policy| policy.limited(BYTES)) {
+        spec.paging.reclaim = Some(limited);
     }
     spec
 }
 
-fn with_reclaim(reclaim: ReclaimSpec) -> MachineSpec {
-    MachineSpec { reclaim: Some(reclaim), ..small("mosaic-swap") }
+fn with_reclaim(reclaim: ReclaimKind) -> MachineSpec {
+    changed(small("mosaic-swap"), |spec| spec.paging.reclaim = Some(reclaim))
 }
 
 /// Linux's lists over a hashed page table.
 fn hashed() -> MachineSpec {
-    let table = spec("me-hpt").table;
-    MachineSpec { table, walk_cache: None, ..small("linux-swap") }
+    let table = spec("me-hpt").translation.table;
+    changed(small("linux-swap"), |spec| {
+        (spec.translation.table, spec.translation.walk_cache) = (table, None);
+    })
 }
 
 /// The published accelerator in front of the swap device.
 pub(super) fn accelerated(spec: MachineSpec) -> MachineSpec {
-    MachineSpec { accelerator: super::spec("rocket-accelerator").accelerator, ..spec }
+    let accelerator = super::spec("rocket-accelerator").paging.accelerator;
+    changed(spec, |spec| spec.paging.accelerator = accelerator)
 }
 
 /// Shipped machines that swap, and everything that can be done differently: policies, tables, what brings pages back.
 fn every_policy() -> Vec<MachineSpec> {
-    let ahead = |spec: MachineSpec| MachineSpec {
-        swap: SwapSpec { readahead: 8, ..spec.swap },
-        background_percent: if matches!(spec.frames, FrameSpec::Buddy { .. }) { 10 } else { 0 },
-        ..spec
+    let ahead = |spec: MachineSpec| {
+        changed(spec, |spec| {
+            spec.paging.swap.readahead = 8;
+            spec.paging.background_percent = if spec.paging.frames.hash_placed().is_none() { 10 } else { 0 };
+        })
     };
     vec![
         ahead(small("linux-swap")),
@@ -55,9 +60,9 @@ fn every_policy() -> Vec<MachineSpec> {
         small("lru-swap"),
         small("mosaic-swap"),
         hashed(),
-        with_reclaim(ReclaimSpec::HorizonLru { scan_interval: Some(5_000) }),
-        with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: false }),
-        with_reclaim(ReclaimSpec::IcebergLru { live_percent: 87, is_strict: true }),
+        with_reclaim(HorizonLruSpec { scan_interval: Some(5_000) }.into()),
+        with_reclaim(IcebergLruSpec { live_percent: 87, is_strict: false }.into()),
+        with_reclaim(IcebergLruSpec { live_percent: 87, is_strict: true }.into()),
     ]
 }
 
@@ -65,11 +70,12 @@ fn every_policy() -> Vec<MachineSpec> {
 fn the_front_filter_is_exact_under_every_policy() {
     let stream = eventful(5, 8);
     for spec in every_policy() {
-        check_filter(&spec, &stream, &format!("{:?}", spec.reclaim));
+        check_filter(&spec, &stream, &format!("{:?}", spec.paging.reclaim));
         let mut two_cores = spec.clone();
         two_cores.core.count = 2;
-        if matches!(spec.reclaim, Some(ReclaimSpec::HorizonLru { .. } | ReclaimSpec::Clock { .. })) {
-            check_filter(&two_cores, &stream, &format!("{:?} on two cores", spec.reclaim));
+        let policy = spec.paging.reclaim.as_ref().expect("a policy");
+        if policy.settings::<HorizonLruSpec>().is_some() || policy.settings::<ClockSpec>().is_some() {
+            check_filter(&two_cores, &stream, &format!("{:?} on two cores", spec.paging.reclaim));
         }
     }
 }
@@ -128,18 +134,18 @@ fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
         check_frames(&mut machine);
     }
     let result = machine.finish("s");
-    assert!(value(&result, "reclaim", "evictions") > 1_000, "{:?}: nothing left", spec.reclaim);
-    let came_back = match spec.accelerator {
+    assert!(value(&result, "reclaim", "evictions") > 1_000, "{:?}: nothing left", spec.paging.reclaim);
+    let came_back = match spec.paging.accelerator {
         Some(_) => value(&result, "accelerator", "fetches"),
         None => value(&result, "fault", "major"),
     };
-    assert!(came_back > 500, "{:?}: nothing came back", spec.reclaim);
+    assert!(came_back > 500, "{:?}: nothing came back", spec.paging.reclaim);
     let (out, clean) = (value(&result, "swap", "pages-out"), value(&result, "swap", "clean-evictions"));
     assert_eq!(out + clean, value(&result, "reclaim", "evictions"));
     assert_eq!(value(&result, "swap", "pages-in"), came_back + value(&result, "swap", "read-ahead"));
-    assert_eq!(value(&result, "reclaim", "ahead") > 0, spec.background_percent > 0);
+    assert_eq!(value(&result, "reclaim", "ahead") > 0, spec.paging.background_percent > 0);
     // Without it, only what the program asks for (`MADV_WILLNEED`) is read ahead.
-    assert!(value(&result, "swap", "read-ahead") > 0 || spec.swap.readahead == 1);
+    assert!(value(&result, "swap", "read-ahead") > 0 || spec.paging.swap.readahead == 1);
     if T::IS_COMPRESSED {
         assert!(value(&result, "reclaim", "copied-pages") > 0, "moved pages are copied");
     }
@@ -148,12 +154,7 @@ fn check_run<T: Built>(spec: &MachineSpec, seed: u64) {
 #[test]
 fn every_frame_has_one_page_whatever_leaves() {
     for (number, spec) in every_policy().iter().enumerate() {
-        match spec.table {
-            TableSpec::Toc => check_run::<Toc>(spec, 60 + number as u64),
-            TableSpec::Radix { .. } => check_run::<Plain>(spec, 60 + number as u64),
-            TableSpec::Hashed(_) => check_run::<HashedTable>(spec, 60 + number as u64),
-            TableSpec::Classic(_) => check_run::<Classic<OpenAddressing>>(spec, 60 + number as u64),
-        }
+        with_tables_of!(spec, check_run(spec, 60 + number as u64));
     }
 }
 
@@ -257,7 +258,7 @@ fn waiting_for_a_swapped_page_takes_the_devices_time() {
     let result = machine.finish("s");
     let time = |metric: &str| value(&result, "time", metric);
     assert_eq!(value(&result, "fault", "major"), 4_096);
-    let SwapKind::Block(disk) = &spec.swap.kind else { panic!("{:?}", spec.swap) };
+    let disk = spec.paging.swap.kind.settings::<BlockSpec>().expect("a disk");
     assert!(time("swap-wait") > 4_096 * disk.latency_ps, "{}", time("swap-wait"));
     assert!(time("fault") > time("swap-wait"));
     assert_eq!(time("elapsed"), time("compute") + time("walk") + time("memory") + time("fault"));
@@ -266,7 +267,7 @@ fn waiting_for_a_swapped_page_takes_the_devices_time() {
 #[test]
 fn a_full_swap_device_is_an_error_that_says_what_to_do() {
     let mut spec = small("mosaic-swap");
-    spec.swap.bytes = 100 * PAGE_BYTES;
+    spec.paging.swap.bytes = 100 * PAGE_BYTES;
     let mut machine = counting_of::<Toc>(&spec);
     let mut batch = Batch::new();
     map(&mut batch, BASE, 1 << 30);

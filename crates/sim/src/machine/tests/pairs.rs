@@ -5,7 +5,10 @@ use pagewalk_vm::table::classic::Chained;
 
 use super::paging::{accelerated, check_frames, small};
 use super::*;
-use crate::spec::settings::{AcceleratorDaemonSpec, AcceleratorSpec, ReclaimSpec, SwapKind, SwapSpec};
+use crate::spec::settings::{
+    AcceleratorDaemonSpec, AcceleratorSpec, HorizonLruSpec, IcebergLruSpec, MemoryCopySpec, ReclaimKind,
+    SwapKind, TranslationSpec,
+};
 
 /// A program that stores to each page before all else, so that no page may ever be new again; it needs four times the
 /// memory that there is, and changes its address space on the way.
@@ -50,7 +53,7 @@ type Change = Box<dyn Fn(MachineSpec) -> MachineSpec>;
 
 /// What brings pages back, by name.
 fn paths() -> Vec<(&'static str, Change)> {
-    let blade = || spec("rocket-swap").swap;
+    let blade = || spec("rocket-swap").paging.swap;
     let daemon = AcceleratorDaemonSpec {
         first_ps: 200_000_000,
         longer_ps: 1_000_000,
@@ -61,31 +64,22 @@ fn paths() -> Vec<(&'static str, Change)> {
     };
     let with = move |queues: [u32; 3], waits: bool, daemon: Option<AcceleratorDaemonSpec>| {
         move |spec: MachineSpec| {
-            let spec = accelerated(MachineSpec { swap: blade(), ..spec });
-            let accelerator = spec.accelerator.map(|of| AcceleratorSpec {
+            let spec = accelerated(changed(spec, |spec| spec.paging.swap = blade()));
+            let accelerator = spec.paging.accelerator.clone().map(|of| AcceleratorSpec {
                 queues,
                 waits_for_evictions: waits,
                 daemon: daemon.clone(),
                 ..of
             });
-            MachineSpec { accelerator, ..spec }
+            changed(spec, |spec| spec.paging.accelerator = accelerator)
         }
     };
-    let memory = SwapKind::Memory { out_ps: 250_000, in_ps: 250_000 };
+    let memory = SwapKind::from(MemoryCopySpec { out_ps: 250_000, in_ps: 250_000 });
     vec![
         ("disk", Box::new(|spec| spec)),
-        (
-            "disk, read ahead",
-            Box::new(|spec| MachineSpec { swap: SwapSpec { readahead: 8, ..spec.swap }, ..spec }),
-        ),
-        (
-            "memory",
-            Box::new(move |spec| MachineSpec {
-                swap: SwapSpec { kind: memory.clone(), ..spec.swap },
-                ..spec
-            }),
-        ),
-        ("blade", Box::new(move |spec| MachineSpec { swap: blade(), ..spec })),
+        ("disk, read ahead", Box::new(|spec| changed(spec, |spec| spec.paging.swap.readahead = 8))),
+        ("memory", Box::new(move |spec| changed(spec, |spec| spec.paging.swap.kind = memory.clone()))),
+        ("blade", Box::new(move |spec| changed(spec, |spec| spec.paging.swap = blade()))),
         ("accelerator", Box::new(with([64, 64, 1], true, None))),
         ("accelerator, short queues", Box::new(with([1, 3, 2], false, None))),
         ("accelerator, daemon", Box::new(with([64, 64, 64], false, Some(daemon)))),
@@ -95,12 +89,17 @@ fn paths() -> Vec<(&'static str, Change)> {
 /// Tables and TLBs, policies and allocators, as shipped machines have them.
 fn memories() -> Vec<MachineSpec> {
     let with_table = |base: &str, table: &str| {
-        let MachineSpec { table, walk_cache, .. } = spec(table);
-        MachineSpec { name: format!("{base} with another table"), table, walk_cache, ..small(base) }
+        let TranslationSpec { table, walk_cache, .. } = spec(table).translation;
+        changed(small(base), |spec| {
+            spec.name = format!("{base} with another table");
+            (spec.translation.table, spec.translation.walk_cache) = (table, walk_cache);
+        })
     };
-    let placed = |name: &str, reclaim| MachineSpec { reclaim: Some(reclaim), ..small(name) };
-    let background = MachineSpec { background_percent: 50, ..small("linux-swap") };
-    let mosaic_tlbs = MachineSpec { tlb: spec("mosaic-8").tlb, ..small("linux-swap") };
+    let placed =
+        |name: &str, reclaim: ReclaimKind| changed(small(name), |spec| spec.paging.reclaim = Some(reclaim));
+    let background = changed(small("linux-swap"), |spec| spec.paging.background_percent = 50);
+    let mosaic_tlbs =
+        changed(small("linux-swap"), |of| of.translation.tlb = spec("mosaic-8").translation.tlb);
     vec![
         small("linux-swap"),
         background,
@@ -112,8 +111,8 @@ fn memories() -> Vec<MachineSpec> {
         with_table("linux-swap", "hashed-open-addressing"),
         with_table("linux-swap", "hashed-chained"),
         small("mosaic-swap"),
-        placed("mosaic-swap", ReclaimSpec::HorizonLru { scan_interval: Some(5_000) }),
-        placed("mosaic-swap", ReclaimSpec::IcebergLru { live_percent: 87, is_strict: false }),
+        placed("mosaic-swap", HorizonLruSpec { scan_interval: Some(5_000) }.into()),
+        placed("mosaic-swap", IcebergLruSpec { live_percent: 87, is_strict: false }.into()),
         // Hash-placed frames behind an ordinary table, and behind hashed ones.
         with_table("mosaic-swap", "x86-64"),
         with_table("mosaic-swap", "me-hpt"),
@@ -135,7 +134,7 @@ fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
         let (out, clean) = (value("swap", "pages-out"), value("swap", "clean-evictions"));
         assert_eq!(out + clean, value("reclaim", "evictions"), "{name}");
         let software = value("fault", "major") + value("swap", "read-ahead");
-        match spec.accelerator {
+        match spec.paging.accelerator {
             None => assert_eq!(value("swap", "pages-in"), software, "{name}"),
             Some(_) => {
                 assert_eq!(value("swap", "pages-in"), value("accelerator", "fetches"), "{name}");
@@ -163,19 +162,8 @@ fn every_fault_path_goes_with_every_table_allocator_and_policy() {
     for memory in memories() {
         for (path, change) in paths() {
             let spec = change(memory.clone());
-            let name = format!("{} ({:?}), {path}", spec.name, spec.reclaim);
-            match spec.table {
-                TableSpec::Radix { levels: 5 } => check::<Radix<X86_64La57>>(&spec, &stream, &name),
-                TableSpec::Radix { .. } => check::<Plain>(&spec, &stream, &name),
-                TableSpec::Toc => check::<Toc>(&spec, &stream, &name),
-                TableSpec::Hashed(_) => check::<HashedTable>(&spec, &stream, &name),
-                TableSpec::Classic(ref table)
-                    if table.kind == crate::spec::settings::ClassicKind::Chained =>
-                {
-                    check::<Classic<Chained>>(&spec, &stream, &name);
-                }
-                TableSpec::Classic(_) => check::<Classic<OpenAddressing>>(&spec, &stream, &name),
-            }
+            let name = format!("{} ({:?}), {path}", spec.name, spec.paging.reclaim);
+            with_tables_of!(spec, check(&spec, &stream, &name));
         }
     }
 }
@@ -184,9 +172,10 @@ fn every_fault_path_goes_with_every_table_allocator_and_policy() {
 fn several_cores_may_fault_as_often_as_the_accelerator_allows() {
     let stream = stream();
     let elapsed = |fetches: u32| {
-        let mut spec = accelerated(MachineSpec { swap: spec("rocket-swap").swap, ..small("linux-swap") });
+        let mut spec =
+            accelerated(changed(small("linux-swap"), |of| of.paging.swap = spec("rocket-swap").paging.swap));
         spec.core.count = 2;
-        spec.accelerator.as_mut().expect("an accelerator").fetches = fetches;
+        spec.paging.accelerator.as_mut().expect("an accelerator").fetches = fetches;
         check::<Plain>(&spec, &stream, "two cores");
         let mut timed: Machine<Plain, IntervalClock> = machine(&spec, 1, &announced()).unwrap();
         stream.iter().for_each(|batch| timed.batch(batch).unwrap());

@@ -20,7 +20,7 @@ type Timed = Machine<Plain, IntervalClock>;
 fn smaller(name: &str, cores: u32, sets: u32) -> MachineSpec {
     let mut spec = spec(name);
     spec.core.count = cores;
-    spec.mesh = None;
+    spec.hierarchy.mesh = None;
     if let Some(TierSpec { design, .. }) = &mut spec.tier {
         (design.sets, design.ways) = (sets, 4);
     }
@@ -303,10 +303,11 @@ fn a_program_without_jobs_waits_for_flash_on_a_machine_without_threads() {
 fn waiting_for_memory_does_not_count_twice() {
     for (walkers, registers) in [(1, 64), (64, 2)] {
         let mut spec = smaller("flash-dram-only", 1, 16);
-        let dram = spec.memory.dram.as_mut().unwrap();
+        let dram = spec.hierarchy.memory.dram.as_mut().unwrap();
         // One bank for all, far too slow; a window holds all of a job's accesses.
         (dram.channels, dram.banks, dram.ras_ps, dram.cas_ps) = (1, 1, US / 2, US / 2);
-        (spec.core.window, spec.core.outstanding, spec.walker.count) = (1_024, registers, walkers);
+        (spec.core.window, spec.core.outstanding, spec.translation.walker.count) =
+            (1_024, registers, walkers);
         // No page is new: a fault would wait for all that is in flight.
         let mut machine = server(&spec, PAGES);
         let requests = value(&machine.finish("warm"), "dram", "requests");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{SOUND, refusal};
-use crate::spec::settings::{Replacement, TlbKind};
+use crate::spec::settings::{Replacement, RunEntries, TlbKind};
 use crate::spec::{MachineSpec, load, parse, show};
 
 fn child(text: &str) -> MachineSpec {
@@ -27,18 +27,21 @@ fn keys_are_laid_over_the_base_one_by_one() {
     let spec = child("[core]\ncount = 4\n[tlb.l1.split.small.set-associative]\nreplacement = \"fifo\"\n");
     assert_eq!(spec.core.count, 4);
     assert_eq!(spec.core.window, base.core.window);
-    let array = &spec.tlb[0].arrays[0];
+    let array = &spec.translation.tlb[0].arrays[0];
     assert_eq!((array.entries, array.ways, array.replacement), (96, 6, Replacement::Fifo));
-    assert_eq!(spec.tlb[1], base.tlb[1]);
+    assert_eq!(spec.translation.tlb[1], base.translation.tlb[1]);
     assert_eq!((spec.name.as_str(), spec.description.as_str()), ("child", ""));
 }
 
 #[test]
 fn another_variant_replaces_the_bases_whole() {
     let spec = child("[tlb.l2.mosaic]\nentries = 512\nways = 8\narity = 4\n");
-    assert_eq!(spec.tlb[1].arrays.len(), 1);
-    assert_eq!(spec.tlb[1].arrays[0].kind, TlbKind::Mosaic { arity: 4 });
-    assert_eq!(spec.tlb[1].latency_ps, load("x86-64").expect("it loads").tlb[1].latency_ps);
+    assert_eq!(spec.translation.tlb[1].arrays.len(), 1);
+    assert_eq!(spec.translation.tlb[1].arrays[0].kind, TlbKind::from(RunEntries { arity: 4 }));
+    assert_eq!(
+        spec.translation.tlb[1].latency_ps,
+        load("x86-64").expect("it loads").translation.tlb[1].latency_ps
+    );
 
     let lacks = "name = \"child\"\nextends = \"x86-64\"\n[tlb.l2.mosaic]\narity = 4\n";
     let report = refusal(lacks);
@@ -50,12 +53,16 @@ fn another_variant_replaces_the_bases_whole() {
 fn none_takes_a_stage_away() {
     let base = load("x86-64").expect("it loads");
     let spec = child("walk-cache = \"none\"\ntlb.l2 = \"none\"\n[tlb.l1.split]\ngiant = \"none\"\n");
-    assert_eq!(spec.walk_cache, None);
-    assert_eq!(spec.tlb.len(), 1);
-    assert_eq!(spec.tlb[0].arrays, base.tlb[0].arrays[..2]);
-    assert!(child("tlb = \"none\"\ncaches = \"none\"\n").tlb.is_empty());
+    assert_eq!(spec.translation.walk_cache, None);
+    assert_eq!(spec.translation.tlb.len(), 1);
+    assert_eq!(spec.translation.tlb[0].arrays, base.translation.tlb[0].arrays[..2]);
+    assert!(child("tlb = \"none\"\ncaches = \"none\"\n").translation.tlb.is_empty());
     let bare = parse("name = \"bare\"\ntlb = \"none\"\n", "bare.toml").expect("none without a base");
-    assert!(bare.tlb.is_empty() && bare.caches.is_empty() && bare.walk_cache.is_none());
+    assert!(
+        bare.translation.tlb.is_empty()
+            && bare.hierarchy.caches.is_empty()
+            && bare.translation.walk_cache.is_none()
+    );
     let report = refusal("name = \"child\"\nextends = \"x86-64\"\n[tlb]\nl1 = \"none\"\n");
     assert!(report.contains("TLB level `l2` stands above no `l1`"), "{report}");
 }
@@ -86,11 +93,15 @@ fn a_base_lies_beside_its_child_or_is_built_in() {
     let sound = load(path("base.toml")).expect("it loads");
     for name in ["by-name.toml", "by-file.toml"] {
         let spec = load(path(name)).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(spec.tlb, sound.tlb);
+        assert_eq!(spec.translation.tlb, sound.translation.tlb);
         assert_eq!(parse(&show(path(name)).expect("it shows"), "shown").expect("it parses"), spec);
     }
     assert_eq!(load(path("x86-64.toml")).expect("refines the built-in of its own name").core.count, 2);
-    assert_eq!(load(path("edited.toml")).expect("it loads").tlb, sound.tlb, "the file beside it comes first");
+    assert_eq!(
+        load(path("edited.toml")).expect("it loads").translation.tlb,
+        sound.translation.tlb,
+        "the file beside it comes first"
+    );
 }
 
 #[test]

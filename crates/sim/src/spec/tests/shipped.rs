@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
 
-use crate::spec::settings::{FrameSpec, HugePagePolicy, PagingSpec, SwapKind, TableSpec, TlbKind};
+use crate::spec::settings::{
+    FaultSteps, HugePagePolicy, IcebergSpec, MemoryCopySpec, OnePageEntries, RunEntries, TableKind, TlbKind,
+};
+use crate::spec::table::{RadixSpec, TocSpec};
 use crate::spec::{MachineSpec, builtin, builtin_names, load, load_all, parse, reference, show};
 
 fn machines_dir() -> PathBuf {
@@ -70,49 +73,53 @@ fn each_constant_of_a_base_has_a_source() {
 fn the_reference_machine_is_what_its_file_says() {
     let spec = sound("x86-64");
     assert_eq!(spec.core.cycle_ps, 333);
-    assert_eq!(spec.table, TableSpec::Radix { levels: 4 });
-    assert_eq!(spec.huge_pages, HugePagePolicy::Never);
+    assert_eq!(spec.translation.table, TableKind::from(RadixSpec { levels: 4 }));
+    assert_eq!(spec.translation.huge_pages, HugePagePolicy::Never);
     let sizes: Vec<Vec<(u32, u32)>> = spec
+        .translation
         .tlb
         .iter()
         .map(|level| level.arrays.iter().map(|array| (array.entries, array.ways)).collect())
         .collect();
     assert_eq!(sizes, [vec![(96, 6), (32, 4), (8, 8)], vec![(2048, 16), (16, 4)]]);
-    assert_eq!(spec.tlb[1].latency_ps, 7 * 333);
-    let caches: Vec<(u64, u32)> = spec.caches.iter().map(|cache| (cache.bytes, cache.ways)).collect();
+    assert_eq!(spec.translation.tlb[1].latency_ps, 7 * 333);
+    let caches: Vec<(u64, u32)> =
+        spec.hierarchy.caches.iter().map(|cache| (cache.bytes, cache.ways)).collect();
     assert_eq!(caches, [(48 << 10, 12), (2 << 20, 16), (30 << 20, 15)]);
-    assert_eq!(spec.walk_cache.expect("walk caches").entries, [4, 4, 32]);
-    assert_eq!((spec.walker.count, spec.walker.enters), (4, 1));
+    assert_eq!(spec.translation.walk_cache.expect("walk caches").entries, [4, 4, 32]);
+    assert_eq!((spec.translation.walker.count, spec.translation.walker.enters), (4, 1));
 }
 
 #[test]
 fn the_family_differs_from_its_base_in_the_named_point_only() {
     let base = sound("x86-64");
     let thp = sound("x86-64-thp");
-    assert_eq!(thp.huge_pages, HugePagePolicy::Always);
-    assert_eq!(as_named(thp, &base, |spec| spec.huge_pages = base.huge_pages), base);
+    assert_eq!(thp.translation.huge_pages, HugePagePolicy::Always);
+    assert_eq!(as_named(thp, &base, |spec| spec.translation.huge_pages = base.translation.huge_pages), base);
 
     let la57 = sound("x86-64-la57");
-    assert_eq!(la57.table, TableSpec::Radix { levels: 5 });
+    assert_eq!(la57.translation.table, TableKind::from(RadixSpec { levels: 5 }));
     let same = as_named(la57, &base, |spec| {
-        spec.table = base.table.clone();
-        spec.walk_cache = base.walk_cache.clone();
+        spec.translation.table = base.translation.table.clone();
+        spec.translation.walk_cache = base.translation.walk_cache.clone();
     });
     assert_eq!(same, base);
 
     for arity in [4, 8, 16, 32, 64] {
         let mosaic = sound(&format!("mosaic-{arity}"));
-        for level in &mosaic.tlb {
-            assert_eq!(level.arrays[0].kind, TlbKind::Mosaic { arity });
+        for level in &mosaic.translation.tlb {
+            assert_eq!(level.arrays[0].kind, TlbKind::from(RunEntries { arity }));
         }
-        let FrameSpec::Iceberg { shape, ordinary_bytes, .. } = &mosaic.frames else { panic!("{mosaic:?}") };
+        let IcebergSpec { shape, ordinary_bytes, .. } =
+            mosaic.paging.frames.settings().expect("hash-placed frames");
         assert_eq!((shape.front, shape.back, shape.choices), (56, 8, 6));
-        assert_eq!(shape.frames() * PAGE_BYTES + ordinary_bytes, base.frames.memory_bytes());
-        assert_eq!(mosaic.table, TableSpec::Toc);
+        assert_eq!(shape.frames() * PAGE_BYTES + ordinary_bytes, base.paging.frames.memory_bytes());
+        assert_eq!(mosaic.translation.table, TableKind::from(TocSpec));
         let same = as_named(mosaic, &base, |spec| {
-            (spec.table, spec.frames) = (base.table.clone(), base.frames.clone());
-            spec.reclaim = None;
-            for (level, base) in spec.tlb.iter_mut().zip(&base.tlb) {
+            (spec.translation.table, spec.paging.frames) =
+                (base.translation.table.clone(), base.paging.frames.clone());
+            spec.paging.reclaim = None;
+            for (level, base) in spec.translation.tlb.iter_mut().zip(&base.translation.tlb) {
                 level.arrays[0].kind = base.arrays[0].kind.clone();
             }
         });
@@ -136,15 +143,19 @@ fn the_papers_machines_have_one_tlb_of_1024_entries() {
     ];
     for (name, ways, arity) in expected {
         let spec = sound(name);
-        let [level] = spec.tlb.as_slice() else { panic!("{name} has one level") };
+        let [level] = spec.translation.tlb.as_slice() else { panic!("{name} has one level") };
         let [array] = level.arrays.as_slice() else { panic!("{name} has one array") };
         assert_eq!((array.entries, array.ways), (1024, ways), "{name}");
         let kind = match arity {
-            Some(arity) => TlbKind::Mosaic { arity },
-            None => TlbKind::SetAssociative { pages: vec![PageSize::Size4K, PageSize::Size2M] },
+            Some(arity) => TlbKind::from(RunEntries { arity }),
+            None => TlbKind::from(OnePageEntries { pages: vec![PageSize::Size4K, PageSize::Size2M] }),
         };
         assert_eq!(array.kind, kind, "{name}");
-        assert_eq!(as_named(spec.clone(), &plain, |spec| spec.tlb = plain.tlb.clone()), plain, "{name}");
+        assert_eq!(
+            as_named(spec.clone(), &plain, |spec| spec.translation.tlb = plain.translation.tlb.clone()),
+            plain,
+            "{name}"
+        );
     }
 }
 
@@ -181,18 +192,18 @@ fn the_readme_holds_the_current_reference() {
 #[test]
 fn the_steps_of_a_fault_add_up_to_what_was_measured() {
     let steps = |spec: &MachineSpec| {
-        let PagingSpec { trap_ps, find_ps, allocate_ps, request_ps, enter_ps, book_ps, .. } =
+        let FaultSteps { trap_ps, find_ps, allocate_ps, request_ps, enter_ps, book_ps, .. } =
             spec.kernel.paging;
         (trap_ps, find_ps + allocate_ps + enter_ps + book_ps, request_ps)
     };
     assert_eq!(steps(&sound("rocket-swap")), (113_000, 4_808_000, 727_000));
     let zram = sound("linux-zram");
-    let SwapKind::Memory { out_ps, in_ps } = zram.swap.kind else { panic!("{:?}", zram.swap) };
+    let &MemoryCopySpec { out_ps, in_ps } = zram.paging.swap.kind.settings().expect("memory");
     let (trap_ps, processing_ps, request_ps) = steps(&zram);
     let fault_ps = trap_ps + processing_ps + request_ps + in_ps;
     assert_eq!(fault_ps, 5_100_000);
     assert_eq!(fault_ps + zram.kernel.paging.evict_ps + request_ps + out_ps, 12_300_000);
     assert_eq!(zram.kernel.minor_fault_ps + zram.kernel.zero_page_ps, 1_280_000);
-    let accelerator = sound("rocket-accelerator").accelerator.expect("an accelerator");
+    let accelerator = sound("rocket-accelerator").paging.accelerator.expect("an accelerator");
     assert_eq!((accelerator.detect_ps, accelerator.request_ps), (113_000, 244_000));
 }

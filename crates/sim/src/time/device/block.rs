@@ -1,7 +1,18 @@
 //! A block device: so many requests at once, one bus.
 
-use crate::spec::settings::BlockSpec;
+use super::store::{BackingStore, Transfer};
 use crate::time::pool::Pool;
+
+/// A solid-state disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockSpec {
+    /// From a request to its first byte.
+    pub latency_ps: u64,
+    /// Time to transfer 4 KiB.
+    pub page_ps: u64,
+    /// Requests under way at once.
+    pub queue: u32,
+}
 
 /// A solid-state disk's time.
 ///
@@ -13,7 +24,7 @@ use crate::time::pool::Pool;
 /// finish = max(start + latency, earliest free bus) + page
 /// ```
 #[derive(Clone, Debug)]
-pub(in crate::time) struct BlockDevice {
+pub(crate) struct BlockDevice {
     places: Pool,
     bus_free_ps: u64,
     latency_ps: u64,
@@ -21,7 +32,7 @@ pub(in crate::time) struct BlockDevice {
 }
 
 impl BlockDevice {
-    pub(super) fn new(spec: &BlockSpec) -> Self {
+    pub(crate) fn new(spec: &BlockSpec) -> Self {
         Self {
             places: Pool::new(spec.queue),
             bus_free_ps: 0,
@@ -38,5 +49,15 @@ impl BlockDevice {
             *bus_free_ps
         });
         self.bus_free_ps
+    }
+}
+
+impl BackingStore for BlockDevice {
+    fn read(&mut self, now_ps: u64) -> Transfer {
+        Transfer { done_ps: self.transfer(now_ps), holds_core: false }
+    }
+
+    fn write(&mut self, now_ps: u64) -> Transfer {
+        Transfer { done_ps: self.transfer(now_ps), holds_core: false }
     }
 }

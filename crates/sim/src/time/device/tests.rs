@@ -2,9 +2,10 @@
 
 use pagewalk_vm::random::SplitMix64;
 
+use super::block::{BlockDevice, BlockSpec};
 use super::link::Link;
-use super::*;
-use crate::spec::settings::{BlockSpec, RemoteSpec};
+use super::remote::{RemoteMemory, RemoteSpec};
+use super::store::{BackingStore, MemoryCopy, Transfer};
 use crate::time::pool::Pool;
 
 const DISK: BlockSpec = BlockSpec { latency_ps: 100, page_ps: 10, queue: 3 };
@@ -51,18 +52,18 @@ fn an_idle_blade_answers_after_two_links_and_its_own_time() {
     let page_ps = (4_096 + 3 * 40) * 40;
     let header_ps = 40 * 40;
     let mut blade = RemoteMemory::new(&BLADE);
-    assert_eq!(blade.read(0), header_ps + 4_000_000 + 100_000 + page_ps + 4_000_000);
+    assert_eq!(blade.read(0).done_ps, header_ps + 4_000_000 + 100_000 + page_ps + 4_000_000);
     let mut blade = RemoteMemory::new(&BLADE);
-    assert_eq!(blade.write(7), 7 + page_ps + 4_000_000 + 100_000 + header_ps + 4_000_000);
+    assert_eq!(blade.write(7).done_ps, 7 + page_ps + 4_000_000 + 100_000 + header_ps + 4_000_000);
     let mut blade = RemoteMemory::new(&RemoteSpec { acknowledges: false, ..BLADE });
-    assert_eq!(blade.write(7), 7 + page_ps, "complete when it is sent");
+    assert_eq!(blade.write(7).done_ps, 7 + page_ps, "complete when it is sent");
 }
 
 #[test]
 fn a_saturated_blade_is_as_fast_as_its_slowest_part() {
     let rate = |spec: &RemoteSpec| {
         let mut blade = RemoteMemory::new(spec);
-        (0..10_000).map(|_| blade.read(0)).last().unwrap() as f64 / 10_000.0
+        (0..10_000).map(|_| blade.read(0).done_ps).last().unwrap() as f64 / 10_000.0
     };
     let page_ps = ((4_096 + 3 * 40) * 40) as f64;
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
@@ -75,9 +76,9 @@ fn a_saturated_blade_is_as_fast_as_its_slowest_part() {
 fn both_directions_of_a_link_are_busy_at_once_and_each_only_once() {
     let mut blade = RemoteMemory::new(&RemoteSpec { acknowledges: false, service_ps: 0, ..BLADE });
     let page_ps = (4_096 + 3 * 40) * 40;
-    let first = blade.write(0);
+    let first = blade.write(0).done_ps;
     // The request waits behind the page on its way out.
-    assert_eq!((first, blade.read(0)), (page_ps, page_ps + 40 * 40 + 8_000_000 + page_ps));
+    assert_eq!((first, blade.read(0).done_ps), (page_ps, page_ps + 40 * 40 + 8_000_000 + page_ps));
     let mut link = Link::new(5, 1_000_000_000_000);
     assert_eq!(
         (link.send(0, 10).arrived_ps, link.send(0, 10).arrived_ps, link.send(40, 1).left_ps),
@@ -142,9 +143,9 @@ fn devices_make_poisson_requests_wait_like_their_bottleneck() {
     };
     let expected = 0.7 / 0.6;
     let slow = RemoteSpec { service_ps: 2_000_000, ..BLADE };
-    let idle_ps = RemoteMemory::new(&slow).read(0);
+    let idle_ps = RemoteMemory::new(&slow).read(0).done_ps;
     let mut blade = RemoteMemory::new(&slow);
-    let blade = wait(2_000_000, Box::new(move |now| blade.read(now)), idle_ps);
+    let blade = wait(2_000_000, Box::new(move |now| blade.read(now).done_ps), idle_ps);
     assert!((blade / expected - 1.0).abs() < 0.03, "a blade: {blade}, not {expected}");
     let spec = BlockSpec { latency_ps: 5_000_000, page_ps: 1_000_000, queue: 1 << 16 };
     let mut disk = BlockDevice::new(&spec);
@@ -154,8 +155,7 @@ fn devices_make_poisson_requests_wait_like_their_bottleneck() {
 
 #[test]
 fn memory_takes_the_processors_time() {
-    let spec = SwapSpec { kind: SwapKind::Memory { out_ps: 700, in_ps: 300 }, bytes: 1 << 20, readahead: 1 };
-    let mut store = BackingStore::new(&spec);
+    let mut store = MemoryCopy { out_ps: 700, in_ps: 300 };
     assert_eq!(store.write(5), Transfer { done_ps: 705, holds_core: true });
     assert_eq!(store.read(5), Transfer { done_ps: 305, holds_core: true });
 }

@@ -73,8 +73,8 @@ impl Times {
             burst_ps: spec.burst_ps,
             precharge_ps: spec.precharge_ps,
             command_ps: spec.command_ps,
-            tag_columns: u64::from(spec.tag_columns),
-            compare_ps: spec.compare_ps,
+            tag_columns: u64::from(spec.tags.columns),
+            compare_ps: spec.tags.compare_ps,
             overtakes: spec.overtakes,
         }
     }

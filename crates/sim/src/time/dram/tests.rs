@@ -5,6 +5,7 @@ use pagewalk_vm::random::SplitMix64;
 
 use super::bank::Planned;
 use super::*;
+use crate::spec::settings::TagSpec;
 
 /// Times in cycles. RAS and CAS: Gupta et al., Table I.
 const SPEC: DramSpec = DramSpec {
@@ -16,8 +17,7 @@ const SPEC: DramSpec = DramSpec {
     burst_ps: 1,
     precharge_ps: 20,
     command_ps: 1,
-    tag_columns: 1,
-    compare_ps: 1,
+    tags: TagSpec { columns: 1, compare_ps: 1 },
     overtakes: u32::MAX,
 };
 
@@ -39,9 +39,9 @@ fn idle_banks_take_the_closed_forms() {
             open + (1 + 3),
         ]
     );
-    let four_tags = idle(&DramSpec { tag_columns: 4, ..SPEC });
+    let four_tags = idle(&DramSpec { tags: TagSpec { columns: 4, ..SPEC.tags }, ..SPEC });
     assert_eq!(four_tags.map(i128::from), [68, 73 + 3, 62 + 3, 571, 60], "three more columns of tags");
-    let no_tags = DramSpec { tag_columns: 0, ..SPEC };
+    let no_tags = DramSpec { tags: TagSpec { columns: 0, ..SPEC.tags }, ..SPEC };
     assert_eq!(Dram::new(&no_tags).access(0, 0, 0, 0, Hit), 68, "a line");
 }
 
@@ -135,14 +135,14 @@ fn check(spec: &DramSpec, banks: &[Vec<Planned>]) {
             };
             let (tags, data) = match request {
                 Line => (0, 8),
-                Hit => (spec.tag_columns, 8),
-                Miss => (spec.tag_columns, 0),
+                Hit => (spec.tags.columns, 8),
+                Miss => (spec.tags.columns, 0),
                 Page => (0, 512),
                 Status => (0, 1),
             };
             let mut ready = plan.start_ps + opening;
             for (columns, first_ps, then_ps) in
-                [(tags, plan.tags_ps, spec.compare_ps), (data, plan.data_ps, 0)]
+                [(tags, plan.tags_ps, spec.tags.compare_ps), (data, plan.data_ps, 0)]
             {
                 if columns > 0 {
                     let soonest = ready + spec.command_ps + spec.cas_ps - spec.burst_ps;
@@ -168,7 +168,7 @@ fn a_checker_finds_nothing_under_random_traffic() {
             banks: 1 + random.below(4) as u32,
             cas_ps: 1 + random.below(9),
             burst_ps: random.below(2),
-            tag_columns: 1 + random.below(4) as u32,
+            tags: TagSpec { columns: 1 + random.below(4) as u32, ..SPEC.tags },
             overtakes: random.below(6) as u32,
             ..SPEC
         };
@@ -284,7 +284,7 @@ fn requests_from_before_the_last_one_find_their_places() {
             banks: 4,
             overtakes: 16,
             precharge_ps: 20 * random.below(2),
-            tag_columns: 1 + random.below(2) as u32,
+            tags: TagSpec { columns: 1 + random.below(2) as u32, ..SPEC.tags },
             ..SPEC
         };
         let mut dram = Dram::new(&spec);

@@ -65,7 +65,7 @@ impl CoreClock {
             translated_ps: 0,
             in_flight: VecDeque::new(),
             registers: Pool::new(spec.core.outstanding),
-            walkers: Pool::new(spec.walker.count),
+            walkers: Pool::new(spec.translation.walker.count),
             spent: Spent::default(),
         }
     }

@@ -41,12 +41,13 @@ use pagewalk_vm::table::{Waits, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
-use super::device::{BackingStore, Transfer};
+use super::device::Transfer;
+use super::device::store::BackingStore;
 use super::tiered::{Requester, Waiter, Woken};
 use super::{Clock, CoreTime, Devices, MemoryHierarchy, MemoryReference, Missed, TierTime};
 use crate::metrics::names::time;
 use crate::metrics::{KernelStep, Lane, Rows, Span, StepTimes};
-use crate::spec::settings::{MachineSpec, TableSpec};
+use crate::spec::settings::MachineSpec;
 
 /// Instructions per access where the source does not count them; assumed, near the ratio of compiled integer
 /// code (2.3 to 5.9 over the reference programs of the capture benchmark).
@@ -57,12 +58,12 @@ const NEVER_PS: u64 = 1_000_000_000_000_000_000;
 const KEPT_SPANS: usize = 1 << 10;
 
 /// The clocks of all cores, and the memory they share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct IntervalClock {
     cores: Vec<CoreClock>,
     design: Latencies,
     memory: MemoryHierarchy,
-    swap: BackingStore,
+    swap: Box<dyn BackingStore>,
     kernel: KernelTime,
 }
 
@@ -96,19 +97,20 @@ struct KernelTime {
 
 impl Latencies {
     fn new(spec: &MachineSpec, nearest_ps: u64) -> Self {
-        let table_ps = match &spec.table {
-            TableSpec::Hashed(table) => table.latency_ps,
-            TableSpec::Classic(table) => table.latency_ps,
-            TableSpec::Radix { .. } | TableSpec::Toc => 0,
-        };
+        let table_ps = spec.translation.table.lookup_ps();
         Self {
             cycle_ps: spec.core.cycle_ps,
             width: u64::from(spec.core.width),
             window: u64::from(spec.core.window) << FRACTION_BITS,
             nearest_ps,
-            tlb_ps: spec.tlb.iter().map(|level| level.latency_ps).collect(),
+            tlb_ps: spec.translation.tlb.iter().map(|level| level.latency_ps).collect(),
             table_ps,
-            walk_lookup_ps: spec.walk_cache.as_ref().map_or(0, |cache| cache.latency_ps).max(table_ps),
+            walk_lookup_ps: spec
+                .translation
+                .walk_cache
+                .as_ref()
+                .map_or(0, |cache| cache.latency_ps)
+                .max(table_ps),
         }
     }
 }
@@ -119,7 +121,7 @@ impl KernelTime {
             steps: StepTimes::default(),
             spans: VecDeque::new(),
             daemon_ps: 0,
-            has_steps: spec.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
+            has_steps: spec.paging.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
         }
     }
 
@@ -150,7 +152,7 @@ impl Clock for IntervalClock {
             cores: vec![CoreClock::new(spec); spec.core.count as usize],
             design: Latencies::new(spec, memory.nearest_latency_ps()),
             memory,
-            swap: BackingStore::new(&spec.swap),
+            swap: spec.paging.swap.kind.build(),
             kernel: KernelTime::new(spec),
         };
         for core in 0..clock.cores.len() {

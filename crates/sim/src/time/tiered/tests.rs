@@ -4,7 +4,7 @@ use pagewalk_vm::sched::Ticket;
 use pagewalk_vm::tier::{MissStatusShape, TierDesign};
 
 use super::*;
-use crate::spec::settings::{Distribution, FlashSpec};
+use crate::spec::settings::{Distribution, FlashSpec, FlashTimes, TagSpec};
 
 const COMMAND: u64 = 500;
 const RAS: u64 = 27_500;
@@ -26,24 +26,25 @@ fn memory(queue: u32, by_kernel: bool) -> TieredMemory {
         burst_ps: BURST,
         precharge_ps: 0,
         command_ps: COMMAND,
-        tag_columns: 1,
-        compare_ps: COMPARE,
+        tags: TagSpec { columns: 1, compare_ps: COMPARE },
         overtakes: 16,
     };
     let flash = FlashSpec {
         pages: 1 << 20,
         planes: 4,
         channels: 2,
-        read_ps: READ,
-        plane_read_ps: 0,
-        write_ps: WRITE,
-        plane_write_ps: 0,
-        channel_page_ps: 0,
-        bus_page_ps: 0,
         writes_waiting: 64,
         garbage: None,
         latency: Distribution::Fixed,
         seed: 0,
+        times: FlashTimes {
+            read_ps: READ,
+            plane_read_ps: 0,
+            write_ps: WRITE,
+            plane_write_ps: 0,
+            channel_page_ps: 0,
+            bus_page_ps: 0,
+        },
     };
     let manager = match by_kernel {
         true => TierManager::Kernel { interrupt_ps: 0 },

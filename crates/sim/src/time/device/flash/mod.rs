@@ -24,7 +24,7 @@ use self::layout::Layout;
 use self::translation::{Translation, Wear};
 use crate::metrics::Rows;
 use crate::metrics::names::flash as names;
-use crate::spec::settings::{CollectionHolds, Distribution, FlashSpec};
+use crate::spec::settings::{CollectionHolds, Distribution, FlashSpec, FlashTimes};
 use crate::time::calendar::Calendar;
 use crate::time::queue::EventQueue;
 
@@ -140,10 +140,16 @@ impl Flash {
     pub fn new(spec: &FlashSpec) -> Self {
         assert!(spec.planes > 0 && spec.channels > 0, "flash without planes or channels: {spec:?}");
         assert!(spec.pages.is_multiple_of(spec.planes.into()), "planes of different sizes: {spec:?}");
-        assert!(spec.plane_read_ps <= spec.read_ps, "a plane held for longer than it reads: {spec:?}");
-        assert!(spec.plane_write_ps <= spec.write_ps, "a plane held for longer than it writes: {spec:?}");
         assert!(
-            spec.write_ps > 0 && spec.writes_waiting > 0,
+            spec.times.plane_read_ps <= spec.times.read_ps,
+            "a plane held for longer than it reads: {spec:?}"
+        );
+        assert!(
+            spec.times.plane_write_ps <= spec.times.write_ps,
+            "a plane held for longer than it writes: {spec:?}"
+        );
+        assert!(
+            spec.times.write_ps > 0 && spec.writes_waiting > 0,
             "writes that take no time or no place: {spec:?}"
         );
         let pages = u32::try_from(spec.pages / u64::from(spec.planes)).expect("less than 2^32 pages a plane");
@@ -175,17 +181,17 @@ impl Flash {
         let Plane { free_ps, collected_ps, .. } = &mut self.planes[plane];
         let start_ps = now_ps.max(*free_ps);
         let waits_for_plane = now_ps < *collected_ps;
-        *free_ps = start_ps + scale(self.spec.plane_read_ps, factor);
-        let ready_ps = start_ps + scale(self.spec.read_ps, factor);
+        *free_ps = start_ps + scale(self.spec.times.plane_read_ps, factor);
+        let ready_ps = start_ps + scale(self.spec.times.read_ps, factor);
         let Channel { calendar, collected_ps } = &mut self.wires.channels[channel];
         calendar.forget(self.now_ps);
-        let sent_ps = calendar.reserve(ready_ps, self.spec.channel_page_ps);
+        let sent_ps = calendar.reserve(ready_ps, self.spec.times.channel_page_ps);
         let waits_for_channel = ready_ps < *collected_ps && sent_ps >= *collected_ps;
         self.counts.reads += 1;
         self.counts.blocked_reads += u64::from(waits_for_plane || waits_for_channel);
         self.wires.bus.forget(self.now_ps);
-        self.wires.bus.reserve(sent_ps + self.spec.channel_page_ps, self.spec.bus_page_ps)
-            + self.spec.bus_page_ps
+        self.wires.bus.reserve(sent_ps + self.spec.times.channel_page_ps, self.spec.times.bus_page_ps)
+            + self.spec.times.bus_page_ps
     }
 
     /// Takes a page to be written.
@@ -212,10 +218,10 @@ impl Flash {
     #[inline]
     pub fn next_written_ps(&self) -> u64 {
         let shortest_ps = match self.spec.latency {
-            Distribution::Fixed => self.spec.write_ps,
+            Distribution::Fixed => self.spec.times.write_ps,
             _ => 1,
         };
-        let transfers_ps = self.spec.bus_page_ps + self.spec.channel_page_ps;
+        let transfers_ps = self.spec.times.bus_page_ps + self.spec.times.channel_page_ps;
         let waiting = self.starts.peek().map(|Reverse((start_ps, _))| start_ps + transfers_ps + shortest_ps);
         self.written.next_ps().min(waiting.unwrap_or(u64::MAX))
     }
@@ -264,15 +270,15 @@ impl Flash {
     /// Starts a plane's oldest write.
     fn start_write(&mut self, plane: usize, start_ps: u64) {
         let Write { page, .. } = self.planes[plane].waiting.pop_front().expect("a write that waits");
-        let FlashSpec { channel_page_ps, bus_page_ps, .. } = self.spec;
+        let FlashTimes { channel_page_ps, bus_page_ps, .. } = self.spec.times;
         let channel = &mut self.wires.channels[plane % self.spec.channels as usize].calendar;
         self.wires.bus.forget(self.now_ps);
         channel.forget(self.now_ps);
         let sent_ps = self.wires.bus.reserve(start_ps, bus_page_ps) + bus_page_ps;
         let ready_ps = channel.reserve(sent_ps, channel_page_ps) + channel_page_ps;
         // A program takes time, so that a write that was told to wait is done later than it started.
-        let done_ps = ready_ps + scale(self.spec.write_ps, self.latency.factor()).max(1);
-        self.planes[plane].free_ps = match self.spec.plane_write_ps {
+        let done_ps = ready_ps + scale(self.spec.times.write_ps, self.latency.factor()).max(1);
+        self.planes[plane].free_ps = match self.spec.times.plane_write_ps {
             0 => start_ps,
             held_ps => ready_ps + held_ps.min(done_ps - ready_ps),
         };
@@ -296,13 +302,13 @@ impl Flash {
         }
         self.counts.moved += collected.moved;
         self.counts.erases += collected.erased;
-        let copy_ps = self.spec.read_ps + self.spec.write_ps;
+        let copy_ps = self.spec.times.read_ps + self.spec.times.write_ps;
         let erases_ps = collected.erased * garbage.erase_ps;
         plane.free_ps = match garbage.holds {
             CollectionHolds::Plane => done_ps + collected.moved * copy_ps + erases_ps,
             CollectionHolds::Channel => {
                 // Each page crosses the channel twice.
-                let took_ps = collected.moved * (copy_ps + 2 * self.spec.channel_page_ps) + erases_ps;
+                let took_ps = collected.moved * (copy_ps + 2 * self.spec.times.channel_page_ps) + erases_ps;
                 let end_ps = channel.calendar.reserve(done_ps, took_ps) + took_ps;
                 channel.collected_ps = channel.collected_ps.max(end_ps);
                 end_ps

@@ -143,7 +143,6 @@ fn a_collection_takes_its_copies_and_erases_and_holds_what_it_should() {
         pages: 2 * 8,
         planes: 2,
         channels: 1,
-        plane_read_ps: 0,
         garbage: Some(GarbageSpec {
             over_provisioning_percent: 100,
             pages_per_block: 4,
@@ -151,6 +150,7 @@ fn a_collection_takes_its_copies_and_erases_and_holds_what_it_should() {
             holds,
             ..GARBAGE
         }),
+        times: FlashTimes { plane_read_ps: 0, ..SPEC.times },
         ..SPEC
     };
     for holds in [CollectionHolds::Plane, CollectionHolds::Channel] {
@@ -200,13 +200,15 @@ fn as_many_reads_are_blocked_as_collections_take_time() {
         let spec = FlashSpec {
             pages: u64::from(planes) * 4_096,
             planes,
-            read_ps: 50_000_000,
-            write_ps: 100_000_000,
-            plane_write_ps: 100_000_000,
-            plane_read_ps: 0,
-            channel_page_ps: 0,
-            bus_page_ps: 0,
             garbage: Some(garbage),
+            times: FlashTimes {
+                read_ps: 50_000_000,
+                write_ps: 100_000_000,
+                plane_write_ps: 100_000_000,
+                plane_read_ps: 0,
+                channel_page_ps: 0,
+                bus_page_ps: 0,
+            },
             ..SPEC
         };
         let (mut flash, mut random) = (Flash::new(&spec), SplitMix64::new(3));

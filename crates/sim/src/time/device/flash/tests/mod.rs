@@ -12,16 +12,18 @@ const SPEC: FlashSpec = FlashSpec {
     pages: 1 << 20,
     planes: 8,
     channels: 2,
-    read_ps: 50,
-    plane_read_ps: 50,
-    write_ps: 100,
-    plane_write_ps: 100,
-    channel_page_ps: 3,
-    bus_page_ps: 2,
     writes_waiting: 64,
     garbage: None,
     latency: Distribution::Fixed,
     seed: 1,
+    times: FlashTimes {
+        read_ps: 50,
+        plane_read_ps: 50,
+        write_ps: 100,
+        plane_write_ps: 100,
+        channel_page_ps: 3,
+        bus_page_ps: 2,
+    },
 };
 
 /// A plane's page, by its place there.
@@ -59,7 +61,10 @@ fn a_saturated_device_is_as_fast_as_its_slowest_part() {
     for (plane_read_ps, channel_page_ps, bus_page_ps, each) in
         [(50, 3, 2, 50.0 / 8.0), (50, 20, 2, 20.0 / 2.0), (8, 3, 2, 2.0), (0, 5, 1, 2.5), (50, 13, 9, 9.0)]
     {
-        let spec = FlashSpec { plane_read_ps, channel_page_ps, bus_page_ps, ..SPEC };
+        let spec = FlashSpec {
+            times: FlashTimes { plane_read_ps, channel_page_ps, bus_page_ps, ..SPEC.times },
+            ..SPEC
+        };
         let mut flash = Flash::new(&spec);
         let last = (0..PAGES).map(|page| flash.read(0, page)).max().unwrap();
         let took = last as f64 / PAGES as f64;
@@ -67,8 +72,11 @@ fn a_saturated_device_is_as_fast_as_its_slowest_part() {
     }
     // A plane is held for a write's transfers too.
     for (channel_page_ps, bus_page_ps, each) in [(3, 2, 105.0 / 8.0), (60, 2, 30.0), (3, 25, 25.0)] {
-        let mut flash =
-            Flash::new(&FlashSpec { channel_page_ps, bus_page_ps, writes_waiting: 10_000, ..SPEC });
+        let mut flash = Flash::new(&FlashSpec {
+            writes_waiting: 10_000,
+            times: FlashTimes { channel_page_ps, bus_page_ps, ..SPEC.times },
+            ..SPEC
+        });
         (0..PAGES).for_each(|page| flash.write(0, page));
         let took = written(&mut flash).last().unwrap().0 as f64 / PAGES as f64;
         assert!((took / each - 1.0).abs() < 0.02, "{took} a write, not {each}");
@@ -92,10 +100,13 @@ fn poisson_reads_wait_for_their_planes_as_the_formula_says() {
     const READS: u64 = 3_000_000;
     for load in [0.3, 0.7] {
         let spec = FlashSpec {
-            read_ps: SERVICE_PS,
-            plane_read_ps: SERVICE_PS,
-            channel_page_ps: 0,
-            bus_page_ps: 0,
+            times: FlashTimes {
+                read_ps: SERVICE_PS,
+                plane_read_ps: SERVICE_PS,
+                channel_page_ps: 0,
+                bus_page_ps: 0,
+                ..SPEC.times
+            },
             ..SPEC
         };
         let (mut flash, mut random) = (Flash::new(&spec), SplitMix64::new(8));
@@ -112,7 +123,7 @@ fn poisson_reads_wait_for_their_planes_as_the_formula_says() {
 
 #[test]
 fn reads_go_before_waiting_writes_and_not_before_one_that_has_started() {
-    let spec = FlashSpec { channel_page_ps: 0, bus_page_ps: 0, ..SPEC };
+    let spec = FlashSpec { times: FlashTimes { channel_page_ps: 0, bus_page_ps: 0, ..SPEC.times }, ..SPEC };
     let mut flash = Flash::new(&spec);
     let other = page_of(&flash, 0, 1);
     assert_eq!(flash.read(0, 0), 50);
@@ -126,7 +137,11 @@ fn reads_go_before_waiting_writes_and_not_before_one_that_has_started() {
 
 #[test]
 fn with_too_many_writes_waiting_the_oldest_goes_before_reads() {
-    let spec = FlashSpec { channel_page_ps: 0, bus_page_ps: 0, writes_waiting: 2, ..SPEC };
+    let spec = FlashSpec {
+        writes_waiting: 2,
+        times: FlashTimes { channel_page_ps: 0, bus_page_ps: 0, ..SPEC.times },
+        ..SPEC
+    };
     let mut flash = Flash::new(&spec);
     let others = [1, 2, 3].map(|at| page_of(&flash, 0, at));
     flash.read(0, 0);
@@ -169,7 +184,12 @@ fn a_plane_does_at_every_time_what_an_event_driven_one_does() {
                 (now, random.below(3) == 0)
             })
             .collect();
-        let spec = FlashSpec { planes: 1, channels: 1, channel_page_ps: 0, bus_page_ps: 0, ..SPEC };
+        let spec = FlashSpec {
+            planes: 1,
+            channels: 1,
+            times: FlashTimes { channel_page_ps: 0, bus_page_ps: 0, ..SPEC.times },
+            ..SPEC
+        };
         let mut flash = Flash::new(&spec);
         let (mut read, mut heard) = (Vec::new(), Vec::new());
         for &(at, write) in &requests {

@@ -2,15 +2,43 @@
 
 use pagewalk_vm::addr::PageSize;
 
-use super::error::Diagnostic;
-use super::options::Table;
-use super::resolve::{Resolver, integer};
-use super::schema::{MAX_WAYS, PAGES, REPLACEMENTS};
-use super::settings::{Replacement, TlbArraySpec, TlbKind, TlbLevelSpec};
+use super::ARRAYS;
+use super::array::{REPLACEMENTS, Replacement, TlbArraySpec};
+use crate::spec::error::Diagnostic;
+use crate::spec::key::{Key, Kind, MAX_WAYS, MILLISECOND_PS, Names, Presence, Shape};
+use crate::spec::resolver::{Levels, Resolver};
+use crate::spec::tree::Table;
+
+/// A level.
+pub(in crate::spec) static LEVEL: Shape = Shape::Variants {
+    common: &[Key::value(
+        "latency",
+        Kind::Time { max_ps: MILLISECOND_PS },
+        Presence::Default("\"0 cycles\""),
+        "extra time of a hit, beyond what the pipeline hides",
+    )],
+    variants: &(&ARRAYS, SPLIT),
+    default: None,
+};
+const SPLIT: &[Key] = &[Key {
+    name: "split",
+    shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &ARRAY },
+    presence: Presence::Variant,
+    meaning: "several arrays under free names, looked up in parallel, each page size in one of them",
+}];
+static ARRAY: Shape = Shape::Variants { common: &[], variants: &ARRAYS, default: None };
+
+/// One TLB level: one or more arrays looked up in parallel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlbLevelSpec {
+    /// Extra time of a hit at this level, beyond what the pipeline hides; zero for the first level as a rule.
+    pub latency_ps: u64,
+    /// The arrays. Each page size is held by at most one array of a level.
+    pub arrays: Vec<TlbArraySpec>,
+}
 
 /// The levels, nearest the core first.
-pub(super) fn levels(tree: &Table, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
-    let levels = resolver.levels(tree, "tlb", "TLB level");
+pub(in crate::spec) fn levels(levels: Levels<'_>, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
     let specs: Vec<_> = levels.tables.iter().map(|(name, table)| level(name, table, resolver)).collect();
     specs.into_iter().collect::<Option<_>>().filter(|_| levels.is_whole)
 }
@@ -49,38 +77,20 @@ struct Array<'t> {
     table: &'t Table,
 }
 
-impl Array<'_> {
-    fn holds(&self, size: PageSize) -> bool {
-        match &self.spec.kind {
-            TlbKind::SetAssociative { pages } => pages.contains(&size),
-            TlbKind::Mosaic { .. } => size == PageSize::Size4K,
-        }
-    }
-}
-
 fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolver<'_>) -> Option<Array<'t>> {
-    let (variant, table) = table.tables().next()?;
+    let kind = ARRAYS.resolve(table, resolver);
+    let (_, table) = table.tables().next()?;
     let geometry = resolver.entries_and_ways(subject, table);
     let replacement = replacement(subject, table, geometry, resolver);
-    let kind = match variant {
-        "set-associative" => TlbKind::SetAssociative { pages: PAGES.each(table.leaf("pages")?)? },
-        "mosaic" => TlbKind::Mosaic { arity: arity(subject, table, resolver)? },
-        _ => return None,
+    let kind = match kind? {
+        Ok(kind) => kind,
+        Err((key, wrong)) => {
+            return resolver.refuse(format!("{subject}: {}", wrong.message), wrong.help, table, &[key]);
+        }
     };
     let (entries, ways) = geometry?;
     let spec = TlbArraySpec { name: name.to_owned(), entries, ways, replacement: replacement?, kind };
     Some(Array { spec, table })
-}
-
-fn arity(subject: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<u32> {
-    let arity = integer(table, "arity")?;
-    if !arity.is_power_of_two() {
-        let message = format!("{subject}: an arity of {arity} is not a power of two");
-        let help = format!("write {} or {}", arity.next_power_of_two() / 2, arity.next_power_of_two());
-        resolver.blame(message, help, &[("arity", table.leaf("arity")?)]);
-        return None;
-    }
-    Some(arity)
 }
 
 fn replacement(
@@ -89,21 +99,18 @@ fn replacement(
     geometry: Option<(u32, u32)>,
     resolver: &mut Resolver<'_>,
 ) -> Option<Replacement> {
-    let leaf = table.leaf("replacement")?;
-    let policy = REPLACEMENTS.of(leaf)?;
+    let policy = REPLACEMENTS.value(table, "replacement")?;
     let Some((_, ways)) = geometry else { return Some(policy) };
-    let values = [("ways", table.leaf("ways")?), ("replacement", leaf)];
     let is_bits = matches!(policy, Replacement::TreePlru | Replacement::Nru);
     if is_bits && u64::from(ways) > MAX_WAYS {
         let word = REPLACEMENTS.word(policy);
         let message = format!("{subject}: {word} over {ways} ways");
         let help = format!("above {MAX_WAYS} ways, replacement is \"lru\", \"fifo\" or \"random\"");
-        resolver.blame(message, help, &values);
+        resolver.refuse::<()>(message, help, table, &["ways", "replacement"]);
     } else if policy == Replacement::TreePlru && !ways.is_power_of_two() {
         let message = format!("{subject}: tree-plru over {ways} ways");
-        let help =
-            "its tree needs a power of two of ways; write another number of ways or \"lru\"".to_owned();
-        resolver.blame(message, help, &values);
+        let help = "its tree needs a power of two of ways; write another number of ways or \"lru\"";
+        resolver.refuse::<()>(message, help, table, &["ways", "replacement"]);
     }
     Some(policy)
 }
@@ -112,7 +119,7 @@ fn replacement(
 fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut Resolver<'_>) -> Option<()> {
     let mut is_right = true;
     for size in PageSize::ALL {
-        let holders: Vec<&Array<'_>> = arrays.iter().filter(|array| array.holds(size)).collect();
+        let holders: Vec<&Array<'_>> = arrays.iter().filter(|array| array.spec.kind.holds(size)).collect();
         if let [first, second, ..] = holders.as_slice() {
             let (one, two) = (&first.spec.name, &second.spec.name);
             let message = format!("TLB `{name}`: {size} pages are in `{one}` and in `{two}`");
@@ -122,7 +129,7 @@ fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut R
             is_right = false;
         }
     }
-    if !arrays.iter().any(|array| array.holds(PageSize::Size4K)) {
+    if !arrays.iter().any(|array| array.spec.kind.holds(PageSize::Size4K)) {
         let pages = arrays.iter().find_map(|array| array.table.leaf("pages"));
         let at = pages.map_or(&table.origin, |pages| &pages.origin);
         let message = format!("TLB `{name}`: no array holds 4KiB pages");

@@ -1,0 +1,100 @@
+//! From settings to a machine, for one type of page tables.
+
+use std::sync::Arc;
+
+use pagewalk_trace::SourceInfo;
+use pagewalk_vm::reclaim::Uses;
+use pagewalk_vm::sets;
+use pagewalk_vm::table::PageTable;
+use pagewalk_vm::tlb::{Tlb, TlbStorage, Tlbs};
+
+use super::events::Machine;
+use super::simulate::{Detail, Simulate};
+use crate::engine::Engine;
+use crate::error::MachineError;
+use crate::jobs::Jobs;
+use crate::kernel::Kernel;
+use crate::metrics::Phases;
+use crate::mmu::{Core, MOST_CLASSES, Mmu};
+use crate::spec::settings::{
+    BuildRequest, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
+};
+use crate::time::{Clock, IntervalClock, NoClock};
+
+/// A page table that machine files can ask for.
+pub(crate) trait Built: PageTable + 'static {
+    /// What it is made like.
+    fn design(table: &TableKind) -> Self::Design;
+
+    /// A core's walk caches for it.
+    fn caches(spec: &WalkCacheSpec) -> Self::Caches;
+}
+
+/// Builds a machine with page tables `T`.
+pub(crate) fn assemble<T: Built>(request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+    let &BuildRequest { spec, detail, seed, source } = request;
+    Ok(match detail {
+        Detail::Counts => Box::new(machine::<T, NoClock>(spec, seed, source)?),
+        Detail::Timed => Box::new(machine::<T, IntervalClock>(spec, seed, source)?),
+    })
+}
+
+pub(super) fn machine<T: Built, C: Clock>(
+    spec: &MachineSpec,
+    seed: u64,
+    source: &SourceInfo,
+) -> Result<Machine<T, C>, MachineError> {
+    let mut frames = spec.paging.frames.pool(spec.paging.reclaim.as_deref(), seed);
+    if source.gives_frames && spec.places_frames().is_none() {
+        frames = frames.with_given();
+    }
+    let end = frames.ordinary().start().addr().add(spec.paging.frames.memory_bytes());
+    let uses = frames.uses();
+    let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
+    let mut timed = spec.clone();
+    if let Some(tier) = &mut timed.tier {
+        tier.flash.seed ^= seed;
+    }
+    let spec = Arc::new(spec.clone());
+    let design = T::design(&spec.translation.table);
+    let kernel = Kernel::new(&spec, design, frames, seed, source.announces_mappings, C::TIMED);
+    let engine = Engine::start(Mmu::new(cores.collect()), kernel, C::new(&timed, end))?;
+    let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
+    Ok(Machine { spec, engine, jobs, phases: Phases::default() })
+}
+
+fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> {
+    let tlbs = tlbs(spec, seed);
+    let walk_cache = spec.translation.walk_cache.as_ref().map(T::caches);
+    let classes = match uses {
+        Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
+        // Which of two pages was used last matters; only a repetition does not. With several cores each sees a part.
+        Uses::Every if spec.core.count == 1 => 1,
+        Uses::Every => 0,
+    };
+    Core::new(tlbs, walk_cache, classes)
+}
+
+/// Returns a core's TLBs, empty.
+///
+/// # Panics
+///
+/// If `spec` was not checked (specs from [`crate::spec`] were).
+pub fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
+    Tlbs::new(spec.translation.tlb.iter().map(|level| tlb(level, seed)).collect())
+}
+
+fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {
+    Tlb::new(level.arrays.iter().map(|array| tlb_array(array, seed)).collect())
+}
+
+fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbStorage {
+    let replacement = match spec.replacement {
+        Replacement::Lru => sets::Replacement::Lru,
+        Replacement::Fifo => sets::Replacement::Fifo,
+        Replacement::TreePlru => sets::Replacement::TreePlru,
+        Replacement::Nru => sets::Replacement::Nru,
+        Replacement::Random => sets::Replacement::Random { seed },
+    };
+    spec.kind.build(spec.entries, spec.ways, replacement).expect("the machine file was checked")
+}

@@ -1,0 +1,69 @@
+//! A machine as it consumes events.
+
+use std::sync::Arc;
+
+use pagewalk_trace::{Batch, Event};
+use pagewalk_vm::table::PageTable;
+
+use super::simulate::Simulate;
+use super::turns;
+use crate::engine::{Engine, Then, pieces};
+use crate::error::MachineError;
+use crate::jobs::Jobs;
+use crate::metrics::{Phases, RunResult};
+use crate::spec::settings::MachineSpec;
+use crate::time::Clock;
+
+/// A machine with page tables `T` and the clock `C`.
+pub(crate) struct Machine<T: PageTable, C> {
+    pub(super) spec: Arc<MachineSpec>,
+    pub(super) engine: Engine<T, C>,
+    /// The jobs of a timed machine that serves them.
+    pub(super) jobs: Option<Jobs>,
+    pub(super) phases: Phases,
+}
+
+impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
+        let Self { engine, jobs, phases, .. } = self;
+        if let Some(jobs) = jobs {
+            return jobs.batch(engine, phases, batch);
+        }
+        if C::TIMED && engine.mmu.cores() > 1 {
+            return turns::batch(engine, phases, batch);
+        }
+        for piece in pieces(batch) {
+            engine.accesses(piece.accesses)?;
+            match piece.then {
+                Then::Segment { instructions, accesses } => engine.begin_segment(instructions, accesses),
+                Then::Event(Event::Phase(name)) => turns::begin_phase(engine, phases, name),
+                Then::Event(event) => engine.event(event)?,
+                Then::End => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), MachineError> {
+        match &mut self.jobs {
+            Some(jobs) => jobs.end(&mut self.engine, &mut self.phases, &self.spec.name),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&self, source: &str) -> RunResult {
+        let latencies = self.jobs.as_ref().map(|jobs| &jobs.latencies);
+        let end = self.engine.rows(|rows| latencies.into_iter().for_each(|of| of.rows(rows)));
+        // Before the first phase is number 0.
+        let metrics =
+            self.phases.metrics(&end, |phase| latencies.map(|of| of.metrics(phase)).unwrap_or_default());
+        let (machine, spans) = (self.spec.name.clone(), self.engine.clock.spans());
+        let result = RunResult { machine, source: source.to_owned(), metrics, spans };
+        debug_assert_eq!(result.repeated(), None, "{}", self.spec.name);
+        result
+    }
+}

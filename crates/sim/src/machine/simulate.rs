@@ -1,0 +1,44 @@
+//! What every machine does, whatever it is made of.
+
+use pagewalk_trace::Batch;
+
+use crate::error::MachineError;
+use crate::metrics::RunResult;
+
+/// How much is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Translation, allocation and paging: counts only.
+    #[default]
+    Counts,
+    /// Also caches, DRAM and cores: time.
+    Timed,
+}
+
+/// A machine that consumes events: any geometry, with or without time.
+///
+/// # Contract
+///
+/// Batches come in order. After an error the machine takes no more batches. `finish` may be called at any batch
+/// boundary and changes nothing.
+pub trait Simulate: Send {
+    /// Returns the machine's name.
+    fn name(&self) -> &str;
+
+    /// Consumes a batch.
+    ///
+    /// # Errors
+    ///
+    /// The machine cannot run this program.
+    fn batch(&mut self, batch: &Batch) -> Result<(), MachineError>;
+
+    /// Finishes what is under way, because the source has ended.
+    ///
+    /// # Errors
+    ///
+    /// As for a batch.
+    fn end(&mut self) -> Result<(), MachineError>;
+
+    /// Returns what was measured.
+    fn finish(&self, source: &str) -> RunResult;
+}

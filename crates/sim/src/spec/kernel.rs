@@ -1,0 +1,87 @@
+//! What the kernel of a machine file does with huge pages, and what its steps cost.
+
+use super::section::{STEP_PS, Words, section};
+
+/// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePagePolicy {
+    /// Never.
+    Never,
+    /// Only where the program advised it.
+    Madvise,
+    /// Wherever an aligned 2 MiB range of a mapping is untouched, unless the program advised against it.
+    Always,
+}
+
+impl From<HugePagePolicy> for pagewalk_vm::space::HugePagePolicy {
+    fn from(policy: HugePagePolicy) -> Self {
+        match policy {
+            HugePagePolicy::Never => Self::Never,
+            HugePagePolicy::Madvise => Self::Madvise,
+            HugePagePolicy::Always => Self::Always,
+        }
+    }
+}
+
+static TRANSPARENT: Words<HugePagePolicy> = Words(&[
+    ("never", HugePagePolicy::Never, "no huge pages"),
+    ("madvise", HugePagePolicy::Madvise, "where the program advised them"),
+    ("always", HugePagePolicy::Always, "wherever an aligned range is untouched"),
+]);
+
+section! {
+    /// Huge pages.
+    pub(super) fn huge_pages(table, resolver) -> HugePagePolicy;
+    pub(super) const HUGE_PAGES {
+        transparent = "transparent" word(&TRANSPARENT) or "\"never\"", "transparent huge pages, as in /sys/kernel/mm/transparent_hugepage/enabled";
+    }
+    { transparent }
+}
+
+/// What it takes to find and zero contiguous memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocationSpec {
+    /// Zeroing it.
+    Zeroing,
+    /// As published for a memory of fragmentation index 0.7.
+    Fragmented,
+}
+
+static ALLOCATIONS: Words<AllocationSpec> = Words(&[
+    ("zeroing", AllocationSpec::Zeroing, "zeroing it"),
+    ("fragmented", AllocationSpec::Fragmented, "as measured in fragmented memory"),
+]);
+/// Whether daemons take the time of the program's core.
+static DAEMONS: Words<bool> =
+    Words(&[("beside", false, "on a core of their own"), ("between", true, "on the program's core")]);
+
+section! {
+    /// Kernel costs, charged serially to the faulting core.
+    pub struct KernelSpec {
+        minor_fault_ps: u64 = "minor-fault" time(STEP_PS) or "\"500 ns\"", "a minor fault without zeroing its frame";
+        zero_page_ps: u64 = "zero-page" time(STEP_PS) or "\"100 ns\"", "zeroing 4 KiB";
+        zero_huge_page_ps: u64 = "zero-huge-page" time(STEP_PS) or "\"100 us\"", "zeroing 2 MiB; 1 GiB is 512 of them";
+        shootdown_ps: u64 = "shootdown" time(STEP_PS) or "\"2 us\"", "a TLB shootdown on unmap, protect or remap of resident pages";
+        allocation: AllocationSpec = "allocation" word(&ALLOCATIONS) or "\"zeroing\"",
+            "memory for page tables costs zero-page for each 4 KiB, or what was measured at a fragmentation index of 0.7: 2 us \
+             for 4 KiB, 375 us for 1 MiB, 60 ms for 64 MiB";
+        paging: FaultSteps = "" group(FaultSteps), "the steps of a fault for a page that has left";
+        daemons_share_core: bool = "daemons" word(&DAEMONS) or "\"beside\"", "whether daemons run on a core of their own, or take the time of the program's";
+        visit_line_ps: u64 = "visit-line" time(STEP_PS) or "\"10 ns\"", "looking at a slot of a hashed table that is resized";
+        move_line_ps: u64 = "move-line" time(STEP_PS) or "\"100 ns\"", "taking a line of a hashed table to another slot";
+    }
+}
+
+section! {
+    /// The steps of a fault for a page that has left, and of another page's leaving.
+    pub struct FaultSteps {
+        trap_ps: u64 = "trap" time(STEP_PS) or "\"200 ns\"", "into the kernel for a page that has left, and back";
+        find_ps: u64 = "find" time(STEP_PS) or "\"300 ns\"", "its mapping, its entry and the swap cache";
+        allocate_ps: u64 = "allocate" time(STEP_PS) or "\"400 ns\"", "a frame for it";
+        request_ps: u64 = "request" time(STEP_PS) or "\"300 ns\"", "asking the device for it, or handing it one";
+        enter_ps: u64 = "enter" time(STEP_PS) or "\"300 ns\"", "its entry, and the TLB";
+        book_ps: u64 = "book" time(STEP_PS) or "\"500 ns\"", "lists of pages, accounting, reverse mapping";
+        evict_ps: u64 = "evict" time(STEP_PS) or "\"1 us\"", "choosing a page that leaves, its entry, and the shootdown";
+        switch_ps: u64 = "switch" time(STEP_PS) or "\"1 us\"", "to another thread, where one sleeps until a device is done";
+    }
+}

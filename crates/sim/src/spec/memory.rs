@@ -1,0 +1,160 @@
+//! Caches, DRAM and the mesh of a machine file.
+
+use super::core::CoreSpec;
+use super::error::Diagnostic;
+use super::geometry::{Misfit, check_cache};
+use super::key::{MAX_WAYS, Shape};
+use super::resolver::Levels;
+use super::section::{MILLISECOND_PS, Resolver, Table, section};
+use super::tree::Leaf;
+
+section! {
+    /// One cache level.
+    pub struct CacheSpec {
+        bytes: u64 = "size" bytes(64, 1 << 40), "capacity; size / (64 B * ways) is a power of two";
+        ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
+        latency_ps: u64 = "latency" time(MILLISECOND_PS), "load-to-use time of a hit, from the core; grows with the level";
+    }
+}
+
+pub(super) static CACHE_LEVEL: Shape = Shape::Table(CacheSpec::KEYS);
+
+/// The cache levels, nearest the core first.
+pub(super) fn caches(levels: Levels<'_>, resolver: &mut Resolver<'_>) -> Option<Vec<CacheSpec>> {
+    let mut caches = Vec::new();
+    let mut nearer: Option<(&str, &Leaf, u64)> = None;
+    for (name, table) in levels.tables {
+        let latency = table.leaf("latency").zip(resolver.time(table, "latency"));
+        if let (Some((below, below_leaf, below_ps)), Some((leaf, ps))) = (nearer, latency)
+            && ps <= below_ps
+        {
+            let message = format!("cache `{name}`: a hit takes no longer than in `{below}`");
+            let help = "latencies are measured from the core and grow with the level";
+            let below_name = format!("{below}.latency");
+            resolver.blame(message, help, &[(&below_name, Some(below_leaf)), ("latency", Some(leaf))]);
+        }
+        nearer = latency.map(|(leaf, ps)| (name, leaf, ps));
+        caches.push(cache(name, table, resolver));
+    }
+    caches.into_iter().collect::<Option<_>>().filter(|_| levels.is_whole)
+}
+
+fn cache(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<CacheSpec> {
+    if let Err(Misfit { message, help }) = check_cache(table.bytes("size")?, table.integer("ways")?.into()) {
+        return resolver.refuse(format!("cache `{name}`: {message}"), help, table, &["size", "ways"]);
+    }
+    CacheSpec::resolve(table, resolver)
+}
+
+section! {
+    /// DRAM.
+    pub struct MemorySpec {
+        latency_ps: u64 = "latency" time(MILLISECOND_PS) or "\"90 ns\"",
+            "load-to-use time of an access that misses every cache, above the last cache's; with `dram`, without the time there";
+        dram: Option<DramSpec> = "dram" part(DramSpec), "controllers, banks and rows; without them, DRAM is a latency";
+    }
+}
+
+/// Memory answers later than any cache.
+pub(super) fn memory(table: &Table, caches: &[CacheSpec], resolver: &mut Resolver<'_>) -> Option<MemorySpec> {
+    let latency_ps = resolver.time(table, "latency")?;
+    if let Some(last) = caches.last()
+        && latency_ps <= last.latency_ps
+    {
+        let help = format!("write more than {} ps; latencies are measured from the core", last.latency_ps);
+        resolver.refuse::<()>("memory answers no later than the last cache", help, table, &["latency"]);
+    }
+    if let Some(dram) = table.section("dram")? {
+        check_dram(dram, resolver)?;
+    }
+    MemorySpec::resolve(table, resolver)
+}
+
+section! {
+    /// DRAM banks behind memory controllers.
+    pub struct DramSpec {
+        channels: u32 = "controllers" integer(1, 64) or "4", "memory controllers, a power of two; the low bits of a page's number choose one";
+        banks: u32 = "banks" integer(1, 1_024) or "16", "banks of a controller, a power of two";
+        row_bytes: u32 = "row" bytes(4_096, 1 << 20) or "\"16KiB\"" as |bytes| bytes as u32, "bytes of a row, a power of two; with a tier, a set of its cache";
+        ras_ps: u64 = "ras" time(MILLISECOND_PS) or "\"55 cycles\"", "opening a row";
+        cas_ps: u64 = "cas" time(MILLISECOND_PS) or "\"3 cycles\"", "a column of 8 bytes";
+        burst_ps: u64 = "burst" time(MILLISECOND_PS) or "\"1 cycle\"", "each further column of a line or page";
+        precharge_ps: u64 = "precharge" time(MILLISECOND_PS) or "\"0 ns\"", "closing a row before another is opened";
+        command_ps: u64 = "command" time(MILLISECOND_PS) or "\"1 cycle\"", "issuing a row command, a column command, a response";
+        tags: TagSpec = "" fixed(TagSpec::default()), "the tags of a tier's cache, if controllers keep them in the rows";
+        overtakes: u32 = "overtakes" integer(0, 1 << 20) or "16", "how many later requests to an open row may go before one (FR-FCFS)";
+    }
+}
+
+/// The tags of a tier's cache in the rows of DRAM.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TagSpec {
+    /// Columns of 8 bytes read for tags; 0 for none.
+    pub columns: u32,
+    /// Comparing them.
+    pub compare_ps: u64,
+}
+
+fn check_dram(table: &Table, resolver: &mut Resolver<'_>) -> Option<()> {
+    if resolver.time(table, "burst")? > resolver.time(table, "cas")? {
+        let message = "dram: a further column takes longer than the first";
+        return resolver.refuse(message, "write at most `cas` for `burst`", table, &["cas", "burst"]);
+    }
+    for name in ["controllers", "banks"] {
+        let count = table.integer(name)?;
+        if !count.is_power_of_two() {
+            let wrong = Diagnostic::new(
+                &table.leaf(name)?.origin,
+                format!("dram: {count} {name} are no power of two"),
+            );
+            return resolver.errors.report(wrong.help("address bits choose one"));
+        }
+    }
+    Some(())
+}
+
+/// A mesh of tiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeshSpec {
+    /// Tiles in a row.
+    pub columns: u32,
+    /// Rows.
+    pub rows: u32,
+    /// From tile to tile.
+    pub hop_ps: u64,
+    /// What a link takes at once.
+    pub flit_bytes: u32,
+    /// How long that takes.
+    pub flit_ps: u64,
+    /// Tiles of the memory controllers; none means the corners.
+    pub controllers: Vec<u32>,
+}
+
+section! {
+    /// The mesh, with a core in each tile.
+    pub(super) fn mesh(table, resolver, core_table: Option<&Table>, core: Option<&CoreSpec>) -> MeshSpec;
+    pub(super) const MESH {
+        columns = "columns" integer(1, 64) or "4", "tiles in a row";
+        rows = "rows" integer(1, 64) or "4", "rows of tiles; as many tiles as cores";
+        hop_ps = "hop" time(MILLISECOND_PS) or "\"3 cycles\"", "from a tile to the next";
+        flit_bytes = "flit" bytes(1, 4_096) or "\"16B\"" as |bytes| bytes as u32, "bytes that a link moves in a cycle";
+    }
+    {
+        let (columns, rows, core) = (columns?, rows?, core?);
+        let cores = core.count;
+        if columns * rows != cores {
+            let message = format!("mesh: {columns} times {rows} tiles do not hold {cores} cores, one in each");
+            let values = [("count", core_table?.leaf("count")), ("columns", table.leaf("columns")), ("rows", table.leaf("rows"))];
+            resolver.blame(message, format!("write {cores} as a product"), &values);
+            return None;
+        }
+        Some(MeshSpec {
+            columns,
+            rows,
+            hop_ps: hop_ps?,
+            flit_bytes: flit_bytes?,
+            flit_ps: core.cycle_ps,
+            controllers: Vec::new(),
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! The swap devices that machine files can ask for.
+
+mod blade;
+mod block;
+mod design;
+mod memory;
+
+pub use design::{SwapDesign, SwapKind};
+pub use memory::MemoryCopySpec;
+
+use super::error::Diagnostic;
+use super::section::section;
+use super::variant::Registry;
+
+/// All swap devices, in the order of the reference: a new one is a file with its keys and its design, and a row here.
+pub(super) static SWAP: Registry<SwapKind> = Registry(&[block::VARIANT, memory::VARIANT, blade::VARIANT]);
+
+/// The swap device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwapSpec {
+    /// Its capacity.
+    pub bytes: u64,
+    /// Pages that a fault brings, itself included; a power of two.
+    pub readahead: u32,
+    /// What it is.
+    pub kind: SwapKind,
+}
+
+section! {
+    /// The swap device.
+    pub(super) fn swap(table, resolver) -> SwapSpec;
+    pub(super) const SWAP_COMMON {
+        bytes = "size" bytes(4_096, 1 << 50) or "\"64GiB\"", "capacity";
+        readahead = "readahead" integer(1, 64) or "1", "pages that a fault brings, itself included: those whose copies lie in the same aligned run; a power of two";
+    }
+    {
+        let readahead = readahead?;
+        if !readahead.is_power_of_two() {
+            let message = format!("swap: {readahead} pages of read-ahead make no aligned runs");
+            let wrong = Diagnostic::new(&table.leaf("readahead")?.origin, message);
+            return resolver.errors.report(wrong.help("write 1, 2, 4, 8, 16, 32 or 64"));
+        }
+        let kind = SWAP.resolve(table, resolver)?;
+        Some(SwapSpec { bytes: bytes?, readahead, kind })
+    }
+}

@@ -1,0 +1,18 @@
+//! The page tables that machine files can ask for.
+
+mod classic;
+mod hashed;
+mod radix;
+mod toc;
+
+pub use classic::ClassicSpec;
+pub use hashed::HashedSpec;
+pub use radix::RadixSpec;
+pub use toc::TocSpec;
+
+use super::settings::TableKind;
+use super::variant::Registry;
+
+/// All page tables, in the order of the reference: a new one is a file with its keys and its design, and a row here.
+pub(super) static TABLES: Registry<TableKind> =
+    Registry(&[radix::VARIANT, toc::VARIANT, hashed::VARIANT, classic::OPEN_ADDRESSING, classic::CHAINED]);

@@ -58,7 +58,7 @@ pub trait TlbArray: std::fmt::Debug + Send {
     }
 }
 
-/// How a page's number, in units of its own size, chooses a set: `number >> shift` modulo `sets`.
+/// The choice of a set by a page's number in units of its own size: `number >> shift` modulo `sets`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetIndex {
     /// The number of sets, a power of two.

@@ -11,16 +11,16 @@ use crate::addr::{Asid, Vpn};
 /// call; an array of any other kind is `Boxed`, and needs no variant here. All else goes through [`TlbArray`].
 #[derive(Debug)]
 pub enum TlbStorage {
-    /// Inline.
+    /// A set-associative array, which stands inline.
     SetAssociative(SetAssociative),
-    /// Inline.
+    /// A mosaic array, which stands inline.
     Mosaic(Mosaic),
-    /// Any array.
+    /// An array of any other kind.
     Boxed(Box<dyn TlbArray>),
 }
 
 impl TlbStorage {
-    /// [`TlbArray::lookup`].
+    /// Looks a page up, as [`TlbArray::lookup`] says.
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
         match self {
@@ -30,7 +30,7 @@ impl TlbStorage {
         }
     }
 
-    /// [`TlbArray::fill`].
+    /// Takes what a walk found, as [`TlbArray::fill`] says.
     #[inline(always)]
     pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
         match self {

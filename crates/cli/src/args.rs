@@ -506,7 +506,7 @@ pub(crate) struct RiscvArguments {
     /// Cycles that an eviction takes, beside the program.
     #[arg(long, value_name = "CYCLES", default_value_t = 0)]
     pub(crate) evict_latency: u64,
-    /// Who sets the accessed and dirty bits: the kernel, by page faults, or the walker.
+    /// How the accessed and dirty bits are set: by the kernel, in page faults, or by the walker.
     #[arg(long = "ad", value_enum, default_value_t = MarkingArgument::Faults)]
     pub(crate) marking: MarkingArgument,
     /// What a load or store does whose address its size does not divide: it is done, or it is a misaligned exception.
@@ -598,7 +598,7 @@ pub(crate) struct ServeArguments {
     /// Answer a change only when it is on the disk: pages outlive a power failure as well.
     #[arg(long, requires = "store")]
     pub(crate) sync: bool,
-    /// Serve only clients that have this key, a file of 32 bytes, and let nobody else read along.
+    /// Serve only clients that have this key, a file of 32 bytes, and encrypt the messages with it.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// What standard output gets at the end.

@@ -17,7 +17,7 @@ pub(crate) struct Distant {
     follows: bool,
     /// Pages that are being written, by transaction.
     writing: HashMap<u32, u64>,
-    /// Pages whose write has ended, and nobody has asked yet.
+    /// Pages whose write has ended, and which the machine has not asked for yet.
     written: VecDeque<u64>,
 }
 

@@ -178,7 +178,7 @@ fn data_share(
     Ok(Some(median(shares).clamp(0.0, 1.0)))
 }
 
-/// What programs see that make system calls, whoever answers them.
+/// Measures items through system calls, whichever of kernel and file system answers them.
 fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> anyhow::Result<Vec<Row>> {
     let steps = Steps::new();
     let mut target = Calls::new(folder)?;

@@ -74,7 +74,7 @@ pub(super) struct Background {
 impl Background {
     /// Leaves the session of the terminal, and opens the log: a file, or the system's by `logger`.
     pub(super) fn enter(arguments: &MountArguments) -> anyhow::Result<Self> {
-        // Who leads a process group already, as when a shell has started this by itself, stays in its session.
+        // A process that already leads a process group, as when a shell has started it alone, stays in its session.
         let _ = rustix::process::setsid();
         let log = match &arguments.log {
             Some(path) => {

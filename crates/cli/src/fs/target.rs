@@ -127,7 +127,7 @@ impl Mapping {
 
 impl Target for Mapping {
     fn empty(&mut self) -> anyhow::Result<()> {
-        // Whoever has it mapped keeps it locked.
+        // A process that maps the file keeps it locked.
         self.memory = None;
         let memory = Mapped::create_over(&self.path.0, self.bytes, Survives::ProcessCrash, Blocks::AtOnce)
             .with_context(|| format!("cannot map {}", self.path.0.display()))?;

@@ -74,7 +74,7 @@ fn by_handle(handle: u64, digits: &mut [u8; 16]) -> [&[u8]; 2] {
     [BY_HANDLE, &digits[..count]]
 }
 
-/// Closes it: it is opened again when it is needed.
+/// Closes the stand-in, which is opened again when it is needed.
 pub(crate) fn close_stand_in() {
     let number = STAND_IN.swap(NONE, Ordering::Relaxed);
     if number != NONE {
@@ -82,7 +82,7 @@ pub(crate) fn close_stand_in() {
     }
 }
 
-/// It has another number.
+/// Notes that the descriptor `from` has the number `to` now, if it is the stand-in's.
 pub(crate) fn moved(from: RawFd, to: RawFd) {
     let _ = STAND_IN.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
 }

@@ -6,7 +6,7 @@ use super::{HorizonLru, IcebergLru, Placed, TimestampDaemon, Uses};
 use crate::frame::{Iceberg, OutOfFrames, PageKey};
 use crate::hash::PageHash;
 
-/// Hash-placed memory.
+/// Memory in which a hash of the page's key selects the few frames that the page may have.
 pub type HashedFrames = Iceberg<PageHash>;
 
 /// A policy that places pages in the few frames that each may have. A frame is named by its number in that memory.

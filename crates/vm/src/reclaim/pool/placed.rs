@@ -18,12 +18,12 @@ impl HashPlaced {
         Self { frames, policy, first_conflict: None, most_used: 0 }
     }
 
-    /// Returns the frames.
+    /// Returns the hash-placed frames of this memory.
     pub fn frames(&self) -> &HashedFrames {
         &self.frames
     }
 
-    /// Returns the policy.
+    /// Returns the policy that places pages in the frames.
     pub fn policy(&self) -> &dyn PlacementPolicy {
         &*self.policy
     }

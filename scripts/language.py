@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Folders whose language is not checked yet. Remove a line when its folder has no findings.
-NOT_YET_COVERED = ["crates/sim/"]
+NOT_YET_COVERED = ["crates/sim/src/spec/"]
 
 # Files that are not prose of this project.
 NOT_OURS = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", "scripts/language.py"]

@@ -12,7 +12,7 @@ use crate::machine::{MachineError, Simulate};
 use crate::metrics::RunResult;
 use crate::reach::Reach;
 
-/// How a pass is made.
+/// The options of a pass over a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     /// Worker threads that the machines are divided among; 1 runs them on the calling thread. Results do not
@@ -43,7 +43,7 @@ impl Progress for () {
     fn advance(&mut self, _: u64, _: Option<&str>) {}
 }
 
-/// What a pass brought.
+/// The outcome of a pass over a source.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
     /// One result a machine that ran to the end, in the machines' order.
@@ -58,7 +58,7 @@ pub struct RunOutcome {
     pub given_frames: bool,
 }
 
-/// Why a pass failed.
+/// The reasons for which a pass fails.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The source could not go on.
@@ -67,7 +67,7 @@ pub enum RunError {
     /// A machine could not go on.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The source brought nothing.
+    /// The source brought no access.
     #[error(
         "{0} produced no memory access at all; a program for the call-out front-end must be built with it, and a \
          trace must not be empty"
@@ -76,11 +76,11 @@ pub enum RunError {
     /// The phase to begin with never began.
     #[error("{name} has no phase `{phase}`{}", listed(.phases))]
     NoSuchPhase {
-        /// The source.
+        /// The source's name.
         name: String,
         /// The phase that was waited for.
         phase: String,
-        /// Those that there were.
+        /// The phases that the source had.
         phases: Vec<String>,
     },
 }

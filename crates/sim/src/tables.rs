@@ -14,13 +14,13 @@ use pagewalk_vm::table::{ContiguousMemory, L2p};
 /// A page-table design, as far as its tables go.
 #[derive(Clone, Debug)]
 pub struct TableDesign {
-    /// What grows when, and how.
+    /// The policy by which tables grow.
     pub policy: Policy,
     /// The sizes of chunks that ways are made of, smallest first; empty if each is one piece.
     pub chunk_bytes: Vec<u64>,
 }
 
-/// How many lines an application maps: of eight 4 KiB pages, and of eight 2 MiB pages.
+/// The numbers of lines that an application maps: of eight 4 KiB pages, and of eight 2 MiB pages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Lines {
     /// Lines of 4 KiB pages.
@@ -29,17 +29,17 @@ pub struct Lines {
     pub large: u64,
 }
 
-/// What a design's tables did with an application's lines.
+/// The measured figures of a design's tables for an application's lines.
 #[derive(Clone, Debug)]
 pub struct TableFigures(Vec<(&'static str, f64)>);
 
 impl TableFigures {
-    /// A figure by its name.
+    /// Returns a figure by its name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
     }
 
-    /// All names.
+    /// Returns the names of all figures.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().map(|&(name, _)| name)
     }
@@ -50,7 +50,7 @@ impl TableFigures {
 const ALLOCATION_CYCLES: [(u64, f64); 5] =
     [(4 << 10, 4e3), (8 << 10, 5e3), (1 << 20, 750e3), (8 << 20, 13e6), (64 << 20, 120e6)];
 
-/// What it costs to allocate and zero so many contiguous bytes, in cycles.
+/// Returns the cost of allocating and zeroing so many contiguous bytes, in cycles.
 pub fn allocation_cycles(bytes: u64) -> f64 {
     let table = &ALLOCATION_CYCLES;
     let above = table.iter().position(|&(size, _)| size >= bytes).unwrap_or(table.len() - 1).max(1);

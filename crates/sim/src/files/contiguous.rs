@@ -5,7 +5,7 @@
 //! takes frames and enters them there, by its log. A file that grows out of its partition swaps its entries into a larger one; what
 //! the process had mapped goes, with its TLB entries.
 //!
-//! Source: Li et al., ";login: 2022". Fresh frames are not zeroed where the file ends: what is behind its end nobody reads.
+//! Source: Li et al., ";login: 2022". Fresh frames are not zeroed behind the end of the file: no program reads there.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,20 +29,20 @@ const ASID: Asid = Asid(1);
 /// DRAM of the process's page table.
 const TABLE_BYTES: u64 = 1 << 30;
 
-/// What translation and growth did.
+/// Counts of an index's translations and of its growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IndexCounts {
     /// Pages that were looked up in the TLBs.
     pub translations: u64,
-    /// Walks for those that no TLB had.
+    /// Walks for the pages that no TLB had.
     pub walks: u64,
-    /// Of these, that ended in a fault; it is followed by another walk.
+    /// Walks that ended in a fault; each is followed by another walk.
     pub faults: u64,
-    /// Moves into a larger partition.
+    /// Moves of the file into a larger partition.
     pub moves: u64,
-    /// Entries that these swapped.
+    /// Entries that the moves swapped.
     pub entries: u64,
-    /// The most that one of them did.
+    /// The most entries that one move swapped.
     pub most_entries: u64,
     /// Extents, of a file that has some.
     pub extents: u64,
@@ -259,7 +259,7 @@ impl ContiguousFile {
         Ok(new)
     }
 
-    /// What the process has mapped of a range that is no more the file's.
+    /// Removes the process's translations of a range that is no longer the file's.
     fn forget(&mut self, old: Partition) {
         let Process { table, memory, tlbs, walk_cache } = &mut self.process;
         let mut gone = 0u64;
@@ -270,12 +270,12 @@ impl ContiguousFile {
         if gone > 0 {
             tlbs.flush(Some(ASID));
             walk_cache.iter_mut().for_each(|cache| cache.flush(Some(ASID)));
-            // An entry each, and everybody else is told.
+            // One entry a page, and one shootdown that tells the other cores.
             self.media().spend(self.spec.kernel.shootdown_ps + gone * self.spec.core.cycle_ps);
         }
     }
 
-    /// Where a page's frame is, as the hardware finds it.
+    /// Finds a page's frame as the hardware does.
     fn translate(&mut self, partition: Partition, page: Vpn) -> Result<(Pfn, u64), StoreError> {
         self.counts.translations += 1;
         let pages_from = |translation: Translation| {

@@ -12,24 +12,24 @@ use crate::time::{MemoryHierarchy, MemoryReference};
 /// Bytes of a line.
 pub(super) const LINE_BYTES: u64 = 64;
 
-/// What time goes to.
+/// The parts of an operation that its time is charged to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Into the file system and back.
+    /// The way into the file system and back.
     Call,
     /// Finding where bytes lie.
     Find,
     /// Frames for new bytes, and entering them into the index.
     Build,
-    /// Zeroes in frames before they are entered.
+    /// Clearing of frames before they are entered.
     Zero,
     /// The inode and what else is written beside the bytes.
     Upkeep,
-    /// The bytes.
+    /// The transfer of the file's bytes.
     Data,
 }
 
-/// All of them, with the names that rows use.
+/// All parts, with the names that rows use.
 pub const PARTS: [(Part, &str); 6] = [
     (Part::Call, "call"),
     (Part::Find, "find"),
@@ -39,22 +39,22 @@ pub const PARTS: [(Part, &str); 6] = [
     (Part::Data, "data"),
 ];
 
-/// Time by what it went to, in picoseconds.
+/// The time of each part, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Parts([u64; PARTS.len()]);
 
 impl Parts {
-    /// What went to one.
+    /// Returns the time of one part.
     pub fn of(&self, part: Part) -> u64 {
         self.0[part as usize]
     }
 
-    /// All.
+    /// Returns the time of all parts together.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// What went to the index: to find, to build and, where a kernel does that while it builds, to zero.
+    /// Returns the time of the index: to find, to build and, where a kernel does that while it builds, to zero.
     pub fn index(&self) -> u64 {
         [Part::Find, Part::Build, Part::Zero].into_iter().map(|part| self.of(part)).sum()
     }
@@ -197,7 +197,7 @@ impl Media {
         self.reference(addr, MemoryReference::Load);
     }
 
-    /// The same by a page walker.
+    /// Reads a word for a page walker, which waits for it.
     pub(super) fn walk(&mut self, addr: PhysAddr) {
         self.reference(addr, MemoryReference::Walk);
     }
@@ -209,7 +209,7 @@ impl Media {
         }
     }
 
-    /// Changes a word in the caches; nobody waits for its line.
+    /// Changes a word in the caches; the core does not wait for its line.
     pub(super) fn store(&mut self, addr: PhysAddr) {
         if !self.accounts.is_free {
             self.line_ps(addr, MemoryReference::Store, self.now_ps);

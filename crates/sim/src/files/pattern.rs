@@ -18,25 +18,25 @@ const LARGE: u64 = 1 << 30;
 /// From the beginning of DRAM to the program's buffer.
 const BUFFER: u64 = 4 << 30;
 
-/// Li et al., ";login: 2022", Table 1.
+/// The patterns of Li et al., ";login: 2022", Table 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
-    /// 4 KiB at a time, to a file that is empty at first.
+    /// Writes 4 KiB at a time, to a file that is empty at first.
     Append,
-    /// 1 GiB at a time, to a file that is empty at first.
+    /// Writes 1 GiB at a time, to a file that is empty at first.
     SequentialWriteEmpty,
-    /// 4 KiB at a time, anywhere.
+    /// Reads 4 KiB at a time, at random offsets.
     RandomRead,
-    /// 4 KiB at a time, anywhere.
+    /// Writes 4 KiB at a time, at random offsets.
     RandomWrite,
-    /// 1 GiB at a time.
+    /// Reads 1 GiB at a time, from the beginning to the end.
     SequentialRead,
-    /// 1 GiB at a time.
+    /// Writes 1 GiB at a time, from the beginning to the end.
     SequentialWrite,
 }
 
 impl Pattern {
-    /// All, with the article's names.
+    /// All patterns, with the article's names.
     pub const ALL: [(Self, &str); 6] = [
         (Self::Append, "append"),
         (Self::SequentialWriteEmpty, "swe"),
@@ -63,36 +63,36 @@ impl Pattern {
     }
 }
 
-/// What a pattern took.
+/// The measured cost of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PatternRun {
-    /// How many operations.
+    /// The number of operations that were made.
     pub operations: u64,
-    /// What their time went to.
+    /// The time of the operations, by part.
     pub parts: Parts,
-    /// What the index did.
+    /// The counts of the file's index.
     pub counts: IndexCounts,
 }
 
-/// Why a pattern could not run.
+/// The reasons for which a pattern cannot run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FilesError {
-    /// The machine has none.
+    /// The machine has no file system.
     #[error("the machine has no [files]")]
     NoFiles,
-    /// Not a number of whole operations.
+    /// The file's size is not a number of whole operations.
     #[error("{bytes} bytes; allowed: multiples of {SMALL}, and of {LARGE} beyond that")]
     Size {
-        /// How many.
+        /// The size that was asked for.
         bytes: u64,
     },
     /// The run was asked to stop before its end.
     #[error("the run was stopped")]
     Stopped,
-    /// Persistent memory is too small.
+    /// Persistent memory has no room for the file.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Persistent memory is too small.
+    /// Persistent memory has too few frames for the file.
     #[error(transparent)]
     Frames(#[from] OutOfFrames),
 }

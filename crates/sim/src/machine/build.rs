@@ -29,7 +29,7 @@ use crate::spec::settings::{
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
-/// How much is modelled.
+/// The parts of a machine that are modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// Translation, allocation and paging: counts only.
@@ -158,7 +158,7 @@ pub(super) fn machine<T: Built, C: Clock>(
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }
 
-/// Frames, and who leaves when there is none.
+/// The machine's frames, and the policy that chooses a page to evict when none is free.
 fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
     let memory = |bytes, fragmentation| {
         let buddy = BuddyAllocator::new(bytes).expect("the machine file was checked");

@@ -60,7 +60,7 @@ impl Calendar {
         }
     }
 
-    /// Forgets what is over by `now_ps`: nobody asks for a time before.
+    /// Forgets what is over by `now_ps`: no caller asks for an earlier time.
     #[inline]
     pub(super) fn forget(&mut self, now_ps: u64) {
         while let Some(&(_, end_ps)) = self.busy.front()

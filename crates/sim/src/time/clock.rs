@@ -75,7 +75,7 @@ pub trait CoreTime {
     fn settle(&mut self);
 }
 
-/// The swap device.
+/// The timing of the swap device.
 pub trait Devices {
     /// A page is wanted from the swap device, at `now_ps`.
     fn swap_in(&mut self, now_ps: u64) -> Transfer;

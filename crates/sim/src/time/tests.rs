@@ -89,7 +89,7 @@ fn a_store_is_not_waited_for() {
     assert_eq!((elapsed, memory), (compute, 0));
 }
 
-/// The walk's references, from the second cache level on: the line, and who waits.
+/// The time that a walk takes whose references, each a line and what waits for it, begin at the second cache level.
 fn walked(reads: &[(u64, Waits)], table: TableSpec) -> u64 {
     let spec = MachineSpec { table, walker: WalkerSpec { count: 1, enters: 2 }, ..machine() };
     let mut clock = clock_of(&spec);

@@ -18,7 +18,7 @@
 //!
 //! The look-up before the first reference is that of the walk caches, or the computation of a hashed table's slots if that
 //! takes longer. A walk whose probes go out at once holds its walker until the last of them is there; one that finds
-//! nothing ends then. References that refill a walk cache fill data caches, and nobody waits for them.
+//! nothing ends then. References that refill a walk cache fill data caches, and no access waits for them.
 //!
 //! A miss of the first cache level also waits for one of the outstanding-miss registers, and a walk for one of
 //! the walkers. Latencies of the first cache level are hidden by the pipeline. A page fault is precise: it waits

@@ -23,7 +23,7 @@ impl TieredMemory {
         let number = self.controller_of(page);
         let completes = Completion::Later;
         match self.controllers[number].tier.blocked() {
-            // Who leaves for it is known before the kernel goes on.
+            // The kernel learns which page leaves for this one before it goes on.
             None => self.backside(now_ps, number, Event::Miss { page, waiter, completes }),
             Some(_) => self.ask(number, now_ps, Request { page, waiter, completes }),
         }

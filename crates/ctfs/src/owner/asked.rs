@@ -44,7 +44,7 @@ impl Mounted {
                 let mut system = system.noticed()?;
                 let leased = lease()?;
                 let size = system.inode(ino)?.size();
-                if leased[3] != 0 && bytes > 0 && [size, messages::END].contains(&at) {
+                if leased[3] != 0 && bytes > 0 && [size, messages::FILE_END].contains(&at) {
                     // What there is no room for the client asks for when it writes.
                     let _ = system.reserve(ino, size..size.saturating_add(bytes));
                 }

@@ -46,7 +46,7 @@ impl Begin {
         }
     }
 
-    /// The names of all phases so far, if the one that is waited for is not among them.
+    /// Returns the names of all phases so far, if the one that is waited for is not among them.
     pub(crate) fn missing(&self) -> Option<(&str, &[String])> {
         (!self.begun).then_some((&self.phase, &self.phases[..]))
     }

@@ -69,7 +69,7 @@ impl Servers {
     }
 }
 
-/// Where `holds` stops to hold between two numbers.
+/// Returns the number between two numbers at which `holds` stops to hold.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..100 {
         let middle = low.midpoint(high);

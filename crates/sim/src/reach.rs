@@ -32,7 +32,7 @@ impl Reach {
         self.bank.access(&batch.accesses[start..end], |access| access.addr().page());
     }
 
-    /// A row a size, `misses.ENTRIES`, and the same per access, `miss-rate.ENTRIES`.
+    /// Returns a row for each size, `misses.ENTRIES`, and the same per access, `miss-rate.ENTRIES`.
     pub(crate) fn metrics(&mut self) -> Vec<Metric> {
         let accesses = self.bank.accesses();
         let curve = self.bank.curve();

@@ -34,11 +34,11 @@ impl Default for RunOptions {
 
 /// Hears how far a pass is.
 pub trait Progress {
-    /// So many accesses were consumed so far; a new phase may have begun.
+    /// Reports that so many accesses were consumed so far; a new phase may have begun.
     fn advance(&mut self, accesses: u64, phase: Option<&str>);
 }
 
-/// No progress report.
+/// A progress report that does nothing.
 impl Progress for () {
     fn advance(&mut self, _: u64, _: Option<&str>) {}
 }
@@ -179,12 +179,12 @@ fn finish((machine, end): &mut Ended) {
     }
 }
 
-/// Whether there is anything to run for: a machine that has not failed, or no machine at all.
+/// Returns whether there is anything to run for: a machine that has not failed, or no machine at all.
 fn is_left(machines: &[Ended]) -> bool {
     machines.is_empty() || machines.iter().any(|(_, end)| end.is_ok())
 }
 
-/// Every worker owns every `threads`-th machine and sees every batch, in order.
+/// Runs the machines on workers: each owns every `threads`-th machine and sees every batch, in order.
 fn run_on(
     threads: usize,
     source: &mut dyn Source,
@@ -235,7 +235,7 @@ fn work(share: Vec<(usize, Box<dyn Simulate>)>, batches: &Receiver<Arc<Batch>>) 
     numbers.into_iter().zip(machines).collect()
 }
 
-/// What happens to every batch once, before any machine sees it.
+/// The work on every batch that is done once, before any machine sees the batch.
 struct Pass<'a> {
     taken: u64,
     /// Of these, since the phase began that machines begin with.

@@ -167,7 +167,7 @@ impl TableDesign {
 /// Insertions between two looks whether the filling is to stop.
 const LOOK: u64 = 1 << 12;
 
-/// Line `number` in a random order; all differ.
+/// Returns line `number` in a random order; all differ.
 fn line(seed: u64, number: u64) -> NonZeroU64 {
     let start = SplitMix64::new(seed).next() >> 1;
     NonZeroU64::new(mix(1 + start + number)).expect("only 0 is mixed to 0")

@@ -103,7 +103,7 @@ impl PersistentMemory for Kept {
     }
 }
 
-/// Where the process's page table lies.
+/// The frames of the process's page table.
 struct TableFrames {
     words: SparseMemory,
     frames: BuddyAllocator,
@@ -141,7 +141,7 @@ impl ContiguousMemory for TableFrames {
     }
 }
 
-/// What the process sees.
+/// The address space of the process and its translation hardware.
 struct Process {
     table: Radix<X86_64>,
     memory: TableFrames,
@@ -176,7 +176,7 @@ pub(super) struct ContiguousFile {
     media: Rc<RefCell<Media>>,
     store: Store<Kept>,
     process: Process,
-    /// Where its size and its partition are kept.
+    /// The address of the inode, which holds the file's size and partition.
     inode: PhysAddr,
     partition: Option<Partition>,
     bytes: u64,
@@ -213,7 +213,7 @@ impl ContiguousFile {
         self.counts = IndexCounts::default();
     }
 
-    /// Another process opens the file: it has nothing of it mapped.
+    /// Opens the file for another process, which has nothing of it mapped.
     pub(super) fn reopen(&mut self) {
         let dram = self.media.borrow().dram();
         self.process = Process::new(&self.spec, dram);
@@ -235,7 +235,7 @@ impl ContiguousFile {
         media.load(self.inode);
     }
 
-    /// A partition of at least so many bytes.
+    /// Returns the file's partition, which has at least so many bytes: the file moves into a larger one if need be.
     fn grow(&mut self, bytes: u64) -> Result<Partition, StoreError> {
         let level = Level::of_bytes(bytes).ok_or(StoreError::NoPartition)?;
         if let Some(partition) = self.partition.filter(|partition| partition.level >= level) {
@@ -312,7 +312,7 @@ impl ContiguousFile {
         }
     }
 
-    /// The kernel enters what the persistent table has for the 2 MiB around a page, or makes it have something.
+    /// Handles a fault: enters what the persistent table has for the 2 MiB around a page, which gets frames first if it has none.
     fn fault(&mut self, partition: Partition, page: Vpn) -> Result<(), StoreError> {
         self.counts.faults += 1;
         self.media().spend(self.spec.kernel.minor_fault_ps);

@@ -76,7 +76,7 @@ impl Buffers {
         Self(vec![0; count as usize])
     }
 
-    /// The one that is free first, and when.
+    /// Returns the buffer that is free first, and when.
     fn first_free(&self) -> (usize, u64) {
         let (at, &free_ps) =
             self.0.iter().enumerate().min_by_key(|&(_, done_ps)| done_ps).expect("one at least");
@@ -88,7 +88,7 @@ impl Buffers {
     }
 }
 
-/// One core's memory.
+/// The memory that one core uses: persistent memory, DRAM and the caches over both.
 #[derive(Debug)]
 pub(super) struct Media {
     caches: MemoryHierarchy,
@@ -104,13 +104,13 @@ pub(super) struct Media {
     accounts: Accounts,
 }
 
-/// Where time goes to.
+/// The accounts that time is charged to.
 #[derive(Debug)]
 struct Accounts {
-    /// What is being done.
+    /// The part that time is charged to now.
     part: Part,
     parts: Parts,
-    /// What is done takes no time: a file is made ready.
+    /// Whether operations take no time, because a file is made ready.
     is_free: bool,
 }
 
@@ -132,17 +132,17 @@ impl Media {
         }
     }
 
-    /// Where DRAM begins.
+    /// Returns the address at which DRAM begins.
     pub(super) fn dram(&self) -> PhysAddr {
         PhysAddr(self.of.bytes)
     }
 
-    /// What the time goes to from now on.
+    /// Sets the part that time is charged to from now on.
     pub(super) fn part(&mut self, part: Part) {
         self.accounts.part = part;
     }
 
-    /// From now on nothing takes time, or everything does and counts.
+    /// Sets whether operations take no time from now on, or do and are counted.
     pub(super) fn set_free(&mut self, is_free: bool) {
         self.accounts.is_free = is_free;
         self.accounts.parts = Parts::default();
@@ -158,7 +158,7 @@ impl Media {
         self.accounts.parts.0[self.accounts.part as usize] += taken;
     }
 
-    /// Time that no memory is part of.
+    /// Spends time that no memory is part of.
     pub(super) fn spend(&mut self, ps: u64) {
         if !self.accounts.is_free {
             self.until(self.now_ps + ps);
@@ -170,7 +170,7 @@ impl Media {
         &mut self.modules[number as usize]
     }
 
-    /// When a line is there that is asked for at this time, and whether it comes from a memory.
+    /// Returns the time at which a line is there that is asked for at this time, and whether it comes from a memory.
     fn line_ps(&mut self, addr: PhysAddr, kind: MemoryReference, at_ps: u64) -> (u64, bool) {
         let (level, latency_ps) =
             self.caches.access(0, addr, kind, at_ps).expect("there is no flash behind this memory");
@@ -233,7 +233,7 @@ impl Media {
         }
     }
 
-    /// A line goes out, not before `from_ps`.
+    /// Writes a line, not before `from_ps`.
     fn write_line(&mut self, line: u64, from_ps: u64) {
         let (buffer, free_ps) = self.stores.first_free();
         let issue_ps = self.now_ps.max(from_ps).max(free_ps);

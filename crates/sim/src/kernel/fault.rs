@@ -30,7 +30,7 @@ impl From<MachineError> for Refused {
     }
 }
 
-/// A page that is not there: the accelerator brings it, or the kernel finds a frame for it, and makes its entry.
+/// Handles a fault for a page that is not there: the accelerator brings it, or the kernel finds a frame for it and makes its entry.
 pub(super) fn fault<T: PageTable>(
     cx: &mut Context<'_, T>,
     addr: VirtAddr,
@@ -49,7 +49,7 @@ pub(super) fn fault<T: PageTable>(
     Ok(map_page(cx, addr.page(), write, &plan)?)
 }
 
-/// A store to a page whose entry does not allow it: a copy is due, or the mapping does not allow the store either.
+/// Handles a store to a page whose entry does not allow it: a copy is due, or the mapping does not allow the store either.
 pub(super) fn write_protected<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) -> Result<(), Refused> {
     match cx.process_mut().space.fault(addr, true, false) {
         Ok(plan) => Ok(copy_on_write(cx, addr.page(), &plan)?),
@@ -57,8 +57,8 @@ pub(super) fn write_protected<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtA
     }
 }
 
-/// An access outside everything announced: the program made it, so the page is there. The front-end missed the mapping (or
-/// announces none).
+/// Maps a page outside everything announced: the program made the access, so the page is there. The front-end missed the mapping
+/// (or announces none).
 fn map_unannounced<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) {
     let page = VirtRange::sized(addr.align_down(PAGE_BYTES), PAGE_BYTES);
     cx.state.counts.faults.unannounced_pages += 1;

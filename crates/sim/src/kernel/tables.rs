@@ -18,9 +18,9 @@ pub(crate) struct TableSpace {
     pub(super) bytes_peak: u64,
     /// The largest piece that was ever taken.
     pub(super) largest_bytes: u64,
-    /// What finding and zeroing memory has cost and was not charged yet.
+    /// The time of finding and zeroing memory that was not charged yet.
     unpaid_ps: u64,
-    /// What the allocator said when it last had nothing.
+    /// The allocator's error when it last had no memory.
     refused: Option<OutOfFrames>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Store<'a> {
 }
 
 impl TableSpace {
-    /// In memory that begins at this frame.
+    /// Returns tables in memory that begins at this frame.
     pub(super) fn starting_at(start: Pfn) -> Self {
         Self { memory: SparseMemory::starting_at(start), ..Self::default() }
     }
@@ -41,12 +41,12 @@ impl TableSpace {
         Store { space: self, frames, kernel }
     }
 
-    /// What is to be charged now.
+    /// Returns the time that is to be charged now.
     pub(super) fn take_bill(&mut self) -> u64 {
         std::mem::take(&mut self.unpaid_ps)
     }
 
-    /// Why there was no memory of so many bytes.
+    /// Returns the error that there was no memory of so many bytes.
     pub(super) fn no_memory(
         &mut self,
         missing: NoChunk,
@@ -67,7 +67,7 @@ impl TableSpace {
         }
     }
 
-    /// Why a page of an empty slot could not be mapped.
+    /// Returns the error that a page of an empty slot could not be mapped.
     pub(super) fn not_mapped(
         &mut self,
         error: MapError,
@@ -83,7 +83,7 @@ impl TableSpace {
     }
 }
 
-/// What it takes to find and zero contiguous memory.
+/// Returns the time of finding and zeroing contiguous memory.
 fn allocation_ps(kernel: &KernelSpec, bytes: u64) -> u64 {
     match kernel.allocation {
         AllocationSpec::Zeroing => kernel.zero_page_ps * bytes.div_ceil(PAGE_BYTES),

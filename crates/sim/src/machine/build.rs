@@ -84,10 +84,10 @@ pub fn build(
 
 /// A page table that machine files can ask for.
 pub(super) trait Built: PageTable {
-    /// What it is made like.
+    /// Returns the table's design.
     fn design(table: &TableSpec) -> Self::Design;
 
-    /// A core's walk caches for it.
+    /// Returns a core's walk caches for the table.
     fn caches(spec: &WalkCacheSpec) -> Self::Caches;
 }
 
@@ -158,7 +158,7 @@ pub(super) fn machine<T: Built, C: Clock>(
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }
 
-/// The machine's frames, and the policy that chooses a page to evict when none is free.
+/// Returns the machine's frames, with the policy that chooses a page to evict when none is free.
 fn frames(spec: &MachineSpec, seed: u64) -> PagePool {
     let memory = |bytes, fragmentation| {
         let buddy = BuddyAllocator::new(bytes).expect("the machine file was checked");
@@ -222,7 +222,7 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
     Core::new(tlbs, walk_cache, classes)
 }
 
-/// A core's TLBs.
+/// Returns a core's TLBs.
 pub(crate) fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
     Tlbs::new(spec.tlb.iter().map(|level| tlb(level, seed)).collect())
 }

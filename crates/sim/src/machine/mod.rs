@@ -34,7 +34,7 @@ pub trait Simulate: Send {
     /// Returns the machine's name.
     fn name(&self) -> &str;
 
-    /// Consumes a batch.
+    /// Consumes a batch of events.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
     }
 }
 
-/// A phase of a machine without jobs begins.
+/// Begins a phase of a machine without jobs.
 fn begin_phase<T: PageTable, C: Clock>(engine: &mut Engine<T, C>, phases: &mut Phases, name: &str) {
     // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
     engine.clock.settle();

@@ -71,7 +71,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// A phase, stage and metric that occur together more than once, which is a mistake of a mechanism.
+    /// Returns a phase, stage and metric that occur together more than once, which is a mistake of a mechanism.
     pub(crate) fn repeated(&self) -> Option<(Option<&str>, &str, &str)> {
         let mut seen = BTreeSet::new();
         let triples = self.metrics.iter().map(|row| (row.phase.as_deref(), &*row.stage, &*row.metric));

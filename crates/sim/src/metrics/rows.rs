@@ -52,7 +52,7 @@ impl Rows {
     }
 }
 
-/// What was counted between two snapshots of the same machine.
+/// Returns the counts between two snapshots of the same machine.
 pub(crate) fn share(start: &Rows, end: &Rows) -> Rows {
     debug_assert_eq!(start.0.len(), end.0.len(), "a machine always has the same rows");
     let between = |(start, end): (&Row, &Row)| {

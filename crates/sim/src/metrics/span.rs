@@ -127,7 +127,7 @@ pub enum Lane {
     Daemon,
 }
 
-/// How much time went into each step.
+/// The time of each step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepTimes {
     ps: [u64; KernelStep::ALL.len()],

@@ -46,12 +46,12 @@ impl FrontFilter {
         Self { small, huge, huge_known: false, empties }
     }
 
-    /// A filter that never learns: for a core without a TLB, where nothing ever hits.
+    /// Returns a filter that never learns: for a core without a TLB, where nothing ever hits.
     pub(crate) fn never() -> Self {
         Self { small: Classes::never(), huge: Classes::never(), huge_known: false, empties: [None; 3] }
     }
 
-    /// The frame of `vpn` if a reference to it is known to change nothing.
+    /// Returns the frame of `vpn` if a reference to it is known to change nothing.
     #[inline(always)]
     pub(crate) fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
         self.small.lookup(vpn, write).or_else(|| self.huge_known.then(|| self.huge.lookup(vpn, write))?)
@@ -109,7 +109,7 @@ const NEVER: u32 = u32::MAX;
 const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };
 
 impl<const ORDER: u32> Classes<ORDER> {
-    /// For an array of so many sets, whose index leaves out the low `shift` bits of the page number.
+    /// Returns the filter of an array of so many sets, whose index leaves out the low `shift` bits of the page number.
     fn new(sets: u64, shift: u32, classes: usize) -> Self {
         Self { slots: [NONE; MOST_CLASSES], mask: (sets as usize).min(classes) - 1, shift }
     }

@@ -80,12 +80,12 @@ pub enum MemoryReference {
     Walk,
 }
 
-/// A request, and a line back.
+/// Returns the time of a request, and of a line back.
 fn there_and_back_ps(mesh: &Mesh, from: u32, to: u32) -> u64 {
     mesh.latency_ps(from, to, REQUEST_BYTES) + mesh.latency_ps(to, from, 1 << LINE_SHIFT)
 }
 
-/// From a core's tile to the one that has a line's slice of the last cache.
+/// Returns the time from a core's tile to the one that has a line's slice of the last cache, and back.
 fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
     there_and_back_ps(mesh, core as u32, mesh.slice(line))
 }
@@ -93,11 +93,11 @@ fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
 /// The memory behind the last cache.
 #[derive(Clone, Debug)]
 enum Memory {
-    /// A latency.
+    /// A memory with a fixed latency.
     Plain,
-    /// Controllers, banks and rows.
+    /// DRAM with controllers, banks and rows.
     Dram(Box<PagedDram>),
-    /// The same as a cache over flash.
+    /// DRAM as a cache over flash.
     Tiered(Box<TieredMemory>),
 }
 
@@ -110,7 +110,7 @@ pub struct MemoryHierarchy {
     mesh: Option<Mesh>,
     memory: Memory,
     memory_latency_ps: u64,
-    /// By core.
+    /// The requesters of accesses, by core.
     requesters: Vec<Requester>,
     walk_enters: usize,
     memory_data_reads: u64,
@@ -282,7 +282,7 @@ impl MemoryHierarchy {
         }
     }
 
-    /// A dirty line arrives at level `at` from the level above.
+    /// Takes a dirty line into level `at` from the level above.
     fn write_back(&mut self, core: usize, line: u64, at: usize, at_ps: u64) {
         let mut line = line;
         for at in at..self.private[core].len() + usize::from(self.shared.is_some()) {

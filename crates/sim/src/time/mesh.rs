@@ -83,7 +83,7 @@ impl Mesh {
     }
 }
 
-/// The tiles at the corners, each once: a mesh of one row or column has fewer than four.
+/// Returns the tiles at the corners, each once: a mesh of one row or column has fewer than four.
 fn corners(columns: u32, rows: u32) -> Vec<u32> {
     let last_row = (rows - 1) * columns;
     let mut corners = vec![0, columns - 1, last_row, last_row + columns - 1];

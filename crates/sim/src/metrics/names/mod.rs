@@ -34,12 +34,12 @@ impl Name {
         Self { stage: Cow::Borrowed(stage), metric: Cow::Borrowed(metric), unit, fidelity }
     }
 
-    /// A name of one of many numbered or named parts, each with a metric of its own.
+    /// Returns a name of one of many numbered or named parts, each with a metric of its own.
     fn part(stage: &'static str, metric: String) -> Self {
         Self { metric: Cow::Owned(metric), ..count(stage, "") }
     }
 
-    /// A name of one of several levels, each with a stage of its own.
+    /// Returns a name of one of several levels, each with a stage of its own.
     fn of_level(stage: &str, level: usize, metric: &'static str) -> Self {
         Self { stage: Cow::Owned(format!("{stage}.l{level}")), ..count("", metric) }
     }

@@ -17,7 +17,7 @@ use self::block::BlockDevice;
 use self::remote::RemoteMemory;
 use crate::spec::settings::{SwapKind, SwapSpec};
 
-/// A swap device.
+/// A swap device of one of the kinds.
 #[derive(Clone, Debug)]
 pub(super) enum BackingStore {
     /// A solid-state disk.
@@ -46,7 +46,7 @@ impl BackingStore {
         }
     }
 
-    /// Brings a page.
+    /// Reads a page from the device, from `now_ps` on.
     pub(super) fn read(&mut self, now_ps: u64) -> Transfer {
         match self {
             Self::Block(block) => Transfer { done_ps: block.transfer(now_ps), holds_core: false },

@@ -41,14 +41,14 @@ impl RemoteMemory {
         }
     }
 
-    /// When the page is there.
+    /// Reads a page; returns when it is there.
     pub(super) fn read(&mut self, now_ps: u64) -> u64 {
         let asked = self.request.send(now_ps, self.header_bytes);
         let served_ps = self.serve(asked.arrived_ps);
         self.response.send(served_ps, self.page_bytes).arrived_ps
     }
 
-    /// When the page's frame is free.
+    /// Writes a page; returns when its frame is free.
     pub(super) fn write(&mut self, now_ps: u64) -> u64 {
         let sent = self.request.send(now_ps, self.page_bytes);
         let served_ps = self.serve(sent.arrived_ps);

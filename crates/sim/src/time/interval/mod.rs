@@ -66,7 +66,7 @@ pub struct IntervalClock {
     kernel: KernelTime,
 }
 
-/// What every core of the machine is made like.
+/// The latencies and sizes that all cores of the machine have.
 #[derive(Clone, Debug)]
 struct Latencies {
     cycle_ps: u64,
@@ -75,7 +75,7 @@ struct Latencies {
     window: u64,
     /// Of the first cache level.
     nearest_ps: u64,
-    /// By TLB level.
+    /// The latency of a hit, by TLB level.
     tlb_ps: Vec<u64>,
     /// From a page's number to its slots' addresses.
     table_ps: u64,
@@ -83,11 +83,11 @@ struct Latencies {
     walk_lookup_ps: u64,
 }
 
-/// What the kernel and its daemons took.
+/// The time of the kernel and its daemons.
 #[derive(Clone, Debug)]
 struct KernelTime {
     steps: StepTimes,
-    /// The last steps.
+    /// The last steps of the kernel.
     spans: VecDeque<Span>,
     daemon_ps: u64,
     /// Whether there is more to a fault than a frame.

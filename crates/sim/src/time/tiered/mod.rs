@@ -129,7 +129,7 @@ pub struct TieredMemory {
     counts: Counts,
 }
 
-/// How pages are brought in and out.
+/// The way in which pages are brought in and out.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
     /// Whether the kernel does it, and not the controllers.
@@ -226,12 +226,12 @@ impl TieredMemory {
         Err(Missed { page, signal_ps, kind })
     }
 
-    /// A line of DRAM that has no tags.
+    /// Requests a line of DRAM that has no tags; returns when it is there.
     fn plain(&mut self, at_ps: u64, page: FlashPage) -> u64 {
         self.dram.line(at_ps, page.0)
     }
 
-    /// The last cache writes a line back.
+    /// Takes a line that the last cache writes back.
     pub(super) fn write_back(&mut self, at_ps: u64, addr: PhysAddr) {
         let page = FlashPage(addr.frame().0);
         let number = self.controller_of(page);
@@ -259,13 +259,13 @@ impl TieredMemory {
         Missed { page, signal_ps, kind: MissKind::Stalled }
     }
 
-    /// A miss goes into the backside's queue.
+    /// Puts a miss into the backside's queue.
     fn ask(&mut self, number: usize, at_ps: u64, request: Request) {
         self.controllers[number].queue.push_back(request);
         self.call(number, at_ps);
     }
 
-    /// The backside takes the next miss when it can.
+    /// Lets the backside take the next miss when it can.
     fn call(&mut self, number: usize, at_ps: u64) {
         let controller = &mut self.controllers[number];
         let can = controller.tier.blocked().is_none() && !controller.queue.is_empty();
@@ -331,7 +331,7 @@ impl TieredMemory {
         }
     }
 
-    /// The backside of a controller takes an event, and what it then does takes its time.
+    /// Gives the backside of a controller an event; what it then does takes its time.
     fn backside(&mut self, at_ps: u64, number: usize, event: Event<Waiter>) {
         let Self { controllers, dram, flash, due, effects, left, manner, .. } = self;
         let Manner { by_kernel, command_ps, .. } = *manner;
@@ -380,7 +380,7 @@ impl TieredMemory {
         self.call(number, now_ps);
     }
 
-    /// A page is used without time.
+    /// Uses a page without time.
     pub(super) fn touch(&mut self, page: FlashPage, write: bool) {
         let number = self.controller_of(page);
         self.controllers[number].tier.touch(page, write);

@@ -63,7 +63,7 @@ pub struct Flash {
     counts: FlashCounts,
 }
 
-/// What pages are transferred by.
+/// The channels and the bus that transfer pages.
 #[derive(Clone, Debug)]
 struct Wires {
     channels: Vec<Channel>,
@@ -231,7 +231,7 @@ impl Flash {
         FlashCounts { most_erases: self.wear.most(), fewest_erases: self.wear.least(), ..self.counts }
     }
 
-    /// A page's plane and channel.
+    /// Returns a page's plane and channel.
     #[inline]
     fn place(&self, page: u64) -> (usize, usize) {
         let planes = u64::from(self.spec.planes);
@@ -313,7 +313,7 @@ impl Flash {
 }
 
 impl Plane {
-    /// When the first write that waits may start, unless reads come.
+    /// Returns the time at which the first write that waits may start, unless reads come.
     fn start_ps(&self) -> u64 {
         self.waiting.front().map_or(u64::MAX, |write| write.at_ps.max(self.free_ps))
     }

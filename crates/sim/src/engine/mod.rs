@@ -17,7 +17,7 @@ use pagewalk_vm::tlb::Translation;
 pub(crate) use self::pieces::{Then, pieces};
 use self::processor::Running;
 use crate::error::MachineError;
-use crate::kernel::{Kernel, Process, Refused};
+use crate::kernel::{FaultFailure, Kernel, Process};
 use crate::metrics::names::program;
 use crate::metrics::{KernelStep, Rows};
 use crate::mmu::{Mmu, WalkListener, Walked, translation_of};
@@ -47,14 +47,14 @@ pub(crate) struct ProgramCounts {
 /// The reason why a reference is not completed.
 enum Stopped {
     /// The kernel brought no page.
-    Refused(Refused),
+    Fault(FaultFailure),
     /// A page is not in DRAM: the access has to be made again.
     Missed(Missed),
 }
 
-impl From<Refused> for Stopped {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
+impl From<FaultFailure> for Stopped {
+    fn from(failure: FaultFailure) -> Self {
+        Self::Fault(failure)
     }
 }
 
@@ -298,8 +298,8 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     fn stop(&mut self, stopped: Stopped) -> Result<Option<Missed>, MachineError> {
         match stopped {
             Stopped::Missed(missed) => Ok(Some(missed)),
-            Stopped::Refused(Refused::Machine(error)) => Err(error),
-            Stopped::Refused(Refused::Signal) => {
+            Stopped::Fault(FaultFailure::Machine(error)) => Err(error),
+            Stopped::Fault(FaultFailure::Signal) => {
                 // The page may have been used in the TLB, or not: the filter cannot know.
                 self.mmu.forget_repetitions_of(self.core);
                 let (kernel, mut processor) = self.parts();
@@ -323,8 +323,8 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
             let (kernel, mut processor) = self.parts();
             match kernel.fault(&mut processor, addr, write) {
                 Ok(()) => {}
-                Err(Refused::Machine(error)) => return Err(error),
-                Err(Refused::Signal) => return Ok(None),
+                Err(FaultFailure::Machine(error)) => return Err(error),
+                Err(FaultFailure::Signal) => return Ok(None),
             }
         }
     }

@@ -9,7 +9,7 @@ use pagewalk_vm::table::{Leaf, PageTable};
 use super::books::settle;
 use super::change::{check_call, drop_range, remove_shown};
 use super::context::{Context, pages_of};
-use super::fault::{Refused, fault, write_protected};
+use super::fault::{FaultFailure, fault, write_protected};
 use super::read_ahead::read_before_use;
 use super::reclaim::page_out;
 use super::residents::{Change, tell};
@@ -145,8 +145,8 @@ fn populate<T: PageTable>(
         };
         match brought {
             Ok(()) => {}
-            Err(Refused::Machine(error)) => return Err(error),
-            Err(Refused::Signal) => return Ok(()),
+            Err(FaultFailure::Machine(error)) => return Err(error),
+            Err(FaultFailure::Signal) => return Ok(()),
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ use pagewalk_vm::tier::FlashPage;
 use self::accelerator::Accelerated;
 use self::context::Context;
 use self::counts::KernelCounts;
-pub(crate) use self::fault::Refused;
+pub(crate) use self::fault::FaultFailure;
 pub(crate) use self::processor::{Processor, Worker};
 use self::state::{Due, Processes};
 pub(crate) use self::state::{Process, State};
@@ -137,7 +137,7 @@ impl<T: PageTable> Kernel<T> {
         processor: &mut dyn Processor,
         addr: VirtAddr,
         write: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), FaultFailure> {
         fault::fault(&mut self.context(processor), addr, write)
     }
 
@@ -146,7 +146,7 @@ impl<T: PageTable> Kernel<T> {
         &mut self,
         processor: &mut dyn Processor,
         addr: VirtAddr,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), FaultFailure> {
         fault::write_protected(&mut self.context(processor), addr)
     }
 

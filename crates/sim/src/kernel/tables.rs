@@ -25,7 +25,7 @@ pub(crate) struct TableSpace {
 }
 
 /// Both the words and the pieces of memory that tables are made of.
-pub(crate) struct Store<'a> {
+pub(crate) struct TableStore<'a> {
     space: &'a mut TableSpace,
     frames: &'a mut PagePool,
     kernel: &'a KernelSpec,
@@ -37,8 +37,12 @@ impl TableSpace {
         Self { memory: SparseMemory::starting_at(start), ..Self::default() }
     }
 
-    pub(crate) fn store<'a>(&'a mut self, frames: &'a mut PagePool, kernel: &'a KernelSpec) -> Store<'a> {
-        Store { space: self, frames, kernel }
+    pub(crate) fn store<'a>(
+        &'a mut self,
+        frames: &'a mut PagePool,
+        kernel: &'a KernelSpec,
+    ) -> TableStore<'a> {
+        TableStore { space: self, frames, kernel }
     }
 
     /// Returns the time that is to be charged now.
@@ -92,7 +96,7 @@ fn allocation_ps(kernel: &KernelSpec, bytes: u64) -> u64 {
     }
 }
 
-impl ContiguousMemory for Store<'_> {
+impl ContiguousMemory for TableStore<'_> {
     fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
         let taken = self.frames.take_table(bytes);
         let first = taken.map_err(|full| {
@@ -113,14 +117,14 @@ impl ContiguousMemory for Store<'_> {
     }
 }
 
-impl TableWords for Store<'_> {
+impl TableWords for TableStore<'_> {
     #[inline]
     fn read(&self, addr: PhysAddr) -> u64 {
         self.space.memory.read(addr)
     }
 }
 
-impl TableMemory for Store<'_> {
+impl TableMemory for TableStore<'_> {
     #[inline]
     fn write(&mut self, addr: PhysAddr, word: u64) {
         self.space.memory.write(addr, word);

@@ -13,7 +13,7 @@ use crate::args::PaperArguments;
 #[serde(deny_unknown_fields)]
 pub(super) struct CircuitSpec {
     pub(super) item: String,
-    /// Its name in the file of figures.
+    /// The name of the figure in the file of figures.
     figure: String,
     unit: String,
     published: Option<f64>,
@@ -22,7 +22,7 @@ pub(super) struct CircuitSpec {
     note: String,
 }
 
-/// What `make hardware` leaves in its folder.
+/// The name of the file that `make hardware` leaves in its folder.
 const FILE: &str = "figures";
 
 /// Judges what has been measured. If nothing has been, the rows say so, or fail if they alone were asked for.
@@ -61,7 +61,7 @@ pub(super) fn judge(rows: &[CircuitSpec], arguments: &PaperArguments) -> anyhow:
         .collect()
 }
 
-/// `NAME VALUE`, a line each.
+/// Parses lines of `NAME VALUE`.
 fn parse(text: &str) -> anyhow::Result<BTreeMap<String, f64>> {
     text.lines()
         .enumerate()

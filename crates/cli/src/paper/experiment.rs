@@ -60,16 +60,16 @@ pub(super) struct Experiment {
     /// A server under load.
     #[serde(default)]
     loads: Vec<LoadsSpec>,
-    /// Where curves of rows flatten.
+    /// The places where curves of rows flatten.
     #[serde(default)]
     knee: Vec<KneeSpec>,
-    /// Servers as queues.
+    /// The computations of servers as queues.
     queueing: Option<QueueingSpec>,
-    /// Operations on files.
+    /// The simulated operations on files.
     files: Option<FilesSpec>,
     /// Ranges of pages that are swapped.
     swap: Option<SwapSpec>,
-    /// What parameters have to be.
+    /// The parameters that are to be solved for.
     #[serde(default)]
     solve: Vec<SolveSpec>,
     /// Whether it takes minutes.
@@ -84,7 +84,7 @@ pub(super) struct Experiment {
     ages: Vec<AgesSpec>,
 }
 
-/// What came of experiment files so far.
+/// The results of experiment files so far.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) rows: Vec<PaperRow>,
@@ -112,7 +112,7 @@ struct VariantSpec {
 /// A workload that was read, with the machines that its rows name, and these.
 type Ready<'a> = (&'a WorkloadSpec, Box<dyn Source + Send>, Vec<MachineSpec>, Vec<&'a RowSpec>);
 
-/// One number.
+/// One number of an experiment, and the published one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RowSpec {
@@ -124,7 +124,7 @@ struct RowSpec {
     metric: String,
     value: Value,
     machine: String,
-    /// What `machine` is compared with.
+    /// The machine that `machine` is compared with.
     baseline: Option<String>,
     /// For a share: the metric of the same stage and machine that is the whole.
     of: Option<String>,
@@ -134,15 +134,15 @@ struct RowSpec {
     note: String,
 }
 
-/// How a row's number comes from the counts of `machine` and `baseline`.
+/// The way in which a row's number comes from the counts of `machine` and `baseline`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Value {
     /// 1 - machine / baseline.
     Reduction,
-    /// machine / baseline.
+    /// The count of `machine` over that of `baseline`.
     Ratio,
-    /// machine alone.
+    /// The count of `machine` alone.
     Count,
     /// Of machine alone: metric / `of`.
     Share,
@@ -178,7 +178,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Whether it has no row.
+    /// Returns whether it has no row.
     pub(super) fn is_empty(&self) -> bool {
         self.row.is_empty()
             && self.precision.is_empty()
@@ -193,12 +193,12 @@ impl Experiment {
             && self.swap.is_none()
     }
 
-    /// Whether it takes minutes.
+    /// Returns whether it takes minutes.
     pub(super) fn is_long(&self) -> bool {
         self.long
     }
 
-    /// Whether it only runs if an item of it is asked for.
+    /// Returns whether it only runs if an item of it is asked for.
     pub(super) fn is_on_request(&self) -> bool {
         self.on_request
     }
@@ -278,7 +278,7 @@ impl Experiment {
         Ok((timelines, ages))
     }
 
-    /// A machine of this file, or a built-in one.
+    /// Returns a machine of this file, or a built-in one.
     fn machine(&self, name: &str) -> anyhow::Result<MachineSpec> {
         if let Some(variant) = self.variant.get(name) {
             // One of a built-in machine may have its name.

@@ -14,11 +14,11 @@ pub(super) struct FigureSpec {
     /// The series in this order, and no others; without it, all as they come.
     #[serde(default)]
     series: Vec<String>,
-    /// What `{x}` is, if these are lines.
+    /// The meaning of `{x}`, if these are lines.
     x: Option<String>,
 }
 
-/// What a row is in a figure.
+/// The part of a row that a figure shows.
 struct Point<'a> {
     series: &'a str,
     place: &'a str,
@@ -26,7 +26,7 @@ struct Point<'a> {
 }
 
 impl FigureSpec {
-    /// The figure, if there is any row for it.
+    /// Returns the figure, if there is any row for it.
     pub(super) fn draw(&self, rows: &[PaperRow]) -> Option<Figure> {
         let points: Vec<Point<'_>> = rows.iter().filter_map(|row| self.fit(row)).collect();
         let first = points.first()?;
@@ -72,7 +72,7 @@ impl FigureSpec {
     }
 }
 
-/// Each once, in the order of the first.
+/// Returns each name once, in the order of the first.
 fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     names.for_each(|name| {
@@ -83,7 +83,7 @@ fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
-/// By place: ours of each series, and the published number if these are drawn.
+/// Returns groups by place: ours of each series, and the published number if these are drawn.
 fn groups(points: &[Point<'_>], series: &[&str], published: bool) -> Vec<BarGroup> {
     let places = in_order(points.iter().map(|point| point.place));
     let group = |place: &str| {
@@ -98,7 +98,7 @@ fn groups(points: &[Point<'_>], series: &[&str], published: bool) -> Vec<BarGrou
     places.into_iter().map(group).collect()
 }
 
-/// The points of a series whose place is a number and that have a value.
+/// Returns the points of a series whose place is a number and that have a value.
 fn line(points: &[Point<'_>], series: &str) -> Vec<[f64; 2]> {
     let of = points.iter().filter(|point| point.series == series);
     of.filter_map(|point| Some([point.place.parse().ok()?, point.row.ours?])).collect()

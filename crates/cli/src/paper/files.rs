@@ -17,22 +17,22 @@ use crate::say::Steps;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FilesSpec {
-    /// How large the file is.
+    /// The size of the file, in GiB.
     gib: u64,
-    /// With `--quick`.
+    /// The size of the file with `--quick`, in GiB.
     quick_gib: u64,
     #[serde(default)]
     seed: u64,
     row: Vec<FilesRow>,
 }
 
-/// A number.
+/// A number about operations on files.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FilesRow {
     item: String,
     machine: String,
-    /// What `machine` is compared with.
+    /// The machine that `machine` is compared with.
     baseline: Option<String>,
     /// Patterns; of several, the mean.
     of: Vec<String>,
@@ -110,7 +110,7 @@ impl FilesSpec {
         ended
     }
 
-    /// Every machine with every pattern that rows want, each by itself; those that had run when it ended, and how.
+    /// Runs every machine with every pattern that rows want, each by itself; returns those that had run when it ended, and how.
     fn simulate(
         &self,
         work: Vec<((String, String), MachineSpec, Pattern)>,
@@ -142,7 +142,7 @@ impl FilesSpec {
 }
 
 impl FilesRow {
-    /// Whether everything that its number is made of has run.
+    /// Returns whether everything that its number is made of has run.
     fn has_run(&self, runs: &Runs) -> bool {
         let mut machines = self.baseline.iter().chain([&self.machine]);
         machines.all(|name| self.of.iter().all(|of| runs.contains_key(&(name.clone(), of.clone()))))

@@ -20,12 +20,12 @@ pub(super) struct KneeSpec {
 }
 
 impl KneeSpec {
-    /// Whether its rows begin so.
+    /// Returns whether its rows begin so.
     pub(super) fn has(&self, prefix: &str) -> bool {
         self.item.starts_with(prefix)
     }
 
-    /// The row, if there is a curve.
+    /// Returns the row, if there is a curve.
     pub(super) fn judge(&self, rows: &[PaperRow], small: bool) -> Option<PaperRow> {
         let (before, after) = self.of.split_once("{x}")?;
         let point = |row: &PaperRow| -> Option<(f64, f64)> {
@@ -40,7 +40,7 @@ impl KneeSpec {
     }
 }
 
-/// The place that is furthest below the straight line between the ends: Satopaa et al., "Finding a 'Kneedle' in a
+/// Returns the place that is furthest below the straight line between the ends: Satopaa et al., "Finding a 'Kneedle' in a
 /// Haystack", ICDCS Workshops 2011. Between points, on the parabola through the lowest three.
 fn knee(curve: &[(f64, f64)]) -> Option<f64> {
     let (&(first, high), &(last, low)) = (curve.first()?, curve.last()?);

@@ -18,7 +18,7 @@ const PHASE: &str = "serve";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LoadsSpec {
-    /// What items begin with.
+    /// The beginning of the items' names.
     item: String,
     workload: String,
     small: String,
@@ -65,7 +65,7 @@ struct PointRow {
 }
 
 impl LoadsSpec {
-    /// Whether its items begin so; all of them are made together.
+    /// Returns whether its items begin so; all of them are made together.
     pub(super) fn has(&self, prefix: &str) -> bool {
         self.item.starts_with(prefix) || prefix.starts_with(&self.item)
     }
@@ -137,12 +137,12 @@ impl LoadsSpec {
     }
 }
 
-/// What a machine reports of the phase that counts.
+/// Returns what a machine reports of the phase that counts.
 fn metric(results: &[RunResult], machine: &str, stage: &str, name: &str, unit: &str) -> anyhow::Result<f64> {
     count(results, machine, (stage, name, unit), Some(PHASE))
 }
 
-/// A curve's value at a load, on a straight line between its points.
+/// Returns a curve's value at a load, on a straight line between its points.
 fn value_at(curve: &[(f64, f64)], load: f64) -> Option<f64> {
     let above = curve.iter().position(|&(x, _)| x >= load)?;
     let (x, y) = curve[above];
@@ -150,7 +150,7 @@ fn value_at(curve: &[(f64, f64)], load: f64) -> Option<f64> {
     Some(if x == before { y } else { low + (y - low) * (load - before) / (x - before) })
 }
 
-/// The highest load at which a curve does not exceed a level. Between its points, latencies are straight lines in
+/// Returns the highest load at which a curve does not exceed a level. Between its points, latencies are straight lines in
 /// `1 / (1 - load)`, as those of queues are; loads are below 1.
 fn load_at(curve: &[(f64, f64)], level: f64) -> Option<f64> {
     let last = curve.iter().rposition(|&(_, y)| y <= level)?;

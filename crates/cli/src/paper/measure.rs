@@ -22,7 +22,7 @@ pub(super) struct MeasureSpec {
     row: Vec<MeasureRow>,
     #[serde(default)]
     mean: Vec<MeanRow>,
-    /// What happened when.
+    /// The time lines: what happened when.
     #[serde(default)]
     timeline: Vec<TimelineSpec>,
 }
@@ -32,7 +32,7 @@ pub(super) struct MeasureSpec {
 #[serde(deny_unknown_fields)]
 struct MeanRow {
     item: String,
-    /// What the items of the rows begin with.
+    /// The beginning of the names of the rows' items.
     of: String,
     /// Whether it is the geometric mean and not the arithmetic one.
     #[serde(default)]
@@ -161,7 +161,7 @@ impl MeasureSpec {
         self.timeline.iter().map(draw).collect()
     }
 
-    /// All machines that rows and time lines of an application name, each once.
+    /// Returns all machines that rows and time lines of an application name, each once.
     fn machines(&self, application: &str) -> Vec<&str> {
         let rows = self.row.iter().filter(|row| row.application == application);
         let terms = rows.flat_map(|row| [&row.top].into_iter().chain(&row.bottom));

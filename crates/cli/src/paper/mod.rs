@@ -82,7 +82,7 @@ const PAPERS: [(&str, &str, &[&str]); 5] = [
     ),
 ];
 
-/// Runs the command.
+/// Runs the command `paper`.
 pub(crate) fn paper(arguments: &PaperArguments) -> anyhow::Result<Done> {
     let Some(name) = &arguments.name else {
         for (name, title, _) in PAPERS {

@@ -20,7 +20,7 @@ pub(super) struct PrecisionSpec {
     policy: Policy,
     /// A power of two, at least 2^9.
     frames: u32,
-    /// New pages placed.
+    /// The number of new pages that are placed.
     pages: u32,
     value: Value,
     /// Which evictions count, as shares of all: the second half is the steady state.
@@ -104,7 +104,7 @@ impl Ages {
     }
 }
 
-/// Judges the rows.
+/// Judges the rows by the published numbers.
 pub(super) fn run(rows: &[PrecisionSpec], ages: &mut Ages, into: &mut Vec<PaperRow>) -> anyhow::Result<()> {
     for row in rows {
         ending::go_on()?;
@@ -133,7 +133,7 @@ pub(super) struct AgesSpec {
 const POINTS: usize = 250;
 
 impl AgesSpec {
-    /// Mean and maximum of each policy, over windows of whole thousands of evictions.
+    /// Draws mean and maximum of each policy, over windows of whole thousands of evictions.
     pub(super) fn draw(&self, ages: &mut Ages) -> anyhow::Result<Figure> {
         let (mut series, mut points) = (Vec::new(), Vec::new());
         for (name, &policy) in &self.policies {

@@ -37,7 +37,7 @@ pub(super) struct ApplicationSpec {
     seed: u64,
     /// The phase to begin with; before it, pages are brought in.
     begin: Option<String>,
-    /// Accesses.
+    /// The most accesses that are simulated.
     limit: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ struct ProgramRow {
     /// The applications, by their group's name.
     of: String,
     machine: String,
-    /// What `machine` is compared with.
+    /// The machine that `machine` is compared with.
     baseline: Option<String>,
     stage: String,
     metric: String,
@@ -101,11 +101,11 @@ fn one() -> f64 {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Value {
-    /// Of the machine.
+    /// The count of the machine.
     Plain,
-    /// baseline / machine.
+    /// The count of `baseline` over that of `machine`.
     Speedup,
-    /// machine / baseline.
+    /// The count of `machine` over that of `baseline`.
     Ratio,
 }
 
@@ -207,7 +207,7 @@ impl ProgramsSpec {
     }
 }
 
-/// A small input is not judged.
+/// Returns the gate and the note of a row; a small input is not judged.
 pub(super) fn judged(small: bool, gate: Option<[f64; 2]>, note: &str) -> (Option<[f64; 2]>, String) {
     match small {
         true => (None, format!("small input, not judged. {note}").trim_end().to_owned()),
@@ -250,7 +250,7 @@ pub(super) fn pass(
 const MEAN: &str = "mean";
 
 impl ProgramRow {
-    /// A row for each application that has run, and their mean if all have.
+    /// Returns a row for each application that has run, and their mean if all have.
     fn judge(
         &self,
         results: &[(&str, &(&ApplicationSpec, Vec<RunResult>))],
@@ -315,7 +315,7 @@ impl ProgramRow {
     }
 }
 
-/// What a machine reports, by stage, metric and unit.
+/// Returns what a machine reports, by stage, metric and unit.
 pub(super) fn count(
     results: &[RunResult],
     machine: &str,

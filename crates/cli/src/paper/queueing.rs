@@ -24,7 +24,7 @@ pub(super) struct QueueingSpec {
     row: Vec<QueueRow>,
 }
 
-/// A number.
+/// A number about servers as queues.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct QueueRow {
@@ -40,7 +40,7 @@ struct QueueRow {
     limit: f64,
     #[serde(default)]
     load: f64,
-    /// What a sum on paper is made of.
+    /// The summands of a sum on paper.
     #[serde(default)]
     of: Vec<f64>,
     published: Option<f64>,
@@ -62,7 +62,7 @@ enum Value {
     SimulatedPercentile,
     /// The same of a simulated core without flash.
     SimulatedPercentileInMemory,
-    /// What the simulated core does with jobs always waiting.
+    /// The load that the simulated core serves with jobs always waiting.
     SimulatedCap,
     /// The flash bandwidth in bytes a second that `[DRAM bandwidth, line, miss rate, page, cores]` make (equation 1).
     FlashBandwidth,
@@ -128,7 +128,7 @@ impl QueueingSpec {
         })
     }
 
-    /// The median over seven seeds; one run is up to a quarter off.
+    /// Returns the median over seven seeds; one run is up to a quarter off.
     fn simulated(&self, access_us: f64, load: f64, jobs: usize) -> f64 {
         let core = self.core(access_us);
         let rate = load / (self.work_us * 1e3);
@@ -138,7 +138,7 @@ impl QueueingSpec {
         percentiles[3] as f64 / (self.work_us * 1e3)
     }
 
-    /// In nanoseconds.
+    /// Returns the core, with times in nanoseconds.
     fn core(&self, access_us: f64) -> CoreOverFlash {
         let ns = |us: f64| (us * 1e3) as u64;
         let mut scheduler = SchedulerDesign::of_threads(self.pending + 1, ns(self.access_us));

@@ -30,7 +30,7 @@ pub(super) struct SolveSpec {
     between: [f64; 2],
     /// Each halves what is left.
     steps: u32,
-    /// Whose cores' time counts, and whose misses.
+    /// The machine whose cores' time counts, and whose misses.
     time_of: String,
     misses_of: String,
     /// The interval to be reached, in microseconds.
@@ -78,7 +78,7 @@ impl SolveSpec {
     }
 }
 
-/// Where `is_above` begins to hold.
+/// Returns the number at which `is_above` begins to hold.
 fn bisect(
     [mut low, mut high]: [f64; 2],
     steps: u32,

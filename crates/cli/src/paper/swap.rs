@@ -17,7 +17,7 @@ use crate::say::Steps;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SwapSpec {
-    /// How often each is swapped; the median counts.
+    /// The number of times that each size is swapped; the median counts.
     rounds: usize,
     /// Of copies of more than 256 MiB.
     long_rounds: usize,
@@ -26,7 +26,7 @@ pub(super) struct SwapSpec {
     row: Vec<SwapRow>,
 }
 
-/// A number.
+/// A number about swaps of page ranges.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SwapRow {
@@ -62,7 +62,7 @@ enum Value {
     TableRatio,
 }
 
-/// Medians in microseconds.
+/// The median times of a swap, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     table: f64,
@@ -108,7 +108,7 @@ impl SwapSpec {
         ended
     }
 
-    /// Every size in turn, round by round, so that a busy moment meets all.
+    /// Measures every size in turn, round by round, so that a busy moment meets all.
     fn measure(&self, table: &mut TableSwap<Mapped>, sizes: &[u64]) -> anyhow::Result<BTreeMap<u64, Times>> {
         let Some(&most) = sizes.last() else { return Ok(BTreeMap::new()) };
         let mut view = ViewSwap::new(most).context("two ranges of addresses")?;
@@ -149,7 +149,7 @@ impl SwapSpec {
     }
 }
 
-/// A store in memory, with two ranges of so many pages.
+/// Returns a store in memory, with two ranges of so many pages.
 fn table(most_pages: u64) -> anyhow::Result<TableSwap<Mapped>> {
     let folder = [std::path::PathBuf::from("/dev/shm"), std::env::temp_dir()];
     let folder = folder.into_iter().find(|folder| folder.is_dir()).context("no folder for a store")?;
@@ -167,7 +167,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 impl SwapRow {
-    /// From the times, as far as they were taken.
+    /// Returns the number from the times, as far as they were taken.
     fn timed(&self, times: &BTreeMap<u64, Times>) -> Option<f64> {
         let own = times.get(&self.pages)?;
         let before = self.before.and_then(|pages| times.get(&pages));

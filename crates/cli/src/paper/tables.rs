@@ -20,7 +20,7 @@ pub(super) struct TablesSpec {
     /// Applications by the name of what they have in common.
     #[serde(default)]
     group: BTreeMap<String, Vec<String>>,
-    /// By name.
+    /// The designs of page tables, by name.
     design: BTreeMap<String, DesignSpec>,
     row: Vec<TableRow>,
 }
@@ -35,7 +35,7 @@ struct LinesSpec {
     large_lines: u64,
 }
 
-/// What a design does; what is left out is as in elastic cuckoo page tables that keep their hash.
+/// The settings of a design; what is left out is as in elastic cuckoo page tables that keep their hash.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct DesignSpec {
@@ -87,7 +87,7 @@ impl DesignSpec {
     }
 }
 
-/// One number.
+/// One number about page tables, and the published one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TableRow {
@@ -95,7 +95,7 @@ struct TableRow {
     /// An application or a group of them.
     of: String,
     design: String,
-    /// What `design` is compared with.
+    /// The design that `design` is compared with.
     baseline: Option<String>,
     figure: String,
     #[serde(default)]
@@ -122,14 +122,14 @@ fn one() -> f64 {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Value {
-    /// The design's.
+    /// The figure of the design.
     #[default]
     Plain,
     /// 1 - design / baseline.
     Reduction,
-    /// design / baseline.
+    /// The figure of `design` over that of `baseline`.
     Ratio,
-    /// baseline - design.
+    /// The figure of `baseline` less that of `design`.
     Saved,
 }
 
@@ -204,7 +204,8 @@ impl TablesSpec {
 
 type Key<'a> = (&'a str, &'a str);
 
-/// The largest first, so that no thread is left with one of them at the end. Some are missing if the command is to end.
+/// Fills the tables, the largest first, so that no thread is left with one of them at the end. Some are missing if the command is
+/// to end.
 fn fill<'a>(
     needed: &BTreeMap<Key<'a>, (TableDesign, Lines)>,
     threads: usize,

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line and its options.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

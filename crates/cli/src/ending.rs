@@ -1,4 +1,4 @@
-//! How a command ends before its work is done: signals, a limit of time, an observed program that dies.
+//! The early ends of a command: by signals, a limit of time, or an observed program that dies.
 //!
 //! The first SIGINT, SIGTERM or SIGHUP asks the running sources to end; the command then writes the result so far, marked
 //! as partial, and exits with 128 and the signal's number. The second one ends the command and what it observes at once.

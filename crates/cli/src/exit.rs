@@ -1,5 +1,5 @@
-//! How the command ends: 0 done, 1 a gate or check failed, 2 the user's input is wrong, 3 the input ended in damage and the result
-//! is of the part before that, 128 and a signal's number.
+//! The exit codes of the command: 0 done, 1 a gate or check failed, 2 the user's input is wrong, 3 the input ended in damage and
+//! the result is of the part before that, 128 and a signal's number.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the command says beside its results: notes, complaints and progress, all on standard error.
+//! The messages of the command beside its results: notes, complaints and progress, all on standard error.
 //!
 //! A standard error that is closed or broken stops no command: what cannot be said is dropped. So `eprintln!`, which
 //! panics there, is not used in this crate; [`note!`] and [`complain!`] are.

@@ -1,4 +1,4 @@
-//! What a test saw of hits, evictions, arrivals and decisions, in order.
+//! A record for tests of hits, evictions, arrivals and decisions, in order.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Where a curve of rows flattens.
+//! The place where a curve of rows flattens.
 
 use pagewalk_report::PaperRow;
 use serde::Deserialize;

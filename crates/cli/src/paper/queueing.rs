@@ -1,4 +1,4 @@
-//! What a paper computes before it builds anything: servers as queues, and sums on paper.
+//! The numbers that a paper computes before it builds anything: servers as queues, and sums on paper.
 
 use anyhow::Context;
 use pagewalk_report::PaperRow;

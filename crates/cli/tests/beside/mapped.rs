@@ -1,4 +1,4 @@
-//! Mapped files.
+//! Tests of files that programs map into their memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

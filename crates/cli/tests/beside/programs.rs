@@ -1,4 +1,4 @@
-//! What single programs do and see.
+//! Tests of what single programs do and see.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};

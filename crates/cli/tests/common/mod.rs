@@ -1,4 +1,4 @@
-//! What the tests of blades share: the command, blades that end with their test, a cable between two networks.
+//! The parts that the tests of blades share: the command, blades that end with their test, a cable between two networks.
 
 #[path = "../../../riscv/tests/common/mod.rs"]
 mod programs;

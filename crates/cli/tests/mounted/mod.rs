@@ -1,4 +1,4 @@
-//! What the tests of mounts share: stores that go with their test, mounted where they may be.
+//! The parts that the tests of mounts share: stores that go with their test, mounted where they may be.
 
 #![allow(dead_code)] // Each test program uses its own part.
 

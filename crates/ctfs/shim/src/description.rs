@@ -1,4 +1,4 @@
-//! What an open file does: bytes are read and written under a lease, or by the kernel.
+//! The operations of an open file: bytes are read and written under a lease, or by the kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! What clients ask the owner for through the kernel, by `ioctl` on a file of the mount: leases, frames, mappings, and what no system call
-//! of the kernel's passes on.
+//! The requests of clients to the owner through the kernel, by `ioctl` on a file of the mount: leases, frames, mappings, and what
+//! no system call of the kernel's passes on.
 
 use rustix::io::Errno;
 

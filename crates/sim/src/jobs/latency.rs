@@ -1,4 +1,4 @@
-//! How long jobs took.
+//! The latencies of jobs.
 
 use hdrhistogram::Histogram;
 

@@ -1,4 +1,4 @@
-//! What a program says of ranges of its memory (`madvise`, `mlock`, flags of `mmap`), and what happens to their pages.
+//! The program's advice on ranges of its memory (`madvise`, `mlock`, flags of `mmap`), and what happens to their pages.
 
 use pagewalk_trace::Advice;
 use pagewalk_vm::addr::{PageSize, Pfn, VirtRange, Vpn};

@@ -1,4 +1,4 @@
-//! What the kernel counts.
+//! The counts of the kernel.
 
 /// The counts of a machine's kernel.
 #[derive(Clone, Debug, Default)]

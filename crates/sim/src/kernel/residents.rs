@@ -1,4 +1,4 @@
-//! What else keeps something of every page, and must hear when pages of an address space change.
+//! The components that keep state of every page beside the page table, and must hear when pages of an address space change.
 //!
 //! Entries of the page table are changed by the code that makes the change: it knows what they become. Everything that
 //! stands *beside* the table (copies on the swap device, pages that were read ahead, pages that are remote) is a resident

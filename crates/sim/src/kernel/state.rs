@@ -1,4 +1,4 @@
-//! What the kernel of a machine keeps.
+//! The state that the kernel of a machine keeps.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where a machine's page tables live, what they take, and what keeping them costs.
+//! The memory of a machine's page tables, and what it costs to keep them.
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn, PhysAddr};
 use pagewalk_vm::frame::OutOfFrames;

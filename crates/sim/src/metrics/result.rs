@@ -1,4 +1,4 @@
-//! What a run measured: the rows of the JSON document, of the terminal table and of the report's plots.
+//! The result of a run: the rows of the JSON document, of the terminal table and of the report's plots.
 
 use std::collections::BTreeSet;
 

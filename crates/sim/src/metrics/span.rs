@@ -1,4 +1,4 @@
-//! What the kernel, and hardware in its place, spends time on.
+//! The steps on which the kernel, and hardware in its place, spends time.
 
 /// A step of the kernel's work, or of the accelerator's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]

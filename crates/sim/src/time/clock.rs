@@ -1,4 +1,4 @@
-//! What a machine asks of time.
+//! The interface of time, as a machine uses it.
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::WalkRead;

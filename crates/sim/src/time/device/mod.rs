@@ -1,4 +1,4 @@
-//! Where pages go that leave memory, and how long that takes.
+//! The devices to which pages go that leave memory, and the time that this takes.
 //!
 //! A device is a few stations that requests pass in the order in which they are made: servers, of which each has one
 //! request at a time, and links, of which a byte takes so long. Nothing else delays a request, so that latency,

@@ -1,4 +1,4 @@
-//! How much a device's times vary.
+//! The variation of a device's times.
 
 use std::f64::consts::TAU;
 

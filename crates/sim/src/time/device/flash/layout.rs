@@ -1,4 +1,4 @@
-//! Where the pages of a plane are at the start.
+//! The places of a plane's pages at the start.
 
 use super::translation::Place;
 use crate::spec::settings::GarbageSpec;

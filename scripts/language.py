@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Folders whose language is not checked yet. Remove a line when its folder has no findings.
-NOT_YET_COVERED = ["crates/sim/", "crates/cli/"]
+NOT_YET_COVERED = ["crates/sim/src/spec/"]
 
 # Files that are not prose of this project.
 NOT_OURS = ["Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", "scripts/language.py"]
@@ -36,6 +36,7 @@ ALLOWED = [
     ("scripts/suites.sh", "as user nobody"),
     ("scripts/suites.sh", "NON_ROOT_USERNAME=nobody"),
     ("scripts/suites.sh", "user=nobody"),
+    ("crates/cli/tests/guard.rs", "u:nobody"),
     # The reference of keys, which is generated from crates/sim: not covered yet.
     ("machines/README.md", "Who leaves a full memory"),
 ]

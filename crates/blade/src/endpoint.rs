@@ -1,4 +1,4 @@
-//! Where a blade is, as its users write it.
+//! The address of a blade, as its users write it.
 
 use std::ffi::OsStr;
 use std::fmt;

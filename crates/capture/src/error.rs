@@ -1,4 +1,4 @@
-//! Why a program could not be observed.
+//! The reasons why a program could not be observed.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Where the front-ends' files are.
+//! The places of the front-ends' files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

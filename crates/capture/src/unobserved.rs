@@ -1,4 +1,4 @@
-//! What was not observed of a program, and why: by name, as far as a name is known.
+//! The parts of a program that were not observed, and why: by name, as far as a name is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! What the front-ends report of loads and stores: counts, sizes, directions, threads.
+//! Tests of the loads and stores that the front-ends report: counts, sizes, directions, threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 

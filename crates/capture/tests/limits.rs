@@ -1,4 +1,4 @@
-//! What the system allows a program, the front-ends allow it, too.
+//! Tests of limits: the front-ends allow a program what the system allows it.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line and its options.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,26 +32,26 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// How much a command says on standard error.
+/// The amount of text that a command prints on standard error.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct SayArguments {
-    /// Say only what is wrong: no progress, no notes.
+    /// Print only errors and warnings: no progress, no notes.
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Whether to show how far a command is: `auto` shows it where no observed program uses the same terminal.
+    /// Show the progress of a command: `auto` shows it where no observed program uses the same terminal.
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ProgressArgument::Auto)]
     pub(crate) progress: ProgressArgument,
 }
 
-/// When progress is shown.
+/// The cases in which progress is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressArgument {
-    /// Never.
+    /// Never show progress.
     Never,
-    /// Where it cannot touch what another program prints.
+    /// Show progress where it cannot disturb another program's output.
     #[default]
     Auto,
-    /// Always; beside an observed program in whole lines.
+    /// Always show progress; beside an observed program in whole lines.
     Always,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Paper(PaperArguments),
     /// Run a bare-metal RISC-V program on a machine with a page fault accelerator and remote memory.
     Riscv(RiscvArguments),
-    /// Serve memory to other machines by the page, or measure a blade that does.
+    /// Serve pages of memory to other machines, or measure a blade that does.
     Blade(BladeArguments),
     /// Make, mount, check and show file systems whose index is the page table.
     Fs(FsArguments),
@@ -98,7 +98,7 @@ pub(crate) enum FsCommand {
     Mkfs(MkfsArguments),
     /// Mount a file system for every program, until SIGINT, SIGTERM, SIGHUP or umount, and the last file is closed.
     Mount(MountArguments),
-    /// Let a file system have more room, whether it is mounted or not. After a crash it has its old size or the new one.
+    /// Enlarge a file system, whether it is mounted or not. After a crash it has its old size or the new one.
     Grow(GrowArguments),
     /// Run a program that reads and writes files of mounted file systems in its own memory, instead of by system calls.
     #[command(after_help = "\
@@ -110,13 +110,13 @@ without.")]
         #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
-    /// Say everything that is wrong with a file system; exit 0 if nothing is, or all was repaired, and 1 otherwise.
+    /// Print everything that is wrong with a file system; exit 0 if nothing is, or all was repaired, and 1 otherwise.
     Fsck {
-        /// Repair it, and say what was done, a line for each thing; without this nothing is written. What has no name goes to
-        /// /lost+found.
+        /// Repair the file system, and print a line for each repair; without this option nothing is written. Files without a name
+        /// go to /lost+found.
         #[arg(long)]
         repair: bool,
-        /// The file that holds it.
+        /// The file that holds the file system.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -128,23 +128,24 @@ without.")]
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
-    /// Where the store and the files go that it is compared with; they are removed afterwards.
+    /// The folders in which the store and the files that it is compared with are made; they are removed afterwards.
     #[arg(value_name = "FOLDER", default_value = "/dev/shm")]
     pub(crate) folders: Vec<PathBuf>,
-    /// How large each file is, a power of two; a folder needs room for three of them and a quarter.
+    /// The size of each file, a power of two; a folder needs room for three of them and a quarter.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
     pub(crate) size: u64,
-    /// How often each pattern runs; the median counts.
+    /// The number of runs of each pattern; the median counts.
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     pub(crate) rounds: usize,
-    /// System calls alone. In a folder of a mounted store these take the way through the kernel, and under `pagewalk fs run` the
-    /// other one.
+    /// Measure system calls alone. In a folder of a mounted store these go through the kernel, and under `pagewalk fs run` through
+    /// the preloaded library.
     #[arg(long)]
     pub(crate) calls_alone: bool,
-    /// Which patterns: 4 KiB at a time to the end of an empty file, or anywhere; 64 MiB at a time to an empty file, or in order.
+    /// The patterns to measure: 4 KiB at a time to the end of an empty file, or anywhere; 64 MiB at a time to an empty file, or in
+    /// order.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = BenchItem::ALL)]
     pub(crate) items: Vec<BenchItem>,
-    /// What standard output gets.
+    /// The format of standard output.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
 }
@@ -172,91 +173,92 @@ impl BenchItem {
 
 #[derive(Debug, Args)]
 pub(crate) struct MkfsArguments {
-    /// The file that will hold it, or a block device, or persistent memory (/dev/dax).
+    /// The file that will hold the file system, or a block device, or persistent memory (/dev/dax).
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// How large it is, 1GiB if nothing is said; the disk must have room for all of it. In a device all of that, less some for checkpoints.
+    /// The size of the file system, 1GiB by default; the disk must have room for all of it. On a device the default is the whole
+    /// device, less some room for checkpoints.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) size: Option<u64>,
-    /// The file takes room on its disk as files in the store do, not all at once. When the disk is full, so is the store. A device has its
-    /// room anyway.
+    /// Let the file take room on its disk only as files in the store need it, not all at once. When the disk is full, so is the
+    /// store. A device has its room anyway.
     #[arg(long)]
     pub(crate) sparse: bool,
-    /// Replace a file that is there; it stays as it is if the new one cannot be made. What a device holds is overwritten.
+    /// Replace an existing file; it stays as it is if the new one cannot be made. The contents of a device are overwritten.
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct MountArguments {
-    /// The file that holds it.
+    /// The file that holds the file system.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Where.
+    /// The folder at which the file system is mounted.
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    /// Every write survives power failures, too, and takes as long as the disk needs for that.
+    /// Let every write survive power failures, too; a write then takes as long as the disk needs for that.
     #[arg(long)]
     pub(crate) power_failure: bool,
-    /// `fsync` and its kin do not wait for the disk: what was written survives the end of this process, but no power failure. So it is
-    /// anyway where the file lies in memory (tmpfs).
+    /// Let `fsync` and related calls return without waiting for the disk: what was written survives the end of this process, but no
+    /// power failure. This is always so if the file lies in memory (tmpfs).
     #[arg(long, conflicts_with_all = ["power_failure", "dax"])]
     pub(crate) no_sync: bool,
-    /// The file lies in persistent memory (a DAX file system): every write survives power failures, and no disk is waited for.
+    /// Use a file in persistent memory (a DAX file system): every write survives power failures, and no disk is waited for.
     #[arg(long, conflicts_with = "power_failure")]
     pub(crate) dax: bool,
-    /// Nothing is written to the file, which need not be writable nor lie on a medium that is: every change fails with EROFS. What a crash
-    /// left in the file's log is applied in memory alone.
+    /// Write nothing to the file, which need not be writable nor lie on a writable medium: every change fails with EROFS. What a
+    /// crash left in the file's log is applied in memory alone.
     #[arg(long, conflicts_with_all = ["power_failure", "no_sync", "dax", "strict"])]
     pub(crate) read_only: bool,
-    /// A write that is interrupted has happened or has not: overwritten bytes are all old or all new.
+    /// Make each write atomic: if it is interrupted, overwritten bytes are all old or all new.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// The kernel keeps what programs write until they close or sync the file, and passes it on in large pieces: small writes take about
-    /// as long as on ext4. If this process is killed, what the kernel has not passed on is lost; that the disk is full a program may
-    /// learn from `close` or `fsync` alone; and programs under `fs run` use the files through the kernel.
+    /// Let the kernel keep what programs write until they close or sync the file, and pass it on in large pieces: small writes take
+    /// about as long as on ext4. If this process is killed, what the kernel has not passed on is lost. A program may learn only
+    /// from `close` or `fsync` that the disk is full. Programs under `fs run` use the files through the kernel.
     #[arg(long, conflicts_with_all = ["power_failure", "dax", "read_only", "strict"])]
     pub(crate) write_back: bool,
-    /// For all users, as permissions say; otherwise for this one only.
+    /// Let all users use the file system, as permissions say; otherwise only the user of this command can.
     #[arg(long)]
     pub(crate) allow_other: bool,
-    /// Set-user and set-group bits and capabilities give no rights. So it is anyway for users other than root.
+    /// Ignore set-user and set-group bits and capabilities. This is always so for users other than root.
     #[arg(long)]
     pub(crate) no_suid: bool,
-    /// Device files lead to no devices. So it is anyway for users other than root.
+    /// Let device files lead to no devices. This is always so for users other than root.
     #[arg(long)]
     pub(crate) no_dev: bool,
-    /// Programs cannot be run.
+    /// Forbid to run programs of the file system.
     #[arg(long)]
     pub(crate) no_exec: bool,
     /// Go on in the background: the command ends when the file system is mounted, or with an error when it cannot be.
     #[arg(long)]
     pub(crate) daemon: bool,
-    /// In the background, what there is to say goes to this file; otherwise to the system's log.
+    /// Write messages of the background process to this file; otherwise they go to the system's log.
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// The process in the background.
+    /// Run as the process in the background.
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GrowArguments {
-    /// The file that holds it, or where it is mounted. Programs that were started under `fs run` before use the files of a mounted one
-    /// through the kernel then.
+    /// The file that holds the file system, or the folder at which it is mounted. Programs that were started under `fs run` before
+    /// then use the files of a mounted one through the kernel.
     #[arg(value_name = "FILE|FOLDER")]
     pub(crate) store: PathBuf,
-    /// How large it is to be; the disk must have room for all of it.
+    /// The new size of the file system; the disk must have room for all of it.
     #[arg(value_name = "SIZE", value_parser = bytes)]
     pub(crate) size: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InfoArguments {
-    /// The file that holds it.
+    /// The file that holds the file system.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What standard output gets.
+    /// The format of standard output.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
 }
@@ -276,14 +278,15 @@ pub(crate) struct RunArguments {
     pub(crate) source: SourceArguments,
     #[command(flatten)]
     pub(crate) how: HowArguments,
-    /// Whose frames pages have, if the trace says which they had: `given` uses those, with their page sizes, on machines that
+    /// The frames that pages have, if the trace says which they had: `given` uses those, with their page sizes, on machines that
     /// can; `own` lets every machine choose.
     #[arg(long, value_enum, value_name = "WHOSE", default_value_t = FramesArgument::Given)]
     pub(crate) frames: FramesArgument,
-    /// What is modelled: translation and paging only, or also caches, DRAM, cores and time.
+    /// The parts that are modelled: translation and paging only, or also caches, DRAM, cores and time.
     #[arg(long, value_enum, default_value_t = DetailArgument::Counts)]
     pub(crate) detail: DetailArgument,
-    /// Until this phase of the program begins, only bring its pages in: see `pagewalk workloads` for phases.
+    /// Begin to measure at this phase of the program; before it, only bring the program's pages in: see `pagewalk workloads` for
+    /// phases.
     #[arg(long, value_name = "PHASE")]
     pub(crate) begin: Option<String>,
     /// Stop after so many accesses (k, M, G); a live program is ended then.
@@ -292,24 +295,24 @@ pub(crate) struct RunArguments {
     /// Stop after this time (500ms, 60s, 5min, 2h), with the result so far, marked as partial.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) time_limit: Option<Duration>,
-    /// Seed of every generator.
+    /// The seed of every random generator.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Write results.json, report.html and the machines as run into this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// What standard output gets.
+    /// The format of standard output.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
     /// Also measure the program's TLB miss curve: eight TLBs of 128 to 16,384 entries.
     #[arg(long)]
     pub(crate) reach: bool,
-    /// Worker threads that the machines are divided among; results do not depend on it.
+    /// The number of worker threads that the machines are divided among; results do not depend on it.
     #[arg(long, value_name = "COUNT")]
     pub(crate) threads: Option<usize>,
 }
 
-/// Whose frames pages have.
+/// The frames that pages have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FramesArgument {
     /// Those that the trace gives.
@@ -338,7 +341,7 @@ pub(crate) struct SourceArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct HowArguments {
-    /// How a program is observed: unmodified; built with the call-out runtime; unmodified, of another instruction set,
+    /// The way in which a program is observed: unmodified; built with the call-out runtime; unmodified, of another instruction set,
     /// or with its threads in parallel (docs/capture.md).
     #[arg(long, value_enum, default_value_t = FrontendArgument::Valgrind)]
     pub(crate) frontend: FrontendArgument,
@@ -349,13 +352,13 @@ pub(crate) struct HowArguments {
     pub(crate) read: ReadArguments,
 }
 
-/// How a trace is read.
+/// The way in which a trace is read.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ReadArguments {
-    /// The trace's format, where its name and content do not tell.
+    /// The trace's format, if its name and content do not tell it.
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     input_format: Format,
-    /// Take in the kernel's instructions and accesses that the trace has; otherwise they are counted and left out.
+    /// Include the kernel's instructions and accesses that the trace has; otherwise they are counted and left out.
     #[arg(long)]
     pub(crate) kernel: bool,
 }
@@ -375,7 +378,7 @@ pub(crate) struct RecordArguments {
     pub(crate) source: SourceArguments,
     #[command(flatten)]
     pub(crate) how: HowArguments,
-    /// Seed of a workload's generators.
+    /// The seed of a workload's random generators.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Stop after so many accesses (k, M, G).
@@ -394,14 +397,14 @@ pub(crate) struct TraceArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Read traces to their end and say what they hold.
+    /// Read traces to their end and print what they hold.
     Info {
         /// The files; folders of drmemtrace, pipes, and - for standard input.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         #[command(flatten)]
         read: ReadArguments,
-        /// What standard output gets.
+        /// The format of standard output.
         #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
         format: FormatArgument,
     },
@@ -429,7 +432,7 @@ pub(crate) struct MachinesArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MachinesCommand {
-    /// Print a machine file resolved: every value, where it comes from, and its source.
+    /// Print a machine with every value, where the value comes from, and its source.
     Show {
         /// A built-in machine's name, or a machine file.
         #[arg(value_name = "NAME|FILE")]
@@ -439,27 +442,26 @@ pub(crate) enum MachinesCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct PaperArguments {
-    /// The paper; without it, the papers are listed.
+    /// The name of the paper; without it, the papers are listed.
     pub(crate) name: Option<String>,
-    /// Only the rows whose item begins with this.
+    /// Run only the rows whose item begins with this text.
     pub(crate) item: Option<String>,
     /// Write results.json and report.html, with the paper's figures, into this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// What standard output gets.
+    /// The format of standard output.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
-    /// Where `make hardware` has left the circuit's figures.
+    /// The folder in which `make hardware` has left the circuit's figures.
     #[arg(long, value_name = "DIR", default_value = "target/hardware")]
     pub(crate) hardware: PathBuf,
     /// Leave out experiments that take many minutes.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Run small inputs instead of the published footprints, to see that everything works: what comes of them is
-    /// not judged.
+    /// Run small inputs instead of the published footprints, to see that everything works; the results are not judged.
     #[arg(long)]
     pub(crate) small: bool,
-    /// Worker threads.
+    /// The number of worker threads.
     #[arg(long, value_name = "COUNT")]
     pub(crate) threads: Option<usize>,
 }
@@ -475,47 +477,47 @@ EXAMPLES:
   pagewalk riscv --pfa-queues 256 --fetch-latency 4000 program.elf
   pagewalk riscv --record program.pwt program.elf && pagewalk run --trace program.pwt")]
 pub(crate) struct RiscvArguments {
-    /// The program.
+    /// The program to run, an ELF file.
     #[arg(value_name = "IMAGE.elf")]
     pub(crate) image: PathBuf,
-    /// Memory; what the program does not touch takes none here.
+    /// The size of the machine's memory; memory that the program does not touch takes none here.
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = bytes)]
     pub(crate) memory: u64,
-    /// How much the accelerator's queues hold: one number for all, or free frames, new pages and evictions.
+    /// The capacity of the accelerator's queues: one number for all, or numbers for free frames, new pages and evictions.
     #[arg(long, value_name = "N|FREE,NEW,EVICT", default_value = "64", value_parser = depths)]
     pub(crate) pfa_queues: Depths,
-    /// Leave out the accelerator: remote entries are page faults.
+    /// Leave out the accelerator: an access to a remote page is a page fault.
     #[arg(long)]
     pub(crate) no_pfa: bool,
-    /// Where remote pages are: inproc, udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE. With eth:INTERFACE the program says
+    /// The place of remote pages: inproc, udp:HOST:PORT, eth:INTERFACE/ADDRESS or ring:FILE. With eth:INTERFACE the program sets
     /// the address.
     #[arg(long, value_name = "WHERE", default_value = "inproc", value_parser = OsStringValueParser::new().try_map(blade))]
     pub(crate) blade: Blade,
     /// The blade's key, if it has one.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Remote memory in this process refuses pages that were never written, instead of giving zeroes.
+    /// Let remote memory in this process refuse pages that were never written, instead of giving zeroes.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Remote memory has room for so many pages.
+    /// Limit remote memory to so many pages.
     #[arg(long, value_name = "COUNT")]
     pub(crate) remote_pages: Option<u32>,
-    /// Cycles that a fetch takes.
+    /// The cycles that a fetch takes.
     #[arg(long, value_name = "CYCLES", default_value_t = 0)]
     pub(crate) fetch_latency: u64,
-    /// Cycles that an eviction takes, beside the program.
+    /// The cycles that an eviction takes, in parallel with the program.
     #[arg(long, value_name = "CYCLES", default_value_t = 0)]
     pub(crate) evict_latency: u64,
-    /// Who sets the accessed and dirty bits: the kernel, by page faults, or the walker.
+    /// How the accessed and dirty bits are set: by the kernel, in page faults, or by the walker.
     #[arg(long = "ad", value_enum, default_value_t = MarkingArgument::Faults)]
     pub(crate) marking: MarkingArgument,
-    /// What a load or store does whose address its size does not divide: it is done, or it is a misaligned exception.
+    /// The handling of a load or store whose address is not a multiple of its size: it is done, or it is a misaligned exception.
     #[arg(long, value_enum, default_value_t = MisalignedArgument::Native)]
     pub(crate) misaligned: MisalignedArgument,
-    /// Where the program writes to the host, instead of the symbol `tohost`.
+    /// The address at which the program writes to the host, instead of the symbol `tohost`.
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) tohost: Option<u64>,
-    /// Where the host answers, instead of the symbol `fromhost`.
+    /// The address at which the host answers, instead of the symbol `fromhost`.
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) fromhost: Option<u64>,
     /// At the end write the memory between the symbols `begin_signature` and `end_signature` to this file, four bytes a line in
@@ -525,22 +527,22 @@ pub(crate) struct RiscvArguments {
     /// Write exceptions, page faults, fetches, device accesses and changes of entries to this file (- for standard error).
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// The TLB keeps entries that are not valid until SFENCE.VMA, as some cores do: finds handlers that forget it.
+    /// Let the TLB keep entries that are not valid until SFENCE.VMA, as some cores do: this finds handlers that forget it.
     #[arg(long)]
     pub(crate) keep_invalid: bool,
     /// Let the program open the files of this folder, and nothing outside of it.
     #[arg(long, value_name = "DIR")]
     pub(crate) files: Option<PathBuf>,
-    /// Record its loads and stores of memory in this trace file (.pwt), for `pagewalk run --trace`.
+    /// Record the program's loads and stores in this trace file (.pwt), for `pagewalk run --trace`.
     #[arg(long, value_name = "FILE.pwt", value_parser = recording())]
     pub(crate) record: Option<PathBuf>,
-    /// Print what hart, TLBs, walker and accelerator counted to standard error.
+    /// Print the counts of hart, TLBs, walker and accelerator on standard error.
     #[arg(long)]
     pub(crate) stats: bool,
     /// Stop after so many instructions (k, M, G).
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub(crate) limit: Option<u64>,
-    /// What standard output gets: the program's own, or one document with the counts.
+    /// The format of standard output: the program's own output, or one document with the counts.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
 }
@@ -577,16 +579,17 @@ EXAMPLES:
   pagewalk blade serve
   pagewalk blade serve --listen udp:127.0.0.1:0 --capacity 4GiB --store pages.blade --sync")]
 pub(crate) struct ServeArguments {
-    /// Where: udp:ADDRESS:PORT, eth:INTERFACE or ring:FILE. Port 0 lets the system choose; the choice is printed on stderr.
+    /// The endpoint to listen at: udp:ADDRESS:PORT, eth:INTERFACE or ring:FILE. With port 0 the system chooses the port, which is
+    /// printed on standard error.
     #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400", value_parser = endpoint())]
     pub(crate) listen: Endpoint,
-    /// How much may be stored, under any page numbers of 28 bits; memory is taken only for pages that were written.
+    /// The most bytes that may be stored, under any page numbers of 28 bits; memory is taken only for pages that were written.
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = pages)]
     pub(crate) capacity: u64,
-    /// How much one machine may write.
+    /// The most bytes that one machine may write.
     #[arg(long, value_name = "SIZE", value_parser = pages)]
     pub(crate) quota: Option<u64>,
-    /// Clients that something is remembered about.
+    /// The number of clients that the blade remembers.
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) clients: u32,
     /// Refuse to read pages that were never written, which are all zeroes otherwise.
@@ -598,26 +601,27 @@ pub(crate) struct ServeArguments {
     /// Answer a change only when it is on the disk: pages outlive a power failure as well.
     #[arg(long, requires = "store")]
     pub(crate) sync: bool,
-    /// Serve only clients that have this key, a file of 32 bytes, and let nobody else read along.
+    /// Serve only clients that have this key, a file of 32 bytes, and encrypt the messages with it.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// What standard output gets at the end.
+    /// The format of standard output at the end.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PingArguments {
-    /// Where the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS, eth:INTERFACE for whichever answers, or ring:FILE.
+    /// The endpoint at which the blade listens: udp:HOST:PORT, eth:INTERFACE/ADDRESS, eth:INTERFACE for the first blade that
+    /// answers, or ring:FILE.
     #[arg(long, value_name = "WHERE", default_value = "udp:127.0.0.1:7400", value_parser = endpoint())]
     pub(crate) blade: Endpoint,
     /// The blade's key, if it has one.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// How many page reads, one after the other.
+    /// The number of page reads, one after the other.
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
     pub(crate) count: u64,
-    /// What standard output gets.
+    /// The format of standard output.
     #[arg(long, value_enum, default_value_t = FormatArgument::Table)]
     pub(crate) format: FormatArgument,
 }
@@ -641,7 +645,7 @@ pub(crate) enum FrontendArgument {
     Qemu,
 }
 
-/// A count: digits, and k, M or G for thousands, millions or thousand millions.
+/// Reads a count: digits, and k, M or G for thousands, millions or thousand millions.
 fn count(text: &str) -> Result<u64, String> {
     let (digits, scale) = match text.as_bytes().last() {
         Some(b'k') => (&text[..text.len() - 1], 1_000),
@@ -656,7 +660,7 @@ fn count(text: &str) -> Result<u64, String> {
     })
 }
 
-/// The file that will be a recording. Its index is written last and read first, so it cannot go to a pipe.
+/// Returns the parser of a file that will be a recording. Its index is written last and read first, so it cannot go to a pipe.
 fn recording() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {
         b"-" => Err("a .pwt file cannot go to standard output; name a file (./- for one with this name)"),
@@ -664,7 +668,7 @@ fn recording() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// A time: 500ms, 60s, 5min, 2h.
+/// Reads a time: 500ms, 60s, 5min, 2h.
 fn duration(text: &str) -> Result<Duration, String> {
     let (digits, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
     let scale_ms = match unit {
@@ -680,7 +684,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A size: 4KiB, 1.5GiB.
+/// Reads a size: 4KiB, 1.5GiB.
 fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).map_err(|error| error.to_string())
 }
@@ -697,7 +701,7 @@ fn endpoint() -> impl TypedValueParser<Value = Endpoint> {
     OsStringValueParser::new().try_map(|text| Endpoint::parse(&text))
 }
 
-/// An address: hexadecimal behind 0x, or decimal.
+/// Reads an address: hexadecimal behind 0x, or decimal.
 fn address(text: &str) -> Result<u64, String> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -719,7 +723,7 @@ fn depths(text: &str) -> Result<Depths, String> {
     }
 }
 
-/// A size in whole pages of 4 KiB.
+/// Reads a size in whole pages of 4 KiB.
 fn pages(text: &str) -> Result<u64, String> {
     let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
     let page = pagewalk_blade::codec::PAGE_BYTES as u64;

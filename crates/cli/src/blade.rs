@@ -17,7 +17,7 @@ use crate::outputs::Files;
 use crate::run::print;
 use crate::say::{complain, note};
 
-/// Runs the command.
+/// Runs the commands `blade serve` and `blade ping`.
 pub(crate) fn blade(arguments: &BladeArguments) -> anyhow::Result<Done> {
     match &arguments.command {
         BladeCommand::Serve(arguments) => serve_pages(arguments),
@@ -71,7 +71,7 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     Ok(Done::Well)
 }
 
-/// A key from its file.
+/// Reads a key from its file.
 pub(crate) fn key(path: Option<&Path>) -> Result<Option<Key>, KeyError> {
     path.map(Key::read).transpose()
 }

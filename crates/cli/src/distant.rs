@@ -7,7 +7,7 @@ use pagewalk_blade::codec::{MacAddress, Word, WordSize};
 use pagewalk_blade::{Address, Client, ClientError, Completion, Failure, Operation, Outcome, Transport};
 use pagewalk_riscv::{Page, RemoteError, RemoteMemory, WordOperation, WordRequest};
 
-/// How long one look at the network lasts while something is waited for. The client itself knows when to give up.
+/// The time of one look at the network while something is waited for. The client itself knows when to give up.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A client, and the writes that go on beside the program.
@@ -17,7 +17,7 @@ pub(crate) struct Distant {
     follows: bool,
     /// Pages that are being written, by transaction.
     writing: HashMap<u32, u64>,
-    /// Pages whose write has ended, and nobody has asked yet.
+    /// Pages whose write has ended, and which the machine has not asked for yet.
     written: VecDeque<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Distant {
         self.client.submit(operation).map_err(unreachable)
     }
 
-    /// What comes of an operation.
+    /// Does an operation, and returns its outcome.
     fn wait(&mut self, operation: Operation) -> Result<Outcome, RemoteError> {
         let transaction = self.submit(operation)?;
         loop {
@@ -61,7 +61,7 @@ impl Distant {
         }
     }
 
-    /// A write has ended.
+    /// Notes that a write has ended.
     fn note(&mut self, ended: Completion) -> Result<(), RemoteError> {
         let page = self.writing.remove(&ended.txid);
         ended.result.map_err(failed)?;

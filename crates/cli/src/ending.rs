@@ -1,4 +1,4 @@
-//! How a command ends before its work is done: signals, a limit of time, an observed program that dies.
+//! The early ends of a command: by signals, a limit of time, or an observed program that dies.
 //!
 //! The first SIGINT, SIGTERM or SIGHUP asks the running sources to end; the command then writes the result so far, marked
 //! as partial, and exits with 128 and the signal's number. The second one ends the command and what it observes at once.
@@ -20,7 +20,7 @@ use signal_hook::low_level::siginfo::Cause;
 use crate::exit::Done;
 use crate::say::{complain, note};
 
-/// Where the sources of this command look whether they are to end.
+/// The place in which the sources of this command look whether they are to end.
 static STOP: LazyLock<Stop> = LazyLock::new(Stop::default);
 /// Whether signals are watched for already.
 static WATCHED: AtomicBool = AtomicBool::new(false);
@@ -31,7 +31,7 @@ static TEMPORARY: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// Signals within this time are one: `timeout` and service managers signal a process and then its group.
 const SAME: Duration = Duration::from_millis(200);
 
-/// How long a command has to write what there is once the second signal has killed the program that it observes.
+/// The time that a command has to write what there is once the second signal has killed the program that it observes.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
 /// Begins to watch for signals; the place where sources see that one came.
@@ -119,13 +119,13 @@ pub(crate) fn named(name: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that end commands.
+/// Returns the signals that end commands.
 fn caught() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal))
 }
 
-/// Whether the process that started this one wants a signal ignored, as `nohup` does with `SIGHUP`. Only that signal's meaning depends
-/// on it: shells start programs in the background with `SIGINT` ignored.
+/// Returns whether the process that started this one wants a signal ignored, as `nohup` does with `SIGHUP`. Only that signal's
+/// meaning depends on it: shells start programs in the background with `SIGINT` ignored.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -148,7 +148,7 @@ pub(crate) fn limit_time(limit: Option<Duration>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The place that [`watch`] answers; without a request in commands that do not watch.
+/// Returns the place that [`watch`] answers; without a request in commands that do not watch.
 pub(crate) fn stop() -> &'static Stop {
     &STOP
 }
@@ -165,7 +165,7 @@ pub(crate) fn go_on() -> anyhow::Result<()> {
     }
 }
 
-/// Why work ended before its end.
+/// The reasons for which work ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Early {
     /// The command received a signal.
@@ -174,11 +174,11 @@ pub(crate) enum Early {
     TimeLimit(Duration),
     /// The observed program was killed by a signal.
     Killed {
-        /// The program's name.
+        /// The name of the program.
         program: String,
-        /// The signal.
+        /// The number of the signal.
         signal: i32,
-        /// What to do about it.
+        /// The advice on what to do about it.
         advice: &'static str,
     },
     /// The program could not be observed any further, for this reason.
@@ -188,7 +188,7 @@ pub(crate) enum Early {
 }
 
 impl Early {
-    /// What the place says: a signal, or the end of the time that was set.
+    /// Returns what the place says: a signal, or the end of the time that was set.
     pub(crate) fn asked(stop: &Stop, limit: Option<Duration>) -> Option<Self> {
         stop.requested().map(|request| match request {
             StopRequest::Signal { number, .. } => Self::Signal(number),
@@ -196,7 +196,7 @@ impl Early {
         })
     }
 
-    /// How the command ends after it has written what there is.
+    /// Returns how the command ends after it has written what there is.
     pub(crate) fn done(&self) -> Done {
         match self {
             Self::Signal(signal) | Self::Killed { signal, .. } => Done::Signal(*signal),
@@ -205,7 +205,7 @@ impl Early {
         }
     }
 
-    /// The mark of a result.
+    /// Returns the mark of a result.
     pub(crate) fn partial(&self) -> Partial {
         let reason = match self {
             Self::Signal(_) => PartialReason::Signal,
@@ -250,7 +250,7 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// A signal as people know it.
+/// Returns a signal's name as people know it.
 fn name(signal: i32) -> String {
     match signal_hook::low_level::signal_name(signal) {
         Some(name) => name.to_owned(),

@@ -1,5 +1,5 @@
-//! How the command ends: 0 done, 1 a gate or check failed, 2 the user's input is wrong, 3 the input ended in damage and the result
-//! is of the part before that, 128 and a signal's number.
+//! The exit codes of the command: 0 done, 1 a gate or check failed, 2 the user's input is wrong, 3 the input ended in damage and
+//! the result is of the part before that, 128 and a signal's number.
 
 use std::process::ExitCode;
 
@@ -9,14 +9,14 @@ use pagewalk_trace::SourceError;
 use crate::ending::Interrupted;
 use crate::say::complain;
 
-/// How a command that did not fail ended.
+/// The end of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
-    /// All is well.
+    /// The command has done everything.
     Well,
     /// A gate or a check failed.
     GateFailed,
-    /// What was wrong with the input has been said.
+    /// The command has said what was wrong with the input.
     InputWrong,
     /// The source could not go on; what came before has been written, and marked.
     SourceBroken,
@@ -62,7 +62,8 @@ impl Done {
     }
 }
 
-/// A workload that computed a wrong answer failed its check; everything else is about the input.
+/// Returns whether an error is the command's own fault: a workload that computed a wrong answer failed its check; everything else
+/// is about the input.
 fn is_own_fault(error: &anyhow::Error) -> bool {
     let of_run = error.downcast_ref::<RunError>();
     let of_source = error.downcast_ref::<SourceError>();

@@ -34,16 +34,16 @@ use crate::outputs::Files;
 use crate::run::print;
 use crate::say::{complain, note};
 
-/// How often work that takes long says how far it is.
+/// The time between two reports of work that takes long.
 const SAY: Duration = Duration::from_secs(5);
 /// Parts of the addresses that hold a file of more than 64 GiB, or smaller ones.
 const MOST_LARGEST: u64 = 511;
-/// How long a mount in the background waits for the store of another one that may be about to end.
+/// The time that a mount in the background waits for the store of another one that may be about to end.
 const MOST_WAIT: Duration = Duration::from_secs(5);
-/// How often a mount looks whether it is to end.
+/// The time between two looks of a mount whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Runs the command.
+/// Runs the command `fs`.
 pub(crate) fn fs(arguments: &FsArguments) -> anyhow::Result<Done> {
     match &arguments.command {
         FsCommand::Mkfs(arguments) => make::mkfs(arguments),
@@ -203,7 +203,7 @@ fn is_in_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// What is preloaded into programs, as it is called.
+/// The name of the library that is preloaded into programs.
 const SHIM: &str = "libpagewalk_ctfs_shim.so";
 
 /// Looks where the front-ends for capture are looked for, and beside the executable.
@@ -224,7 +224,8 @@ fn shim() -> anyhow::Result<PathBuf> {
 /// Options of the address sanitizer.
 const SANITIZER: &str = "ASAN_OPTIONS";
 
-/// The sanitizer's library wants to be the first one, and ends the program if it is not. What is preloaded calls it as programs do.
+/// Returns the options with which the sanitizer's library need not be the first one; without them it ends the program if it is not.
+/// What is preloaded calls it as programs do.
 fn sanitizer_options() -> OsString {
     let mut options = std::env::var_os(SANITIZER).unwrap_or_default();
     if !options.is_empty() {
@@ -266,7 +267,7 @@ fn fsck(file: &Path) -> anyhow::Result<Done> {
     is_sound(&system, damaged, file)
 }
 
-/// Whether the file was there while it was looked at: what was found means nothing otherwise.
+/// Returns whether the file was there while it was looked at: what was found means nothing otherwise.
 fn was_there(system: &FileSystem<Mapped>, file: &Path) -> anyhow::Result<()> {
     match system.store().memory().failure() {
         Some(failure) => Err(failure).with_context(|| file.display().to_string()),
@@ -362,7 +363,7 @@ fn info(arguments: &InfoArguments) -> anyhow::Result<Done> {
     Ok(Done::Well)
 }
 
-/// A part of a whole as forty characters.
+/// Returns a part of a whole as forty characters.
 fn bar(part: u64, whole: u64) -> String {
     let filled = (part * 40).checked_div(whole).unwrap_or(0) as usize;
     format!(

@@ -23,7 +23,7 @@ pub(crate) fn machines(arguments: &MachinesArguments) -> anyhow::Result<Done> {
     Ok(Done::Well)
 }
 
-/// Lists the workloads.
+/// Lists the built-in workloads.
 pub(crate) fn workloads() -> anyhow::Result<Done> {
     let mut text = String::new();
     for entry in pagewalk_workload::catalog() {

@@ -24,7 +24,7 @@ enum Use {
     Written,
 }
 
-/// What makes two paths the same file.
+/// The identity of a file, by which two paths are the same file.
 #[derive(PartialEq, Eq)]
 enum Identity {
     /// A file that is there, by device and inode: links and detours lead to the same.
@@ -51,7 +51,7 @@ impl Identity {
 }
 
 impl Files {
-    /// A file that the command reads.
+    /// Adds files that the command reads.
     #[must_use]
     pub(crate) fn reads<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         for path in paths {
@@ -62,7 +62,7 @@ impl Files {
         self
     }
 
-    /// A file that the command writes.
+    /// Adds a file that the command writes.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Files {
         Ok(self)
     }
 
-    /// The files that `--out` writes into a folder.
+    /// Adds the files that `--out` writes into a folder.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use crate::run::Input;
 use crate::say::{self, note};
 use crate::trace;
 
-/// Runs the command. The file appears under its name only when it is complete, or holds all events until an early end.
+/// Runs the command `record`. The file appears under its name only when it is complete, or holds all events until an early end.
 pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
     Files::default().reads(&arguments.source.trace).writes(&arguments.output)?;
     let mut input =

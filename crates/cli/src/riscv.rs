@@ -31,7 +31,7 @@ use crate::say::{self, complain, note};
 /// Instructions between two looks at the limit.
 const SLICE: u64 = 1 << 24;
 
-/// Runs the command.
+/// Runs the command `riscv`.
 pub(crate) fn riscv(arguments: &RiscvArguments) -> anyhow::Result<Done> {
     let path = &arguments.image;
     let files = Files::default().reads([path]).reads(&arguments.key);
@@ -208,7 +208,7 @@ fn lines_of_words(memory: &[u8]) -> String {
     })
 }
 
-/// Where remote memory is, as the command was told.
+/// Returns where remote memory is, as the command was told.
 fn blade_name(arguments: &RiscvArguments) -> String {
     arguments.blade.as_ref().map_or("in this process".to_owned(), ToString::to_string)
 }
@@ -226,7 +226,7 @@ fn run(machine: &mut Machine, limit: Option<u64>) -> Option<End> {
     }
 }
 
-/// An address as people know it.
+/// Returns an address as people know it.
 fn place(image: &Image, addr: u64) -> String {
     match image.symbol(addr) {
         Some((name, offset)) => format!("{addr:#x} ({name}+{offset:#x})"),
@@ -256,12 +256,12 @@ impl Write for Output {
     }
 }
 
-/// Whether a path stands for standard error.
+/// Returns whether a path stands for standard error.
 fn is_stderr(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Where the machine's notes go, a line each.
+/// The destination of the machine's notes, a line each.
 struct Notes {
     /// None once it is finished.
     file: Option<NotesFile>,
@@ -278,7 +278,7 @@ enum NotesFile {
 }
 
 impl Notes {
-    /// The file, or standard error for `-`.
+    /// Opens the file, or standard error for `-`.
     fn open(path: &Path) -> anyhow::Result<Rc<RefCell<Self>>> {
         let cannot_write = || format!("cannot write {}", path.display());
         let is_shared = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
@@ -383,9 +383,9 @@ fn document(path: &Path, counts: &Counts, end: Option<&End>) -> serde_json::Valu
     json!({ "schema": SCHEMA, "runs": [run] })
 }
 
-/// How many bytes of standard input wait for the program.
+/// The number of bytes of standard input that may wait for the program.
 const AHEAD_BYTES: usize = 4096;
-/// How soon a wait for a byte ends after a signal.
+/// The time after which a wait for a byte ends after a signal.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Standard input, which is read beside: a program that only asks a terminal whether there is a byte goes on, and a signal ends a
@@ -393,7 +393,8 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Keyboard {
     /// None before the program asks for the first byte: until then the bytes are other programs'.
     bytes: Option<Receiver<u8>>,
-    /// What a file or a pipe has does not depend on how fast it comes: the program gets it, however long that takes.
+    /// Whether the program waits for its input: what a file or a pipe has does not depend on how fast it comes, and the program
+    /// gets it, however long that takes.
     always_waits: bool,
     is_interrupted: bool,
 }
@@ -404,7 +405,7 @@ impl Keyboard {
     }
 }
 
-/// The bytes of standard input, as a thread reads them.
+/// Returns the bytes of standard input, as a thread reads them.
 fn read_beside() -> Receiver<u8> {
     let (sender, bytes) = sync_channel(AHEAD_BYTES);
     std::thread::spawn(move || {

@@ -30,7 +30,7 @@ use crate::outputs::{Files, REPORT, RESULTS};
 use crate::say::{self, complain, note};
 use crate::trace;
 
-/// Where the events of a command come from, until it is asked to end.
+/// The source of a command's events, until the command is asked to end.
 pub(crate) struct Input {
     events: Events,
     stop: Stop,
@@ -39,22 +39,22 @@ pub(crate) struct Input {
     is_piped: bool,
     /// Whether a request to end cut the events of a workload or a trace off.
     is_cut: bool,
-    /// Why a program could not be observed any further, or a trace be read.
+    /// The error by which a program could not be observed any further, or a trace be read.
     failure: Option<SourceError>,
 }
 
 enum Events {
-    /// A built-in workload.
+    /// The source is a built-in workload.
     Source(Box<dyn Source>),
-    /// A trace.
+    /// The source is a recorded trace.
     Trace(Box<dyn TraceSource>),
-    /// A live program.
+    /// The source is a live program.
     Program(Box<Program>),
 }
 
 impl Input {
-    /// What the arguments ask for, checked as far as possible without running it. `keep_stdout` sends what a
-    /// program prints to standard error.
+    /// Opens what the arguments ask for, checked as far as possible without running it. `keep_stdout` sends what a program prints
+    /// to standard error.
     pub(crate) fn open(
         arguments: &SourceArguments,
         how: &HowArguments,
@@ -69,14 +69,14 @@ impl Input {
         Ok(Self { events, stop: stop.clone(), limit, is_piped, is_cut: false, failure: None })
     }
 
-    /// Whether a program runs beside this command, and perhaps on its terminal: the observed one, or the one at the other end of
-    /// a pipe.
+    /// Returns whether a program runs beside this command, and perhaps on its terminal: the observed one, or the one at the other
+    /// end of a pipe.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.events, Events::Program(_)) || self.is_piped
     }
 
-    /// Once the source has run: why it did not run to its end, if it did not. A program that ends in good order after it
-    /// has received a signal has run to its end.
+    /// Returns why the source, which has run, did not run to its end, if it did not. A program that ends in good order after it has
+    /// received a signal has run to its end.
     pub(crate) fn early(&self) -> Option<Early> {
         let asked = Early::asked(&self.stop, self.limit);
         let Events::Program(program) = &self.events else {
@@ -93,18 +93,18 @@ impl Input {
         asked.filter(|_| !in_good_order).or_else(|| outcome.killed_by().map(killed))
     }
 
-    /// Once the source has run: how a live program ended.
+    /// Returns how a live program ended, once the source has run.
     fn outcome(&self) -> Option<&Outcome> {
         if let Events::Program(program) = &self.events { program.outcome() } else { None }
     }
 
-    /// Once the source has run: what was not observed of a live program.
+    /// Returns what was not observed of a live program, once the source has run.
     pub(crate) fn unobserved(&self) -> &[Unobserved] {
         self.outcome().map_or(&[], |outcome| &outcome.unobserved)
     }
 
-    /// Once the source has run: why its events are of a part of the work only, by its early end, or by the early end of a
-    /// recording that was read to its end.
+    /// Returns why the events of the source, which has run, are of a part of the work only: by its early end, or by the early end
+    /// of a recording that was read to its end.
     pub(crate) fn partial(&self, early: Option<&Early>) -> Option<Partial> {
         early.map(Early::partial).or_else(|| match &self.events {
             Events::Trace(trace) => trace.partial().map(trace::recorded),
@@ -112,7 +112,7 @@ impl Input {
         })
     }
 
-    /// Once the source has run: says what the front-end could not do, and which processes were not observed to their end.
+    /// Says what the front-end could not do, and which processes were not observed to their end, once the source has run.
     pub(crate) fn tell_gaps(&self) {
         let Some(outcome) = self.outcome() else { return };
         for line in outcome.log.lines() {
@@ -129,12 +129,12 @@ impl Input {
         }
     }
 
-    /// Once the source has run: what was left out of a trace or assumed; none for a source that is no trace.
+    /// Returns what was left out of a trace or assumed, once the source has run; none for a source that is no trace.
     pub(crate) fn remarks(&self) -> Option<Remarks> {
         if let Events::Trace(trace) = &self.events { Some(trace.remarks()) } else { None }
     }
 
-    /// How the command ends once the source has run to its end: with the program's status.
+    /// Returns how the command ends once the source has run to its end: with the program's status.
     pub(crate) fn done(&self) -> Done {
         let outcome = self.outcome().filter(|outcome| !outcome.stopped);
         match outcome.and_then(|outcome| outcome.status.code()) {
@@ -143,7 +143,7 @@ impl Input {
         }
     }
 
-    /// An error of a run that brought nothing: a command that was asked to end needs no other reason.
+    /// Explains an error of a run that brought nothing: a command that was asked to end needs no other reason.
     pub(crate) fn explain(&self, error: RunError) -> anyhow::Error {
         let is_empty = matches!(error, RunError::NoAccesses(_) | RunError::NoSuchPhase { .. });
         match self.early().filter(|_| is_empty) {
@@ -194,8 +194,8 @@ impl Source for Input {
         }
     }
 
-    /// What came before a program could not be observed any further, or before the damage of a trace, is a result; see
-    /// [`Input::early`].
+    /// Runs the source. What came before a program could not be observed any further, or before the damage of a trace, is a result;
+    /// see [`Input::early`].
     fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
         let mut accesses = 0;
         let mut sink = |batch: &mut Batch| {
@@ -222,7 +222,7 @@ impl Source for Input {
     }
 }
 
-/// Runs the command.
+/// Runs the command `run`.
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     let json = arguments.format == FormatArgument::Json;
     let specs = spec::load_all(&arguments.machines)?;
@@ -304,7 +304,7 @@ pub(crate) fn deliver(
     printed
 }
 
-/// How standard output wants its tables.
+/// Returns how standard output wants its tables.
 pub(crate) fn style() -> Style {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let colour = std::io::stdout().is_terminal() && say::colours();
@@ -339,7 +339,7 @@ fn detail(argument: DetailArgument) -> Detail {
     }
 }
 
-/// The worker threads to use: all processors, if not told.
+/// Returns the number of worker threads to use: all processors, if not told.
 pub(crate) fn threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }
@@ -352,7 +352,7 @@ pub(crate) fn prepare_folder(folder: &Path) -> anyhow::Result<()> {
     Unfinished::create(&folder.join(RESULTS)).map(drop).with_context(what)
 }
 
-/// The results and their report.
+/// Writes the results and their report.
 pub(crate) fn write_folder(folder: &Path, results: &str, report: &str) -> anyhow::Result<()> {
     write_atomically(&folder.join(RESULTS), results.as_bytes())?;
     write_atomically(&folder.join(REPORT), report.as_bytes())?;
@@ -395,7 +395,7 @@ fn manifest(
 /// The most of what was not observed that is listed for a reader; documents have all of it.
 const UNOBSERVED_LINES: usize = 20;
 
-/// What was not observed, a line for each.
+/// Returns what was not observed, a line for each.
 fn unobserved_lines(unobserved: &[Unobserved]) -> String {
     let mut text = String::new();
     for each in unobserved.iter().take(UNOBSERVED_LINES) {
@@ -420,7 +420,7 @@ fn failure(machine: &str, error: &MachineError) -> FailureNote {
     FailureNote { machine: machine.to_owned(), error: error.to_string() }
 }
 
-/// Whose frames the pages of a machine had; the source gives some.
+/// Returns whose frames the pages of a machine had; the source gives some.
 fn frames(arguments: &RunArguments, spec: &MachineSpec) -> FramesNote {
     let asked = (arguments.frames == FramesArgument::Own).then_some("--frames own asks for that");
     match asked.or(spec.places_frames()) {
@@ -429,7 +429,7 @@ fn frames(arguments: &RunArguments, spec: &MachineSpec) -> FramesNote {
     }
 }
 
-/// Whose frames pages had, if the trace gives some, and how many pages.
+/// Returns whose frames pages had, if the trace gives some, and how many pages.
 fn frames_table(document: &Document) -> String {
     let notes = document.manifest.iter().flat_map(|manifest| &manifest.machines);
     let lines: Vec<String> = notes
@@ -449,7 +449,7 @@ fn frames_table(document: &Document) -> String {
     if lines.is_empty() { String::new() } else { format!("\nframes of pages\n{}", lines.concat()) }
 }
 
-/// The miss curve, if it was measured.
+/// Returns the miss curve, if it was measured.
 fn reach_table(document: &Document) -> String {
     let rows = document.runs.first().map_or(&[][..], |run| &run.metrics);
     let reach = rows.iter().filter(|row| row.stage == reach::STAGE);
@@ -466,7 +466,7 @@ fn reach_table(document: &Document) -> String {
     format!("\nmisses of 8-way TLBs by size, share of all accesses\n{}", lines.concat())
 }
 
-/// The command line without what cannot change a number.
+/// Returns the command line without what cannot change a number.
 fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
     const NEUTRAL: [&str; 4] = ["--out", "--format", "--threads", "--progress"];
     const NEUTRAL_FLAGS: [&str; 2] = ["--quiet", "-q"];
@@ -488,7 +488,7 @@ fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
     kept
 }
 
-/// An argument as JSON can hold it: of one that is not UTF-8, all bytes beyond ASCII are escaped, as in `caf\xe9`.
+/// Returns an argument as JSON can hold it: of one that is not UTF-8, all bytes beyond ASCII are escaped, as in `caf\xe9`.
 fn as_text(argument: OsString) -> String {
     argument.into_string().unwrap_or_else(|other| other.as_encoded_bytes().escape_ascii().to_string())
 }

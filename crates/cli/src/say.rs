@@ -1,4 +1,4 @@
-//! What the command says beside its results: notes, complaints and progress, all on standard error.
+//! The messages of the command beside its results: notes, complaints and progress, all on standard error.
 //!
 //! A standard error that is closed or broken stops no command: what cannot be said is dropped. So `eprintln!`, which
 //! panics there, is not used in this crate; [`note!`] and [`complain!`] are.
@@ -12,7 +12,7 @@ use pagewalk_report::ProgressShown;
 
 use crate::args::{ProgressArgument, SayArguments};
 
-/// What the command line asks for; until it has been read, and in helpers that have none, the defaults.
+/// The settings of the command line; until it has been read, and in helpers that have none, the defaults.
 static SAID: OnceLock<SayArguments> = OnceLock::new();
 
 /// Says what only informs; nothing under `--quiet`.
@@ -36,14 +36,14 @@ fn said() -> SayArguments {
     SAID.get().copied().unwrap_or_default()
 }
 
-/// See [`note!`].
+/// Prints a note, as [`note!`] says.
 pub(crate) fn inform(text: Arguments<'_>) {
     if !said().quiet {
         warn(text);
     }
 }
 
-/// See [`complain!`].
+/// Prints a warning, as [`complain!`] says.
 pub(crate) fn warn(text: Arguments<'_>) {
     write(format_args!("{text}\n"));
 }
@@ -53,12 +53,12 @@ pub(crate) fn write(text: Arguments<'_>) {
     let _ = std::io::stderr().lock().write_all(text.to_string().as_bytes());
 }
 
-/// Whether colours are wanted: NO_COLOR says no by any text (no-color.org).
+/// Returns whether colours are wanted: NO_COLOR says no by any text (no-color.org).
 pub(crate) fn colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
 }
 
-/// How the progress of a run is shown. A live program shares our standard error, and often a terminal with it: its
+/// Returns how the progress of a run is shown. A live program shares our standard error, and often a terminal with it: its
 /// half-written lines must stay, so progress is shown beside it only if asked for, and in whole lines.
 pub(crate) fn progress(is_live: bool) -> ProgressShown {
     match (said().quiet, said().progress, is_live) {
@@ -80,7 +80,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Nothing is shown yet.
+    /// Returns a line that is not shown yet.
     pub(crate) fn new() -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         let is_shown = match said().progress {

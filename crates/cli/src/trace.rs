@@ -15,7 +15,7 @@ use crate::outputs::Files;
 use crate::run::{prepare_folder, print};
 use crate::say::{self, complain, note};
 
-/// Runs the command.
+/// Runs the command `trace`.
 pub(crate) fn trace(arguments: &TraceArguments) -> anyhow::Result<Done> {
     match &arguments.command {
         TraceCommand::Info { files, read, format } => show(files, read.options(), *format),
@@ -110,7 +110,7 @@ fn describe(summary: &TraceSummary) -> String {
     text
 }
 
-/// What a reader left out or assumed, a line for each.
+/// Returns what a reader left out or assumed, a line for each.
 pub(crate) fn remarks(remarks: &Remarks) -> String {
     remarks.lines().into_iter().map(|(heading, text)| format!("  {heading}: {text}\n")).collect()
 }
@@ -164,7 +164,7 @@ fn convert_all(
     Ok(done)
 }
 
-/// The mark of what comes of a recording that was ended early.
+/// Returns the mark of what comes of a recording that was ended early.
 pub(crate) fn recorded(partial: &Partial) -> Partial {
     const PREFIX: &str = "the recording is partial: ";
     let text = partial.text.strip_prefix(PREFIX).unwrap_or(&partial.text);

@@ -1,4 +1,4 @@
-//! What administrators do with stores: mounts that only read, larger stores, mounts by `mount` and at boot, block devices.
+//! Tests of what administrators do with stores: mounts that only read, larger stores, mounts by `mount` and at boot, block devices.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};

@@ -169,7 +169,7 @@ impl Stress {
         true
     }
 
-    /// Goes on with another client: of what is under way nobody will hear any more.
+    /// Goes on with another client: the answers to what is under way are lost.
     fn give_up(&mut self, client: AnyClient) {
         self.client = client;
         self.busy.clear();

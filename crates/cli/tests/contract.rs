@@ -1,4 +1,4 @@
-//! What outside scripts rely on: the JSON document, exit codes, errors that name what is wrong, nothing left behind.
+//! Tests of what outside scripts rely on: the JSON document, exit codes, errors that name what is wrong, nothing left behind.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};

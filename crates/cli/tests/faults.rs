@@ -1,4 +1,4 @@
-//! What becomes of a program whose pages are on a blade that dies, stands still or comes back, or whose cable is pulled.
+//! Tests of a program whose pages are on a blade that dies, stands still or comes back, or whose cable is pulled.
 //!
 //! Faults come when the program has fetched so many pages, a number by a seed: however fast the machine is, it is in the middle.
 

@@ -141,7 +141,7 @@ fn programs_use_a_mount() {
     open.read_exact_at(&mut bytes, 5).expect("read");
     assert_eq!(&bytes, b" there\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
     drop(open);
-    // Who runs a program that others have changed does not become its owner.
+    // A user that runs a program that others have changed does not become its owner.
     let mode = || std::fs::metadata(at("run")).expect("there").mode() & 0o7777;
     let set_mode =
         || std::fs::set_permissions(at("run"), std::fs::Permissions::from_mode(0o6755)).expect("set");

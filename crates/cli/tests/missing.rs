@@ -210,7 +210,7 @@ fn a_program_beside_the_mount_gets_an_error() {
 
 /// A store in a file of another mount, whose disk fails: reads and writes of pages do.
 #[test]
-fn a_disk_that_refuses_to_write_is_an_error_of_whoever_waits() {
+fn a_disk_that_refuses_to_write_is_an_error_of_the_program_that_waits() {
     for options in [&["--power-failure"][..], &[]] {
         let disk = Store::new("96MiB");
         let Some(below) = disk.mount_with(&["--no-sync"]) else { return };

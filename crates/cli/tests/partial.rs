@@ -1,5 +1,5 @@
-//! What is of a part of the work only says so, and for good: recordings that were ended early, traces that are damaged or cut short,
-//! and everything that is made of them.
+//! Tests that every result of a part of the work says so, and for good: recordings that were ended early, traces that are damaged
+//! or cut short, and everything that is made of them.
 
 use std::ffi::OsString;
 use std::fs;

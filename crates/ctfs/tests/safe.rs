@@ -1,4 +1,5 @@
-//! What safe code can do with the library: none of it reaches another file's bytes, tears what the library keeps whole, or hangs.
+//! Tests of what safe code can do with the library: none of it reaches another file's bytes, tears what the library keeps whole, or
+//! hangs.
 
 #![forbid(unsafe_code)]
 

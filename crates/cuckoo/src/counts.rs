@@ -1,4 +1,4 @@
-//! What a table has done.
+//! The counts of what a table has done.
 
 use super::policy::MAX_WAYS;
 

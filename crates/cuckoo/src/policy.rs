@@ -1,4 +1,4 @@
-//! What a hashed table is to do: every choice that published designs make differently.
+//! The policy of a hashed table: every choice that published designs make differently.
 
 /// Most ways that a table may have.
 pub const MAX_WAYS: usize = 8;

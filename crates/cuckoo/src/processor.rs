@@ -1,4 +1,4 @@
-//! What a processor does in an instruction or two and the language has no words for.
+//! Operations that a processor does in an instruction or two and for which the language has no words.
 
 /// Asks the caches for the line where a value begins, and does not wait for it.
 #[inline(always)]

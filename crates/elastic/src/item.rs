@@ -1,4 +1,4 @@
-//! What stands in the table.
+//! The items that stand in the table.
 
 use std::num::NonZeroU64;
 

@@ -1,4 +1,4 @@
-//! Where the table's memory comes from: the program's allocator, through the table; here it is only counted.
+//! The source of the table's memory: the program's allocator, through the table; here it is only counted.
 
 use pagewalk_cuckoo::{ChunkSource, Keyed, NoChunk};
 

@@ -1,4 +1,4 @@
-//! What users do with single items.
+//! The operations on single items of the map.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash as KeyHash};

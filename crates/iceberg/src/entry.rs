@@ -1,4 +1,4 @@
-//! What users of other maps type first: entries, and values that are changed behind a lock.
+//! The interfaces that users of other maps try first: entries, and values that are changed behind a lock.
 
 use std::borrow::Borrow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What users do with all items.
+//! The operations on all items of the map.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash as KeyHash};

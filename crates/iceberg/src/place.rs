@@ -1,4 +1,4 @@
-//! Where a key may stand: from its hash to its tag and its blocks.
+//! The places of a key: from its hash to its tag and its blocks.
 //!
 //! ```text
 //!  hash, 64 bits     | row: 32 bits | ... | tag, finer: 8 bits | home: 6 bits | spill byte: 8 bits | tag: 8 bits |

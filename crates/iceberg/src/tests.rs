@@ -1,4 +1,4 @@
-//! What users do not see: places, tags, filters, the size of a block.
+//! Tests of what users do not see: places, tags, filters, the size of a block.
 
 use std::num::NonZeroU8;
 

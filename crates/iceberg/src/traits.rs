@@ -1,4 +1,4 @@
-//! What a collection is expected to be.
+//! The standard traits that a collection is expected to have.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash as KeyHash};

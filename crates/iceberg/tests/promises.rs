@@ -1,4 +1,4 @@
-//! What the map promises about places, levels, panics, odd types.
+//! Tests of what the map promises about places, levels, panics, odd types.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

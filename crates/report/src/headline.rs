@@ -1,4 +1,4 @@
-//! What a comparison shows, in one sentence.
+//! The result of a comparison in one sentence.
 
 use std::cmp::Ordering;
 

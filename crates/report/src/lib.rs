@@ -1,5 +1,5 @@
-//! What people see of a run: the JSON document, the terminal table, the HTML page, the progress bar; and the
-//! tables that set published numbers beside ours.
+//! The views of a run for people: the JSON document, the terminal table, the HTML page, the progress bar; and the tables that set
+//! published numbers beside ours.
 //!
 //! Everything but [`RunProgress`] and [`write_atomically`] is pure: equal values in, equal text out.
 

@@ -1,4 +1,4 @@
-//! How far a run is, on standard error: a bar on a terminal, a line now and then elsewhere, or nothing.
+//! The progress of a run on standard error: a bar on a terminal, a line now and then elsewhere, or nothing.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What lies outside of memory, by physical address.
+//! The devices outside of memory, by physical address.
 
 use pagewalk_vm::fault::Register;
 

@@ -1,4 +1,4 @@
-//! What the program asks of the host.
+//! The requests of the program to the host.
 
 use crate::end::End;
 use crate::files::error;

@@ -1,4 +1,4 @@
-//! What a machine tells of itself while it runs: faults, accesses to devices, changes of page tables.
+//! The events that a machine reports while it runs: faults, accesses to devices, changes of page tables.
 
 use std::fmt;
 

@@ -29,8 +29,8 @@ pub(crate) struct Begin {
 }
 
 const RECENT: usize = 1 << 12;
-/// Above all addresses.
-const END: VirtAddr = VirtAddr(1 << 63);
+/// An address above all addresses of programs.
+const SPACE_END: VirtAddr = VirtAddr(1 << 63);
 
 impl Begin {
     pub(crate) fn new(phase: &str) -> Self {
@@ -46,7 +46,7 @@ impl Begin {
         }
     }
 
-    /// The names of all phases so far, if the one that is waited for is not among them.
+    /// Returns the names of all phases so far, if the one that is waited for is not among them.
     pub(crate) fn missing(&self) -> Option<(&str, &[String])> {
         (!self.begun).then_some((&self.phase, &self.phases[..]))
     }
@@ -142,7 +142,7 @@ impl Begin {
                 let before = std::mem::replace(&mut self.heap_end, heap.end);
                 self.forget(VirtRange::new(heap.end, before.max(heap.end)));
             }
-            Event::Exec | Event::ProcessEnd => self.forget(VirtRange::new(VirtAddr(0), END)),
+            Event::Exec | Event::ProcessEnd => self.forget(VirtRange::new(VirtAddr(0), SPACE_END)),
             Event::Fork { .. } => {
                 let process = self.process;
                 self.written.get_or_insert_default().retain(|page| page.0 != process);

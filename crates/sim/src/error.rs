@@ -17,7 +17,7 @@ pub enum MachineError {
         machine: String,
         /// The size of its memory, in bytes.
         memory_bytes: u64,
-        /// The allocator's answer. It is in the text already, and therefore it is no source of the error.
+        /// The reason that the allocator gives. It is in the text already, and therefore it is no source of the error.
         reason: OutOfFrames,
     },
     /// The machine's page table needs more memory in one piece than there is.
@@ -44,7 +44,7 @@ pub enum MachineError {
     SwapFull {
         /// The name of the machine.
         machine: String,
-        /// The device's answer. It is in the text already, and therefore it is no source of the error.
+        /// The reason that the device gives. It is in the text already, and therefore it is no source of the error.
         reason: SwapFull,
     },
     /// The machine serves jobs, and the source had none.

@@ -13,19 +13,19 @@ use crate::time::EventQueue;
 /// Equal servers with one queue: arrivals are a Poisson process, service times exponential (M/M/k).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Servers {
-    /// How many.
+    /// The number of servers.
     pub count: u32,
     /// The mean time of a job on one of them.
     pub service: f64,
 }
 
 impl Servers {
-    /// Jobs a unit of time that they can do at most.
+    /// Returns the most jobs a unit of time that the servers can do.
     pub fn capacity(&self) -> f64 {
         f64::from(self.count) / self.service
     }
 
-    /// The probability that a job has to wait: Erlang's C formula. `rate` is below the capacity.
+    /// Returns the probability that a job has to wait: Erlang's C formula. `rate` is below the capacity.
     pub fn waits(&self, rate: f64) -> f64 {
         let offered = rate * self.service;
         // Erlang's B formula by its recurrence, from which C follows.
@@ -35,7 +35,7 @@ impl Servers {
         blocked / (1.0 - load * (1.0 - blocked))
     }
 
-    /// The probability that a job is not done `time` after its arrival.
+    /// Returns the probability that a job is not done `time` after its arrival.
     pub fn is_later_than(&self, rate: f64, time: f64) -> f64 {
         let (waits, done) = (self.waits(rate), 1.0 / self.service);
         // Once it waits, jobs before it leave at this rate, in excess of those that arrive.
@@ -48,7 +48,7 @@ impl Servers {
         }
     }
 
-    /// The time by which a share of jobs is done; infinite at and above the capacity.
+    /// Returns the time by which a share of jobs is done; infinite at and above the capacity.
     pub fn percentile(&self, rate: f64, share: f64) -> f64 {
         if rate >= self.capacity() {
             return f64::INFINITY;
@@ -60,7 +60,7 @@ impl Servers {
         bisect(low, high, |time| self.is_later_than(rate, time) > 1.0 - share)
     }
 
-    /// The highest rate at which a share of jobs is done within `limit`; 0 if that is never so.
+    /// Returns the highest rate at which a share of jobs is done within `limit`; 0 if that is never so.
     pub fn rate_within(&self, share: f64, limit: f64) -> f64 {
         match self.percentile(0.0, share) <= limit {
             true => bisect(0.0, self.capacity(), |rate| self.percentile(rate, share) <= limit),
@@ -69,7 +69,7 @@ impl Servers {
     }
 }
 
-/// Where `holds` stops to hold between two numbers.
+/// Returns the number between two numbers at which `holds` stops to hold.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..100 {
         let middle = low.midpoint(high);
@@ -84,31 +84,31 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
 /// least once; its work is split evenly in between.
 #[derive(Clone, Debug)]
 pub struct CoreOverFlash {
-    /// Mean work of a job.
+    /// The mean work of a job.
     pub work: u64,
-    /// Work for each access.
+    /// The work between two accesses.
     pub interval: u64,
-    /// An access; 0 if all is in memory, and then jobs are not split.
+    /// The time of an access; 0 if all is in memory, and then jobs are not split.
     pub access: u64,
-    /// From a job to another.
+    /// The time of a switch from a job to another.
     pub switch: u64,
     /// Whether the core waits, and does nothing else meanwhile.
     pub waits: bool,
-    /// Its scheduler.
+    /// The design of its scheduler.
     pub scheduler: SchedulerDesign,
 }
 
-/// What happened to the jobs of a simulation.
+/// The response times of a simulation's jobs.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// How long each took from its arrival, shortest first.
+    /// The time of each job from its arrival to its end, shortest first.
     pub responses: Vec<u64>,
-    /// When the last was done.
+    /// The time at which the last job was done.
     pub end: u64,
 }
 
 impl Served {
-    /// The time by which a share of jobs was done.
+    /// Returns the time by which a share of jobs was done.
     pub fn percentile(&self, share: f64) -> u64 {
         let at = (share * self.responses.len() as f64).ceil() as usize;
         self.responses[at.clamp(1, self.responses.len()) - 1]

@@ -1,4 +1,4 @@
-//! How much TLB a program wants: the misses of eight TLBs of growing size, in the same pass.
+//! The size of TLB that a program wants: the misses of eight TLBs of growing size, in the same pass.
 //!
 //! A property of the program, not of a machine: 8-way LRU TLBs for 4 KiB pages, one thread of events, empty at
 //! every switch of process. Unmapped pages stay until they are evicted.
@@ -32,7 +32,7 @@ impl Reach {
         self.bank.access(&batch.accesses[start..end], |access| access.addr().page());
     }
 
-    /// A row a size, `misses.ENTRIES`, and the same per access, `miss-rate.ENTRIES`.
+    /// Returns a row for each size, `misses.ENTRIES`, and the same per access, `miss-rate.ENTRIES`.
     pub(crate) fn metrics(&mut self) -> Vec<Metric> {
         let accesses = self.bank.accesses();
         let curve = self.bank.curve();

@@ -12,7 +12,7 @@ use crate::machine::{MachineError, Simulate};
 use crate::metrics::RunResult;
 use crate::reach::Reach;
 
-/// How a pass is made.
+/// The options of a pass over a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunOptions {
     /// Worker threads that the machines are divided among; 1 runs them on the calling thread. Results do not
@@ -34,16 +34,16 @@ impl Default for RunOptions {
 
 /// Hears how far a pass is.
 pub trait Progress {
-    /// So many accesses were consumed so far; a new phase may have begun.
+    /// Reports that so many accesses were consumed so far; a new phase may have begun.
     fn advance(&mut self, accesses: u64, phase: Option<&str>);
 }
 
-/// No progress report.
+/// A progress report that does nothing.
 impl Progress for () {
     fn advance(&mut self, _: u64, _: Option<&str>) {}
 }
 
-/// What a pass brought.
+/// The outcome of a pass over a source.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
     /// One result a machine that ran to the end, in the machines' order.
@@ -58,7 +58,7 @@ pub struct RunOutcome {
     pub given_frames: bool,
 }
 
-/// Why a pass failed.
+/// The reasons for which a pass fails.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The source could not go on.
@@ -67,7 +67,7 @@ pub enum RunError {
     /// A machine could not go on.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The source brought nothing.
+    /// The source brought no access.
     #[error(
         "{0} produced no memory access at all; a program for the call-out front-end must be built with it, and a \
          trace must not be empty"
@@ -76,11 +76,11 @@ pub enum RunError {
     /// The phase to begin with never began.
     #[error("{name} has no phase `{phase}`{}", listed(.phases))]
     NoSuchPhase {
-        /// The source.
+        /// The source's name.
         name: String,
         /// The phase that was waited for.
         phase: String,
-        /// Those that there were.
+        /// The phases that the source had.
         phases: Vec<String>,
     },
 }
@@ -179,12 +179,12 @@ fn finish((machine, end): &mut Ended) {
     }
 }
 
-/// Whether there is anything to run for: a machine that has not failed, or no machine at all.
+/// Returns whether there is anything to run for: a machine that has not failed, or no machine at all.
 fn is_left(machines: &[Ended]) -> bool {
     machines.is_empty() || machines.iter().any(|(_, end)| end.is_ok())
 }
 
-/// Every worker owns every `threads`-th machine and sees every batch, in order.
+/// Runs the machines on workers: each owns every `threads`-th machine and sees every batch, in order.
 fn run_on(
     threads: usize,
     source: &mut dyn Source,
@@ -235,7 +235,7 @@ fn work(share: Vec<(usize, Box<dyn Simulate>)>, batches: &Receiver<Arc<Batch>>) 
     numbers.into_iter().zip(machines).collect()
 }
 
-/// What happens to every batch once, before any machine sees it.
+/// The work on every batch that is done once, before any machine sees the batch.
 struct Pass<'a> {
     taken: u64,
     /// Of these, since the phase began that machines begin with.

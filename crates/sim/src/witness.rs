@@ -1,4 +1,4 @@
-//! What a test saw of hits, evictions, arrivals and decisions, in order.
+//! A record for tests of hits, evictions, arrivals and decisions, in order.
 
 use std::cell::RefCell;
 
@@ -6,17 +6,17 @@ thread_local! {
     static SEEN: RefCell<Option<Vec<[u64; 4]>>> = const { RefCell::new(None) };
 }
 
-/// From here on, this thread's machines are watched.
+/// Begins to watch this thread's machines.
 pub(crate) fn begin() {
     SEEN.with_borrow_mut(|seen| *seen = Some(Vec::new()));
 }
 
-/// All that was seen.
+/// Returns all that was seen.
 pub(crate) fn end() -> Vec<[u64; 4]> {
     SEEN.take().expect("it was begun")
 }
 
-/// Something happened.
+/// Notes an event, if this thread's machines are watched.
 pub(crate) fn note(what: u64, a: u64, b: u64, at_ps: u64) {
     SEEN.with_borrow_mut(|seen| seen.iter_mut().for_each(|seen| seen.push([what, a, b, at_ps])));
 }

@@ -1,4 +1,4 @@
-//! A machine's TLB misses against a list that anyone can check by eye, on the streams of real programs.
+//! A machine's TLB misses against a list that a reader can check by eye, on the streams of real programs.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

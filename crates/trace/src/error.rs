@@ -1,4 +1,4 @@
-//! What can go wrong with a trace file, with the place in the file.
+//! The errors of a trace file, with the place in the file.
 
 use std::fmt;
 use std::io;

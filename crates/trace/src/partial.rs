@@ -1,4 +1,4 @@
-//! Why something holds a part of the work only: a recording, or a result made from one.
+//! The reason why a recording, or a result made from one, holds a part of the work only.
 
 use serde::{Deserialize, Serialize};
 

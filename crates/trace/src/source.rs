@@ -1,4 +1,4 @@
-//! Where events come from and where they go.
+//! The sources and sinks of events.
 
 use std::ops::ControlFlow;
 

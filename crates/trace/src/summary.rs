@@ -1,4 +1,4 @@
-//! What a trace holds, for `pagewalk trace info`.
+//! The contents of a trace, for `pagewalk trace info`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

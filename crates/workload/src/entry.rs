@@ -1,4 +1,4 @@
-//! What a workload says of itself: its name, parameters and presets.
+//! The description of a workload: its name, parameters and presets.
 
 use std::fmt;
 

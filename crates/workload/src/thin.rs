@@ -1,4 +1,4 @@
-//! What is left of a job when only its pages are of interest: of its accesses to a page the first, and the first store.
+//! The accesses of a job that remain when only its pages are of interest: of its accesses to a page the first, and the first store.
 
 use pagewalk_trace::Access;
 

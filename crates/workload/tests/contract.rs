@@ -1,4 +1,4 @@
-//! What every workload promises: announced memory, determinism, prompt stops, honest estimates, the papers' sizes.
+//! Tests of what every workload promises: announced memory, determinism, prompt stops, honest estimates, the papers' sizes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What a client counts.
+//! The counts of a client.
 
 /// The counts of what a client sent, received and ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]

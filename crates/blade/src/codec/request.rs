@@ -1,4 +1,4 @@
-//! What a client asks.
+//! The requests of a client, as messages.
 
 use super::page::{PagePart, Part};
 use super::word::Word;

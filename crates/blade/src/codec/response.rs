@@ -1,4 +1,4 @@
-//! What a blade answers.
+//! The responses of a blade, as messages.
 
 use super::page::{PagePart, Part};
 use super::{Defect, MAX_MESSAGE_BYTES, Malformed, RESPONSE_HEADER_BYTES, VERSION};

@@ -1,4 +1,4 @@
-//! Where a word is, and how it is written into a message.
+//! The place of a word, and its encoding in a message.
 
 use super::page::{PAGE_BYTES, Page};
 use super::{Defect, u64_at};

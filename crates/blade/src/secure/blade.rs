@@ -1,4 +1,4 @@
-//! The blade's side.
+//! The blade's side of the secure mode.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};

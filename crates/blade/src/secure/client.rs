@@ -1,4 +1,4 @@
-//! The client's side.
+//! The client's side of the secure mode.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

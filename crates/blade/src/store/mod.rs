@@ -1,4 +1,4 @@
-//! A blade's pages.
+//! The pages that a blade keeps, in memory or in a file.
 
 mod file;
 #[cfg(test)]

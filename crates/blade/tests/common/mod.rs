@@ -1,4 +1,4 @@
-//! What the tests share: a network that misbehaves by a seed, and random operations with their model.
+//! The parts that the tests share: a network that misbehaves by a seed, and random operations with their model.
 
 #![allow(dead_code)] // Without sessions under a key, a part of it is not used.
 

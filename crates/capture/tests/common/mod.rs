@@ -1,4 +1,4 @@
-//! What the tests of this crate share: the built front-ends, compiled test programs, and a sink that keeps count.
+//! The parts that the tests of this crate share: the built front-ends, compiled test programs, and a sink that keeps count.
 #![allow(unreachable_pub)]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! What the installed assembler accepts: words that its file contains, tried as instructions with operands of each kind.
+//! The words that the installed assembler accepts: words that its file contains, tried as instructions with operands of each kind.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! What one instruction's accesses are: each instruction that has an operand in memory, under each front-end that
-//! sees instructions, beside what the manual says of it.
+//! Tests of one instruction's accesses: each instruction that has an operand in memory, under each front-end that sees
+//! instructions, beside what the manual says of it.
 
 mod assembler;
 mod expected;

@@ -21,7 +21,7 @@ use crate::say::Steps;
 const SMALL: u64 = 4_096;
 /// Bytes of a large operation at most; the article's 1 GiB of a file of 10.
 const LARGE: u64 = 64 << 20;
-/// How often the clock is asked for its own cost.
+/// The number of times that the clock is asked for its own cost.
 const CLOCK_CALLS: u32 = 100_000;
 /// In this order everywhere; ratios are to the second and to the last two.
 const TARGETS: [&str; 5] = ["ctfs", "system calls", "mapped", "memcpy", "stores"];
@@ -41,7 +41,7 @@ struct Row {
     target: &'static str,
     gigabytes_per_second: f64,
     microseconds: f64,
-    /// How many times as fast as the system calls, by rounds; of system calls alone there is nothing to say.
+    /// The speed over that of the system calls, by rounds; none for system calls alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     over_calls: Option<f64>,
     /// The same as the faster of both limits.
@@ -80,7 +80,7 @@ impl BenchItem {
     }
 }
 
-/// Runs the command.
+/// Runs the command `fs bench`.
 pub(super) fn bench(arguments: &BenchArguments) -> anyhow::Result<Done> {
     let BenchArguments { folders, size, rounds, items, calls_alone, format } = arguments;
     anyhow::ensure!(
@@ -154,8 +154,8 @@ fn measure(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> any
     Ok(rows)
 }
 
-/// The share of a benchmark's time that goes to bytes, if its target can tell them apart. In each round it runs twice, and waits for
-/// bytes to be written both times: what the second run takes longer is the clock's, which it asks before and behind them.
+/// Returns the share of a benchmark's time that goes to bytes, if its target can tell them apart. In each round it runs twice, and
+/// waits for bytes to be written both times: what the second run takes longer is the clock's, which it asks before and behind them.
 fn data_share(
     target: &mut dyn Target,
     item: BenchItem,
@@ -178,7 +178,7 @@ fn data_share(
     Ok(Some(median(shares).clamp(0.0, 1.0)))
 }
 
-/// What programs see that make system calls, whoever answers them.
+/// Measures items through system calls, whichever of kernel and file system answers them.
 fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) -> anyhow::Result<Vec<Row>> {
     let steps = Steps::new();
     let mut target = Calls::new(folder)?;
@@ -203,7 +203,7 @@ fn measure_calls(folder: &Path, bytes: u64, rounds: usize, items: &[BenchItem]) 
     items.iter().map(row).collect()
 }
 
-/// One benchmark, once.
+/// Runs one benchmark once, and returns its seconds.
 fn seconds(target: &mut dyn Target, item: BenchItem, bytes: u64, round: u64) -> anyhow::Result<f64> {
     if item.begins_empty() {
         target.empty()?;
@@ -232,7 +232,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What asking the clock twice takes, alone.
+/// Returns the seconds that asking the clock twice takes, alone.
 fn clock_seconds() -> f64 {
     let begun = Instant::now();
     for _ in 0..CLOCK_CALLS {
@@ -277,7 +277,7 @@ fn table(document: &Document) -> String {
     text
 }
 
-/// The share of all patterns' time, once each, that goes to reading and writing bytes.
+/// Returns the share of all patterns' time, once each, that goes to reading and writing bytes.
 fn share_of_all(rows: &[Row]) -> Option<f64> {
     let timed = rows.iter().filter_map(|row| Some((row.data_share?, 1.0 / row.gigabytes_per_second)));
     let (data, all) = timed.fold((0.0, 0.0), |(data, all), (share, time)| (data + share * time, all + time));

@@ -18,7 +18,7 @@ use anyhow::Context;
 use crate::args::MountArguments;
 use crate::exit::Done;
 
-/// What the process in the background says when the file system is mounted.
+/// The message of the process in the background when the file system is mounted.
 const READY: &str = "ready\n";
 
 /// Starts the process in the background; answers when the file system is mounted, or is not going to be.
@@ -43,7 +43,7 @@ pub(super) fn start(arguments: &MountArguments) -> anyhow::Result<Done> {
     }
 }
 
-/// The command line that says the same.
+/// Returns the command line that says the same.
 fn words(arguments: &MountArguments) -> Vec<OsString> {
     let MountArguments { file, folder, log, daemon: _, detached: _, .. } = arguments;
     let flags = [
@@ -64,7 +64,7 @@ fn words(arguments: &MountArguments) -> Vec<OsString> {
     flags.chain(log).chain(places).collect()
 }
 
-/// What a process in the background needs once it has mounted its file system.
+/// The state that a process in the background needs once it has mounted its file system.
 #[derive(Debug)]
 pub(super) struct Background {
     log: OwnedFd,
@@ -74,7 +74,7 @@ pub(super) struct Background {
 impl Background {
     /// Leaves the session of the terminal, and opens the log: a file, or the system's by `logger`.
     pub(super) fn enter(arguments: &MountArguments) -> anyhow::Result<Self> {
-        // Who leads a process group already, as when a shell has started this by itself, stays in its session.
+        // A process that already leads a process group, as when a shell has started it alone, stays in its session.
         let _ = rustix::process::setsid();
         let log = match &arguments.log {
             Some(path) => {

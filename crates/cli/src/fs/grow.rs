@@ -14,7 +14,7 @@ use crate::args::GrowArguments;
 use crate::exit::Done;
 use crate::say::{complain, note};
 
-/// Runs the command.
+/// Runs the command `fs grow`.
 pub(super) fn grow(arguments: &GrowArguments) -> anyhow::Result<Done> {
     let GrowArguments { store, size: bytes } = arguments;
     let (store, bytes) = (store.as_path(), bytes / PAGE_BYTES * PAGE_BYTES);

@@ -19,7 +19,7 @@ use crate::say::complain;
 const WRONG_USAGE: u8 = 1;
 const FAILED: u8 = 32;
 
-/// Whether the command was called by such a name.
+/// Returns whether the command was called by such a name.
 pub(crate) fn is_helper(name: Option<&OsStr>) -> bool {
     let name = name.map(std::path::Path::new).and_then(|path| path.file_name());
     name.is_some_and(|name| name == "mount.fuse.pagewalk" || name == "mount.pagewalk")
@@ -47,11 +47,11 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// What mount(8) asks for.
+/// The request of mount(8).
 #[derive(Debug)]
 struct Asked {
     arguments: MountArguments,
-    /// Everything is to be done but the mount itself.
+    /// Whether everything is to be done but the mount itself.
     is_fake: bool,
 }
 

@@ -26,12 +26,12 @@ use crate::say::note;
 /// A store holds the bytes of all users of its mount: only its owner may open the file.
 const PRIVATE: u32 = 0o600;
 
-/// How large a store is if nothing is said; on a device all of it.
+/// The size of a store, in bytes, if the command line names none; a device is used as a whole.
 const USUAL_BYTES: u64 = 1 << 30;
 /// Of a device: no common file system begins behind these.
 const FIRST_BYTES: u64 = 128 << 10;
 
-/// Runs the command.
+/// Runs the command `fs mkfs`.
 pub(super) fn mkfs(arguments: &MkfsArguments) -> anyhow::Result<Done> {
     let MkfsArguments { file, size, sparse, force } = arguments;
     let blocks = if *sparse { Blocks::AsNeeded } else { Blocks::AtOnce };
@@ -84,7 +84,7 @@ fn on_device(device: &Path, size: u64, force: bool) -> anyhow::Result<Done> {
     Ok(made(device, space))
 }
 
-/// Whether the first bytes of a device are zero, where file systems, tables of partitions and stores begin.
+/// Returns whether the first bytes of a device are zero, where file systems, tables of partitions and stores begin.
 fn is_blank(device: &Path) -> anyhow::Result<bool> {
     let mut first = Vec::new();
     let read = File::open(device).and_then(|file| file.take(FIRST_BYTES).read_to_end(&mut first));
@@ -110,7 +110,7 @@ fn format(path: &Path, size: u64, blocks: Blocks) -> anyhow::Result<Space> {
     Ok(system.space())
 }
 
-/// What has the store's name before.
+/// The file or device that had the store's name before.
 enum Old {
     /// No file: the name is free.
     None(PathBuf),
@@ -157,7 +157,7 @@ impl Old {
 /// A file in the folder of the store's name, which goes if it does not get the name.
 struct New {
     file: File,
-    /// Where the file has a name of its own already.
+    /// The file's temporary path, if it has a name already.
     temporary: Option<PathBuf>,
 }
 
@@ -177,12 +177,12 @@ impl New {
         made.with_context(|| format!("cannot make a file in {}", folder.display()))
     }
 
-    /// A path that leads to the file, with a name or without.
+    /// Returns a path that leads to the file, with a name or without.
     fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// The users that could use the old file can use this one: `--force` is no change of owner.
+    /// Lets the users that could use the old file use this one: `--force` is no change of owner.
     fn belong_to_owner_of(&self, old: &File) -> anyhow::Result<()> {
         let (old, new) = (old.metadata()?, self.file.metadata()?);
         if (old.uid(), old.gid()) != (new.uid(), new.gid()) {

@@ -14,9 +14,9 @@ use pagewalk_vm::file::PersistentMemory;
 
 const NAME: &[u8] = b"file";
 
-/// Somewhere with one file.
+/// A place with one file to measure.
 pub(super) trait Target {
-    /// The file has nothing in it.
+    /// Empties the file.
     fn empty(&mut self) -> anyhow::Result<()>;
     fn write(&mut self, offset: u64, data: &[u8]) -> anyhow::Result<()>;
     fn read(&mut self, offset: u64, into: &mut [u8]) -> anyhow::Result<()>;
@@ -127,7 +127,7 @@ impl Mapping {
 
 impl Target for Mapping {
     fn empty(&mut self) -> anyhow::Result<()> {
-        // Whoever has it mapped keeps it locked.
+        // A process that maps the file keeps it locked.
         self.memory = None;
         let memory = Mapped::create_over(&self.path.0, self.bytes, Survives::ProcessCrash, Blocks::AtOnce)
             .with_context(|| format!("cannot map {}", self.path.0.display()))?;
@@ -149,7 +149,7 @@ impl Target for Mapping {
 /// The limit: copying to memory whose pages are all there. No more of it is used than this, again and again.
 pub(super) const LIMIT_BYTES: u64 = 256 << 20;
 
-/// By `memcpy`.
+/// A target that copies memory by `memcpy`.
 pub(super) struct Copies(Vec<u8>);
 
 impl Copies {

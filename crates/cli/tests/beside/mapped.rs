@@ -1,4 +1,4 @@
-//! Mapped files.
+//! Tests of files that programs map into their memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -59,12 +59,12 @@ impl Bytes {
     }
 
     fn unmap(&self, from: usize, to: usize) {
-        // SAFETY: nobody looks there any more.
+        // SAFETY: the test does not read that range any more.
         assert!(to == 0 || unsafe { libc::munmap(self.start.add(from).cast(), to - from) } == 0);
     }
 
     fn resize(&self, to: usize) -> *mut u8 {
-        // SAFETY: nobody holds a reference into it.
+        // SAFETY: there is no reference into the mapping.
         unsafe { libc::mremap(self.start.cast(), self.length, to, libc::MREMAP_MAYMOVE) }.cast()
     }
 
@@ -123,7 +123,7 @@ pub(super) fn mapped(mount: &Path) {
     assert!(bytes.name().ends_with("store.ctfs"), "the store itself: {}", bytes.name());
     assert!(bytes.is_all(0..BYTES, 1));
     assert!(bytes.is_all(BYTES..BYTES.next_multiple_of(PAGE), 0), "nothing of other files behind the end");
-    // Whoever writes to the file writes to the mapping.
+    // A write to the file is seen in the mapping.
     write(5_000, &[2; 20_000]);
     assert!(bytes.is_all(5_000..25_000, 2) && bytes.is_all(25_000..BYTES, 1));
     // What is cut off is zero, and what is written there later is seen.
@@ -150,7 +150,7 @@ pub(super) fn mapped(mount: &Path) {
     std::fs::remove_file(&path).expect("removed");
     use_all_frames(mount);
     assert!(bytes.is_all(5_000..10_000, 2) && bytes.is_all(2_000_000..BYTES, 3));
-    // Nobody can write to it.
+    // No process can write to the mapping.
     // SAFETY: the mapping stays as it is.
     let refused = unsafe { libc::mprotect(bytes.start.cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE) };
     assert_eq!(refused, -1);
@@ -161,7 +161,7 @@ pub(super) fn mapped(mount: &Path) {
     bytes.unmap(0, PAGE);
     assert!(bytes.is_all(5_000..10_000, 2) && bytes.is_all(2_100_000..2_900_000, 3));
     assert!(free_frames(mount) + 600 < free, "all of it is kept");
-    // SAFETY: nobody looks at what was there.
+    // SAFETY: the test does not read the pages that are replaced.
     let replaced = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         libc::mmap(bytes.start.add(500 * PAGE).cast(), 209 * PAGE, libc::PROT_READ, flags, -1, 0)
@@ -191,7 +191,7 @@ pub(super) fn mapped(mount: &Path) {
     // SAFETY: it is this process's child, and the status lives.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the child saw something else");
-    // What was mapped since does not wait for anybody.
+    // What was mapped since does not wait for another process.
     let free = free_frames(mount);
     write(0, &[5; 300_000]);
     drop(Bytes::shared(&path));

@@ -1,4 +1,4 @@
-//! What single programs do and see.
+//! Tests of what single programs do and see.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -121,7 +121,7 @@ enum Purpose {
     Overwrite,
 }
 
-/// Descriptors that are opened and not used, copied, closed, and inherited by programs that write: whoever looks sees every byte.
+/// Opens descriptors that are not used, are copied, closed, and inherited by programs that write: every reader sees every byte.
 pub(super) fn descriptors(mount: &Path, seed: u64) {
     const FILES: u64 = 2;
     const MOST_OPEN: u64 = 4;
@@ -388,7 +388,7 @@ pub(super) fn stopped(mount: &Path) {
 
 #[test]
 #[allow(unsafe_code)]
-fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() {
+fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_no_program_up_for_ever() {
     let Some(shim) = shim() else { return };
     let store = Store::new("16MiB");
     let Some(mounted) = store.mount() else { return };
@@ -416,7 +416,7 @@ fn a_program_that_is_stopped_in_the_middle_of_a_copy_holds_nobody_up_for_ever() 
         assert!(bytes[..4_096].iter().all(|&byte| byte == 1) && bytes[4_096..].iter().all(|&byte| byte == 2));
         assert_eq!(bytes.len(), 3 * 4_096);
         let other = File::options().write(true).open(mount.join("other")).expect("open");
-        other.set_len(10_000).expect("nobody is inside");
+        other.set_len(10_000).expect("no program is inside");
         is_held_up
     };
     for threads in 1..=2 {

@@ -23,7 +23,7 @@ const LOCKED: u64 = 6;
 /// Processes of the stress: some with two threads, some with one.
 pub(super) const PROCESSES_OF_TWO: u64 = 4;
 const PROCESSES: u64 = 6;
-/// Lines of the log that everybody appends to.
+/// Bytes of a line of the log that every process appends to.
 const LINE_BYTES: usize = 48;
 
 fn record(file: u64, record: u64, version: u64) -> Vec<u8> {
@@ -56,7 +56,7 @@ pub(super) fn thread(folder: &Path, number: u64, seconds: u64) {
         if writes { lock.lock() } else { lock.lock_shared() }.expect("locked");
         match random.below(12) {
             0..=3 => drop(kept.remove(&file)),
-            // Files that nobody else has open are this process's alone for a while.
+            // Files that no other process has open are this process's alone for a while.
             4 => kept.clear(),
             5 => mapped.clear(),
             6 => {
@@ -164,7 +164,7 @@ pub(super) fn thread(folder: &Path, number: u64, seconds: u64) {
                 }
             }
             4 => {
-                // Nobody else's: cut and grown.
+                // A file of this process alone: cut and grown.
                 let own = open().open(mount.join(format!("own-{number}"))).expect("open");
                 let (first, second) = (random.below(300_000), random.below(300_000));
                 own.set_len(0).expect("cut");

@@ -1,4 +1,4 @@
-//! What the tests of blades share: the command, blades that end with their test, a cable between two networks.
+//! The parts that the tests of blades share: the command, blades that end with their test, a cable between two networks.
 
 #[path = "../../../riscv/tests/common/mod.rs"]
 mod programs;
@@ -39,7 +39,8 @@ pub(crate) fn signal(process: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// An address on loopback that nobody else has: a port that a blade leaves is not given to another that would answer for it.
+/// Returns an address on loopback that no other process has: a port that a blade leaves is not given to another that would
+/// answer for it.
 pub(crate) fn loopback() -> String {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();

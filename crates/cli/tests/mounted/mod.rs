@@ -1,4 +1,4 @@
-//! What the tests of mounts share: stores that go with their test, mounted where they may be.
+//! The parts that the tests of mounts share: stores that go with their test, mounted where they may be.
 
 #![allow(dead_code)] // Each test program uses its own part.
 
@@ -87,7 +87,7 @@ pub(crate) fn mount(file: &Path, point: &Path, options: &[&str]) -> Mounted {
         .find(|line| !["of its log", "its power failed"].iter().any(|said| line.contains(said)));
     let said = said.unwrap_or_default();
     assert!(said.starts_with("mounted "), "{said}");
-    // What it says later nobody reads.
+    // Later lines are read, so that the pipe does not fill, and ignored.
     std::thread::spawn(move || lines.for_each(drop));
     Mounted { process, point: point.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! What an open file does: bytes are read and written under a lease, or by the kernel.
+//! The operations of an open file: bytes are read and written under a lease, or by the kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -141,12 +141,12 @@ impl<'a> Parts<'a> {
         /// Bytes of one call at most.
         const MOST_BYTES: usize = 0x7fff_f000;
         /// No program's memory lies behind this, on any processor with four levels of page tables.
-        const END: usize = 1 << 47;
+        const PROGRAMS_END: usize = 1 << 47;
         let mut bytes = 0;
         for part in parts {
             let is_there = part.iov_len <= MOST_BYTES
                 && !part.iov_base.is_null()
-                && (part.iov_base as usize).checked_add(part.iov_len).is_some_and(|end| end <= END);
+                && (part.iov_base as usize).checked_add(part.iov_len).is_some_and(|end| end <= PROGRAMS_END);
             bytes += if is_there { part.iov_len } else { return None };
         }
         (bytes <= MOST_BYTES).then_some(Self { parts, bytes })

@@ -1,4 +1,4 @@
-//! What is mounted: where the mount is whose owner this process asks, and whether all paths within lead there.
+//! The list of mounts: the folder of the mount whose owner this process asks, and whether all paths within lead there.
 
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;

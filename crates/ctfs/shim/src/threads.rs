@@ -1,4 +1,4 @@
-//! What each thread is in the middle of.
+//! The calls that each thread is in the middle of.
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{Ordering, compiler_fence};

@@ -1,4 +1,4 @@
-//! Something done with this process's memory and other descriptors.
+//! Work that is done with this process's memory and other descriptors.
 
 use std::ffi::{c_int, c_void};
 use std::io;

@@ -224,7 +224,7 @@ impl Client {
         let (at, bytes) = match written {
             None => (0, 0),
             Some((Place::At(offset), bytes)) => (offset, bytes),
-            Some((Place::End, bytes)) => (messages::END, bytes),
+            Some((Place::End, bytes)) => (messages::FILE_END, bytes),
         };
         let words = [self.number as u64, at, bytes, self.serial];
         let [index, word, inode, writes] = messages::send(file, messages::LEASE, words)?;

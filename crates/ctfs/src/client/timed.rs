@@ -1,4 +1,4 @@
-//! Where a library's time goes: reads and writes of bytes, apart from everything else.
+//! The time of a library's operations: reads and writes of bytes, apart from everything else.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

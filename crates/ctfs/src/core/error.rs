@@ -1,4 +1,4 @@
-//! Why an operation was not done.
+//! The reasons why an operation was not done.
 
 use pagewalk_vm::file::StoreError;
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! How many pages of each file have frames, so that `stat` need not look at the file's part of the page table.
+//! The number of pages with frames of each file, so that `stat` need not look at the file's part of the page table.
 //!
 //! The counts are in memory alone: a count is made when it is first asked for, and every transaction that maps or unmaps pages of the
 //! file changes it. Small files are counted each time, which reads one table at most.

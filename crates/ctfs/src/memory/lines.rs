@@ -1,5 +1,5 @@
-//! How bytes get into memory and out of it: copies that ask for as many lines of the caches at once as they can, that go past the caches, and
-//! lines that are written back.
+//! Copies into memory and out of it: copies that ask for as many lines of the caches at once as they can, that go past the caches,
+//! and lines that are written back.
 
 #[cfg(not(target_arch = "x86_64"))]
 use std::sync::atomic::{Ordering, fence};

@@ -1,4 +1,4 @@
-//! What a client asks the owner for, and the answer, in memory that both map.
+//! The requests of a client to the owner, and the answers, in memory that both map.
 //!
 //! ```text
 //!   client                                  owner

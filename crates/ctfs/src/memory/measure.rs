@@ -1,4 +1,4 @@
-//! What swapping two ranges of pages takes on this machine, in three ways, as in Figure 6 of Li et al., ";login: 2022".
+//! The time of swapping two ranges of pages on this machine, in three ways, as in Figure 6 of Li et al., ";login: 2022".
 //!
 //! - [`TableSwap`]: the entries of a store's persistent page table, by its log. This is the half that lasts.
 //! - [`ViewSwap`]: what a process has mapped, moved by three calls of `mremap`. The kernel moves whole tables of its own where both

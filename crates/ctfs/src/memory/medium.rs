@@ -1,4 +1,4 @@
-//! What a store lies in: a regular file, a block device, or persistent memory as a device (`/dev/dax`).
+//! The medium in which a store lies: a regular file, a block device, or persistent memory as a device (`/dev/dax`).
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};

@@ -1,4 +1,4 @@
-//! What a process with one thread need not do.
+//! The locks and barriers that a process with one thread need not take.
 //!
 //! No other thread comes between the instructions of the only thread: it takes no lock, and no store of it has to be seen before it goes on.
 //! That is more than it saves on locks themselves. A locked instruction waits until everything stored before it has reached memory,

@@ -1,4 +1,4 @@
-//! What a process beside the owner remembers of the store's page table, as a processor's TLB does.
+//! The translations of the store's page table that a process beside the owner remembers, as a processor's TLB does.
 //!
 //! An entry is what one entry of the table maps, 2 MiB. The owner counts how often it has had the store to itself: what was
 //! remembered before that may not be so any more. Only a process with one thread remembers anything: entries have no locks.

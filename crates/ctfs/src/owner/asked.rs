@@ -1,5 +1,5 @@
-//! What clients ask the owner for through the kernel, by `ioctl` on a file of the mount: leases, frames, mappings, and what no system call
-//! of the kernel's passes on.
+//! The requests of clients to the owner through the kernel, by `ioctl` on a file of the mount: leases, frames, mappings, and what
+//! no system call of the kernel's passes on.
 
 use rustix::io::Errno;
 
@@ -44,7 +44,7 @@ impl Mounted {
                 let mut system = system.noticed()?;
                 let leased = lease()?;
                 let size = system.inode(ino)?.size();
-                if leased[3] != 0 && bytes > 0 && [size, messages::END].contains(&at) {
+                if leased[3] != 0 && bytes > 0 && [size, messages::FILE_END].contains(&at) {
                     // What there is no room for the client asks for when it writes.
                     let _ = system.reserve(ino, size..size.saturating_add(bytes));
                 }

@@ -1,4 +1,4 @@
-//! How a mount leaves the tree of folders while its files are open.
+//! The end of a mount, which leaves the tree of folders while its files are open.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

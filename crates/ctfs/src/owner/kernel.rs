@@ -1,5 +1,5 @@
-//! What the kernel asks for and takes more than one call of the file system: rights that end, leases that end, what the kernel is told to
-//! forget, and answers that wait for that.
+//! The requests of the kernel that take more than one call of the file system: rights that end, leases that end, what the kernel is
+//! told to forget, and answers that wait for that.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the kernel knows of the file system, and is told when it is no longer so.
+//! The state of the file system that the kernel knows, and is told when it is no longer so.
 //!
 //! The kernel may keep what it is told for a long time: whatever it does itself it sees. What clients have done beside it by the owner's
 //! service ([`service`](super::service)) it does not see. So the owner notes what it has told, and takes that back where it has changed. What is told

@@ -1,4 +1,4 @@
-//! What clients ask the owner for by themselves: names and attributes.
+//! The requests of clients to the owner without the kernel: names and attributes.
 //!
 //! ```text
 //!   client -> mailbox -> service -> the same operations as the kernel's requests

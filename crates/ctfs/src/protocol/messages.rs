@@ -19,12 +19,12 @@ const fn command(number: u32, words: u32) -> u32 {
 pub(crate) const WORDS: usize = 4;
 /// Out: version, the number in the socket's name.
 pub(crate) const HELLO: u32 = command(1, WORDS as u32);
-/// In: the client's number; where it is about to write, or [`END`], and how many bytes are to have frames if that is the end; the
+/// In: the client's number; where it is about to write, or [`FILE_END`], and how many bytes are to have frames if that is the end; the
 /// client's serial number.
 /// Out: the lease's number and word, where the inode lies, whether it may be written.
 pub(crate) const LEASE: u32 = command(2, WORDS as u32);
-/// Behind the last byte.
-pub(crate) const END: u64 = u64::MAX;
+/// In place of an offset: behind the last byte of the file, wherever that is then.
+pub(crate) const FILE_END: u64 = u64::MAX;
 /// In: offset and length that are to have frames. Out: up to where they have.
 pub(crate) const RESERVE: u32 = command(3, WORDS as u32);
 /// The file is used through the kernel until it is closed.

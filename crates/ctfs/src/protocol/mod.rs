@@ -1,4 +1,4 @@
-//! What clients and the owner of a mount say to each other, as both sides know it.
+//! The messages between clients and the owner of a mount, as both sides know them.
 //!
 //! ```text
 //!   messages    `ioctl` on a file of the mount, and the sockets: any program

@@ -1,4 +1,4 @@
-//! What clients ask the owner's service for, as both sides know it.
+//! The requests of clients to the owner's service, as both sides know them.
 
 use rustix::io::Errno;
 

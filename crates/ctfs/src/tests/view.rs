@@ -1,4 +1,4 @@
-//! What a process sees of files in the view, each in one contiguous range, against vectors.
+//! Tests of what a process sees of files in the view, each in one contiguous range, against vectors.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;

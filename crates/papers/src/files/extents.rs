@@ -30,7 +30,7 @@ pub(super) struct ExtentFile {
     pub(super) media: Media,
     tree: ExtentTree,
     frames: BuddyAllocator,
-    /// Where the next new byte is wanted.
+    /// The frame at which the next new byte should lie.
     goal: Pfn,
     bytes: u64,
     call_ps: u64,
@@ -47,7 +47,7 @@ impl ExtentFile {
         Self { media, tree, frames, goal: Pfn(METADATA_FRAMES), bytes: 0, call_ps, map_ps, journal_ps }
     }
 
-    /// A block of metadata joins the transaction and changes.
+    /// Adds a block of metadata to the transaction and changes the block.
     fn buffer(&mut self, block: PhysAddr) {
         self.media.load(block);
         self.media.spend(self.journal_ps);
@@ -65,7 +65,7 @@ impl ExtentFile {
         Ok((first, 1 + more))
     }
 
-    /// The run of frames that a page of the file begins, of at most so many.
+    /// Returns the run of frames that a page of the file begins, of at most so many.
     fn map(&mut self, page: u64, pages: u64, writes: bool) -> Result<(Pfn, u64), OutOfFrames> {
         self.media.part(Part::Find);
         self.media.spend(self.map_ps);
@@ -127,7 +127,7 @@ impl ExtentFile {
         Ok(())
     }
 
-    /// The inode, and the list of files to be cut, which begins in the superblock.
+    /// Changes the inode, and the list of files to be cut, which begins in the superblock.
     fn change_inode(&mut self) {
         self.media.part(Part::Upkeep);
         self.media.spend(self.journal_ps);

@@ -31,7 +31,7 @@ pub(crate) struct SolveSpec {
     between: [f64; 2],
     /// Each halves what is left.
     steps: u32,
-    /// Whose cores' time counts, and whose misses.
+    /// The machine whose cores' time counts, and whose misses.
     time_of: String,
     misses_of: String,
     /// The interval to be reached, in microseconds.
@@ -73,7 +73,7 @@ impl Kind for SolveSpec {
     }
 }
 
-/// Where `is_above` begins to hold.
+/// Returns the number at which `is_above` begins to hold.
 fn bisect(
     [mut low, mut high]: [f64; 2],
     steps: u32,

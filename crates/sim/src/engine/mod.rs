@@ -17,7 +17,7 @@ use pagewalk_vm::tlb::Translation;
 pub(crate) use self::pieces::{Then, pieces};
 use self::processor::Running;
 use crate::error::MachineError;
-use crate::kernel::{Kernel, Process, Refused};
+use crate::kernel::{FaultFailure, Kernel, Process};
 use crate::metrics::names::program;
 use crate::metrics::{KernelStep, Rows};
 use crate::mmu::{Mmu, WalkListener, Walked, translation_of};
@@ -47,14 +47,14 @@ pub(crate) struct ProgramCounts {
 /// The reason why a reference is not completed.
 enum Stopped {
     /// The kernel brought no page.
-    Refused(Refused),
+    Fault(FaultFailure),
     /// A page is not in DRAM: the access has to be made again.
     Missed(Missed),
 }
 
-impl From<Refused> for Stopped {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
+impl From<FaultFailure> for Stopped {
+    fn from(failure: FaultFailure) -> Self {
+        Self::Fault(failure)
     }
 }
 
@@ -90,7 +90,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         (kernel, Running::program(mmu, clock, *core))
     }
 
-    /// Another thread runs, or the address space changes; events of another kind do nothing.
+    /// Takes a change of thread or of the address space; other events have no effect.
     pub(crate) fn event(&mut self, event: &Event) -> Result<(), MachineError> {
         if let Event::Thread(thread) = event {
             self.switch_thread(thread.0 as usize);
@@ -99,14 +99,14 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         kernel.change(&mut processor, event)
     }
 
-    /// So many instructions of the running core hold the next accesses.
+    /// Notes that so many instructions of the running core hold the next accesses.
     pub(crate) fn begin_segment(&mut self, instructions: u64, accesses: u64) {
         self.counts.instructions += instructions;
         self.segment = Some((instructions, accesses));
         self.clock.segment(self.core, Some(instructions), accesses);
     }
 
-    /// Another thread runs. Threads are placed on cores round-robin by their number.
+    /// Switches to another thread. Threads are placed on cores round-robin by their number.
     fn switch_thread(&mut self, thread: usize) {
         self.core = thread % self.mmu.cores();
         if let Some((instructions, accesses @ 1..)) = self.segment {
@@ -126,7 +126,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         self.uninterrupted(accesses)
     }
 
-    /// Those that the front filter knows to change nothing cost a comparison.
+    /// Makes accesses up to the next event; those that the front filter knows to change nothing cost a comparison.
     #[inline]
     fn uninterrupted(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
         self.mmu.count_accesses(self.core, accesses.len() as u64);
@@ -157,7 +157,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         }
     }
 
-    /// One reference of a timed run.
+    /// Makes one reference of a timed run.
     #[inline]
     fn step(&mut self, access: Access) -> Result<(), MachineError> {
         let (addr, write) = (access.addr(), access.is_write());
@@ -169,7 +169,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         }
     }
 
-    /// What is due is done; then the running core translates and accesses. Returns the page that was not in DRAM, if one was
+    /// Does what is due, and then lets the running core translate and access. Returns the page that was not in DRAM, if one was
     /// not: then the access has not happened.
     #[inline]
     pub(crate) fn access(&mut self, addr: VirtAddr, write: bool) -> Result<Option<Missed>, MachineError> {
@@ -192,7 +192,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         Ok(self.clock.data(self.core, PhysAddr(frame.addr().0 | addr.0 & 0xfff), write))
     }
 
-    /// TLB; on a miss the walker over the page table; on a fault the kernel, and the walk again.
+    /// Translates an address: by the TLB, on a miss by the walker over the page table, on a fault by the kernel and another walk.
     fn translate(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Stopped> {
         let vpn = addr.page();
         let asid = self.kernel.asid();
@@ -222,7 +222,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         Ok(translation)
     }
 
-    /// What hash-placed machines do beside the TLB: a code becomes a frame number.
+    /// Makes a frame number of a code, as hash-placed machines do beside the TLB.
     #[inline]
     fn decompressed(&self, asid: Asid, vpn: Vpn, translation: Translation) -> Translation {
         if !T::IS_COMPRESSED {
@@ -271,7 +271,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         }
     }
 
-    /// A store through a translation that is not known to be dirty: the walker sets the entry's dirty bit.
+    /// Sets the dirty bit of an entry, as the walker does for a store through a translation that is not known to be dirty.
     fn store_to_clean(&mut self, addr: VirtAddr, translation: Translation) -> Translation {
         self.kernel.set_dirty(addr.page());
         self.mmu.set_dirty(self.core, self.kernel.asid(), addr.page());
@@ -282,7 +282,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         translation.dirtied()
     }
 
-    /// A walk found a frame of a tier that the kernel manages: its page may still be on flash.
+    /// Checks a frame that a walk found in a tier which the kernel manages: its page may still be on flash.
     #[cold]
     fn page_in(&mut self, vpn: Vpn, frame: Pfn, write: bool) -> Result<(), Stopped> {
         let (kernel, mut processor) = self.parts();
@@ -293,13 +293,13 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         Err(Stopped::Missed(Missed { page: FlashPage(frame.0), signal_ps, kind: MissKind::Fault }))
     }
 
-    /// A reference is not completed: it has to be made again, the program gets a signal, or the machine cannot go on.
+    /// Handles a reference that is not completed: it has to be made again, the program gets a signal, or the machine cannot go on.
     #[cold]
     fn stop(&mut self, stopped: Stopped) -> Result<Option<Missed>, MachineError> {
         match stopped {
             Stopped::Missed(missed) => Ok(Some(missed)),
-            Stopped::Refused(Refused::Machine(error)) => Err(error),
-            Stopped::Refused(Refused::Signal) => {
+            Stopped::Fault(FaultFailure::Machine(error)) => Err(error),
+            Stopped::Fault(FaultFailure::Signal) => {
                 // The page may have been used in the TLB, or not: the filter cannot know.
                 self.mmu.forget_repetitions_of(self.core);
                 let (kernel, mut processor) = self.parts();
@@ -323,13 +323,13 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
             let (kernel, mut processor) = self.parts();
             match kernel.fault(&mut processor, addr, write) {
                 Ok(()) => {}
-                Err(Refused::Machine(error)) => return Err(error),
-                Err(Refused::Signal) => return Ok(None),
+                Err(FaultFailure::Machine(error)) => return Err(error),
+                Err(FaultFailure::Signal) => return Ok(None),
             }
         }
     }
 
-    /// The running core waits for a page, without anything else to do, until its access is done.
+    /// Lets the running core wait for a page, without anything else to do, until its access is done.
     #[cold]
     fn wait_for(&mut self, addr: VirtAddr, write: bool, first: Missed) -> Result<(), MachineError> {
         let core = self.core;
@@ -364,7 +364,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         Ok(())
     }
 
-    /// The running core has waited for a page until `at_ps`.
+    /// Notes that the running core has waited for a page until `at_ps`.
     pub(crate) fn end_wait(&mut self, kind: MissKind, at_ps: u64) {
         let step = if kind == MissKind::Stalled { KernelStep::Stall } else { KernelStep::Read };
         self.clock.wait(self.core, step, at_ps);
@@ -373,25 +373,25 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         }
     }
 
-    /// The kernel asks for a page on flash.
+    /// Lets the kernel ask for a page on flash.
     pub(crate) fn begin_page_in(&mut self, page: FlashPage, waiter: Waiter) {
         let (kernel, mut processor) = self.parts();
         kernel.begin_page_in(&mut processor, page, waiter);
     }
 
-    /// The kernel enters a page that has come from flash.
+    /// Lets the kernel enter a page that has come from flash.
     pub(crate) fn end_page_in(&mut self) {
         let (kernel, mut processor) = self.parts();
         kernel.end_page_in(&mut processor);
     }
 
-    /// The translations of pages that left the tier go.
+    /// Removes the translations of pages that left the tier.
     pub(crate) fn forget_left(&mut self) {
         let (kernel, mut processor) = self.parts();
         kernel.forget_left(&mut processor);
     }
 
-    /// The running core notices what interrupts took of its time.
+    /// Charges the running core for the time that interrupts took.
     #[inline]
     pub(crate) fn notice_interrupts(&mut self) {
         let ps = self.kernel.take_stolen_ps(self.core);

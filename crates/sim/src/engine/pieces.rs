@@ -8,7 +8,7 @@ pub(crate) struct Piece<'a> {
     pub(crate) then: Then<'a>,
 }
 
-/// What follows the accesses of a piece.
+/// The event, or the end, behind the accesses of a piece.
 pub(crate) enum Then<'a> {
     /// So many instructions hold the next accesses.
     Segment { instructions: u64, accesses: u64 },

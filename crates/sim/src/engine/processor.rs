@@ -18,7 +18,7 @@ pub(super) struct Running<'a, T: PageTable, C> {
 }
 
 impl<'a, T: PageTable, C: Clock> Running<'a, T, C> {
-    /// The kernel runs for the program on a core.
+    /// Returns the processor of a kernel that runs for the program on a core.
     #[inline(always)]
     pub(super) fn program(mmu: &'a mut Mmu<T>, clock: &'a mut C, core: usize) -> Self {
         Self { mmu, clock, core, worker: Worker::Program }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use pagewalk_trace::Access;
 
-/// A job.
+/// A job: its accesses, its phases and its progress.
 #[derive(Default)]
 pub(super) struct Job {
     pub(super) accesses: Vec<Access>,
     /// From which access on, how many instructions contain how many accesses.
     segments: Vec<(usize, u64, u64)>,
-    /// What comes next.
+    /// The place of the next access.
     pub(super) access: usize,
     segment: usize,
     pub(super) arrival_ps: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) struct JobList {
     free: Vec<u32>,
     /// Read, and not arrived.
     backlog: VecDeque<u32>,
-    /// Being read.
+    /// The job that is being read.
     open: Option<u32>,
     /// Phases that begin with the next job.
     phases: Vec<String>,
@@ -81,7 +81,7 @@ impl JobList {
         self.open = Some(number);
     }
 
-    /// The job that was being read is complete.
+    /// Closes the job that was being read.
     pub(super) fn close(&mut self) {
         self.backlog.extend(self.open.take());
     }
@@ -91,14 +91,14 @@ impl JobList {
         self.open.map(|number| &mut self.jobs[number as usize])
     }
 
-    /// The job that is being read goes on with so many instructions, which hold so many accesses.
+    /// Adds so many instructions, which hold so many accesses, to the job that is being read.
     pub(super) fn read_segment(&mut self, instructions: u64, accesses: u64) {
         if let Some(job) = self.being_read() {
             job.segments.push((job.accesses.len(), instructions, accesses));
         }
     }
 
-    /// A phase begins with the next job.
+    /// Begins a phase with the next job.
     pub(super) fn read_phase(&mut self, name: &str) {
         self.phases.push(name.to_owned());
     }
@@ -113,21 +113,21 @@ impl JobList {
         self.next().flatten().unwrap_or(u64::MAX)
     }
 
-    /// The next job arrives.
+    /// Lets the next job arrive, and returns its number.
     pub(super) fn arrive(&mut self, at_ps: u64) -> u32 {
         let job = self.backlog.pop_front().expect("it was looked at");
         self.job(job).arrival_ps = Some(at_ps);
         job
     }
 
-    /// There is no room for a job that has arrived. Its phases begin all the same, with the next one.
+    /// Removes a job that has arrived and for which there is no room. Its phases begin all the same, with the next one.
     pub(super) fn refuse(&mut self, number: u32) {
         let mut phases = std::mem::take(&mut self.job(number).phases);
         self.phases.append(&mut phases);
         self.free.push(number);
     }
 
-    /// A job is done.
+    /// Removes a job that is done.
     pub(super) fn finish(&mut self, number: u32) {
         self.free.push(number);
     }

@@ -1,4 +1,4 @@
-//! How long jobs took.
+//! The latencies of jobs.
 
 use hdrhistogram::Histogram;
 
@@ -25,12 +25,12 @@ pub(crate) struct Latencies {
 struct Phase {
     /// From a job's start to its end, waits for pages included.
     service: Histogram<u64>,
-    /// From its arrival.
+    /// From a job's arrival to its end.
     response: Histogram<u64>,
 }
 
 impl Latencies {
-    /// A job of a phase is done; the first phase is 0, and 0 is before any.
+    /// Records a job of a phase that is done; the first phase is 0, and 0 is before any.
     pub(crate) fn record(&mut self, phase: usize, service_ps: u64, response_ps: u64) {
         let histogram = || Histogram::new(DIGITS).expect("a number of digits that there may be");
         while self.phases.len() <= phase {

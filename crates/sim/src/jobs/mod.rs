@@ -32,9 +32,9 @@ use crate::metrics::Phases;
 use crate::spec::settings::{MachineSpec, ThreadsSpec};
 use crate::time::Clock;
 
-/// Where threads' stacks are: where no program has anything.
+/// The address of the threads' stacks, where no program has anything.
 const STACKS: VirtAddr = VirtAddr(0x2000_0000_0000);
-/// Where a job's program hears of a miss; nothing is there in a trace.
+/// The address of the handler by which a job's program hears of a miss; nothing is there in a trace.
 const HANDLER: u64 = 0x1000_0000_0000;
 /// Pages that preparation remembers the frames of.
 const RECENT: usize = 1 << 14;
@@ -101,7 +101,7 @@ impl Jobs {
         Serving { jobs: self, engine, phases }.serve()
     }
 
-    /// No more jobs come: those that there are end.
+    /// Ends the source: no more jobs come, and those that there are end.
     pub(crate) fn end<T: PageTable, C: Clock>(
         &mut self,
         engine: &mut Engine<T, C>,
@@ -118,7 +118,7 @@ impl Jobs {
         serving.serve()
     }
 
-    /// Every thread gets a stack.
+    /// Gives every thread a stack.
     fn give_stacks<T: PageTable, C: Clock>(
         &mut self,
         engine: &mut Engine<T, C>,
@@ -149,7 +149,7 @@ impl Jobs {
         }
     }
 
-    /// A page is used without time.
+    /// Uses a page without time.
     fn prepare<T: PageTable, C: Clock>(
         &mut self,
         engine: &mut Engine<T, C>,

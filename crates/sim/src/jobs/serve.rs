@@ -79,14 +79,14 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         timers.min().unwrap_or((u64::MAX, 0))
     }
 
-    /// The next job arrives, at a core that chance chooses.
+    /// Lets the next job arrive, at a core that chance chooses.
     fn arrive(&mut self, at_ps: u64) {
         let core = self.jobs.placement.below(self.jobs.servers.len() as u64) as usize;
         self.submit(core, at_ps);
         self.end_idling(core, at_ps);
     }
 
-    /// The next job comes to a core.
+    /// Submits the next job to a core.
     fn submit(&mut self, core: usize, at_ps: u64) {
         let job = self.jobs.list.arrive(at_ps);
         if self.jobs.servers[core].scheduler.submit(job).is_err() {
@@ -95,7 +95,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         }
     }
 
-    /// A core that has nothing to do looks again.
+    /// Lets a core that has nothing to do look again.
     fn end_idling(&mut self, core: usize, at_ps: u64) {
         if matches!(self.jobs.servers[core].state, State::Idles { .. }) {
             self.engine.clock.wait(core, KernelStep::Idle, at_ps);
@@ -103,14 +103,14 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         }
     }
 
-    /// The accesses of a core are those of a running job from now on.
+    /// Makes the accesses of a core those of a running job from now on.
     fn request_as(&mut self, core: usize, running: Running) {
         let place = self.jobs.list.place(running.job);
         let who = self.jobs.servers[core].requester(core, running, place);
         self.engine.clock.request_as(core, who);
     }
 
-    /// A page is there for a job, or for a core that waits.
+    /// Wakes a job, or a core that waits, for which a page is there.
     fn woken(&mut self, at_ps: u64, woken: Woken) {
         let Waiter { core, ticket } = woken.waiter;
         let core = core as usize;
@@ -133,7 +133,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         }
     }
 
-    /// A core chooses what to do. Returns whether it could: it cannot if it needs a job that has not been read.
+    /// Lets a core choose what to do. Returns whether it could: it cannot if it needs a job that has not been read.
     fn decide(&mut self, core: usize, occasion: Occasion) -> bool {
         let now_ps = self.engine.clock.time(core);
         if self.jobs.servers[core].scheduler.new_jobs() == 0 {
@@ -170,7 +170,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         true
     }
 
-    /// A job whose page is there goes on, at its own pace.
+    /// Resumes a job whose page is there, at its own pace.
     fn resume(&mut self, core: usize, job: u32, occasion: Occasion) {
         if occasion != Occasion::Missed {
             let switch_ps = self.switch_ps();
@@ -200,7 +200,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         (job.started_ps, job.phase) = (now_ps, self.phases.begun());
     }
 
-    /// A phase begins now.
+    /// Begins a phase now.
     pub(super) fn begin_phase(&mut self, name: &str) {
         // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
         self.engine.clock.settle();
@@ -271,7 +271,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
         }
     }
 
-    /// A job's page is not in DRAM.
+    /// Handles an access of a job whose page is not in DRAM.
     #[cold]
     fn miss(&mut self, core: usize, running: Running, Missed { page, signal_ps, kind }: Missed) {
         let place = self.jobs.list.place(running.job);

@@ -1,11 +1,11 @@
-//! A core that serves jobs, and what it is at.
+//! A core that serves jobs, and its state.
 
 use pagewalk_vm::sched::{MissRegisters, Occasion, Scheduler, Ticket};
 use pagewalk_vm::tier::FlashPage;
 
 use crate::time::{MissKind, Requester, Waiter};
 
-/// A core and what it is at.
+/// A core that serves jobs, and its state.
 pub(super) struct Server {
     pub(super) scheduler: Scheduler<u32>,
     /// Instructions are the accesses of the job that runs, by their place.
@@ -13,15 +13,15 @@ pub(super) struct Server {
     pub(super) state: State,
 }
 
-/// What a core is at.
+/// The state of a core that serves jobs.
 #[derive(Clone, Copy)]
 pub(super) enum State {
-    /// It has to choose.
+    /// The core has to choose a job.
     Decides(Occasion),
     Runs(Running),
-    /// It runs a job and can do nothing but wait for memory.
+    /// The core runs a job and can do nothing but wait for memory.
     Waits(Running, MissKind),
-    /// It has nothing to do, until then at the latest.
+    /// The core has nothing to do, until then at the latest.
     Idles {
         until_ps: u64,
     },

@@ -52,7 +52,7 @@ pub(super) struct AcceleratorCounts {
     early_drains: u64,
     evictions: u64,
     daemon_runs: u64,
-    /// How long the daemon would sleep now.
+    /// The time that the daemon would sleep now.
     sleep_ps: u64,
 }
 
@@ -102,7 +102,7 @@ impl Accelerated {
         &self.costs
     }
 
-    /// A page has lost its frame, and its copy has this number: its entry is remote now.
+    /// Makes the entry of a page remote that has lost its frame, and whose copy has this number.
     pub(super) fn leave(&mut self, page: PageKey, leaf: Leaf, id: PageId) {
         let protection = RemotePte::VALID | permissions(leaf) | RemotePte::ACCESSED | RemotePte::UNBOOKED;
         let remote = RemotePte { id, protection, reserved: page.asid.0.into() };
@@ -115,7 +115,7 @@ impl Accelerated {
         is_full.then(|| self.evicting.front().expect("a full queue is on its way").1)
     }
 
-    /// The device takes a page to send it.
+    /// Gives the device a page to send.
     pub(super) fn begin_eviction(&mut self, id: PageId, frame: Pfn) {
         self.frames.evict(&mut self.device, id, frame).expect("a booked page, and room in the queue");
         let sent = self.device.next_eviction();
@@ -123,7 +123,7 @@ impl Accelerated {
         self.counts.evictions += 1;
     }
 
-    /// A page that the device has taken will be away at `done_ps`.
+    /// Notes that a page which the device has taken will be away at `done_ps`.
     pub(super) fn note_eviction(&mut self, id: PageId, done_ps: u64) {
         self.evicting.push_back((id, done_ps));
     }
@@ -133,7 +133,7 @@ impl Accelerated {
         self.pages.remote.get(&(page.asid, page.page)).copied()
     }
 
-    /// The device begins to fetch a page.
+    /// Begins the device's fetch of a page.
     pub(super) fn begin_fetch(&mut self, remote: RemotePte, addr: VirtAddr, now_ps: u64) -> Fetch {
         self.complete(now_ps);
         self.device.begin_fetch(remote, addr)
@@ -151,12 +151,12 @@ impl Accelerated {
         is_full.then(|| self.fetched_ps.pop_front())?
     }
 
-    /// A fetch is over at `done_ps`.
+    /// Notes that a fetch is over at `done_ps`.
     pub(super) fn note_fetch(&mut self, done_ps: u64) {
         self.fetched_ps.push_back(done_ps);
     }
 
-    /// The device has rewritten a page's entry; returns it.
+    /// Ends a fetch, after which the device has rewritten a page's entry; returns the entry.
     pub(super) fn finish_fetch(&mut self, page: PageKey, handle: FetchHandle) -> u64 {
         let local = self.device.finish_fetch(handle).expect("the fetch was begun");
         self.counts.fetches += 1;
@@ -165,7 +165,7 @@ impl Accelerated {
         local
     }
 
-    /// A queue was in the way, and a page fault followed. Returns until when the queues are locked.
+    /// Begins a page fault that followed because a queue was in the way. Returns until when the queues are locked.
     pub(super) fn begin_service(&mut self) -> u64 {
         self.counts.services += 1;
         if let Some(timer) = &mut self.timer {
@@ -179,7 +179,7 @@ impl Accelerated {
         self.device.free_slots()
     }
 
-    /// Whether the device has no frame at all.
+    /// Returns whether the device has no frame at all.
     pub(super) fn is_starved(&self) -> bool {
         self.device.free_slots() == self.device.design().depths.free
     }
@@ -195,7 +195,7 @@ impl Accelerated {
         self.frames.drain(&mut self.device).expect("only the kernel takes from the new queue")
     }
 
-    /// A page that has come is booked.
+    /// Books a page that has come.
     pub(super) fn book(&mut self, page: PageKey) {
         self.counts.booked += 1;
         let was_there = self.pages.unbooked.remove(&(page.asid, page.page));
@@ -228,7 +228,7 @@ impl Accelerated {
         Some(range.start() + (range.end() - range.start()) / 2)
     }
 
-    /// The daemon has run until now; returns how long it sleeps.
+    /// Ends a run of the daemon now; returns how long the daemon sleeps.
     pub(super) fn end_daemon_run(&mut self, now_ps: u64) -> u64 {
         self.locked_until_ps = now_ps;
         self.timer.as_mut().expect("a daemon runs").ran(true);
@@ -237,14 +237,14 @@ impl Accelerated {
         self.counts.sleep_ps
     }
 
-    /// Remote pages of `[start, end)` are gone.
+    /// Forgets the remote pages of `[start, end)`.
     pub(super) fn forget_remote(&mut self, asid: Asid, start: Vpn, end: Vpn) {
         for page in self.pages.entries(asid, start, end) {
             self.pages.remote.remove(&(asid, page));
         }
     }
 
-    /// Remote pages of `[start, end)` are at `target` now.
+    /// Moves the remote pages of `[start, end)` to `target`.
     pub(super) fn move_remote(&mut self, asid: Asid, start: Vpn, end: Vpn, target: Vpn) {
         let pages = self.pages.entries(asid, start, end);
         let moved: Vec<(Vpn, RemotePte)> = pages
@@ -256,7 +256,7 @@ impl Accelerated {
         }
     }
 
-    /// Remote pages of `[start, end)` of one address space are those of another, too: each fetches its own.
+    /// Shares the remote pages of `[start, end)` of one address space with another: each fetches its own.
     pub(super) fn share_remote(&mut self, from: Asid, to: Asid, start: Vpn, end: Vpn) {
         for page in self.pages.entries(from, start, end) {
             if let Some(&remote) = self.pages.remote.get(&(from, page)) {
@@ -265,7 +265,7 @@ impl Accelerated {
         }
     }
 
-    /// Remote pages of `[start, end)` have other permissions: the device gives what it finds.
+    /// Changes the permissions of the remote pages of `[start, end)`: the device gives what it finds.
     pub(super) fn protect_remote(&mut self, asid: Asid, start: Vpn, end: Vpn, protection: Protection) {
         for page in self.pages.entries(asid, start, end) {
             if let Some(remote) = self.pages.remote.get_mut(&(asid, page)) {

@@ -1,4 +1,4 @@
-//! What a program says of ranges of its memory (`madvise`, `mlock`, flags of `mmap`), and what happens to their pages.
+//! The program's advice on ranges of its memory (`madvise`, `mlock`, flags of `mmap`), and what happens to their pages.
 
 use pagewalk_trace::Advice;
 use pagewalk_vm::addr::{PageSize, Pfn, VirtRange, Vpn};
@@ -9,7 +9,7 @@ use pagewalk_vm::table::{Leaf, PageTable};
 use super::books::settle;
 use super::change::{check_call, drop_range, remove_shown};
 use super::context::{Context, pages_of};
-use super::fault::{Refused, fault, write_protected};
+use super::fault::{FaultFailure, fault, write_protected};
 use super::read_ahead::read_before_use;
 use super::reclaim::page_out;
 use super::residents::{Change, tell};
@@ -53,9 +53,9 @@ pub(super) fn advise<T: PageTable>(
     Ok(())
 }
 
-/// `MADV_FREE`: pages count as never written to, so that they leave without a copy when memory is needed, and read as
-/// zeroes then. One that is written to before is as any other page. Huge pages stay, and count as clean; pages in shared
-/// frames are left alone.
+/// Does `MADV_FREE`: pages count as never written to, so that they leave without a copy when memory is needed, and read as zeroes
+/// then. One that is written to before is as any other page. Huge pages stay, and count as clean; pages in shared frames are left
+/// alone.
 fn free_lazily<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
     cx.split_edges(range)?;
     let (start, end) = (range.start.page(), range.end.page());
@@ -77,7 +77,7 @@ fn free_lazily<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Resul
     Ok(())
 }
 
-/// `MADV_COLD`: pages are the next to leave.
+/// Does `MADV_COLD`: pages are the next to leave.
 fn cool<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
     settle(cx, range.start.page(), range.end.page())?;
     let entries = cx.entries_in(range);
@@ -92,7 +92,7 @@ fn cool<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), M
     Ok(())
 }
 
-/// `MADV_PAGEOUT`: pages leave now, if there is where they can go.
+/// Does `MADV_PAGEOUT`: pages leave now, if there is where they can go.
 fn page_out_range<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
     settle(cx, range.start.page(), range.end.page())?;
     for (page, leaf, _) in cx.entries_in(range) {
@@ -104,7 +104,7 @@ fn page_out_range<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Re
     Ok(())
 }
 
-/// `MADV_WILLNEED`: pages that left are read. They get entries when they are touched. An accelerator's pages are left to it.
+/// Does `MADV_WILLNEED`: pages that left are read. They get entries when they are touched. An accelerator's pages are left to it.
 fn read_back<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
     if cx.state.accelerator.is_some() {
         return Ok(());
@@ -145,8 +145,8 @@ fn populate<T: PageTable>(
         };
         match brought {
             Ok(()) => {}
-            Err(Refused::Machine(error)) => return Err(error),
-            Err(Refused::Signal) => return Ok(()),
+            Err(FaultFailure::Machine(error)) => return Err(error),
+            Err(FaultFailure::Signal) => return Ok(()),
         }
     }
     Ok(())
@@ -165,7 +165,7 @@ fn lock<T: PageTable>(
     Ok(())
 }
 
-/// `MADV_COLLAPSE`: the pages of each aligned 2 MiB are copied into a huge page. DEVIATION: slots of which pages are on the
+/// Does `MADV_COLLAPSE`: the pages of each aligned 2 MiB are copied into a huge page. DEVIATION: slots of which pages are on the
 /// swap device are left as they are, and nothing is moved to make room for a huge page.
 fn collapse<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
     if (PageSize::Size2M as u32) > T::MAX_LEAF_LEVEL {

@@ -38,8 +38,8 @@ pub(super) fn fetch<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) -> Re
     }
 }
 
-/// The hardware's part of a fetch. A core that finds all places taken waits for the oldest. DEVIATION: a fetch is over
-/// before the next core's access is looked at, though not its time.
+/// Does the hardware's part of a fetch. A core that finds all places taken waits for the oldest. DEVIATION: a fetch is over before
+/// the next core's access is looked at, though not its time.
 fn wait_for_page<T: PageTable>(cx: &mut Context<'_, T>) {
     if let Some(done_ps) = of(cx).wait_for_place() {
         cx.work_until(KernelStep::Lock, done_ps);
@@ -52,7 +52,7 @@ fn wait_for_page<T: PageTable>(cx: &mut Context<'_, T>) {
     of(cx).note_fetch(done_ps);
 }
 
-/// The page-fault handler runs because a queue was in the way.
+/// Runs the page-fault handler because a queue was in the way.
 fn serve<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
     cx.work(KernelStep::Trap, cx.state.spec.kernel.paging.trap_ps);
     let locked_until_ps = of(cx).begin_service();
@@ -107,7 +107,7 @@ fn drain<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// A page belongs into another frame: it is copied, and its entry changes.
+/// Moves a page that belongs into another frame: copies it and changes its entry.
 fn move_page<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey, frame: Pfn) -> Result<(), MachineError> {
     let owner = cx.state.processes.of(key.asid);
     let mut owner = cx.of(owner);
@@ -120,7 +120,7 @@ fn move_page<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey, frame: Pfn) ->
     Ok(())
 }
 
-/// The daemon sleeps for the first time.
+/// Lets the daemon sleep for the first time.
 pub(super) fn start_daemon<T: PageTable>(cx: &mut Context<'_, T>) {
     let sleep_ps = cx.state.accelerator.as_ref().and_then(|of| of.sleep_ps());
     if let (true, Some(sleep_ps)) = (cx.state.is_timed, sleep_ps) {
@@ -128,7 +128,7 @@ pub(super) fn start_daemon<T: PageTable>(cx: &mut Context<'_, T>) {
     }
 }
 
-/// The daemon is awake. It has the lock: a handler that had it has finished by now.
+/// Runs the daemon, which is awake. It has the lock: a handler that had it has finished by now.
 pub(super) fn run_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
     supply(cx)?;
     drain(cx)?;
@@ -138,7 +138,7 @@ pub(super) fn run_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), Ma
     Ok(())
 }
 
-/// The kernel is about to change pages `[start, end)` of the process: those that have come are booked first.
+/// Books pages that have come before the kernel changes pages `[start, end)` of the process.
 pub(super) fn settle<T: PageTable>(
     cx: &mut Context<'_, T>,
     start: Vpn,

@@ -54,7 +54,7 @@ fn empty_space<T: PageTable>(state: &State<T>) -> AddressSpace {
     }
 }
 
-/// The process runs another program: everything of it is gone.
+/// Removes everything of the process, which runs another program.
 pub(super) fn exec<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
     drop_pages(cx, VirtRange::new(VirtAddr(0), SPACE_END))?;
     forget_given(cx);
@@ -224,7 +224,7 @@ fn drop_pages<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result
     Ok(())
 }
 
-/// `MADV_REMOVE`: no mapping has the pages any more that `range` shows.
+/// Does `MADV_REMOVE`: removes from every mapping the pages that `range` shows.
 pub(super) fn remove_shown<T: PageTable>(
     cx: &mut Context<'_, T>,
     range: VirtRange,
@@ -244,7 +244,7 @@ pub(super) fn remove_shown<T: PageTable>(
     Ok(())
 }
 
-/// All pages that have a frame are dropped.
+/// Drops all pages that have a frame.
 fn drop_frame<T: PageTable>(cx: &mut Context<'_, T>, frame: Pfn) -> Result<(), MachineError> {
     for sharer in cx.state.frames.shared().pages(frame).to_vec() {
         let owner = cx.state.processes.of(sharer.asid);
@@ -253,7 +253,7 @@ fn drop_frame<T: PageTable>(cx: &mut Context<'_, T>, frame: Pfn) -> Result<(), M
     Ok(())
 }
 
-/// The trace's pages of the process are forgotten.
+/// Forgets the trace's pages of the process.
 fn forget_given<T: PageTable>(cx: &mut Context<'_, T>) {
     let asid = cx.asid();
     if let Some(given) = cx.state.frames.given_mut() {
@@ -261,7 +261,8 @@ fn forget_given<T: PageTable>(cx: &mut Context<'_, T>) {
     }
 }
 
-/// The trace says where a page is. If it is somewhere else now, it goes, and the next touch brings it to the new place.
+/// Notes the frame that the trace gives a page. If it is somewhere else now, it goes, and the next touch brings it to the new
+/// place.
 pub(super) fn learn_frame<T: PageTable>(
     cx: &mut Context<'_, T>,
     given: PageFrame,

@@ -23,7 +23,7 @@ pub(super) struct Context<'a, T: PageTable> {
 }
 
 impl<T: PageTable> Context<'_, T> {
-    /// The same code runs for another process.
+    /// Returns a context in which the same code runs for another process.
     pub(super) fn of(&mut self, process: usize) -> Context<'_, T> {
         Context { state: self.state, processor: self.processor, process }
     }
@@ -45,7 +45,7 @@ impl<T: PageTable> Context<'_, T> {
         PageKey { asid: self.asid(), page }
     }
 
-    /// The kernel takes so long for a step, on whatever processor it runs.
+    /// Spends the kernel's time for a step, on whatever processor it runs.
     #[inline]
     pub(super) fn work(&mut self, step: KernelStep, ps: u64) {
         if self.state.is_timed {
@@ -53,7 +53,7 @@ impl<T: PageTable> Context<'_, T> {
         }
     }
 
-    /// The kernel waits.
+    /// Lets the kernel wait until `until_ps`, for a step.
     pub(super) fn work_until(&mut self, step: KernelStep, until_ps: u64) {
         let now_ps = self.now();
         self.work(step, until_ps.saturating_sub(now_ps));
@@ -65,19 +65,19 @@ impl<T: PageTable> Context<'_, T> {
         if self.state.is_timed { self.processor.now() } else { 0 }
     }
 
-    /// The swap device begins to read a page now.
+    /// Lets the swap device begin to read a page now.
     pub(super) fn swap_in(&mut self) -> Transfer {
         let now_ps = self.now();
         if self.state.is_timed { self.processor.swap_in(now_ps) } else { Transfer::default() }
     }
 
-    /// The swap device begins to write a page now.
+    /// Lets the swap device begin to write a page now.
     pub(super) fn swap_out(&mut self) -> Transfer {
         let now_ps = self.now();
         if self.state.is_timed { self.processor.swap_out(now_ps) } else { Transfer::default() }
     }
 
-    /// The kernel takes so long for a step, and for what the process's page table has cost since it last did.
+    /// Spends the kernel's time for a step, and for what the process's page table has cost since it last did.
     pub(super) fn charge(&mut self, step: KernelStep, ps: u64) {
         let State { processes, tables, spec, counts, .. } = &mut *self.state;
         let process = &mut processes[self.process];
@@ -109,7 +109,7 @@ impl<T: PageTable> Context<'_, T> {
         self.charge(KernelStep::Shootdown, self.state.spec.kernel.shootdown_ps);
     }
 
-    /// One more page of a size is resident.
+    /// Counts one more resident page of a size.
     pub(super) fn count_resident(&mut self, size: PageSize) {
         self.state.counts.resident.pages[size as usize] += 1;
         self.note_resident();
@@ -252,7 +252,7 @@ impl<T: PageTable> Context<'_, T> {
         Ok(())
     }
 
-    /// The process gives up a page whose entry is gone; the frame is free if no other page has it.
+    /// Releases a page of the process whose entry is gone; the frame is free if no other page has it.
     pub(super) fn release_page(&mut self, page: Vpn, frame: Pfn, level: u32) {
         let key = self.key(page);
         if !self.state.frames.leave(frame, key) {
@@ -260,7 +260,7 @@ impl<T: PageTable> Context<'_, T> {
         }
     }
 
-    /// The process has no longer a block, which no other page shares.
+    /// Gives back a block of the process, which no other page shares.
     pub(super) fn give_block(&mut self, frame: Pfn, size: PageSize) {
         self.state.frames.give_page(frame, size);
         if !self.state.frames.is_given(frame) {

@@ -1,6 +1,6 @@
-//! What the kernel counts.
+//! The counts of the kernel.
 
-/// What the kernel counted.
+/// The counts of a machine's kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KernelCounts {
     pub(crate) faults: FaultCounts,
@@ -42,7 +42,7 @@ pub(crate) struct ChangeCounts {
     pub(super) copied_pages: u64,
 }
 
-/// The resident pages.
+/// The counts of resident pages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resident {
     /// By page size, now; without those in given frames.
@@ -51,7 +51,7 @@ pub(crate) struct Resident {
     pub(super) bytes_peak: u64,
 }
 
-/// What page tables took of the kernel's time, beside entering pages.
+/// The kernel's time for page tables, beside entering pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UpkeepCounts {
     pub(super) ps: u64,

@@ -17,48 +17,51 @@ use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
 /// The reason why a fault brought no page.
-pub(crate) enum Refused {
+pub(crate) enum FaultFailure {
     /// The protection does not allow the access: the program gets a signal.
     Signal,
     /// The machine cannot go on.
     Machine(MachineError),
 }
 
-impl From<MachineError> for Refused {
+impl From<MachineError> for FaultFailure {
     fn from(error: MachineError) -> Self {
         Self::Machine(error)
     }
 }
 
-/// A page that is not there: the accelerator brings it, or the kernel finds a frame for it, and makes its entry.
+/// Handles a fault for a page that is not there: the accelerator brings it, or the kernel finds a frame for it and makes its entry.
 pub(super) fn fault<T: PageTable>(
     cx: &mut Context<'_, T>,
     addr: VirtAddr,
     write: bool,
-) -> Result<(), Refused> {
+) -> Result<(), FaultFailure> {
     if cx.state.accelerator.is_some() && books::fetch(cx, addr)? {
         return Ok(());
     }
     let plan = loop {
         match cx.process_mut().space.fault(addr, write, false) {
             Ok(plan) => break plan,
-            Err(FaultError::ProtectionViolation { .. }) => return Err(Refused::Signal),
+            Err(FaultError::ProtectionViolation { .. }) => return Err(FaultFailure::Signal),
             Err(FaultError::Unmapped { .. }) => map_unannounced(cx, addr),
         }
     };
     Ok(map_page(cx, addr.page(), write, &plan)?)
 }
 
-/// A store to a page whose entry does not allow it: a copy is due, or the mapping does not allow the store either.
-pub(super) fn write_protected<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) -> Result<(), Refused> {
+/// Handles a store to a page whose entry does not allow it: a copy is due, or the mapping does not allow the store either.
+pub(super) fn write_protected<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    addr: VirtAddr,
+) -> Result<(), FaultFailure> {
     match cx.process_mut().space.fault(addr, true, false) {
         Ok(plan) => Ok(copy_on_write(cx, addr.page(), &plan)?),
-        Err(_) => Err(Refused::Signal),
+        Err(_) => Err(FaultFailure::Signal),
     }
 }
 
-/// An access outside everything announced: the program made it, so the page is there. The front-end missed the mapping (or
-/// announces none).
+/// Maps a page outside everything announced: the program made the access, so the page is there. The front-end missed the mapping
+/// (or announces none).
 fn map_unannounced<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) {
     let page = VirtRange::sized(addr.align_down(PAGE_BYTES), PAGE_BYTES);
     cx.state.counts.faults.unannounced_pages += 1;

@@ -12,7 +12,7 @@ use super::context::Context;
 use super::residents::{Change, tell};
 use crate::error::MachineError;
 
-/// The child gets the mappings of the process, and the pages of its private ones.
+/// Gives the child the mappings of the process, and the pages of its private ones.
 pub(super) fn fork<T: PageTable>(cx: &mut Context<'_, T>, child: ProcessId) -> Result<(), MachineError> {
     settle(cx, Vpn(0), SPACE_END.page())?;
     let space = cx.process().space.fork();
@@ -28,8 +28,7 @@ pub(super) fn fork<T: PageTable>(cx: &mut Context<'_, T>, child: ProcessId) -> R
     Ok(())
 }
 
-/// The pages of `range` of the process are those of a child, too. Pages that lose the right to be written to go to
-/// `protected`.
+/// Shares the pages of `range` of the process with a child. Pages that lose the right to be written to go to `protected`.
 fn share_pages<T: PageTable>(
     cx: &mut Context<'_, T>,
     child: usize,

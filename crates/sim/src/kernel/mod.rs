@@ -49,7 +49,7 @@ use pagewalk_vm::tier::FlashPage;
 use self::accelerator::Accelerated;
 use self::context::Context;
 use self::counts::KernelCounts;
-pub(crate) use self::fault::Refused;
+pub(crate) use self::fault::FaultFailure;
 pub(crate) use self::processor::{Processor, Worker};
 use self::state::{Due, Processes};
 pub(crate) use self::state::{Process, State};
@@ -110,7 +110,7 @@ impl<T: PageTable> Kernel<T> {
         Self { current: 0, uses: state.frames.uses(), scans, tier, state }
     }
 
-    /// The machine is switched on: the first process runs, and the daemons sleep.
+    /// Switches the machine on: the first process runs, and the daemons sleep.
     pub(crate) fn start(&mut self, processor: &mut dyn Processor) -> Result<(), MachineError> {
         self.switch(processor, ProcessId(0))?;
         books::start_daemon(&mut self.context(processor));
@@ -133,7 +133,7 @@ impl<T: PageTable> Kernel<T> {
         processor: &mut dyn Processor,
         addr: VirtAddr,
         write: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), FaultFailure> {
         fault::fault(&mut self.context(processor), addr, write)
     }
 
@@ -142,11 +142,11 @@ impl<T: PageTable> Kernel<T> {
         &mut self,
         processor: &mut dyn Processor,
         addr: VirtAddr,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), FaultFailure> {
         fault::write_protected(&mut self.context(processor), addr)
     }
 
-    /// The program gets a signal instead of its access.
+    /// Gives the program a signal instead of its access.
     pub(crate) fn signal(&mut self, processor: &mut dyn Processor) {
         self.state.counts.faults.protection += 1;
         let ps = self.state.spec.kernel.minor_fault_ps;
@@ -195,7 +195,7 @@ impl<T: PageTable> Kernel<T> {
         Ok(())
     }
 
-    /// Another process becomes current when it is named.
+    /// Ends the process; another one becomes current when it is named.
     fn end_process(&mut self, processor: &mut dyn Processor) -> Result<(), MachineError> {
         if change::end_process(&mut self.context(processor))? {
             self.current = 0;
@@ -253,7 +253,8 @@ impl<T: PageTable> Kernel<T> {
         self.tier.is_some()
     }
 
-    /// A walk found a frame of a tier that the kernel manages. Returns whether its page is in memory.
+    /// Returns whether the page is in memory whose frame a walk found in a tier that the kernel manages. Returns whether its page
+    /// is in memory.
     #[cold]
     pub(crate) fn is_in_memory(
         &mut self,
@@ -269,43 +270,43 @@ impl<T: PageTable> Kernel<T> {
         processor.is_in_memory(page, write)
     }
 
-    /// The first half of a page fault for a page on flash.
+    /// Does the first half of a page fault for a page on flash.
     pub(crate) fn begin_page_in(&mut self, processor: &mut dyn Processor, page: FlashPage, waiter: Waiter) {
         let Some(mut tier) = self.tier.take() else { return };
         tier::begin_page_in(&mut self.context(processor), &mut tier, page, waiter);
         self.tier = Some(tier);
     }
 
-    /// The second half.
+    /// Does the second half of a page fault for a page on flash.
     pub(crate) fn end_page_in(&mut self, processor: &mut dyn Processor) {
         tier::end_page_in(&mut self.context(processor));
     }
 
-    /// The translations of pages that left the tier go.
+    /// Removes the translations of pages that left the tier.
     pub(crate) fn forget_left(&mut self, processor: &mut dyn Processor) {
         let Some(mut tier) = self.tier.take() else { return };
         tier::take_left(&mut self.context(processor), &mut tier);
         self.tier = Some(tier);
     }
 
-    /// A core notices what interrupts took of its time.
+    /// Returns the time that interrupts took from a core since the last call.
     #[inline]
     pub(crate) fn take_stolen_ps(&mut self, core: usize) -> u64 {
         self.tier.as_mut().map_or(0, |tier| tier.take_stolen_ps(core))
     }
 
-    /// A store makes an entry dirty.
+    /// Makes an entry dirty because of a store.
     pub(crate) fn set_dirty(&mut self, vpn: Vpn) {
         let set = |leaf: &mut Leaf| leaf.dirty = true;
         self.state.processes[self.current].table.update(&mut self.state.tables.memory, vpn, set);
     }
 
-    /// Whether the frames' own book says nothing else than that the current process's page is in `frame`.
+    /// Returns whether the frames' own book says nothing else than that the current process's page is in `frame`.
     pub(crate) fn may_be_in(&self, page: Vpn, frame: Pfn) -> bool {
         self.state.frames.may_hold(frame, PageKey { asid: self.process().asid, page })
     }
 
-    /// What the kernel counted.
+    /// Adds the kernel's counts to the rows.
     pub(crate) fn rows(&self, rows: &mut Rows) {
         self.state.rows(self.manages_tier(), rows);
     }

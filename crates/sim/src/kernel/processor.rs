@@ -18,31 +18,31 @@ pub(crate) trait Processor {
     /// Returns the core that the kernel runs on.
     fn core(&self) -> usize;
 
-    /// From now on, the work of the kernel takes this worker's time.
+    /// Lets the work of the kernel take this worker's time from now on.
     fn run_as(&mut self, worker: Worker);
 
-    /// The worker works so long for a step.
+    /// Lets the worker work so long for a step.
     fn work(&mut self, step: KernelStep, ps: u64);
 
     /// Returns the worker's time, with everything before it finished.
     fn now(&mut self) -> u64;
 
-    /// The swap device begins to read a page at `now_ps`.
+    /// Lets the swap device begin to read a page at `now_ps`.
     fn swap_in(&mut self, now_ps: u64) -> Transfer;
 
-    /// The swap device begins to write a page at `now_ps`.
+    /// Lets the swap device begin to write a page at `now_ps`.
     fn swap_out(&mut self, now_ps: u64) -> Transfer;
 
-    /// Every core forgets the translation of a page.
+    /// Removes the translation of a page from every core.
     fn invalidate(&mut self, asid: Asid, vpn: Vpn);
 
-    /// Every core forgets all translations of an address space, and its part of the walk caches.
+    /// Removes all translations of an address space from every core, and its part of the walk caches.
     fn flush(&mut self, asid: Asid);
 
-    /// Every core's walk caches forget an address space.
+    /// Removes an address space from every core's walk caches.
     fn flush_walk_caches(&mut self, asid: Asid);
 
-    /// The next reference to every page counts, also where it only repeats the one before.
+    /// Lets the next reference to every page count, also where it only repeats the one before.
     fn forget_repetitions(&mut self);
 
     /// Uses a page of a tier that the kernel manages; returns whether it is in memory.

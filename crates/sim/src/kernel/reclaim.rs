@@ -36,9 +36,9 @@ pub(super) fn take_movable<T: PageTable>(
     Ok(Ok(taken.frame))
 }
 
-/// A page has lost its frame: its entry goes, and it is written to the swap device if need be. DEVIATION: Linux keeps an
-/// emptied table node for the entries that name swap slots; here it is freed. The translation is gone at once, the time of
-/// the other cores' shootdown is charged once for a cluster.
+/// Removes the entry of a page that has lost its frame, and writes the page to the swap device if need be. DEVIATION: Linux keeps
+/// an emptied table node for the entries that name swap slots; here it is freed. The translation is gone at once, the time of the
+/// other cores' shootdown is charged once for a cluster.
 pub(super) fn page_out<T: PageTable>(cx: &mut Context<'_, T>, victim: Victim) -> Result<(), MachineError> {
     let page = victim.page;
     let evict_ps = match &cx.state.accelerator {
@@ -76,7 +76,7 @@ pub(super) fn page_out<T: PageTable>(cx: &mut Context<'_, T>, victim: Victim) ->
     Ok(())
 }
 
-/// The entry of a page that has lost its frame goes.
+/// Removes the entry of a page that has lost its frame.
 fn clear_victim<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) -> Leaf {
     let owner = cx.state.processes.of(page.asid);
     let cleared = cx.of(owner).clear(page.page, Vpn(page.page.0 + 1));
@@ -85,7 +85,7 @@ fn clear_victim<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) -> Leaf {
     leaf
 }
 
-/// A page's contents go to the device. A disk works by itself; a writer that gets too far ahead of it has to wait.
+/// Writes a page's contents to the device. A disk works by itself; a writer that gets too far ahead of it has to wait.
 fn write<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) {
     cx.work(KernelStep::Write, cx.state.spec.kernel.paging.request_ps);
     let Transfer { done_ps, holds_core } = cx.swap_out();
@@ -125,7 +125,7 @@ fn kept_free<T: PageTable>(cx: &Context<'_, T>) -> Option<u64> {
     cx.state.frames.limit().filter(|_| percent > 0).map(|limit| (limit * percent / 100).max(2))
 }
 
-/// The reclaim daemon lets one page leave, if that is still due.
+/// Runs the reclaim daemon, which lets one page leave if that is still due.
 pub(super) fn run_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
     let keep = kept_free(cx).expect("a daemon runs");
     cx.state.is_reclaiming = cx.state.frames.headroom().is_some_and(|free| free < keep);

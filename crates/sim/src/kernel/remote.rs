@@ -13,7 +13,7 @@ pub(super) fn of<'c, T: PageTable>(cx: &'c mut Context<'_, T>) -> &'c mut Accele
     cx.state.accelerator.as_mut().expect("a machine with an accelerator")
 }
 
-/// A page has lost its frame: its entry is remote now, if it has a copy, and if that is old, the device sends the page.
+/// Makes the entry of a page that has lost its frame remote, if it has a copy; if that is old, the device sends the page.
 pub(super) fn leave<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey, leaf: Leaf, written: bool) {
     let Some(slot) = cx.state.swap.space.slot(page) else { return };
     let id = u32::try_from(slot + 1).ok().and_then(PageId::new).expect("the machine file was checked");

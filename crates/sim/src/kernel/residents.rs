@@ -1,4 +1,4 @@
-//! What else keeps something of every page, and must hear when pages of an address space change.
+//! The components that keep state of every page beside the page table, and must hear when pages of an address space change.
 //!
 //! Entries of the page table are changed by the code that makes the change: it knows what they become. Everything that
 //! stands *beside* the table (copies on the swap device, pages that were read ahead, pages that are remote) is a resident
@@ -14,22 +14,22 @@ use super::context::Context;
 use super::state::State;
 use super::swap::Swap;
 
-/// What happens to pages of an address space.
+/// A change of pages of an address space.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
-    /// They are gone.
+    /// The pages are gone.
     Drop,
-    /// They begin at this page now.
+    /// The pages begin at this page now.
     Move(Vpn),
-    /// They are pages of another address space, too.
+    /// The pages belong to another address space, too.
     Share(Asid),
-    /// They have another protection.
+    /// The pages have another protection.
     Protect(Protection),
-    /// Their contents may be lost from now on (`MADV_FREE`); copies on the swap device are dropped page by page.
+    /// The pages' contents may be lost from now on (`MADV_FREE`); copies on the swap device are dropped page by page.
     Free,
 }
 
-/// Something that keeps state of pages beside the page table.
+/// A component that keeps state of pages beside the page table.
 trait Resident {
     /// Pages `[start, end)` of an address space change. Returns the frames that are free now.
     fn change(&mut self, asid: Asid, start: Vpn, end: Vpn, change: Change) -> Vec<Pfn>;

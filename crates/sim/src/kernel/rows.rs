@@ -1,4 +1,4 @@
-//! What the kernel counted, as rows.
+//! The counts of the kernel, as rows.
 
 use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::table::PageTable;

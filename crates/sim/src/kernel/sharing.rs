@@ -28,7 +28,7 @@ use super::reclaim::take_movable;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
-/// Whether the pages of a mapping can be kept on a swap device: memory that is private and no file's.
+/// Returns whether the pages of a mapping can be kept on a swap device: memory that is private and no file's.
 pub(super) fn is_movable(vma: &Vma) -> bool {
     vma.backing == Backing::Anonymous && !vma.shared
 }
@@ -56,7 +56,7 @@ pub(super) fn enter_page<T: PageTable>(
     cx.enter(first, leaf, level)
 }
 
-/// A page whose mapping allows a store and whose entry does not: it gets a frame of its own, or the one that it has.
+/// Gives a page whose mapping allows a store and whose entry does not a frame of its own, or the one that it has.
 pub(super) fn copy_on_write<T: PageTable>(
     cx: &mut Context<'_, T>,
     vpn: Vpn,
@@ -87,7 +87,7 @@ pub(super) fn copy_on_write<T: PageTable>(
     take_copy(cx, key.page, size, plan)
 }
 
-/// A page gets a frame of its own; other pages keep the one that it had.
+/// Gives a page a frame of its own; other pages keep the one that it had.
 fn take_copy<T: PageTable>(
     cx: &mut Context<'_, T>,
     page: Vpn,
@@ -120,8 +120,8 @@ pub(super) fn zeroing_ps<T: PageTable>(cx: &Context<'_, T>, size: PageSize) -> u
     }
 }
 
-/// The entry of a page that is written to names another frame. Where tables hold codes, it may move from one table to
-/// the other.
+/// Changes the entry of a page that is written to, so that it names another frame. Where tables hold codes, it may move from one
+/// table to the other.
 fn replace_frame<T: PageTable>(
     cx: &mut Context<'_, T>,
     page: Vpn,
@@ -157,7 +157,7 @@ pub(super) fn map_cached<T: PageTable>(
     Ok(true)
 }
 
-/// A page has a new frame: other mappings that show the same will find it.
+/// Notes a page's new frame: other mappings that show the same will find it.
 pub(super) fn note_cached<T: PageTable>(
     cx: &mut Context<'_, T>,
     page: Vpn,

@@ -1,4 +1,4 @@
-//! What the kernel of a machine keeps.
+//! The state that the kernel of a machine keeps.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::tables::TableSpace;
 use crate::spec::settings::MachineSpec;
 use crate::time::EventQueue;
 
-/// What the kernel of a machine keeps, for processes with page tables `T`.
+/// The state of a machine's kernel, for processes with page tables `T`.
 pub(crate) struct State<T: PageTable> {
     pub(crate) spec: Arc<MachineSpec>,
     /// Whether work takes time.
@@ -26,14 +26,14 @@ pub(crate) struct State<T: PageTable> {
     pub(crate) frames: PagePool,
     pub(crate) swap: Swap,
     pub(super) accelerator: Option<Accelerated>,
-    /// What daemons do, in time.
+    /// The actions of daemons, in order of time.
     pub(super) due: EventQueue<Due>,
     /// Whether the reclaim daemon is letting pages leave.
     pub(super) is_reclaiming: bool,
     pub(crate) counts: KernelCounts,
 }
 
-/// What a daemon does when its time has come.
+/// The action of a daemon when its time has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Due {
     /// The reclaim daemon lets the next page leave.

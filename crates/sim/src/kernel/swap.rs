@@ -51,7 +51,7 @@ impl Swap {
         }
     }
 
-    /// A page has a frame and will be read into it.
+    /// Notes that a page has a frame and will be read into it.
     pub(super) fn cache(&mut self, page: PageKey, frame: Pfn) {
         self.cached.insert((page.asid, page.page), Cached { frame, ready_ps: 0 });
     }
@@ -60,7 +60,7 @@ impl Swap {
         self.cached.contains_key(&(page.asid, page.page))
     }
 
-    /// A page that was read ahead is complete at `ready_ps`.
+    /// Notes that a page which was read ahead is complete at `ready_ps`.
     pub(super) fn set_ready(&mut self, page: PageKey, ready_ps: u64) {
         if let Some(cached) = self.cached.get_mut(&(page.asid, page.page)) {
             cached.ready_ps = ready_ps;
@@ -94,7 +94,7 @@ impl Swap {
         self.leaving.iter().any(|&(other, _)| other == page)
     }
 
-    /// A page is on its way until `done_ps`. Returns until when its writer has to wait, if too many are.
+    /// Notes that a page is on its way until `done_ps`. Returns until when its writer has to wait, if too many are.
     pub(super) fn leave(&mut self, page: PageKey, done_ps: u64) -> Option<u64> {
         self.leaving.push_back((page, done_ps));
         let is_full = self.leaving.len() > MOST_LEAVING;

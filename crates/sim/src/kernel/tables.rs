@@ -1,4 +1,4 @@
-//! Where a machine's page tables live, what they take, and what keeping them costs.
+//! The memory of a machine's page tables, and what it costs to keep them.
 
 use pagewalk_vm::addr::{PAGE_BYTES, Pfn, PhysAddr};
 use pagewalk_vm::frame::OutOfFrames;
@@ -18,35 +18,39 @@ pub(crate) struct TableSpace {
     pub(super) bytes_peak: u64,
     /// The largest piece that was ever taken.
     pub(super) largest_bytes: u64,
-    /// What finding and zeroing memory has cost and was not charged yet.
+    /// The time of finding and zeroing memory that was not charged yet.
     unpaid_ps: u64,
-    /// What the allocator said when it last had nothing.
+    /// The allocator's error when it last had no memory.
     refused: Option<OutOfFrames>,
 }
 
 /// Both the words and the pieces of memory that tables are made of.
-pub(crate) struct Store<'a> {
+pub(crate) struct TableStore<'a> {
     space: &'a mut TableSpace,
     frames: &'a mut PagePool,
     kernel: &'a KernelSpec,
 }
 
 impl TableSpace {
-    /// In memory that begins at this frame.
+    /// Returns tables in memory that begins at this frame.
     pub(super) fn starting_at(start: Pfn) -> Self {
         Self { memory: SparseMemory::starting_at(start), ..Self::default() }
     }
 
-    pub(crate) fn store<'a>(&'a mut self, frames: &'a mut PagePool, kernel: &'a KernelSpec) -> Store<'a> {
-        Store { space: self, frames, kernel }
+    pub(crate) fn store<'a>(
+        &'a mut self,
+        frames: &'a mut PagePool,
+        kernel: &'a KernelSpec,
+    ) -> TableStore<'a> {
+        TableStore { space: self, frames, kernel }
     }
 
-    /// What is to be charged now.
+    /// Returns the time that is to be charged now.
     pub(super) fn take_bill(&mut self) -> u64 {
         std::mem::take(&mut self.unpaid_ps)
     }
 
-    /// Why there was no memory of so many bytes.
+    /// Returns the error that there was no memory of so many bytes.
     pub(super) fn no_memory(
         &mut self,
         missing: NoChunk,
@@ -67,7 +71,7 @@ impl TableSpace {
         }
     }
 
-    /// Why a page of an empty slot could not be mapped.
+    /// Returns the error that a page of an empty slot could not be mapped.
     pub(super) fn not_mapped(
         &mut self,
         error: MapError,
@@ -83,7 +87,7 @@ impl TableSpace {
     }
 }
 
-/// What it takes to find and zero contiguous memory.
+/// Returns the time of finding and zeroing contiguous memory.
 fn allocation_ps(kernel: &KernelSpec, bytes: u64) -> u64 {
     match kernel.allocation {
         AllocationSpec::Zeroing => kernel.zero_page_ps * bytes.div_ceil(PAGE_BYTES),
@@ -92,7 +96,7 @@ fn allocation_ps(kernel: &KernelSpec, bytes: u64) -> u64 {
     }
 }
 
-impl ContiguousMemory for Store<'_> {
+impl ContiguousMemory for TableStore<'_> {
     fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
         let taken = self.frames.take_table(bytes);
         let first = taken.map_err(|full| {
@@ -113,14 +117,14 @@ impl ContiguousMemory for Store<'_> {
     }
 }
 
-impl TableWords for Store<'_> {
+impl TableWords for TableStore<'_> {
     #[inline]
     fn read(&self, addr: PhysAddr) -> u64 {
         self.space.memory.read(addr)
     }
 }
 
-impl TableMemory for Store<'_> {
+impl TableMemory for TableStore<'_> {
     #[inline]
     fn write(&mut self, addr: PhysAddr, word: u64) {
         self.space.memory.write(addr, word);

@@ -9,7 +9,7 @@ use super::context::Context;
 use crate::metrics::KernelStep;
 use crate::time::Waiter;
 
-/// What a kernel keeps that manages a tier.
+/// The state of a kernel that manages a tier.
 pub(super) struct KernelTier {
     /// The process and the page of it that each page in memory, or on its way, belongs to.
     owners: FxHashMap<FlashPage, (usize, Vpn)>,
@@ -24,7 +24,7 @@ impl KernelTier {
         Self { owners: FxHashMap::default(), stolen_ps: vec![0; cores as usize], interrupt_ps }
     }
 
-    /// A walk found the frame of a page: the page may still be on flash.
+    /// Notes that a walk found the frame of a page: the page may still be on flash.
     pub(super) fn note_owner(&mut self, page: FlashPage, process: usize, vpn: Vpn) {
         self.owners.insert(page, (process, vpn));
     }
@@ -36,7 +36,7 @@ impl KernelTier {
     }
 }
 
-/// The first half of a page fault: the kernel asks for the page, and others leave for it.
+/// Does the first half of a page fault: the kernel asks for the page, and others leave for it.
 pub(super) fn begin_page_in<T: PageTable>(
     cx: &mut Context<'_, T>,
     tier: &mut KernelTier,
@@ -58,13 +58,13 @@ pub(super) fn begin_page_in<T: PageTable>(
     cx.work(KernelStep::Evict, left * paging.evict_ps);
 }
 
-/// The second half: the page's entry, and the books.
+/// Does the second half: the page's entry, and the books.
 pub(super) fn end_page_in<T: PageTable>(cx: &mut Context<'_, T>) {
     cx.work(KernelStep::Enter, cx.state.spec.kernel.paging.enter_ps);
     cx.work(KernelStep::Book, cx.state.spec.kernel.paging.book_ps);
 }
 
-/// The translations of pages that left go, on every core; returns how many pages that were.
+/// Removes the translations of pages that left, on every core; returns how many pages that were.
 pub(super) fn take_left<T: PageTable>(cx: &mut Context<'_, T>, tier: &mut KernelTier) -> u64 {
     let left = cx.processor.take_left();
     for page in &left {

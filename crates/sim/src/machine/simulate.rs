@@ -5,7 +5,7 @@ use pagewalk_trace::Batch;
 use crate::error::MachineError;
 use crate::metrics::RunResult;
 
-/// How much is modelled.
+/// The part of a machine that is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// Translation, allocation and paging: counts only.

@@ -16,7 +16,7 @@ use crate::error::MachineError;
 use crate::metrics::Phases;
 use crate::time::Clock;
 
-/// What each core is to do.
+/// The work of each core.
 struct Turns<'a> {
     pieces: Vec<VecDeque<Turn<'a>>>,
 }

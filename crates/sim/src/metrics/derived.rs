@@ -15,7 +15,7 @@ struct Ratio {
     scale: f64,
 }
 
-/// The rows of a phase, or of the whole run, as metrics, and the ratios between them.
+/// Returns the rows of a phase, or of the whole run, as metrics, and the ratios between them.
 pub(crate) fn metrics_of(rows: &Rows, phase: Option<&str>) -> Vec<Metric> {
     let mut metrics: Vec<Metric> =
         rows.iter().map(|row| row.name.metric(phase, Some(Number::Count(row.value)))).collect();
@@ -27,7 +27,7 @@ pub(crate) fn metrics_of(rows: &Rows, phase: Option<&str>) -> Vec<Metric> {
     metrics
 }
 
-/// All ratios; those of stages that a machine does not have are left out.
+/// Returns all ratios; those of stages that a machine does not have are left out.
 fn ratios() -> Vec<Ratio> {
     use names::{program, time, tlb, walk};
     let ratio = |name, above, below, scale| Ratio { name, above, below, scale };

@@ -1,4 +1,4 @@
-//! What a run measures, below everything that measures.
+//! The measurements of a run, below everything that measures.
 //!
 //! A mechanism adds its counts to [`Rows`], each under a [`Name`] of `names.rs`: stage, metric, unit and fidelity stand there
 //! once, for the mechanism that counts and for the report that reads. Snapshots of rows become [`Metric`]s, with the ratios of

@@ -10,7 +10,7 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// A phase begins with these counts. Its name gets a number if the program had one of that name before.
+    /// Begins a phase with these counts. Its name gets a number if the program had one of that name before.
     pub(crate) fn begin(&mut self, name: &str, rows: Rows) {
         let is_new = |name: &String| self.starts.iter().all(|(other, _)| other != name);
         let mut names = (2..).map(|time| format!("{name} ({time})"));

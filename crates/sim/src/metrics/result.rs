@@ -1,4 +1,4 @@
-//! What a run measured: the rows of the JSON document, of the terminal table and of the report's plots.
+//! The result of a run: the rows of the JSON document, of the terminal table and of the report's plots.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::span::Span;
 
-/// One measured number.
+/// One measured number of a run, and its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// The stage of the machine it belongs to: `tlb.l1`, `walk`, `frames`, `time`, ...
@@ -14,13 +14,13 @@ pub struct Metric {
     /// The phase of the program it covers; none for the whole run. A phase that comes again has a number: `update (2)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// What was counted: `misses`, `references.level0`, ...
+    /// The measured quantity: `misses`, `references.level0`, ...
     pub metric: String,
     /// `count`, `bytes`, `ps`, `fraction`, `per-kilo-instruction`, ...
     pub unit: String,
     /// The number; none where a ratio's denominator is zero.
     pub value: Option<Number>,
-    /// How it was obtained.
+    /// The way in which the number was obtained.
     pub fidelity: Fidelity,
 }
 
@@ -28,14 +28,14 @@ pub struct Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Number {
-    /// An exact count.
+    /// A count of whole events or units.
     Count(u64),
     /// A ratio of counts.
     Ratio(f64),
 }
 
 impl Number {
-    /// The value as a floating-point number.
+    /// Returns the value as a floating-point number.
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Count(count) => count as f64,
@@ -44,7 +44,7 @@ impl Number {
     }
 }
 
-/// How a number was obtained.
+/// The way in which a number was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fidelity {
@@ -59,9 +59,9 @@ pub enum Fidelity {
 /// One machine's result over one source. Each phase, stage and metric occur together once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// The machine's name.
+    /// The name of the machine.
     pub machine: String,
-    /// What it ran: [`SourceInfo::name`](pagewalk_trace::SourceInfo::name).
+    /// The name of the source that it ran: [`SourceInfo::name`](pagewalk_trace::SourceInfo::name).
     pub source: String,
     /// All metrics, whole run first, then by phase.
     pub metrics: Vec<Metric>,
@@ -71,7 +71,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// A phase, stage and metric that occur together more than once, which is a mistake of a mechanism.
+    /// Returns a phase, stage and metric that occur together more than once, which is a mistake of a mechanism.
     pub(crate) fn repeated(&self) -> Option<(Option<&str>, &str, &str)> {
         let mut seen = BTreeSet::new();
         let triples = self.metrics.iter().map(|row| (row.phase.as_deref(), &*row.stage, &*row.metric));

@@ -6,12 +6,12 @@ use super::names::Name;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows(Vec<Row>);
 
-/// One count.
+/// One count and its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What is counted.
+    /// The name of the metric.
     pub name: Name,
-    /// The count.
+    /// The count at this moment.
     pub value: u64,
     kind: Kind,
 }
@@ -41,18 +41,18 @@ impl Rows {
         self.0.push(Row { name, value, kind });
     }
 
-    /// The rows in their order.
+    /// Returns the rows in their order.
     pub fn iter(&self) -> std::slice::Iter<'_, Row> {
         self.0.iter()
     }
 
-    /// The count under a name; none if no mechanism counts it.
+    /// Returns the count under a name; none if no mechanism counts it.
     pub fn value(&self, name: &Name) -> Option<u64> {
         self.0.iter().find(|row| row.name == *name).map(|row| row.value)
     }
 }
 
-/// What was counted between two snapshots of the same machine.
+/// Returns the counts between two snapshots of the same machine.
 pub(crate) fn share(start: &Rows, end: &Rows) -> Rows {
     debug_assert_eq!(start.0.len(), end.0.len(), "a machine always has the same rows");
     let between = |(start, end): (&Row, &Row)| {

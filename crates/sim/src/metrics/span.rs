@@ -1,4 +1,4 @@
-//! What the kernel, and hardware in its place, spends time on.
+//! The steps on which the kernel, and hardware in its place, spends time.
 
 /// A step of the kernel's work, or of the accelerator's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -7,19 +7,19 @@ pub enum KernelStep {
     FirstTouch,
     /// A refused access: the trap, and the signal.
     Signal,
-    /// Clearing a frame.
+    /// Clearing a frame before its first use.
     Zero,
-    /// Into the kernel for a page that has left, and back.
+    /// The way into the kernel for a page that has left, and back.
     Trap,
     /// The page's mapping, its entry, the swap cache.
     Find,
-    /// A frame.
+    /// Allocating a frame for the page.
     Allocate,
     /// Asking the device for a page.
     Request,
     /// The page is on its way, and a core waits for it.
     Read,
-    /// To another thread and back.
+    /// The switch to another thread and back.
     Switch,
     /// The page's entry, and the TLB.
     Enter,
@@ -35,22 +35,22 @@ pub enum KernelStep {
     Copy,
     /// A TLB shootdown after a change of the address space.
     Shootdown,
-    /// What page tables take beside entering pages.
+    /// Work on page tables beside entering pages.
     Table,
     /// Waiting for a daemon that holds the lock.
     Lock,
     /// A page is not in DRAM: until the core hears of it, and everything before has retired.
     Miss,
-    /// Refilling the pipeline.
+    /// Refilling the core's pipeline.
     Flush,
     /// Waiting for a controller that takes nothing.
     Stall,
-    /// Nothing to do: no job, or none that can go on.
+    /// Idle time of a core: there is no job, or none that can go on.
     Idle,
 }
 
 impl KernelStep {
-    /// All, in order.
+    /// All steps, in their order.
     pub const ALL: [Self; 22] = [
         Self::FirstTouch,
         Self::Signal,
@@ -76,7 +76,7 @@ impl KernelStep {
         Self::Idle,
     ];
 
-    /// Its name in metrics.
+    /// Returns the step's name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::FirstTouch => "first-touch",
@@ -108,17 +108,17 @@ impl KernelStep {
 /// A stretch of time that a step took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Whose time.
+    /// The core or daemon whose time it is.
     pub lane: Lane,
-    /// What for.
+    /// The step that took the time.
     pub step: KernelStep,
-    /// From when.
+    /// The time at which the step began.
     pub start_ps: u64,
-    /// Until when.
+    /// The time at which the step ended.
     pub end_ps: u64,
 }
 
-/// Whose time a step takes.
+/// The core or daemon whose time a step takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Lane {
     /// A core's, and so the program's.
@@ -127,7 +127,7 @@ pub enum Lane {
     Daemon,
 }
 
-/// How much time went into each step.
+/// The time of each step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepTimes {
     ps: [u64; KernelStep::ALL.len()],

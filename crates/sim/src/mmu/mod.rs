@@ -51,7 +51,7 @@ pub(crate) trait WalkListener {
     /// The reason why a walk ends before its end.
     type Stop;
 
-    /// A walk reads these entries; `cached` tells whether walk caches were asked.
+    /// Notes that a walk reads these entries; `cached` tells whether walk caches were asked.
     fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Self::Stop>;
 }
 
@@ -82,7 +82,7 @@ impl<T: PageTable> Mmu<T> {
         self.cores.len()
     }
 
-    /// A core makes so many accesses.
+    /// Counts so many accesses of a core.
     #[inline(always)]
     pub(crate) fn count_accesses(&mut self, core: usize, accesses: u64) {
         self.cores[core].accesses += accesses;
@@ -94,7 +94,7 @@ impl<T: PageTable> Mmu<T> {
         &self.cores[core].front
     }
 
-    /// A core has finished the translation of a page; repetitions need no look-up.
+    /// Learns a translation that a core has finished; repetitions need no look-up.
     #[inline(always)]
     pub(crate) fn learn(&mut self, core: usize, vpn: Vpn, translation: Translation) {
         self.cores[core].front.learn(vpn, translation);
@@ -165,14 +165,14 @@ impl<T: PageTable> Mmu<T> {
         core.tlbs.fill(walked.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
     }
 
-    /// A store has made an entry dirty: a core's TLBs know it.
+    /// Tells a core's TLBs that a store has made an entry dirty.
     #[inline(always)]
     pub(crate) fn set_dirty(&mut self, core: usize, asid: Asid, vpn: Vpn) {
         self.cores[core].tlbs.set_dirty(asid, vpn);
         self.counts.dirty_updates += 1;
     }
 
-    /// Every core forgets one page's translation.
+    /// Removes one page's translation from every core.
     pub(crate) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
         for core in &mut self.cores {
             core.tlbs.invalidate(asid, vpn);
@@ -180,7 +180,7 @@ impl<T: PageTable> Mmu<T> {
         }
     }
 
-    /// Every core forgets an address space's translations, and the walk caches' part of it.
+    /// Removes an address space's translations from every core, and the walk caches' part of it.
     pub(crate) fn flush(&mut self, asid: Asid) {
         for core in &mut self.cores {
             core.tlbs.flush(Some(asid));
@@ -189,17 +189,17 @@ impl<T: PageTable> Mmu<T> {
         }
     }
 
-    /// Every core's walk caches forget an address space.
+    /// Removes an address space from every core's walk caches.
     pub(crate) fn flush_walk_caches(&mut self, asid: Asid) {
         self.cores.iter_mut().for_each(|core| core.flush_walk_cache(asid));
     }
 
-    /// Every core looks up the next reference to every page.
+    /// Lets every core look up the next reference to every page.
     pub(crate) fn forget_repetitions(&mut self) {
         self.cores.iter_mut().for_each(|core| core.front.flush());
     }
 
-    /// A core looks up the next reference to every page.
+    /// Lets a core look up the next reference to every page.
     pub(crate) fn forget_repetitions_of(&mut self, core: usize) {
         self.cores[core].front.flush();
     }
@@ -221,7 +221,7 @@ impl<T: PageTable> Mmu<T> {
         self.cores.iter().map(|core| core.accesses).sum()
     }
 
-    /// What TLBs, walkers and walk caches counted.
+    /// Adds the counts of TLBs, walkers and walk caches to the rows.
     pub(crate) fn rows(&self, rows: &mut Rows) {
         for (counts, level) in self.tlb_counts().iter().zip(1..) {
             rows.sum(tlb::accesses(level), counts.hits + counts.misses);

@@ -18,10 +18,10 @@ use crate::spec::settings::{CacheSpec, MachineSpec};
 
 /// log2 of the line size in bytes.
 const LINE_SHIFT: u32 = 6;
-/// A request on the mesh: an address and who asks; one flit.
+/// Bytes of a request on the mesh: an address and its requester; one flit.
 const REQUEST_BYTES: u32 = 8;
 
-/// One cache.
+/// One cache of a level, with its counts.
 #[derive(Clone, Debug)]
 pub struct Cache {
     lines: LineArray,
@@ -29,7 +29,7 @@ pub struct Cache {
     counts: CacheCounts,
 }
 
-/// What one cache counted.
+/// The counts of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// Data references that looked here.
@@ -40,7 +40,7 @@ pub struct CacheCounts {
     pub walk_accesses: u64,
     /// Of those, the misses.
     pub walk_misses: u64,
-    /// Dirty lines evicted.
+    /// Dirty lines that were evicted.
     pub write_backs: u64,
 }
 
@@ -55,7 +55,7 @@ impl Cache {
         }
     }
 
-    /// What it counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> CacheCounts {
         self.counts
     }
@@ -69,35 +69,35 @@ impl Cache {
     }
 }
 
-/// Who makes a reference, and with that where it enters and what it may change.
+/// The kind of a reference, which decides where it enters and what it may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryReference {
-    /// A load.
+    /// A load of the program.
     Load,
-    /// A store.
+    /// A store of the program.
     Store,
     /// A page walker reading an entry.
     Walk,
 }
 
-/// A request, and a line back.
+/// Returns the time of a request, and of a line back.
 fn there_and_back_ps(mesh: &Mesh, from: u32, to: u32) -> u64 {
     mesh.latency_ps(from, to, REQUEST_BYTES) + mesh.latency_ps(to, from, 1 << LINE_SHIFT)
 }
 
-/// From a core's tile to the one that has a line's slice of the last cache.
+/// Returns the time from a core's tile to the one that has a line's slice of the last cache, and back.
 fn to_slice_and_back_ps(mesh: &Mesh, core: usize, line: u64) -> u64 {
     there_and_back_ps(mesh, core as u32, mesh.slice(line))
 }
 
-/// What is behind the last cache.
+/// The memory behind the last cache.
 #[derive(Clone, Debug)]
 enum Memory {
-    /// A latency.
+    /// A memory with a fixed latency.
     Plain,
-    /// Controllers, banks and rows.
+    /// DRAM with controllers, banks and rows.
     Dram(Box<PagedDram>),
-    /// The same as a cache over flash.
+    /// DRAM as a cache over flash.
     Tiered(Box<TieredMemory>),
 }
 
@@ -110,7 +110,7 @@ pub struct MemoryHierarchy {
     mesh: Option<Mesh>,
     memory: Memory,
     memory_latency_ps: u64,
-    /// By core.
+    /// The requesters of accesses, by core.
     requesters: Vec<Requester>,
     walk_enters: usize,
     memory_data_reads: u64,
@@ -119,7 +119,7 @@ pub struct MemoryHierarchy {
 }
 
 impl MemoryHierarchy {
-    /// The hierarchy of a machine, cold; its physical addresses end at `end`.
+    /// Returns the cold hierarchy of a machine; its physical addresses end at `end`.
     pub fn new(spec: &MachineSpec, end: PhysAddr) -> Self {
         let cache = |cache| Cache::new(cache, end);
         let (private, shared) = match spec.hierarchy.caches.split_last() {
@@ -190,7 +190,7 @@ impl MemoryHierarchy {
         Ok((levels, latency))
     }
 
-    /// What a reference takes that every cache missed.
+    /// Returns the time of a reference that every cache missed.
     #[inline(always)]
     fn below(
         &mut self,
@@ -224,12 +224,12 @@ impl MemoryHierarchy {
         Ok(done_ps - there_ps + way_ps)
     }
 
-    /// Whose the accesses of a core are from now on.
+    /// Sets the requester of a core's accesses from now on.
     pub fn request_as(&mut self, core: usize, who: Requester) {
         self.requesters[core] = who;
     }
 
-    /// DRAM over flash, where there is.
+    /// Returns DRAM over flash, if the machine has it.
     pub fn tier(&self) -> Option<&TieredMemory> {
         match &self.memory {
             Memory::Tiered(tier) => Some(tier),
@@ -237,7 +237,7 @@ impl MemoryHierarchy {
         }
     }
 
-    /// DRAM over flash, where there is.
+    /// Returns DRAM over flash for changes, if the machine has it.
     pub fn tier_mut(&mut self) -> Option<&mut TieredMemory> {
         match &mut self.memory {
             Memory::Tiered(tier) => Some(tier),
@@ -245,7 +245,7 @@ impl MemoryHierarchy {
         }
     }
 
-    /// What caches counted, DRAM, and flash.
+    /// Adds the counts of caches, DRAM and flash to the rows.
     pub(super) fn rows(&self, rows: &mut Rows) {
         for at in 0..self.levels() {
             let (counts, level) = (self.counts(at), at + 1);
@@ -282,7 +282,7 @@ impl MemoryHierarchy {
         }
     }
 
-    /// A dirty line arrives at level `at` from the level above.
+    /// Takes a dirty line into level `at` from the level above.
     fn write_back(&mut self, core: usize, line: u64, at: usize, at_ps: u64) {
         let mut line = line;
         for at in at..self.private[core].len() + usize::from(self.shared.is_some()) {
@@ -304,7 +304,7 @@ impl MemoryHierarchy {
         }
     }
 
-    /// The counts of level `at`, summed over cores.
+    /// Returns the counts of level `at`, summed over cores.
     pub fn counts(&self, at: usize) -> CacheCounts {
         let caches: Vec<_> = match self.private[0].get(at) {
             Some(_) => self.private.iter().map(|levels| &levels[at]).collect(),
@@ -319,17 +319,17 @@ impl MemoryHierarchy {
         })
     }
 
-    /// Number of cache levels.
+    /// Returns the number of cache levels.
     pub fn levels(&self) -> usize {
         self.private[0].len() + usize::from(self.shared.is_some())
     }
 
-    /// DRAM reads for data, reads for walks, and writes.
+    /// Returns the numbers of DRAM reads for data, of reads for walks, and of writes.
     pub fn memory_counts(&self) -> (u64, u64, u64) {
         (self.memory_data_reads, self.memory_walk_reads, self.memory_writes)
     }
 
-    /// Load-to-use latency of the nearest level, which the pipeline hides.
+    /// Returns the load-to-use latency of the nearest level, which the pipeline hides.
     pub fn nearest_latency_ps(&self) -> u64 {
         self.private[0].first().or(self.shared.as_ref()).map_or(0, |cache| cache.latency_ps)
     }

@@ -60,7 +60,7 @@ impl Calendar {
         }
     }
 
-    /// Forgets what is over by `now_ps`: nobody asks for a time before.
+    /// Forgets what is over by `now_ps`: no caller asks for an earlier time.
     #[inline]
     pub(super) fn forget(&mut self, now_ps: u64) {
         while let Some(&(_, end_ps)) = self.busy.front()
@@ -71,7 +71,7 @@ impl Calendar {
         }
     }
 
-    /// Busy from `start_ps` to `end_ps`, before the busy time at `index`.
+    /// Inserts a busy time from `start_ps` to `end_ps`, before the busy time at `index`.
     fn insert(&mut self, index: usize, start_ps: u64, end_ps: u64) {
         let touches_before = index > 0 && self.busy[index - 1].1 == start_ps;
         let touches_after = self.busy.get(index).is_some_and(|next| next.0 == end_ps);

@@ -1,4 +1,4 @@
-//! What a machine asks of time.
+//! The interface of time, as a machine uses it.
 
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::WalkRead;
@@ -30,33 +30,33 @@ pub trait Clock: CoreTime + Devices + TierTime + Send {
 /// Per access: [`begin`](Self::begin); then [`tlb_hit`](Self::tlb_hit) if the first level did not hit at once, or
 /// [`walk`](Self::walk) once or more with [`kernel`](Self::kernel) between them; then [`data`](Self::data).
 pub trait CoreTime {
-    /// The accesses that follow on `core` belong to so many instructions. None: the source does not count them.
+    /// Notes that the accesses that follow on `core` belong to so many instructions. None: the source does not count them.
     fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64);
 
-    /// The next access on `core` is dispatched.
+    /// Dispatches the next access on `core`.
     fn begin(&mut self, core: usize);
 
-    /// The last access on `core` is dispatched once more, without the instructions before it.
+    /// Dispatches the last access on `core` once more, without the instructions before it.
     fn begin_again(&mut self, core: usize);
 
-    /// The access's translation was found in TLB level `level`, 0 for the nearest.
+    /// Notes that the access's translation was found in TLB level `level`, 0 for the nearest.
     fn tlb_hit(&mut self, core: usize, level: usize);
 
-    /// Every TLB level missed and the page table was walked; `cached` tells whether walk caches were asked. An entry may
+    /// Notes that every TLB level missed and the page table was walked; `cached` tells whether walk caches were asked. An entry may
     /// lie in a page that is not in DRAM: then the walk ends there.
     fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed>;
 
-    /// The access goes to its physical address; it may find that its page is not in DRAM.
+    /// Sends the access to its physical address; it may find that its page is not in DRAM.
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed>;
 
-    /// The kernel, or hardware in its place, took so long for a step; everything before it has finished.
+    /// Spends the time of the kernel, or of hardware in its place, for a step; everything before it has finished.
     fn kernel(&mut self, core: usize, step: KernelStep, ps: u64);
 
-    /// The core waits until `until_ps`, for a step.
+    /// Lets the core wait until `until_ps`, for a step.
     fn wait(&mut self, core: usize, step: KernelStep, until_ps: u64);
 
-    /// A daemon worked so long for a step, from `start_ps` on at the earliest; returns until when. Its core is its own, or
-    /// `core`, which waits.
+    /// Spends a daemon's time for a step, from `start_ps` on at the earliest; returns until when. Its core is its own, or `core`,
+    /// which waits.
     fn daemon(&mut self, core: Option<usize>, start_ps: u64, step: KernelStep, ps: u64) -> u64;
 
     /// Returns the core's time, with everything before it finished; always 0 where there is none.
@@ -71,22 +71,22 @@ pub trait CoreTime {
     /// Returns whether something of the machine's own is due, at `due_ps`, before the next access.
     fn is_due(&self, core: usize, due_ps: u64) -> bool;
 
-    /// Every core waits until everything in flight has finished: a phase begins.
+    /// Lets every core wait until everything in flight has finished: a phase begins.
     fn settle(&mut self);
 }
 
-/// The swap device.
+/// The timing of the swap device.
 pub trait Devices {
-    /// A page is wanted from the swap device, at `now_ps`.
+    /// Requests a page from the swap device, at `now_ps`.
     fn swap_in(&mut self, now_ps: u64) -> Transfer;
 
-    /// A page goes to the swap device, from `now_ps` on.
+    /// Sends a page to the swap device, from `now_ps` on.
     fn swap_out(&mut self, now_ps: u64) -> Transfer;
 }
 
 /// DRAM as a cache over flash; a machine without it has every page in memory.
 pub trait TierTime {
-    /// The accesses of a core are this requester's from now on.
+    /// Makes this requester the one of a core's accesses from now on.
     fn request_as(&mut self, core: usize, who: Requester);
 
     /// Returns when something happens in memory without a core; the end of time if nothing does.
@@ -95,15 +95,16 @@ pub trait TierTime {
     /// Lets happen what is due in memory by `until_ps`, until a waiter is woken; returns when that was.
     fn memory_advance(&mut self, until_ps: u64) -> Option<(u64, Woken)>;
 
-    /// A page is used without time.
+    /// Uses a page without time.
     fn touch(&mut self, page: FlashPage, write: bool);
 
-    /// Where the kernel manages a tier: a walk, or a first store, uses a page. Returns whether it is in memory.
+    /// Returns whether a page is in memory that a walk, or a first store, uses, where the kernel manages a tier. Returns whether it
+    /// is in memory.
     fn is_in_memory(&mut self, page: FlashPage, write: bool) -> bool;
 
-    /// Where the kernel manages a tier: it asks for a page, now.
+    /// Asks for a page now, where the kernel manages a tier.
     fn fetch(&mut self, core: usize, page: FlashPage, waiter: Waiter);
 
-    /// Where the kernel manages a tier: returns the pages that left since the last call.
+    /// Returns the pages that left since the last call, where the kernel manages a tier.
     fn take_left(&mut self) -> Vec<FlashPage>;
 }

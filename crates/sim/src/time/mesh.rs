@@ -26,7 +26,7 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// The mesh of a machine.
+    /// Returns the mesh of a machine.
     ///
     /// # Panics
     ///
@@ -45,12 +45,12 @@ impl Mesh {
         Self { columns, rows, hop_ps, flit_bytes, flit_ps, controllers }
     }
 
-    /// How many tiles there are.
+    /// Returns the number of tiles.
     pub fn tiles(&self) -> u32 {
         self.columns * self.rows
     }
 
-    /// Links from one tile to another.
+    /// Returns the number of links from one tile to another.
     #[inline]
     pub fn hops(&self, from: u32, to: u32) -> u32 {
         let place = |tile: u32| (tile % self.columns, tile / self.columns);
@@ -58,7 +58,7 @@ impl Mesh {
         from_column.abs_diff(to_column) + from_row.abs_diff(to_row)
     }
 
-    /// Until the last of so many bytes is there.
+    /// Returns the time until the last of so many bytes is there.
     #[inline]
     pub fn latency_ps(&self, from: u32, to: u32, bytes: u32) -> u64 {
         match self.hops(from, to) {
@@ -70,20 +70,20 @@ impl Mesh {
         }
     }
 
-    /// The tile whose slice of the last level has a line: a hash of its address (in lines, not bytes).
+    /// Returns the tile whose slice of the last level has a line: a hash of its address (in lines, not bytes).
     #[inline]
     pub fn slice(&self, line: u64) -> u32 {
         // Mixing first, so that no stride of a program meets one slice only.
         ((u128::from(mix(line)) * u128::from(self.tiles())) >> 64) as u32
     }
 
-    /// The tiles of the memory controllers, controller 0 first.
+    /// Returns the tiles of the memory controllers, controller 0 first.
     pub fn controllers(&self) -> &[u32] {
         &self.controllers
     }
 }
 
-/// The tiles at the corners, each once: a mesh of one row or column has fewer than four.
+/// Returns the tiles at the corners, each once: a mesh of one row or column has fewer than four.
 fn corners(columns: u32, rows: u32) -> Vec<u32> {
     let last_row = (rows - 1) * columns;
     let mut corners = vec![0, columns - 1, last_row, last_row + columns - 1];

@@ -5,23 +5,23 @@ use pagewalk_vm::tier::FlashPage;
 /// An access that found its page not in DRAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missed {
-    /// The page.
+    /// The page that is not in DRAM.
     pub page: FlashPage,
-    /// When the core hears of it.
+    /// The time at which the core hears of it.
     pub signal_ps: u64,
-    /// What it may do.
+    /// The way in which the core may go on.
     pub kind: MissKind,
 }
 
-/// What a core may do whose access found its page not in DRAM.
+/// The way in which a core may go on after an access whose page is not in DRAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MissKind {
-    /// Anything else: the page is on its way, and the access must be made again.
+    /// The core may do anything else: the page is on its way, and the access must be made again.
     Away,
-    /// Wait: the access is completed when the page is there.
+    /// The core waits: the access is completed when the page is there.
     Synchronous,
-    /// Wait: the controller did not take the access yet.
+    /// The core waits: the controller did not take the access yet.
     Stalled,
-    /// Fault: the kernel has to ask for the page.
+    /// The core has a page fault: the kernel has to ask for the page.
     Fault,
 }

@@ -14,7 +14,7 @@ impl Pool {
         Self { free_at: (0..count).map(|_| Reverse(0)).collect() }
     }
 
-    /// When the next request could have one at the earliest.
+    /// Returns the earliest time at which the next request could have one.
     #[inline(always)]
     pub(super) fn next_free_ps(&self) -> u64 {
         self.free_at.peek().map_or(0, |first| first.0)

@@ -1,4 +1,4 @@
-//! What is going to happen, in order of time.
+//! A queue of future events, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Debug)]
 pub struct EventQueue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
-    /// How many were ever put in.
+    /// The number of events that were ever entered.
     number: u64,
 }
 
@@ -41,24 +41,24 @@ impl<E> Ord for Entry<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// Nothing is going to happen.
+    /// Returns a queue without events.
     pub fn new() -> Self {
         Self { heap: BinaryHeap::new(), number: 0 }
     }
 
-    /// `event` happens at `at_ps`.
+    /// Enters an event that happens at `at_ps`.
     pub fn push(&mut self, at_ps: u64, event: E) {
         self.heap.push(Reverse(Entry { at_ps, number: self.number, event }));
         self.number += 1;
     }
 
-    /// When something happens next; the end of time if nothing does.
+    /// Returns the time of the next event; the end of time if there is none.
     #[inline]
     pub fn next_ps(&self) -> u64 {
         self.heap.peek().map_or(u64::MAX, |entry| entry.0.at_ps)
     }
 
-    /// The next event that has happened by `now_ps`, and when it did.
+    /// Takes the next event that has happened by `now_ps`; returns its time and the event.
     pub fn pop_by(&mut self, now_ps: u64) -> Option<(u64, E)> {
         if self.next_ps() > now_ps {
             return None;
@@ -66,12 +66,12 @@ impl<E> EventQueue<E> {
         self.heap.pop().map(|Reverse(entry)| (entry.at_ps, entry.event))
     }
 
-    /// Events to come.
+    /// Returns the number of events to come.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether nothing is going to happen.
+    /// Returns whether there is no event to come.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

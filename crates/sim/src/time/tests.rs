@@ -90,7 +90,7 @@ fn a_store_is_not_waited_for() {
     assert_eq!((elapsed, memory), (compute, 0));
 }
 
-/// The walk's references, from the second cache level on: the line, and who waits.
+/// The walk's references, from the second cache level on: the line, and what waits for it.
 fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
     let mut spec = machine();
     spec.translation.table = table;

@@ -1,4 +1,4 @@
-//! What a reader leaves out of a trace, or has to assume, by kind.
+//! The counts of what a reader leaves out of a trace, or has to assume, by kind.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What an accelerator is made like.
+//! The design of an accelerator.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! How near a policy comes to exact LRU: the ages of the pages that it evicts.
+//! The precision of a policy as compared with exact LRU: the ages of the pages that it evicts.
 
 use super::Placed;
 use crate::addr::{Asid, Vpn};

@@ -1,4 +1,4 @@
-//! What a scheduler is made like.
+//! The design of a scheduler.
 
 /// The rule for when pending jobs are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -1,4 +1,4 @@
-//! What differs between radix tables: levels, index bits, the bits of an entry.
+//! The geometries of radix tables: levels, index bits, the bits of an entry.
 
 use crate::addr::{Pfn, Vpn};
 

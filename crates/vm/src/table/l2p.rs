@@ -1,4 +1,4 @@
-//! Where the chunks of hashed page tables are: the table that the hardware asks, and what it allows.
+//! The table that says where the chunks of hashed page tables are: the table that the hardware asks, and what it allows.
 //!
 //! ```text
 //!  a way's rows    | 4 KiB pages: 32, growing up -> | 1 GiB pages: 32 | <- growing down, 2 MiB pages: 32 |

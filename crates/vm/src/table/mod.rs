@@ -1,4 +1,4 @@
-//! Page tables.
+//! The page tables of all kinds and what they share.
 //!
 //! Every table is a [`PageTable`], whatever it is made like.
 //!

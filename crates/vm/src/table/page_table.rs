@@ -1,4 +1,4 @@
-//! What a machine asks of a page table, whatever it is made like.
+//! The interface of a page table of any kind, as a machine uses it.
 
 use super::cuckoo::{NoChunk, RejectReason};
 use super::{ContiguousMemory, Leaf, RunMemory, TableMemory, Walk};

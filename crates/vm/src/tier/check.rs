@@ -1,4 +1,4 @@
-//! What must always hold of a tier.
+//! The conditions that must always hold of a tier.
 
 use super::evict_buffer::Stage;
 use super::{Resident, Tier};

@@ -1,4 +1,4 @@
-//! What one controller's share of the cache is made like.
+//! The design of one controller's share of the cache.
 
 use super::{FlashPage, Partition, TagArray};
 

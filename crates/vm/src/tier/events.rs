@@ -1,4 +1,4 @@
-//! What a tier is told and what it answers.
+//! The events that a tier takes, and the effects that it answers.
 
 use super::{Completion, FlashPage, FrameIndex, SlotIndex};
 

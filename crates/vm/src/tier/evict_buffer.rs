@@ -1,4 +1,4 @@
-//! Where dirty pages wait until they are on flash.
+//! The buffer in which dirty pages wait until they are on flash.
 
 use super::FlashPage;
 use super::miss_status::EntryIndex;

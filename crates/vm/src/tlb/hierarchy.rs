@@ -1,4 +1,4 @@
-//! Levels of arrays.
+//! The levels of a TLB, each of one or several arrays.
 
 use super::{Fill, Lookup, TlbArray, TlbStorage, Translation};
 use crate::addr::{Asid, PageSize, Vpn};

@@ -1,4 +1,4 @@
-//! Translation look-aside buffers.
+//! The translation look-aside buffers (TLBs) of a core.
 //!
 //! A [`TlbArray`] is one physical array: set-associative with one translation an entry ([`SetAssociative`]), or
 //! mosaic with the translations of several consecutive pages an entry ([`Mosaic`]). A [`Tlb`] is one level: the

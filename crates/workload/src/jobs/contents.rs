@@ -1,4 +1,4 @@
-//! What records hold whose value says whose it is, and when it was written.
+//! The contents of records whose value says whose it is, and when it was written.
 
 use rustc_hash::FxHashMap;
 

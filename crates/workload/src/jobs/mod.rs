@@ -1,4 +1,4 @@
-//! What workloads have in common that are servers: a stream of independent jobs over a large dataset.
+//! The common parts of workloads that are servers: a stream of independent jobs over a large dataset.
 //!
 //! The data is *procedural*: what a record holds before a job changes it is a function of its number and the seed, and
 //! only changed records are kept. So a dataset of a terabyte needs no more memory than what the jobs change, and none has

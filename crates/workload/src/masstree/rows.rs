@@ -1,4 +1,4 @@
-//! What rows hold: a value that follows from the key and from how often it was put.
+//! The contents of rows: a value that follows from the key and from how often it was put.
 
 use rustc_hash::FxHashMap;
 

@@ -1,4 +1,4 @@
-//! Where everything lies, and the ways to it.
+//! The memory of the store, and the ways to everything in it.
 //!
 //! ```text
 //! node    | version | 15 keys            | 16 children, or 15 records and the next leaf |

@@ -1,4 +1,4 @@
-//! What clients ask for: the inputs of the two transactions (clauses 2.4.1 and 2.5.1 of the standard).
+//! The requests of clients: the inputs of the two transactions (clauses 2.4.1 and 2.5.1 of the standard).
 //!
 //! Customers of all warehouses are drawn by Zipf's law, and so are items. The customer says which warehouse and which
 //! district a transaction is for. DEVIATION: the standard draws warehouses and districts evenly, and within them customers and

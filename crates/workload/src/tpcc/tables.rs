@@ -1,4 +1,4 @@
-//! Where the rows of the nine tables lie: each table is one array, and a row's number says where.
+//! The places of the rows of the nine tables: each table is one array, and a row's number says where.
 //!
 //! | table | rows of a warehouse | bytes of a row in the standard | here |
 //! |---|---|---|---|

@@ -1,4 +1,4 @@
-//! What makes, copies, closes and sends descriptors.
+//! The calls that make, copy, close and send descriptors.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Mappings.
+//! The calls that make and change mappings.
 
 use libc::{c_int, c_void, off_t, size_t};
 

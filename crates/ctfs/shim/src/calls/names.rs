@@ -1,4 +1,4 @@
-//! Names and attributes.
+//! The calls on names and attributes.
 
 use libc::{c_char, c_int, c_uint, gid_t, mode_t, size_t, ssize_t, timespec, uid_t};
 use pagewalk_ctfs::Change;

@@ -1,4 +1,4 @@
-//! What makes, becomes and ends processes, and what sets their limits.
+//! The calls that make, replace and end processes, and that set their limits.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! How files are opened.
+//! The options by which files are opened.
 
 use crate::core::types::Owner;
 

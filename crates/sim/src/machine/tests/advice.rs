@@ -1,4 +1,4 @@
-//! What a program says of its memory, and what its pages do then.
+//! Tests of what a program says of its memory, and of what its pages do then.
 
 use pagewalk_trace::Advice;
 

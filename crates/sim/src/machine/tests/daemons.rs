@@ -1,4 +1,4 @@
-//! What happens at the same time: daemons (what they learn, spare the program and cost), and cores.
+//! Tests of what happens at the same time: daemons (what they learn, spare the program and cost), and cores.
 
 use pagewalk_vm::addr::PAGE_BYTES;
 

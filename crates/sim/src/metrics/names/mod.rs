@@ -14,18 +14,18 @@ pub use translation::{reach, tlb, walk, walk_cache};
 
 use super::result::{Fidelity, Metric, Number};
 
-/// What a metric is: where in the machine it is measured, what is measured, in which unit, and how it is obtained.
+/// The identity of a metric: where in the machine it is measured, what is measured, in which unit, and how it is obtained.
 ///
 /// Stage and metric together are unique; the unit is `count`, `bytes`, `ps`, `ns`, `fraction`, or says of what a ratio is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Name {
     /// The stage of the machine: `tlb.l1`, `walk`, `frames`, `time`, ...
     pub stage: Cow<'static, str>,
-    /// What is measured: `misses`, `references.level0`, ...
+    /// The measured quantity: `misses`, `references.level0`, ...
     pub metric: Cow<'static, str>,
     /// The unit of its values.
     pub unit: &'static str,
-    /// How it is obtained.
+    /// The way in which its values are obtained.
     pub fidelity: Fidelity,
 }
 
@@ -34,12 +34,12 @@ impl Name {
         Self { stage: Cow::Borrowed(stage), metric: Cow::Borrowed(metric), unit, fidelity }
     }
 
-    /// A name of one of many numbered or named parts, each with a metric of its own.
+    /// Returns a name of one of many numbered or named parts, each with a metric of its own.
     fn part(stage: &'static str, metric: String) -> Self {
         Self { metric: Cow::Owned(metric), ..count(stage, "") }
     }
 
-    /// A name of one of several levels, each with a stage of its own.
+    /// Returns a name of one of several levels, each with a stage of its own.
     fn of_level(stage: &str, level: usize, metric: &'static str) -> Self {
         Self { stage: Cow::Owned(format!("{stage}.l{level}")), ..count("", metric) }
     }
@@ -60,7 +60,7 @@ impl Name {
         }
     }
 
-    /// Whether a metric has this name.
+    /// Returns whether a metric has this name.
     pub fn is_of(&self, metric: &Metric) -> bool {
         self.stage == metric.stage && self.metric == metric.metric
     }
@@ -82,11 +82,11 @@ pub mod program {
         Name::new("program", metric, "count", Fidelity::Observed)
     }
 
-    /// Accesses to memory.
+    /// The program's accesses to memory.
     pub const ACCESSES: Name = observed("accesses");
-    /// Accesses that read.
+    /// The accesses that read memory.
     pub const LOADS: Name = observed("loads");
-    /// Accesses that write.
+    /// The accesses that write memory.
     pub const STORES: Name = observed("stores");
     /// Instructions; zero if the source does not count them.
     pub const INSTRUCTIONS: Name = observed("instructions");

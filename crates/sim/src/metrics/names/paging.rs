@@ -7,7 +7,7 @@ pub mod fault {
 
     /// The stage's own name.
     pub const STAGE: &str = "fault";
-    /// What [`minor`] begins with.
+    /// The beginning of the names that [`minor`] returns.
     pub const MINOR: &str = "minor.";
     /// Faults for pages of files and shared memory that another mapping had.
     pub const PAGE_CACHE: Name = count(STAGE, "page-cache");
@@ -20,7 +20,7 @@ pub mod fault {
     /// Faults for pages that had left, and were in memory again or still.
     pub const SWAP_CACHE: Name = count(STAGE, "swap-cache");
 
-    /// Faults for pages that were never there.
+    /// Returns the name of the count of faults for pages that were never in memory.
     pub fn minor(size: PageSize) -> Name {
         Name::part(STAGE, format!("{MINOR}{size}"))
     }
@@ -54,7 +54,7 @@ pub mod frames {
     pub const RESIDENT_PEAK: Name = bytes("frames", "resident-peak");
     /// Memory of huge pages, at the end.
     pub const RESIDENT_HUGE: Name = bytes("frames", "resident-huge");
-    /// The machine's memory.
+    /// The size of the machine's memory.
     pub const MEMORY: Name = bytes("frames", "memory");
     /// First touches of pages of which the trace says where they are.
     pub const GIVEN_PAGES: Name = count("frames", "given-pages");
@@ -89,7 +89,7 @@ pub mod table {
     pub const BYTES_PEAK: Name = bytes("table", "bytes-peak");
     /// The largest piece in which a page table took memory.
     pub const CONTIGUOUS: Name = bytes("table", "contiguous");
-    /// What page tables took of the kernel's time beside entering pages.
+    /// The kernel's time for page tables, without that for entering pages.
     pub const UPKEEP: Name = Name::new("table", "upkeep", "ps", Fidelity::Estimated);
     /// Rows of chunk tables in use.
     pub const CHUNK_ROWS: Name = count("table", "chunk-rows");
@@ -105,13 +105,13 @@ pub mod table {
 pub mod reclaim {
     use crate::metrics::names::{Name, count};
 
-    /// Pages that left.
+    /// Pages that left memory for others.
     pub const EVICTIONS: Name = count("reclaim", "evictions");
     /// Pages copied because their frame belongs to other pages now.
     pub const COPIED_PAGES: Name = count("reclaim", "copied-pages");
-    /// A count of the policy that places pages: `horizon-advances` (times that the horizon moved on), `scans` (runs of the
-    /// timestamp daemon), `accessed-bits-read` (by that daemon), `forced-evictions` (pages that left although they were
-    /// recent, since no other frame was one of the new page's).
+    /// Returns the name of a count of the policy that places pages: `horizon-advances` (times that the horizon moved on), `scans`
+    /// (runs of the timestamp daemon), `accessed-bits-read` (by that daemon), `forced-evictions` (pages that left although they
+    /// were recent, since no other frame was one of the new page's).
     pub const fn of_policy(metric: &'static str) -> Name {
         count("reclaim", metric)
     }
@@ -123,9 +123,9 @@ pub mod reclaim {
 pub mod swap {
     use crate::metrics::names::{Name, count};
 
-    /// Pages read.
+    /// Pages read from the swap device.
     pub const PAGES_IN: Name = count("swap", "pages-in");
-    /// Pages written.
+    /// Pages written to the swap device.
     pub const PAGES_OUT: Name = count("swap", "pages-out");
     /// Pages that left and had a copy already.
     pub const CLEAN_EVICTIONS: Name = count("swap", "clean-evictions");
@@ -140,7 +140,7 @@ pub mod accelerator {
     use crate::metrics::Fidelity;
     use crate::metrics::names::{Name, count};
 
-    /// Pages that it brought.
+    /// Pages that the accelerator brought into memory.
     pub const FETCHES: Name = count("accelerator", "fetches");
     /// Page faults because a queue was full or empty.
     pub const SERVICE_FAULTS: Name = count("accelerator", "service-faults");
@@ -148,10 +148,10 @@ pub mod accelerator {
     pub const BOOKED: Name = count("accelerator", "booked");
     /// Times that pages were booked because the kernel was about to change their range.
     pub const EARLY_DRAINS: Name = count("accelerator", "early-drains");
-    /// Pages that it sent away.
+    /// Pages that the accelerator sent away.
     pub const EVICTIONS: Name = count("accelerator", "evictions");
     /// Runs of the bookkeeping daemon.
     pub const DAEMON_RUNS: Name = count("accelerator", "daemon-runs");
-    /// How long the daemon would sleep now.
+    /// The time that the daemon would sleep now.
     pub const DAEMON_SLEEP: Name = Name::new("accelerator", "daemon-sleep", "ps", Fidelity::Modelled);
 }

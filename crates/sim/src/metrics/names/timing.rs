@@ -20,7 +20,7 @@ pub mod jobs {
     /// Pages that were used before the jobs, without time.
     pub const PREPARED_PAGES: Name = estimated("prepared-pages", "count");
 
-    /// A statistic of a latency: `service` from a job's start, `response` from its arrival, to its end.
+    /// Returns the name of a statistic of a latency: `service` from a job's start, `response` from its arrival, to its end.
     pub fn latency(latency: &str, statistic: &str) -> Name {
         let metric = Cow::Owned(format!("{latency}.{statistic}"));
         Name { metric, ..estimated("", "ns") }
@@ -62,7 +62,7 @@ pub mod time {
     /// Elapsed time over the program's instructions.
     pub const ELAPSED_PER_INSTRUCTION: Name = estimated("elapsed-per-instruction", "ps-per-instruction");
 
-    /// Time that went into a step of the kernel's work.
+    /// Returns the name of the time that went into a step of the kernel's work.
     pub fn step(step: KernelStep) -> Name {
         Name { metric: Cow::Owned(format!("fault.{}", step.name())), ..ps("") }
     }
@@ -76,27 +76,27 @@ pub mod cache {
         Name::of_level("cache", level, metric)
     }
 
-    /// The program's accesses that reach the level.
+    /// Returns the name of the count of the program's accesses that reach the level.
     pub fn data_accesses(of: usize) -> Name {
         level(of, "data-accesses")
     }
 
-    /// Those that miss.
+    /// Returns the name of the count of the program's accesses that miss the level.
     pub fn data_misses(of: usize) -> Name {
         level(of, "data-misses")
     }
 
-    /// Page walks' references that reach the level.
+    /// Returns the name of the count of page walks' references that reach the level.
     pub fn walk_accesses(of: usize) -> Name {
         level(of, "walk-accesses")
     }
 
-    /// Those that miss.
+    /// Returns the name of the count of page walks' references that miss the level.
     pub fn walk_misses(of: usize) -> Name {
         level(of, "walk-misses")
     }
 
-    /// Dirty lines that leave.
+    /// Returns the name of the count of dirty lines that leave the level.
     pub fn write_backs(of: usize) -> Name {
         level(of, "write-backs")
     }
@@ -110,7 +110,7 @@ pub mod memory {
     pub const DATA_READS: Name = count("memory", "data-reads");
     /// Lines read for page walks.
     pub const WALK_READS: Name = count("memory", "walk-reads");
-    /// Lines written.
+    /// Lines written back to memory.
     pub const WRITES: Name = count("memory", "writes");
 }
 
@@ -119,7 +119,7 @@ pub mod dram {
     use crate::metrics::Fidelity;
     use crate::metrics::names::{Name, count};
 
-    /// Requests to DRAM.
+    /// All requests to DRAM.
     pub const REQUESTS: Name = count("dram", "requests");
     /// Requests whose row was open.
     pub const ROW_HITS: Name = count("dram", "row-hits");
@@ -135,9 +135,9 @@ pub mod tier {
 
     /// Accesses that reach the tier.
     pub const ACCESSES: Name = count("tier", "accesses");
-    /// Those whose page is in DRAM.
+    /// Accesses whose page is in DRAM.
     pub const HITS: Name = count("tier", "hits");
-    /// Those whose page is not.
+    /// Accesses whose page is not in DRAM.
     pub const MISSES: Name = count("tier", "misses");
     /// Hits of page walks.
     pub const WALK_HITS: Name = count("tier", "walk-hits");
@@ -175,7 +175,7 @@ pub mod tier {
 pub mod flash {
     use crate::metrics::names::{Name, count};
 
-    /// Pages read.
+    /// Pages read from the device.
     pub const READS: Name = count("flash", "reads");
     /// Reads that waited for a collection of garbage.
     pub const BLOCKED_READS: Name = count("flash", "blocked-reads");
@@ -187,7 +187,7 @@ pub mod flash {
     pub const PROGRAMMED: Name = count("flash", "programmed");
     /// Valid pages that collections copied.
     pub const MOVED: Name = count("flash", "moved");
-    /// Blocks erased.
+    /// Blocks that the device erased.
     pub const ERASES: Name = count("flash", "erases");
     /// Erases of the block that was erased most often.
     pub const MOST_ERASES: Name = count("flash", "most-erases");

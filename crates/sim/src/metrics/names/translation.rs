@@ -8,32 +8,32 @@ pub mod tlb {
         Name::of_level("tlb", level, metric)
     }
 
-    /// Look-ups that reach the level.
+    /// Returns the name of the count of look-ups that reach the level.
     pub fn accesses(of: usize) -> Name {
         level(of, "accesses")
     }
 
-    /// Look-ups that find the translation.
+    /// Returns the name of the count of look-ups that find the translation.
     pub fn hits(of: usize) -> Name {
         level(of, "hits")
     }
 
-    /// Look-ups that do not.
+    /// Returns the name of the count of look-ups that do not find the translation.
     pub fn misses(of: usize) -> Name {
         level(of, "misses")
     }
 
-    /// Misses for which an entry of the page's group is there, without this page.
+    /// Returns the name of the count of misses for which an entry of the page's group is there, without this page.
     pub fn sub_entry_misses(of: usize) -> Name {
         level(of, "sub-entry-misses")
     }
 
-    /// Misses over accesses.
+    /// Returns the name of the ratio of misses to accesses.
     pub fn miss_rate(of: usize) -> Name {
         level(of, "miss-rate").unit("fraction")
     }
 
-    /// Misses per thousand of the program's instructions.
+    /// Returns the name of the misses per thousand of the program's instructions.
     pub fn misses_per_kilo_instruction(of: usize) -> Name {
         level(of, "misses-per-kilo-instruction").unit("per-kilo-instruction")
     }
@@ -50,19 +50,19 @@ pub mod walk {
     pub const REFERENCES: Name = count("walk", "references");
     /// Entries that a walk marks dirty.
     pub const DIRTY_UPDATES: Name = count("walk", "dirty-updates");
-    /// References over walks.
+    /// The references of an average walk.
     pub const REFERENCES_PER_WALK: Name =
         Name::new("walk", "references-per-walk", "per-walk", Fidelity::Modelled);
     /// References per thousand of the program's instructions.
     pub const REFERENCES_PER_KILO_INSTRUCTION: Name =
         Name::new("walk", "references-per-kilo-instruction", "per-kilo-instruction", Fidelity::Modelled);
 
-    /// References to entries of a level of the page table, 0 for the leaves.
+    /// Returns the name of the count of references to entries of a level of the page table, 0 for the leaves.
     pub fn references_of_level(level: usize) -> Name {
         Name::part("walk", format!("references.level{level}"))
     }
 
-    /// Walks of a kind, where a page table has several.
+    /// Returns the name of the count of walks of a kind, where a page table has several.
     pub fn kind(kind: &str) -> Name {
         Name::part("walk", format!("kind.{kind}"))
     }
@@ -72,32 +72,32 @@ pub mod walk {
 pub mod walk_cache {
     use crate::metrics::names::{Name, count};
 
-    /// Look-ups.
+    /// Look-ups in the walk caches.
     pub const LOOKUPS: Name = count("walk-cache", "lookups");
     /// Lines of walk tables that were read for the caches.
     pub const REFILLS: Name = count("walk-cache", "refills");
 
-    /// Hits of a part.
+    /// Returns the name of the count of hits of a part.
     pub fn hits(part: &str) -> Name {
         Name::part("walk-cache", format!("hits.{part}"))
     }
 }
 
-/// How much TLB a program wants: misses of TLBs of growing size.
+/// Misses of TLBs of growing size, which show how much TLB a program needs.
 pub mod reach {
     use crate::metrics::names::Name;
 
     /// The stage's own name.
     pub const STAGE: &str = "reach";
-    /// What [`miss_rate`] begins with.
+    /// The beginning of the names that [`miss_rate`] returns.
     pub const MISS_RATE: &str = "miss-rate.";
 
-    /// Misses of a TLB of so many entries.
+    /// Returns the name of the count of misses of a TLB of so many entries.
     pub fn misses(entries: u32) -> Name {
         Name::part(STAGE, format!("misses.{entries}"))
     }
 
-    /// The same over the program's accesses.
+    /// Returns the name of the ratio of these misses to the program's accesses.
     pub fn miss_rate(entries: u32) -> Name {
         Name::part(STAGE, format!("{MISS_RATE}{entries}")).unit("fraction")
     }

@@ -3,7 +3,7 @@
 use super::store::{BackingStore, Transfer};
 use crate::time::pool::Pool;
 
-/// A solid-state disk.
+/// The settings of a solid-state disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockSpec {
     /// From a request to its first byte.

@@ -11,7 +11,7 @@ use crate::time::pool::Pool;
 pub struct RemoteSpec {
     /// One way, switches included.
     pub link_latency_ps: u64,
-    /// Of each direction.
+    /// The bandwidth of each direction, in bytes a second.
     pub bytes_a_second: u64,
     /// Most bytes of a page in a packet.
     pub payload_bytes: u64,

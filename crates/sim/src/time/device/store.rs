@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A swap device.
+/// A swap device, as the clock asks it.
 pub trait BackingStore: fmt::Debug + Send {
     /// Brings a page.
     fn read(&mut self, now_ps: u64) -> Transfer;

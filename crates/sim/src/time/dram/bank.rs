@@ -10,7 +10,7 @@ use crate::time::calendar::Calendar;
 const LINE_COLUMNS: u64 = 64 / 8;
 const PAGE_COLUMNS: u64 = 4_096 / 8;
 
-/// How long commands take.
+/// The times of commands.
 #[derive(Clone, Debug)]
 pub(super) struct Times {
     ras_ps: u64,
@@ -30,9 +30,9 @@ pub(super) struct Bank {
     open: Option<u64>,
     /// When that request had finished.
     free_ps: u64,
-    /// What has not finished, in order.
+    /// The requests that have not finished, in order.
     planned: VecDeque<Planned>,
-    /// What has: the tests replay it.
+    /// The requests that have finished: the tests replay them.
     #[cfg(test)]
     pub(super) finished: Vec<Planned>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Bank {
 pub(super) struct Planned {
     pub(super) row: u64,
     pub(super) request: DramRequest,
-    /// When it arrived.
+    /// The time at which the request arrived.
     pub(super) at_ps: u64,
     /// Later requests that go first.
     pub(super) overtaken: u32,
@@ -54,13 +54,13 @@ pub(super) struct Planned {
 /// When a request has its bank, and when its bytes have the bus.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
-    /// Its first command.
+    /// The time of the request's first command.
     pub(super) start_ps: u64,
-    /// The first tag byte.
+    /// The time of the first tag byte.
     pub(super) tags_ps: u64,
-    /// The first data byte.
+    /// The time of the first data byte.
     pub(super) data_ps: u64,
-    /// The last byte: the bank is free.
+    /// The time of the last byte, when the bank is free again.
     pub(super) end_ps: u64,
     pub(super) found_open: bool,
 }
@@ -79,7 +79,7 @@ impl Times {
         }
     }
 
-    /// How long the tags of a request, and its data, hold the bus.
+    /// Returns the times for which the tags of a request, and its data, hold the bus.
     #[inline]
     pub(super) fn bus_ps(&self, request: DramRequest) -> (u64, u64) {
         let (tags, data) = match request {
@@ -96,7 +96,7 @@ impl Times {
         self.tag_columns > 0
     }
 
-    /// From a request's last byte until it is done.
+    /// Returns the time from a request's last byte until it is done.
     #[inline]
     fn answer_ps(&self, request: DramRequest) -> u64 {
         match request {
@@ -211,8 +211,7 @@ impl Bank {
         self.planned.len()
     }
 
-    /// Where a request to `row` goes: behind the last one to its row, or behind all. The first one planned has
-    /// started.
+    /// Returns the place of a request to `row`: behind the last one to its row, or behind all. The first one planned has started.
     fn place(&self, now_ps: u64, row: u64, overtakes: u32) -> usize {
         let last = self.planned.len();
         let same = self.planned.iter().rposition(|planned| planned.row == row);
@@ -228,7 +227,7 @@ impl Bank {
         }
     }
 
-    /// The row that is open before the request at `index`, and since when the bank is free.
+    /// Returns the row that is open before the request at `index`, and since when the bank is free.
     #[inline]
     fn before(&self, index: usize) -> (Option<u64>, u64) {
         match index.checked_sub(1) {
@@ -237,7 +236,7 @@ impl Bank {
         }
     }
 
-    /// The request at `index` was overtaken: it starts when the one before it has finished.
+    /// Plans the request at `index` again, which was overtaken: it starts when the one before it has finished.
     fn plan_again(&mut self, index: usize, times: &Times, bus: &mut Calendar, counts: &mut DramCounts) {
         let (open, free_ps) = self.before(index);
         let Planned { row, request, at_ps, plan: old, .. } = self.planned[index];

@@ -32,15 +32,15 @@ use self::bank::{Bank, Times};
 use super::calendar::Calendar;
 use crate::spec::settings::DramSpec;
 
-/// What is wanted of a row.
+/// The kind of a request to a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DramRequest {
     /// A line of 64 bytes of a row without tags.
     Line,
     /// A line of 64 bytes whose tag is there.
     Hit,
-    /// The tags, to find that a line is not there. Done when the miss has been handed on; answering it takes another
-    /// command, once somebody has taken it. Without tags nothing can be missing.
+    /// The tags, to find that a line is not there. The request is done when the miss has been handed on; the answer takes
+    /// another command, after the controller has taken the miss. Without tags nothing can be missing.
     Miss,
     /// A page, in or out.
     Page,
@@ -48,10 +48,10 @@ pub enum DramRequest {
     Status,
 }
 
-/// What happened since the start.
+/// The counts of DRAM requests since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DramCounts {
-    /// Requests.
+    /// All requests to DRAM.
     pub requests: u64,
     /// Requests that found their row open.
     pub row_hits: u64,
@@ -68,9 +68,9 @@ pub struct DramCounts {
 /// finished, and a new request goes right behind the last one to the same row, ahead of what has not started by its
 /// arrival; these start later than planned.
 ///
-/// DEVIATION: who asked for those was told a time already, which turns out to be too early;
+/// DEVIATION: the requesters of those were told a time already, which turns out to be too early;
 /// [`counts`](Self::counts) tell how often and by how much. A request that later ones have overtaken
-/// [`overtakes`](DramSpec::overtakes) times is overtaken no more: who would, goes to the end.
+/// [`overtakes`](DramSpec::overtakes) times is overtaken no more: a request that would overtake it goes to the end.
 ///
 /// # Contract
 ///
@@ -93,7 +93,7 @@ struct Channel {
 }
 
 impl Dram {
-    /// Idle banks with no row open.
+    /// Returns idle banks with no row open.
     ///
     /// # Panics
     ///
@@ -107,7 +107,7 @@ impl Dram {
         Self { channels, banks, banks_a_channel: spec.banks as usize, times: Times::new(spec), counts }
     }
 
-    /// When a request made at `at_ps` is done.
+    /// Makes a request at `at_ps`; returns when it is done.
     #[inline]
     pub fn access(&mut self, at_ps: u64, channel: usize, bank: usize, row: u64, request: DramRequest) -> u64 {
         debug_assert!(bank < self.banks_a_channel, "bank {bank} of {}", self.banks_a_channel);
@@ -121,7 +121,7 @@ impl Dram {
         bank.schedule(at_ps, *now_ps, row, request, &self.times, bus, &mut self.counts)
     }
 
-    /// What happened since the start.
+    /// Returns the counts since the start.
     pub fn counts(&self) -> DramCounts {
         self.counts
     }

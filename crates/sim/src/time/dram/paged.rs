@@ -31,19 +31,19 @@ impl PagedDram {
         }
     }
 
-    /// The controller of a page.
+    /// Returns the controller of a page.
     pub(crate) fn controller(&self, page: u64) -> usize {
         (page & ((1 << self.controller_bits) - 1)) as usize
     }
 
-    /// A line of a page that is at its own place in memory: when it is there.
+    /// Requests a line of a page that is at its own place in memory; returns when it is there.
     #[inline]
     pub(crate) fn line(&mut self, at_ps: u64, page: u64) -> u64 {
         let set = page >> (self.controller_bits + self.row_bits);
         self.set(at_ps, self.controller(page), set as usize, DramRequest::Line)
     }
 
-    /// A request to a set of a controller: when it is done.
+    /// Makes a request to a set of a controller; returns when it is done.
     #[inline]
     pub(crate) fn set(&mut self, at_ps: u64, controller: usize, set: usize, request: DramRequest) -> u64 {
         let bank = set & ((1 << self.bank_bits) - 1);

@@ -243,7 +243,7 @@ fn a_bank_serves_in_the_order_and_at_the_times_of_a_first_ready_scheduler() {
 }
 
 #[test]
-fn nobody_is_overtaken_more_often_than_allowed() {
+fn no_request_is_overtaken_more_often_than_allowed() {
     let mut random = SplitMix64::new(6);
     for limit in [0, 1, 3, 8] {
         let mut most = 0;

@@ -11,7 +11,7 @@ pub(super) const FRACTION_BITS: u32 = 16;
 /// An access in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
-    /// Its place among the instructions.
+    /// The place of the access among the instructions.
     pub(super) instruction: u64,
     pub(super) finish_ps: u64,
     /// Time from dispatch to finish, and the part of it that was translation.
@@ -30,23 +30,23 @@ pub(super) struct CoreClock {
     /// When the current access has its translation.
     pub(super) translated_ps: u64,
     pub(super) in_flight: VecDeque<InFlight>,
-    /// The outstanding-miss registers.
+    /// The outstanding-miss registers of the core.
     pub(super) registers: Pool,
-    /// The page walkers.
+    /// The page walkers of the core.
     pub(super) walkers: Pool,
     pub(super) spent: Spent,
 }
 
-/// What an access stands for, besides itself; in 1/65,536.
+/// The instructions and the time that an access stands for, besides itself; in 1/65,536.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// Instructions.
+    /// The instructions of an access.
     pub(super) instructions: u64,
-    /// Picoseconds of computing.
+    /// The picoseconds of computing of an access.
     pub(super) compute: u64,
 }
 
-/// What the core's time was spent on.
+/// The time of a core by its use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     pub(super) compute_ps: u64,

@@ -18,7 +18,7 @@
 //!
 //! The look-up before the first reference is that of the walk caches, or the computation of a hashed table's slots if that
 //! takes longer. A walk whose probes go out at once holds its walker until the last of them is there; one that finds
-//! nothing ends then. References that refill a walk cache fill data caches, and nobody waits for them.
+//! nothing ends then. References that refill a walk cache fill data caches, and no access waits for them.
 //!
 //! A miss of the first cache level also waits for one of the outstanding-miss registers, and a walk for one of
 //! the walkers. Latencies of the first cache level are hidden by the pipeline. A page fault is precise: it waits
@@ -67,7 +67,7 @@ pub struct IntervalClock {
     kernel: KernelTime,
 }
 
-/// What every core of the machine is made like.
+/// The latencies and sizes that all cores of the machine have.
 #[derive(Clone, Debug)]
 struct Latencies {
     cycle_ps: u64,
@@ -76,7 +76,7 @@ struct Latencies {
     window: u64,
     /// Of the first cache level.
     nearest_ps: u64,
-    /// By TLB level.
+    /// The latency of a hit, by TLB level.
     tlb_ps: Vec<u64>,
     /// From a page's number to its slots' addresses.
     table_ps: u64,
@@ -84,11 +84,11 @@ struct Latencies {
     walk_lookup_ps: u64,
 }
 
-/// What the kernel and its daemons took.
+/// The time of the kernel and its daemons.
 #[derive(Clone, Debug)]
 struct KernelTime {
     steps: StepTimes,
-    /// The last steps.
+    /// The last steps of the kernel.
     spans: VecDeque<Span>,
     daemon_ps: u64,
     /// Whether there is more to a fault than a frame.

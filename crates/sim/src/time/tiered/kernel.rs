@@ -5,12 +5,12 @@ use pagewalk_vm::tier::{Completion, Event, FlashPage};
 use super::{Request, TieredMemory, Waiter};
 
 impl TieredMemory {
-    /// Whether the kernel, and not hardware, brings pages in and out.
+    /// Returns whether the kernel, and not hardware, brings pages in and out.
     pub(in crate::time) fn is_by_kernel(&self) -> bool {
         self.manner.by_kernel
     }
 
-    /// A walk, or a first store, uses a page: whether it is in memory.
+    /// Uses a page for a walk or a first store; returns whether it is in memory.
     pub(in crate::time) fn uses(&mut self, page: FlashPage, write: bool) -> bool {
         let number = self.controller_of(page);
         let is_there = self.controllers[number].tier.lookup(page, write).is_some();
@@ -18,12 +18,12 @@ impl TieredMemory {
         is_there
     }
 
-    /// The kernel asks for a page at `now_ps`.
+    /// Asks for a page at `now_ps` for the kernel.
     pub(in crate::time) fn fetch(&mut self, now_ps: u64, page: FlashPage, waiter: Waiter) {
         let number = self.controller_of(page);
         let completes = Completion::Later;
         match self.controllers[number].tier.blocked() {
-            // Who leaves for it is known before the kernel goes on.
+            // The kernel learns which page leaves for this one before it goes on.
             None => self.backside(now_ps, number, Event::Miss { page, waiter, completes }),
             Some(_) => self.ask(number, now_ps, Request { page, waiter, completes }),
         }

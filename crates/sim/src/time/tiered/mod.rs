@@ -29,49 +29,49 @@ use crate::metrics::Rows;
 use crate::metrics::names::tier;
 use crate::spec::settings::{DramSpec, TierManager, TierSpec};
 
-/// Whose access waits: a core, and of it a thread's run.
+/// The owner of an access that waits: a core, and the run of a thread on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiter {
-    /// The core.
+    /// The number of the core.
     pub core: u32,
-    /// What runs on it.
+    /// The run of a thread on the core.
     pub ticket: Ticket,
 }
 
-/// An access that a page belongs to whom nobody waits for.
-const NOBODY: Waiter = Waiter { core: u32::MAX, ticket: Ticket { place: 0, run: 0 } };
+/// The waiter of a page that no access waits for.
+const NO_WAITER: Waiter = Waiter { core: u32::MAX, ticket: Ticket { place: 0, run: 0 } };
 
-/// A page is there for someone who waited.
+/// The arrival of a page that a core or thread waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Woken {
-    /// Who.
+    /// The owner of the access that waited.
     pub waiter: Waiter,
     /// Whether the core was waiting, and goes on with the access.
     pub is_synchronous: bool,
-    /// The page.
+    /// The page that has arrived.
     pub page: FlashPage,
 }
 
-/// Who makes an access, and whether it must be completed by a core that waits.
+/// The requester of an access, and whether a core that waits must complete the access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requester {
-    /// Whose access it is.
+    /// The owner of the access.
     pub waiter: Waiter,
-    /// The forward-progress bit.
+    /// The forward-progress bit of the access.
     pub must_complete: bool,
-    /// The page that has just arrived for it: its access uses it, whatever has become of the page.
+    /// The page that has just arrived for the requester: its access uses the page, even if that has left again.
     pub granted: Option<FlashPage>,
 }
 
 impl Requester {
-    /// A core that waits for everything.
+    /// Returns the requester for a core that waits for every page.
     pub fn waiting(core: usize, granted: Option<FlashPage>) -> Self {
         let waiter = Waiter { core: core as u32, ticket: Ticket { place: 0, run: 0 } };
         Self { waiter, must_complete: true, granted }
     }
 }
 
-/// What happens in the memory system without a core.
+/// An event of the memory system that happens without a core.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     /// The backside of a controller takes the next miss.
@@ -115,7 +115,7 @@ struct Counts {
     synchronous: u64,
 }
 
-/// DRAM over flash.
+/// DRAM as a cache over flash, with its controllers and the flash device.
 #[derive(Clone, Debug)]
 pub struct TieredMemory {
     controllers: Vec<Controller>,
@@ -129,7 +129,7 @@ pub struct TieredMemory {
     counts: Counts,
 }
 
-/// How pages are brought in and out.
+/// The way in which pages are brought in and out.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
     /// Whether the kernel does it, and not the controllers.
@@ -176,7 +176,7 @@ impl TieredMemory {
         self.controllers[0].tier.design().controller_of(page)
     }
 
-    /// A line is wanted at `at_ps`: when it is there.
+    /// Requests a line at `at_ps`; returns when it is there.
     ///
     /// # Errors
     ///
@@ -226,12 +226,12 @@ impl TieredMemory {
         Err(Missed { page, signal_ps, kind })
     }
 
-    /// A line of DRAM that has no tags.
+    /// Requests a line of DRAM that has no tags; returns when it is there.
     fn plain(&mut self, at_ps: u64, page: FlashPage) -> u64 {
         self.dram.line(at_ps, page.0)
     }
 
-    /// The last cache writes a line back.
+    /// Takes a line that the last cache writes back.
     pub(super) fn write_back(&mut self, at_ps: u64, addr: PhysAddr) {
         let page = FlashPage(addr.frame().0);
         let number = self.controller_of(page);
@@ -241,11 +241,11 @@ impl TieredMemory {
             self.dram.set(at_ps, number, set, DramRequest::Hit);
             return;
         }
-        // The page has left with an older line. It comes back for this one; nobody waits.
+        // The page has left with an older line. It comes back for this one; no core waits.
         self.counts.orphans += 1;
         let checked_ps = self.dram.set(at_ps, number, set, DramRequest::Miss);
         let completes = Completion::Now { write: true };
-        self.ask(number, checked_ps, Request { page, waiter: NOBODY, completes });
+        self.ask(number, checked_ps, Request { page, waiter: NO_WAITER, completes });
     }
 
     fn has_room(&self, number: usize) -> bool {
@@ -259,13 +259,13 @@ impl TieredMemory {
         Missed { page, signal_ps, kind: MissKind::Stalled }
     }
 
-    /// A miss goes into the backside's queue.
+    /// Puts a miss into the backside's queue.
     fn ask(&mut self, number: usize, at_ps: u64, request: Request) {
         self.controllers[number].queue.push_back(request);
         self.call(number, at_ps);
     }
 
-    /// The backside takes the next miss when it can.
+    /// Lets the backside take the next miss when it can.
     fn call(&mut self, number: usize, at_ps: u64) {
         let controller = &mut self.controllers[number];
         let can = controller.tier.blocked().is_none() && !controller.queue.is_empty();
@@ -275,13 +275,13 @@ impl TieredMemory {
         }
     }
 
-    /// When something happens next; the end of time if nothing does.
+    /// Returns the time of the next event; the end of time if there is none.
     #[inline]
     pub(super) fn next_ps(&self) -> u64 {
         self.due.next_ps().min(self.flash.next_written_ps())
     }
 
-    /// Lets happen what is due by `until_ps`, until someone is woken; says when that was.
+    /// Lets happen what is due by `until_ps`, until a waiter is woken; returns when that was.
     pub(super) fn advance(&mut self, until_ps: u64) -> Option<(u64, Woken)> {
         loop {
             let written_ps = self.flash.next_written_ps();
@@ -331,7 +331,7 @@ impl TieredMemory {
         }
     }
 
-    /// The backside of a controller takes an event, and what it then does takes its time.
+    /// Gives the backside of a controller an event; what it then does takes its time.
     fn backside(&mut self, at_ps: u64, number: usize, event: Event<Waiter>) {
         let Self { controllers, dram, flash, due, effects, left, manner, .. } = self;
         let Manner { by_kernel, command_ps, .. } = *manner;
@@ -369,7 +369,7 @@ impl TieredMemory {
                 Effect::Install { frame, .. } | Effect::Restore { frame, .. } => {
                     now_ps = dram.set(now_ps, number, set_of(frame, ways), DramRequest::Page);
                 }
-                Effect::Wake { waiter: NOBODY, .. } => {}
+                Effect::Wake { waiter: NO_WAITER, .. } => {}
                 Effect::Wake { waiter, completes, page, .. } => {
                     let is_synchronous = completes != Completion::Later;
                     due.push(now_ps, Due::Wake(Woken { waiter, is_synchronous, page }));
@@ -380,7 +380,7 @@ impl TieredMemory {
         self.call(number, now_ps);
     }
 
-    /// A page is used without time.
+    /// Uses a page without time.
     pub(super) fn touch(&mut self, page: FlashPage, write: bool) {
         let number = self.controller_of(page);
         self.controllers[number].tier.touch(page, write);

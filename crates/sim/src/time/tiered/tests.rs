@@ -174,13 +174,13 @@ fn a_synchronous_access_has_its_page_though_another_takes_the_frame() {
 fn a_line_of_a_page_that_has_left_brings_it_back() {
     let mut memory = memory(8, false);
     memory.write_back(0, page(5));
-    assert_eq!(drain(&mut memory), [], "and nobody is woken");
+    assert_eq!(drain(&mut memory), [], "and no core is woken");
     assert!(memory.read(1 << 40, page(5), false, false, switching(0)).is_ok());
     assert_eq!((memory.flash.counts().reads, memory.counts.orphans), (1, 1));
 }
 
 #[test]
-fn a_kernel_hears_at_once_who_leaves_and_later_who_came() {
+fn a_kernel_hears_at_once_which_page_leaves_and_later_which_came() {
     let mut memory = memory(8, true);
     for number in [0, 8] {
         memory.touch(FlashPage(number), false);
@@ -200,7 +200,7 @@ impl TieredMemory {
     /// A page comes without time although others are pending.
     fn touch_anyway(&mut self, page: FlashPage) {
         let number = self.controller_of(page);
-        let waiter = NOBODY;
+        let waiter = NO_WAITER;
         let completes = Completion::Later;
         let mut effects = Vec::new();
         let tier = &mut self.controllers[number].tier;

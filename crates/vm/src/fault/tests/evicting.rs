@@ -1,4 +1,4 @@
-//! Pages that leave.
+//! Tests of pages that leave memory.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Pages that come.
+//! Tests of pages that come back.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The daemon's timer.
+//! Tests of the daemon's timer.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How long a job can be pending.
+//! Tests of how long a job can be pending.
 
 use super::*;
 use crate::random::SplitMix64;

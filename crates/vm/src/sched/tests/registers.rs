@@ -1,4 +1,4 @@
-//! What programs can do with the registers, and what misses do to them.
+//! Tests of what programs can do with the registers, and what misses do to them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a tier can be made like.
+//! Tests of the designs that a tier can have.
 
 use super::*;
 

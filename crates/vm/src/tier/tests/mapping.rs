@@ -1,4 +1,4 @@
-//! Where a page stands, and which page leaves: against lists of pages in the order of their use.
+//! Tests of where a page stands, and which page leaves: against lists of pages in the order of their use.
 
 use super::*;
 use crate::random::SplitMix64;

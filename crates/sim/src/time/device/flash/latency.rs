@@ -1,4 +1,4 @@
-//! How much a device's times vary.
+//! The variation of a device's times.
 
 use std::f64::consts::TAU;
 
@@ -18,7 +18,7 @@ impl Latency {
         Self { distribution, random: SplitMix64::new(seed) }
     }
 
-    /// The next factor. A fixed one takes no random number.
+    /// Returns the next factor. A fixed one takes no random number.
     pub(super) fn factor(&mut self) -> f64 {
         match self.distribution {
             Distribution::Fixed => 1.0,
@@ -37,7 +37,7 @@ impl Latency {
     }
 }
 
-/// A time, `factor` times as long.
+/// Returns a time, `factor` times as long.
 pub(super) fn scale(ps: u64, factor: f64) -> u64 {
     match factor {
         1.0 => ps,

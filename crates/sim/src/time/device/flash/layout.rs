@@ -1,4 +1,4 @@
-//! Where the pages of a plane are at the start.
+//! The places of a plane's pages at the start.
 
 use super::translation::Place;
 use crate::spec::settings::GarbageSpec;
@@ -21,7 +21,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// So many pages a plane.
+    /// Returns the layout of planes of so many pages.
     ///
     /// # Panics
     ///
@@ -74,7 +74,7 @@ impl Layout {
         self.fewest_first.len() as u32
     }
 
-    /// Erased at the start.
+    /// Returns the number of spare blocks, which are erased at the start.
     pub(super) fn spare_blocks(&self) -> u32 {
         self.spare_blocks
     }
@@ -83,7 +83,7 @@ impl Layout {
         self.home_blocks() + self.spare_blocks
     }
 
-    /// Kept erased.
+    /// Returns the number of blocks that are kept erased.
     pub(super) fn free_blocks(&self) -> u32 {
         self.free_blocks
     }
@@ -101,7 +101,7 @@ impl Layout {
     }
 }
 
-/// First pages of the blocks of a worn plane, the youngest block first.
+/// Returns the first pages of the blocks of a worn plane, the youngest block first.
 ///
 /// A block of age `x`, from 0 to 1 when it is collected, has the share `exp(-x spread (1 - u))` of its pages valid,
 /// which is `u` at last (see [`victims_valid`]).

@@ -28,13 +28,13 @@ use crate::spec::settings::{CollectionHolds, Distribution, FlashSpec, FlashTimes
 use crate::time::calendar::Calendar;
 use crate::time::queue::EventQueue;
 
-/// A flash device.
+/// A flash device with its planes, channels and bus.
 ///
 /// Pages are striped over planes, each stripe rotated by chance: were it not, all pages of a plane would have the same lowest
-/// bits, and what indexes by these (the miss-status row of a cache) would fill up with pages of one busy plane. A plane does one thing at a time; reads go first: a write waits until its
-/// plane is idle with no read for it, and then is not interrupted. A plane with too many writes waiting starts the
-/// oldest as soon as it has done the reads that it has. Writes may start a collection of blocks, which holds the
-/// plane behind them.
+/// bits, and what indexes by these (the miss-status row of a cache) would fill up with pages of one busy plane. A plane does one
+/// thing at a time; reads go first: a write waits until its plane is idle with no read for it, and then is not interrupted. A
+/// plane with too many writes waiting starts the oldest as soon as it has done the reads that it has. Writes may start a
+/// collection of blocks, which holds the plane behind them.
 ///
 /// DEVIATION from devices: a page that waits to be written is read from its plane like any other; there is no cache,
 /// no suspension of programs, and no levelling of the wear of pages that are never written.
@@ -63,7 +63,7 @@ pub struct Flash {
     counts: FlashCounts,
 }
 
-/// What pages are transferred by.
+/// The channels and the bus that transfer pages.
 #[derive(Clone, Debug)]
 struct Wires {
     channels: Vec<Channel>,
@@ -93,22 +93,22 @@ struct Channel {
     collected_ps: u64,
 }
 
-/// What happened since the start.
+/// The counts of a flash device's operations since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlashCounts {
-    /// Pages read.
+    /// Pages that were read.
     pub reads: u64,
-    /// Of these, those that waited for a collection.
+    /// Reads that waited for a collection.
     pub blocked_reads: u64,
-    /// Pages written, those included that wait.
+    /// Pages that were written, those that wait included.
     pub writes: u64,
-    /// Of these, those that went before reads because too many waited.
+    /// Writes that went before reads because too many waited.
     pub urgent_writes: u64,
-    /// Pages programmed for them: each once.
+    /// Pages programmed for writes: each once.
     pub programmed: u64,
     /// Valid pages copied by collections.
     pub moved: u64,
-    /// Blocks erased.
+    /// Blocks that were erased.
     pub erases: u64,
     /// Erases of the block that has most.
     pub most_erases: u32,
@@ -132,7 +132,7 @@ impl FlashCounts {
 }
 
 impl Flash {
-    /// An idle device.
+    /// Returns an idle device.
     ///
     /// # Panics
     ///
@@ -214,7 +214,7 @@ impl Flash {
         }
     }
 
-    /// A time before which no write is done that was not heard of; the end of time if there is none.
+    /// Returns a time before which no write ends that was not popped yet; the end of time if there is no such write.
     #[inline]
     pub fn next_written_ps(&self) -> u64 {
         let shortest_ps = match self.spec.latency {
@@ -226,18 +226,18 @@ impl Flash {
         self.written.next_ps().min(waiting.unwrap_or(u64::MAX))
     }
 
-    /// The next write that is done by `now_ps`, in order of time: when it was, and its page.
+    /// Takes the next write that is done by `now_ps`, in order of time; returns when it was done, and its page.
     pub fn pop_written_by(&mut self, now_ps: u64) -> Option<(u64, u64)> {
         self.start_writes(now_ps);
         self.written.pop_by(now_ps)
     }
 
-    /// What happened since the start.
+    /// Returns the counts since the start.
     pub fn counts(&self) -> FlashCounts {
         FlashCounts { most_erases: self.wear.most(), fewest_erases: self.wear.least(), ..self.counts }
     }
 
-    /// A page's plane and channel.
+    /// Returns a page's plane and channel.
     #[inline]
     fn place(&self, page: u64) -> (usize, usize) {
         let planes = u64::from(self.spec.planes);
@@ -319,14 +319,14 @@ impl Flash {
 }
 
 impl Plane {
-    /// When the first write that waits may start, unless reads come.
+    /// Returns the time at which the first write that waits may start, unless reads come.
     fn start_ps(&self) -> u64 {
         self.waiting.front().map_or(u64::MAX, |write| write.at_ps.max(self.free_ps))
     }
 }
 
 impl FlashCounts {
-    /// Pages programmed per page written; 1 before the first one.
+    /// Returns the pages programmed per page written; 1 before the first one.
     pub fn write_amplification(&self) -> f64 {
         match self.programmed {
             0 => 1.0,
@@ -334,7 +334,7 @@ impl FlashCounts {
         }
     }
 
-    /// The share of reads that waited for a collection.
+    /// Returns the share of reads that waited for a collection.
     pub fn blocked_share(&self) -> f64 {
         match self.reads {
             0 => 0.0,

@@ -8,23 +8,23 @@ use rustc_hash::FxHashMap;
 
 use super::layout::Layout;
 
-/// How often blocks were erased.
+/// The numbers of blocks by their erases.
 #[derive(Clone, Debug)]
 pub(super) struct Wear {
     /// Blocks by the number of times.
     blocks: Vec<u64>,
 }
 
-/// What a plane had to do for a page beside writing it.
+/// The work of a plane for a page beside writing it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Collected {
     /// Valid pages copied elsewhere.
     pub(super) moved: u64,
-    /// Blocks erased.
+    /// Blocks that were erased.
     pub(super) erased: u64,
 }
 
-/// Where the pages of a plane are, as far as they are not at home.
+/// The places of a plane's pages that are not at home.
 ///
 /// At the start page `q` of the plane is at its home, which [`Layout`] knows for all planes. Only what was written
 /// since, or copied, and the blocks that this changed, take memory.
@@ -63,8 +63,8 @@ struct Block {
 }
 
 impl Translation {
-    /// A plane's at the start. On a worn device some pages, up to a block of them, were written since the last collection;
-    /// otherwise all planes would collect at the same time.
+    /// Returns the translation of a plane at the start. On a worn device some pages, up to a block of them, were written since the
+    /// last collection; otherwise all planes would collect at the same time.
     pub(super) fn new(plane: u64, layout: &Layout, wear: &mut Wear) -> Self {
         let mut translation = Self::default();
         if layout.is_worn() {
@@ -106,7 +106,7 @@ impl Translation {
         }
     }
 
-    /// Where a page is.
+    /// Returns the place of a page.
     pub(super) fn place(&self, page: u32, layout: &Layout) -> Place {
         self.places.get(&page).copied().unwrap_or_else(|| layout.home(page))
     }
@@ -178,7 +178,7 @@ impl Translation {
         }
     }
 
-    /// The block with the fewest valid pages. One that is as at the start is among those that changed afterwards.
+    /// Returns the block with the fewest valid pages. One that is as at the start is among those that changed afterwards.
     fn victim(&mut self, layout: &Layout) -> u32 {
         let unchanged = loop {
             match layout.fewest_first().get(self.changed) {
@@ -247,12 +247,12 @@ impl Block {
 }
 
 impl Wear {
-    /// So many blocks, never erased.
+    /// Returns the wear of so many blocks that were never erased.
     pub(super) fn new(blocks: u64) -> Self {
         Self { blocks: vec![blocks] }
     }
 
-    /// A block was erased for another time.
+    /// Counts one more erase of a block.
     fn erase(&mut self, erases_before: u32) {
         let before = erases_before as usize;
         self.blocks[before] -= 1;
@@ -262,12 +262,12 @@ impl Wear {
         }
     }
 
-    /// Of the block that was erased least often.
+    /// Returns the erases of the block that was erased least often.
     pub(super) fn least(&self) -> u32 {
         self.blocks.iter().position(|&blocks| blocks > 0).unwrap_or(0) as u32
     }
 
-    /// Of the block that was erased most often.
+    /// Returns the erases of the block that was erased most often.
     pub(super) fn most(&self) -> u32 {
         self.blocks.len() as u32 - 1
     }

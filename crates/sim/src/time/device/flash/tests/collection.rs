@@ -179,7 +179,7 @@ fn a_collection_takes_its_copies_and_erases_and_holds_what_it_should() {
         assert_eq!(flash.read(601, one), end + 55, "{holds:?}");
         assert_eq!(flash.counts().blocked_reads, blocked + 1);
         assert_eq!(flash.read(end, one), end + 55 + 3, "the channel is busy with the page before");
-        assert_eq!(flash.counts().blocked_reads, blocked + 1, "at its end nobody waits");
+        assert_eq!(flash.counts().blocked_reads, blocked + 1, "at its end no read waits");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use pagewalk_report::{Figure, PaperRow, RunProgress};
 use pagewalk_sim::machine::{Detail, Simulate, build};
 use pagewalk_sim::metrics::RunResult;

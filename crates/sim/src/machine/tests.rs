@@ -36,8 +36,10 @@ macro_rules! with_tables_of {
             $check::<HashedTable>($($argument),*)
         } else if table.settings::<ClassicSpec<OpenAddressing>>().is_some() {
             $check::<Classic<OpenAddressing>>($($argument),*)
-        } else {
+        } else if table.settings::<ClassicSpec<Chained>>().is_some() {
             $check::<Classic<Chained>>($($argument),*)
+        } else {
+            panic!("no check for {table:?}")
         }
     }};
 }

@@ -81,15 +81,6 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) const fn value(
-        name: &'static str,
-        kind: Kind,
-        presence: Presence,
-        meaning: &'static str,
-    ) -> Self {
-        Self { name, shape: Shape::Value(kind), presence, meaning }
-    }
-
     pub(super) const fn variant(name: &'static str, keys: &'static [Key], meaning: &'static str) -> Self {
         Self { name, shape: Shape::Table(keys), presence: Presence::Variant, meaning }
     }

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use super::error::{Diagnostic, Diagnostics, Origin, SourceFile};
-use super::geometry::{Misfit, check_ways};
 use super::key::LEVELS;
 use super::quantity::format_bytes;
 use super::tree::{Leaf, Node, Table, Value};
@@ -82,18 +81,6 @@ impl Resolver<'_> {
         help: impl Into<String>,
     ) -> Option<T> {
         self.errors.report(Diagnostic::new(&section.origin, message).help(help))
-    }
-
-    /// Entries and ways of a cache of translations; `"full"` and as many ways as entries are the same.
-    pub(super) fn entries_and_ways(&mut self, subject: &str, table: &Table) -> Option<(u32, u32)> {
-        let entries = table.integer("entries")?;
-        let ways = table.leaf("ways")?.count().unwrap_or(entries);
-        match check_ways(entries.into(), ways.into()) {
-            Ok(()) => Some((entries, ways)),
-            Err(Misfit { message, help }) => {
-                self.refuse(format!("{subject}: {message}"), help, table, &["entries", "ways"])
-            }
-        }
     }
 
     /// The bytes of a memory that consists of whole frames or buckets.

@@ -1,6 +1,6 @@
 //! Sections of machine files: a row says once what a key takes, what is made of it, and what it means.
 
-pub(super) use super::key::{Key, MILLISECOND_PS, Presence, STEP_PS};
+pub(super) use super::key::{Key, MILLISECOND_PS, STEP_PS};
 pub(super) use super::resolver::Resolver;
 pub(super) use super::tree::Table;
 pub(super) use super::variant::{Registry, Variant};
@@ -10,7 +10,8 @@ pub(super) use super::words::Words;
 ///
 /// Without a default, a value is required. The function, if there is one, makes of the value what is kept. In the first form
 /// the rows are the fields of a struct, and the meanings its documentation; in the second they are variables of a function,
-/// each an option that is none if the value is broken, so that a row without a use is a warning. `const NAME: Kind = "name",
+/// each an option that is none if the value is broken, so that a row without a use does
+/// not compile. `const NAME: Kind = "name",
 /// "meaning";` at the end adds the variant whose table this is, for a registry.
 macro_rules! section {
     (
@@ -75,6 +76,7 @@ macro_rules! section {
             &[$($crate::spec::section::row!($key $kind($($limit)*) [$($default)?] $meaning)),*];
 
         $(#[$attr])*
+        #[deny(unused_variables)]
         $vis fn $name(
             $table: &$crate::spec::tree::Table,
             $resolver: &mut $crate::spec::resolver::Resolver<'_>
@@ -181,32 +183,17 @@ macro_rules! kind {
 
 /// A row's value, read from its table.
 macro_rules! read {
-    (integer($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
-        $table.integer($key)
-    };
-    (long($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
-        $table.long($key)
-    };
-    (bytes($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
-        $table.bytes($key)
-    };
     (maybe_bytes($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
         Some($table.bytes($key))
     };
     (time($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
         $resolver.time($table, $key)
     };
-    (frequency($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
-        $table.frequency($key)
-    };
     (ways($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
         $table.leaf($key).map($crate::spec::tree::Leaf::count)
     };
     (integers($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
         $table.leaf($key)
-    };
-    (sizes($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
-        $table.sizes($key)
     };
     (word($words:expr) $table:ident $key:literal $resolver:ident) => {
         ($words).value($table, $key)
@@ -249,6 +236,9 @@ macro_rules! read {
     };
     (levels($count:expr, $noun:literal, $each:expr) $table:ident $key:literal $resolver:ident) => {
         $resolver.levels($table, $key, $noun)
+    };
+    ($kind:ident($($limit:tt)*) $table:ident $key:literal $resolver:ident) => {
+        $table.$kind($key)
     };
 }
 

@@ -8,8 +8,7 @@ use pagewalk_vm::tlb::TlbStorage;
 
 use crate::spec::design::{Design, Settings};
 use crate::spec::geometry::Misfit;
-use crate::spec::key::{Key, Kind, Presence};
-use crate::spec::words::Words;
+use crate::spec::section::{Words, section};
 
 /// One TLB array.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,25 +80,27 @@ impl<D: TlbDesign> From<D> for TlbKind {
     }
 }
 
-/// From an array's table to its kind, or what is wrong with the value of a key.
-pub(super) type Resolved = Result<TlbKind, (&'static str, Misfit)>;
-
 const MAX_ENTRIES: u64 = 1 << 20;
-pub(super) const ENTRIES: Key = Key::value(
-    "entries",
-    Kind::Integer { min: 1, max: MAX_ENTRIES },
-    Presence::Required,
-    "number of entries",
-);
-pub(super) const WAYS: Key = Key::value(
-    "ways",
-    Kind::Ways { max: MAX_ENTRIES },
-    Presence::Required,
-    "ways of a set; entries / ways is a power of two; above 64 only \"full\"",
-);
-pub(super) const REPLACEMENT: Key = Key::value(
-    "replacement",
-    Kind::Word(&REPLACEMENTS),
-    Presence::Default("\"lru\""),
-    "who is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64",
-);
+
+section! {
+    /// Entries and ways of an array; no ways for a fully associative one.
+    pub(super) struct Geometry {
+        entries: u32 = "entries" integer(1, MAX_ENTRIES), "number of entries";
+        ways: Option<u32> = "ways" ways(MAX_ENTRIES), "ways of a set; entries / ways is a power of two; above 64 only \"full\"";
+    }
+}
+
+section! {
+    /// The choice of the entry that is evicted.
+    pub(super) struct Eviction {
+        policy: Replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "who is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64";
+    }
+}
+
+/// An array of a kind as its table gives it, before its values are checked together.
+pub(super) struct ArrayDraft {
+    pub(super) geometry: Option<Geometry>,
+    pub(super) eviction: Option<Eviction>,
+    /// The kind, or what is wrong with the value of a key.
+    pub(super) kind: Option<Result<TlbKind, (&'static str, Misfit)>>,
+}

@@ -3,23 +3,23 @@
 use pagewalk_vm::addr::PageSize;
 
 use super::ARRAYS;
-use super::array::{REPLACEMENTS, Replacement, TlbArraySpec};
+use super::array::{Geometry, REPLACEMENTS, Replacement, TlbArraySpec};
 use crate::spec::error::Diagnostic;
-use crate::spec::key::{Key, Kind, MAX_WAYS, MILLISECOND_PS, Names, Presence, Shape};
-use crate::spec::resolver::{Levels, Resolver};
-use crate::spec::tree::Table;
+use crate::spec::geometry::{Misfit, check_ways};
+use crate::spec::key::{Key, MAX_WAYS, Names, Presence, Shape};
+use crate::spec::resolver::Levels;
+use crate::spec::section::{MILLISECOND_PS, Resolver, Table, section};
+
+section! {
+    /// What all levels have.
+    struct Common {
+        latency_ps: u64 = "latency" time(MILLISECOND_PS) or "\"0 cycles\"", "extra time of a hit, beyond what the pipeline hides";
+    }
+}
 
 /// A level.
-pub(in crate::spec) static LEVEL: Shape = Shape::Variants {
-    common: &[Key::value(
-        "latency",
-        Kind::Time { max_ps: MILLISECOND_PS },
-        Presence::Default("\"0 cycles\""),
-        "extra time of a hit, beyond what the pipeline hides",
-    )],
-    variants: &(&ARRAYS, SPLIT),
-    default: None,
-};
+pub(in crate::spec) static LEVEL: Shape =
+    Shape::Variants { common: Common::KEYS, variants: &(&ARRAYS, SPLIT), default: None };
 const SPLIT: &[Key] = &[Key {
     name: "split",
     shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &ARRAY },
@@ -62,11 +62,11 @@ fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLe
         }
         None => arrays.push(array(&format!("TLB `{name}`"), "", table, resolver)),
     }
-    let latency_ps = resolver.time(table, "latency");
+    let common = Common::resolve(table, resolver);
     let arrays: Vec<Array<'_>> = arrays.into_iter().collect::<Option<_>>()?;
     check_pages(name, table, &arrays, resolver)?;
     Some(TlbLevelSpec {
-        latency_ps: latency_ps?,
+        latency_ps: common?.latency_ps,
         arrays: arrays.into_iter().map(|array| array.spec).collect(),
     })
 }
@@ -78,29 +78,46 @@ struct Array<'t> {
 }
 
 fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolver<'_>) -> Option<Array<'t>> {
-    let kind = ARRAYS.resolve(table, resolver);
+    let draft = ARRAYS.resolve(table, resolver)?;
     let (_, table) = table.tables().next()?;
-    let geometry = resolver.entries_and_ways(subject, table);
-    let replacement = replacement(subject, table, geometry, resolver);
-    let kind = match kind? {
+    let geometry = draft.geometry.and_then(|geometry| check_geometry(subject, table, geometry, resolver));
+    let replacement = draft.eviction?.policy;
+    if let Some((_, ways)) = geometry {
+        check_replacement(subject, table, replacement, ways, resolver);
+    }
+    let kind = match draft.kind? {
         Ok(kind) => kind,
         Err((key, wrong)) => {
             return resolver.refuse(format!("{subject}: {}", wrong.message), wrong.help, table, &[key]);
         }
     };
     let (entries, ways) = geometry?;
-    let spec = TlbArraySpec { name: name.to_owned(), entries, ways, replacement: replacement?, kind };
-    Some(Array { spec, table })
+    Some(Array { spec: TlbArraySpec { name: name.to_owned(), entries, ways, replacement, kind }, table })
 }
 
-fn replacement(
+/// Entries and ways that go together; `"full"` and as many ways as entries are the same.
+fn check_geometry(
     subject: &str,
     table: &Table,
-    geometry: Option<(u32, u32)>,
+    Geometry { entries, ways }: Geometry,
     resolver: &mut Resolver<'_>,
-) -> Option<Replacement> {
-    let policy = REPLACEMENTS.value(table, "replacement")?;
-    let Some((_, ways)) = geometry else { return Some(policy) };
+) -> Option<(u32, u32)> {
+    let ways = ways.unwrap_or(entries);
+    match check_ways(entries.into(), ways.into()) {
+        Ok(()) => Some((entries, ways)),
+        Err(Misfit { message, help }) => {
+            resolver.refuse(format!("{subject}: {message}"), help, table, &["entries", "ways"])
+        }
+    }
+}
+
+fn check_replacement(
+    subject: &str,
+    table: &Table,
+    policy: Replacement,
+    ways: u32,
+    resolver: &mut Resolver<'_>,
+) {
     let is_bits = matches!(policy, Replacement::TreePlru | Replacement::Nru);
     if is_bits && u64::from(ways) > MAX_WAYS {
         let word = REPLACEMENTS.word(policy);
@@ -112,7 +129,6 @@ fn replacement(
         let help = "its tree needs a power of two of ways; write another number of ways or \"lru\"";
         resolver.refuse::<()>(message, help, table, &["ways", "replacement"]);
     }
-    Some(policy)
 }
 
 /// Each page size in one array at most, and 4 KiB in one.

@@ -16,4 +16,4 @@ pub use set_associative::OnePageEntries;
 use super::variant::Registry;
 
 /// All kinds of array, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-static ARRAYS: Registry<array::Resolved> = Registry(&[set_associative::VARIANT, mosaic::VARIANT]);
+static ARRAYS: Registry<array::ArrayDraft> = Registry(&[set_associative::VARIANT, mosaic::VARIANT]);

@@ -4,40 +4,28 @@ use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::{Replacement, ShapeError};
 use pagewalk_vm::tlb::{Mosaic, TlbStorage};
 
-use super::array::{ENTRIES, REPLACEMENT, Resolved, TlbDesign, WAYS};
+use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign, TlbKind};
 use crate::spec::geometry::Misfit;
-use crate::spec::key::Kind;
-use crate::spec::section::{Key, Presence, Table, Variant};
+use crate::spec::section::section;
 
-const KEYS: &[Key] = &[
-    ENTRIES,
-    WAYS,
-    Key::value(
-        "arity",
-        Kind::Integer { min: 1, max: 64 },
-        Presence::Required,
-        "4 KiB pages per entry, a power of two",
-    ),
-    REPLACEMENT,
-];
+section! {
+    fn resolve(table, resolver) -> ArrayDraft;
+    const KEYS {
+        geometry = "" group(Geometry), "entries and ways";
+        arity = "arity" integer(1, 64), "4 KiB pages per entry, a power of two";
+        eviction = "" group(Eviction), "the choice of the entry that is evicted";
+    }
+    { Some(ArrayDraft { geometry, eviction, kind: arity.map(kind) }) }
+    const VARIANT: ArrayDraft = "mosaic", "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped";
+}
 
-pub(super) const VARIANT: Variant<Resolved> = Variant {
-    key: Key::variant(
-        "mosaic",
-        KEYS,
-        "entries of `arity` neighbouring 4 KiB pages; larger pages are chopped",
-    ),
-    resolve: |table, _| resolve(table),
-};
-
-fn resolve(table: &Table) -> Option<Resolved> {
-    let arity = table.integer("arity")?;
+fn kind(arity: u32) -> Result<TlbKind, (&'static str, Misfit)> {
     if !arity.is_power_of_two() {
         let message = format!("an arity of {arity} is not a power of two");
         let help = format!("write {} or {}", arity.next_power_of_two() / 2, arity.next_power_of_two());
-        return Some(Err(("arity", Misfit { message, help })));
+        return Err(("arity", Misfit { message, help }));
     }
-    Some(Ok(RunEntries { arity }.into()))
+    Ok(RunEntries { arity }.into())
 }
 
 /// Entries of `arity` consecutive 4 KiB pages with a valid bit each (Mosaic). Larger pages enter chopped into 4 KiB pieces

@@ -4,9 +4,8 @@ use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::{Replacement, ShapeError};
 use pagewalk_vm::tlb::{SetAssociative, TlbStorage};
 
-use super::array::{ENTRIES, REPLACEMENT, Resolved, TlbDesign, WAYS};
-use crate::spec::key::Kind;
-use crate::spec::section::{Key, Presence, Variant, Words};
+use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign};
+use crate::spec::section::{Words, section};
 
 static PAGES: Words<PageSize> = Words(&[
     ("4KiB", PageSize::Size4K, "base pages"),
@@ -14,22 +13,16 @@ static PAGES: Words<PageSize> = Words(&[
     ("1GiB", PageSize::Size1G, "giant pages"),
 ]);
 
-const KEYS: &[Key] = &[
-    ENTRIES,
-    WAYS,
-    REPLACEMENT,
-    Key::value(
-        "pages",
-        Kind::Words(&PAGES),
-        Presence::Required,
-        "page sizes held; some array of every level holds 4KiB",
-    ),
-];
-
-pub(super) const VARIANT: Variant<Resolved> = Variant {
-    key: Key::variant("set-associative", KEYS, "entries of one page each"),
-    resolve: |table, _| Some(Ok(OnePageEntries { pages: PAGES.each(table, "pages")? }.into())),
-};
+section! {
+    fn resolve(table, resolver) -> ArrayDraft;
+    const KEYS {
+        geometry = "" group(Geometry), "entries and ways";
+        eviction = "" group(Eviction), "the choice of the entry that is evicted";
+        pages = "pages" words(&PAGES), "page sizes held; some array of every level holds 4KiB";
+    }
+    { Some(ArrayDraft { geometry, eviction, kind: pages.map(|pages| Ok(OnePageEntries { pages }.into())) }) }
+    const VARIANT: ArrayDraft = "set-associative", "entries of one page each";
+}
 
 /// Entries of one page each.
 #[derive(Debug)]

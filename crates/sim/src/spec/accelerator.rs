@@ -5,7 +5,7 @@ use super::section::{MILLISECOND_PS, STEP_PS, Table, Words, section};
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::fault::PageId;
 
-/// The page-fault accelerator.
+/// The settings of a page-fault accelerator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AcceleratorSpec {
     /// Slots of the free, the new and the evict queue.

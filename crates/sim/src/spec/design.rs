@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Design<D: ?Sized>(Arc<D>);
 
 impl<D: ?Sized> Design<D> {
-    /// Wraps settings.
+    /// Wraps the settings of a variant.
     pub fn of(settings: Arc<D>) -> Self {
         Self(settings)
     }

@@ -113,7 +113,7 @@ impl Diagnostics {
     }
 }
 
-/// Why a machine file cannot be used: every mistake in it, in the order of the file.
+/// The reason why a machine file cannot be used: every mistake in it, in the order of the file.
 ///
 /// Its `Display` is the report for the user, several lines without a newline at the end; it already begins with
 /// `error:`.
@@ -138,17 +138,17 @@ impl SpecError {
         self
     }
 
-    /// The number of mistakes.
+    /// Returns the number of mistakes.
     pub fn count(&self) -> usize {
         self.diagnostics.len() + self.dropped
     }
 
-    /// The first line of every kept message.
+    /// Returns the first line of every kept message.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
         self.diagnostics.iter().map(|diagnostic| diagnostic.message.as_str())
     }
 
-    /// The report with terminal colours.
+    /// Returns the report with terminal colours.
     pub fn render_coloured(&self) -> String {
         self.render(&Renderer::styled())
     }

@@ -14,28 +14,28 @@ pub struct FlashSpec {
     pub planes: u32,
     /// Channels; plane `p` is on channel `p % channels`.
     pub channels: u32,
-    /// How long its operations take.
+    /// The times of its operations.
     pub times: FlashTimes,
     /// Writes that a plane lets wait for reads; not 0. One more, and the oldest goes first.
     pub writes_waiting: u32,
     /// The translation layer; absent means that pages are overwritten in place.
     pub garbage: Option<GarbageSpec>,
-    /// How much the times of reads and programs vary.
+    /// The variation of the times of reads and programs.
     pub latency: Distribution,
-    /// Where their random numbers start.
+    /// The seed of the random numbers for these times.
     pub seed: u64,
 }
 
-/// How long the operations of flash take.
+/// The times of the operations of flash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlashTimes {
     /// From the start of a read until its page is in the plane's register.
     pub read_ps: u64,
-    /// How long of that the plane is held; at most `read_ps`. 0: reads wait for nothing but programs and erases.
+    /// The part of that for which the plane is held; at most `read_ps`. 0: reads wait for nothing but programs and erases.
     pub plane_read_ps: u64,
     /// Programming a page; not 0.
     pub write_ps: u64,
-    /// How long of that the plane is held; at most `write_ps`. 0: as if it wrote many pages at once.
+    /// The part of that for which the plane is held; at most `write_ps`. 0: as if it wrote many pages at once.
     pub plane_write_ps: u64,
     /// Transfer of a page on its channel.
     pub channel_page_ps: u64,
@@ -48,36 +48,36 @@ pub struct FlashTimes {
 pub struct GarbageSpec {
     /// Capacity beyond the logical one, in percent of it, rounded up to blocks of a plane; more than `free_blocks`.
     pub over_provisioning_percent: u32,
-    /// Pages erased together.
+    /// The number of pages that are erased together.
     pub pages_per_block: u32,
-    /// Erasing a block.
+    /// The time to erase a block.
     pub erase_ps: u64,
     /// A plane with fewer erased blocks collects; not 0.
     pub free_blocks: u32,
-    /// What else waits meanwhile.
+    /// The part of the device that waits meanwhile.
     pub holds: CollectionHolds,
     /// Whether the device starts as long use leaves it, and not with every page in its place and all spare blocks
     /// erased.
     pub is_worn: bool,
 }
 
-/// What waits for a collection (Yan et al., "Tiny-Tail Flash", FAST 2017).
+/// The part of the device that waits for a collection (Yan et al., "Tiny-Tail Flash", FAST 2017).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectionHolds {
     /// The plane: pages are copied inside of it.
     Plane,
-    /// Its channel: pages are copied out of the plane and back.
+    /// The channel waits: pages are copied out of the plane and back.
     Channel,
 }
 
-/// How a time varies around its mean.
+/// The distribution of a time around its mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// Not at all.
+    /// The time is always its mean.
     Fixed,
-    /// Exponentially.
+    /// The time is distributed exponentially.
     Exponential,
-    /// Its logarithm is normal.
+    /// The logarithm of the time is distributed normally.
     LogNormal {
         /// Standard deviation of the logarithm, in percent.
         sigma_percent: u32,

@@ -5,7 +5,7 @@ use super::section::{STEP_PS, Words, section};
 /// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePagePolicy {
-    /// Never.
+    /// No memory gets huge pages.
     Never,
     /// Only where the program advised it.
     Madvise,
@@ -38,10 +38,10 @@ section! {
     { transparent }
 }
 
-/// What it takes to find and zero contiguous memory.
+/// The price of finding and zeroing contiguous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocationSpec {
-    /// Zeroing it.
+    /// The time to zero it.
     Zeroing,
     /// As published for a memory of fragmentation index 0.7.
     Fragmented,

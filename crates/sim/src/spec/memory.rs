@@ -9,7 +9,7 @@ use super::section::{MILLISECOND_PS, Resolver, Table, section};
 use super::tree::Leaf;
 
 section! {
-    /// One cache level.
+    /// The settings of one cache level.
     pub struct CacheSpec {
         bytes: u64 = "size" bytes(64, 1 << 40), "capacity; size / (64 B * ways) is a power of two";
         ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
@@ -47,7 +47,7 @@ fn cache(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<Cache
 }
 
 section! {
-    /// DRAM.
+    /// The settings of DRAM.
     pub struct MemorySpec {
         latency_ps: u64 = "latency" time(MILLISECOND_PS) or "\"90 ns\"",
             "load-to-use time of an access that misses every cache, above the last cache's; with `dram`, without the time there";
@@ -91,7 +91,7 @@ section! {
 pub struct TagSpec {
     /// Columns of 8 bytes read for tags; 0 for none.
     pub columns: u32,
-    /// Comparing them.
+    /// The time to compare them.
     pub compare_ps: u64,
 }
 
@@ -118,13 +118,13 @@ fn check_dram(table: &Table, resolver: &mut Resolver<'_>) -> Option<()> {
 pub struct MeshSpec {
     /// Tiles in a row.
     pub columns: u32,
-    /// Rows.
+    /// The number of rows of tiles.
     pub rows: u32,
     /// From tile to tile.
     pub hop_ps: u64,
-    /// What a link takes at once.
+    /// The bytes that a link takes at once.
     pub flit_bytes: u32,
-    /// How long that takes.
+    /// The time that this takes.
     pub flit_ps: u64,
     /// Tiles of the memory controllers; none means the corners.
     pub controllers: Vec<u32>,

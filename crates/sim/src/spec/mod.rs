@@ -104,12 +104,12 @@ pub fn parse(text: &str, file: &str) -> Result<MachineSpec, SpecError> {
     load::from_file(source, None).map(|loaded| loaded.spec)
 }
 
-/// The names of the built-in machines, in the order of lists.
+/// Returns the names of the built-in machines, in the order of lists.
 pub fn builtin_names() -> impl ExactSizeIterator<Item = &'static str> {
     builtin::ALL.iter().map(|machine| machine.name)
 }
 
-/// The machine as one complete file without `extends`: every value with its place or `default` in a comment.
+/// Returns the machine as one complete file without `extends`: every value with its place or `default` in a comment.
 ///
 /// # Errors
 ///

@@ -14,7 +14,7 @@ fn line_ps(bytes_a_second: u64) -> u64 {
 }
 
 section! {
-    /// Persistent memory.
+    /// The settings of persistent memory.
     pub struct PersistentSpec {
         bytes: u64 = "capacity" bytes(1 << 21, 1 << 40), "how much there is";
         read_random_ps: u64 = "read-random" time(MILLISECOND_PS), "a line whose neighbour was not read before it";
@@ -48,11 +48,11 @@ pub(super) fn memory(table: &Table, resolver: &mut Resolver<'_>) -> Option<Persi
 pub struct FilesSpec {
     /// From the program into it and back.
     pub call_ps: u64,
-    /// How it finds bytes.
+    /// The index by which it finds bytes.
     pub index: FileIndex,
 }
 
-/// How a file system finds bytes.
+/// The index by which a file system finds bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FileIndex {
     /// An extent tree and a journal, in the kernel.
@@ -62,7 +62,7 @@ pub enum FileIndex {
         /// A step of the journal: a handle, or a block of metadata that joins its transaction.
         journal_ps: u64,
     },
-    /// The page table.
+    /// The page table is the index.
     PageTable {
         /// Whether a process maps pages of 2 MiB where the persistent table has them.
         large: bool,

@@ -10,12 +10,12 @@ use std::fmt;
 pub enum Time {
     /// Clock cycles of the core.
     Cycles(u64),
-    /// Picoseconds.
+    /// A number of picoseconds.
     Picoseconds(u64),
 }
 
 impl Time {
-    /// The duration on a core whose cycle takes `cycle_ps`; saturates.
+    /// Returns the duration on a core whose cycle takes `cycle_ps`; saturates.
     pub fn picoseconds(self, cycle_ps: u64) -> u64 {
         match self {
             Self::Cycles(cycles) => cycles.saturating_mul(cycle_ps),
@@ -24,12 +24,12 @@ impl Time {
     }
 }
 
-/// What is wrong with a quantity and, where there is something to say, what would be right.
+/// The mistake in a quantity and, where there is something to say, what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
-    /// What is wrong.
+    /// The mistake, in words.
     pub message: String,
-    /// What to write instead.
+    /// The text to write instead.
     pub help: String,
 }
 
@@ -49,7 +49,7 @@ const BYTE_UNITS: [(&str, u64); 5] =
 const TIME_UNITS: [(&str, u64); 4] = [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000)];
 const FREQUENCY_UNITS: [(&str, u64); 2] = [("MHz", 1_000_000), ("GHz", 1_000_000_000)];
 
-/// A size in bytes: `4GiB`, `1.5 MiB`.
+/// Reads a size in bytes: `4GiB`, `1.5 MiB`.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     scaled(number, scale).ok_or_else(|| inexact(text, "bytes"))
 }
 
-/// A duration: `4 cycles`, `2 ns`, `0.5 us`.
+/// Reads a duration: `4 cycles`, `2 ns`, `0.5 us`.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub fn parse_time(text: &str) -> Result<Time, QuantityError> {
     scaled(number, scale).map(Time::Picoseconds).ok_or_else(|| inexact(text, "picoseconds"))
 }
 
-/// A frequency in hertz: `3 GHz`, `2800 MHz`.
+/// Reads a frequency in hertz: `3 GHz`, `2800 MHz`.
 ///
 /// # Errors
 ///
@@ -106,12 +106,12 @@ pub fn parse_frequency(text: &str) -> Result<u64, QuantityError> {
     scaled(number, scale).ok_or_else(|| inexact(text, "hertz"))
 }
 
-/// The length of one clock cycle, rounded to a whole picosecond (3 GHz: 333 ps, 0.1 % short).
+/// Returns the length of one clock cycle, rounded to a whole picosecond (3 GHz: 333 ps, 0.1 % short).
 pub fn cycle_ps(hertz: u64) -> u64 {
     (SECOND_PS + hertz / 2) / hertz.max(1)
 }
 
-/// A size in the largest unit that divides it: `64GiB`, `1920KiB`.
+/// Writes a size in the largest unit that divides it: `64GiB`, `1920KiB`.
 pub fn format_bytes(bytes: u64) -> String {
     let fits = |scale: u64| bytes >= scale && bytes.is_multiple_of(scale);
     let (unit, scale) = BYTE_UNITS.into_iter().rev().find(|(_, scale)| fits(*scale)).unwrap_or(BYTE_UNITS[0]);

@@ -6,7 +6,7 @@ use super::key::{self, Key, Kind, Names, Presence, Shape, WordList, join};
 use super::quantity::format_bytes;
 use super::resolve::FILE;
 
-/// All keys of a machine file as Markdown tables: key, values, default, meaning.
+/// Returns all keys of a machine file as Markdown tables: key, values, default, meaning.
 pub fn reference() -> String {
     let mut out = String::new();
     let mut table = None;

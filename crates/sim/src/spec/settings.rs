@@ -29,7 +29,7 @@ pub use crate::time::device::remote::RemoteSpec;
 /// A memory system, ready to be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineSpec {
-    /// Its name, unique among the machines of a run.
+    /// The machine's name, unique among the machines of a run.
     pub name: String,
     /// One line for lists and reports.
     pub description: String,
@@ -58,9 +58,9 @@ pub struct TranslationSpec {
     pub tlb: Vec<TlbLevelSpec>,
     /// The page-walk caches; absent means every walk starts at the root.
     pub walk_cache: Option<WalkCacheSpec>,
-    /// The page table.
+    /// The kind of page table.
     pub table: TableKind,
-    /// Transparent huge pages.
+    /// The use of transparent huge pages.
     pub huge_pages: HugePagePolicy,
     /// Page walkers (timed runs).
     pub walker: WalkerSpec,
@@ -75,34 +75,34 @@ pub struct PagingSpec {
     pub reclaim: Option<ReclaimKind>,
     /// The share of memory that a daemon keeps free of them, in percent; 0 for none.
     pub background_percent: u32,
-    /// Where they go.
+    /// The device that they go to.
     pub swap: SwapSpec,
-    /// What brings them back without the kernel.
+    /// The accelerator that brings them back without the kernel.
     pub accelerator: Option<AcceleratorSpec>,
 }
 
-/// The memory hierarchy.
+/// The settings of the memory hierarchy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HierarchySpec {
     /// The caches, nearest the core first. All levels but the last are private to a core.
     pub caches: Vec<CacheSpec>,
-    /// DRAM.
+    /// The settings of DRAM.
     pub memory: MemorySpec,
-    /// What connects cores, slices of the last cache, and memory controllers.
+    /// The mesh that connects cores, slices of the last cache, and memory controllers.
     pub mesh: Option<MeshSpec>,
 }
 
 /// Persistent memory, and what is in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StorageSpec {
-    /// Persistent memory.
+    /// The settings of persistent memory.
     pub persistent: Option<PersistentSpec>,
     /// A file system in it.
     pub files: Option<FilesSpec>,
 }
 
 impl MachineSpec {
-    /// Why pages cannot have the frames that a trace gives them; none if they can.
+    /// Returns why pages cannot have the frames that a trace gives them; none if they can.
     pub fn places_frames(&self) -> Option<&'static str> {
         if self.paging.frames.hash_placed().is_some() {
             Some("it places frames by hashing")
@@ -116,7 +116,7 @@ impl MachineSpec {
     }
 }
 
-/// The page table.
+/// A kind of page table.
 pub type TableKind = Design<dyn TableDesign>;
 
 /// A kind of page table.
@@ -152,16 +152,16 @@ pub trait TableDesign: Settings {
     fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>;
 }
 
-/// What a machine is built from.
+/// The parts from which a machine is built.
 #[derive(Clone, Copy)]
 pub struct BuildRequest<'a> {
-    /// The machine's settings.
+    /// The settings of the machine.
     pub spec: &'a MachineSpec,
-    /// How much is modelled.
+    /// The part of the machine that is modelled.
     pub detail: Detail,
     /// The start of all its random numbers.
     pub seed: u64,
-    /// What the source of the events says of itself.
+    /// The properties of the source of the events.
     pub source: &'a SourceInfo,
 }
 

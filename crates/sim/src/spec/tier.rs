@@ -12,7 +12,7 @@ use super::section::{MILLISECOND_PS, Registry, Table, Words, section};
 /// DRAM as a cache of pages over flash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierSpec {
-    /// What each controller's share is made like.
+    /// The parameters of each controller's share.
     pub design: TierDesign,
     /// Whether page tables are in a part of DRAM of their own.
     pub tables_in_dram: bool,
@@ -20,14 +20,14 @@ pub struct TierSpec {
     pub switches: bool,
     /// The manager that brings pages in and out.
     pub manager: TierManager,
-    /// Where they come from.
+    /// The flash that pages come from.
     pub flash: FlashSpec,
 }
 
 /// The manager that brings pages in and out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TierManager {
-    /// The controllers.
+    /// The controllers bring pages in and out.
     Hardware {
         /// The backside controller's time for each of its commands.
         command_ps: u64,
@@ -165,9 +165,9 @@ section! {
 /// Threads that serve jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadsSpec {
-    /// Of each core.
+    /// The number of threads of each core.
     pub per_core: u32,
-    /// What each core's scheduler is made like.
+    /// The parameters of each core's scheduler.
     pub design: SchedulerDesign,
     /// From a thread to another.
     pub switch_ps: u64,

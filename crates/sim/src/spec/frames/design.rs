@@ -11,7 +11,7 @@ use crate::spec::reclaim::ReclaimDesign;
 /// The frame allocator and the memory that it hands out.
 pub type FrameKind = Design<dyn FrameDesign>;
 
-/// A frame allocator.
+/// A frame allocator, as a machine file describes it.
 pub trait FrameDesign: Settings {
     /// Returns the size of physical memory of all kinds, in bytes.
     fn memory_bytes(&self) -> u64;

@@ -24,7 +24,7 @@ pub struct IcebergSpec {
 /// Families of hash functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashKind {
-    /// xxh64 with a seed for each member, as the Linux prototype of Mosaic Pages.
+    /// The hash xxh64 with a seed for each member, as the Linux prototype of Mosaic Pages.
     Xxh64,
     /// Tabulation with probing, as its hardware.
     Tabulation,

@@ -15,14 +15,14 @@ use super::variant::Registry;
 /// All swap devices, in the order of the reference: a new one is a file with its keys and its design, and a row here.
 pub(super) static SWAP: Registry<SwapKind> = Registry(&[block::VARIANT, memory::VARIANT, blade::VARIANT]);
 
-/// The swap device.
+/// The settings of the swap device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwapSpec {
-    /// Its capacity.
+    /// The capacity, in bytes.
     pub bytes: u64,
     /// Pages that a fault brings, itself included; a power of two.
     pub readahead: u32,
-    /// What it is.
+    /// The kind of device.
     pub kind: SwapKind,
 }
 

@@ -15,7 +15,7 @@ use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
 /// A hashed page table without cuckoo hashing: a table `C` for each page size.
 #[derive(Debug)]
 pub struct ClassicSpec<C> {
-    /// What it is made like.
+    /// The parameters of the table.
     pub design: ClassicDesign,
     /// From a page's number to the first address.
     pub latency_ps: u64,

@@ -14,7 +14,7 @@ use crate::spec::value;
 /// A hashed page table: a cuckoo table for each page size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HashedSpec {
-    /// What it is made like.
+    /// The parameters of the table.
     pub design: HashedDesign,
     /// From a page's number to the addresses of its slots: hash and chunk table.
     pub latency_ps: u64,

@@ -10,22 +10,22 @@ use crate::spec::design::{Design, Settings};
 use crate::spec::geometry::Misfit;
 use crate::spec::section::{Words, section};
 
-/// One TLB array.
+/// The settings of one TLB array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlbArraySpec {
-    /// Its name inside the level; empty for the only array.
+    /// The name inside the level; empty for the only array.
     pub name: String,
-    /// Number of entries.
+    /// The number of entries.
     pub entries: u32,
     /// Ways; equal to `entries` for a fully associative array. `entries / ways` is a power of two.
     pub ways: u32,
     /// The choice of the entry that is evicted.
     pub replacement: Replacement,
-    /// What an entry holds.
+    /// The kind of array: the content of an entry.
     pub kind: TlbKind,
 }
 
-/// Replacement policies.
+/// The replacement policy of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// True least recently used.
@@ -48,10 +48,10 @@ pub(super) static REPLACEMENTS: Words<Replacement> = Words(&[
     ("random", Replacement::Random, "a random one"),
 ]);
 
-/// What a TLB entry holds.
+/// A kind of TLB array.
 pub type TlbKind = Design<dyn TlbDesign>;
 
-/// What a kind of TLB array needs beside entries, ways and replacement.
+/// The settings of a kind of TLB array beside entries, ways and replacement.
 pub trait TlbDesign: Settings {
     /// Returns whether pages of `size` stand in the array as such.
     fn holds(&self, size: PageSize) -> bool;

@@ -33,7 +33,7 @@ static ARRAY: Shape = Shape::Variants { common: &[], variants: &ARRAYS, default:
 pub struct TlbLevelSpec {
     /// Extra time of a hit at this level, beyond what the pipeline hides; zero for the first level as a rule.
     pub latency_ps: u64,
-    /// The arrays. Each page size is held by at most one array of a level.
+    /// The arrays, which are looked up in parallel. Each page size is held by at most one array of a level.
     pub arrays: Vec<TlbArraySpec>,
 }
 

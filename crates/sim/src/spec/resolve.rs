@@ -44,7 +44,7 @@ section! {
         walk_cache_table = "walk-cache" optional(WALK_CACHE), "page-walk caches; without them, every walk starts at the root";
         table = "table" one_of(&[], &TABLES) or "radix", "the page table";
         frames = "frames" one_of(&[], &FRAMES) or "buddy", "the frame allocator";
-        reclaim_table = "reclaim" any_of(RECLAIM_COMMON, &RECLAIM), "who leaves a full memory, among private anonymous 4 KiB pages; without it, the run ends there";
+        reclaim_table = "reclaim" any_of(RECLAIM_COMMON, &RECLAIM), "the policy by which private anonymous 4 KiB pages leave a full memory; without it, the run ends there";
         swap_table = "swap" one_of(SWAP_COMMON, &SWAP) or "block", "the device that pages leave to";
         accelerator_table = "accelerator" optional(ACCELERATOR), "a page-fault accelerator, which brings pages from the device without the kernel; needs [reclaim]";
         huge_pages_table = "huge-pages" always(HUGE_PAGES), "huge pages";

@@ -101,7 +101,7 @@ section! {
     pub(super) const TIER_COMMON {
         capacity = "capacity" bytes(1 << 16, 1 << 44), "DRAM for pages; capacity / (controllers * ways * 4KiB) is a power of two";
         ways = "ways" integer(1, 8) or "4", "pages of a set";
-        replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "who leaves";
+        replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "the page that leaves a full set";
         tables_in_dram = "page-tables" word(&TABLE_PLACES) or "\"dram\"", "where page tables are: in a part of DRAM of their own, or in flash and its cache like everything else";
         switches = "on-miss" word(&ON_MISS) or "\"switch\"", "what a core does while a page is on its way: run another thread (needs [threads]), or wait";
         evict_buffer = "evict-buffer" integer(1, 65_536) or "32", "pages of a controller on their way to flash";

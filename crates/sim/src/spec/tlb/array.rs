@@ -93,7 +93,7 @@ section! {
 section! {
     /// The choice of the entry that is evicted.
     pub(super) struct Eviction {
-        policy: Replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "who is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64";
+        policy: Replacement = "replacement" word(&REPLACEMENTS) or "\"lru\"", "the entry that is evicted; `tree-plru` needs a power of two of ways, it and `nru` at most 64";
     }
 }
 

@@ -43,3 +43,35 @@ fn accesses_of_segment(batch: &Batch, mark: usize) -> u64 {
     let end = next.map_or(batch.accesses.len(), |mark| mark.at as usize);
     (end - batch.marks[mark].at as usize) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use pagewalk_vm::addr::VirtAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_is_its_pieces_in_order_and_an_instruction_count_reaches_to_the_next() {
+        let mut batch = Batch::new();
+        let access = |at| Access::load(VirtAddr(at), 8);
+        batch.push(access(0));
+        batch.mark(Event::Instructions(10));
+        batch.push(access(1));
+        batch.mark(Event::Exec);
+        batch.push(access(2));
+        batch.mark(Event::Instructions(20));
+        batch.mark(Event::ProcessEnd);
+        let taken: Vec<(usize, String)> = pieces(&batch)
+            .map(|piece| {
+                let then = match piece.then {
+                    Then::Segment { instructions, accesses } => format!("{instructions} hold {accesses}"),
+                    Then::Event(event) => format!("{event:?}"),
+                    Then::End => "end".to_owned(),
+                };
+                (piece.accesses.len(), then)
+            })
+            .collect();
+        let expected = [(1, "10 hold 2"), (1, "Exec"), (1, "20 hold 0"), (0, "ProcessEnd"), (0, "end")];
+        assert_eq!(taken, expected.map(|(accesses, then)| (accesses, then.to_owned())));
+    }
+}

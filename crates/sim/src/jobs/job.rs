@@ -132,3 +132,65 @@ impl JobList {
         self.free.push(number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pagewalk_vm::addr::VirtAddr;
+
+    use super::*;
+
+    fn read(list: &mut JobList, arrival_ps: Option<u64>, accesses: usize) {
+        list.open(arrival_ps);
+        let job = list.being_read().expect("it is open");
+        job.accesses.extend((0..accesses).map(|at| Access::load(VirtAddr(at as u64), 8)));
+        list.close();
+    }
+
+    #[test]
+    fn jobs_arrive_in_the_order_in_which_they_were_read() {
+        let mut list = JobList::default();
+        assert!(list.is_untouched() && list.next().is_none());
+        assert_eq!(list.next_arrival_ps(), u64::MAX);
+        read(&mut list, Some(7), 1);
+        read(&mut list, None, 2);
+        assert_eq!((list.next(), list.next_arrival_ps()), (Some(Some(7)), 7));
+        let first = list.arrive(7);
+        assert_eq!((list.next(), list.next_arrival_ps()), (Some(None), u64::MAX));
+        let second = list.arrive(9);
+        assert_eq!((list.job(second).arrival_ps, list.job(second).accesses.len()), (Some(9), 2));
+        assert!(list.next().is_none() && !list.is_untouched());
+        list.finish(first);
+        read(&mut list, None, 3);
+        assert_eq!(list.arrive(0), first, "numbers are reused");
+        assert_eq!(list.job(first).accesses.len(), 3, "and nothing is left of the job before");
+    }
+
+    #[test]
+    fn the_phases_of_a_refused_job_begin_with_the_next() {
+        let mut list = JobList::default();
+        list.read_phase("serve");
+        read(&mut list, None, 1);
+        let refused = list.arrive(0);
+        list.refuse(refused);
+        list.read_phase("drain");
+        read(&mut list, None, 1);
+        let next = list.arrive(1);
+        assert_eq!(list.job(next).phases, ["serve", "drain"]);
+    }
+
+    #[test]
+    fn a_segment_begins_with_its_first_access() {
+        let mut list = JobList::default();
+        list.open(None);
+        list.read_segment(10, 1);
+        list.being_read().unwrap().accesses.push(Access::load(VirtAddr(0), 8));
+        list.read_segment(20, 1);
+        list.close();
+        let number = list.arrive(0);
+        let job = list.job(number);
+        assert_eq!((job.current_segment(), job.next_segment()), (None, Some((10, 1))));
+        assert_eq!((job.next_segment(), job.current_segment()), (None, Some((10, 1))));
+        job.access = 1;
+        assert_eq!((list.place(number), list.job(number).next_segment()), (1, Some((20, 1))));
+    }
+}

@@ -40,3 +40,31 @@ impl Phases {
         metrics
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Number;
+    use crate::metrics::names::program;
+
+    fn counted(accesses: u64) -> Rows {
+        let mut rows = Rows::default();
+        rows.sum(program::ACCESSES, accesses);
+        rows
+    }
+
+    #[test]
+    fn a_phase_has_what_was_counted_in_it_and_one_of_the_same_name_has_a_number() {
+        let mut phases = Phases::default();
+        for (name, accesses) in [("update", 10), ("look", 30), ("update", 60)] {
+            phases.begin(name, counted(accesses));
+        }
+        assert_eq!(phases.begun(), 3);
+        let metrics = phases.metrics(&counted(100), |_| Vec::new());
+        let accesses = metrics.iter().filter(|metric| program::ACCESSES.is_of(metric));
+        let accesses: Vec<_> =
+            accesses.map(|metric| (metric.phase.as_deref().unwrap_or("all"), metric.value)).collect();
+        let expected = [("all", 100), ("update", 20), ("look", 30), ("update (2)", 40)];
+        assert_eq!(accesses, expected.map(|(phase, count)| (phase, Some(Number::Count(count)))));
+    }
+}

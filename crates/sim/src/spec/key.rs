@@ -135,7 +135,7 @@ pub(super) fn rows(keys: &'static [Key]) -> Vec<&'static Key> {
 
 /// The rows of a table with variants: what all have, and the variants.
 pub(super) fn variant_rows(common: &'static [Key], variants: &dyn Choices) -> Vec<&'static Key> {
-    common.iter().chain(variants.keys()).collect()
+    rows(common).into_iter().chain(variants.keys()).collect()
 }
 
 /// Calls `row` with every key, parents before children, and the pattern of the table that holds it.

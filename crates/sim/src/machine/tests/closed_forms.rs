@@ -1,0 +1,238 @@
+//! Machines against closed forms, and single events against what they must do.
+
+use super::*;
+
+#[test]
+fn a_first_touch_pass_over_n_pages_misses_n_times_at_every_arity() {
+    const PAGES: u64 = 20_000;
+    for name in
+        ["gem5-plain", "gem5-mosaic-4", "gem5-mosaic-8", "gem5-mosaic-16", "gem5-mosaic-32", "gem5-mosaic-64"]
+    {
+        let mut machine = counting(&spec(name));
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, PAGES * 4096);
+        for word in 0..PAGES * 8 {
+            batch.push(Access::store(VirtAddr(BASE + word * 512), 8));
+            if batch.is_full() {
+                machine.batch(&batch).unwrap();
+                batch.clear();
+            }
+        }
+        machine.batch(&batch).unwrap();
+        let result = machine.finish("pass");
+        assert_eq!(value(&result, "tlb.l1", "misses"), PAGES, "{name}");
+        assert_eq!(value(&result, "tlb.l1", "accesses"), PAGES * 8, "{name}");
+        assert_eq!(value(&result, "fault", "minor.4KiB"), PAGES, "{name}");
+        // A fault's walk and the walk of the repeated access.
+        assert_eq!(value(&result, "walk", "walks"), 2 * PAGES, "{name}");
+    }
+}
+
+#[test]
+fn huge_pages_divide_faults_by_512_and_shorten_walks() {
+    let mut machine = counting(&spec("x86-64-thp"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 64 << 20);
+    for page in 0..(64 << 20) / 4096 {
+        batch.push(Access::store(VirtAddr(BASE + page * 4096), 8));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.finish("thp");
+    assert_eq!(value(&result, "fault", "minor.2MiB"), 32);
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 0);
+    assert_eq!(value(&result, "walk", "references.level0"), 0);
+    assert_eq!(value(&result, "frames", "resident-huge"), 64 << 20);
+    assert_eq!(value(&result, "table", "bytes"), 3 * 4096);
+}
+
+#[test]
+fn unmapping_part_of_a_huge_page_splits_it() {
+    let mut machine = counting(&spec("x86-64-thp"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 4 << 20);
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    batch.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE + 4096), 4096)));
+    batch.push(Access::load(VirtAddr(BASE + 8192), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.finish("split");
+    assert_eq!(value(&result, "kernel", "huge-page-splits"), 1);
+    assert_eq!(value(&result, "frames", "resident"), 511 * 4096);
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 0, "the other pieces are still there");
+}
+
+#[test]
+fn every_frame_comes_back() {
+    let spec = spec("x86-64-thp");
+    let mut machine = counting(&spec);
+    let free = machine.state().frames.free_frames();
+    for batch in eventful(3, 10) {
+        machine.batch(&batch).unwrap();
+    }
+    assert!(machine.state().frames.free_frames() < free);
+    let mut batch = Batch::new();
+    batch.mark(Event::Process(ProcessId(1)));
+    batch.mark(Event::ProcessEnd);
+    batch.mark(Event::Process(ProcessId(0)));
+    batch.mark(Event::Exec);
+    machine.batch(&batch).unwrap();
+    assert_eq!(machine.state().frames.free_frames(), free, "all but the root of the process that lives");
+    assert_eq!(machine.state().counts.resident.pages, [0; 3]);
+    assert_eq!(machine.state().tables.bytes, 4096);
+}
+
+#[test]
+fn a_forked_child_has_the_mappings_and_its_own_pages() {
+    let mut machine = counting(&spec("x86-64"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 20);
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    batch.mark(Event::Fork { child: ProcessId(9) });
+    batch.mark(Event::Process(ProcessId(9)));
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.finish("fork");
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 2);
+    assert_eq!(value(&result, "fault", "unannounced-pages"), 0);
+    assert_eq!(value(&result, "tlb.l1", "misses"), 2, "the parent's translation is not the child's");
+}
+
+#[test]
+fn running_out_of_memory_is_an_error_that_says_what_to_do() {
+    let mut small = spec("x86-64");
+    small.paging.frames = BuddySpec { memory_bytes: 1 << 20, fragmentation: 0 }.into();
+    let mut machine = counting(&small);
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 16 << 20);
+    (0..4096).for_each(|page| batch.push(Access::store(VirtAddr(BASE + page * 4096), 8)));
+    let error = machine.batch(&batch).unwrap_err().to_string();
+    assert!(error.contains("1048576 bytes is too small") && error.contains("[frames]"), "{error}");
+    // No frame was handed out twice: all that are in use are resident pages or table nodes.
+    let used = machine.state().frames.total_frames() - machine.state().frames.free_frames();
+    assert_eq!(used, machine.state().resident_bytes() / 4096 + machine.state().tables.bytes / 4096);
+}
+
+/// In memory that is all small pieces, a table in one piece ends the run, and one in chunks makes room for them.
+#[test]
+fn a_table_in_one_piece_does_not_fit_into_fragments() {
+    let run = |name: &str| {
+        let frames = BuddySpec { memory_bytes: 1 << 30, fragmentation: 100 }.into();
+        let mut machine =
+            counting_of::<HashedTable>(&changed(spec(name), |spec| spec.paging.frames = frames));
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, 4 << 30);
+        // One page of every line.
+        (0..70_000).for_each(|line| batch.push(Access::store(VirtAddr(BASE + line * 8 * 4096), 8)));
+        machine.batch(&batch).map(|()| machine)
+    };
+    let mut machine = run("me-hpt").unwrap_or_else(|error| panic!("{error}"));
+    let result = machine.finish("fragments");
+    assert_eq!(value(&result, "table", "contiguous"), 1 << 20);
+    assert!(value(&result, "frames", "compactions") > 3);
+    assert!(value(&result, "frames", "migrated-pages") > 500);
+    // Pages that were moved are known to be where they are now.
+    let mut frames = std::collections::BTreeSet::new();
+    let State { processes, tables, frames: pool, .. } = &mut machine.engine.kernel.state;
+    let mut store = tables.store(pool, &machine.spec.kernel);
+    PageTable::visit(&mut processes[0].table, &mut store, Vpn(0), Vpn(1 << 36), |page, leaf, _| {
+        assert!(frames.insert(leaf.frame), "{page} shares its frame");
+        Some(leaf)
+    });
+    assert_eq!(frames.len(), 70_000);
+    let free = machine.state().frames.free_frames();
+    machine.engine.event(&Event::Exec).unwrap();
+    assert!(machine.state().frames.free_frames() >= free + 70_000, "each is given back");
+    let Err(error) = run("ecpt") else { panic!("4 MiB in one piece where none is") };
+    assert!(matches!(error, MachineError::OutOfContiguousMemory { wanted_kib: 4096, .. }), "{error}");
+    assert!(error.to_string().contains("fragmentation"), "{error}");
+}
+
+#[test]
+fn a_store_to_read_only_memory_is_a_signal_and_not_a_page() {
+    let mut machine = counting(&spec("x86-64"));
+    let mut batch = Batch::new();
+    let range = VirtRange::sized(VirtAddr(BASE), 8192);
+    let read_only = Protection { read: true, write: false, execute: false };
+    batch.mark(Event::Map(Mapping {
+        protection: read_only,
+        backing: Backing::File,
+        ..Mapping::anonymous(range)
+    }));
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    batch.push(Access::load(VirtAddr(BASE), 8));
+    batch.push(Access::store(VirtAddr(BASE), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.finish("ro");
+    assert_eq!(value(&result, "fault", "protection"), 2);
+    assert_eq!(value(&result, "fault", "minor.4KiB"), 1);
+}
+
+#[test]
+fn a_store_after_a_load_sets_the_dirty_bit_once() {
+    let mut machine = counting(&spec("x86-64"));
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 4096);
+    for write in [false, false, true, true, false, true] {
+        batch.push(Access::new(VirtAddr(BASE + 64), 8, write));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.finish("dirty");
+    assert_eq!(value(&result, "walk", "dirty-updates"), 1);
+    assert_eq!(value(&result, "tlb.l1", "misses"), 1);
+}
+
+#[test]
+fn phases_add_up_to_the_whole() {
+    let mut machine = counting(&spec("x86-64"));
+    for (number, mut batch) in eventful(5, 6).into_iter().enumerate() {
+        if number % 3 == 0 {
+            batch.marks.insert(0, pagewalk_trace::Mark { at: 0, event: Event::Phase(format!("p{number}")) });
+        }
+        machine.batch(&batch).unwrap();
+    }
+    let result = machine.finish("phases");
+    for (stage, metric) in
+        [("program", "accesses"), ("tlb.l1", "misses"), ("walk", "references"), ("fault", "minor.4KiB")]
+    {
+        let by_phase: u64 = result
+            .metrics
+            .iter()
+            .filter(|m| m.phase.is_some() && m.stage == stage && m.metric == metric && m.unit == "count")
+            .map(|m| m.value.unwrap().as_f64() as u64)
+            .sum();
+        assert_eq!(by_phase, value(&result, stage, metric), "{stage} {metric}");
+    }
+}
+
+/// A wait that a snapshot counts must not be hidden by what follows it.
+#[test]
+fn a_phase_that_begins_with_accesses_in_flight_takes_no_negative_time() {
+    let mut machine: Machine<Plain, IntervalClock> = machine(&spec("x86-64"), 1, &announced()).unwrap();
+    let mut batch = Batch::new();
+    map(&mut batch, BASE, 1 << 20);
+    (0..20).for_each(|page| batch.push(Access::load(VirtAddr(BASE + page * 4096), 8)));
+    for (number, page) in [(0, 30), (1, 31)] {
+        batch.mark(Event::Phase(format!("p{number}")));
+        batch.push(Access::load(VirtAddr(BASE + page * 4096 + 64), 8));
+    }
+    machine.batch(&batch).unwrap();
+    let result = machine.finish("phases");
+    let whole = value(&result, "time", "elapsed");
+    let phases = result.metrics.iter().filter(|m| m.phase.is_some() && m.stage == "time" && m.unit == "ps");
+    for metric in phases {
+        assert!(metric.value.unwrap().as_f64() <= whole as f64, "{metric:?}");
+    }
+}
+
+#[test]
+fn a_source_without_mappings_runs_without_unannounced_pages() {
+    let mut machine: Machine<Plain, NoClock> =
+        machine(&spec("x86-64-thp"), 1, &SourceInfo::default()).unwrap();
+    let mut batch = Batch::new();
+    batch.push(Access::load(VirtAddr(BASE), 8));
+    batch.push(Access::load(VirtAddr(BASE + 4096), 8));
+    machine.batch(&batch).unwrap();
+    let result = machine.finish("champsim");
+    assert_eq!(value(&result, "fault", "unannounced-pages"), 0);
+    assert_eq!(value(&result, "fault", "minor.2MiB"), 1);
+    assert_eq!(value(&result, "frames", "resident"), PageSize::Size2M.bytes());
+}

@@ -32,7 +32,7 @@ pub enum Occasion {
 pub enum Decision<J> {
     /// The core runs this job.
     Run {
-        /// The job.
+        /// The job that the core runs.
         job: J,
         /// The run's ticket, under which its miss is to be made.
         ticket: Ticket,

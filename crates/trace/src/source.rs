@@ -30,7 +30,7 @@ pub trait Source {
     /// What is known beforehand.
     fn info(&self) -> SourceInfo;
 
-    /// Produces all events.
+    /// Produces all events of the source.
     ///
     /// # Errors
     ///

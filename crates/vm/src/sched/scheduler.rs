@@ -97,7 +97,7 @@ struct Started<J> {
     page: Page,
 }
 
-/// A place.
+/// The place of a job in the scheduler's table.
 type Place = u32;
 
 /// The scheduler of one core.

@@ -13,7 +13,7 @@ use crate::addr::{Asid, PageSize, Vpn};
 pub struct Tlb {
     /// The array for 4 KiB pages.
     small: TlbArray,
-    /// The others.
+    /// The arrays for larger pages.
     large: Vec<TlbArray>,
     /// Whether any of the others may hold something: if not, they need no look-up.
     large_occupied: bool,

@@ -15,7 +15,7 @@ pub enum Survives {
     /// Power failures, too: a fence writes the file back.
     PowerFailure,
     /// Power failures, too, as far as programs ask for that: `fsync` writes the file back, a fence costs nothing, and a power failure
-    /// leaves the state of a moment since the last one. Needs room behind the store, see [`Checkpoints`].
+    /// leaves the state of a moment since the last one. Needs room behind the store, see `Checkpoints`.
     Synced,
     /// Power failures, too, of a file that lies in persistent memory itself (DAX): what is flushed leaves the caches, and a fence
     /// waits for that.

@@ -1,8 +1,8 @@
 //! A memory system, built from its machine file.
 //!
-//! A [`Machine`] consumes events: an access goes to the [`Engine`], everything else that a program does to the
+//! A `Machine` consumes events: an access goes to the `Engine`, everything else that a program does to the
 //! engine's kernel. Three orders decide which access is next: the source's own; that of the cores' time, with several cores
-//! (`turns.rs`); and that of a scheduler, with jobs ([`Jobs`]).
+//! (`turns.rs`); and that of a scheduler, with jobs (`Jobs`).
 
 mod build;
 #[cfg(test)]

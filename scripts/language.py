@@ -76,7 +76,8 @@ def first_sentence(lines):
 def documented(lines):
     """Yields (line number, doc comment's lines, what is documented, its kind) of each Rust item with an outer doc comment.
 
-    Kinds: "fn", "type" and "field" (of public items), "variant" (of public enums), "other" (private ones)."""
+    Kinds: "fn", "type" and "field" (of public items, fields of a public enum's variants included), "variant" (of public enums),
+    "other" (private ones)."""
     doc, start, depth, enums = [], 0, 0, []
     attribute = 0
     for number, line in enumerate(lines, 1):
@@ -101,6 +102,8 @@ def documented(lines):
                 kind = "field"
             elif inside and re.match(r"[A-Z]\w*\b", code):
                 kind = "variant"
+            elif enums and depth == enums[-1] + 1 and re.match(r"[a-z_]\w*\s*:", code):
+                kind = "field"
             else:
                 kind = "other"
             yield start, doc, code, kind
@@ -163,6 +166,8 @@ def self_test():
         ("a.rs", "/// The size.\npub size: u64,\n", "/// The size of a slot in bytes.\npub size: u64,\n", "short"),
         ("a.rs", "/// Its `len`.\n#[must_use]\npub const fn len() {}\n", "/// Returns the number of items.\npub fn len() {}\n", "short"),
         ("a.rs", "pub enum A {\n    /// Refused.\n    B(u8),\n}\n", "enum A {\n    /// Refused.\n    B(u8),\n}\n", "short"),
+        ("a.rs", "pub enum A {\n    /// A size that was refused.\n    B {\n        /// What came.\n        found: u64,\n    },\n}\n",
+         "pub enum A {\n    /// A size that was refused.\n    B {\n        /// The size that came.\n        found: u64,\n    },\n}\n", "short"),
         ("a.rs", "/// The number of items.\npub fn f() {}\n", "/// Returns the number of items.\npub fn f() {}\n", "verb"),
         ("a.rs", "/// It is the owner of a file.\nstruct A;\n", "/// The owner of a file.\nstruct A;\n", "it"),
         ("a.rs", "/// What a walk did here.\npub struct A;\n", "/// The path of a walk.\npub struct A;\n", "fragment"),

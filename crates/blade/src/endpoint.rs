@@ -23,7 +23,7 @@ pub enum Endpoint {
     Udp(SocketAddr),
     /// `eth:INTERFACE`, and for a client of a certain blade there `eth:INTERFACE/BLADE`.
     Ethernet {
-        /// The interface's name.
+        /// The name of the network interface.
         interface: String,
         /// The blade's hardware address; none is [`Address::ANYONE`].
         blade: Option<MacAddress>,

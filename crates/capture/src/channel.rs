@@ -41,7 +41,7 @@ pub(crate) struct Channel {
     buffer: Vec<u8>,
 }
 
-/// The program's end.
+/// The program's end of the channel.
 pub(crate) struct ProgramEnd {
     socket: OwnedFd,
     /// The socket's inode number, by which a front-end makes sure that the descriptor is what it was told.
@@ -50,9 +50,9 @@ pub(crate) struct ProgramEnd {
     rejoin: String,
 }
 
-/// What came in.
+/// The outcome of waiting for a message.
 pub(crate) enum Received<'a> {
-    /// A message.
+    /// A message has come.
     Message(&'a [u8]),
     /// Every process has closed its end. One that still runs may come back.
     End,
@@ -67,7 +67,7 @@ fn secret() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A connected pair.
+/// Returns the two ends of a new channel.
 pub(crate) fn pair() -> io::Result<(Channel, ProgramEnd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     // The system caps these at its own limit; smaller buffers only mean more waiting.
@@ -127,7 +127,7 @@ impl ProgramEnd {
 }
 
 impl Channel {
-    /// The next message.
+    /// Returns the next message.
     pub(crate) fn receive(&mut self) -> io::Result<Received<'_>> {
         loop {
             let mut place = 0;

@@ -14,7 +14,7 @@ pub enum CaptureError {
     /// The program was not found.
     #[error("program `{program}` not found{}", if *.searched_path { " in PATH; give its path, or check the spelling" } else { "" })]
     NotFound {
-        /// As the user wrote it.
+        /// The program's name as the user wrote it.
         program: String,
         /// Whether PATH was searched.
         searched_path: bool,
@@ -22,9 +22,9 @@ pub enum CaptureError {
     /// The file exists and is not a program.
     #[error("`{}` cannot be run: {why}", .path.display())]
     NotExecutable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not, and what would help.
+        /// The reason, and what would help.
         why: String,
     },
     /// The program is for another architecture.
@@ -35,9 +35,9 @@ pub enum CaptureError {
          `--frontend qemu`"
     })]
     Architecture {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What it was built for.
+        /// The architecture that the file was built for.
         found: String,
         /// Whether the QEMU plugin takes it.
         emulated: bool,
@@ -50,7 +50,7 @@ pub enum CaptureError {
         what: &'static str,
         /// The file that is looked for.
         file: &'static str,
-        /// Where it was looked for.
+        /// The folders that were searched.
         searched: Vec<PathBuf>,
     },
     /// Valgrind itself is missing.
@@ -61,21 +61,21 @@ pub enum CaptureError {
         "the Valgrind tool was built for valgrind {built}, installed is {installed}; rebuild it with `make`"
     )]
     ValgrindVersion {
-        /// The tool's.
+        /// The version of Valgrind that the tool was built for.
         built: String,
-        /// The system's.
+        /// The version of Valgrind that is installed.
         installed: String,
     },
     /// Valgrind gave up on the program.
     #[error("valgrind could not {} `{program}` ({status}){}", if *.started { "go on with" } else { "start" }, log_suffix(.log))]
     Valgrind {
-        /// The program.
+        /// The name of the program.
         program: String,
         /// Whether the program had begun.
         started: bool,
-        /// How Valgrind ended.
+        /// The status with which Valgrind ended.
         status: String,
-        /// What it said.
+        /// The text that Valgrind printed.
         log: String,
     },
     /// An option for an engine that takes none.
@@ -84,7 +84,7 @@ pub enum CaptureError {
          its options from its variables, QEMU_CPU for instance, and the call-out runtime has none"
     )]
     EngineOption {
-        /// The first of them.
+        /// The first such option.
         option: String,
     },
     /// QEMU itself is missing.
@@ -93,9 +93,9 @@ pub enum CaptureError {
     /// QEMU gave up on the program.
     #[error("QEMU could not start `{program}` ({status}); its own message is above")]
     Qemu {
-        /// The program.
+        /// The name of the program.
         program: String,
-        /// How it ended.
+        /// The status with which QEMU ended.
         status: String,
     },
     /// The call-out runtime never spoke.
@@ -104,37 +104,37 @@ pub enum CaptureError {
              instrumented (see docs/capture.md; `--frontend valgrind` takes any program)"
     )]
     NoRecords {
-        /// The program.
+        /// The name of the program.
         program: String,
     },
     /// The program's first process went on unobserved.
     #[error("`{program}` could not be observed to its end: {why}")]
     CutOff {
-        /// The program.
+        /// The name of the program.
         program: String,
-        /// What is known of that.
+        /// The reason, as far as it is known.
         why: Unobserved,
     },
     /// The channel ended before the program.
     #[error("`{program}` cut its records off: it closed descriptor {fd}, on which they are sent")]
     ChannelClosed {
-        /// The program.
+        /// The name of the program.
         program: String,
-        /// The descriptor.
+        /// The descriptor of the channel.
         fd: i32,
     },
     /// The front-end sent something strange.
     #[error("the records of `{program}` are damaged: {error}")]
     Protocol {
-        /// The program.
+        /// The name of the program.
         program: String,
-        /// What is wrong.
+        /// The defect of the records.
         error: ProtocolError,
     },
     /// The system refused an operation.
     #[error("{what}: {error}")]
     Io {
-        /// What was being done.
+        /// The operation that was being done.
         what: String,
         /// The system's answer, in the text already, and therefore no source: a chain of errors would say it twice.
         error: io::Error,

@@ -23,7 +23,7 @@ const KILL_PAUSE: Duration = Duration::from_millis(2);
 /// A process, by its number and the time at which it began: the system gives a number to another process later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Identity {
-    /// The system's number.
+    /// The system's number of the process.
     pub(crate) pid: i32,
     /// The system's clock ticks from its own start to the process's.
     pub(crate) started: u64,

@@ -467,7 +467,7 @@ fn doubled(text: &OsStr, byte: u8) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Why [`Running::forward`] returned.
+/// The reason why [`Running::forward`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     /// Every process has ended, or has closed the channel.

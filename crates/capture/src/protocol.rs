@@ -45,26 +45,26 @@ pub enum Body<'a> {
     Records {
         /// Instructions executed since the last message of the process that carried a count; 0 if not counted.
         instructions: u64,
-        /// The records.
+        /// The records of the accesses.
         records: Records<'a>,
     },
     /// The thread that sent the message ended.
     ThreadEnd,
     /// The process is about to fork.
     Fork {
-        /// What the child will name.
+        /// The number of the fork, which the child will name.
         ticket: u64,
     },
     /// The fork did not work out.
     ForkFailed {
-        /// Of which fork.
+        /// The number of the fork.
         ticket: u64,
     },
     /// The first message of a child.
     ForkChild {
-        /// The system's number of its parent.
+        /// The system's number of the child's parent.
         parent: u32,
-        /// Which of the parent's forks it comes from.
+        /// The number of the parent's fork that made the child.
         ticket: u64,
     },
     /// The process that sent the message ended.
@@ -75,7 +75,7 @@ pub enum Body<'a> {
         mapping: Mapping,
         /// The file or shared memory that it shows, if that is known.
         file: Option<File>,
-        /// What the flags of the call ask for beside: [`Advice::Populate`] or [`Advice::Lock`].
+        /// The advice that the flags of the call give beside: [`Advice::Populate`] or [`Advice::Lock`].
         residence: Option<Advice>,
     },
     /// The process unmapped everything in the range.
@@ -88,16 +88,16 @@ pub enum Body<'a> {
     Lock(VirtRange, Advice),
     /// All pages of the process, and those that it will map, are locked or not any more.
     LockAll {
-        /// What happens to everything that is mapped.
+        /// The advice for everything that is mapped.
         current: Option<Advice>,
-        /// What happens to later mappings; none if nothing any more.
+        /// The advice for later mappings; none if there is none any more.
         future: Option<Advice>,
     },
     /// The process moved a mapping.
     Remap {
-        /// Where it was; empty if a shared mapping was mapped a second time.
+        /// The old range; empty if a shared mapping was mapped a second time.
         from: VirtRange,
-        /// Where it is.
+        /// The new range of the mapping.
         to: VirtRange,
         /// The old range stays mapped, without its pages (`MREMAP_DONTUNMAP`).
         keeps_old: bool,
@@ -178,79 +178,79 @@ pub enum ProtocolError {
     /// Fewer bytes than a header.
     #[error("a message of {bytes} bytes is shorter than its header of {HEADER_BYTES}")]
     Short {
-        /// Its length.
+        /// The length of the message in bytes.
         bytes: usize,
     },
     /// The packet is no message of this protocol.
     #[error("a message begins with {found:#010x} instead of {MAGIC:#010x}")]
     Magic {
-        /// What it begins with.
+        /// The word with which the packet begins.
         found: u32,
     },
     /// Front-end and command do not fit together.
     #[error("the front-end speaks version {found}, this command version {VERSION}: rebuild both")]
     Version {
-        /// The front-end's.
+        /// The version of the front-end's protocol.
         found: u16,
     },
     /// The length in the header disagrees with the message.
     #[error("a message of kind {kind} announces {announced} bytes of payload and has {found}")]
     Length {
-        /// Its kind.
+        /// The kind of the message.
         kind: u16,
-        /// What the header says.
+        /// The length that the header announces, in bytes.
         announced: u32,
-        /// What there is.
+        /// The length of the payload, in bytes.
         found: usize,
     },
     /// The number names no kind of message.
     #[error("unknown message kind {kind}")]
     Kind {
-        /// The number.
+        /// The number of the kind.
         kind: u16,
     },
     /// A payload of the wrong size for its kind.
     #[error("a message of kind {kind} with {words} words of payload; it has {expected}")]
     Words {
-        /// Its kind.
+        /// The kind of the message.
         kind: u16,
-        /// What it carries.
+        /// The number of words in the payload.
         words: usize,
-        /// What it should carry.
+        /// The number of words that the kind has.
         expected: usize,
     },
     /// A record with bits that no record has.
     #[error("access record {word:#018x} has bits above bit 52, or bit 52 without bit 51")]
     ReservedBits {
-        /// The record.
+        /// The word of the record.
         word: u64,
     },
     /// Pages can be unlocked, locked, and locked on fault.
     #[error("a message about locked pages with the unknown way {how}; ways are 0 to 2")]
     Locking {
-        /// What it says.
+        /// The way that the message names.
         how: u64,
     },
     /// Thread numbers begin with 1.
     #[error("a message of process {pid} without a thread")]
     NoThread {
-        /// The process.
+        /// The system's number of the process.
         pid: u32,
     },
     /// A process speaks before it said that it starts.
     #[error("process {pid} sends events before its start")]
     UnknownProcess {
-        /// The process.
+        /// The system's number of the process.
         pid: u32,
     },
     /// A child names a fork that its parent did not announce.
     #[error("process {pid} says it is fork {ticket} of process {parent}, which announced no such fork")]
     UnknownFork {
-        /// The child.
+        /// The system's number of the child.
         pid: u32,
-        /// Its parent.
+        /// The system's number of the child's parent.
         parent: u32,
-        /// The fork.
+        /// The number of the fork that the child names.
         ticket: u64,
     },
 }

@@ -33,7 +33,7 @@ const FIRST_BITS: u32 = 0x0101_0101;
 pub(crate) struct Aim {
     /// The bits of a hash that are the index of a bucket, if that has not been split.
     whole: usize,
-    /// If it has.
+    /// The bits of a hash that are the index of a bucket, if that has been split.
     split: usize,
     /// Those below have been.
     pointer: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Aim {
 /// Sapphire Rapids, 1 MiB on Zen 4).
 const LARGE_BYTES: u64 = 2 << 20;
 
-/// A key's bucket.
+/// The bucket of a key in a way.
 #[derive(Clone, Copy)]
 struct Home(usize);
 

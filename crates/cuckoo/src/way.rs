@@ -74,7 +74,7 @@ pub(super) struct Way<T> {
 
 #[derive(Debug)]
 struct Resize<T> {
-    /// `None` in place.
+    /// The chunks of the next array; `None` if the way is resized in place.
     next: Option<Chunks<T>>,
     size: usize,
     generation: u32,

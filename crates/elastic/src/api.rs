@@ -17,7 +17,7 @@ enum Found {
     Rest(usize),
 }
 
-/// Single items. `Hash` and `Eq` of the keys run before anything is changed: if they panic, the map is as it was.
+/// The operations on single items. `Hash` and `Eq` of the keys run before anything is changed: if they panic, the map is as it was.
 impl<K: Hash + Eq, V, S: BuildHasher> ElasticMap<K, V, S> {
     /// Returns the value of a key.
     #[inline]

@@ -10,7 +10,7 @@ use crate::map::IcebergMap;
 use crate::place::{At, Hash};
 use crate::store::FIRST_SLOTS;
 
-/// Single items.
+/// The operations on single items.
 ///
 /// Closures, and `Hash`, `Eq` and `Clone` of keys and values, run while blocks of the map are locked. They must not
 /// use the map themselves: that may wait forever. If they panic, the map is as it was before the call; only a value

@@ -154,7 +154,7 @@ impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
 /// The outcome of adding an item.
 pub(crate) enum Added<K, V> {
     Placed,
-    /// Refused.
+    /// The item was refused, because the table is full.
     Full((K, V)),
     /// The key has to be searched for anew.
     Again((K, V)),

@@ -39,7 +39,7 @@ impl Levels {
     }
 }
 
-/// All items.
+/// The operations on all items.
 ///
 /// What is seen of a map that others change meanwhile: each item that is in the map from the beginning to the end is
 /// visited exactly once, through any number of doublings; an item that comes or goes may be visited or not, and one

@@ -218,7 +218,7 @@ fn blocks_of(items: usize) -> Result<usize, TryReserveError> {
     if possible { Ok(blocks as usize) } else { Err(TryReserveError::TooMany { items }) }
 }
 
-/// Room. These wait for no other user of the map, since there is none.
+/// The operations that make and give back room. These wait for no other user of the map, since there is none.
 impl<K: KeyHash + Eq, V, S: BuildHasher> IcebergMap<K, V, S> {
     /// Makes room for so many more items, after which the map grows next. All items are moved, if the room is not there.
     ///

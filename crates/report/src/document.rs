@@ -120,7 +120,7 @@ pub enum FramesNote {
     Given,
     /// The frames are the machine's own.
     Own {
-        /// Why: `it places frames by hashing`.
+        /// The reason, such as `it places frames by hashing`.
         because: String,
     },
 }

@@ -11,7 +11,7 @@ use crate::units::Quantity;
 /// Which direction a user wishes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
-    /// Fewer, smaller, sooner.
+    /// The smaller number is better.
     Less,
     /// Neither direction is better in general.
     Neither,
@@ -22,7 +22,7 @@ pub(crate) enum Better {
 pub(crate) struct Measure {
     /// The heading it stands under.
     pub(crate) group: &'static str,
-    /// Its name.
+    /// The name of the measure in tables.
     pub(crate) label: String,
     /// How its values are written.
     pub(crate) quantity: Quantity,
@@ -37,7 +37,7 @@ pub(crate) struct Measure {
 pub(crate) enum Base {
     /// Instructions, where every machine's source counted them.
     Instructions,
-    /// Accesses otherwise.
+    /// Accesses, where a source did not count instructions.
     Accesses,
 }
 

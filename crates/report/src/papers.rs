@@ -55,7 +55,7 @@ pub enum Drawn {
     },
     /// Lines over a number.
     Lines {
-        /// What the number is.
+        /// The meaning of the number.
         x: String,
         /// Of each series, points in the order in which they are joined.
         points: Vec<Vec<[f64; 2]>>,

@@ -16,7 +16,7 @@ pub(crate) fn counted(machine: &str, factor: f64) -> RunResult {
     }
 }
 
-/// A timed run.
+/// Returns a timed run.
 pub(crate) fn timed(machine: &str, factor: f64) -> RunResult {
     RunResult { metrics: rows(None, factor, 1.0, true), ..counted(machine, factor) }
 }
@@ -65,12 +65,12 @@ pub(crate) fn pair() -> Vec<RunResult> {
     vec![with_phases("x86-64", 1.0, &phases), with_phases("mosaic-4", 0.54, &phases)]
 }
 
-/// So many machines.
+/// Returns the results of so many machines.
 pub(crate) fn many(count: usize) -> Vec<RunResult> {
     (0..count).map(|at| timed(&format!("machine-number-{at}"), 1.0 / (1.0 + at as f64))).collect()
 }
 
-/// A manifest.
+/// Returns a manifest.
 pub(crate) fn manifest() -> Manifest {
     let machine = |name: &str, description: &str| MachineNote {
         name: name.into(),

@@ -19,7 +19,7 @@ pub(crate) enum Reading {
     Absent,
     /// A ratio with a zero denominator.
     Undefined,
-    /// The number.
+    /// The reading is this number.
     Value(f64),
 }
 
@@ -86,7 +86,7 @@ impl<'a> Span<'a> {
         (first..).take_while(|&number| read(self, number) != Reading::Absent).count()
     }
 
-    /// TLB levels.
+    /// Returns the number of TLB levels.
     pub(crate) fn tlb_levels(&self) -> usize {
         self.numbered(1, |span, level| span.read(&tlb::misses(level)))
     }

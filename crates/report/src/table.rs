@@ -25,7 +25,7 @@ impl Default for Style {
 
 /// Longer names are cut.
 const NAME_COLUMNS: usize = 26;
-/// Space between columns.
+/// The space between two columns, in characters.
 const GAP: usize = 2;
 /// More phases than this are counted, not shown.
 const PHASES: usize = 8;

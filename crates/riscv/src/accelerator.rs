@@ -22,7 +22,7 @@ pub struct DeviceTimes {
     pub eviction: u64,
 }
 
-/// The device.
+/// The accelerator as a device of the machine.
 pub(crate) struct Device {
     accelerator: Accelerator,
     times: DeviceTimes,

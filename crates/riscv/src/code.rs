@@ -24,7 +24,7 @@ pub(crate) struct Block {
     pub(crate) last: u32,
 }
 
-/// All blocks.
+/// All blocks of decoded code.
 pub(crate) struct Code {
     places: Vec<Block>,
     ops: Vec<Op>,
@@ -91,7 +91,7 @@ impl Code {
         Block { offset: EMPTY, first, last: first + 1 }
     }
 
-    /// Forgets all.
+    /// Forgets all blocks.
     pub(crate) fn forget(&mut self) {
         self.places.iter_mut().for_each(|block| block.offset = EMPTY);
         self.ops.clear();

@@ -10,24 +10,24 @@ pub enum End {
     Exit(u64),
     /// The machine waits for an interrupt that cannot come.
     WaitsForever {
-        /// Where.
+        /// The address of the instruction.
         pc: u64,
     },
     /// An exception at the first instruction of its own handler, which would go on for ever.
     HandlerTraps {
-        /// Where.
+        /// The address of the instruction.
         pc: u64,
-        /// Why.
+        /// The exception that is taken.
         cause: Exception,
     },
     /// The same exception again and again: its handler has returned to it, or has come to it again, for
     /// [`MOST_STUCK`](crate::MOST_STUCK) instructions, and nothing else has happened.
     TrapLoop {
-        /// Where.
+        /// The address of the instruction.
         pc: u64,
-        /// Why.
+        /// The exception that is taken.
         cause: Exception,
-        /// What `mtval` or `stval` got.
+        /// The value that `mtval` or `stval` got.
         value: u64,
     },
     /// A wait for input was ended from outside.

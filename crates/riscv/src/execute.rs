@@ -182,7 +182,7 @@ impl Machine {
         Ok(Flow::On)
     }
 
-    /// An atomic's result.
+    /// Does an atomic operation, and returns its result.
     fn atomic(&mut self, op: &Op, addr: u64, operand: u64) -> Result<u64, Trap> {
         let wide = matches!(op.kind, Kind::LrD | Kind::ScD | Kind::AmoD);
         let reserves = matches!(op.kind, Kind::LrW | Kind::LrD);
@@ -289,9 +289,9 @@ impl Machine {
 
 /// Where a hart goes on.
 enum Flow {
-    /// Behind the instruction.
+    /// The hart goes on behind the instruction.
     On,
-    /// There.
+    /// The hart goes on at this address.
     To(u64),
 }
 

@@ -21,21 +21,21 @@ pub enum ImageError {
         "not an executable for RISC-V (machine {machine}, type {kind}; wanted: {EM_RISCV}, {ET_EXEC} or {ET_DYN})"
     )]
     Machine {
-        /// The file's machine.
+        /// The number of the file's machine.
         machine: u16,
-        /// The file's type.
+        /// The number of the file's type.
         kind: u16,
     },
     /// A segment of the program does not lie in memory.
     #[error("segment at {addr:#x} of {bytes} bytes does not lie in memory ({base:#x} to {end:#x})")]
     Segment {
-        /// Where it is to be.
+        /// The address that the segment is to have.
         addr: u64,
-        /// How much.
+        /// The size of the segment in bytes.
         bytes: u64,
-        /// Where memory begins.
+        /// The address at which memory begins.
         base: u64,
-        /// Where it ends.
+        /// The address at which memory ends.
         end: u64,
     },
 }
@@ -50,7 +50,7 @@ pub struct Image {
     words: Vec<(u64, u64)>,
     tohost: Option<u64>,
     fromhost: Option<u64>,
-    /// By address.
+    /// The symbols of the program, by address.
     symbols: Vec<(u64, String)>,
 }
 

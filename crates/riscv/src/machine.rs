@@ -166,7 +166,7 @@ pub struct Machine {
     pub(crate) client: ClientBlock,
     pub(crate) remote: Box<dyn RemoteMemory>,
     pub(crate) host: Host,
-    /// The device tree.
+    /// The read-only memory, which holds the device tree.
     pub(crate) rom: Vec<u8>,
     /// The network card's address.
     pub(crate) mac: u64,

@@ -18,7 +18,7 @@ pub(crate) struct Ram {
     base: u64,
     bytes: u64,
     words: Vec<u64>,
-    /// By line.
+    /// The marks of memory, by line.
     marks: Vec<u8>,
     /// Lines that code was decoded from, each once: memory is large, and code is not.
     code_lines: Vec<u32>,
@@ -29,7 +29,7 @@ pub(crate) struct Ram {
 pub(crate) struct Touched(u8);
 
 impl Touched {
-    /// Nothing.
+    /// Returns whether nothing of interest was touched.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         self.0 == 0

@@ -152,7 +152,7 @@ impl Mmu {
         }
     }
 
-    /// Instructions, then data.
+    /// Returns the counts of the TLBs: instructions, then data.
     pub(crate) fn tlb_counts(&self) -> (TlbCounts, TlbCounts) {
         let Context { fetch_mode, data_mode, .. } = self.context;
         (self.instructions.counts(fetch_mode.is_some()), self.data.counts(data_mode.is_some()))

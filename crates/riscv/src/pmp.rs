@@ -14,7 +14,7 @@
 use crate::csr::Mode;
 use crate::trap::Access;
 
-/// Entries.
+/// The number of entries.
 const ENTRIES: usize = 16;
 const READ: u8 = 1;
 const WRITE: u8 = 1 << 1;
@@ -27,7 +27,7 @@ const LOCKED: u8 = 1 << 7;
 /// Bits of `pmpaddr`.
 const ADDR_MASK: u64 = (1 << 54) - 1;
 
-/// The entries.
+/// The entries of physical memory protection.
 #[derive(Clone, Debug)]
 pub(crate) struct Pmp {
     config: [u8; ENTRIES],

@@ -33,9 +33,9 @@ pub enum WordOperation {
     Add(u64),
     /// The word is replaced if it is what is expected; the answer is 1 if it was, and 0 if not.
     CompareAndSwap {
-        /// What it becomes.
+        /// The value that the word becomes.
         new: u64,
-        /// What it must be.
+        /// The value that the word must have.
         expected: u64,
     },
 }
@@ -47,7 +47,7 @@ pub enum RemoteError {
     /// The remote memory says that it cannot.
     #[error("remote memory refuses page {page}: {why}")]
     Refused {
-        /// The page's number.
+        /// The number of the page in remote memory.
         page: u64,
         /// The reason, and what to do.
         why: String,

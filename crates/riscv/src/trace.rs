@@ -14,77 +14,77 @@ use crate::trap::{Access, Exception};
 pub enum Note {
     /// An exception is taken.
     Trap {
-        /// Why.
+        /// The exception that is taken.
         cause: Exception,
-        /// The instruction.
+        /// The address of the instruction.
         pc: u64,
-        /// What `mtval` or `stval` gets.
+        /// The value that `mtval` or `stval` gets.
         value: u64,
-        /// From where.
+        /// The mode that the hart leaves.
         from: Mode,
-        /// To where.
+        /// The mode that the hart enters.
         to: Mode,
     },
     /// An interrupt is taken.
     Interrupt {
-        /// Its number.
+        /// The number of the interrupt.
         number: u64,
-        /// The instruction that comes behind it.
+        /// The address of the instruction behind the interrupt.
         pc: u64,
-        /// To where.
+        /// The mode that the hart enters.
         to: Mode,
     },
     /// An entry does not allow an access.
     PageFault {
-        /// Its address.
+        /// The address of the access.
         addr: u64,
-        /// What it is.
+        /// The kind of the access.
         access: Access,
     },
     /// The accelerator brought a page.
     Fetch {
-        /// The access that needed it.
+        /// The address of the access that needed the page.
         addr: u64,
         /// The page's number in remote memory.
         id: PageId,
-        /// Where it is now.
+        /// The frame that the page is in now.
         frame: Pfn,
-        /// Its entry.
+        /// The address of the page's entry.
         entry: PhysAddr,
     },
     /// The walker wrote an entry.
     Entry {
-        /// Where it lies.
+        /// The address of the entry.
         entry: PhysAddr,
-        /// What it is now.
+        /// The value of the entry now.
         bits: u64,
     },
     /// A device's register was loaded.
     DeviceLoad {
-        /// Its address.
+        /// The address of the register.
         addr: u64,
-        /// What it was, or why the load is a fault.
+        /// The value of the register, or why the load is a fault.
         value: Result<u64, String>,
     },
     /// A device's register was stored to.
     DeviceStore {
-        /// Its address.
+        /// The address of the register.
         addr: u64,
-        /// What it was to become.
+        /// The value that was stored.
         value: u64,
-        /// Why the store is a fault, if it is one.
+        /// The reason why the store is a fault, if it is one.
         result: Result<(), String>,
     },
     /// Remote memory does not give a page: an access fault.
     FetchRefused {
-        /// The access that needed it.
+        /// The address of the access that needed the page.
         addr: u64,
         /// The page, and why.
         why: String,
     },
     /// Remote memory failed, which ends the run.
     RemoteFailed {
-        /// What happened.
+        /// The reason why remote memory failed.
         why: String,
     },
 }

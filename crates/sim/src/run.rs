@@ -76,7 +76,7 @@ pub enum RunError {
     /// The phase to begin with never began.
     #[error("{name} has no phase `{phase}`{}", listed(.phases))]
     NoSuchPhase {
-        /// The source's name.
+        /// The name of the source.
         name: String,
         /// The phase that was waited for.
         phase: String,

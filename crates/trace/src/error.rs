@@ -12,7 +12,7 @@ pub enum TraceError {
     /// The operating system refused something.
     #[error("{what}: {error}")]
     Io {
-        /// What was being done, with the path.
+        /// The operation that was being done, with the path.
         what: String,
         /// The system's answer, in the text already, and therefore no source: a chain of errors would say it twice.
         error: io::Error,
@@ -22,9 +22,9 @@ pub enum TraceError {
     Malformed {
         /// The file, as its user named it.
         file: String,
-        /// Where in the file.
+        /// The place of the defect in the file.
         place: Place,
-        /// What is wrong, what is allowed, and what would help.
+        /// The defect, what is allowed, and what would help.
         what: String,
     },
     /// The file may be sound, but it is not one to read or write here. The text names it and says what to do.

@@ -129,7 +129,7 @@ pub enum Event {
     Process(ProcessId),
     /// The current process made a child with a copy of its address space.
     Fork {
-        /// The new process.
+        /// The number of the new process.
         child: ProcessId,
     },
     /// The current process replaced its program: its address space is empty now.
@@ -149,9 +149,9 @@ pub enum Event {
     /// `mremap`: the mapping at `from` is now at `to`, its pages moved along; a longer `to` adds fresh pages
     /// at the end, a shorter one drops pages.
     Remap {
-        /// Where it was.
+        /// The old range of the mapping.
         from: VirtRange,
-        /// Where it is.
+        /// The new range of the mapping.
         to: VirtRange,
     },
     /// `brk`: the heap segment is now this range (possibly empty).

@@ -141,9 +141,9 @@ pub enum FilterRefusal {
         ", which counts repeated touches; run it without the filter"
     })]
     Policy {
-        /// The TLB.
+        /// The name of the TLB.
         tlb: String,
-        /// Its policy.
+        /// The replacement policy of the TLB.
         policy: FilterPolicy,
         /// Whether only the proof on real traces is missing.
         repeats_are_idle: bool,
@@ -162,13 +162,13 @@ pub enum FilterRefusal {
          a multiple of {multiple}; use 1 class"
     )]
     Sets {
-        /// The TLB.
+        /// The name of the TLB.
         tlb: String,
-        /// Its sets.
+        /// The number of the TLB's sets.
         sets: u64,
         /// Bytes of a page as the class counts them.
         class_bytes: u64,
-        /// What would divide the sets.
+        /// The number that would divide the sets.
         multiple: u64,
     },
 }

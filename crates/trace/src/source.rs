@@ -30,7 +30,7 @@ pub trait Source {
     /// What is known beforehand.
     fn info(&self) -> SourceInfo;
 
-    /// Produces all events.
+    /// Produces all events of the source.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ pub enum SourceError {
     /// The operating system refused something.
     #[error("{what}: {error}")]
     Io {
-        /// What was being done, with the path.
+        /// The operation that was being done, with the path.
         what: String,
         /// The system's answer, in the text already, and therefore no source: a chain of errors would say it twice.
         error: std::io::Error,

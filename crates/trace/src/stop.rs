@@ -14,7 +14,7 @@ pub enum StopRequest {
     /// A signal came to the command. A live program gets the signal as well, and time to end in good order; every
     /// other source ends as for [`StopRequest::Now`].
     Signal {
-        /// The signal's number.
+        /// The number of the signal.
         number: i32,
         /// Whether the program has received the signal already, as from the terminal that it shares.
         is_delivered: bool,

@@ -40,25 +40,25 @@ pub struct Parameter {
 pub enum Kind {
     /// A size in bytes, written with its unit.
     Size {
-        /// The smallest.
+        /// The smallest value that is allowed.
         min: u64,
-        /// The largest.
+        /// The largest value that is allowed.
         max: u64,
         /// Whether it must be a power of two.
         power_of_two: bool,
     },
     /// The value is a count.
     Count {
-        /// The smallest.
+        /// The smallest value that is allowed.
         min: u64,
-        /// The largest.
+        /// The largest value that is allowed.
         max: u64,
     },
     /// A number with up to three decimals, written `0.95`; held in thousandths.
     Decimal {
-        /// The smallest, in thousandths.
+        /// The smallest value that is allowed, in thousandths.
         min: u64,
-        /// The largest, in thousandths.
+        /// The largest value that is allowed, in thousandths.
         max: u64,
     },
     /// The value is one of these words.

@@ -24,7 +24,7 @@ pub(crate) struct Shape {
 /// A node on the way to a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathNode {
-    /// Its number.
+    /// The number of the node.
     pub(crate) node: u64,
     pub(crate) height: u32,
     /// Which of its children, or of a leaf which of its keys, the way goes on with.

@@ -18,6 +18,6 @@ pub(crate) trait Program: Send {
     /// About how many accesses it emits.
     fn expected_accesses(&self) -> u64;
 
-    /// Runs it.
+    /// Runs the program, and emits its accesses.
     fn run(&self, out: &mut Emitter<'_>) -> Result<(), Halt>;
 }

@@ -5,7 +5,7 @@ use crate::entry::Entry;
 use crate::source::Workload;
 use crate::values::{SpecError, Values, nearest};
 
-/// Reads a spec. `seed` holds unless the spec itself sets one.
+/// Reads the spec of a workload. `seed` holds unless the spec itself sets one.
 pub(crate) fn parse(spec: &str, seed: u64) -> Result<Workload, SpecError> {
     let (name, pairs) = match spec.split_once(':') {
         Some((name, pairs)) => (name, Some(pairs)),

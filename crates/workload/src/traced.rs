@@ -38,12 +38,12 @@ impl<T: Copy, const STRIDE: u64> Traced<T, STRIDE> {
         Self { base: space.local(data.len() as u64 * STRIDE), data }
     }
 
-    /// `free`.
+    /// Gives the memory back, as `free` does.
     pub(crate) fn free(self, space: &mut AddressSpace, out: &mut Emitter<'_>) -> Result<(), Stop> {
         space.free(self.base, self.data.len() as u64 * STRIDE, out)
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.data.len()
     }

@@ -11,61 +11,61 @@ pub enum SpecError {
     /// No workload or preset of this name.
     #[error("unknown workload `{name}`{}; there are {allowed}", did_you_mean(.nearest))]
     UnknownWorkload {
-        /// What was given.
+        /// The name that was given.
         name: String,
         /// The name it may have meant.
         nearest: Option<String>,
-        /// All names.
+        /// The names of all workloads.
         allowed: String,
     },
     /// The workload has no such parameter.
     #[error("workload `{workload}` has no parameter `{key}`{}; it has {allowed}", did_you_mean(.nearest))]
     UnknownParameter {
-        /// The workload.
+        /// The name of the workload.
         workload: &'static str,
-        /// What was given.
+        /// The parameter that was given.
         key: String,
         /// The parameter it may have meant.
         nearest: Option<String>,
-        /// All parameters.
+        /// The parameters of the workload.
         allowed: String,
     },
     /// The parameter does not take this value.
     #[error("workload `{workload}`: {key} = `{value}` is not {allowed}")]
     BadValue {
-        /// The workload.
+        /// The name of the workload.
         workload: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         key: String,
-        /// What was given.
+        /// The value that was given.
         value: String,
-        /// What it takes.
+        /// The values that the parameter takes.
         allowed: String,
     },
     /// The text between two commas is not `key=value`.
     #[error("workload `{workload}`: `{given}` is not of the form key=value, for example {example}")]
     NotKeyValue {
-        /// The workload.
+        /// The name of the workload.
         workload: &'static str,
-        /// What was given.
+        /// The text that was given.
         given: String,
-        /// A correct pair.
+        /// A correct pair of key and value.
         example: String,
     },
     /// A parameter was given twice.
     #[error("workload `{workload}`: parameter `{key}` is given twice")]
     Repeated {
-        /// The workload.
+        /// The name of the workload.
         workload: &'static str,
-        /// The parameter.
+        /// The name of the parameter.
         key: String,
     },
     /// Each value is allowed, but not together.
     #[error("workload `{workload}`: {problem}")]
     Combination {
-        /// The workload.
+        /// The name of the workload.
         workload: &'static str,
-        /// What is wrong, and what would be right.
+        /// The problem, and what would be right.
         problem: String,
     },
 }

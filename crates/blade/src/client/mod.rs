@@ -147,15 +147,15 @@ pub enum Failure {
     Refused {
         /// The page's number on the blade.
         page: u64,
-        /// What was to be done with it.
+        /// The use that the client wanted to make of the page.
         wanted: Use,
     },
     /// The blade does not answer. Whether the operation was done is not known, and it may still be done later.
     #[error("the blade did not answer {tries} times in {} ms; is it running, and is this its address?", waited.as_millis())]
     Unreachable {
-        /// How often it was asked.
+        /// The number of requests that the client sent.
         tries: u32,
-        /// How long that took.
+        /// The time that the client waited.
         waited: Duration,
     },
 }

@@ -21,7 +21,7 @@ pub(super) struct Outstanding {
 
 /// What an answer meant.
 pub(super) enum Progress {
-    /// More must come.
+    /// More responses must come.
     Waiting,
     /// That part was there.
     Duplicate,
@@ -29,7 +29,7 @@ pub(super) enum Progress {
     Unfit,
     /// The blade will not do it.
     Refused,
-    /// Done.
+    /// The request has ended with this outcome.
     Ended(Outcome),
 }
 

@@ -59,17 +59,17 @@ pub enum Defect {
     /// The payload is longer or shorter than the operation's.
     #[error("a payload of {found} bytes where there must be {needed}")]
     Length {
-        /// What the operation has.
+        /// The payload's length that the operation has, in bytes.
         needed: usize,
-        /// What came.
+        /// The length of the payload that came, in bytes.
         found: usize,
     },
     /// The word is not within the page.
     #[error("{bytes} bytes at {offset} cross the end of the page")]
     Crossing {
-        /// Where it begins.
+        /// The offset in the page at which the word begins.
         offset: u16,
-        /// How long it is.
+        /// The length of the word in bytes.
         bytes: usize,
     },
 }

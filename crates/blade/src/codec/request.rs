@@ -38,11 +38,11 @@ pub enum Command<'a> {
     Add(Word, u64),
     /// Set a word if it is what the client expects, and send 1 if it was, else 0.
     CompareAndSwap {
-        /// Which word.
+        /// The word that is compared and set.
         word: Word,
-        /// What to set it to.
+        /// The value that the word is set to.
         new: u64,
-        /// What it must be.
+        /// The value that the word must have.
         expected: u64,
     },
 }

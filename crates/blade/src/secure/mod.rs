@@ -69,7 +69,7 @@ pub enum KeyError {
     /// The file cannot be read.
     #[error("cannot read the key {}: {reason}", path.display())]
     Io {
-        /// The file.
+        /// The path of the key's file.
         path: PathBuf,
         /// The system's answer: part of the text, and therefore not a source.
         reason: io::Error,

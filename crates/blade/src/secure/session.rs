@@ -108,7 +108,7 @@ pub(super) struct Session {
     window: ReplayWindow,
 }
 
-/// Which side.
+/// The side of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Client,

@@ -68,9 +68,9 @@ pub enum StoreError {
     /// The page was never written, and as many others as there is room for were.
     #[error("there is no room for page {page}: {capacity_pages} others are stored")]
     Full {
-        /// What was to be written.
+        /// The number of the page that was to be written.
         page: u64,
-        /// What there is room for.
+        /// The number of pages that the store has room for.
         capacity_pages: u64,
     },
     /// The blade is strict, and the page was never written.
@@ -94,9 +94,9 @@ pub enum OpenError {
     /// The operating system refused something.
     #[error("cannot {verb} {}: {reason}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation that was being done.
         verb: &'static str,
-        /// The file.
+        /// The path of the store's file.
         path: PathBuf,
         /// The system's answer: part of the text, and therefore not a source.
         reason: std::io::Error,
@@ -104,9 +104,9 @@ pub enum OpenError {
     /// The file is not a store of this kind.
     #[error("{}: {what}", path.display())]
     Format {
-        /// The file.
+        /// The path of the store's file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The defect of the file, and what to do.
         what: String,
     },
     /// No store can be so large, or so small.

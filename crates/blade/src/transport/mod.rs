@@ -35,7 +35,7 @@ pub const RECEIVE_BYTES: usize = 2048;
 /// use any more, except from `send`, where they mean that this message was lost. What was sent may wait for `flush` or
 /// `receive` before the other end is told of it.
 pub trait Transport {
-    /// Sends a message.
+    /// Sends a message to an address.
     fn send(&mut self, to: Address, message: &[u8]) -> io::Result<()>;
 
     /// Tells the other end of what was sent, if that was not done yet.

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 /// Bytes of a path at most, with its end.
 pub(crate) const PATH_BYTES: usize = 4_096;
 
-/// Room for paths. Not on the stack: a handler of a signal may have very little.
+/// Buffers with room for one path each. Not on the stack: a handler of a signal may have very little.
 struct Buffers(UnsafeCell<[MaybeUninit<[u8; PATH_BYTES]>; 4]>);
 
 // SAFETY: only a process with one thread uses them, and only within a call, which nothing comes between.
@@ -20,7 +20,7 @@ pub(crate) const SECOND: usize = 1;
 pub(crate) const ANSWERED: usize = 2;
 pub(crate) const WHOLE: usize = 3;
 
-/// One of them.
+/// Returns one of the buffers.
 ///
 /// # Safety
 ///
@@ -30,7 +30,7 @@ pub(crate) unsafe fn buffer<'a>(which: usize) -> &'a mut MaybeUninit<[u8; PATH_B
     unsafe { &mut (*BUFFERS.0.get())[which] }
 }
 
-/// The same, cleared.
+/// Returns one of the buffers, cleared.
 ///
 /// # Safety
 ///

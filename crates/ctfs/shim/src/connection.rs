@@ -69,7 +69,7 @@ pub(crate) fn device() -> Option<u64> {
     connection().map(|_| our_device())
 }
 
-/// The connection's descriptor.
+/// Returns the connection's client and descriptor.
 pub(crate) fn connection() -> Option<(&'static Client, c_int)> {
     // SAFETY: clients are never freed.
     unsafe { CLIENT.load(Ordering::Acquire).as_ref() }.map(|client| (client, client.descriptor()))

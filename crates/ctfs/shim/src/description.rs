@@ -26,12 +26,12 @@ const MOST_SKIPPED: u32 = 1_024;
 /// Offsets of files that the kernel does not know, at most.
 const MOST_OFFSET: i64 = 1 << 40;
 
-/// No descriptor.
+/// The number that stands for no descriptor.
 pub(crate) const NONE: c_int = -1;
 
 /// Reads and writes from the offset on: other processes have it, too, and move it.
 const OFFSET: u8 = 1;
-/// Everything.
+/// All operations go through the kernel.
 const ALL: u8 = 2;
 
 /// A file, however often it is open.
@@ -660,7 +660,7 @@ impl Description {
         answer(written)
     }
 
-    /// Moves the offset. Nothing if the kernel is to do that.
+    /// Moves the offset, as `lseek` does. Nothing if the kernel is to do that.
     pub(crate) fn seek(&self, descriptor: c_int, by: off_t, whence: c_int) -> Answer {
         let sequence = writing(&self.sequence);
         let at = self.beside.offset().or_else(|| sequence.offset());

@@ -100,7 +100,7 @@ pub(crate) fn in_child() {
 struct Mount {
     prefix: Vec<u8>,
     device: u64,
-    /// Connecting tells.
+    /// Whether the mount may be a store's; connecting to it tells.
     may_be_ours: bool,
 }
 

@@ -383,12 +383,12 @@ fn statx_of(place: &Place, attributes: &Attributes) -> libc::statx {
     status
 }
 
-/// As `fstatat`.
+/// Answers as `fstatat` does.
 pub(crate) fn stat(folder: c_int, path: *const c_char, flags: c_int, into: *mut libc::stat) -> Answer {
     look((folder, path), flags, (stat_of, into))
 }
 
-/// As `statx`. The kernel answers what is only told to a program that asks for it.
+/// Answers as `statx` does. The kernel answers what is only told to a program that asks for it.
 pub(crate) fn statx(
     folder: c_int,
     path: *const c_char,
@@ -418,7 +418,7 @@ pub(crate) fn exists(folder: c_int, path: *const c_char) -> Answer {
     look((folder, path), 0, (|_, _| (), nowhere.as_ptr().cast_mut()))
 }
 
-/// As `mkdirat`.
+/// Makes a directory, as `mkdirat` does.
 pub(crate) fn make_directory(folder: c_int, path: *const c_char, mode: mode_t) -> Answer {
     with_path(folder, path, |asking, base, path| {
         user::know_umask();
@@ -426,7 +426,7 @@ pub(crate) fn make_directory(folder: c_int, path: *const c_char, mode: mode_t) -
     })
 }
 
-/// As `unlinkat`.
+/// Removes a name, as `unlinkat` does.
 pub(crate) fn remove(folder: c_int, path: *const c_char, flags: c_int) -> Answer {
     with_path(folder, path, |asking, base, path| match flags {
         0 => answer(asking.ask.unlink(base, path)),
@@ -435,7 +435,7 @@ pub(crate) fn remove(folder: c_int, path: *const c_char, flags: c_int) -> Answer
     })
 }
 
-/// As `renameat2`.
+/// Renames a file, as `renameat2` does.
 pub(crate) fn rename(
     from: (c_int, *const c_char),
     to: (c_int, *const c_char),
@@ -447,7 +447,7 @@ pub(crate) fn rename(
     with_paths(from, to, |asking, from, to| answer(asking.ask.rename(from, to, flags == 0)))
 }
 
-/// As `linkat`.
+/// Makes another name of a file, as `linkat` does.
 pub(crate) fn link(from: (c_int, *const c_char), to: (c_int, *const c_char), flags: c_int) -> Answer {
     if flags & !libc::AT_SYMLINK_FOLLOW != 0 {
         return None;
@@ -455,7 +455,7 @@ pub(crate) fn link(from: (c_int, *const c_char), to: (c_int, *const c_char), fla
     with_paths(from, to, |asking, from, to| answer(asking.ask.link(from, to, flags != 0)))
 }
 
-/// As `symlinkat`.
+/// Makes a symbolic link, as `symlinkat` does.
 pub(crate) fn link_to(target: *const c_char, folder: c_int, path: *const c_char) -> Answer {
     with_path(folder, path, |asking, base, path| {
         // SAFETY: no other part of this call has it.
@@ -463,7 +463,7 @@ pub(crate) fn link_to(target: *const c_char, folder: c_int, path: *const c_char)
     })
 }
 
-/// As `readlinkat`.
+/// Reads a symbolic link, as `readlinkat` does.
 pub(crate) fn read_link(
     folder: c_int,
     path: *const c_char,

@@ -23,7 +23,7 @@ use crate::{kernel, signals};
 
 /// Offsets that are borrowed at once.
 const MOST_BORROWED: usize = 8;
-/// No descriptor.
+/// The number that stands for no descriptor.
 const NONE: c_int = -1;
 /// Operations of a file before its offset is borrowed, at first and at most: borrowing takes four system calls.
 const FIRST_GAP: u32 = 4;

@@ -14,7 +14,7 @@ impl Real {
         Self { name, found: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Where it is.
+    /// Returns the address of the function.
     #[inline]
     pub(crate) fn get(&self) -> *mut c_void {
         let found = self.found.load(Ordering::Relaxed);

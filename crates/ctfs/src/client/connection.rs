@@ -137,7 +137,7 @@ pub(crate) struct Welcomed {
 }
 
 impl Welcomed {
-    /// Over a connection.
+    /// Receives the owner's welcome over a connection.
     pub(crate) fn by(stream: &UnixStream) -> io::Result<Self> {
         let mut bytes = [0; messages::WELCOME_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -193,7 +193,7 @@ impl Client {
         Ok(Self { memory, gate, number, serial, stream: Movable::new(stream) })
     }
 
-    /// Its serial number.
+    /// Returns the client's serial number.
     pub(crate) fn serial(&self) -> u64 {
         self.serial
     }

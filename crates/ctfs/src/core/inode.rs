@@ -85,7 +85,7 @@ fn time_parts(nanoseconds: i128) -> Option<(u64, i32)> {
     Some((word as u64, i32::try_from((nanoseconds - i128::from(word)) >> 64).ok()?))
 }
 
-/// Of a second.
+/// The number of nanoseconds of a second.
 pub(crate) const NANOSECONDS: i128 = 1_000_000_000;
 
 /// Kinds of files, as they stand in a mode.

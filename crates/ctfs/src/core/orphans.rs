@@ -15,7 +15,7 @@ pub(crate) fn add<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino
     Ok(())
 }
 
-/// Takes one out.
+/// Takes one inode out of the list.
 pub(crate) fn remove<M: PersistentMemory>(transaction: &mut Transaction<'_, M>, ino: Ino) -> Result<()> {
     let next = transaction.field(ino, Field::NextOrphan)?;
     let mut at = Ino(transaction.root_word(root::ORPHANS));

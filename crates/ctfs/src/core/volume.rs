@@ -37,7 +37,7 @@ static VOLUMES: AtomicU64 = AtomicU64::new(0);
 /// then; what is dropped otherwise stays until the store is mounted again.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Opened {
-    /// Its number.
+    /// The number of the file's inode.
     ino: Ino,
     /// Where its inode lies; inodes do not move.
     pub(crate) at: u64,

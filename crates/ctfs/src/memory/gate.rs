@@ -32,7 +32,7 @@ use crate::memory::single_threaded::{barrier, is_single_threaded};
 
 /// "pwgate05".
 const MAGIC: u64 = u64::from_le_bytes(*b"pwgate05");
-/// Clients at once.
+/// The most clients at once.
 pub(crate) const CLIENTS: usize = 64;
 /// Files at once that clients may read and write.
 pub(crate) const LEASES: usize = 4_096;
@@ -76,7 +76,7 @@ struct Words {
     mailboxes: [Mailbox; CLIENTS],
 }
 
-/// The gate, mapped.
+/// The gate, mapped into this process's memory.
 pub(crate) struct Gate {
     words: NonNull<Words>,
     /// The owner's: to hand it to clients.
@@ -120,7 +120,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// The owner's gate. The descriptor is needed no more then.
+    /// Opens the owner's gate. The descriptor is needed no more then.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         let error = || io::Error::new(io::ErrorKind::InvalidData, "no gate of this version");
         if file.metadata()?.len() != size_of::<Words>() as u64 {
@@ -300,7 +300,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Opens it again.
+    /// Opens the gate again.
     pub(crate) fn reopen(&self) {
         let words = self.words();
         words.closed.store(0, Ordering::SeqCst);

@@ -61,7 +61,7 @@ impl Sleep {
     }
 }
 
-/// A client's.
+/// The mailbox of one client.
 #[repr(C, align(64))]
 pub(crate) struct Mailbox {
     state: AtomicU32,

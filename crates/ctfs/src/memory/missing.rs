@@ -296,7 +296,7 @@ pub(crate) fn watch_for() {
     });
 }
 
-/// The handler.
+/// The handler of `SIGBUS`.
 #[allow(unsafe_code)]
 unsafe extern "C" fn arrived(signal: c_int, information: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel's.

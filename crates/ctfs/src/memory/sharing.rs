@@ -84,7 +84,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The calling one.
+    /// Returns the calling process.
     pub(crate) fn this() -> Self {
         let mark = MARK.get_or_init(Mark::new).0;
         if mark.load(Ordering::Relaxed) == 0 {

@@ -65,7 +65,7 @@ pub(crate) struct Setting {
 /// How the kernel passes bytes on that a program has written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Passed {
-    /// Of `open`.
+    /// The flags of `open`.
     pub(crate) flags: i32,
     /// The kernel had kept them in its pages.
     pub(crate) was_kept: bool,

@@ -15,7 +15,7 @@ use crate::core::inode::Ino;
 pub(crate) const PAGES: i64 = 0;
 pub(crate) const ATTRIBUTES: i64 = -1;
 
-/// Of one inode.
+/// The kernel's knowledge of one inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Facts {
     /// Answers that named it, less those that were taken back.
@@ -31,7 +31,7 @@ struct Facts {
 /// What has to be taken back, when the locks are free again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stale {
-    /// An inode's attributes.
+    /// The attributes of an inode are stale.
     Attributes(Ino),
     /// A directory's attributes and names.
     Names(Ino),
@@ -133,7 +133,7 @@ impl Known {
         }
     }
 
-    /// Tells the kernel. Without the file system's lock: it may wait for answers to other requests.
+    /// Tells the kernel what is stale. Without the file system's lock: it may wait for answers to other requests.
     pub(crate) fn take_back(&self, stale: Stale) {
         match stale {
             Stale::Attributes(ino) => self.forget(ino, ATTRIBUTES),

@@ -32,7 +32,7 @@ use crate::memory::gate::{CLIENTS, Gate, LEASES};
 use crate::memory::survives::Survives;
 use crate::protocol::messages;
 
-/// Pins at once.
+/// The most pins at once.
 const PINS: usize = 1 << 16;
 /// How often the watch looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
@@ -82,7 +82,7 @@ struct Pin {
 /// A file with open handles.
 #[derive(Debug, Default)]
 struct OpenFile {
-    /// Handles.
+    /// The open handles of the file.
     opens: Vec<u64>,
     /// A program uses the file through the kernel in ways that a lease would not see.
     is_barred: bool,

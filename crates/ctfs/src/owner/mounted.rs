@@ -96,7 +96,7 @@ impl Mounted {
         self.volume.exclusive()
     }
 
-    /// Changes something. Where the store is full, clients lose the frames that they have ahead of what they write.
+    /// Changes the file system. Where the store is full, clients lose the frames that they have ahead of what they write.
     pub(crate) fn change<T>(
         &self,
         mut change: impl FnMut(&mut FileSystem<Mapped>) -> Result<T>,

@@ -57,7 +57,7 @@ impl From<Error> for Refused {
 
 type Done<T> = std::result::Result<T, Refused>;
 
-/// The owner's side.
+/// The owner's side of the service.
 pub(crate) struct Service {
     pub(crate) volume: Arc<Volume<Mapped>>,
     pub(crate) leases: Arc<LeaseTable>,

@@ -120,7 +120,7 @@ impl Frame {
 }
 
 impl Chart {
-    /// The longest bar.
+    /// Returns the length of the longest bar.
     fn most(&self) -> f64 {
         let lengths = self.rows.iter().flat_map(|row| match self.arrangement {
             Arrangement::Grouped => row.values.iter().flatten().copied().collect(),
@@ -284,7 +284,7 @@ impl Chart {
 struct Lines {
     y: f64,
     thickness: f64,
-    /// Between two lines.
+    /// The distance between two lines.
     inner: f64,
 }
 

@@ -32,7 +32,7 @@ const CHARACTER: f64 = 6.7;
 /// More lanes than this are only counted.
 const LANES: usize = 24;
 
-/// The shortest axis.
+/// The length of the shortest axis, in microseconds.
 const PICOSECOND_US: f64 = 1e-6;
 
 const CLASSES: [StepClass; 5] =
@@ -150,7 +150,7 @@ fn lane(plot: &mut Plot, label: &str, spans: &[&TimelineSpan], scale: &Scale, y:
 struct Steps<'a> {
     start_us: f64,
     end_us: f64,
-    /// The longest.
+    /// The name of the longest step.
     step: &'a str,
     /// That of the longest.
     class: StepClass,

@@ -122,7 +122,7 @@ fn length_code(zigzag: u64) -> usize {
 /// Where a decoder stands in a chunk's access streams.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Position {
-    /// Controls read.
+    /// The number of controls that were read.
     pub(super) access: usize,
     /// Bytes of the near stream read.
     pub(super) near: usize,

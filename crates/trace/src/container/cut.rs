@@ -9,7 +9,7 @@ const MAGIC: [u8; 4] = *b"PART";
 const FRONT_BYTES: usize = 16;
 /// The longest text in bytes; a longer one is cut.
 const MAX_TEXT_BYTES: usize = 4096;
-/// The longest piece.
+/// The length of the longest piece, in bytes.
 pub(super) const MAX_BYTES: u64 = (FRONT_BYTES + MAX_TEXT_BYTES + 8) as u64;
 
 /// The piece, checksum included.

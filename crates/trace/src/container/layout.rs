@@ -109,7 +109,7 @@ impl Prefix {
     }
 }
 
-/// A chunk's header.
+/// The header of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ChunkHeader {
     pub(super) batches: u32,

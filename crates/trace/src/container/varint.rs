@@ -1,6 +1,6 @@
 //! LEB128 integers: seven bits a byte, low bits first, the top bit set on all bytes but the last.
 
-/// Appends `value`.
+/// Appends `value` to `out`.
 pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -28,7 +28,7 @@ const MAX_MESSAGE_BYTES: u64 = 1 << 20;
 const READ_REQUEST: u32 = 1;
 const WRITE_REQUEST: u32 = 4;
 
-/// The first message. Its other fields (requestor ids and names) are not used.
+/// The first message of a trace. Its other fields (requestor ids and names) are not used.
 #[derive(Clone, PartialEq, Message)]
 struct PacketHeader {
     /// The object that recorded the trace.

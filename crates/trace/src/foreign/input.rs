@@ -35,11 +35,11 @@ pub(super) struct Input {
     pub(super) size: Size,
 }
 
-/// What was opened.
+/// The content of an input that was opened.
 pub(super) enum Content {
     /// A stream of bytes, decompressed.
     Stream(Stream),
-    /// A zip archive.
+    /// The input is a zip archive.
     Zip(Archive),
     /// A folder of files; the archive that it came as, if it did.
     Folder(PathBuf, Option<Unpacked>),

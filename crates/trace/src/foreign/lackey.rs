@@ -60,7 +60,7 @@ fn emit(line: Line, output: &mut Output<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A line, understood.
+/// A line of lackey's text, as it was understood.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Line {
     Remark,

@@ -63,7 +63,7 @@ pub(super) fn parse(content: Content, output: &mut Output<'_>) -> Result<(), Tra
     Ok(())
 }
 
-/// A line, understood.
+/// A line of pinatrace's text, as it was understood.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Line {
     Remark,

@@ -19,7 +19,7 @@ pub(super) struct Origin {
 
 #[derive(Clone, Debug)]
 pub(super) enum Part {
-    /// The file itself.
+    /// The part is the file itself.
     Plain,
     /// What a compressed file contains.
     Unpacked,

@@ -91,13 +91,13 @@ pub enum Illegal {
     /// The free queue is full: FREE_STAT is 0.
     #[error("the free queue is full: {depth} frames")]
     FreeQueueFull {
-        /// The queue's depth.
+        /// The number of entries that the queue holds.
         depth: usize,
     },
     /// The evict queue is full: EVICT_STAT is 0.
     #[error("the evict queue is full: {depth} pages")]
     EvictQueueFull {
-        /// The queue's depth.
+        /// The number of entries that the queue holds.
         depth: usize,
     },
     /// The new queue holds no page to report.

@@ -19,7 +19,7 @@ pub enum Damage {
     Outside {
         /// The first page concerned.
         page: Vpn,
-        /// The frame.
+        /// The number of the frame concerned.
         frame: Pfn,
     },
     /// Two pages or tables in one frame.
@@ -27,7 +27,7 @@ pub enum Damage {
     Twice {
         /// The first page concerned.
         page: Vpn,
-        /// The frame.
+        /// The number of the frame concerned.
         frame: Pfn,
     },
     /// An entry that is neither a table nor a page.
@@ -41,7 +41,7 @@ pub enum Damage {
     /// The bitmap and the tables disagree about a frame.
     #[error("frame {frame} is {}, and the bitmap says otherwise", if *.used { "used" } else { "not used" })]
     Bitmap {
-        /// The frame.
+        /// The number of the frame concerned.
         frame: Pfn,
         /// Whether it is used.
         used: bool,

@@ -98,7 +98,7 @@ struct Images {
     frames: Vec<u64>,
     /// The place of the images: bytes behind the head.
     at: u64,
-    /// Pages of all.
+    /// The number of pages of all images.
     pages: u64,
 }
 

@@ -19,7 +19,7 @@ pub enum Remapped {
         a: Vpn,
         /// The first page of the other.
         b: Vpn,
-        /// Pages of each.
+        /// The number of pages of each range.
         pages: u64,
     },
 }

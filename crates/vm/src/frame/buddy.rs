@@ -49,7 +49,7 @@ pub struct BuddyAllocator {
 /// All blocks of one order, numbered from address 0.
 #[derive(Clone, Debug)]
 struct Order {
-    /// The free ones. A free block is in the set of its own order only, not in those of its parts.
+    /// The free blocks of the order. A free block is in the set of its own order only, not in those of its parts.
     free: BitTree,
     /// The ones that were handed out with this order: one bit each. This is what catches a wrong `free`.
     taken: Box<[u64]>,

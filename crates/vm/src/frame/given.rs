@@ -34,25 +34,25 @@ pub enum PageFrameError {
     /// The page or the frame does not begin at a multiple of the page's size.
     #[error("a page of {size} at {page} in memory at {frame}: both must be multiples of its size")]
     Misaligned {
-        /// The page's address.
+        /// The virtual address of the page.
         page: VirtAddr,
-        /// The frame's address.
+        /// The physical address of the frame.
         frame: PhysAddr,
-        /// The page's size.
+        /// The size of the page.
         size: PageSize,
     },
     /// The frame is, or holds, frame 0, which stands for none.
     #[error("the page at {page} is in frame 0, which stands for no frame")]
     FrameZero {
-        /// The page's address.
+        /// The virtual address of the page.
         page: VirtAddr,
     },
     /// The frame lies where a machine has its own memory.
     #[error("the page at {page} is in memory at {frame}; physical addresses below {end} are allowed", end = OWN_START.addr())]
     TooHigh {
-        /// The page's address.
+        /// The virtual address of the page.
         page: VirtAddr,
-        /// The frame's address.
+        /// The physical address of the frame.
         frame: PhysAddr,
     },
 }

@@ -125,7 +125,7 @@ struct Yard {
     free: u8,
 }
 
-/// A bucket's yard.
+/// The yard of a bucket: front or back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Side {
     Front,

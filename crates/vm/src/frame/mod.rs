@@ -49,7 +49,7 @@ pub struct PageKey {
 /// - Frame 0 is never handed out.
 /// - The same calls in the same order give the same frames.
 pub trait FrameAllocator: Debug + Send {
-    /// Takes a block.
+    /// Takes a block of frames.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub enum Occasion {
 pub enum Decision<J> {
     /// The core runs this job.
     Run {
-        /// The job.
+        /// The job that the core runs.
         job: J,
         /// The run's ticket, under which its miss is to be made.
         ticket: Ticket,
@@ -97,7 +97,7 @@ struct Started<J> {
     page: Page,
 }
 
-/// A place.
+/// The place of a job in the scheduler's table.
 type Place = u32;
 
 /// The scheduler of one core.

@@ -42,7 +42,7 @@ pub enum Replacement {
     Nru,
     /// A way drawn from a seeded generator, only when a victim is needed.
     Random {
-        /// The generator's seed.
+        /// The seed of the random generator.
         seed: u64,
     },
 }
@@ -54,15 +54,15 @@ pub enum ShapeError {
     /// `entries / ways` is not a power of two, or one of them is zero.
     #[error("{entries} entries in {ways} ways: entries / ways must be a power of two, at least 1")]
     Sets {
-        /// Entries asked for.
+        /// The number of entries that was asked for.
         entries: u32,
-        /// Ways asked for.
+        /// The number of ways that was asked for.
         ways: u32,
     },
     /// The policy does not exist for so many ways.
     #[error("{ways} ways: {allowed}")]
     Ways {
-        /// Ways asked for.
+        /// The number of ways that was asked for.
         ways: u32,
         /// The numbers of ways that the policy allows.
         allowed: &'static str,

@@ -36,7 +36,7 @@ pub(super) struct Shape {
 
 /// One set: its keys, in any form, and their order.
 pub(super) trait Row: Copy {
-    /// All ways free.
+    /// The row in which all ways are free.
     const EMPTY: Self;
 
     /// Returns the order of the keys.

@@ -69,7 +69,7 @@ pub enum SpaceError {
     /// A part of what `mremap` should move is not mapped.
     #[error("mremap of {range}: nothing is mapped there")]
     NotMapped {
-        /// The unmapped part.
+        /// The part of the range that is not mapped.
         range: VirtRange,
     },
     /// `mremap` with an empty range, or to a place that overlaps the old one.

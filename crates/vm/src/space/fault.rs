@@ -29,19 +29,19 @@ pub enum FaultError {
          as one that announces none"
     )]
     Unmapped {
-        /// The address.
+        /// The address of the access.
         addr: VirtAddr,
     },
     /// The mapping does not allow the access.
     #[error("{} {addr}, but the mapping {vma} allows only {protection}", kind_text(*.write, *.execute))]
     ProtectionViolation {
-        /// The address.
+        /// The address of the access.
         addr: VirtAddr,
         /// Whether it was a store.
         write: bool,
         /// Whether it was an instruction fetch.
         execute: bool,
-        /// The mapping.
+        /// The range of the mapping.
         vma: VirtRange,
         /// The accesses that the mapping allows.
         protection: Protection,

@@ -39,7 +39,7 @@ pub enum Entry {
 
 /// A radix table's constants and entry format. The one walker and the one table serve every implementation.
 pub trait Geometry {
-    /// Levels, root included.
+    /// The number of levels, the root included.
     const LEVELS: u32;
     /// Index bits of the levels above the leaves: 512 entries of 8 bytes fill a frame.
     const INDEX_BITS: u32 = 9;

@@ -51,7 +51,7 @@ impl LevelCache {
     }
 }
 
-/// Above all keys.
+/// A value above all keys.
 const NO_KEY: u64 = u64::MAX;
 
 impl WalkCache {

@@ -16,12 +16,12 @@ pub enum Event<W> {
     },
     /// The read of this page is done.
     Arrived {
-        /// The page.
+        /// The page that was read.
         page: FlashPage,
     },
     /// The write of this page is done.
     Written {
-        /// The page.
+        /// The page that was written.
         page: FlashPage,
     },
 }
@@ -32,14 +32,14 @@ pub enum Effect<W> {
     /// Flash is to read the page; [`Event::Arrived`] follows. The data come into the frame with [`Effect::Install`];
     /// a caller that reads straight into the frame first does the [`Effect::Copy`] that stands behind this.
     Read {
-        /// The page.
+        /// The page that the effect is about.
         page: FlashPage,
         /// The frame that is reserved for it.
         frame: FrameIndex,
     },
     /// A dirty page leaves its frame for the evict buffer.
     Copy {
-        /// The page.
+        /// The page that the effect is about.
         page: FlashPage,
         /// The frame that the page leaves.
         frame: FrameIndex,
@@ -48,21 +48,21 @@ pub enum Effect<W> {
     },
     /// A page that is on flash leaves its frame.
     Discard {
-        /// The page.
+        /// The page that the effect is about.
         page: FlashPage,
         /// The frame that the page had.
         frame: FrameIndex,
     },
     /// The page that arrived is put into its frame.
     Install {
-        /// The page.
+        /// The page that the effect is about.
         page: FlashPage,
         /// The frame that the page goes to.
         frame: FrameIndex,
     },
     /// The page comes back from the evict buffer.
     Restore {
-        /// The page.
+        /// The page that the effect is about.
         page: FlashPage,
         /// The slot of the page, which is still read from if the page is being written.
         slot: SlotIndex,
@@ -71,7 +71,7 @@ pub enum Effect<W> {
     },
     /// Flash is to write the page, below reads in priority; [`Event::Written`] follows.
     Write {
-        /// The page.
+        /// The page that the effect is about.
         page: FlashPage,
         /// The slot that holds the page's data until then.
         slot: SlotIndex,
@@ -82,7 +82,7 @@ pub enum Effect<W> {
         waiter: W,
         /// The way in which the thread's access is completed.
         completes: Completion,
-        /// The page.
+        /// The page that the effect is about.
         page: FlashPage,
         /// The frame that holds the page.
         frame: FrameIndex,

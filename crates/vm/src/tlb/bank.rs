@@ -3,7 +3,7 @@
 use crate::addr::Vpn;
 use crate::simd::{self, Row};
 
-/// Ways of each.
+/// The number of ways of each bank.
 const BANK_WAYS: u32 = 8;
 /// Classes of the filter in front: pages that agree in their low bits share a slot.
 const FILTER_SLOTS: usize = 16;

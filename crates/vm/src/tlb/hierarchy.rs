@@ -15,7 +15,7 @@ pub struct Tlb {
     small: TlbStorage,
     /// Base pages that an entry of it covers.
     run_pages: u64,
-    /// The others.
+    /// The arrays for larger pages.
     large: Vec<TlbStorage>,
     /// By page size, the one of the others that holds it.
     homes: [Option<usize>; 3],

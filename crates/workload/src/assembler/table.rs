@@ -25,7 +25,7 @@ const FIND_INSTRUCTIONS: u64 = 14;
 const CHAIN_INSTRUCTIONS: u64 = 5;
 const UNPACK_INSTRUCTIONS: u64 = 15;
 
-/// No entry.
+/// The number that stands for no entry.
 const NONE: u32 = u32::MAX;
 
 /// A base as the program codes it: two bits of its letter.

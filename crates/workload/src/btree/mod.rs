@@ -53,7 +53,7 @@ pub(crate) const ENTRY: Entry = Entry {
     make: |values| Ok(Box::new(BTree::new(values)?)),
 };
 
-/// The original's seed.
+/// The seed of the original program.
 const SEED: u32 = 0xcafe_babe;
 /// Instructions per look-up iteration beside the finds: the generator and two divisions.
 const LOOKUP_INSTRUCTIONS: u64 = 32;

@@ -128,7 +128,7 @@ pub(crate) fn verify(edges: &Edges, root: u32, times: &Times) -> Result<(), Stri
 
 #[cfg(test)]
 impl Times {
-    /// A wrong answer.
+    /// Makes the answer wrong, for a test.
     pub(crate) fn corrupt(&mut self) {
         self.finished.swap(0, 1);
     }

@@ -27,10 +27,10 @@ const NODE_INSTRUCTIONS: u64 = 5;
 const MOVE_INSTRUCTIONS: u64 = 12;
 const CLEAR_INSTRUCTIONS: u64 = 3;
 
-/// No edge.
+/// The number that stands for no edge.
 const NONE: u32 = u32::MAX;
 
-/// One table.
+/// One table of an index.
 pub(crate) struct Index {
     place: VirtAddr,
     /// The first edge of each bucket's chain.

@@ -27,7 +27,7 @@ const UNIT_BYTES: u64 = 16;
 /// The largest heap whose places fit in 32 bits.
 pub(crate) const MOST_BYTES: u64 = UNIT_BYTES << 32;
 
-/// Of a vertex.
+/// The offset of the property in a vertex.
 const VERTEX_PROPERTY: u64 = 24;
 const PROPERTY_BYTES: u64 = 32;
 const IN_EDGES: u64 = VERTEX_PROPERTY + PROPERTY_BYTES;
@@ -38,7 +38,7 @@ const LAST: u64 = 8;
 const COUNT: u64 = 16;
 const INDEX: u64 = 24;
 const LIST_BYTES: u64 = INDEX + HEADER_BYTES;
-/// Of an edge.
+/// The offset of the other end in an edge.
 const OTHER_END: u64 = 24;
 const EDGE_PROPERTY: u64 = 32;
 const EDGE_BYTES: u64 = 48;

@@ -32,7 +32,7 @@ impl Queue {
         if at < self.places.len() { at } else { at - self.places.len() }
     }
 
-    /// Appends a vertex.
+    /// Appends a vertex to the queue.
     #[inline(always)]
     pub(crate) fn push(&mut self, v: u32, out: &mut Emitter<'_>) -> Result<(), Stop> {
         assert!(self.len < self.places.len(), "no more than {} vertices can wait", self.len);
@@ -41,7 +41,7 @@ impl Queue {
         self.places.store(self.place(self.len - 1), v, out)
     }
 
-    /// Takes the first.
+    /// Takes the first vertex.
     #[inline(always)]
     pub(crate) fn pop_first(&mut self, out: &mut Emitter<'_>) -> Result<Option<u32>, Stop> {
         if self.len == 0 {
@@ -54,7 +54,7 @@ impl Queue {
         Ok(Some(v))
     }
 
-    /// Takes the last.
+    /// Takes the last vertex.
     #[inline(always)]
     pub(crate) fn pop_last(&mut self, out: &mut Emitter<'_>) -> Result<Option<u32>, Stop> {
         if self.len == 0 {

@@ -90,7 +90,7 @@ impl Index {
         self.nodes.add(key * self.node_bytes)
     }
 
-    /// The hash function.
+    /// Returns a key's bucket, by the hash function.
     fn bucket(&self, key: u64) -> u64 {
         let place = self.places.place(key);
         let group = place / GROUP;

@@ -16,7 +16,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// As loaded.
+    /// Returns the contents as they are loaded.
     pub(crate) fn new(seed: u64) -> Self {
         Self { seed, changed: FxHashMap::default() }
     }

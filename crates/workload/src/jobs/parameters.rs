@@ -44,7 +44,7 @@ pub(crate) const WARM: Parameter = Parameter {
     default: "100k",
 };
 
-/// When jobs arrive.
+/// The parameter for the times at which jobs arrive.
 pub(crate) const INTERVAL: Parameter = Parameter {
     name: "interval",
     summary: "nanoseconds between two arrivals on average (Poisson); 0 if another job is always waiting",

@@ -17,7 +17,7 @@ impl Popularity {
         Self { zipf: Zipf::new(records, skew as f64 / 1000.0), scatter: Scatter::new(records, seed) }
     }
 
-    /// Draws a record.
+    /// Draws the number of a record.
     #[inline]
     pub(crate) fn draw(&self, random: &mut SplitMix64) -> u64 {
         self.scatter.place(self.zipf.draw(random) - 1)

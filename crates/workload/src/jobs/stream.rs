@@ -17,7 +17,7 @@ pub(crate) const PHASES: &[&str] = &["warm-up", "settle", "serve"];
 /// `serve` does what one client asks for, by `job.random` alone; it does the same whether the job is emitted as a whole
 /// or not. It stops with [`Halt::Wrong`] where an answer is wrong. `verify` emits nothing.
 pub(crate) trait Server {
-    /// One job.
+    /// Serves one job.
     fn serve(&mut self, job: &mut Job<'_, '_>) -> Result<(), Halt>;
 
     /// Checks all that so many jobs touched.

@@ -37,7 +37,7 @@ impl Zipf {
         }
     }
 
-    /// Draws a rank.
+    /// Draws a rank by Zipf's law.
     #[inline]
     pub(crate) fn draw(&self, random: &mut SplitMix64) -> u64 {
         loop {

@@ -12,7 +12,7 @@ const CHANGED_BYTES: u64 = 86;
 pub(super) struct Rows {
     seed: u64,
     changed: FxHashMap<u64, Row>,
-    /// All puts together.
+    /// The number of all puts together.
     puts: u64,
 }
 
@@ -23,7 +23,7 @@ struct Row {
 }
 
 impl Rows {
-    /// As loaded.
+    /// Returns the rows as they are loaded.
     pub(super) fn new(seed: u64) -> Self {
         Self { seed: mix(!seed), changed: FxHashMap::default(), puts: 0 }
     }

@@ -68,7 +68,7 @@ impl Reference {
 pub(crate) struct Text(Traced<u8, 1>);
 
 impl Text {
-    /// Reads bases in.
+    /// Reads the bases into memory.
     pub(crate) fn new(bases: &[u8], space: &mut AddressSpace, out: &mut Emitter<'_>) -> Result<Self, Stop> {
         let mut text = Traced::new(bases.len() + 1, TEXT_END, space, out)?;
         for (i, chunk) in bases.chunks(READ_BASES).enumerate() {
@@ -79,7 +79,7 @@ impl Text {
         Ok(Self(text))
     }
 
-    /// Number of bases.
+    /// Returns the number of bases.
     pub(crate) fn len(&self) -> usize {
         self.0.len() - 1
     }

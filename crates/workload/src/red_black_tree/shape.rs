@@ -20,7 +20,7 @@
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     nodes: u64,
-    /// Levels.
+    /// The number of levels of the tree.
     height: u32,
     /// Nodes of the lowest level.
     lowest: u64,

@@ -21,7 +21,7 @@ pub(super) const VALUE: u64 = 32;
 pub(super) const VALUE_BYTES: u64 = 32;
 /// Keys between those of two loaded nodes, as a power of two: room for what is inserted.
 pub(super) const GAP_LOG2: u32 = 20;
-/// No node.
+/// The number that stands for no node.
 pub(super) const NIL: u64 = u64::MAX;
 
 /// Instructions per node on the way down, per new node, and per step of the rebalancing (assumed).
@@ -38,7 +38,7 @@ pub(super) struct Links {
     pub(super) is_red: bool,
 }
 
-/// A child's side.
+/// The side of a child below its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Left,

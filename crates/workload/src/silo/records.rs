@@ -75,7 +75,7 @@ impl Records {
         }
     }
 
-    /// Locks a record.
+    /// Locks the record of a key.
     pub(super) fn lock(&mut self, key: u64) -> Result<(), Halt> {
         let record = self.changed.entry(key).or_insert_with(|| Record::new(key, LOADED, 0));
         if is_locked(record.tid) {

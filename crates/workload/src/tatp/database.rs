@@ -78,14 +78,14 @@ pub(super) struct Changes {
     pub(super) forwardings: FxHashMap<u64, Option<Forwarding>>,
 }
 
-/// The database.
+/// The database of TATP in memory.
 pub(super) struct Database {
     pub(super) population: Population,
     pub(super) changes: Changes,
     /// Call forwarding rows.
     pub(super) inserted: u64,
     pub(super) deleted: u64,
-    /// By `sub_nbr`.
+    /// The index by `sub_nbr`.
     number_index: Index,
     subscribers: VirtAddr,
     accesses: VirtAddr,

@@ -23,7 +23,7 @@ pub(super) enum Table {
     SpecialFacility = 2,
 }
 
-/// What is loaded.
+/// The population of the database when it is loaded.
 #[derive(Clone, Copy)]
 pub(super) struct Population {
     subscribers: u64,

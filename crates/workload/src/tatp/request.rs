@@ -15,9 +15,9 @@ pub(super) enum Request {
     UpdateSubscriberData { bit: bool, facility: u8, data: u8 },
     /// 14: where the subscriber is.
     UpdateLocation { location: u32 },
-    /// 2.
+    /// 2: a call forwarding is inserted.
     InsertCallForwarding { facility: u8, start: u8, end: u8, number: u32 },
-    /// 2.
+    /// 2: a call forwarding is deleted.
     DeleteCallForwarding { facility: u8, start: u8 },
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Mix {
 }
 
 impl Request {
-    /// Draws a request. Hours a call forwarding starts at are counted in eighths: 0, 1, 2 for 0, 8, 16 o'clock.
+    /// Draws a request of a mix. Hours a call forwarding starts at are counted in eighths: 0, 1, 2 for 0, 8, 16 o'clock.
     pub(super) fn draw(mix: Mix, random: &mut SplitMix64) -> Self {
         let percent = match mix {
             Mix::UpdateSubscriber => 80,

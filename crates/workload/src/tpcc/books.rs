@@ -24,7 +24,7 @@ const CUSTOMER_BYTES: u64 = 60;
 /// For an order, in a queue that may be half empty.
 const ORDER_BYTES: u64 = 2;
 
-/// What transactions changed.
+/// The state that transactions changed.
 #[derive(Default)]
 pub(super) struct Books {
     warehouses: FxHashMap<u64, u64>,
@@ -35,9 +35,9 @@ pub(super) struct Books {
 
 /// A district: columns of its row, and its part of the tables that transactions append to.
 pub(super) struct District {
-    /// D_NEXT_O_ID. Orders are numbered from 1.
+    /// The number of the next order, D_NEXT_O_ID. Orders are numbered from 1.
     next_order: u64,
-    /// D_YTD.
+    /// The payments in cents, D_YTD.
     cents: u64,
     /// Rows of the history so far.
     payments: u64,

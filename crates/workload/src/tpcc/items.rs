@@ -10,7 +10,7 @@ use super::tables::ITEMS;
 use crate::jobs::Scatter;
 use crate::random::SplitMix64;
 
-/// Draws items.
+/// The distribution from which items are drawn.
 pub(super) struct Items {
     slots: Vec<Slot>,
 }

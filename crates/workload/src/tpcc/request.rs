@@ -20,11 +20,11 @@ const REMOTE_LINE: u64 = 100;
 /// Of a hundred payments, those for a customer of another warehouse, and those that name a customer by last name.
 const REMOTE_PAYMENTS: u64 = 15;
 const BY_NAME: u64 = 60;
-/// Payments in cents.
+/// The least and the largest payment, in cents.
 const LEAST_PAYMENT: u64 = 100;
 const MOST_PAYMENT: u64 = 500_000;
 
-/// An order.
+/// The input of a new-order transaction.
 pub(super) struct Order {
     pub(super) customer: u64,
     lines: [Line; MOST_LINES],
@@ -59,7 +59,7 @@ impl Order {
     }
 }
 
-/// A payment.
+/// The input of a payment transaction.
 pub(super) struct Payment {
     /// The district where it is made.
     pub(super) district: u64,
@@ -68,7 +68,7 @@ pub(super) struct Payment {
     pub(super) cents: u64,
 }
 
-/// Draws them.
+/// The generator of requests.
 pub(super) struct Requests {
     warehouses: u64,
     customers: Popularity,

@@ -26,7 +26,7 @@ use crate::random::mix;
 use crate::space::AddressSpace;
 
 pub(super) const DISTRICTS: u64 = 10;
-/// Of a district.
+/// The numbers of a district's rows.
 pub(super) const CUSTOMERS: u64 = 3_000;
 pub(super) const ORDERS: u64 = 3_000;
 pub(super) const NEW_ORDERS: u64 = 900;

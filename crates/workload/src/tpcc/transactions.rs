@@ -111,7 +111,7 @@ impl State {
         Ok(())
     }
 
-    /// A customer pays.
+    /// Does a payment transaction, in which a customer pays.
     #[inline]
     pub(super) fn payment(&mut self, payment: &Payment, job: &mut Job<'_, '_>) -> Result<(), Stop> {
         let Self { tables, books, .. } = self;

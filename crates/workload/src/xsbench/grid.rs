@@ -21,17 +21,17 @@ const UNION_INSTRUCTIONS: u64 = 6;
 /// Instructions per entry of an index row.
 const INDEX_INSTRUCTIONS: u64 = 8;
 
-/// All grids.
+/// The grids of all nuclides, and the unionised one.
 pub(crate) struct Grids {
-    /// Points per nuclide.
+    /// The number of points for each nuclide.
     pub(crate) points: usize,
-    /// Nuclide by nuclide.
+    /// The points, nuclide by nuclide.
     pub(crate) nuclides: Traced<NuclidePoint, 48>,
     /// Where each nuclide's points begin.
     pub(crate) nuclide_pointers: Traced<(), 8>,
     /// The unionised grid's energies; the pointer beside each is implied.
     pub(crate) union: Traced<f64, 16>,
-    /// Row by row.
+    /// The index of the unionised grid, row by row.
     pub(crate) index: Traced<u32, 4>,
 }
 

@@ -9,7 +9,7 @@ use crate::random::SplitMix64;
 /// Nuclides of the large problem.
 pub(crate) const NUCLIDES: usize = 355;
 
-/// One material.
+/// One material and its nuclides.
 pub(crate) struct Material {
     /// Where a look-up comes to be.
     #[expect(dead_code, reason = "documents the table")]
@@ -20,7 +20,7 @@ pub(crate) struct Material {
     nuclides: &'static [(u32, u32)],
 }
 
-/// All materials. Actinides are 0 to 33, structural nuclides 34 to 67, fission products 68 to 354.
+/// The materials of the reactor. Actinides are 0 to 33, structural nuclides 34 to 67, fission products 68 to 354.
 pub(crate) const MATERIALS: [Material; 12] = [
     material("fuel", 0.140, &[(0, 34), (68, 355)]),
     material("cladding", 0.052, &[(58, 63)]),

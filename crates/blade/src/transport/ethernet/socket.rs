@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, net
 
 use crate::codec::{EtherType, MacAddress};
 
-/// `struct sockaddr_ll`.
+/// The system's `struct sockaddr_ll`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct LinkAddress {

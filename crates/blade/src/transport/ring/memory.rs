@@ -32,7 +32,7 @@ impl Memory {
         Ok(Self { start })
     }
 
-    /// The control block.
+    /// Returns the control block of the ring.
     pub(super) fn control(&self) -> &[AtomicU32] {
         // SAFETY: (1) the mapping begins at a page, is FILE_BYTES long and lives as long as `self`; (2) these bytes are
         // accessed as 4-byte atomics only, by this process and by the other.

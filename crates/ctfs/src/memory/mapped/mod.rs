@@ -49,7 +49,7 @@ pub struct Mapped {
     _reserved: Reserved,
     /// Files where the hardware finds them, if that is worth it.
     view: Option<View>,
-    /// Beside the owner.
+    /// The translations that a process beside the owner remembers.
     translations: Option<Translations>,
     survives: Survives,
     /// The thread that flushes asks for what is written back.
@@ -155,7 +155,7 @@ impl Mapped {
             && address - (self.start.as_ptr() as usize) < self.bytes as usize
     }
 
-    /// What it survives.
+    /// Returns what the store survives.
     pub(crate) fn survives(&self) -> Survives {
         self.survives
     }

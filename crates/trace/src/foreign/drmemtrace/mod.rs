@@ -36,7 +36,7 @@ use super::output::Output;
 use super::records::BUFFER_BYTES;
 use crate::error::TraceError;
 
-/// Entry types.
+/// The types of entries.
 mod entry {
     pub(super) const READ: u16 = 0;
     pub(super) const WRITE: u16 = 1;

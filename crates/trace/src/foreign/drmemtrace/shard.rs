@@ -34,7 +34,7 @@ const REFUSED_TYPES: [(u64, &str); 6] = [
     (0x4000, "it is a file of system-call templates, not of a program's run"),
 ];
 
-/// One record.
+/// One record of a shard.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) kind: u16,

@@ -81,7 +81,7 @@ pub struct WalkCaches {
     pud: SetArray,
     by_section: bool,
     lookups: u64,
-    /// PMD, PUD.
+    /// The hits of the caches for PMD and PUD.
     hits: [u64; 2],
     kinds: [u64; WalkKind::ALL.len()],
 }

@@ -34,7 +34,7 @@ pub enum TierManager {
     },
     /// The kernel, by page faults.
     Kernel {
-        /// What a TLB shootdown takes of every other core.
+        /// The time that a TLB shootdown takes of every other core.
         interrupt_ps: u64,
     },
 }

@@ -251,12 +251,12 @@ impl CrowdedMemory {
 
 impl Others {
     /// Takes half of the frames of a block.
-    fn settle(&mut self, buddy: &mut dyn FrameAllocator, first: u64, random: &mut SplitMix64) {
+    fn settle(&mut self, allocator: &mut dyn FrameAllocator, first: u64, random: &mut SplitMix64) {
         for word in 0..BLOCK_FRAMES / 64 {
             let taken = random.next();
             for bit in (0..64).filter(|bit| taken >> bit & 1 == 1) {
                 let frame = Pfn(first + word * 64 + bit);
-                if !buddy.alloc_at(frame, 0) {
+                if !allocator.alloc_at(frame, 0) {
                     continue;
                 }
                 if random.below(PINNED) == 0 {
@@ -289,13 +289,13 @@ impl Others {
     }
 
     /// Makes a block of which none is free, and takes it.
-    fn make_room(&mut self, buddy: &mut dyn FrameAllocator, order: u32) -> Option<Pfn> {
+    fn make_room(&mut self, allocator: &mut dyn FrameAllocator, order: u32) -> Option<Pfn> {
         let frames = 1 << order;
         let found = match order {
             0 => self.movable.first().map(|frame| frame as u64),
             _ => {
                 // From where the last search ended, and round.
-                let ranges = (buddy.total_frames() + 1) / frames;
+                let ranges = (allocator.total_frames() + 1) / frames;
                 let start = self.cursor / frames;
                 let possible = |first: &u64| *first > 0 && !self.is_stuck(*first, order);
                 (0..ranges).map(|range| (start + range) % ranges * frames).find(possible)
@@ -306,11 +306,11 @@ impl Others {
             return None;
         };
         self.cursor = first + frames;
-        if !self.empty(buddy, first, first + frames) {
+        if !self.empty(allocator, first, first + frames) {
             self.counts.failures += 1;
             return None;
         }
-        let is_taken = buddy.alloc_at(Pfn(first), order);
+        let is_taken = allocator.alloc_at(Pfn(first), order);
         debug_assert!(is_taken, "the range was emptied");
         self.counts.compactions += u64::from(order > 0);
         Some(Pfn(first))
@@ -318,21 +318,21 @@ impl Others {
 
     /// Moves the pages in frames `first..end` elsewhere, or takes them from their owners. False if pages with names
     /// have nowhere to go.
-    fn empty(&mut self, buddy: &mut dyn FrameAllocator, first: u64, end: u64) -> bool {
+    fn empty(&mut self, allocator: &mut dyn FrameAllocator, first: u64, end: u64) -> bool {
         let named: Vec<Pfn> = (first..end).map(Pfn).filter(|frame| self.named.contains_key(frame)).collect();
         let others: Vec<Pfn> =
             (first..end).map(Pfn).filter(|frame| self.movable.contains(frame.0 as usize)).collect();
         // Free frames of the range itself are no place to go to.
         let (mut inside, mut emptied) = (Vec::new(), Vec::new());
         let mut target = |movable: &mut BitTree, counts: &mut CrowdCounts, must: bool| loop {
-            match buddy.alloc(0) {
+            match allocator.alloc(0) {
                 Ok(frame) if (first..end).contains(&frame.0) => inside.push(frame),
                 Ok(frame) => break Some(frame),
                 // Another program's page cache makes room.
                 Err(_) if must => match movable.first().map(|frame| Pfn(frame as u64)) {
                     Some(victim) => {
                         movable.remove(victim.0 as usize);
-                        buddy.free(victim, 0);
+                        allocator.free(victim, 0);
                         counts.reclaimed += 1;
                     }
                     None => break None,
@@ -372,7 +372,7 @@ impl Others {
                 emptied.push(from);
             }
         }
-        inside.into_iter().chain(emptied).chain(targets).for_each(|frame| buddy.free(frame, 0));
+        inside.into_iter().chain(emptied).chain(targets).for_each(|frame| allocator.free(frame, 0));
         is_possible
     }
 }

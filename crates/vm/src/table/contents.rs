@@ -30,16 +30,17 @@ impl Contents {
     fn whole(&self, memory: &impl TableMemory, vpn: Vpn, leaf: Leaf) -> Leaf {
         match leaf.frame.code() {
             Some(_) => leaf,
-            None => Leaf { frame: frame_of(&self.ordinary.walk_root(memory, vpn), vpn), ..leaf },
+            None => Leaf { frame: frame_of(&self.ordinary.walk_root(memory, vpn)), ..leaf },
         }
     }
 }
 
 /// Returns the frame that a walk of the ordinary table found.
-fn frame_of(walk: &Walk, vpn: Vpn) -> Pfn {
+#[inline(always)]
+fn frame_of(walk: &Walk) -> Pfn {
     match walk.end {
         WalkEnd::Leaf { leaf, .. } => leaf.frame,
-        WalkEnd::Empty { .. } => unreachable!("the entry of {vpn} says that it has an ordinary frame"),
+        WalkEnd::Empty { .. } => unreachable!("an entry says that its page has an ordinary frame"),
     }
 }
 
@@ -174,10 +175,7 @@ impl WalkOutcome for ContentsWalk {
     fn end(&self) -> WalkEnd {
         match (self.codes.end, &self.ordinary) {
             (WalkEnd::Leaf { leaf, level }, Some(walk)) => {
-                let WalkEnd::Leaf { leaf: ordinary, .. } = walk.end else {
-                    unreachable!("an entry says that its page has an ordinary frame")
-                };
-                WalkEnd::Leaf { leaf: Leaf { frame: ordinary.frame, ..leaf }, level }
+                WalkEnd::Leaf { leaf: Leaf { frame: frame_of(walk), ..leaf }, level }
             }
             (end, _) => end,
         }

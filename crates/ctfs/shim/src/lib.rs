@@ -14,6 +14,7 @@
 
 mod answers;
 mod buffers;
+pub mod cancelled;
 pub mod calls;
 mod connection;
 mod description;

@@ -675,6 +675,27 @@ static void cancel_often(void *anywhere) {
 }
 static void cancelled_between(void) { cancel_often(0); }
 static void cancelled_anywhere(void) { cancel_often(&other); }
+static void *cancelled_in_short_calls(void *unused) {
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, 0);
+    for (;;) {
+        lseek(descriptor, 0, SEEK_CUR);
+        open("not there", O_RDONLY);
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, 0);
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, 0);
+    }
+    return unused;
+}
+static void cancelled_at_any_instruction(void) {
+    for (int round = 0; round < 1000; round++) {
+        pthread_t thread;
+        void *result;
+        must(!pthread_create(&thread, 0, cancelled_in_short_calls, 0), "thread");
+        usleep(round % 100);
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        answer += result == PTHREAD_CANCELED;
+    }
+}
 static void handler_is_told(void) {
     struct sigaction action = {.sa_handler = writes, .sa_flags = SA_RESETHAND | SA_NODEFER}, found;
     sigaddset(&action.sa_mask, SIGUSR2);
@@ -745,7 +766,7 @@ static const struct handed cases[] = {
     HAND(all_closed), HAND(spawned), HAND(spawned_by_path), HAND(forked), HAND(cloned), HAND(cloned_by_syscall), HAND(vforked),
     HAND(with_system), HAND(turns), HAND(sent), FILLS(asynchronous), HAND(listed), HAND(locked), HAND(too_long), FILLS(ring),
     HAND(spliced), HAND(bad_pointers), HAND(short_writes), HAND(handlers_write), HAND(handlers_block_all), HAND(numbers_run_out), HAND(handlers_leave), HAND(cancelled_between),
-    HAND(cancelled_anywhere), HAND(handler_is_told), HAND(handlers_stay), HAND(fault_ends),
+    HAND(cancelled_anywhere), HAND(cancelled_at_any_instruction), HAND(handler_is_told), HAND(handlers_stay), HAND(fault_ends),
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -14,8 +14,8 @@
 
 mod answers;
 mod buffers;
-pub mod cancelled;
 pub mod calls;
+pub mod cancelled;
 mod connection;
 mod description;
 mod dispatch;

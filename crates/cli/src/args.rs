@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pagewalk_blade::Endpoint;
+use pagewalk_sim::run::Length;
 use pagewalk_sim::spec::quantity::parse_bytes;
 use pagewalk_trace::{Format, ReadOptions};
 use pagewalk_vm::fault::Depths;
@@ -289,7 +290,15 @@ pub(crate) struct RunArguments {
     /// phases.
     #[arg(long, value_name = "PHASE")]
     pub(crate) begin: Option<String>,
-    /// Stop after so many accesses (k, M, G); a live program is ended then.
+    /// Skip so much of the program, counted from there on: before it ends, only bring the program's pages in, and count nothing.
+    /// `100M` are accesses; '100M instructions' are that.
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub(crate) skip: Option<Length>,
+    /// Run so much of the program on the machines, counted from there on, and count nothing of it: TLBs, caches and the recency of
+    /// pages are warm when measuring begins.
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub(crate) warm_up: Option<Length>,
+    /// Stop after so many accesses (k, M, G), counted from there on; a live program is ended then.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub(crate) limit: Option<u64>,
     /// Stop after this time (500ms, 60s, 5min, 2h), with the result so far, marked as partial.
@@ -658,6 +667,21 @@ fn count(text: &str) -> Result<u64, String> {
         "a count is a whole number above 0, with k, M or G for thousands, millions or thousand millions: 250k, 100M"
             .to_owned()
     })
+}
+
+/// Reads a length of a program: a count, of accesses if it does not say that it is of instructions.
+fn length(text: &str) -> Result<Length, String> {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, "accesses"));
+    let of_unit = match unit {
+        "accesses" => Length::Accesses,
+        "instructions" => Length::Instructions,
+        _ => {
+            return Err(
+                "a length is a count of accesses or instructions: 100M, '100M instructions'".to_owned()
+            );
+        }
+    };
+    count(number).map(of_unit)
 }
 
 /// Returns the parser of a file that will be a recording. Its index is written last and read first, so it cannot go to a pipe.

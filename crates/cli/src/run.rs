@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use pagewalk_capture::{Frontend, Outcome, Program, Unobserved};
 use pagewalk_report::{
-    Document, FailureNote, FramesNote, MachineNote, Manifest, RunProgress, SourceNote, Style, UnobservedNote,
-    comparison, partial_heading, visible, write_atomically,
+    Document, FailureNote, FramesNote, MachineNote, Manifest, PartNote, RunProgress, SourceNote, Style,
+    UnobservedNote, comparison, partial_heading, visible, write_atomically,
 };
 use pagewalk_sim::machine::{Detail, MachineError, build};
 use pagewalk_sim::metrics::Name;
 use pagewalk_sim::metrics::names::{frames, reach};
-use pagewalk_sim::run::{RunError, RunOptions, RunOutcome, run as run_machines};
+use pagewalk_sim::run::{Length, RunError, RunOptions, RunOutcome, run as run_machines};
 use pagewalk_sim::spec::{self, MachineSpec};
 use pagewalk_trace::{
     Batch, Partial, Remarks, Sink, Source, SourceError, SourceInfo, Stop, Stoppable, TraceSource, Unfinished,
@@ -145,7 +145,10 @@ impl Input {
 
     /// Explains an error of a run that brought nothing: a command that was asked to end needs no other reason.
     pub(crate) fn explain(&self, error: RunError) -> anyhow::Error {
-        let is_empty = matches!(error, RunError::NoAccesses(_) | RunError::NoSuchPhase { .. });
+        let is_empty = matches!(
+            error,
+            RunError::NoAccesses(_) | RunError::NoSuchPhase { .. } | RunError::TooShort { .. }
+        );
         match self.early().filter(|_| is_empty) {
             Some(early) => anyhow::Error::new(Interrupted(early)).context("there is no result yet"),
             None => error.into(),
@@ -324,6 +327,8 @@ fn compare(
     let options = RunOptions {
         threads: threads(arguments.threads),
         begin: arguments.begin.clone(),
+        skip: arguments.skip,
+        warm_up: arguments.warm_up,
         limit: arguments.limit,
         reach: arguments.reach,
     };
@@ -385,11 +390,18 @@ fn manifest(
         seed: arguments.seed,
         limit: arguments.limit,
         limited: outcome.limited,
+        begin: arguments.begin.clone(),
+        skip: arguments.skip.map(|length| part(length, outcome.skipped)),
+        warm_up: arguments.warm_up.map(|length| part(length, outcome.warm_up)),
         partial,
         failed: outcome.failed.iter().map(|(name, error)| failure(name, error)).collect(),
         source,
         machines,
     })
+}
+
+fn part(length: Length, accesses: u64) -> PartNote {
+    PartNote { length: length.to_string(), accesses }
 }
 
 /// The most of what was not observed that is listed for a reader; documents have all of it.

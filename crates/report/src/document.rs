@@ -40,6 +40,15 @@ pub struct Manifest {
     pub limit: Option<u64>,
     /// Whether that bound ended the run before the source did.
     pub limited: bool,
+    /// The phase before which machines saw only the first touch of every page; absent if none was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<String>,
+    /// The part that was skipped: machines saw only the first touch of every page, and nothing was counted; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip: Option<PartNote>,
+    /// The part that machines ran and did not count; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<PartNote>,
     /// The reason why the numbers are of a part of the run only; absent after a whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<Partial>,
@@ -50,6 +59,15 @@ pub struct Manifest {
     pub source: SourceNote,
     /// The machines that the source ran on, in the order of the runs.
     pub machines: Vec<MachineNote>,
+}
+
+/// A part of the program before what was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartNote {
+    /// The length that was asked for: `100000000 accesses`, `5000 instructions`.
+    pub length: String,
+    /// The accesses in it; for `skip` these include those before the phase of `begin`.
+    pub accesses: u64,
 }
 
 /// A machine that could not run the source to its end.

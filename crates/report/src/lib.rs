@@ -21,7 +21,7 @@ mod samples;
 
 pub use atomic::write_atomically;
 pub use document::{
-    Document, DocumentError, FailureNote, FramesNote, MachineNote, Manifest, SCHEMA, SourceNote,
+    Document, DocumentError, FailureNote, FramesNote, MachineNote, Manifest, PartNote, SCHEMA, SourceNote,
     UnobservedNote, partial_heading,
 };
 pub use headline::headline;

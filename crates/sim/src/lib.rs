@@ -1,7 +1,6 @@
 //! The simulator: machine files become machines, events become counts and time.
 
 mod allocation;
-mod begin;
 mod engine;
 mod error;
 mod jobs;
@@ -10,7 +9,6 @@ pub mod machine;
 pub mod metrics;
 mod mmu;
 pub mod queueing;
-mod reach;
 pub mod run;
 pub mod spec;
 pub mod time;

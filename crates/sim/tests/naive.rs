@@ -1,13 +1,14 @@
 //! A machine's TLB misses against a list that a reader can check by eye, on the streams of real programs.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use pagewalk_sim::machine::{Detail, build};
 use pagewalk_sim::metrics::RunResult;
 use pagewalk_sim::run::{RunOptions, run};
 use pagewalk_sim::spec;
-use pagewalk_trace::{Batch, Event, Sink, Source, SourceError, SourceInfo};
+use pagewalk_trace::{Batch, Event};
+
+use crate::record;
 
 /// A single-level Mosaic TLB as lists: each set holds (run, valid pages), newest first. Arity 1 is a plain TLB.
 struct NaiveTlb {
@@ -39,40 +40,6 @@ impl NaiveTlb {
         set.insert(0, (run, valid));
         set.truncate(self.ways);
     }
-}
-
-/// Hands on some batches of another source.
-struct Recorded {
-    info: SourceInfo,
-    batches: Vec<Batch>,
-}
-
-impl Source for Recorded {
-    fn info(&self) -> SourceInfo {
-        self.info.clone()
-    }
-
-    fn run(&mut self, sink: &mut dyn Sink) -> Result<(), SourceError> {
-        for batch in &self.batches {
-            if sink.batch(&mut batch.clone()).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn record(workload: &str, most: usize) -> Recorded {
-    let mut source = pagewalk_workload::parse(workload, 0).expect("a workload");
-    let mut batches = Vec::new();
-    let mut accesses = 0;
-    let taken = source.run(&mut |batch: &mut Batch| {
-        accesses += batch.accesses.len();
-        batches.push(std::mem::take(batch));
-        if accesses >= most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    taken.expect("the workload runs");
-    Recorded { info: source.info(), batches }
 }
 
 fn misses(result: &RunResult) -> u64 {

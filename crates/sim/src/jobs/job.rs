@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use pagewalk_trace::Access;
 
-/// A job: its accesses, its phases and its progress.
+use crate::metrics::Boundary;
+
+/// A job: its accesses, its boundaries and its progress.
 #[derive(Default)]
 pub(super) struct Job {
     pub(super) accesses: Vec<Access>,
@@ -15,10 +17,10 @@ pub(super) struct Job {
     segment: usize,
     pub(super) arrival_ps: Option<u64>,
     pub(super) started_ps: u64,
-    /// Phases that begin with it.
-    pub(super) phases: Vec<String>,
-    /// The phase that it began in.
-    pub(super) phase: usize,
+    /// Boundaries that are crossed with its start.
+    pub(super) boundaries: Vec<Boundary>,
+    /// The part of the run that it started in.
+    pub(super) part: usize,
 }
 
 impl Job {
@@ -48,8 +50,8 @@ pub(super) struct JobList {
     backlog: VecDeque<u32>,
     /// The job that is being read.
     open: Option<u32>,
-    /// Phases that begin with the next job.
-    phases: Vec<String>,
+    /// Boundaries that are crossed with the next job.
+    boundaries: Vec<Boundary>,
 }
 
 impl JobList {
@@ -73,11 +75,11 @@ impl JobList {
             self.jobs.push(Job::default());
             self.jobs.len() as u32 - 1
         });
-        let phases = std::mem::take(&mut self.phases);
+        let boundaries = std::mem::take(&mut self.boundaries);
         let job = self.job(number);
         job.accesses.clear();
         job.segments.clear();
-        (job.access, job.segment, job.arrival_ps, job.phases) = (0, 0, arrival_ps, phases);
+        (job.access, job.segment, job.arrival_ps, job.boundaries) = (0, 0, arrival_ps, boundaries);
         self.open = Some(number);
     }
 
@@ -98,9 +100,9 @@ impl JobList {
         }
     }
 
-    /// Begins a phase with the next job.
-    pub(super) fn read_phase(&mut self, name: &str) {
-        self.phases.push(name.to_owned());
+    /// Crosses a boundary with the next job.
+    pub(super) fn read_boundary(&mut self, boundary: Boundary) {
+        self.boundaries.push(boundary);
     }
 
     /// Returns the next job that has not arrived, and its time of arrival if it has one.
@@ -120,10 +122,11 @@ impl JobList {
         job
     }
 
-    /// Removes a job that has arrived and for which there is no room. Its phases begin all the same, with the next one.
+    /// Removes a job that has arrived and for which there is no room. Its boundaries are crossed all the same, with the
+    /// next one.
     pub(super) fn refuse(&mut self, number: u32) {
-        let mut phases = std::mem::take(&mut self.job(number).phases);
-        self.phases.append(&mut phases);
+        let mut boundaries = std::mem::take(&mut self.job(number).boundaries);
+        self.boundaries.append(&mut boundaries);
         self.free.push(number);
     }
 
@@ -166,16 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn the_phases_of_a_refused_job_begin_with_the_next() {
+    fn the_boundaries_of_a_refused_job_are_crossed_with_the_next() {
         let mut list = JobList::default();
-        list.read_phase("serve");
+        list.read_boundary(Boundary::Phase("serve".into()));
         read(&mut list, None, 1);
         let refused = list.arrive(0);
         list.refuse(refused);
-        list.read_phase("drain");
+        list.read_boundary(Boundary::Measuring);
         read(&mut list, None, 1);
         let next = list.arrive(1);
-        assert_eq!(list.job(next).phases, ["serve", "drain"]);
+        assert_eq!(list.job(next).boundaries, [Boundary::Phase("serve".into()), Boundary::Measuring]);
     }
 
     #[test]

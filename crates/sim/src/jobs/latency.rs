@@ -3,12 +3,12 @@
 use hdrhistogram::Histogram;
 
 use crate::metrics::names::jobs;
-use crate::metrics::{Metric, Number, Rows};
+use crate::metrics::{Metric, Number, Parts, Rows};
 
 /// Significant digits that a histogram keeps.
 const DIGITS: u8 = 3;
 
-/// Of all jobs, by the phase that they began in.
+/// Of all jobs, by the part of the run that they started in.
 #[derive(Default)]
 pub(crate) struct Latencies {
     /// Pages that were prepared.
@@ -18,11 +18,11 @@ pub(crate) struct Latencies {
     /// Times that a job waited for a page, and its core did something else.
     pub(crate) misses: u64,
     finished: u64,
-    phases: Vec<Phase>,
+    parts: Vec<Part>,
 }
 
-/// Of one phase, in nanoseconds.
-struct Phase {
+/// Of one part of the run, in nanoseconds.
+struct Part {
     /// From a job's start to its end, waits for pages included.
     service: Histogram<u64>,
     /// From a job's arrival to its end.
@@ -30,14 +30,14 @@ struct Phase {
 }
 
 impl Latencies {
-    /// Records a job of a phase that is done; the first phase is 0, and 0 is before any.
-    pub(crate) fn record(&mut self, phase: usize, service_ps: u64, response_ps: u64) {
+    /// Records a job that is done and started in this part of the run.
+    pub(crate) fn record(&mut self, part: usize, service_ps: u64, response_ps: u64) {
         let histogram = || Histogram::new(DIGITS).expect("a number of digits that there may be");
-        while self.phases.len() <= phase {
-            self.phases.push(Phase { service: histogram(), response: histogram() });
+        while self.parts.len() <= part {
+            self.parts.push(Part { service: histogram(), response: histogram() });
         }
         self.finished += 1;
-        let Phase { service, response } = &mut self.phases[phase];
+        let Part { service, response } = &mut self.parts[part];
         for (histogram, ps) in [(service, service_ps), (response, response_ps)] {
             *histogram += ps.div_ceil(1_000);
         }
@@ -50,12 +50,12 @@ impl Latencies {
         rows.sum(jobs::PREPARED_PAGES, self.prepared);
     }
 
-    /// Means and percentiles: of the phase that began as number `phase`, or of all jobs.
-    pub(crate) fn metrics(&self, phase: Option<(usize, &str)>) -> Vec<Metric> {
-        let merged = |pick: fn(&Phase) -> &Histogram<u64>| {
+    /// Means and percentiles of the jobs of some parts, under the name of a phase.
+    pub(crate) fn metrics(&self, parts: &Parts, phase: Option<&str>) -> Vec<Metric> {
+        let merged = |pick: fn(&Part) -> &Histogram<u64>| {
             let mut sum = Histogram::new(DIGITS).expect("a number of digits that there may be");
-            let all = self.phases.iter().enumerate();
-            for (_, of) in all.filter(|(number, _)| phase.is_none_or(|(wanted, _)| wanted == *number)) {
+            let all = self.parts.iter().enumerate();
+            for (_, of) in all.filter(|(part, _)| parts.contain(*part)) {
                 sum.add(pick(of)).expect("histograms that grow");
             }
             sum
@@ -66,7 +66,6 @@ impl Latencies {
         {
             let some = !histogram.is_empty();
             let mut row = |statistic: &str, value: Number| {
-                let phase = phase.map(|(_, name)| name);
                 metrics.push(jobs::latency(name, statistic).metric(phase, some.then_some(value)));
             };
             row("mean", Number::Ratio(histogram.mean()));

@@ -28,7 +28,7 @@ use self::serve::Serving;
 use self::server::{Server, State};
 use crate::engine::{Engine, Then, pieces};
 use crate::error::MachineError;
-use crate::metrics::Phases;
+use crate::metrics::{Boundary, Phases};
 use crate::spec::settings::{MachineSpec, ThreadsSpec};
 use crate::time::Clock;
 
@@ -89,7 +89,9 @@ impl Jobs {
                 Then::Segment { instructions, accesses } => self.list.read_segment(instructions, accesses),
                 Then::Event(Event::JobBegin { arrival_ps }) => self.list.open(*arrival_ps),
                 Then::Event(Event::JobEnd) => self.list.close(),
-                Then::Event(Event::Phase(name)) => self.list.read_phase(name),
+                Then::Event(Event::Phase(name)) => {
+                    self.list.read_boundary(Boundary::Phase(name.clone()));
+                }
                 Then::Event(Event::ThreadStack(range)) => self.give_stacks(engine, *range)?,
                 Then::Event(event) => {
                     self.recent.fill((Vpn(u64::MAX), Pfn(0)));
@@ -99,6 +101,11 @@ impl Jobs {
             }
         }
         Serving { jobs: self, engine, phases }.serve()
+    }
+
+    /// Begins to measure with the next job.
+    pub(crate) fn measure(&mut self) {
+        self.list.read_boundary(Boundary::Measuring);
     }
 
     /// Ends the source: no more jobs come, and those that there are end.
@@ -114,7 +121,7 @@ impl Jobs {
         self.has_ended = true;
         let mut serving = Serving { jobs: self, engine, phases };
         // From here on, cores run out of work.
-        serving.begin_phase("drain");
+        serving.cross(&Boundary::Phase("drain".to_owned()));
         serving.serve()
     }
 

@@ -8,7 +8,7 @@ use super::job::Job;
 use super::server::{Running, State};
 use crate::engine::Engine;
 use crate::error::MachineError;
-use crate::metrics::{KernelStep, Phases};
+use crate::metrics::{Boundary, KernelStep, Phases};
 use crate::time::{Clock, MissKind, Missed, Waiter, Woken};
 
 /// Jobs that an engine's cores serve.
@@ -193,19 +193,19 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
     }
 
     fn begin_job(&mut self, job: u32, now_ps: u64) {
-        for name in std::mem::take(&mut self.jobs.list.job(job).phases) {
-            self.begin_phase(&name);
+        for boundary in std::mem::take(&mut self.jobs.list.job(job).boundaries) {
+            self.cross(&boundary);
         }
         let job = self.jobs.list.job(job);
-        (job.started_ps, job.phase) = (now_ps, self.phases.begun());
+        (job.started_ps, job.part) = (now_ps, self.phases.part());
     }
 
-    /// Begins a phase now.
-    pub(super) fn begin_phase(&mut self, name: &str) {
+    /// Crosses a boundary now.
+    pub(super) fn cross(&mut self, boundary: &Boundary) {
         // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
         self.engine.clock.settle();
         let rows = self.engine.rows(|rows| self.jobs.latencies.rows(rows));
-        self.phases.begin(name, rows);
+        self.phases.begin(boundary, rows);
     }
 
     /// Runs a job until it misses, is done, or something else is earlier.
@@ -302,9 +302,9 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
 
     fn finish_job(&mut self, core: usize, number: u32) {
         let finished_ps = self.engine.clock.retired(core);
-        let Job { arrival_ps, started_ps, phase, .. } = *self.jobs.list.job(number);
+        let Job { arrival_ps, started_ps, part, .. } = *self.jobs.list.job(number);
         let arrival_ps = arrival_ps.expect("it has arrived");
-        self.jobs.latencies.record(phase, finished_ps - started_ps, finished_ps - arrival_ps);
+        self.jobs.latencies.record(part, finished_ps - started_ps, finished_ps - arrival_ps);
         self.jobs.list.finish(number);
         self.jobs.servers[core].state = State::Decides(Occasion::Finished);
     }

@@ -10,7 +10,7 @@ use super::turns;
 use crate::engine::{Engine, Then, pieces};
 use crate::error::MachineError;
 use crate::jobs::Jobs;
-use crate::metrics::{Phases, RunResult};
+use crate::metrics::{Boundary, Phases, RunResult};
 use crate::spec::settings::MachineSpec;
 use crate::time::Clock;
 
@@ -40,12 +40,21 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
             engine.accesses(piece.accesses)?;
             match piece.then {
                 Then::Segment { instructions, accesses } => engine.begin_segment(instructions, accesses),
-                Then::Event(Event::Phase(name)) => turns::begin_phase(engine, phases, name),
+                Then::Event(Event::Phase(name)) => {
+                    turns::cross(engine, phases, &Boundary::Phase(name.clone()))
+                }
                 Then::Event(event) => engine.event(event)?,
                 Then::End => {}
             }
         }
         Ok(())
+    }
+
+    fn measure(&mut self) {
+        match &mut self.jobs {
+            Some(jobs) => jobs.measure(),
+            None => turns::cross(&mut self.engine, &mut self.phases, &Boundary::Measuring),
+        }
     }
 
     fn end(&mut self) -> Result<(), MachineError> {
@@ -58,9 +67,9 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
     fn finish(&self, source: &str) -> RunResult {
         let latencies = self.jobs.as_ref().map(|jobs| &jobs.latencies);
         let end = self.engine.rows(|rows| latencies.into_iter().for_each(|of| of.rows(rows)));
-        // Before the first phase is number 0.
-        let metrics =
-            self.phases.metrics(&end, |phase| latencies.map(|of| of.metrics(phase)).unwrap_or_default());
+        let of_jobs =
+            |parts, phase: Option<&str>| latencies.map(|of| of.metrics(&parts, phase)).unwrap_or_default();
+        let metrics = self.phases.metrics(&end, of_jobs);
         let (machine, spans) = (self.spec.name.clone(), self.engine.clock.spans());
         let result = RunResult { machine, source: source.to_owned(), metrics, spans };
         debug_assert_eq!(result.repeated(), None, "{}", self.spec.name);

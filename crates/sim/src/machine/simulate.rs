@@ -19,7 +19,8 @@ pub enum Detail {
 ///
 /// # Contract
 ///
-/// Batches come in order. After an error the machine takes no more batches. `finish` may be called at any batch
+/// Batches come in order. After an error the machine takes no more batches. A machine of jobs begins to measure with the next job
+/// that starts. `finish` may be called at any batch
 /// boundary and changes nothing.
 pub trait Simulate: Send {
     /// Returns the machine's name.
@@ -31,6 +32,9 @@ pub trait Simulate: Send {
     ///
     /// The machine cannot run this program.
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError>;
+
+    /// Begins to measure: what was counted before does not count.
+    fn measure(&mut self);
 
     /// Finishes what is under way, because the source has ended.
     ///

@@ -11,11 +11,11 @@ use pagewalk_vm::table::{Contents, PageTable, Radix, X86_64, X86_64La57};
 
 use super::assemble::{Built, machine};
 use super::events::Machine;
-use super::turns::begin_phase;
+use super::turns::cross;
 use super::*;
 use crate::kernel::{Process, State};
 use crate::metrics::names::{accelerator, fault, swap};
-use crate::metrics::{Number, Row, Rows, RunResult};
+use crate::metrics::{Boundary, Number, Row, Rows, RunResult};
 use crate::spec;
 use crate::spec::settings::{BuddySpec, CoreSpec};
 use crate::spec::table::{ClassicSpec, HashedSpec, RadixSpec, TocSpec};

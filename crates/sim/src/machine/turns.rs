@@ -13,7 +13,7 @@ use pagewalk_vm::table::PageTable;
 
 use crate::engine::{Engine, Then, pieces};
 use crate::error::MachineError;
-use crate::metrics::Phases;
+use crate::metrics::{Boundary, Phases};
 use crate::time::Clock;
 
 /// The work of each core.
@@ -60,7 +60,7 @@ pub(super) fn batch<T: PageTable, C: Clock>(
                 turns.take(engine)?;
                 engine.core = core;
                 match event {
-                    Event::Phase(name) => begin_phase(engine, phases, name),
+                    Event::Phase(name) => cross(engine, phases, &Boundary::Phase(name.clone())),
                     event => engine.event(event)?,
                 }
             }
@@ -113,13 +113,13 @@ impl Turns<'_> {
     }
 }
 
-/// A phase of a machine without jobs begins.
-pub(super) fn begin_phase<T: PageTable, C: Clock>(
+/// Crosses a boundary on a machine without jobs.
+pub(super) fn cross<T: PageTable, C: Clock>(
     engine: &mut Engine<T, C>,
     phases: &mut Phases,
-    name: &str,
+    boundary: &Boundary,
 ) {
     // Otherwise a wait that this snapshot counts could still be hidden by what comes after it.
     engine.clock.settle();
-    phases.begin(name, engine.rows(|_| ()));
+    phases.begin(boundary, engine.rows(|_| ()));
 }

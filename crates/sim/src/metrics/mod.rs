@@ -17,7 +17,7 @@ mod span;
 
 pub(crate) use derived::metrics_of;
 pub use names::Name;
-pub(crate) use phases::Phases;
+pub(crate) use phases::{Boundary, Parts, Phases};
 pub use result::{Fidelity, Metric, Number, RunResult};
 pub(crate) use rows::share;
 pub use rows::{Row, Rows};

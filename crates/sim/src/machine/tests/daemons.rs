@@ -203,7 +203,7 @@ fn four_threads(order: &[u32], run: usize) -> RunResult {
     map(&mut first, BASE, 4 * 1_024 * PAGE_BYTES);
     (0..4).for_each(|thread| (0..1_024).for_each(|page| first.push(Access::store(address(thread, page), 8))));
     machine.batch(&first).unwrap();
-    begin_phase(&mut machine.engine, &mut machine.phases, "touch");
+    cross(&mut machine.engine, &mut machine.phases, &Boundary::Phase("touch".into()));
     let mut batch = Batch::new();
     for begin in (0..512).step_by(run) {
         for &thread in order {

@@ -9,14 +9,16 @@ use pagewalk_vm::tlb::LruBank;
 use crate::metrics::names::reach as names;
 use crate::metrics::{Metric, Number};
 
-/// The miss curve of everything taken so far.
+/// The miss curve of everything taken since measuring began.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reach {
+pub(super) struct Reach {
     bank: LruBank,
+    /// Accesses, and misses of each TLB, before measuring began.
+    before: (u64, [u64; 8]),
 }
 
 impl Reach {
-    pub(crate) fn take(&mut self, batch: &Batch) {
+    pub(super) fn take(&mut self, batch: &Batch) {
         let mut done = 0;
         for mark in &batch.marks {
             if matches!(mark.event, Event::Process(_) | Event::Exec) {
@@ -32,10 +34,17 @@ impl Reach {
         self.bank.access(&batch.accesses[start..end], |access| access.addr().page());
     }
 
+    /// Begins to measure; the TLBs keep what they hold.
+    pub(super) fn measure(&mut self) {
+        self.before = (self.bank.accesses(), self.bank.curve().map(|(_, misses)| misses));
+    }
+
     /// Returns a row for each size, `misses.ENTRIES`, and the same per access, `miss-rate.ENTRIES`.
-    pub(crate) fn metrics(&mut self) -> Vec<Metric> {
-        let accesses = self.bank.accesses();
-        let curve = self.bank.curve();
+    pub(super) fn metrics(&mut self) -> Vec<Metric> {
+        let (accesses, misses) = self.before;
+        let accesses = self.bank.accesses() - accesses;
+        let mut misses = misses.into_iter();
+        let curve = self.bank.curve().map(|(entries, all)| (entries, all - misses.next().unwrap_or(0)));
         let counts =
             curve.map(|(entries, misses)| names::misses(entries).metric(None, Some(Number::Count(misses))));
         let rates = curve.map(|(entries, misses)| {

@@ -1,0 +1,180 @@
+//! Batches in parts.
+
+use pagewalk_trace::{Access, Batch, Event, Mark};
+use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
+
+/// A place between two events of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The number of marks before it.
+    pub(super) marks: usize,
+    /// The number of accesses before it.
+    pub(super) accesses: usize,
+}
+
+impl Place {
+    /// Returns the place before so many accesses of a batch have been made, or its end; the marks there lie behind it.
+    pub(super) fn before_access(batch: &Batch, accesses: usize) -> Self {
+        let accesses = accesses.min(batch.accesses.len());
+        Self { marks: batch.marks.partition_point(|mark| (mark.at as usize) < accesses), accesses }
+    }
+}
+
+/// Instructions of a batch, and the accesses that they hold.
+pub(super) struct Segment {
+    /// The place of its count among the marks.
+    mark: usize,
+    pub(super) instructions: u64,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// Returns the segments of a batch, in order: each reaches to the next one.
+pub(super) fn segments(batch: &Batch) -> impl Iterator<Item = Segment> {
+    let counts = batch.marks.iter().enumerate().filter_map(|(mark, Mark { at, event })| match event {
+        Event::Instructions(count) => Some((mark, *at as usize, *count)),
+        _ => None,
+    });
+    let ends = counts.clone().map(|(_, at, _)| at).skip(1).chain(std::iter::once(batch.accesses.len()));
+    counts.zip(ends).map(|((mark, start, instructions), end)| Segment { mark, instructions, start, end })
+}
+
+/// Returns the share of a whole that `part` of `all` has.
+pub(super) fn share(whole: u64, part: usize, all: usize) -> u64 {
+    (u128::from(whole) * part as u128 / (all as u128).max(1)) as u64
+}
+
+/// Cuts a batch at a place, and returns what lies behind it. Instructions whose accesses are on both sides are divided in
+/// proportion.
+pub(super) fn split_off(batch: &mut Batch, place: Place) -> Batch {
+    let is_divided = |part: &Segment| part.mark < place.marks && place.accesses < part.end;
+    let divided = segments(batch).find(is_divided);
+    let mut rest = Batch::new();
+    if let Some(Segment { mark, instructions, start, end }) = divided {
+        let before = share(instructions, place.accesses - start, end - start);
+        batch.marks[mark].event = Event::Instructions(before);
+        rest.marks.push(Mark { at: 0, event: Event::Instructions(instructions - before) });
+    }
+    rest.accesses.extend(batch.accesses.drain(place.accesses..));
+    let behind = batch.marks.drain(place.marks..);
+    rest.marks.extend(behind.map(|mark| Mark { at: mark.at - place.accesses as u32, event: mark.event }));
+    rest
+}
+
+/// Cuts a batch to `most` accesses; instructions whose accesses are cut are divided in proportion.
+pub fn truncate(batch: &mut Batch, most: u64) {
+    if batch.accesses.len() as u64 > most {
+        let place = Place::before_access(batch, most as usize);
+        split_off(batch, place);
+    }
+}
+
+/// Makes every access touch one page: one that crosses a page boundary becomes two, and records that stand for
+/// no access disappear.
+pub(super) fn split_crossings(batch: &mut Batch) {
+    let crosses = |access: Access| (access.addr().0 & (PAGE_BYTES - 1)) + access.bytes() > PAGE_BYTES;
+    if !batch.accesses.iter().any(|&access| crosses(access) || !access.is_some()) {
+        return;
+    }
+    let before = std::mem::take(&mut batch.accesses);
+    let mut marks = batch.marks.iter_mut().peekable();
+    for (number, &access) in before.iter().enumerate() {
+        while let Some(mark) = marks.next_if(|mark| mark.at as usize <= number) {
+            mark.at = batch.accesses.len() as u32;
+        }
+        if crosses(access) {
+            let (addr, write) = (access.addr(), access.is_write());
+            let second = VirtAddr((addr.0 | (PAGE_BYTES - 1)) + 1);
+            let first_bytes = second.0 - addr.0;
+            batch.accesses.push(Access::new(addr, first_bytes as u32, write).within_page());
+            batch.accesses.push(Access::new(second, (access.bytes() - first_bytes) as u32, write));
+        } else if access.is_some() {
+            batch.accesses.push(access);
+        }
+    }
+    marks.for_each(|mark| mark.at = batch.accesses.len() as u32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep(batch: &mut Batch, accesses: u64) {
+        (0..accesses).for_each(|at| batch.push(Access::load(VirtAddr(0x1000 + at), 1)));
+    }
+
+    #[test]
+    fn a_crossing_access_becomes_two_and_marks_keep_their_place() {
+        let mut batch = Batch::new();
+        batch.push(Access::load(VirtAddr(0x1000), 8));
+        batch.push(Access::store(VirtAddr(0x1ffd), 8));
+        batch.mark(Event::Exec);
+        batch.push(Access::NONE);
+        batch.mark(Event::ProcessEnd);
+        batch.push(Access::load(VirtAddr(0x2ff8), 8));
+        batch.mark(Event::Exec);
+        split_crossings(&mut batch);
+        let parts: Vec<_> = batch.accesses.iter().map(|a| (a.addr().0, a.bytes(), a.is_write())).collect();
+        assert_eq!(parts, [(0x1000, 8, false), (0x1ffd, 2, true), (0x2000, 8, true), (0x2ff8, 8, false)]);
+        let marks: Vec<_> = batch.marks.iter().map(|mark| mark.at).collect();
+        assert_eq!(marks, [3, 3, 4]);
+    }
+
+    #[test]
+    fn cutting_a_batch_cuts_its_instructions_in_proportion() {
+        let mut batch = Batch::new();
+        batch.mark(Event::Instructions(1000));
+        sweep(&mut batch, 100);
+        truncate(&mut batch, 25);
+        assert_eq!(batch.accesses.len(), 25);
+        assert_eq!(batch.marks, [Mark { at: 0, event: Event::Instructions(250) }]);
+    }
+
+    /// A cut of the first segment once took the share of all accesses behind its beginning.
+    #[test]
+    fn a_segment_reaches_to_the_next_one() {
+        let mut batch = Batch::new();
+        batch.mark(Event::Instructions(100));
+        sweep(&mut batch, 50);
+        batch.mark(Event::Instructions(900));
+        sweep(&mut batch, 50);
+        truncate(&mut batch, 25);
+        assert_eq!(batch.marks, [Mark { at: 0, event: Event::Instructions(50) }]);
+    }
+
+    /// The count of instructions stands before the place, and all that it counts behind it.
+    #[test]
+    fn a_count_goes_with_its_accesses() {
+        let mut batch = Batch::new();
+        batch.mark(Event::Instructions(7));
+        batch.mark(Event::Exec);
+        sweep(&mut batch, 3);
+        let rest = split_off(&mut batch, Place { marks: 1, accesses: 0 });
+        assert_eq!(batch.marks, [Mark { at: 0, event: Event::Instructions(0) }]);
+        assert_eq!(rest.marks, [Event::Instructions(7), Event::Exec].map(|event| Mark { at: 0, event }));
+    }
+
+    #[test]
+    fn the_parts_of_a_batch_have_all_of_it() {
+        let mut batch = Batch::new();
+        batch.mark(Event::Instructions(1001));
+        sweep(&mut batch, 10);
+        batch.mark(Event::Exec);
+        sweep(&mut batch, 90);
+        batch.mark(Event::ProcessEnd);
+        for accesses in 0..=100 {
+            let mut first = batch.clone();
+            let place = Place::before_access(&first, accesses);
+            let rest = split_off(&mut first, place);
+            assert_eq!((first.accesses.len(), rest.accesses.len()), (accesses, 100 - accesses));
+            let instructions = |batch: &Batch| segments(batch).map(|part| part.instructions).sum::<u64>();
+            assert_eq!(instructions(&first) + instructions(&rest), 1001);
+            let others = |batch: &Batch, before: usize| -> Vec<(usize, Event)> {
+                let marks = batch.marks.iter().filter(|mark| !matches!(mark.event, Event::Instructions(_)));
+                marks.map(|mark| (mark.at as usize + before, mark.event.clone())).collect()
+            };
+            let parts = [others(&first, 0), others(&rest, accesses)].concat();
+            assert_eq!(parts, [(10, Event::Exec), (100, Event::ProcessEnd)]);
+        }
+    }
+}

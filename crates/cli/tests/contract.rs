@@ -276,6 +276,24 @@ fn a_limit_ends_the_run_at_that_access() {
 }
 
 #[test]
+fn what_is_skipped_and_what_warms_up_is_not_counted_and_stands_in_the_manifest() {
+    let run = ["run", "--machine", "x86-64", "--workload", "gups-small", "--format", "json"];
+    let parts = ["--skip", "50k", "--warm-up", "30k instructions", "--limit", "10k"];
+    let document = document(&pagewalk(&[&run[..], &parts].concat()));
+    assert_eq!(metric(&document["runs"][0], "program", "accesses"), 10_000);
+    let manifest = &document["manifest"];
+    assert_eq!(manifest["skip"], serde_json::json!({ "length": "50000 accesses", "accesses": 50_000 }));
+    assert_eq!(manifest["warm_up"]["length"], "30000 instructions");
+    assert!(manifest["warm_up"]["accesses"].as_u64().expect("a count") > 1_000, "{manifest}");
+
+    refused(
+        &[&run[..], &["--warm-up", "1G"]].concat(),
+        &["before the warm-up of 1000000000 accesses was over"],
+    );
+    refused(&[&run[..], &["--skip", "5 pages"]].concat(), &["100M instructions"]);
+}
+
+#[test]
 fn a_live_program_keeps_its_output_and_its_exit_code() {
     let Some(output) =
         live(&["run", "--machine", "x86-64", "--", "sh", "-c", "echo out; echo err >&2; exit 7"])

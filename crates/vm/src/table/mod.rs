@@ -16,6 +16,7 @@ mod geometry;
 pub mod hashed;
 mod l2p;
 mod memory;
+mod nested;
 mod page_table;
 mod radix;
 mod walk_cache;
@@ -24,6 +25,7 @@ pub use contents::{Contents, ContentsWalk};
 pub use geometry::{Entry, Geometry, Leaf, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc};
 pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
 pub use memory::{RunMemory, SparseMemory, TableMemory, TableWords};
+pub use nested::{GuestWalk, Host, HostCounts, HostDesign, HostFault, HostFrame, RadixHost};
 pub use page_table::{
     MapError, PageTable, TableStore, Upkeep, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
 };

@@ -75,19 +75,45 @@ fn the_reference_machine_is_what_its_file_says() {
     assert_eq!(spec.core.cycle_ps, 333);
     assert_eq!(spec.translation.table, TableKind::from(RadixSpec { levels: 4 }));
     assert_eq!(spec.translation.huge_pages, HugePagePolicy::Never);
-    let sizes: Vec<Vec<(u32, u32)>> = spec
-        .translation
-        .tlb
-        .iter()
-        .map(|level| level.arrays.iter().map(|array| (array.entries, array.ways)).collect())
-        .collect();
-    assert_eq!(sizes, [vec![(96, 6), (32, 4), (8, 8)], vec![(2048, 16), (16, 4)]]);
+    assert_eq!(tlb_sizes(&spec), [vec![(96, 6), (32, 4), (8, 8)], vec![(2048, 16), (16, 4)]]);
     assert_eq!(spec.translation.tlb[1].latency_ps, 7 * 333);
     let caches: Vec<(u64, u32)> =
         spec.hierarchy.caches.iter().map(|cache| (cache.bytes, cache.ways)).collect();
     assert_eq!(caches, [(48 << 10, 12), (2 << 20, 16), (30 << 20, 15)]);
     assert_eq!(spec.translation.walk_cache.expect("walk caches").entries, [4, 4, 32]);
     assert_eq!((spec.translation.walker.count, spec.translation.walker.enters), (4, 1));
+}
+
+/// Entries and ways of each TLB array, by level.
+fn tlb_sizes(spec: &MachineSpec) -> Vec<Vec<(u32, u32)>> {
+    let levels = spec.translation.tlb.iter();
+    levels.map(|level| level.arrays.iter().map(|array| (array.entries, array.ways)).collect()).collect()
+}
+
+/// Those of `docs/processors.md`.
+#[test]
+fn real_processors_have_their_tlbs() {
+    let expected = [
+        ("sapphire-rapids", vec![(96, 6), (32, 4), (8, 8)], vec![(2048, 16), (1024, 8)]),
+        ("zen4", vec![(72, 72)], vec![(3072, 24)]),
+        ("neoverse-v2", vec![(48, 48)], vec![(2048, 8)]),
+        ("apple-m1", vec![(160, 5)], vec![(3072, 12)]),
+        ("riscv-sv57", vec![(64, 64)], vec![(1024, 1)]),
+        ("riscv-sv39", vec![(16, 16), (1, 1)], vec![(1024, 4)]),
+    ];
+    for (name, first, second) in expected {
+        assert_eq!(tlb_sizes(&sound(name)), [first, second], "{name}");
+    }
+}
+
+/// A line about something that a file cannot say yet begins with the table where it will stand.
+#[test]
+fn what_is_not_expressed_yet_has_a_table() {
+    for machine in builtin::ALL {
+        for line in machine.text.lines().filter(|line| line.starts_with("# not expressed")) {
+            assert!(line.starts_with("# not expressed yet: ["), "{}: {line}", machine.name);
+        }
+    }
 }
 
 #[test]

@@ -71,6 +71,10 @@ impl<C: Clock> WalkListener for Timed<'_, C> {
     fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed> {
         self.clock.walk(self.core, reads, cached)
     }
+
+    fn exits(&mut self, ps: u64) {
+        self.clock.kernel(self.core, KernelStep::FirstTouch, ps);
+    }
 }
 
 impl<T: PageTable, C: Clock> Engine<T, C> {

@@ -12,7 +12,7 @@ use super::books;
 use super::context::Context;
 use super::read_ahead::bring_back;
 use super::reclaim::take_movable;
-use super::sharing::{copy_on_write, enter_page, is_movable, map_cached, note_cached, zeroing_ps};
+use super::sharing::{copy_on_write, enter_page, is_movable, map_cached, note_cached};
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
@@ -162,7 +162,7 @@ fn enter_new<T: PageTable>(
     cx.state.counts.faults.minor[size as usize] += 1;
     cx.note_resident();
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
-    cx.work(KernelStep::Zero, zeroing_ps(cx, size));
+    cx.work(KernelStep::Zero, cx.state.spec.kernel.zero_ps(size));
     Ok(())
 }
 

@@ -105,19 +105,9 @@ fn take_copy<T: PageTable>(
     }
     cx.count_resident(size);
     cx.state.counts.changes.copies_on_write += 1;
-    cx.work(KernelStep::Copy, zeroing_ps(cx, size));
+    cx.work(KernelStep::Copy, cx.state.spec.kernel.zero_ps(size));
     cx.shoot_down(&[page]);
     Ok(())
-}
-
-/// Returns the time to zero a page, or to copy one.
-pub(super) fn zeroing_ps<T: PageTable>(cx: &Context<'_, T>, size: PageSize) -> u64 {
-    let kernel = &cx.state.spec.kernel;
-    match size {
-        PageSize::Size4K => kernel.zero_page_ps,
-        PageSize::Size2M => kernel.zero_huge_page_ps,
-        PageSize::Size1G => 512 * kernel.zero_huge_page_ps,
-    }
 }
 
 /// Changes the entry of a page that is written to, so that it names another frame. Where tables hold codes, it may move from one

@@ -15,7 +15,7 @@ use crate::error::MachineError;
 use crate::jobs::Jobs;
 use crate::kernel::Kernel;
 use crate::metrics::Phases;
-use crate::mmu::{Core, MOST_CLASSES, Mmu};
+use crate::mmu::{Below, Core, MOST_CLASSES, Mmu};
 use crate::spec::settings::{
     BuildRequest, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
 };
@@ -48,7 +48,8 @@ pub(super) fn machine<T: Built, C: Clock>(
     if source.gives_frames && spec.places_frames().is_none() {
         frames = frames.with_given();
     }
-    let end = frames.ordinary().start().addr().add(spec.paging.frames.memory_bytes());
+    let start = frames.ordinary().start();
+    let end = start.addr().add(spec.paging.frames.memory_bytes());
     let uses = frames.uses();
     let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
     let mut timed = spec.clone();
@@ -58,7 +59,11 @@ pub(super) fn machine<T: Built, C: Clock>(
     let spec = Arc::new(spec.clone());
     let design = T::design(&spec.translation.table);
     let kernel = Kernel::new(&spec, design, frames, seed, source.announces_mappings, C::TIMED);
-    let engine = Engine::start(Mmu::new(cores.collect()), kernel, C::new(&timed, end))?;
+    let count = spec.core.count as usize;
+    let host = spec.translation.host.as_ref();
+    let host = host.map(|host| host.build(count, &spec.kernel, start, end.frame()));
+    let end = host.as_ref().map_or(end, Below::end);
+    let engine = Engine::start(Mmu::new(cores.collect(), host), kernel, C::new(&timed, end))?;
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }

@@ -51,6 +51,7 @@ mod daemons;
 mod differential;
 mod fork;
 mod given;
+mod guest;
 mod paging;
 mod pairs;
 mod serving;

@@ -1,6 +1,7 @@
 //! The translation hardware of all cores: TLBs, walk caches, and the walkers over a page table.
 
 mod filter;
+mod host;
 
 use pagewalk_vm::addr::{Asid, PageSize, Vpn};
 use pagewalk_vm::table::{Leaf, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead};
@@ -8,6 +9,7 @@ use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
 use self::filter::FrontFilter;
 pub(crate) use self::filter::MOST_CLASSES;
+pub(crate) use self::host::Below;
 use crate::metrics::Rows;
 use crate::metrics::names::{tlb, walk, walk_cache};
 
@@ -15,6 +17,8 @@ use crate::metrics::names::{tlb, walk, walk_cache};
 pub(crate) struct Mmu<T: PageTable> {
     cores: Vec<Core<T::Caches>>,
     counts: WalkCounts,
+    /// The host, if the machine is a guest: TLBs hold its frames then.
+    host: Option<Below>,
 }
 
 /// A core's translation hardware.
@@ -53,6 +57,9 @@ pub(crate) trait WalkListener {
 
     /// Notes that a walk reads these entries; `cached` tells whether walk caches were asked.
     fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Self::Stop>;
+
+    /// Notes that the walk ends with an exit to the host, which takes so long; the walk begins anew.
+    fn exits(&mut self, ps: u64);
 }
 
 impl<W: WalkCaching> Core<W> {
@@ -74,8 +81,8 @@ impl<W: WalkCaching> Core<W> {
 }
 
 impl<T: PageTable> Mmu<T> {
-    pub(crate) fn new(cores: Vec<Core<T::Caches>>) -> Self {
-        Self { cores, counts: WalkCounts::default() }
+    pub(crate) fn new(cores: Vec<Core<T::Caches>>, host: Option<Below>) -> Self {
+        Self { cores, counts: WalkCounts::default(), host }
     }
 
     pub(crate) fn cores(&self) -> usize {
@@ -121,6 +128,9 @@ impl<T: PageTable> Mmu<T> {
         vpn: Vpn,
         listener: &mut L,
     ) -> Result<(T::Walk, WalkEnd), L::Stop> {
+        if let Some(host) = &mut self.host {
+            return host.walk((core, &mut self.cores[core]), &mut self.counts, walked, vpn, listener);
+        }
         let caches = self.cores[core].walk_cache.as_mut();
         let is_cached = caches.is_some();
         let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
@@ -159,7 +169,12 @@ impl<T: PageTable> Mmu<T> {
         let mut words = [0; 64];
         let words = &mut words[..pages as usize];
         let leaves = walked.table.leaf_run(walked.memory, walk, base, words.len());
+        let page = Leaf::data(translation.frame());
         for (word, leaf) in words.iter_mut().zip(leaves) {
+            let leaf = match &self.host {
+                Some(host) => leaf.and_then(|leaf| host.neighbour(page, leaf)),
+                None => leaf,
+            };
             *word = leaf.map_or(0, |leaf| translation_of(leaf, 0).to_word());
         }
         core.tlbs.fill(walked.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
@@ -230,7 +245,8 @@ impl<T: PageTable> Mmu<T> {
             rows.sum(tlb::sub_entry_misses(level), counts.sub_entry_misses);
         }
         rows.sum(walk::WALKS, self.counts.walks);
-        rows.sum(walk::REFERENCES, self.counts.references.iter().sum());
+        let of_host = self.host.as_ref().map_or(0, |host| host.rows(rows));
+        rows.sum(walk::REFERENCES, of_host + self.counts.references.iter().sum::<u64>());
         for level in 0..T::LEVELS as usize {
             rows.sum(walk::references_of_level(level), self.counts.references[level]);
         }

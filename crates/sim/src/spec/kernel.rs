@@ -1,5 +1,7 @@
 //! What the kernel of a machine file does with huge pages, and what its steps cost.
 
+use pagewalk_vm::addr::PageSize;
+
 use super::section::{STEP_PS, Words, section};
 
 /// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
@@ -69,6 +71,17 @@ section! {
         daemons_share_core: bool = "daemons" word(&DAEMONS) or "\"beside\"", "whether daemons run on a core of their own, or take the time of the program's";
         visit_line_ps: u64 = "visit-line" time(STEP_PS) or "\"10 ns\"", "looking at a slot of a hashed table that is resized";
         move_line_ps: u64 = "move-line" time(STEP_PS) or "\"100 ns\"", "taking a line of a hashed table to another slot";
+    }
+}
+
+impl KernelSpec {
+    /// Returns the time to zero a page, or to copy one.
+    pub(crate) fn zero_ps(&self, size: PageSize) -> u64 {
+        match size {
+            PageSize::Size4K => self.zero_page_ps,
+            PageSize::Size2M => self.zero_huge_page_ps,
+            PageSize::Size1G => 512 * self.zero_huge_page_ps,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod error;
 mod flash;
 mod frames;
 mod geometry;
+mod host;
 mod kernel;
 mod key;
 mod load;

@@ -10,6 +10,7 @@ use super::core::{CoreSpec, WALK_CACHE, WalkerSpec, check_core, check_walker, wa
 use super::error::{Diagnostic, Diagnostics, SourceFile};
 use super::flash::FLASH;
 use super::frames::{FRAMES, FrameKind};
+use super::host::{HOST, host};
 use super::kernel::{HUGE_PAGES, HugePagePolicy, KernelSpec, huge_pages};
 use super::memory::{CACHE_LEVEL, MESH, MemorySpec, caches, memory, mesh};
 use super::persistent::{self, FILES, FILES_COMMON, PersistentSpec, files};
@@ -48,6 +49,7 @@ section! {
         swap_table = "swap" one_of(SWAP_COMMON, &SWAP) or "block", "the device that pages leave to";
         accelerator_table = "accelerator" optional(ACCELERATOR), "a page-fault accelerator, which brings pages from the device without the kernel; needs [reclaim]";
         huge_pages_table = "huge-pages" always(HUGE_PAGES), "huge pages";
+        host_table = "host" optional(HOST), "the host of a guest in a virtual machine, through whose page table each page walk goes; all else in this file is the guest's";
         kernel = "kernel" always(KernelSpec::KEYS), "costs of the kernel, charged to the faulting core (timed runs)";
         cache_levels = "caches" levels(4, "cache level", &CACHE_LEVEL), "data caches with lines of 64 bytes, nearest the core first; the last is shared (timed runs)";
         walker = "walker" always(WalkerSpec::KEYS), "page walkers (timed runs)";
@@ -73,6 +75,7 @@ section! {
         let shape = table.as_ref().map(|table| table.walk_caches());
         let walk_cache = optional(walk_cache_table, |own| walk_cache(own, resolver, tree, shape));
         let frames = frames.and_then(|table| FRAMES.resolve(table, resolver));
+        let host = optional(host_table, |own| host(own, resolver, tree, table.as_ref(), frames.as_ref()));
         let reclaim = optional(reclaim_table, |own| RECLAIM.resolve(own, resolver));
         let background_percent = optional(reclaim_table, |own| background(own, resolver)).map(Option::unwrap_or_default);
         let swap = swap_table.and_then(|table| swap(table, resolver));
@@ -103,6 +106,7 @@ section! {
                 table: table?,
                 huge_pages: huge_pages?,
                 walker: walker?,
+                host: host?,
             },
             paging: PagingSpec {
                 frames: frames?,

@@ -12,6 +12,7 @@ pub use super::core::{CoreSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
 pub use super::design::{Design, Settings};
 pub use super::flash::{CollectionHolds, Distribution, FlashSpec, FlashTimes, GarbageSpec};
 pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec};
+pub use super::host::HostSpec;
 pub use super::kernel::{AllocationSpec, FaultSteps, HugePagePolicy, KernelSpec};
 pub use super::memory::{CacheSpec, DramSpec, MemorySpec, MeshSpec, TagSpec};
 pub use super::persistent::{FileIndex, FilesSpec, PersistentSpec};
@@ -64,6 +65,8 @@ pub struct TranslationSpec {
     pub huge_pages: HugePagePolicy,
     /// Page walkers (timed runs).
     pub walker: WalkerSpec,
+    /// The host, if the machine is a guest in a virtual machine.
+    pub host: Option<HostSpec>,
 }
 
 /// Frames, and pages that leave them.
@@ -110,6 +113,8 @@ impl MachineSpec {
             Some("its pages leave memory, and come back to other frames")
         } else if self.tier.is_some() {
             Some("its DRAM is a cache over flash")
+        } else if self.translation.host.is_some() {
+            Some("it is a guest, whose frames the host gives")
         } else {
             None
         }
@@ -136,6 +141,11 @@ pub trait TableDesign: Settings {
 
     /// Returns whether entries name frames by the codes of hash-placed ones, for 4 KiB pages only.
     fn names_placed_frames(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the table can be a guest's: a walk of it can go through a host's.
+    fn can_be_guests(&self) -> bool {
         false
     }
 

@@ -36,6 +36,8 @@ pub struct HostDesign {
     pub tlb_entries: u32,
     /// Entries of the walk caches for the host's table, root first and fully associative; none for no walk caches.
     pub walk_cache: Option<Vec<u32>>,
+    /// The guest's cores: each has a TLB and walk caches of its own for the host's table.
+    pub cores: usize,
     /// The first frame of guest-physical memory, and of the host's own: a multiple of 1 GiB.
     pub start: Pfn,
     /// The first frame beyond guest-physical memory.
@@ -79,18 +81,30 @@ pub struct HostCounts {
 /// A guest's frame that was [given](Self::give) a page keeps it. [`translate`](Self::translate) and [`find`](Self::find) agree; only the
 /// first counts, and appends what it reads.
 pub trait Host: std::fmt::Debug + Send {
-    /// Translates the address of a guest's frame, as hardware does in the course of a walk.
+    /// Translates the address of a guest's frame, as a core's hardware does in the course of a walk.
     ///
     /// # Errors
     ///
     /// [`HostFault`]: the frame has no page yet.
-    fn translate(&mut self, frame: Pfn, reads: &mut Vec<WalkRead>) -> Result<HostFrame, HostFault>;
+    ///
+    /// # Panics
+    ///
+    /// If there is no such core.
+    fn translate(
+        &mut self,
+        core: usize,
+        frame: Pfn,
+        reads: &mut Vec<WalkRead>,
+    ) -> Result<HostFrame, HostFault>;
 
     /// Returns the page of a guest's frame, if it has one.
     fn find(&self, frame: Pfn) -> Option<HostFrame>;
 
     /// Gives a guest's frame the next page that is free, with all frames that share it; does nothing for a frame that has one.
     fn give(&mut self, frame: Pfn);
+
+    /// Returns the first frame of the host beyond all that it can ever use.
+    fn end(&self) -> Pfn;
 
     /// Returns the counts so far.
     fn counts(&self) -> HostCounts;
@@ -113,9 +127,16 @@ pub struct RadixHost<G> {
     pages: PageSize,
     next: Pfn,
     given: u64,
-    tlb: Option<SetAssociative>,
-    caches: Option<WalkCache>,
+    end: Pfn,
+    cores: Vec<HostCaches>,
     counts: HostCounts,
+}
+
+/// What a core knows of the host's table.
+#[derive(Clone, Debug)]
+struct HostCaches {
+    tlb: Option<SetAssociative>,
+    walk: Option<WalkCache>,
 }
 
 /// Why the host's tables always find room.
@@ -139,20 +160,22 @@ impl<G: Geometry + Send> RadixHost<G> {
         assert!(Vpn(end.0) <= G::end(), "{end} is beyond the host's {} levels", G::LEVELS);
         let frames = (end.0 - start.0).next_multiple_of(pages.base_pages());
         let mut memory = TablesBehind::new(start.add(frames));
+        // A node of 512 entries for each 512 nodes or pages below, and both ends of each level.
+        let end = start.add(frames + frames / 511 + 2 * u64::from(G::LEVELS));
         let table = Radix::new(&(), 0, &mut memory).expect(ENDLESS);
         let tlb = |entries| SetAssociative::new(entries, entries, Replacement::Lru, &PageSize::ALL);
+        let caches = HostCaches {
+            tlb: (design.tlb_entries > 0).then(|| tlb(design.tlb_entries)).transpose()?,
+            walk: design.walk_cache.as_ref().map(|entries| WalkCache::new::<G>(entries, None)).transpose()?,
+        };
         Ok(Self {
             table,
             memory,
             pages,
             next: start,
             given: 0,
-            tlb: (design.tlb_entries > 0).then(|| tlb(design.tlb_entries)).transpose()?,
-            caches: design
-                .walk_cache
-                .as_ref()
-                .map(|entries| WalkCache::new::<G>(entries, None))
-                .transpose()?,
+            end,
+            cores: vec![caches; design.cores],
             counts: HostCounts::default(),
         })
     }
@@ -169,22 +192,28 @@ impl<G: Geometry + Send> RadixHost<G> {
 }
 
 impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
-    fn translate(&mut self, frame: Pfn, reads: &mut Vec<WalkRead>) -> Result<HostFrame, HostFault> {
+    fn translate(
+        &mut self,
+        core: usize,
+        frame: Pfn,
+        reads: &mut Vec<WalkRead>,
+    ) -> Result<HostFrame, HostFault> {
         self.counts.lookups += 1;
         let page = Vpn(frame.0);
-        if let Some(tlb) = &mut self.tlb
+        let HostCaches { tlb, walk } = &mut self.cores[core];
+        if let Some(tlb) = tlb
             && let Lookup::Hit(found) = tlb.lookup(ASID, page)
         {
             self.counts.tlb_hits += 1;
             return Ok(HostFrame { frame: found.frame_of(page), size: found.size() });
         }
-        let walk = self.table.walk(&self.memory.words, ASID, page, self.caches.as_mut());
+        let walk = self.table.walk(&self.memory.words, ASID, page, walk.as_mut());
         self.counts.walks += 1;
         self.counts.references += walk.references.len() as u64;
         reads.extend(walk.reads());
         let WalkEnd::Leaf { leaf, .. } = walk.end else { return Err(HostFault(frame)) };
         let translation = Translation::new(leaf.frame, self.pages, true, true);
-        if let Some(tlb) = &mut self.tlb {
+        if let Some(tlb) = tlb {
             tlb.fill(ASID, &Fill::single(page, translation));
         }
         Ok(HostFrame { frame: translation.frame_of(page), size: self.pages })
@@ -208,6 +237,10 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
         self.counts.faults += 1;
     }
 
+    fn end(&self) -> Pfn {
+        self.end
+    }
+
     fn counts(&self) -> HostCounts {
         self.counts
     }
@@ -217,7 +250,12 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
     }
 
     fn walk_cache_hits(&self) -> Vec<(String, u64)> {
-        self.caches.as_ref().map(WalkCaching::hits).unwrap_or_default()
+        let mut cores = self.cores.iter().filter_map(|core| core.walk.as_ref()).map(WalkCaching::hits);
+        let mut sums = cores.next().unwrap_or_default();
+        for hits in cores {
+            sums.iter_mut().zip(hits).for_each(|((_, sum), (_, hits))| *sum += hits);
+        }
+        sums
     }
 }
 
@@ -277,7 +315,7 @@ pub struct GuestWalk<I> {
 }
 
 impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
-    /// Lets a host translate the walk for a page: appends all references with host-physical addresses to `reads`, in order, and
+    /// Lets a host translate a core's walk for a page: appends all references with host-physical addresses to `reads`, in order, and
     /// returns the end of the walk, in which a leaf has the frame and the size of the page of both tables together.
     ///
     /// # Errors
@@ -286,6 +324,7 @@ impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
     pub fn through(
         self,
         vpn: Vpn,
+        core: usize,
         host: &mut dyn Host,
         reads: &mut Vec<WalkRead>,
     ) -> Result<WalkEnd, HostFault> {
@@ -294,7 +333,7 @@ impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
             let node = read.addr.frame();
             let page = match host.find(node).filter(|_| is_known) {
                 Some(page) => page,
-                None => host.translate(node, reads)?,
+                None => host.translate(core, node, reads)?,
             };
             is_known = false;
             reads.push(WalkRead { addr: page.frame.addr().add(read.addr.0 % PAGE_BYTES), ..read });
@@ -302,7 +341,7 @@ impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
         let WalkEnd::Leaf { leaf, level } = self.end else { return Ok(self.end) };
         let guest = PageSize::from_level(level).expect("leaves stand at levels 0 to 2");
         let frame = leaf.frame.add(vpn.0 & (guest.base_pages() - 1));
-        let page = host.translate(frame, reads)?;
+        let page = host.translate(core, frame, reads)?;
         let fits =
             |level: &u32| PageSize::from_level(*level).is_some_and(|size| size <= page.size.min(guest));
         let level = (0..=level).rev().find(fits).expect("a page of 4 KiB fits into any");
@@ -322,7 +361,7 @@ mod tests {
     const END: Pfn = Pfn(START.0 + (4 << 18));
 
     fn design(pages: PageSize) -> HostDesign {
-        HostDesign { pages, tlb_entries: 0, walk_cache: None, start: START, end: END }
+        HostDesign { pages, tlb_entries: 0, walk_cache: None, cores: 1, start: START, end: END }
     }
 
     /// A guest with one page at `VPN`.
@@ -350,7 +389,7 @@ mod tests {
                 let walk =
                     GuestWalk { reads: walk.reads(), begins_below_root: top < G::LEVELS, end: walk.end };
                 let mut reads = Vec::new();
-                match walk.through(VPN, host, &mut reads) {
+                match walk.through(VPN, 0, host, &mut reads) {
                     Ok(end) => return (end, reads),
                     Err(HostFault(frame)) => host.give(frame),
                 }
@@ -435,5 +474,6 @@ mod tests {
         let given = frames.map(|frame| host.find(frame).expect("it was given").frame.0 - START.0);
         assert_eq!(given, [700 - 512, 512 + 3, 1023 - 512, 1024 + 511]);
         assert_eq!((host.counts().faults, host.given_bytes()), (3, 6 << 20));
+        assert!(host.memory.next < host.end());
     }
 }

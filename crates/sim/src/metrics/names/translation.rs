@@ -83,6 +83,29 @@ pub mod walk_cache {
     }
 }
 
+/// Counts of the host below a guest.
+pub mod host {
+    use crate::metrics::names::{Name, bytes, count};
+
+    /// Translations of guest-physical addresses that page walks ask for.
+    pub const LOOKUPS: Name = count("host", "lookups");
+    /// Of these, those that the TLB for guest-physical pages answers.
+    pub const TLB_HITS: Name = count("host", "tlb-hits");
+    /// Walks of the host's page table.
+    pub const WALKS: Name = count("host", "walks");
+    /// References to memory that these walks make; the references of stage `walk` include them.
+    pub const REFERENCES: Name = count("host", "references");
+    /// Exits to the host for a page that it has not given yet.
+    pub const FAULTS: Name = count("host", "faults");
+    /// The host's memory that the guest has.
+    pub const GIVEN: Name = bytes("host", "given");
+
+    /// Returns the name of the count of hits of a part of the host's walk caches.
+    pub fn walk_cache_hits(part: &str) -> Name {
+        Name::part("host", format!("walk-cache-hits.{part}"))
+    }
+}
+
 /// Misses of TLBs of growing size, which show how much TLB a program needs.
 pub mod reach {
     use crate::metrics::names::Name;

@@ -27,6 +27,10 @@ impl TableDesign for RadixSpec {
         self.levels == 4
     }
 
+    fn can_be_guests(&self) -> bool {
+        true
+    }
+
     fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
         match self.levels {
             5 => assemble::<Radix<X86_64La57>>(request),

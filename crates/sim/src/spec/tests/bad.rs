@@ -231,6 +231,23 @@ fn paging() {
 }
 
 #[test]
+fn guests() {
+    let guest = |keys: &str| refusal(&format!("{NAME}extends = \"x86-64\"\n{keys}\n"));
+    transcript(
+        "guests",
+        &[
+            guest("[host]\nlevels = 6"),
+            guest("[host]\npages = \"16KiB\""),
+            guest("[host]\nwalk-cache = [4, 4]"),
+            guest("[host]\nlevels = 3\n[frames.buddy]\nmemory = \"1TiB\""),
+            guest("[host]\n[table.chained]"),
+            guest("[host]\n[reclaim.lru]"),
+            guest("[host]\n[frames.iceberg]\nmemory = \"1GiB\""),
+        ],
+    );
+}
+
+#[test]
 fn syntax() {
     transcript(
         "syntax",

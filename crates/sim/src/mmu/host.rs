@@ -1,0 +1,82 @@
+//! The host below a guest: the second dimension of its page walks.
+
+use pagewalk_vm::addr::{PhysAddr, Vpn};
+use pagewalk_vm::table::{GuestWalk, Host, HostFault, Leaf, PageTable, WalkEnd, WalkOutcome, WalkRead};
+
+use super::{Core, WalkCounts, WalkListener, Walked};
+use crate::metrics::Rows;
+use crate::metrics::names::host as names;
+
+/// The host of a machine that is a guest.
+pub(crate) struct Below {
+    host: Box<dyn Host>,
+    /// The time of an exit to the host for a page that it has not given yet, which it zeroes.
+    fault_ps: u64,
+    /// Scratch space for the references of a walk.
+    reads: Vec<WalkRead>,
+}
+
+impl Below {
+    pub(crate) fn new(host: Box<dyn Host>, fault_ps: u64) -> Self {
+        Self { host, fault_ps, reads: Vec::new() }
+    }
+
+    /// Returns the first address of the host beyond all that it can ever use.
+    pub(crate) fn end(&self) -> PhysAddr {
+        self.host.end().addr()
+    }
+
+    /// Walks to a page through both tables; an exit to the host begins the walk anew.
+    pub(super) fn walk<T: PageTable, L: WalkListener>(
+        &mut self,
+        (number, core): (usize, &mut Core<T::Caches>),
+        counts: &mut WalkCounts,
+        walked: &Walked<'_, T>,
+        vpn: Vpn,
+        listener: &mut L,
+    ) -> Result<(T::Walk, WalkEnd), L::Stop> {
+        loop {
+            let caches = core.walk_cache.as_mut();
+            let is_cached = caches.is_some();
+            let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
+            counts.walks += 1;
+            counts.count(walk.reads());
+            let begins_below_root = walk.reads().next().is_some_and(|read| read.level + 1 < T::LEVELS);
+            let guest = GuestWalk { reads: walk.reads(), begins_below_root, end: walk.end() };
+            self.reads.clear();
+            let end = guest.through(vpn, number, &mut *self.host, &mut self.reads);
+            if let Some(stop) = listener.reads(self.reads.iter().copied(), is_cached) {
+                return Err(stop);
+            }
+            match end {
+                Ok(end) => return Ok((walk, end)),
+                Err(HostFault(frame)) => {
+                    self.host.give(frame);
+                    listener.exits(self.fault_ps);
+                }
+            }
+        }
+    }
+
+    /// Returns the neighbour of a page that a walk has found, if the host's page around that one has both: its place in the host.
+    pub(super) fn neighbour(&self, page: Leaf, leaf: Leaf) -> Option<Leaf> {
+        let found = self.host.find(leaf.frame)?;
+        let first = |frame: u64| frame & !(found.size.base_pages() - 1);
+        (first(found.frame.0) == first(page.frame.0)).then_some(Leaf { frame: found.frame, ..leaf })
+    }
+
+    /// Adds the host's counts to the rows; returns the references of its walks.
+    pub(super) fn rows(&self, rows: &mut Rows) -> u64 {
+        let counts = self.host.counts();
+        rows.sum(names::LOOKUPS, counts.lookups);
+        rows.sum(names::TLB_HITS, counts.tlb_hits);
+        rows.sum(names::WALKS, counts.walks);
+        rows.sum(names::REFERENCES, counts.references);
+        for (part, hits) in self.host.walk_cache_hits() {
+            rows.sum(names::walk_cache_hits(&part), hits);
+        }
+        rows.sum(names::FAULTS, counts.faults);
+        rows.level(names::GIVEN, self.host.given_bytes());
+        counts.references
+    }
+}

@@ -1,0 +1,122 @@
+//! The host of a guest.
+
+use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn};
+use pagewalk_vm::table::{Geometry, Host, HostDesign, RadixHost, Sv39, X86_64, X86_64La57};
+
+use super::frames::FrameKind;
+use super::kernel::KernelSpec;
+use super::section::{STEP_PS, Table, Words, section};
+use super::settings::TableKind;
+use super::tree::Value;
+use crate::mmu::Below;
+
+/// The settings of the host of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSpec {
+    /// Levels of the host's radix tree.
+    pub levels: u32,
+    /// The pages that the host gives to the guest.
+    pub pages: PageSize,
+    /// The time of an exit to the host and back for a page that it has not given yet, without zeroing it.
+    pub fault_ps: u64,
+    /// Entries of the TLB for guest-physical pages, fully associative; 0 for none.
+    pub tlb_entries: u32,
+    /// Entries of the walk caches by level, root first and fully associative; none for no walk caches.
+    pub walk_cache: Option<Vec<u32>>,
+}
+
+static PAGES: Words<PageSize> = Words(&[
+    ("4KiB", PageSize::Size4K, "base pages"),
+    ("2MiB", PageSize::Size2M, "huge pages"),
+    ("1GiB", PageSize::Size1G, "giant pages"),
+]);
+
+section! {
+    /// The host, whose tables the guest's walks can go through.
+    pub(super) fn host(
+        table, resolver, tree: &Table, guests: Option<&TableKind>, frames: Option<&FrameKind>
+    ) -> HostSpec;
+    pub(super) const HOST {
+        levels = "levels" integer(3, 5) or "4", "levels of the host's radix tree";
+        pages = "pages" word(&PAGES) or "\"4KiB\"", "pages that the host gives to the guest";
+        fault_ps = "fault" time(STEP_PS) or "\"2 us\"", "an exit to the host and back for a page that it has not given yet, without zeroing it";
+        tlb_entries = "tlb" integer(0, 4_096) or "0", "entries of the TLB from guest-physical to host-physical pages, fully associative; 0 for none";
+        walk_cache = "walk-cache" integers(4_096, 8) or "[0]", "entries per level of the host's table but the last, root first, 0 to leave one out; one number for all; [0] for none";
+    }
+    {
+        let (levels, guests, frames) = (levels?, guests?, frames?);
+        if !guests.can_be_guests() {
+            let message = "a host's table lies below a guest's, and walks of this machine's table cannot go through it";
+            return resolver.refuse_section(table, message, "write [table.radix], or leave this section out");
+        }
+        if frames.hash_placed().is_some() {
+            let message = "the host chooses a guest's frames, and this guest places its pages by hashing";
+            return resolver.refuse_section(table, message, "write [frames.buddy], or leave this section out");
+        }
+        for (name, what) in [("reclaim", "pages that leave memory"), ("tier", "DRAM that is a cache over flash")] {
+            if tree.get(name).is_some() {
+                let message = format!("a guest with {what} is not modelled");
+                let help = format!("leave [{name}] out, or this section");
+                return resolver.refuse_section(table, message, help);
+            }
+        }
+        let reach_bytes = end(levels) * PAGE_BYTES;
+        if frames.memory_bytes() > reach_bytes {
+            let message = format!("a host's table of {levels} levels maps less than the guest's memory");
+            return resolver.refuse(message, "write more levels, or give the guest less memory", table, &["levels"]);
+        }
+        let cached = walk_cache?;
+        let wanted = levels as usize - 1;
+        let entries: Vec<u32> = match &cached.value {
+            Value::Integer(same) => vec![*same as u32; wanted],
+            Value::Integers(list) => list.iter().map(|entries| *entries as u32).collect(),
+            _ => return None,
+        };
+        let has_any = entries.iter().any(|entries| *entries > 0);
+        if has_any && entries.len() != wanted {
+            let message = format!("walk cache: {} levels for a host's table of {levels}", entries.len());
+            let help = format!("list {wanted} numbers, root first: every level of the table but the last");
+            return resolver.refuse(message, help, table, &["levels", "walk-cache"]);
+        }
+        Some(HostSpec {
+            levels,
+            pages: pages?,
+            fault_ps: fault_ps?,
+            tlb_entries: tlb_entries?,
+            walk_cache: has_any.then_some(entries),
+        })
+    }
+}
+
+/// Returns the number of pages that a host's table of so many levels can map.
+fn end(levels: u32) -> u64 {
+    match levels {
+        3 => Sv39::end().0,
+        4 => X86_64::end().0,
+        _ => X86_64La57::end().0,
+    }
+}
+
+impl HostSpec {
+    /// Builds the host of a guest whose memory has these frames.
+    pub(crate) fn build(&self, cores: usize, kernel: &KernelSpec, start: Pfn, end: Pfn) -> Below {
+        let design = HostDesign {
+            pages: self.pages,
+            tlb_entries: self.tlb_entries,
+            walk_cache: self.walk_cache.clone(),
+            cores,
+            start,
+            end,
+        };
+        let host: Box<dyn Host> = match self.levels {
+            3 => built::<Sv39>(&design),
+            4 => built::<X86_64>(&design),
+            _ => built::<X86_64La57>(&design),
+        };
+        Below::new(host, self.fault_ps + kernel.zero_ps(self.pages))
+    }
+}
+
+fn built<G: Geometry + std::fmt::Debug + Send + 'static>(design: &HostDesign) -> Box<dyn Host> {
+    Box::new(RadixHost::<G>::new(design).expect("the machine file was checked"))
+}

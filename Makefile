@@ -44,6 +44,7 @@ soak: setup
 
 lint: setup
 	scripts/language.py --self-test
+	scripts/structure.py --self-test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	for library in $(LIBRARIES); do \

@@ -42,7 +42,7 @@ fn a_warm_up_and_what_is_measured_add_up_to_the_run() {
         let [all, first, rest] =
             [all, first, rest].map(|options| part(&mut recorded, detail, &options).expect("a run"));
         assert_eq!((rest.warm_up, rest.accesses, rest.skipped), (70_001, 129_999, 0));
-        for machine in 0..MACHINES.len() {
+        for (machine, name) in MACHINES.iter().enumerate() {
             let (all, first, rest) = (counts(&all, machine), counts(&first, machine), counts(&rest, machine));
             let mut added = 0;
             for ((all, first), rest) in all.iter().zip(&first).zip(&rest) {
@@ -53,11 +53,11 @@ fn a_warm_up_and_what_is_measured_add_up_to_the_run() {
                 // What follows an unfinished wait, and states, do not add up.
                 let is_exact = ["program", "tlb.l1", "tlb.l2", "walk", "walk-cache", "fault"];
                 if is_exact.contains(&&*all.stage) && (detail == Detail::Counts || whole > 0) {
-                    assert_eq!(whole, first + rest, "{} {} of {}", all.stage, all.metric, MACHINES[machine]);
+                    assert_eq!(whole, first + rest, "{} {} of {name}", all.stage, all.metric);
                     added += whole;
                 }
             }
-            assert!(added > 200_000, "{}", MACHINES[machine]);
+            assert!(added > 200_000, "{name}");
         }
     }
 }
@@ -72,15 +72,15 @@ fn behind_a_skipped_part_page_tables_are_as_behind_a_warm_up() {
     let [skip, warm_up] =
         [skip, warm_up].map(|options| part(&mut recorded, Detail::Counts, &options).expect("a run"));
     assert_eq!((skip.skipped, skip.warm_up, skip.accesses), (150_000, 0, 100_000));
-    for machine in 0..2 {
+    for (machine, machine_name) in MACHINES.iter().take(2).enumerate() {
         let of_pages = |outcome: &RunOutcome| -> Vec<Metric> {
             let is_of_pages = |metric: &&Metric| ["program", "fault"].contains(&&*metric.stage);
             counts(outcome, machine).into_iter().filter(is_of_pages).cloned().collect()
         };
-        assert_eq!(of_pages(&skip), of_pages(&warm_up), "{}", MACHINES[machine]);
+        assert_eq!(of_pages(&skip), of_pages(&warm_up), "{machine_name}");
         for name in [frames::RESIDENT, program::ACCESSES] {
             let [one, other] = [&skip, &warm_up].map(|outcome| value(outcome, machine, &name));
-            assert_eq!(one, other, "{name:?} of {}", MACHINES[machine]);
+            assert_eq!(one, other, "{name:?} of {machine_name}");
         }
         assert_eq!(value(&skip, machine, &program::ACCESSES), 100_000);
     }

@@ -19,7 +19,7 @@ use pagewalk_blade::codec::{PAGE_BYTES, Part, REQUEST_HEADER_BYTES, RESPONSE_HEA
 use pagewalk_blade::secure::{Key, SecureBlade, SecureClient};
 use pagewalk_blade::transport::{RECEIVE_BYTES, Ring, Udp};
 use pagewalk_blade::{
-    Address, Client, ClientDesign, Server, ServerDesign, Store, StoreDesign, Transport, serve,
+    Address, Client, ClientDesign, PageStore, Server, ServerDesign, StoreDesign, Transport, serve,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -73,7 +73,7 @@ impl Bench {
         let Ends { mut blade, client, at } = ends;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
-        let store = Store::in_memory(StoreDesign::new(PAGES));
+        let store = PageStore::in_memory(StoreDesign::new(PAGES));
         let mut server = Server::new(store.map_err(io::Error::other)?, ServerDesign::default());
         let thread = spawn(move || {
             stay_on(if free { ALL } else { 1..2 });

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use pagewalk_blade::codec::{Word, WordSize};
-use pagewalk_blade::{Client, ClientDesign, Endpoint, Open, Server, ServerDesign, Store, StoreDesign, serve};
+use pagewalk_blade::{
+    Client, ClientDesign, Endpoint, Open, PageStore, Server, ServerDesign, StoreDesign, serve,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let store = Store::in_memory(StoreDesign::new(1024))?;
+    let store = PageStore::in_memory(StoreDesign::new(1024))?;
     let mut server = Server::new(store, ServerDesign::default());
     let listen: Endpoint = "udp:127.0.0.1:0".parse()?;
     let Open { mut transport, blade } = listen.listen(None, 16)?;

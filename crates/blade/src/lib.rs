@@ -23,7 +23,7 @@ pub use client::{
 };
 pub use endpoint::{Endpoint, EndpointError, Open};
 pub use server::{Counts, Replies, Server, ServerDesign, serve};
-pub use store::{MAX_CAPACITY_PAGES, OpenError, PAGE_NUMBERS, Store, StoreDesign, StoreError};
+pub use store::{MAX_CAPACITY_PAGES, OpenError, PAGE_NUMBERS, PageStore, StoreDesign, StoreError};
 pub use transport::Transport;
 
 /// The README's example runs as a test.

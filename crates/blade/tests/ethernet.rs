@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewalk_blade::codec::MacAddress;
 use pagewalk_blade::transport::Ethernet;
-use pagewalk_blade::{Address, Client, ClientDesign, Server, ServerDesign, Store, StoreDesign, serve};
+use pagewalk_blade::{Address, Client, ClientDesign, PageStore, Server, ServerDesign, StoreDesign, serve};
 
 use crate::common;
 
@@ -73,7 +73,7 @@ impl Drop for Namespaces {
 fn be_blade() {
     let mut card = Ethernet::listen("blade0").expect("an interface");
     assert_eq!(card.address(), BLADE);
-    let store = Store::in_memory(StoreDesign::new(32)).expect("memory");
+    let store = PageStore::in_memory(StoreDesign::new(32)).expect("memory");
     let mut server = Server::new(store, ServerDesign::default());
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();

@@ -14,8 +14,8 @@ use pagewalk_blade::codec::{
 use pagewalk_blade::secure::{Key, SecureBlade, SecureClient};
 use pagewalk_blade::transport::{InProcess, Ring, Udp};
 use pagewalk_blade::{
-    Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, PAGE_NUMBERS, Replies,
-    Server, ServerDesign, Store, StoreDesign, Transport, serve,
+    Address, Client, ClientDesign, ClientError, Counts, Failure, Operation, Outcome, PAGE_NUMBERS, PageStore,
+    Replies, Server, ServerDesign, StoreDesign, Transport, serve,
 };
 
 use crate::common::{Lossy, Random, Weather, agrees_with_the_model, random_page};
@@ -23,7 +23,7 @@ use crate::common::{Lossy, Random, Weather, agrees_with_the_model, random_page};
 const STORM: Weather = Weather { loss: 10, duplication: 10, delay: 15, damage: 0 };
 
 fn server(capacity_pages: u64) -> Server {
-    let store = Store::in_memory(StoreDesign::new(capacity_pages)).expect("memory");
+    let store = PageStore::in_memory(StoreDesign::new(capacity_pages)).expect("memory");
     Server::new(store, ServerDesign::default())
 }
 
@@ -137,7 +137,7 @@ fn udp_carries_everything() {
 fn a_blade_that_waits_for_the_disk_gives_what_the_model_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let design = StoreDesign::new(32);
-    let store = Store::in_file(design, &folder.path().join("pages"), true).expect("a file");
+    let store = PageStore::in_file(design, &folder.path().join("pages"), true).expect("a file");
     let running = Running::start(Server::new(store, ServerDesign::default()));
     let mut client = running.client(ClientDesign::default().first_wait(Duration::from_secs(1)));
     agrees_with_the_model(&mut client, 7, 0, 400);
@@ -194,7 +194,7 @@ fn a_secure_blade_answers_no_client_without_the_key() {
 /// Every refusal of a change named all the options that any change can fail by.
 #[test]
 fn a_refusal_names_the_page_and_the_options_that_the_request_can_fail_by() {
-    let store = Store::in_memory(StoreDesign::new(1).strict(true)).expect("memory");
+    let store = PageStore::in_memory(StoreDesign::new(1).strict(true)).expect("memory");
     let server = Arc::new(Mutex::new(Server::new(store, ServerDesign::default())));
     let mut client =
         Client::new(InProcess::new(server, 1), InProcess::BLADE, ClientDesign::default()).expect("a client");

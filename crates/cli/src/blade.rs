@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use pagewalk_blade::secure::{Key, KeyError};
-use pagewalk_blade::{Client, ClientDesign, Endpoint, Open, Server, ServerDesign, Store, StoreDesign, serve};
+use pagewalk_blade::{
+    Client, ClientDesign, Endpoint, Open, PageStore, Server, ServerDesign, StoreDesign, serve,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{BladeArguments, BladeCommand, FormatArgument, PingArguments, ServeArguments};
@@ -38,8 +40,8 @@ fn serve_pages(arguments: &ServeArguments) -> anyhow::Result<Done> {
     }
     let design = StoreDesign::new(arguments.capacity).strict(arguments.strict);
     let store = match &arguments.store {
-        Some(path) => Store::in_file(design, path, arguments.sync)?,
-        None => Store::in_memory(design)?,
+        Some(path) => PageStore::in_file(design, path, arguments.sync)?,
+        None => PageStore::in_memory(design)?,
     };
     let design = ServerDesign::default().clients(arguments.clients as usize).quota_pages(arguments.quota);
     let mut server = Server::new(store, design);

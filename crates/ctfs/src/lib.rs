@@ -6,7 +6,7 @@
 //!   mechanisms             pagewalk_vm::file
 //! ```
 //!
-//! The feature `fuse` adds mounts. Without it a process uses a store by itself ([`Files`], [`Volume`]), or is a [`Client`] of a mount that
+//! The feature `fuse` adds mounts. Without it a process uses a store by itself ([`Files`], [`Volume`]), or is a [`LeaseClient`] of a mount that
 //! another process has.
 //!
 //! Source: Li et al., "ctFS: Replacing File Indexing with Hardware Memory Translation through Contiguous File Allocation for
@@ -25,7 +25,7 @@ mod protocol;
 mod tests;
 
 pub use client::{
-    AsPath, Ask, Change, Client, DirectoryEntry, File, Files, Keeper, Lease, MappedFile, OpenOptions,
+    AsPath, Ask, Change, DirectoryEntry, File, Files, Keeper, Lease, LeaseClient, MappedFile, OpenOptions,
     OpenedBeside, ReadDone, Written, collapse_on_mount, grow_on_mount, insert_on_mount,
 };
 pub use core::{

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use crate::address::{Address, Host};
 use crate::codec::{Answer, Command, Malformed, PagePart, Part, Request, Response};
 use crate::reassembly::{Assembled, Reassembly};
-use crate::store::{Store, StoreError};
+use crate::store::{PageStore, StoreError};
 use crate::transport::{RECEIVE_BYTES, Transport};
 pub use counts::Counts;
 use done::{Done, DoneWrites};
@@ -83,7 +83,7 @@ impl ServerDesign {
 #[derive(Debug)]
 pub struct Server {
     design: ServerDesign,
-    store: Store,
+    store: PageStore,
     clients: BTreeMap<Address, ClientState>,
     /// Pages that a machine was the first to write. No more entries than written pages.
     charged: FxHashMap<Host, u64>,
@@ -115,7 +115,7 @@ impl From<StoreError> for Refusal {
 
 impl Server {
     /// Creates a server of these pages.
-    pub fn new(store: Store, design: ServerDesign) -> Self {
+    pub fn new(store: PageStore, design: ServerDesign) -> Self {
         Self {
             design,
             store,
@@ -169,7 +169,7 @@ impl Server {
     }
 
     /// Returns the pages that the server serves.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &PageStore {
         &self.store
     }
 
@@ -273,7 +273,7 @@ impl Server {
                 (Command::Add(word, value), Answer::Word(old))
             }
             Command::CompareAndSwap { word, new, expected } => {
-                let swap = |store: &mut Store| store.compare_and_swap(page, word, new, expected);
+                let swap = |store: &mut PageStore| store.compare_and_swap(page, word, new, expected);
                 let swapped = self.change(source, page, swap)?;
                 self.counts.swaps += 1;
                 (Command::CompareAndSwap { word, new, expected }, Answer::Word(swapped.into()))
@@ -291,7 +291,7 @@ impl Server {
         &mut self,
         source: Address,
         page: u64,
-        act: impl FnOnce(&mut Store) -> Result<R, StoreError>,
+        act: impl FnOnce(&mut PageStore) -> Result<R, StoreError>,
     ) -> Result<R, Refusal> {
         self.check_quota(source, page)?;
         let before = self.store.written_pages();

@@ -6,7 +6,7 @@ const ONE: Address = Address::Local(1);
 const OTHER: Address = Address::Local(2);
 
 fn server(strict: bool, design: ServerDesign) -> Server {
-    Server::new(Store::in_memory(StoreDesign { capacity_pages: 16, strict }).unwrap(), design)
+    Server::new(PageStore::in_memory(StoreDesign { capacity_pages: 16, strict }).unwrap(), design)
 }
 
 fn lenient() -> Server {
@@ -250,7 +250,7 @@ fn a_client_that_vanishes_leaves_nothing_that_hinders_others() {
 fn nothing_is_acknowledged_that_is_not_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let design = StoreDesign { capacity_pages: 16, strict: false };
-    let store = Store::in_file(design, &folder.path().join("pages"), true).unwrap();
+    let store = PageStore::in_file(design, &folder.path().join("pages"), true).unwrap();
     let mut server = Server::new(store, ServerDesign::default());
     let set = Command::WriteWord(word(0), 1);
     assert_eq!(ask(&mut server, ONE, 1, 0, set), Single::Done);

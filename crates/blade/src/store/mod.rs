@@ -47,7 +47,7 @@ impl StoreDesign {
 
 /// The pages of a blade: in memory, which is taken only for pages that were written, or in a file.
 #[derive(Debug)]
-pub struct Store {
+pub struct PageStore {
     design: StoreDesign,
     pages: Pages,
 }
@@ -114,7 +114,7 @@ pub enum OpenError {
     Capacity(u64),
 }
 
-impl Store {
+impl PageStore {
     /// Pages in memory, lost when the process ends.
     pub fn in_memory(design: StoreDesign) -> Result<Self, OpenError> {
         check(design)?;

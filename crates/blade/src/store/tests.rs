@@ -91,7 +91,7 @@ impl Model {
     }
 }
 
-fn agrees_with_an_array(store: &mut Store, strict: bool, steps: Vec<Step>) -> BTreeMap<u64, Page> {
+fn agrees_with_an_array(store: &mut PageStore, strict: bool, steps: Vec<Step>) -> BTreeMap<u64, Page> {
     let mut model = Model { strict, pages: BTreeMap::new() };
     for step in steps {
         match step {
@@ -133,7 +133,7 @@ fn agrees_with_an_array(store: &mut Store, strict: bool, steps: Vec<Step>) -> BT
     model.pages
 }
 
-fn has_the_pages(store: &Store, model: &Model) {
+fn has_the_pages(store: &PageStore, model: &Model) {
     for page in NUMBERS {
         assert_eq!(store.is_written(page), model.pages.contains_key(&page));
         assert_eq!(store.read(page).ok(), model.readable(page).then(|| model.page(page)));
@@ -145,17 +145,17 @@ proptest! {
 
     #[test]
     fn pages_in_memory_are_an_array_of_bytes(strict: bool, steps in steps()) {
-        agrees_with_an_array(&mut Store::in_memory(design(strict)).unwrap(), strict, steps);
+        agrees_with_an_array(&mut PageStore::in_memory(design(strict)).unwrap(), strict, steps);
     }
 
     #[test]
     fn pages_in_a_file_are_an_array_of_bytes(strict: bool, sync in prop::bool::weighted(0.05), steps in steps()) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pages");
-        let mut store = Store::in_file(design(strict), &path, sync).unwrap();
+        let mut store = PageStore::in_file(design(strict), &path, sync).unwrap();
         let pages = agrees_with_an_array(&mut store, strict, steps);
         drop(store);
-        let store = Store::in_file(design(strict), &path, sync).unwrap();
+        let store = PageStore::in_file(design(strict), &path, sync).unwrap();
         has_the_pages(&store, &Model { strict, pages });
     }
 }
@@ -165,12 +165,12 @@ fn a_store_that_is_opened_again_has_its_pages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pages");
     let word = Word::new(4092, WordSize::Four).unwrap();
-    let mut store = Store::in_file(design(true), &path, true).unwrap();
+    let mut store = PageStore::in_file(design(true), &path, true).unwrap();
     store.write(PAGES - 1, Box::new([7; PAGE_BYTES])).unwrap();
     store.add(PAGES - 1, word, 1).unwrap();
     store.commit().unwrap();
     drop(store);
-    let store = Store::in_file(design(true), &path, false).unwrap();
+    let store = PageStore::in_file(design(true), &path, false).unwrap();
     assert_eq!(store.written_pages(), 1);
     assert_eq!(store.read_word(PAGES - 1, word).unwrap(), 0x0707_0708);
     assert!(matches!(store.read(0), Err(StoreError::NeverWritten(0))));
@@ -182,8 +182,8 @@ fn a_store_that_is_opened_again_has_its_pages() {
 fn a_capacity_bounds_what_is_stored_and_not_its_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pages");
-    let mut store = Store::in_file(design(false), &path, false).unwrap();
-    let mut stores = [&mut Store::in_memory(design(false)).unwrap(), &mut store];
+    let mut store = PageStore::in_file(design(false), &path, false).unwrap();
+    let mut stores = [&mut PageStore::in_memory(design(false)).unwrap(), &mut store];
     for store in &mut stores {
         for page in (0..PAGES).map(|number| PAGE_NUMBERS - 1 - number) {
             store.write(page, Box::new([page as u8; PAGE_BYTES])).unwrap();
@@ -202,7 +202,7 @@ fn a_capacity_bounds_what_is_stored_and_not_its_numbers() {
 fn slots_are_found_again_and_each_page_has_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pages");
-    let open = || Store::in_file(design(true), &path, false);
+    let open = || PageStore::in_file(design(true), &path, false);
     let mut store = open().unwrap();
     (10..13).for_each(|page| store.write(page, Box::new([page as u8; PAGE_BYTES])).unwrap());
     drop(store);
@@ -232,9 +232,9 @@ fn slots_are_found_again_and_each_page_has_one() {
 fn another_file_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pages");
-    let reason = |design| Store::in_file(design, &path, false).unwrap_err().to_string();
+    let reason = |design| PageStore::in_file(design, &path, false).unwrap_err().to_string();
     let good = {
-        Store::in_file(design(false), &path, false).unwrap();
+        PageStore::in_file(design(false), &path, false).unwrap();
         std::fs::read(&path).unwrap()
     };
     let wrong = |at: usize| {
@@ -253,7 +253,7 @@ fn another_file_is_refused_with_the_reason() {
     assert!(reason(design(false)).contains("no blade's store"));
     std::fs::write(&path, &good).unwrap();
     assert!(reason(StoreDesign { capacity_pages: 6, strict: false }).contains("has 5 pages, not 6"));
-    let open = Store::in_file(design(false), &path, false).unwrap();
+    let open = PageStore::in_file(design(false), &path, false).unwrap();
     assert!(reason(design(false)).contains("another blade uses it"));
     drop(open);
     assert_eq!(std::fs::read(&path).unwrap(), good, "nothing that was refused was changed");
@@ -262,7 +262,7 @@ fn another_file_is_refused_with_the_reason() {
 #[test]
 fn a_capacity_that_no_blade_has_is_refused() {
     for capacity_pages in [0, MAX_CAPACITY_PAGES + 1, u64::MAX] {
-        let wrong = Store::in_memory(StoreDesign { capacity_pages, strict: false });
+        let wrong = PageStore::in_memory(StoreDesign { capacity_pages, strict: false });
         assert!(matches!(wrong, Err(OpenError::Capacity(_))), "{capacity_pages}");
     }
 }

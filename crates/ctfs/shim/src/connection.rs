@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
-use pagewalk_ctfs::{Ask, Client, Sleep};
+use pagewalk_ctfs::{Ask, LeaseClient, Sleep};
 use parking_lot::Mutex;
 
 use crate::process::is_our_process;
@@ -15,14 +15,14 @@ pub(crate) const FIRST_LOOK: u32 = 8;
 pub(crate) static NEXT_LOOK: AtomicU32 = AtomicU32::new(FIRST_LOOK);
 
 /// The owner of one mount; a process uses one.
-static CLIENT: AtomicPtr<Client> = AtomicPtr::new(std::ptr::null_mut());
+static CLIENT: AtomicPtr<LeaseClient> = AtomicPtr::new(std::ptr::null_mut());
 static CONNECTING: Mutex<()> = Mutex::new(());
 /// The mount's device, and one that is known to be none.
 static OURS: AtomicU64 = AtomicU64::new(u64::MAX);
 static OTHER: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// Returns the client of a device's mount, which is connected if there is none yet.
-pub(crate) fn client(descriptor: c_int, device: u64) -> Option<&'static Client> {
+pub(crate) fn client(descriptor: c_int, device: u64) -> Option<&'static LeaseClient> {
     // SAFETY: clients are never freed.
     let known = || unsafe { CLIENT.load(Ordering::Acquire).as_ref() };
     let ours = |client| (OURS.load(Ordering::Relaxed) == device).then_some(client);
@@ -40,7 +40,7 @@ pub(crate) fn client(descriptor: c_int, device: u64) -> Option<&'static Client> 
     if let Some(client) = known() {
         return ours(client);
     }
-    let Ok(client) = Client::connect(kernel::borrowed(&descriptor)) else {
+    let Ok(client) = LeaseClient::connect(kernel::borrowed(&descriptor)) else {
         OTHER.store(device, Ordering::Relaxed);
         return None;
     };
@@ -70,7 +70,7 @@ pub(crate) fn device() -> Option<u64> {
 }
 
 /// Returns the connection's client and descriptor.
-pub(crate) fn connection() -> Option<(&'static Client, c_int)> {
+pub(crate) fn connection() -> Option<(&'static LeaseClient, c_int)> {
     // SAFETY: clients are never freed.
     unsafe { CLIENT.load(Ordering::Acquire).as_ref() }.map(|client| (client, client.descriptor()))
 }
@@ -90,7 +90,7 @@ pub(crate) fn ends() {
 }
 
 /// The owner's service, asked as the user that this process is.
-pub(crate) fn ask(client: &Client) -> Ask<'_> {
+pub(crate) fn ask(client: &LeaseClient) -> Ask<'_> {
     client.ask(user::caller(), Sleep { wait: kernel::wait, wake: kernel::wake })
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, O
 
 use libc::{c_int, iovec, off_t, ssize_t};
 use pagewalk_ctfs::faults::Recovery;
-use pagewalk_ctfs::{Client, Lease, Place, ReadDone, Written};
+use pagewalk_ctfs::{Lease, LeaseClient, Place, ReadDone, Written};
 use parking_lot::RwLock;
 
 use crate::answers::{Answer, answer, failed};
@@ -50,7 +50,7 @@ pub(crate) struct File {
 /// What descriptors that are copies of each other share.
 pub(crate) struct Description {
     pub(crate) file: Arc<File>,
-    pub(crate) client: &'static Client,
+    pub(crate) client: &'static LeaseClient,
     /// Reads and writes from the offset on come one after the other.
     sequence: RwLock<Sequence>,
     appends: AtomicBool,
@@ -154,7 +154,7 @@ impl<'a> Parts<'a> {
 }
 
 impl Description {
-    pub(crate) fn new(file: Arc<File>, client: &'static Client, flags: c_int, handle: u64) -> Self {
+    pub(crate) fn new(file: Arc<File>, client: &'static LeaseClient, flags: c_int, handle: u64) -> Self {
         let access = flags & libc::O_ACCMODE;
         Self {
             file,
@@ -221,7 +221,7 @@ impl Description {
             self.file.skipped.store(MOST_SKIPPED, Ordering::Relaxed);
             // The kernel must not keep bytes of a file that is written beside it. While a program is stopped in the middle of a copy
             // the owner cannot end leases; if the owner is gone there is nothing to keep apart.
-            while Client::bar(kernel::borrowed(&descriptor)) == Err(rustix::io::Errno::BUSY) {}
+            while LeaseClient::bar(kernel::borrowed(&descriptor)) == Err(rustix::io::Errno::BUSY) {}
             // The kernel learns how long the file is: it would not let the program see a mapping beyond what it knows.
             kernel::look_at(descriptor);
         }
@@ -432,7 +432,7 @@ impl Description {
         'parts: for part in parts {
             let mut left = *part;
             while left.iov_len > 0 {
-                let piece = iovec { iov_len: left.iov_len.min(Client::most_at_once()), ..left };
+                let piece = iovec { iov_len: left.iov_len.min(LeaseClient::most_at_once()), ..left };
                 let at = match place {
                     Place::At(offset) => Place::At(offset + done as u64),
                     Place::End => end.map_or(Place::End, Place::At),
@@ -531,8 +531,8 @@ impl Description {
             // Frames that others have ahead of what they write are for the kernel's requests to find.
             self.make_real(descriptor);
         }
-        let reserved = match Client::reserve(file, offset, bytes.max(ahead)) {
-            Err(_) if ahead > bytes => Client::reserve(file, offset, bytes),
+        let reserved = match LeaseClient::reserve(file, offset, bytes.max(ahead)) {
+            Err(_) if ahead > bytes => LeaseClient::reserve(file, offset, bytes),
             reserved => reserved,
         };
         reserved.map_err(|error| error.raw_os_error())

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use libc::c_int;
 use pagewalk_ctfs::faults::Recovery;
 use pagewalk_ctfs::single_threaded::Reading;
-use pagewalk_ctfs::{Client, OpenedBeside};
+use pagewalk_ctfs::{LeaseClient, OpenedBeside};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
@@ -161,7 +161,7 @@ fn track(descriptor: c_int, flags: c_int, within: &Within) {
 pub(crate) fn opened_beside(
     descriptor: c_int,
     flags: c_int,
-    (client, opened): (&'static Client, &OpenedBeside),
+    (client, opened): (&'static LeaseClient, &OpenedBeside),
     within: &Within,
 ) {
     let mut files = FILES.lock();
@@ -286,7 +286,7 @@ pub(crate) fn length_is_needed(descriptor: c_int) {
 }
 
 /// Tells the owner that a file's only descriptor is ours.
-fn tell_of_first(file: &File, client: &Client, _: &Within) {
+fn tell_of_first(file: &File, client: &LeaseClient, _: &Within) {
     let Ok(first) = usize::try_from(file.unknown.swap(NONE, Ordering::AcqRel)) else { return };
     // It stays open as long as this is held.
     let slot = reading(&OPEN[first]);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use libc::{c_int, c_void, off_t, size_t};
-use pagewalk_ctfs::{Client, Keeper};
+use pagewalk_ctfs::{Keeper, LeaseClient};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -127,7 +127,7 @@ impl State {
 
 /// Maps a file that this process reads, if that can be done here.
 pub(crate) fn map(
-    client: &Client,
+    client: &LeaseClient,
     file: BorrowedFd<'_>,
     (offset, length): (off_t, size_t),
     protection: c_int,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_char, c_int, mode_t};
 use pagewalk_ctfs::single_threaded;
-use pagewalk_ctfs::{Ask, Attributes, Base, Change, Client, Ino, Refused, SetTime};
+use pagewalk_ctfs::{Ask, Attributes, Base, Change, Ino, LeaseClient, Refused, SetTime};
 
 use crate::buffers::{ANSWERED, FIRST, PATH_BYTES, SECOND, buffer, cleared};
 use crate::connection::{FIRST_LOOK, NEXT_LOOK, ask};
@@ -100,7 +100,7 @@ pub(crate) fn in_child() {
 /// What is asked, in the middle of a call of the program.
 struct Asking {
     ask: Ask<'static>,
-    client: &'static Client,
+    client: &'static LeaseClient,
     within: Within,
 }
 

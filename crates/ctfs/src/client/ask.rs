@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::client::connection::{Client, Lease};
+use crate::client::connection::{Lease, LeaseClient};
 use crate::core::inode::Ino;
 use crate::core::types::Attributes;
 use crate::memory::mailbox::{Sleep, WORDS};
@@ -37,10 +37,10 @@ pub struct Change {
     pub modified: SetTime,
 }
 
-/// The requests that a client makes of the owner by itself, one at a time: see [`Client::ask`].
+/// The requests that a client makes of the owner by itself, one at a time: see [`LeaseClient::ask`].
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
-    client: &'a Client,
+    client: &'a LeaseClient,
     caller: Caller,
     sleep: Sleep,
 }
@@ -218,7 +218,7 @@ impl Ask<'_> {
     }
 }
 
-impl Client {
+impl LeaseClient {
     /// Names and attributes, asked of the owner in shared memory. Only one thread of this process asks, and nothing else of it is in the
     /// middle of a read or a write.
     pub fn ask(&self, caller: Caller, sleep: Sleep) -> Ask<'_> {

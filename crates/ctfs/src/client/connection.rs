@@ -35,7 +35,7 @@ const MOST_AT_ONCE: usize = 1 << 20;
 
 /// A connection to the process that owns a mounted store.
 #[derive(Debug)]
-pub struct Client {
+pub struct LeaseClient {
     pub(super) memory: Mapped,
     pub(super) gate: Gate,
     pub(super) number: usize,
@@ -46,7 +46,7 @@ pub struct Client {
 
 // SAFETY: threads use the store's memory by the functions that say who else must not, and inside of the gate; the rest is atomic.
 #[allow(unsafe_code)]
-unsafe impl Sync for Client {}
+unsafe impl Sync for LeaseClient {}
 
 /// A descriptor of which the program may want the number: then it moves to another one.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Welcomed {
     }
 }
 
-impl Client {
+impl LeaseClient {
     /// Connects to the owner of the store that an open file lies in.
     ///
     /// # Errors
@@ -327,7 +327,7 @@ impl Client {
         }
     }
 
-    /// Writes at most [`Client::most_at_once`] bytes; they persist before it returns. Whether the caller has reserved frames since the last
+    /// Writes at most [`LeaseClient::most_at_once`] bytes; they persist before it returns. Whether the caller has reserved frames since the last
     /// write tells whether frames that it skips were given back.
     ///
     /// # Safety

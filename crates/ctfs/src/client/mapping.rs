@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::SendFlags;
 
-use crate::client::connection::{Client, Movable, Welcomed, connect};
+use crate::client::connection::{LeaseClient, Movable, Welcomed, connect};
 use crate::core::error::Result;
 use crate::memory::medium::is_in_memory;
 use crate::protocol::messages;
@@ -51,7 +51,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// As [`Client::connect`].
+    /// As [`LeaseClient::connect`].
     pub fn connect(file: BorrowedFd<'_>) -> io::Result<Self> {
         let stream = connect(file, messages::Role::Keeper)?;
         let Welcomed { number, serial, store, .. } = Welcomed::by(&stream)?;
@@ -82,7 +82,7 @@ impl Keeper {
     /// there is no address for them.
     pub fn map(
         &self,
-        client: &Client,
+        client: &LeaseClient,
         file: BorrowedFd<'_>,
         bytes: Range<u64>,
         (protection, how): (ProtFlags, MapFlags),

@@ -15,7 +15,7 @@ mod paths;
 pub(crate) mod timed;
 
 pub use ask::{Ask, Change, OpenedBeside};
-pub use connection::{Client, Lease, ReadDone, Written};
+pub use connection::{Lease, LeaseClient, ReadDone, Written};
 pub use mapping::{Keeper, MappedFile};
 pub use on_mount::{collapse_on_mount, grow_on_mount, insert_on_mount};
 pub use paths::{AsPath, DirectoryEntry, File, Files, OpenOptions};

@@ -80,6 +80,7 @@ section! {
         let policy = reclaim.as_ref().and_then(Option::as_ref);
         check_table(tree, table.as_ref(), frames.as_ref(), huge_pages, resolver);
         check_reclaim(tree, policy, frames.as_ref(), huge_pages, resolver);
+        check_threads(tree, table.as_ref(), threads_table, resolver);
         let kernel = kernel.and_then(|table| KernelSpec::resolve(table, resolver));
         let caches = caches(cache_levels, resolver);
         let walker = walker.and_then(|own| {
@@ -186,6 +187,25 @@ fn check_table(
     if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
         let help = "write transparent = \"never\" in [huge-pages], or [table.radix]";
         blame("table", "tables of contents hold 4 KiB pages only, not transparent huge pages", help);
+    }
+}
+
+/// The stacks of the threads stand above all addresses of a program.
+fn check_threads(
+    tree: &Table,
+    table: Option<&TableKind>,
+    threads: Option<Option<&Table>>,
+    resolver: &mut Resolver<'_>,
+) {
+    if table.is_some_and(|table| table.program_space().is_some()) && threads.flatten().is_some() {
+        let message = "the threads of [threads] have their stacks where this table has no addresses";
+        blame_variant(
+            tree,
+            "table",
+            message,
+            "write levels = 4 or levels = 5, or leave [threads] out",
+            resolver,
+        );
     }
 }
 

@@ -144,12 +144,26 @@ pub trait TableDesign: Settings {
         false
     }
 
+    /// Returns the addresses that programs have, if these are fewer than the source's may be.
+    fn program_space(&self) -> Option<ProgramSpace> {
+        None
+    }
+
     /// Builds a machine whose page tables are these.
     ///
     /// # Errors
     ///
     /// [`MachineError`] if its memory does not even hold the first page table.
     fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>;
+}
+
+/// The addresses that a page table leaves to programs, from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramSpace {
+    /// The levels of the table.
+    pub levels: u32,
+    /// The number of addresses, a multiple of 1 GiB.
+    pub bytes: u64,
 }
 
 /// The parts from which a machine is built.

@@ -109,7 +109,7 @@ fn numbers() {
             refusal(&level("l1", "entries = 64\nways = 4\npages = [\"4KiB\", \"4KiB\"]")),
             refusal(&level("l1", "entries = 64\nways = 4\npages = \"4KiB\"")),
             refusal(&format!("{NAME}[core]\ncount = 257\nwidth = 8\nwindow = 4\n")),
-            refusal(&format!("{NAME}[table.radix]\nlevels = 3\n")),
+            refusal(&format!("{NAME}[table.radix]\nlevels = 2\n")),
             refusal(&format!("{NAME}[huge-pages]\ntransparent = \"sometimes\"\n")),
         ],
     );

@@ -51,6 +51,7 @@ mod cache;
 mod closed_forms;
 mod daemons;
 mod differential;
+mod explicit;
 mod fork;
 mod given;
 mod paging;

@@ -132,7 +132,7 @@ fn optional<T>(
     }
 }
 
-/// Some array holds transparent huge pages.
+/// Some array holds the huge pages.
 fn check_huge_pages(
     tree: &Table,
     policy: Option<HugePagePolicy>,
@@ -140,14 +140,16 @@ fn check_huge_pages(
     resolver: &mut Resolver<'_>,
 ) {
     let (Some(policy), Some(levels), Some(section)) = (policy, tlb, tree.table("huge-pages")) else { return };
+    let (size, key, kind) = match policy {
+        HugePagePolicy::Never => return,
+        HugePagePolicy::Madvise | HugePagePolicy::Always => (PageSize::Size2M, "transparent", "never"),
+        HugePagePolicy::Explicit(size) => (size, "explicit", "none"),
+    };
     let mut arrays = levels.iter().flat_map(|level| &level.arrays);
-    if policy != HugePagePolicy::Never
-        && !levels.is_empty()
-        && !arrays.any(|array| array.kind.serves(PageSize::Size2M))
-    {
-        let message = "transparent huge pages, but no TLB array holds 2MiB pages";
-        let help = "add \"2MiB\" to the `pages` of an array, or write transparent = \"never\"";
-        resolver.refuse::<()>(message, help, section, &["transparent"]);
+    if !levels.is_empty() && !arrays.any(|array| array.kind.serves(size)) {
+        let message = format!("{key} huge pages, but no TLB array holds {size} pages");
+        let help = format!("add \"{size}\" to the `pages` of an array, or write {key} = \"{kind}\"");
+        resolver.refuse::<()>(message, help, section, &[key]);
     }
 }
 
@@ -185,8 +187,8 @@ fn check_table(
         Some(_) => {}
     }
     if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
-        let help = "write transparent = \"never\" in [huge-pages], or [table.radix]";
-        blame("table", "tables of contents hold 4 KiB pages only, not transparent huge pages", help);
+        let help = "write transparent = \"never\" and explicit = \"none\" in [huge-pages], or [table.radix]";
+        blame("table", "tables of contents hold 4 KiB pages only, not huge pages", help);
     }
 }
 
@@ -232,8 +234,8 @@ fn check_reclaim(
         _ => {}
     }
     if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
-        let help = "write transparent = \"never\" in [huge-pages]";
-        blame("only 4 KiB pages can leave, but this machine has transparent huge pages", help);
+        let help = "write transparent = \"never\" and explicit = \"none\" in [huge-pages]";
+        blame("only 4 KiB pages can leave, but this machine has huge pages", help);
     }
     let section = tree.table("reclaim");
     if let Some(section) = section.filter(|_| is_placed)

@@ -60,7 +60,7 @@ pub struct TranslationSpec {
     pub walk_cache: Option<WalkCacheSpec>,
     /// The kind of page table.
     pub table: TableKind,
-    /// The use of transparent huge pages.
+    /// The use of huge pages.
     pub huge_pages: HugePagePolicy,
     /// Page walkers (timed runs).
     pub walker: WalkerSpec,
@@ -110,6 +110,8 @@ impl MachineSpec {
             Some("its pages leave memory, and come back to other frames")
         } else if self.tier.is_some() {
             Some("its DRAM is a cache over flash")
+        } else if matches!(self.translation.huge_pages, HugePagePolicy::Explicit(_)) {
+            Some("its anonymous memory is in explicit huge pages")
         } else {
             None
         }

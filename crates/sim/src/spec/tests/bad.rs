@@ -146,6 +146,9 @@ fn geometry() {
                 split("one", "\"4KiB\"")
             )),
             refusal(&format!("{small}[huge-pages]\ntransparent = \"always\"\n")),
+            refusal(&format!("{small}[huge-pages]\nexplicit = \"1GiB\"\n")),
+            refusal(&format!("{NAME}[huge-pages]\ntransparent = \"madvise\"\nexplicit = \"2MiB\"\n")),
+            refusal(&format!("{NAME}[huge-pages]\nexplicit = \"2MiB\"\n[reclaim.lru]\n")),
             refusal(&sound_but("[2, 4, 32]", "[2, 4, 8, 32]")),
             refusal(&sound_but("[2, 4, 32]", "[0, 0, 0]")),
             refusal(&sound_but("[2, 4, 32]", "[2, 4, 32]\nways = 4")),

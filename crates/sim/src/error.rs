@@ -1,5 +1,6 @@
 //! The reasons why a machine cannot go on.
 
+use pagewalk_vm::addr::VirtRange;
 use pagewalk_vm::frame::OutOfFrames;
 use pagewalk_vm::reclaim::SwapFull;
 
@@ -46,6 +47,22 @@ pub enum MachineError {
         machine: String,
         /// The reason that the device gives. It is in the text already, and therefore it is no source of the error.
         reason: SwapFull,
+    },
+    /// The program has more addresses than the machine's page table leaves to programs.
+    #[error(
+        "machine `{machine}`: the program uses {range}, and a page table of {levels} levels leaves a program {program_gib} GiB, \
+         of which no piece of that size is free\n  = help: write levels = 4 or levels = 5 under [table.radix] in the machine \
+         file, or give the program a smaller input"
+    )]
+    NoProgramSpace {
+        /// The name of the machine.
+        machine: String,
+        /// The addresses of the program.
+        range: VirtRange,
+        /// The levels of the page table.
+        levels: u32,
+        /// The addresses that it leaves to a program, in GiB.
+        program_gib: u64,
     },
     /// The machine serves jobs, and the source had none.
     #[error(

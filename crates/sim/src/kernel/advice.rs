@@ -57,7 +57,7 @@ pub(super) fn advise<T: PageTable>(
 /// then. One that is written to before is as any other page. Huge pages stay, and count as clean; pages in shared frames are left
 /// alone.
 fn free_lazily<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
-    cx.split_edges(range)?;
+    let range = cx.align_edges(range)?;
     let (start, end) = (range.start.page(), range.end.page());
     settle(cx, start, end)?;
     tell(cx, start, end, Change::Free);

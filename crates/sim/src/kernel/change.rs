@@ -1,6 +1,6 @@
 //! Changes of address spaces: mappings that come, go, move, and get another protection.
 
-use pagewalk_trace::{Mapping, PageFrame, ProcessId, Protection};
+use pagewalk_trace::{Backing, Mapping, PageFrame, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
@@ -78,7 +78,20 @@ pub(super) fn end_process<T: PageTable>(cx: &mut Context<'_, T>) -> Result<bool,
 pub(super) fn map<T: PageTable>(cx: &mut Context<'_, T>, mapping: Mapping) -> Result<(), MachineError> {
     let object = object_of(cx, &mapping);
     let dropped = cx.process_mut().space.map(Mapping { object, ..mapping });
+    let is_others = mapping.backing != Backing::Anonymous || mapping.shared || mapping.huge.is_some();
+    if cx.process().space.has_explicit_pages() && is_others && dropped.is_ok() {
+        let range = mapping.range.to_pages();
+        let end = range.end.align_up(mapping.huge.unwrap_or_default().bytes());
+        return clear_way(cx, VirtRange { end, ..range });
+    }
     drop_ranges(cx, dropped)
+}
+
+/// Removes everything resident in a range that explicit huge pages around it may cover, although nothing of theirs is mapped
+/// there. DEVIATION: their splitting is ours; hugetlbfs would have refused the mapping.
+fn clear_way<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+    cx.split_edges(range)?;
+    drop_pages(cx, range)
 }
 
 pub(super) fn unmap<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
@@ -98,7 +111,7 @@ pub(super) fn protect<T: PageTable>(
 ) -> Result<(), MachineError> {
     let changed = cx.process_mut().space.protect(range, protection);
     for range in check_call(cx, changed) {
-        cx.split_edges(range)?;
+        let range = cx.align_edges(range)?;
         let (start, end) = (range.start.page(), range.end.page());
         settle(cx, start, end)?;
         let to_copy = pages_to_copy(cx, range);
@@ -138,15 +151,23 @@ fn move_pages<T: PageTable>(
     target: VirtAddr,
 ) -> Result<(), MachineError> {
     cx.split_edges(range)?;
-    let distance = target.page().0.wrapping_sub(range.start.page().0);
-    let huge = PageSize::Size2M.base_pages();
-    if !distance.is_multiple_of(huge) {
-        let first = range.start.page().0.next_multiple_of(huge);
-        for vpn in (first..range.end.page().0).step_by(huge as usize) {
-            cx.split(Vpn(vpn))?;
-        }
+    if cx.process().space.has_explicit_pages() {
+        clear_way(cx, VirtRange::sized(target, range.bytes()))?;
     }
     let (start, end) = (range.start.page(), range.end.page());
+    let distance = target.page().0.wrapping_sub(start.0);
+    for size in [PageSize::Size1G, PageSize::Size2M] {
+        let pages = size.base_pages();
+        if distance.is_multiple_of(pages) {
+            continue;
+        }
+        for vpn in (start.0.next_multiple_of(pages)..end.0).step_by(pages as usize).map(Vpn) {
+            let found = cx.process().table.find(&cx.state.tables.memory, vpn);
+            if found.is_some_and(|(_, level)| level == size as u32) {
+                cx.split(vpn)?;
+            }
+        }
+    }
     settle(cx, start, end)?;
     tell(cx, start, end, Change::Move(target.page()));
     let moved = cx.clear(start, end);
@@ -201,12 +222,13 @@ fn drop_ranges<T: PageTable, E>(
     check_call(cx, ranges).into_iter().try_for_each(|range| drop_range(cx, range))
 }
 
-/// Unmaps what is resident in `range`; a huge page that lies across its end is split.
+/// Unmaps what is resident in `range`; a huge page that lies across its end is split, or, if it is an explicit one, stays as long
+/// as anything in it is mapped.
 pub(super) fn drop_range<T: PageTable>(
     cx: &mut Context<'_, T>,
     range: VirtRange,
 ) -> Result<(), MachineError> {
-    cx.split_edges(range)?;
+    let range = cx.align_edges(range)?;
     drop_pages(cx, range)
 }
 

@@ -1,6 +1,6 @@
 //! The primitives of kernel code that runs for one process.
 
-use pagewalk_vm::addr::{Asid, PageSize, Pfn, VirtRange, Vpn};
+use pagewalk_vm::addr::{Asid, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::{OutOfFrames, PageKey};
 use pagewalk_vm::table::{Leaf, PageTable};
 
@@ -214,11 +214,41 @@ impl<T: PageTable> Context<'_, T> {
     /// Splits the large pages that lie across an end of `range`.
     pub(super) fn split_edges(&mut self, range: VirtRange) -> Result<(), MachineError> {
         for edge in [range.start, range.end] {
-            if edge.offset_in(PageSize::Size2M) != 0 {
+            // A page of 1 GiB becomes pages of 2 MiB first.
+            while self.page_across(edge).is_some() {
                 self.split(edge.page())?;
             }
         }
         Ok(())
+    }
+
+    /// Makes the ends of a range that changes ends of pages, and returns the range as it is then. Large pages across them are
+    /// split. Explicit ones stay whole: they take part only if nothing else in their slots is mapped.
+    pub(super) fn align_edges(&mut self, range: VirtRange) -> Result<VirtRange, MachineError> {
+        let space = &self.process().space;
+        if !space.has_explicit_pages() {
+            self.split_edges(range)?;
+            return Ok(range);
+        }
+        let mut aligned = range;
+        if let Some(page) = self.page_across(range.start) {
+            aligned.start = if space.is_used(page) { page.end } else { page.start };
+        }
+        if let Some(page) = self.page_across(range.end) {
+            aligned.end = if space.is_used(page) { page.start } else { page.end };
+        }
+        Ok(VirtRange { end: aligned.end.max(aligned.start), ..aligned })
+    }
+
+    /// Returns the large page that lies across an address.
+    fn page_across(&self, addr: VirtAddr) -> Option<VirtRange> {
+        if addr.offset_in(PageSize::Size1G) == 0 {
+            return None;
+        }
+        let (_, level) = self.process().table.find(&self.state.tables.memory, addr.page())?;
+        let size = PageSize::ALL[level as usize];
+        let page = VirtRange::sized(addr.align_down(size.bytes()), size.bytes());
+        (page.start != addr).then_some(page)
     }
 
     /// Splits the large page that holds `vpn`, if there is one, for every process that has it.

@@ -18,7 +18,9 @@ pub(super) fn fork<T: PageTable>(cx: &mut Context<'_, T>, child: ProcessId) -> R
     let space = cx.process().space.fork();
     let copied: Vec<Vma> = space.vmas().filter(|vma| !vma.shared && !vma.wipe_on_fork).copied().collect();
     // Advice may have cut a mapping inside a huge page, which then belongs to both parts.
-    copied.iter().try_for_each(|vma| cx.split_edges(vma.range))?;
+    if !space.has_explicit_pages() {
+        copied.iter().try_for_each(|vma| cx.split_edges(vma.range))?;
+    }
     let child = new_process(cx.state, child, Some(space))?;
     let mut protected = Vec::new();
     for vma in copied {
@@ -39,6 +41,9 @@ fn share_pages<T: PageTable>(
     let (asid, child_asid) = (cx.asid(), cx.state.processes[child].asid);
     let mut entries = cx.entries(start, end);
     entries.retain(|(_, leaf, _)| !cx.state.frames.is_given(leaf.frame));
+    // An explicit huge page that lies in several mappings came with the first.
+    let has = |page| cx.state.processes[child].table.find(&cx.state.tables.memory, page).is_some();
+    entries.retain(|&(page, _, level)| level == 0 || page >= start || !has(page));
     // What a file can bring again is left to the child's faults, unless there are copies among it (`vma_needs_copy`).
     if entries.iter().all(|(_, leaf, _)| cx.state.frames.shared().is_cached(leaf.frame))
         && cx.state.swap.space.pages(asid, start, end).is_empty()

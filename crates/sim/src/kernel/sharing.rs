@@ -63,7 +63,8 @@ pub(super) fn copy_on_write<T: PageTable>(
     plan: &FaultPlan,
 ) -> Result<(), MachineError> {
     let (_, mut leaf, mut level) = cx.entry(vpn);
-    if level > 0 && plan.vma.huge.is_none() && cx.state.frames.shared().is_shared(leaf.frame) {
+    let is_explicit = plan.vma.huge.is_some() || cx.process().space.has_explicit_pages();
+    if level > 0 && !is_explicit && cx.state.frames.shared().is_shared(leaf.frame) {
         cx.split(vpn)?;
         (_, leaf, level) = cx.entry(vpn);
     }

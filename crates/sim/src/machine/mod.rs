@@ -2,10 +2,12 @@
 //!
 //! A machine consumes events: an access goes to the engine (`engine/`), everything else that a program does to the
 //! engine's kernel. Three orders decide which access is next: the source's own; that of the cores' time, with several cores
-//! (`turns.rs`); and that of a scheduler, with jobs (`jobs/`).
+//! (`turns.rs`); and that of a scheduler, with jobs (`jobs/`). A machine with few addresses gets those of a program relocated
+//! (`relocation.rs`).
 
 pub(crate) mod assemble;
 mod events;
+mod relocation;
 pub(crate) mod simulate;
 #[cfg(test)]
 mod tests;
@@ -13,6 +15,7 @@ mod turns;
 
 use pagewalk_trace::SourceInfo;
 
+use self::relocation::Relocated;
 pub use crate::error::MachineError;
 use crate::spec::settings::{BuildRequest, MachineSpec};
 
@@ -37,5 +40,10 @@ pub fn build(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Box<dyn Simulate>, MachineError> {
-    spec.translation.table.build(&BuildRequest { spec, detail, seed, source })
+    let table = &spec.translation.table;
+    let machine = table.build(&BuildRequest { spec, detail, seed, source })?;
+    Ok(match table.program_space() {
+        Some(space) => Box::new(Relocated::new(machine, space)),
+        None => machine,
+    })
 }

@@ -7,10 +7,11 @@ use pagewalk_trace::{
 use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::table::classic::{Chained, Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
-use pagewalk_vm::table::{Contents, PageTable, Radix, X86_64, X86_64La57};
+use pagewalk_vm::table::{Contents, PageTable, Radix, Sv39, X86_64, X86_64La57};
 
 use super::assemble::{Built, machine};
 use super::events::Machine;
+use super::relocation::Relocation;
 use super::turns::cross;
 use super::*;
 use crate::kernel::{Process, State};
@@ -27,6 +28,7 @@ macro_rules! with_tables_of {
         let table = &$spec.translation.table;
         if let Some(radix) = table.settings::<RadixSpec>() {
             match radix.levels {
+                3 => $check::<Radix<Sv39>>($($argument),*),
                 5 => $check::<Radix<X86_64La57>>($($argument),*),
                 _ => $check::<Plain>($($argument),*),
             }
@@ -49,11 +51,13 @@ mod cache;
 mod closed_forms;
 mod daemons;
 mod differential;
+mod explicit;
 mod fork;
 mod given;
 mod guest;
 mod paging;
 mod pairs;
+mod reach;
 mod serving;
 
 const BASE: u64 = 0x5555_0000_0000;
@@ -236,7 +240,15 @@ fn the_front_filter_is_exact_when_huge_pages_are_chopped() {
     check_filter(&spec, &[batch], "huge pages chopped in the first level");
 }
 
+/// A stream as the machine itself sees it.
+fn seen_by(spec: &MachineSpec, stream: &[Batch]) -> Vec<Batch> {
+    let Some(space) = spec.translation.table.program_space() else { return stream.to_vec() };
+    let mut relocation = Relocation::new(space);
+    stream.iter().map(|batch| relocation.batch(batch).expect("room for it").clone()).collect()
+}
+
 fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
+    let stream = &seen_by(spec, stream);
     with_tables_of!(spec, check_filter_of(spec, stream, name));
 }
 

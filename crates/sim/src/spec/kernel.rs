@@ -4,15 +4,17 @@ use pagewalk_vm::addr::PageSize;
 
 use super::section::{STEP_PS, Words, section};
 
-/// Transparent huge pages for anonymous memory, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
+/// Huge pages for anonymous memory: transparent ones as in `/sys/kernel/mm/transparent_hugepage/enabled`, or explicit ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePagePolicy {
-    /// No memory gets huge pages.
+    /// No memory gets huge pages but what asks for explicit ones.
     Never,
     /// Only where the program advised it.
     Madvise,
     /// Wherever an aligned 2 MiB range of a mapping is untouched, unless the program advised against it.
     Always,
+    /// All private anonymous memory, in explicit pages of this size.
+    Explicit(PageSize),
 }
 
 impl From<HugePagePolicy> for pagewalk_vm::space::HugePagePolicy {
@@ -21,6 +23,7 @@ impl From<HugePagePolicy> for pagewalk_vm::space::HugePagePolicy {
             HugePagePolicy::Never => Self::Never,
             HugePagePolicy::Madvise => Self::Madvise,
             HugePagePolicy::Always => Self::Always,
+            HugePagePolicy::Explicit(size) => Self::Explicit(size),
         }
     }
 }
@@ -31,13 +34,30 @@ static TRANSPARENT: Words<HugePagePolicy> = Words(&[
     ("always", HugePagePolicy::Always, "wherever an aligned range is untouched"),
 ]);
 
+static EXPLICIT: Words<Option<PageSize>> = Words(&[
+    ("none", None, "only what the program maps with `MAP_HUGETLB`"),
+    ("2MiB", Some(PageSize::Size2M), "all of it, in pages of 2 MiB"),
+    ("1GiB", Some(PageSize::Size1G), "all of it, in pages of 1 GiB"),
+]);
+
 section! {
     /// Huge pages.
     pub(super) fn huge_pages(table, resolver) -> HugePagePolicy;
     pub(super) const HUGE_PAGES {
         transparent = "transparent" word(&TRANSPARENT) or "\"never\"", "transparent huge pages, as in /sys/kernel/mm/transparent_hugepage/enabled";
+        explicit = "explicit" word(&EXPLICIT) or "\"none\"", "private anonymous memory in explicit huge pages, as hugetlbfs has them: the first touch takes a whole one";
     }
-    { transparent }
+    {
+        match (transparent?, explicit?) {
+            (transparent, None) => Some(transparent),
+            (HugePagePolicy::Never, Some(size)) => Some(HugePagePolicy::Explicit(size)),
+            _ => {
+                let message = "huge pages: no memory is left for transparent ones, because all of it is in explicit ones";
+                let help = "write transparent = \"never\", or explicit = \"none\"";
+                resolver.refuse(message, help, table, &["transparent", "explicit"])
+            }
+        }
+    }
 }
 
 /// The price of finding and zeroing contiguous memory.

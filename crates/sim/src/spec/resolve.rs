@@ -83,6 +83,7 @@ section! {
         let policy = reclaim.as_ref().and_then(Option::as_ref);
         check_table(tree, table.as_ref(), frames.as_ref(), huge_pages, resolver);
         check_reclaim(tree, policy, frames.as_ref(), huge_pages, resolver);
+        check_threads(tree, table.as_ref(), threads_table, resolver);
         let kernel = kernel.and_then(|table| KernelSpec::resolve(table, resolver));
         let caches = caches(cache_levels, resolver);
         let walker = walker.and_then(|own| {
@@ -135,7 +136,7 @@ fn optional<T>(
     }
 }
 
-/// Some array holds transparent huge pages.
+/// Some array holds the huge pages.
 fn check_huge_pages(
     tree: &Table,
     policy: Option<HugePagePolicy>,
@@ -143,14 +144,16 @@ fn check_huge_pages(
     resolver: &mut Resolver<'_>,
 ) {
     let (Some(policy), Some(levels), Some(section)) = (policy, tlb, tree.table("huge-pages")) else { return };
+    let (size, key, kind) = match policy {
+        HugePagePolicy::Never => return,
+        HugePagePolicy::Madvise | HugePagePolicy::Always => (PageSize::Size2M, "transparent", "never"),
+        HugePagePolicy::Explicit(size) => (size, "explicit", "none"),
+    };
     let mut arrays = levels.iter().flat_map(|level| &level.arrays);
-    if policy != HugePagePolicy::Never
-        && !levels.is_empty()
-        && !arrays.any(|array| array.kind.serves(PageSize::Size2M))
-    {
-        let message = "transparent huge pages, but no TLB array holds 2MiB pages";
-        let help = "add \"2MiB\" to the `pages` of an array, or write transparent = \"never\"";
-        resolver.refuse::<()>(message, help, section, &["transparent"]);
+    if !levels.is_empty() && !arrays.any(|array| array.kind.serves(size)) {
+        let message = format!("{key} huge pages, but no TLB array holds {size} pages");
+        let help = format!("add \"{size}\" to the `pages` of an array, or write {key} = \"{kind}\"");
+        resolver.refuse::<()>(message, help, section, &[key]);
     }
 }
 
@@ -188,8 +191,27 @@ fn check_table(
         Some(_) => {}
     }
     if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
-        let help = "write transparent = \"never\" in [huge-pages], or [table.radix]";
-        blame("table", "tables of contents hold 4 KiB pages only, not transparent huge pages", help);
+        let help = "write transparent = \"never\" and explicit = \"none\" in [huge-pages], or [table.radix]";
+        blame("table", "tables of contents hold 4 KiB pages only, not huge pages", help);
+    }
+}
+
+/// The stacks of the threads stand above all addresses of a program.
+fn check_threads(
+    tree: &Table,
+    table: Option<&TableKind>,
+    threads: Option<Option<&Table>>,
+    resolver: &mut Resolver<'_>,
+) {
+    if table.is_some_and(|table| table.program_space().is_some()) && threads.flatten().is_some() {
+        let message = "the threads of [threads] have their stacks where this table has no addresses";
+        blame_variant(
+            tree,
+            "table",
+            message,
+            "write levels = 4 or levels = 5, or leave [threads] out",
+            resolver,
+        );
     }
 }
 
@@ -216,8 +238,8 @@ fn check_reclaim(
         _ => {}
     }
     if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
-        let help = "write transparent = \"never\" in [huge-pages]";
-        blame("only 4 KiB pages can leave, but this machine has transparent huge pages", help);
+        let help = "write transparent = \"never\" and explicit = \"none\" in [huge-pages]";
+        blame("only 4 KiB pages can leave, but this machine has huge pages", help);
     }
     let section = tree.table("reclaim");
     if let Some(section) = section.filter(|_| is_placed)

@@ -61,7 +61,7 @@ pub struct TranslationSpec {
     pub walk_cache: Option<WalkCacheSpec>,
     /// The kind of page table.
     pub table: TableKind,
-    /// The use of transparent huge pages.
+    /// The use of huge pages.
     pub huge_pages: HugePagePolicy,
     /// Page walkers (timed runs).
     pub walker: WalkerSpec,
@@ -115,6 +115,8 @@ impl MachineSpec {
             Some("its DRAM is a cache over flash")
         } else if self.translation.host.is_some() {
             Some("it is a guest, whose frames the host gives")
+        } else if matches!(self.translation.huge_pages, HugePagePolicy::Explicit(_)) {
+            Some("its anonymous memory is in explicit huge pages")
         } else {
             None
         }
@@ -154,12 +156,26 @@ pub trait TableDesign: Settings {
         false
     }
 
+    /// Returns the addresses that programs have, if these are fewer than the source's may be.
+    fn program_space(&self) -> Option<ProgramSpace> {
+        None
+    }
+
     /// Builds a machine whose page tables are these.
     ///
     /// # Errors
     ///
     /// [`MachineError`] if its memory does not even hold the first page table.
     fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>;
+}
+
+/// The addresses that a page table leaves to programs, from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramSpace {
+    /// The levels of the table.
+    pub levels: u32,
+    /// The number of addresses, a multiple of 1 GiB.
+    pub bytes: u64,
 }
 
 /// The parts from which a machine is built.

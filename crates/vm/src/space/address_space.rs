@@ -124,6 +124,16 @@ impl AddressSpace {
         vma.range.contains(addr).then_some(vma)
     }
 
+    /// Returns whether anything is mapped inside a range.
+    pub fn is_used(&self, range: VirtRange) -> bool {
+        self.parts_in(range).next().is_some()
+    }
+
+    /// Returns whether explicit huge pages serve all private anonymous memory.
+    pub fn has_explicit_pages(&self) -> bool {
+        matches!(self.policy, HugePagePolicy::Explicit(_))
+    }
+
     /// Returns all VMAs in ascending order.
     pub fn vmas(&self) -> impl Iterator<Item = &Vma> {
         self.vmas.values()

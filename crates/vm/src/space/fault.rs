@@ -73,7 +73,8 @@ impl AddressSpace {
         if !protection.allows(write, execute) {
             return Err(FaultError::ProtectionViolation { addr, write, execute, vma: range, protection });
         }
-        Ok(FaultPlan { vma, page_sizes: self.policy.page_sizes(&vma, addr) })
+        let is_free_of_others = |slot| self.parts_in(slot).all(|part| part.is_private_anonymous());
+        Ok(FaultPlan { vma, page_sizes: self.policy.page_sizes(&vma, addr, is_free_of_others) })
     }
 
     /// Maps an unmapped address if there is a reason to; answers its VMA.

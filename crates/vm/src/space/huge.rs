@@ -3,7 +3,8 @@
 use super::vma::{HugePageAdvice, Vma};
 use crate::addr::{PageSize, VirtAddr, VirtRange};
 
-/// Transparent huge pages, as in `/sys/kernel/mm/transparent_hugepage/enabled`.
+/// The use of huge pages for memory that asks for none: transparent ones as in
+/// `/sys/kernel/mm/transparent_hugepage/enabled`, or explicit ones of hugetlbfs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum HugePagePolicy {
     /// The kernel never uses transparent huge pages.
@@ -13,6 +14,9 @@ pub enum HugePagePolicy {
     Madvise,
     /// Wherever the program did not advise against it.
     Always,
+    /// All private anonymous memory has explicit pages of this size, as under libhugetlbfs: a page covers its whole slot, also
+    /// where a mapping has only a part of it.
+    Explicit(PageSize),
 }
 
 impl HugePagePolicy {
@@ -22,23 +26,35 @@ impl HugePagePolicy {
     /// lie inside the VMA, it is private anonymous memory, and this policy with the program's advice wants it
     /// (Linux, `Documentation/admin-guide/mm/transhuge.rst`); 4 KiB always comes last. Whether the slot in the page
     /// table is still empty and whether a frame of that size is left is for the caller to find out.
+    ///
+    /// With [`HugePagePolicy::Explicit`], sizes up to that one may serve private anonymous memory whose slots `is_free_of_others`
+    /// says to hold no memory of another kind.
     #[inline]
-    pub fn page_sizes(self, vma: &Vma, addr: VirtAddr) -> &'static [PageSize] {
+    pub fn page_sizes(
+        self,
+        vma: &Vma,
+        addr: VirtAddr,
+        is_free_of_others: impl Fn(VirtRange) -> bool,
+    ) -> &'static [PageSize] {
         const EXPLICIT_2M: &[PageSize] = &[PageSize::Size2M];
         const EXPLICIT_1G: &[PageSize] = &[PageSize::Size1G];
-        const HUGE_FIRST: &[PageSize] = &[PageSize::Size2M, PageSize::Size4K];
-        const BASE: &[PageSize] = &[PageSize::Size4K];
         match vma.huge {
             Some(PageSize::Size1G) => EXPLICIT_1G,
             Some(PageSize::Size2M) => EXPLICIT_2M,
-            _ if self.wants_huge(vma) && vma.range.covers(huge_slot(addr)) => HUGE_FIRST,
-            _ => BASE,
+            _ => match self {
+                Self::Explicit(most) if vma.is_private_anonymous() => {
+                    let fits = |size: &PageSize| *size <= most && is_free_of_others(slot(addr, *size));
+                    LARGEST_FIRST.iter().position(fits).map_or(BASE, |first| &LARGEST_FIRST[first..])
+                }
+                _ if self.wants_huge(vma) && vma.range.covers(slot(addr, PageSize::Size2M)) => HUGE_FIRST,
+                _ => BASE,
+            },
         }
     }
 
     fn wants_huge(self, vma: &Vma) -> bool {
         let wanted = match (self, vma.advice) {
-            (Self::Never, _) | (_, HugePageAdvice::NoHugePage) => false,
+            (Self::Never | Self::Explicit(_), _) | (_, HugePageAdvice::NoHugePage) => false,
             (Self::Always, _) | (Self::Madvise, HugePageAdvice::HugePage) => true,
             (Self::Madvise, HugePageAdvice::Default) => false,
         };
@@ -46,9 +62,13 @@ impl HugePagePolicy {
     }
 }
 
-/// The aligned 2 MiB around `addr`.
-fn huge_slot(addr: VirtAddr) -> VirtRange {
-    VirtRange::sized(addr.align_down(PageSize::Size2M.bytes()), PageSize::Size2M.bytes())
+const LARGEST_FIRST: &[PageSize] = &[PageSize::Size1G, PageSize::Size2M, PageSize::Size4K];
+const HUGE_FIRST: &[PageSize] = &[PageSize::Size2M, PageSize::Size4K];
+const BASE: &[PageSize] = &[PageSize::Size4K];
+
+/// The aligned range of a page of `size` around `addr`.
+fn slot(addr: VirtAddr, size: PageSize) -> VirtRange {
+    VirtRange::sized(addr.align_down(size.bytes()), size.bytes())
 }
 
 /// The part of `range` that is made of whole, aligned 2 MiB slots; may be empty.

@@ -297,6 +297,29 @@ fn huge_pages_follow_policy_advice_and_kind() {
     }
 }
 
+/// A page may reach beyond its mapping, but not over memory of another kind.
+#[test]
+fn explicit_pages_cover_their_slots_where_no_other_memory_is() {
+    const ALL: &[PageSize] = &[PageSize::Size1G, PageSize::Size2M, PageSize::Size4K];
+    let sizes = |most, others: Option<VirtRange>| {
+        let mut space = AddressSpace::new(HugePagePolicy::Explicit(most));
+        space.map(anonymous(range(5 * MIB, 5 * MIB + PAGE_BYTES))).unwrap();
+        space.map(anonymous(range(GIB - PAGE_BYTES, GIB))).unwrap();
+        if let Some(others) = others {
+            space.map(Mapping { backing: Backing::File, ..anonymous(others) }).unwrap();
+            assert_eq!(space.fault(others.start, false, false).unwrap().page_sizes, [PageSize::Size4K]);
+        }
+        space.fault(VirtAddr(5 * MIB), true, false).unwrap().page_sizes
+    };
+    assert_eq!(sizes(PageSize::Size1G, None), ALL);
+    assert_eq!(sizes(PageSize::Size2M, None), &ALL[1..]);
+    let (far, near, beyond) = (range(7 * MIB, 8 * MIB), range(4 * MIB, 5 * MIB), range(GIB, 2 * GIB));
+    assert_eq!(sizes(PageSize::Size1G, Some(far)), &ALL[1..]);
+    assert_eq!(sizes(PageSize::Size1G, Some(near)), &ALL[2..]);
+    assert_eq!(sizes(PageSize::Size2M, Some(near)), &ALL[2..]);
+    assert_eq!(sizes(PageSize::Size1G, Some(beyond)), ALL);
+}
+
 #[test]
 fn advice_splits_and_collapse_answers_whole_slots() {
     let mut space = AddressSpace::new(HugePagePolicy::Madvise);

@@ -109,7 +109,7 @@ fn numbers() {
             refusal(&level("l1", "entries = 64\nways = 4\npages = [\"4KiB\", \"4KiB\"]")),
             refusal(&level("l1", "entries = 64\nways = 4\npages = \"4KiB\"")),
             refusal(&format!("{NAME}[core]\ncount = 257\nwidth = 8\nwindow = 4\n")),
-            refusal(&format!("{NAME}[table.radix]\nlevels = 3\n")),
+            refusal(&format!("{NAME}[table.radix]\nlevels = 2\n")),
             refusal(&format!("{NAME}[huge-pages]\ntransparent = \"sometimes\"\n")),
         ],
     );
@@ -146,6 +146,9 @@ fn geometry() {
                 split("one", "\"4KiB\"")
             )),
             refusal(&format!("{small}[huge-pages]\ntransparent = \"always\"\n")),
+            refusal(&format!("{small}[huge-pages]\nexplicit = \"1GiB\"\n")),
+            refusal(&format!("{NAME}[huge-pages]\ntransparent = \"madvise\"\nexplicit = \"2MiB\"\n")),
+            refusal(&format!("{NAME}[huge-pages]\nexplicit = \"2MiB\"\n[reclaim.lru]\n")),
             refusal(&sound_but("[2, 4, 32]", "[2, 4, 8, 32]")),
             refusal(&sound_but("[2, 4, 32]", "[0, 0, 0]")),
             refusal(&sound_but("[2, 4, 32]", "[2, 4, 32]\nways = 4")),

@@ -23,6 +23,7 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("x86-64"),
     machine!("x86-64-thp"),
     machine!("x86-64-la57"),
+    machine!("x86-64-hashed-sets"),
     machine!("optane"),
     machine!("ext4-dax"),
     machine!("ctfs"),

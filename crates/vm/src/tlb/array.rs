@@ -1,8 +1,8 @@
 //! What a TLB array is, and the set-associative kind.
 
-use super::{Fill, Lookup, Translation, key, key_asid};
+use super::{Fill, Lookup, TlbStorage, Translation, key, key_asid};
 use crate::addr::{Asid, PageSize, Vpn};
-use crate::sets::{Replacement, SetArray, ShapeError};
+use crate::sets::{ArrayShape, LowBits, Replacement, SetArray, SetChoice, ShapeError, ShapedArray};
 
 /// One array of a TLB level.
 ///
@@ -51,29 +51,30 @@ pub trait TlbArray: std::fmt::Debug + Send {
         None
     }
 
-    /// Returns how the set follows from a page's number; none if it does not, or if a repeated use of the newest entry of a set
-    /// may change which entry is evicted next.
-    fn set_index(&self) -> Option<SetIndex> {
+    /// Returns which pages never share a set; none if a repeated use of the newest entry of a set may change which entry is
+    /// evicted next.
+    fn set_classes(&self) -> Option<SetClasses> {
         None
     }
 }
 
-/// The choice of a set by a page's number in units of its own size: `number >> shift` modulo `sets`.
+/// Classes of pages that never share a set: pages whose numbers, in units of their own size, differ in `number >> shift` modulo
+/// `classes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetIndex {
-    /// The number of sets, a power of two.
-    pub sets: u64,
+pub struct SetClasses {
+    /// The number of classes, a power of two: that of sets where the low bits choose one.
+    pub classes: u64,
     /// Low bits of the number that do not matter.
     pub shift: u32,
 }
 
 /// A set-associative array for one or several page sizes.
 ///
-/// The set is given by the low bits of the page number in units of the page's own size. With several sizes in
-/// one array a look-up probes each size that has an entry, smallest first, as hardware that re-hashes does.
+/// The set is chosen by the page number in units of the page's own size. With several sizes in one array a look-up
+/// probes each size that has an entry, smallest first, as hardware that re-hashes does.
 #[derive(Clone, Debug)]
-pub struct SetAssociative {
-    keys: SetArray,
+pub struct SetAssociative<C = LowBits> {
+    keys: SetArray<C>,
     entries: Vec<Translation>,
     sizes: [bool; 3],
     /// Entries in use, by page size, and those of the two larger sizes together.
@@ -82,7 +83,7 @@ pub struct SetAssociative {
 }
 
 impl SetAssociative {
-    /// Creates an empty array for the page sizes of `pages`.
+    /// Creates an empty array for the page sizes of `pages`, in a power of two of sets.
     ///
     /// # Errors
     ///
@@ -93,17 +94,30 @@ impl SetAssociative {
         replacement: Replacement,
         pages: &[PageSize],
     ) -> Result<Self, ShapeError> {
+        SetArray::new(entries, ways, replacement).map(|keys| Self::of(keys, pages))
+    }
+
+    /// Creates an empty array of any shape for the page sizes of `pages`.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape is impossible.
+    pub fn stored(shape: &ArrayShape, pages: &[PageSize]) -> Result<TlbStorage, ShapeError> {
+        Ok(match shape.array()? {
+            ShapedArray::LowBits(keys) => Self::of(keys, pages).into(),
+            ShapedArray::Computed(keys) => TlbStorage::boxed(SetAssociative::of(keys, pages)),
+        })
+    }
+}
+
+impl<C: SetChoice> SetAssociative<C> {
+    fn of(keys: SetArray<C>, pages: &[PageSize]) -> Self {
         let mut sizes = [false; 3];
         for &size in pages {
             sizes[size as usize] = true;
         }
-        Ok(Self {
-            keys: SetArray::new(entries, ways, replacement)?,
-            entries: vec![Translation::default(); entries as usize],
-            sizes,
-            resident: [0; 3],
-            large: 0,
-        })
+        let entries = vec![Translation::default(); keys.entries()];
+        Self { keys, entries, sizes, resident: [0; 3], large: 0 }
     }
 
     fn lookup_large(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
@@ -146,7 +160,7 @@ impl SetAssociative {
     }
 }
 
-impl TlbArray for SetAssociative {
+impl<C: SetChoice> TlbArray for SetAssociative<C> {
     #[inline(always)]
     fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
         if self.resident[0] > 0
@@ -206,7 +220,7 @@ impl TlbArray for SetAssociative {
         self.resident == [0; 3]
     }
 
-    fn set_index(&self) -> Option<SetIndex> {
-        Some(SetIndex { sets: self.keys.sets(), shift: 0 })
+    fn set_classes(&self) -> Option<SetClasses> {
+        Some(SetClasses { classes: self.keys.classes(), shift: 0 })
     }
 }

@@ -10,7 +10,7 @@ mod hierarchy;
 mod mosaic;
 mod storage;
 
-pub use array::{SetAssociative, SetIndex, TlbArray};
+pub use array::{SetAssociative, SetClasses, TlbArray};
 pub use bank::LruBank;
 pub(crate) use bank::tag;
 pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};

@@ -2,6 +2,7 @@
 
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
 use pagewalk_vm::random::SplitMix64;
+use pagewalk_vm::sets::{self, ArrayShape, Indexing};
 use pagewalk_vm::tlb::{Fill, Lookup, TlbStorage, Translation};
 
 use super::ARRAYS;
@@ -44,10 +45,14 @@ fn translation(vpn: u64) -> Translation {
 
 impl Tested {
     fn new(name: &str, entries: u32, ways: u32) -> Self {
+        Self::indexed(name, entries, ways, Indexing::Modulo)
+    }
+
+    fn indexed(name: &str, entries: u32, ways: u32, indexing: Indexing) -> Self {
         let spec = spec(name, entries, ways);
         assert_eq!(spec.replacement, Replacement::Lru);
-        let array =
-            spec.kind.build(entries, ways, pagewalk_vm::sets::Replacement::Lru).expect("a possible shape");
+        let shape = ArrayShape { entries, ways, replacement: sets::Replacement::Lru, indexing };
+        let array = spec.kind.build(&shape).expect("a possible shape");
         Self { array, touched: vec![false; PAGES] }
     }
 
@@ -129,11 +134,39 @@ fn it_reaches_entries_times_pages_of_an_entry() {
         // One entry more evicts from its own set only.
         tested.access(reach);
         let lost = (0..reach).filter(|&vpn| !tested.is_hit(ASID, vpn)).collect::<Vec<_>>();
-        let index = tested.array.set_index().expect("these examples say how sets are chosen");
-        let set = |vpn: u64| vpn >> index.shift & (index.sets - 1);
+        let classes = tested.array.set_classes().expect("these examples say which pages never share a set");
+        let class = |vpn: u64| vpn >> classes.shift & (classes.classes - 1);
         assert_eq!(lost.len() as u64, tested.array.run_pages(), "{name}");
-        assert!(lost.iter().all(|&vpn| set(vpn) == set(reach)), "{name}: {lost:?}");
+        assert!(lost.iter().all(|&vpn| class(vpn) == class(reach)), "{name}: {lost:?}");
     });
+}
+
+/// Any choice of a set: a sweep that fills all sets hits, and a page pushes out none of another class.
+#[test]
+fn each_choice_of_sets_reaches_as_far() {
+    for (entries, indexing) in [(48, Indexing::Modulo), (28, Indexing::Modulo), (64, Indexing::XorFold)] {
+        each_kind(|name| {
+            let mut tested = Tested::indexed(name, entries, 4, indexing);
+            let classes = tested.array.set_classes().expect("LRU");
+            let reach = u64::from(entries) * tested.array.run_pages();
+            for round in 0..3 {
+                let hits = (0..reach).filter(|&vpn| tested.access(vpn)).count() as u64;
+                assert_eq!(
+                    hits,
+                    if round == 0 { 0 } else { reach },
+                    "{name}, {entries} entries, round {round}"
+                );
+            }
+            let class = |vpn: u64| vpn >> classes.shift & (classes.classes - 1);
+            for vpn in stream(2_000) {
+                let before: Vec<u64> =
+                    (0..PAGES as u64).step_by(61).filter(|&page| tested.is_hit(ASID, page)).collect();
+                tested.access(vpn);
+                let lost = before.into_iter().filter(|&page| !tested.is_hit(ASID, page));
+                lost.for_each(|page| assert_eq!(class(page), class(vpn), "{name}, {entries} entries"));
+            }
+        });
+    }
 }
 
 #[test]

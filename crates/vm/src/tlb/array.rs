@@ -1,6 +1,6 @@
 //! What a TLB array is, and the set-associative kind.
 
-use super::{Fill, Lookup, TlbStorage, Translation, key, key_asid};
+use super::{Fill, Lookup, TlbEntry, TlbStorage, Translation, key, key_asid, key_page};
 use crate::addr::{Asid, PageSize, Vpn};
 use crate::sets::{ArrayShape, LowBits, Replacement, SetArray, SetChoice, ShapeError, ShapedArray};
 
@@ -9,8 +9,8 @@ use crate::sets::{ArrayShape, LowBits, Replacement, SetArray, SetChoice, ShapeEr
 /// # Contract
 ///
 /// - After a fill, a look-up of the page that missed hits with the same frame, until something evicts or removes it.
-/// - A fill evicts nothing but entries of the set that it goes to; with no array of the level for its size, a large page enters
-///   the array for 4 KiB pages chopped.
+/// - A fill evicts nothing but entries of the set that it goes to, and of a victim buffer; with no array of the level for its size,
+///   a large page enters the array for 4 KiB pages chopped.
 /// - Address spaces do not see each other's entries.
 /// - After [`TlbArray::invalidate`] of a page, and after [`TlbArray::flush`] of its address space, a look-up of it misses; no other
 ///   page's translation goes, but those of the large page that held it.
@@ -111,7 +111,7 @@ impl SetAssociative {
 }
 
 impl<C: SetChoice> SetAssociative<C> {
-    fn of(keys: SetArray<C>, pages: &[PageSize]) -> Self {
+    pub(super) fn of(keys: SetArray<C>, pages: &[PageSize]) -> Self {
         let mut sizes = [false; 3];
         for &size in pages {
             sizes[size as usize] = true;
@@ -134,15 +134,38 @@ impl<C: SetChoice> SetAssociative<C> {
     }
 
     fn fill_large(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
-        let held = self.sizes[translation.size() as usize];
+        self.exchange(asid, vpn, translation);
+    }
+
+    /// Brings in the translation of a page that is not here, chopped unless the array holds its size; returns the entry that had
+    /// to leave.
+    pub(super) fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
+        let held = translation.is_small() || self.sizes[translation.size() as usize];
         let translation = if held { translation } else { translation.chopped(vpn) };
         let size = translation.size();
         let number = vpn.0 >> size.order();
-        self.insert(number, key(asid, size, number), translation);
+        let (key, translation) = self.insert(number, key(asid, size, number), translation)?;
+        let vpn = key_page(key, translation.size());
+        Some(TlbEntry { asid: key_asid(key), vpn, translation })
     }
 
+    /// Removes the entry that translates `vpn`, and returns its translation.
+    pub(super) fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        for size in PageSize::ALL {
+            let number = vpn.0 >> size.order();
+            if self.resident[size as usize] > 0
+                && let Some(slot) = self.keys.remove(number, key(asid, size, number))
+            {
+                self.count(size, -1);
+                return Some(self.entries[slot]);
+            }
+        }
+        None
+    }
+
+    /// Returns the key and the translation that had to leave.
     #[inline(always)]
-    fn insert(&mut self, number: u64, key: u64, translation: Translation) {
+    fn insert(&mut self, number: u64, key: u64, translation: Translation) -> Option<(u64, Translation)> {
         let inserted = self.keys.insert(number, key);
         let before = std::mem::replace(&mut self.entries[inserted.slot], translation);
         if inserted.evicted.is_none() {
@@ -151,6 +174,7 @@ impl<C: SetChoice> SetAssociative<C> {
             self.count(before.size(), -1);
             self.count(translation.size(), 1);
         }
+        inserted.evicted.map(|key| (key, before))
     }
 
     fn count(&mut self, size: PageSize, change: i32) {

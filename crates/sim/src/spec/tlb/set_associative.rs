@@ -7,7 +7,7 @@ use pagewalk_vm::tlb::{SetAssociative, TlbStorage};
 use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign};
 use crate::spec::section::{Words, section};
 
-static PAGES: Words<PageSize> = Words(&[
+pub(super) static PAGES: Words<PageSize> = Words(&[
     ("4KiB", PageSize::Size4K, "base pages"),
     ("2MiB", PageSize::Size2M, "huge pages"),
     ("1GiB", PageSize::Size1G, "giant pages"),

@@ -101,5 +101,7 @@ fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbStorage {
         Replacement::Nru => sets::Replacement::Nru,
         Replacement::Random => sets::Replacement::Random { seed },
     };
-    spec.kind.build(spec.entries, spec.ways, replacement).expect("the machine file was checked")
+    let shape =
+        sets::ArrayShape { entries: spec.entries, ways: spec.ways, replacement, indexing: spec.indexing };
+    spec.kind.build(&shape).expect("the machine file was checked")
 }

@@ -1,7 +1,7 @@
 //! The exact filter in front of a core's TLBs.
 
 use pagewalk_vm::addr::{PageSize, Pfn, Vpn};
-use pagewalk_vm::tlb::{SetIndex, Tlb, Translation};
+use pagewalk_vm::tlb::{SetClasses, Tlb, Translation};
 
 /// The exact filter in front of a core's TLBs: the host's shortcut for references that change nothing.
 ///
@@ -28,12 +28,12 @@ pub(crate) struct FrontFilter {
 impl FrontFilter {
     pub(crate) fn new(first_level: Option<&Tlb>, classes: usize) -> Self {
         let Some(level) = first_level else { return Self::never() };
-        // An array that does not say how sets are chosen is always looked up.
-        let Some(index) = level.small().set_index() else { return Self::never() };
-        let small = Classes::new(index, classes);
-        let huge = match level.large(PageSize::Size2M).and_then(|array| array.set_index()) {
+        // An array that does not say which pages never share a set is always looked up.
+        let Some(of_array) = level.small().set_classes() else { return Self::never() };
+        let small = Classes::new(of_array, classes);
+        let huge = match level.large(PageSize::Size2M).and_then(|array| array.set_classes()) {
             // With one class for all pages a huge page would have to empty the other array's.
-            Some(index) if classes > 1 => Classes::new(index, classes),
+            Some(of_array) if classes > 1 => Classes::new(of_array, classes),
             _ => Classes::never(),
         };
         let empties = PageSize::ALL.map(|size| match level.large(size) {
@@ -108,8 +108,9 @@ const NEVER: u32 = u32::MAX;
 const NONE: Slot = Slot { tag: u64::MAX / 2, frame: Pfn(0) };
 
 impl<const ORDER: u32> Classes<ORDER> {
-    fn new(SetIndex { sets, shift }: SetIndex, classes: usize) -> Self {
-        Self { slots: [NONE; MOST_CLASSES], mask: (sets as usize).min(classes) - 1, shift }
+    fn new(of_array: SetClasses, most: usize) -> Self {
+        let mask = (of_array.classes as usize).min(most) - 1;
+        Self { slots: [NONE; MOST_CLASSES], mask, shift: of_array.shift }
     }
 
     fn never() -> Self {

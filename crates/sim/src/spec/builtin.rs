@@ -37,6 +37,8 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("apple-m1-guest"),
     machine!("riscv-sv57-guest"),
     machine!("riscv-sv39-guest"),
+    machine!("x86-64-hashed-sets"),
+    machine!("x86-64-victim"),
     machine!("optane"),
     machine!("ext4-dax"),
     machine!("ctfs"),

@@ -1,7 +1,7 @@
 //! The core model of a machine file, its page walkers and walk caches.
 
 use super::error::{Diagnostic, Origin};
-use super::geometry::{Misfit, check_ways};
+use super::geometry::{Misfit, Sets, check_ways};
 use super::key::MAX_WAYS;
 use super::quantity;
 use super::section::{MILLISECOND_PS, Resolver, Table, Words, section};
@@ -144,7 +144,7 @@ section! {
         }
         for entries in entries.iter().filter(|entries| **entries > 0) {
             let ways = ways.unwrap_or(*entries);
-            if let Err(Misfit { message, help }) = check_ways((*entries).into(), ways.into()) {
+            if let Err(Misfit { message, help }) = check_ways((*entries).into(), ways.into(), Sets::PowerOfTwo) {
                 return resolver.refuse(format!("walk cache: {message}"), help, table, &["entries", "ways"]);
             }
         }

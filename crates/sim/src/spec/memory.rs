@@ -11,7 +11,7 @@ use super::tree::Leaf;
 section! {
     /// The settings of one cache level.
     pub struct CacheSpec {
-        bytes: u64 = "size" bytes(64, 1 << 40), "capacity; size / (64 B * ways) is a power of two";
+        bytes: u64 = "size" bytes(64, 1 << 40), "capacity; size / (64 B * ways) is a whole number of sets";
         ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
         latency_ps: u64 = "latency" time(MILLISECOND_PS), "load-to-use time of a hit, from the core; grows with the level";
     }

@@ -1,14 +1,17 @@
 //! The tags of a write-back data cache: lines with a dirty bit, LRU.
 
 use super::ranked::{IDENTITY, MOST_WAYS, RankedRows, Row, Shape};
-use super::{Replacement, SetArray, ShapeError};
+use super::{
+    ArrayShape, ComputedChoice, Indexing, Replacement, SetArray, SetChoice, ShapeError, ShapedArray,
+};
 use crate::simd::{equal_16, equal_32};
 
 /// The lines that a cache holds, with a dirty bit each.
 ///
-/// A line is the address divided by the line size; its low bits are its set. What a look-up needs of a usual cache
-/// stands in one or two cache lines of the host, because the set is known and the rest of a line's number is short:
-/// 16 bits for a large last-level cache, 32 bits for any other. Wider caches or numbers take a [`SetArray`].
+/// A line is the address divided by the line size; its set is that number modulo the number of sets. What a look-up needs of a
+/// usual cache stands in one or two cache lines of the host, because the set is known and the rest of a line's number is
+/// short: 16 bits for a large last-level cache, 32 bits for any other. Wider caches or numbers take a [`SetArray`], and so
+/// do caches whose number of sets is not a power of two.
 #[derive(Clone, Debug)]
 pub struct LineArray {
     layout: Layout,
@@ -19,8 +22,15 @@ pub struct LineArray {
 enum Layout {
     Short(RankedRows<TagRow<u16>>),
     Long(RankedRows<TagRow<u32>>),
-    /// Keys, and by slot whether the line is dirty.
-    Any(SetArray, Vec<bool>),
+    Wide(Slots),
+    Modulo(Slots<ComputedChoice>),
+}
+
+/// Lines as keys, and by slot whether the line is dirty.
+#[derive(Clone, Debug)]
+struct Slots<C = super::LowBits> {
+    lines: SetArray<C>,
+    dirty: Vec<bool>,
 }
 
 /// A line that had to leave.
@@ -39,14 +49,20 @@ impl LineArray {
     ///
     /// [`ShapeError`] if the shape is impossible.
     pub fn new(lines: u32, ways: u32, line_bits: u32) -> Result<Self, ShapeError> {
+        let (replacement, indexing) = (Replacement::Lru, Indexing::Modulo);
         // Also checks the shape.
-        let any = SetArray::new(lines, ways, Replacement::Lru)?;
+        let any = match (ArrayShape { entries: lines, ways, replacement, indexing }).array()? {
+            ShapedArray::LowBits(any) => any,
+            ShapedArray::Computed(any) => {
+                return Ok(Self { layout: Layout::Modulo(Slots::new(any)), set_mask: 0 });
+            }
+        };
         let set_mask = any.sets() - 1;
         let tag_bits = line_bits.saturating_sub(any.sets().trailing_zeros());
         let layout = match tag_bits {
             0..=16 if ways <= MOST_WAYS => Layout::Short(RankedRows::new(lines, ways, true)),
             17..=32 if ways <= MOST_WAYS => Layout::Long(RankedRows::new(lines, ways, true)),
-            _ => Layout::Any(any, vec![false; lines as usize]),
+            _ => Layout::Wide(Slots::new(any)),
         };
         Ok(Self { layout, set_mask })
     }
@@ -58,13 +74,8 @@ impl LineArray {
         match &mut self.layout {
             Layout::Short(rows) => lookup(rows, set, line, store),
             Layout::Long(rows) => lookup(rows, set, line, store),
-            Layout::Any(lines, dirty) => {
-                let slot = lines.lookup(line, line);
-                if let Some(slot) = slot {
-                    dirty[slot] |= store;
-                }
-                slot.is_some()
-            }
+            Layout::Wide(slots) => slots.lookup(line, store),
+            Layout::Modulo(slots) => slots.lookup(line, store),
         }
     }
 
@@ -75,12 +86,31 @@ impl LineArray {
         match &mut self.layout {
             Layout::Short(rows) => insert(rows, set, line, dirty),
             Layout::Long(rows) => insert(rows, set, line, dirty),
-            Layout::Any(lines, dirties) => {
-                let inserted = lines.insert(line, line);
-                let dirty = std::mem::replace(&mut dirties[inserted.slot], dirty);
-                inserted.evicted.map(|line| Victim { line, dirty })
-            }
+            Layout::Wide(slots) => slots.insert(line, dirty),
+            Layout::Modulo(slots) => slots.insert(line, dirty),
         }
+    }
+}
+
+impl<C: SetChoice> Slots<C> {
+    fn new(lines: SetArray<C>) -> Self {
+        Self { dirty: vec![false; lines.entries()], lines }
+    }
+
+    #[inline]
+    fn lookup(&mut self, line: u64, store: bool) -> bool {
+        let slot = self.lines.lookup(line, line);
+        if let Some(slot) = slot {
+            self.dirty[slot] |= store;
+        }
+        slot.is_some()
+    }
+
+    #[inline]
+    fn insert(&mut self, line: u64, dirty: bool) -> Option<Victim> {
+        let inserted = self.lines.insert(line, line);
+        let dirty = std::mem::replace(&mut self.dirty[inserted.slot], dirty);
+        inserted.evicted.map(|line| Victim { line, dirty })
     }
 }
 

@@ -11,14 +11,19 @@
 //! - `ChainedRows` for LRU and FIFO up to 64 ways: sixteen ways are compared at once, the order is a chain.
 //! - `FixedRows` for tree-PLRU, NRU and random: a key stays in its way, the policy's bits stand beside.
 //! - `LinkedKeys` for LRU and FIFO above 64 ways: an index and a linked list, constant time at any size.
+//!
+//! A [`SetChoice`] divides numbers among the sets. It is a type of the array, so that the usual choice, a mask, costs no question.
 
 mod chained;
+mod choice;
 mod fixed;
 mod lines;
 mod linked;
 mod ranked;
 
 use chained::ChainedRows;
+use choice::AnyChoice;
+pub use choice::{ComputedChoice, Indexing, LowBits, SetChoice};
 use fixed::FixedRows;
 pub use lines::{LineArray, Victim};
 use linked::LinkedKeys;
@@ -51,13 +56,15 @@ pub enum Replacement {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// `entries / ways` is not a power of two, or one of them is zero.
-    #[error("{entries} entries in {ways} ways: entries / ways must be a power of two, at least 1")]
+    /// `entries / ways` is a number of sets that the choice of a set does not allow.
+    #[error("{entries} entries in {ways} ways: entries / ways must be {allowed}")]
     Sets {
         /// The number of entries that was asked for.
         entries: u32,
         /// The number of ways that was asked for.
         ways: u32,
+        /// The numbers of sets that are allowed.
+        allowed: &'static str,
     },
     /// The policy does not exist for so many ways.
     #[error("{ways} ways: {allowed}")]
@@ -78,6 +85,46 @@ pub struct Inserted {
     pub evicted: Option<u64>,
 }
 
+/// The shape of an array, the choice of a key's set, and the choice of the key that leaves a full one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayShape {
+    /// The number of keys that the array can hold.
+    pub entries: u32,
+    /// The number of ways of a set.
+    pub ways: u32,
+    /// The choice of the key that leaves.
+    pub replacement: Replacement,
+    /// The choice of the set.
+    pub indexing: Indexing,
+}
+
+/// An empty array of a shape, of the type that is fastest for it.
+pub enum ShapedArray {
+    /// The low bits choose the set.
+    LowBits(SetArray),
+    /// The choice is computed.
+    Computed(SetArray<ComputedChoice>),
+}
+
+impl ArrayShape {
+    /// Creates an empty array of this shape.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if entries, ways, replacement and choice do not go together.
+    pub fn array(&self) -> Result<ShapedArray, ShapeError> {
+        let &Self { entries, ways, replacement, .. } = self;
+        Ok(match AnyChoice::of(self)? {
+            AnyChoice::LowBits(choice) => {
+                ShapedArray::LowBits(SetArray::with_choice(entries, ways, replacement, choice)?)
+            }
+            AnyChoice::Computed(choice) => {
+                ShapedArray::Computed(SetArray::with_choice(entries, ways, replacement, choice)?)
+            }
+        })
+    }
+}
+
 /// Keys in sets, without payloads.
 ///
 /// # Contract
@@ -85,9 +132,9 @@ pub struct Inserted {
 /// Keys are below 2^56. [`insert`](Self::insert) is called only for a key that is not resident. Slots are below
 /// `entries`, and no two resident keys share one.
 #[derive(Clone, Debug)]
-pub struct SetArray {
+pub struct SetArray<C = LowBits> {
     layout: Layout,
-    set_mask: u64,
+    choice: C,
     entries: u32,
     ways: u32,
 }
@@ -124,15 +171,19 @@ impl Layout {
 }
 
 impl SetArray {
-    /// Creates an empty array of `entries` keys in sets of `ways`.
+    /// Creates an empty array of `entries` keys in sets of `ways`, a power of two of sets.
     ///
     /// # Errors
     ///
     /// [`ShapeError`] if the shape or the policy's limit on ways does not allow it.
     pub fn new(entries: u32, ways: u32, replacement: Replacement) -> Result<Self, ShapeError> {
-        if ways == 0 || entries == 0 || !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
-            return Err(ShapeError::Sets { entries, ways });
-        }
+        Self::with_choice(entries, ways, replacement, LowBits::new(entries, ways)?)
+    }
+}
+
+impl<C: SetChoice> SetArray<C> {
+    /// Creates an empty array of `entries` keys in sets of `ways`, among which `choice` chooses.
+    fn with_choice(entries: u32, ways: u32, replacement: Replacement, choice: C) -> Result<Self, ShapeError> {
         let fully_associative = entries == ways;
         let layout = match replacement {
             Replacement::Lru | Replacement::Fifo if ways <= ranked::MOST_WAYS => {
@@ -160,7 +211,7 @@ impl SetArray {
             }
             _ => Layout::Fixed(FixedRows::new(entries, ways, replacement)),
         };
-        Ok(Self { layout, set_mask: u64::from(entries / ways) - 1, entries, ways })
+        Ok(Self { layout, choice, entries, ways })
     }
 
     /// Returns the number of keys that the array can hold.
@@ -170,7 +221,12 @@ impl SetArray {
 
     /// Returns the number of sets.
     pub fn sets(&self) -> u64 {
-        self.set_mask + 1
+        self.choice.sets()
+    }
+
+    /// Returns a power of two: indexes that differ modulo it select different sets.
+    pub fn classes(&self) -> u64 {
+        self.choice.classes()
     }
 
     /// Returns the number of ways per set.
@@ -178,10 +234,10 @@ impl SetArray {
         self.ways
     }
 
-    /// Finds `key` in the set that `index` selects by its low bits, and counts that as a use.
+    /// Finds `key` in the set that `index` selects, and counts that as a use.
     #[inline(always)]
     pub fn lookup(&mut self, index: u64, key: u64) -> Option<usize> {
-        let set = (index & self.set_mask) as usize;
+        let set = self.choice.set(index);
         match &mut self.layout {
             Layout::Ranked(rows) => rows.lookup(set, key),
             other => other.lookup(set, key),
@@ -191,7 +247,7 @@ impl SetArray {
     /// Finds `key` without counting that as a use.
     #[inline]
     pub fn peek(&self, index: u64, key: u64) -> Option<usize> {
-        let set = (index & self.set_mask) as usize;
+        let set = self.choice.set(index);
         match &self.layout {
             Layout::Ranked(rows) => rows.peek(set, key),
             Layout::Chained(rows) => rows.peek(set, key),
@@ -205,7 +261,7 @@ impl SetArray {
     pub fn insert(&mut self, index: u64, key: u64) -> Inserted {
         debug_assert!(key < (1 << KEY_BITS) - 1, "key {key:#x} has more than {KEY_BITS} bits");
         debug_assert!(self.peek(index, key).is_none(), "key {key:#x} is resident already");
-        let set = (index & self.set_mask) as usize;
+        let set = self.choice.set(index);
         match &mut self.layout {
             Layout::Ranked(rows) => rows.insert(set, key),
             other => other.insert(set, key),
@@ -214,7 +270,7 @@ impl SetArray {
 
     /// Removes `key`; its slot becomes free.
     pub fn remove(&mut self, index: u64, key: u64) -> Option<usize> {
-        let set = (index & self.set_mask) as usize;
+        let set = self.choice.set(index);
         match &mut self.layout {
             Layout::Ranked(rows) => rows.remove(set, key),
             Layout::Chained(rows) => rows.remove(set, key),

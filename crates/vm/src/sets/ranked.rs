@@ -29,8 +29,8 @@ pub(super) struct RankedRows<R> {
 /// The shape of the array, as far as a row must know it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// log2 of the number of sets: so many low bits are the same in all keys of a set, if the index is taken from
-    /// there.
+    /// log2 of the largest power of two that divides the number of sets: so many low bits are the same in all keys of a set, if
+    /// its number is the remainder of a division.
     pub(super) set_bits: u32,
 }
 

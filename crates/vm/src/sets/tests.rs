@@ -75,6 +75,24 @@ fn lru_and_fifo_equal_the_naive_list_access_by_access() {
     }
 }
 
+/// Numbers of sets of 3, 7 and 24, in every layout that has several sets.
+#[test]
+fn sets_by_remainder_equal_the_naive_list_access_by_access() {
+    for (entries, ways) in [(3, 1), (28, 4), (288, 12), (168, 24)] {
+        let shape = ArrayShape { entries, ways, replacement: Replacement::Lru, indexing: Indexing::Modulo };
+        let Ok(ShapedArray::Computed(mut array)) = shape.array() else { panic!("not a power of two") };
+        let mut naive =
+            NaiveList { sets: vec![vec![]; (entries / ways) as usize], ways: ways as usize, lru: true };
+        for key in random_stream(40_000, 3 * u64::from(entries), 99) {
+            let (hit, evicted) = naive.access(key, key);
+            assert_eq!(array.lookup(key, key).is_some(), hit, "{entries}/{ways}");
+            if !hit {
+                assert_eq!(array.insert(key, key).evicted, evicted, "{entries}/{ways}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_policy_keeps_slots_unique_and_stable() {
     for policy in all_policies() {
@@ -167,6 +185,13 @@ fn impossible_shapes_are_refused() {
     for (entries, ways) in [(0, 1), (8, 0), (12, 8), (24, 8), (1536, 7)] {
         assert!(SetArray::new(entries, ways, Replacement::Lru).is_err(), "{entries}/{ways}");
     }
+    for (entries, ways, indexing) in [(0, 1, Indexing::Modulo), (12, 8, Indexing::Modulo)]
+        .into_iter()
+        .chain([(8, 8, Indexing::XorFold), (24, 8, Indexing::XorFold)])
+    {
+        let shape = ArrayShape { entries, ways, replacement: Replacement::Lru, indexing };
+        assert!(shape.array().is_err(), "{shape:?}");
+    }
     assert!(SetArray::new(256, 128, Replacement::Lru).is_err());
     assert!(SetArray::new(12, 12, Replacement::TreePlru).is_err());
     assert!(SetArray::new(128, 128, Replacement::Nru).is_err());
@@ -174,9 +199,9 @@ fn impossible_shapes_are_refused() {
 
 #[test]
 fn a_line_array_equals_the_naive_list_in_every_layout() {
-    // Tags of 16, 17 and 33 bits, and sets too wide for a row.
+    // Tags of 16, 17 and 33 bits, sets too wide for a row, and 7 sets.
     for (lines, ways, line_bits) in
-        [(64, 4, 20), (60, 15, 18), (64, 4, 21), (16, 16, 32), (64, 4, 37), (32, 32, 20)]
+        [(64, 4, 20), (60, 15, 18), (64, 4, 21), (16, 16, 32), (64, 4, 37), (32, 32, 20), (105, 15, 20)]
     {
         let mut array = LineArray::new(lines, ways, line_bits).unwrap();
         let mut naive: Vec<Vec<(u64, bool)>> = vec![vec![]; (lines / ways) as usize];

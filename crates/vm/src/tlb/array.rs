@@ -1,16 +1,16 @@
 //! What a TLB array is, and the set-associative kind.
 
-use super::{Fill, Lookup, Translation, key, key_asid};
+use super::{Fill, Lookup, TlbEntry, TlbStorage, Translation, key, key_asid, key_page};
 use crate::addr::{Asid, PageSize, Vpn};
-use crate::sets::{Replacement, SetArray, ShapeError};
+use crate::sets::{ArrayShape, LowBits, Replacement, SetArray, SetChoice, ShapeError, ShapedArray};
 
 /// One array of a TLB level.
 ///
 /// # Contract
 ///
 /// - After a fill, a look-up of the page that missed hits with the same frame, until something evicts or removes it.
-/// - A fill evicts nothing but entries of the set that it goes to; with no array of the level for its size, a large page enters
-///   the array for 4 KiB pages chopped.
+/// - A fill evicts nothing but entries of the set that it goes to, and of a victim buffer; with no array of the level for its size,
+///   a large page enters the array for 4 KiB pages chopped.
 /// - Address spaces do not see each other's entries.
 /// - After [`TlbArray::invalidate`] of a page, and after [`TlbArray::flush`] of its address space, a look-up of it misses; no other
 ///   page's translation goes, but those of the large page that held it.
@@ -51,29 +51,30 @@ pub trait TlbArray: std::fmt::Debug + Send {
         None
     }
 
-    /// Returns how the set follows from a page's number; none if it does not, or if a repeated use of the newest entry of a set
-    /// may change which entry is evicted next.
-    fn set_index(&self) -> Option<SetIndex> {
+    /// Returns which pages never share a set; none if a repeated use of the newest entry of a set may change which entry is
+    /// evicted next.
+    fn set_classes(&self) -> Option<SetClasses> {
         None
     }
 }
 
-/// The choice of a set by a page's number in units of its own size: `number >> shift` modulo `sets`.
+/// Classes of pages that never share a set: pages whose numbers, in units of their own size, differ in `number >> shift` modulo
+/// `classes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetIndex {
-    /// The number of sets, a power of two.
-    pub sets: u64,
+pub struct SetClasses {
+    /// The number of classes, a power of two: that of sets where the low bits choose one.
+    pub classes: u64,
     /// Low bits of the number that do not matter.
     pub shift: u32,
 }
 
 /// A set-associative array for one or several page sizes.
 ///
-/// The set is given by the low bits of the page number in units of the page's own size. With several sizes in
-/// one array a look-up probes each size that has an entry, smallest first, as hardware that re-hashes does.
+/// The set is chosen by the page number in units of the page's own size. With several sizes in one array a look-up
+/// probes each size that has an entry, smallest first, as hardware that re-hashes does.
 #[derive(Clone, Debug)]
-pub struct SetAssociative {
-    keys: SetArray,
+pub struct SetAssociative<C = LowBits> {
+    keys: SetArray<C>,
     entries: Vec<Translation>,
     sizes: [bool; 3],
     /// Entries in use, by page size, and those of the two larger sizes together.
@@ -82,7 +83,7 @@ pub struct SetAssociative {
 }
 
 impl SetAssociative {
-    /// Creates an empty array for the page sizes of `pages`.
+    /// Creates an empty array for the page sizes of `pages`, in a power of two of sets.
     ///
     /// # Errors
     ///
@@ -93,17 +94,30 @@ impl SetAssociative {
         replacement: Replacement,
         pages: &[PageSize],
     ) -> Result<Self, ShapeError> {
+        SetArray::new(entries, ways, replacement).map(|keys| Self::of(keys, pages))
+    }
+
+    /// Creates an empty array of any shape for the page sizes of `pages`.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape is impossible.
+    pub fn stored(shape: &ArrayShape, pages: &[PageSize]) -> Result<TlbStorage, ShapeError> {
+        Ok(match shape.array()? {
+            ShapedArray::LowBits(keys) => Self::of(keys, pages).into(),
+            ShapedArray::Computed(keys) => TlbStorage::boxed(SetAssociative::of(keys, pages)),
+        })
+    }
+}
+
+impl<C: SetChoice> SetAssociative<C> {
+    pub(super) fn of(keys: SetArray<C>, pages: &[PageSize]) -> Self {
         let mut sizes = [false; 3];
         for &size in pages {
             sizes[size as usize] = true;
         }
-        Ok(Self {
-            keys: SetArray::new(entries, ways, replacement)?,
-            entries: vec![Translation::default(); entries as usize],
-            sizes,
-            resident: [0; 3],
-            large: 0,
-        })
+        let entries = vec![Translation::default(); keys.entries()];
+        Self { keys, entries, sizes, resident: [0; 3], large: 0 }
     }
 
     fn lookup_large(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
@@ -120,15 +134,38 @@ impl SetAssociative {
     }
 
     fn fill_large(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
-        let held = self.sizes[translation.size() as usize];
+        self.exchange(asid, vpn, translation);
+    }
+
+    /// Brings in the translation of a page that is not here, chopped unless the array holds its size; returns the entry that had
+    /// to leave.
+    pub(super) fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
+        let held = translation.is_small() || self.sizes[translation.size() as usize];
         let translation = if held { translation } else { translation.chopped(vpn) };
         let size = translation.size();
         let number = vpn.0 >> size.order();
-        self.insert(number, key(asid, size, number), translation);
+        let (key, translation) = self.insert(number, key(asid, size, number), translation)?;
+        let vpn = key_page(key, translation.size());
+        Some(TlbEntry { asid: key_asid(key), vpn, translation })
     }
 
+    /// Removes the entry that translates `vpn`, and returns its translation.
+    pub(super) fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        for size in PageSize::ALL {
+            let number = vpn.0 >> size.order();
+            if self.resident[size as usize] > 0
+                && let Some(slot) = self.keys.remove(number, key(asid, size, number))
+            {
+                self.count(size, -1);
+                return Some(self.entries[slot]);
+            }
+        }
+        None
+    }
+
+    /// Returns the key and the translation that had to leave.
     #[inline(always)]
-    fn insert(&mut self, number: u64, key: u64, translation: Translation) {
+    fn insert(&mut self, number: u64, key: u64, translation: Translation) -> Option<(u64, Translation)> {
         let inserted = self.keys.insert(number, key);
         let before = std::mem::replace(&mut self.entries[inserted.slot], translation);
         if inserted.evicted.is_none() {
@@ -137,6 +174,7 @@ impl SetAssociative {
             self.count(before.size(), -1);
             self.count(translation.size(), 1);
         }
+        inserted.evicted.map(|key| (key, before))
     }
 
     fn count(&mut self, size: PageSize, change: i32) {
@@ -146,7 +184,7 @@ impl SetAssociative {
     }
 }
 
-impl TlbArray for SetAssociative {
+impl<C: SetChoice> TlbArray for SetAssociative<C> {
     #[inline(always)]
     fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
         if self.resident[0] > 0
@@ -206,7 +244,7 @@ impl TlbArray for SetAssociative {
         self.resident == [0; 3]
     }
 
-    fn set_index(&self) -> Option<SetIndex> {
-        Some(SetIndex { sets: self.keys.sets(), shift: 0 })
+    fn set_classes(&self) -> Option<SetClasses> {
+        Some(SetClasses { classes: self.keys.classes(), shift: 0 })
     }
 }

@@ -1,7 +1,7 @@
 //! The translation look-aside buffers (TLBs) of a core.
 //!
-//! A [`TlbArray`] is one physical array: set-associative with one translation an entry ([`SetAssociative`]), or
-//! mosaic with the translations of several consecutive pages an entry ([`Mosaic`]). A [`Tlb`] is one level: the
+//! A [`TlbArray`] is one physical array: set-associative with one translation an entry ([`SetAssociative`]), the same with a
+//! victim buffer ([`VictimBuffered`]), or mosaic with the translations of several consecutive pages an entry ([`Mosaic`]). A [`Tlb`] is one level: the
 //! arrays that are looked up in parallel, each in a [`TlbStorage`]. [`Tlbs`] is a core's hierarchy.
 
 mod array;
@@ -9,13 +9,15 @@ mod bank;
 mod hierarchy;
 mod mosaic;
 mod storage;
+mod victim;
 
-pub use array::{SetAssociative, SetIndex, TlbArray};
+pub use array::{SetAssociative, SetClasses, TlbArray};
 pub use bank::LruBank;
 pub(crate) use bank::tag;
 pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
 pub use mosaic::Mosaic;
 pub use storage::TlbStorage;
+pub use victim::VictimBuffered;
 
 use crate::addr::{Asid, PageSize, Pfn, Vpn};
 
@@ -169,6 +171,15 @@ impl Translation {
     }
 }
 
+/// A translation that left an array, with the page that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TlbEntry {
+    pub(crate) asid: Asid,
+    /// The first base page.
+    pub(crate) vpn: Vpn,
+    pub(crate) translation: Translation,
+}
+
 /// The answer of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
@@ -200,6 +211,12 @@ pub(crate) fn key(asid: Asid, size: PageSize, number: u64) -> u64 {
 #[inline]
 pub(crate) fn key_asid(key: u64) -> Asid {
     Asid((key >> 42 & 0xfff) as u16)
+}
+
+/// The first base page of a [`key`], whose pages have `size`.
+#[inline]
+pub(crate) fn key_page(key: u64, size: PageSize) -> Vpn {
+    Vpn((key & ((1 << 42) - 1)) << size.order())
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! run that is mapped later misses once and is then added in place, without a new entry and without an
 //! eviction.
 
-use super::{Fill, Lookup, SetIndex, TlbArray, Translation, key, key_asid};
+use super::{Fill, Lookup, SetClasses, TlbArray, TlbStorage, Translation, key, key_asid};
 use crate::addr::{Asid, PageSize, Vpn};
-use crate::sets::{Replacement, SetArray, ShapeError};
+use crate::sets::{ArrayShape, LowBits, Replacement, SetArray, SetChoice, ShapeError, ShapedArray};
 
 /// The largest arity: one valid bit for each page in a word.
 const MAX_ARITY: u32 = 64;
@@ -19,8 +19,8 @@ const MAX_ARITY: u32 = 64;
 ///                                    from bit 12 + log2 arity        12            0
 /// ```
 #[derive(Clone, Debug)]
-pub struct Mosaic {
-    keys: SetArray,
+pub struct Mosaic<C = LowBits> {
+    keys: SetArray<C>,
     /// The pages of the run that are present, by slot.
     valid: Vec<u64>,
     /// The translations, by slot and offset in the run.
@@ -29,7 +29,7 @@ pub struct Mosaic {
 }
 
 impl Mosaic {
-    /// Creates an empty array of `entries` runs of `arity` pages.
+    /// Creates an empty array of `entries` runs of `arity` pages, in a power of two of sets.
     ///
     /// # Errors
     ///
@@ -39,16 +39,38 @@ impl Mosaic {
     ///
     /// If the arity is not a power of two from 1 to 64.
     pub fn new(entries: u32, ways: u32, replacement: Replacement, arity: u32) -> Result<Self, ShapeError> {
+        SetArray::new(entries, ways, replacement).map(|keys| Self::of(keys, arity))
+    }
+
+    /// Creates an empty array of any shape whose entries are runs of `arity` pages.
+    ///
+    /// # Errors
+    ///
+    /// [`ShapeError`] if the shape is impossible.
+    ///
+    /// # Panics
+    ///
+    /// If the arity is not a power of two from 1 to 64.
+    pub fn stored(shape: &ArrayShape, arity: u32) -> Result<TlbStorage, ShapeError> {
+        Ok(match shape.array()? {
+            ShapedArray::LowBits(keys) => Self::of(keys, arity).into(),
+            ShapedArray::Computed(keys) => TlbStorage::boxed(Mosaic::of(keys, arity)),
+        })
+    }
+}
+
+impl<C: SetChoice> Mosaic<C> {
+    fn of(keys: SetArray<C>, arity: u32) -> Self {
         assert!(
             arity.is_power_of_two() && arity <= MAX_ARITY,
             "arity {arity} is not a power of two up to 64"
         );
-        Ok(Self {
-            keys: SetArray::new(entries, ways, replacement)?,
-            valid: vec![0; entries as usize],
-            pages: vec![Translation::default(); (entries * arity) as usize],
+        Self {
+            valid: vec![0; keys.entries()],
+            pages: vec![Translation::default(); keys.entries() * arity as usize],
             arity_log2: arity.trailing_zeros(),
-        })
+            keys,
+        }
     }
 
     /// Returns the number of base pages per entry.
@@ -63,7 +85,7 @@ impl Mosaic {
     }
 }
 
-impl TlbArray for Mosaic {
+impl<C: SetChoice> TlbArray for Mosaic<C> {
     /// Finding its run counts as a use even if the page itself is not valid.
     #[inline(always)]
     fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
@@ -148,7 +170,7 @@ impl TlbArray for Mosaic {
         self.arity()
     }
 
-    fn set_index(&self) -> Option<SetIndex> {
-        Some(SetIndex { sets: self.keys.sets(), shift: self.arity_log2 })
+    fn set_classes(&self) -> Option<SetClasses> {
+        Some(SetClasses { classes: self.keys.classes(), shift: self.arity_log2 })
     }
 }

@@ -20,6 +20,11 @@ pub enum TlbStorage {
 }
 
 impl TlbStorage {
+    /// Stores an array of a kind without a variant of its own.
+    pub fn boxed(array: impl TlbArray + 'static) -> Self {
+        Self::Boxed(Box::new(array))
+    }
+
     /// Looks a page up, as [`TlbArray::lookup`] says.
     #[inline(always)]
     pub fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {

@@ -85,7 +85,7 @@ fn keys() {
             refusal(&format!("{NAME}source = 3\n")),
             refusal(&format!("{NAME}extends = 3\n[tlb.l1.mosaic]\narity = 4\n")),
             refusal(&format!(
-                "{NAME}[caches.l9]\n[caches.l1]\nsize = \"48KiB\"\nways = 8\nlatency = \"1 ns\"\n"
+                "{NAME}[caches.l9]\n[caches.l1]\nsize = \"48KiB\"\nways = 7\nlatency = \"1 ns\"\n"
             )),
         ],
     );
@@ -126,10 +126,13 @@ fn geometry() {
         "geometry",
         &[
             refusal(&array("1536", "7", "lru")),
-            refusal(&array("1536", "4", "lru")),
+            refusal(&array("1536", "5", "lru")),
             refusal(&array("4", "8", "lru")),
-            refusal(&array("1535", "5", "lru")),
+            refusal(&array("1535", "8", "lru")),
             refusal(&array("4096", "128", "lru")),
+            refusal(&array("1536", "4\nindex = \"xor-fold\"", "lru")),
+            refusal(&array("16", "\"full\"\nindex = \"xor-fold\"", "lru")),
+            refusal(&array("16", "4\nindex = \"hash\"", "lru")),
             refusal(&array("1024", "\"full\"", "nru")),
             refusal(&array("96", "6", "tree-plru")),
             refusal(&mosaic(6)),
@@ -153,7 +156,7 @@ fn geometry() {
             refusal(&sound_but("[2, 4, 32]", "[0, 0, 0]")),
             refusal(&sound_but("[2, 4, 32]", "[2, 4, 32]\nways = 4")),
             refusal(&sound_but("[2, 4, 32]", "[1, 2, 3, 4, 5, 6, 7, 8, 9]")),
-            refusal(&sound_but("\"32KiB\"", "\"48KiB\"")),
+            refusal(&sound_but("\"32KiB\"", "\"1000B\"")),
             refusal(&sound_but("\"32KiB\"", "\"100B\"")),
             refusal(&sound_but("\"14 cycles\"", "\"4 cycles\"")),
             refusal(&sound_but("[caches.l2]", "[caches.l3]")),
@@ -182,7 +185,7 @@ arity = 5
 memory = "64GB"
 [caches.l1]
 size = "48KiB"
-ways = 8
+ways = 7
 latency = 5
 "#;
     let error = parse(text, "machines/bad.toml").expect_err("it is bad");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagewalk_vm::addr::PageSize;
-use pagewalk_vm::sets::{self, ShapeError};
+use pagewalk_vm::sets::{ArrayShape, Indexing, ShapeError};
 use pagewalk_vm::tlb::TlbStorage;
 
 use crate::spec::design::{Design, Settings};
@@ -17,8 +17,10 @@ pub struct TlbArraySpec {
     pub name: String,
     /// The number of entries.
     pub entries: u32,
-    /// Ways; equal to `entries` for a fully associative array. `entries / ways` is a power of two.
+    /// Ways; equal to `entries` for a fully associative array.
     pub ways: u32,
+    /// The choice of the set.
+    pub indexing: Indexing,
     /// The choice of the entry that is evicted.
     pub replacement: Replacement,
     /// The kind of array: the content of an entry.
@@ -48,10 +50,15 @@ pub(super) static REPLACEMENTS: Words<Replacement> = Words(&[
     ("random", Replacement::Random, "a random one"),
 ]);
 
+pub(super) static INDEXINGS: Words<Indexing> = Words(&[
+    ("modulo", Indexing::Modulo, "the page number modulo the number of sets"),
+    ("xor-fold", Indexing::XorFold, "its low bits exclusive-or as many bits above them"),
+]);
+
 /// A kind of TLB array.
 pub type TlbKind = Design<dyn TlbDesign>;
 
-/// The settings of a kind of TLB array beside entries, ways and replacement.
+/// The settings of a kind of TLB array beside its shape.
 pub trait TlbDesign: Settings {
     /// Returns whether pages of `size` stand in the array as such.
     fn holds(&self, size: PageSize) -> bool;
@@ -65,13 +72,8 @@ pub trait TlbDesign: Settings {
     ///
     /// # Errors
     ///
-    /// [`ShapeError`] if entries and ways do not go together.
-    fn build(
-        &self,
-        entries: u32,
-        ways: u32,
-        replacement: sets::Replacement,
-    ) -> Result<TlbStorage, ShapeError>;
+    /// [`ShapeError`] if the parts of the shape do not go together.
+    fn build(&self, shape: &ArrayShape) -> Result<TlbStorage, ShapeError>;
 }
 
 impl<D: TlbDesign> From<D> for TlbKind {
@@ -83,10 +85,11 @@ impl<D: TlbDesign> From<D> for TlbKind {
 const MAX_ENTRIES: u64 = 1 << 20;
 
 section! {
-    /// Entries and ways of an array; no ways for a fully associative one.
+    /// Entries and ways of an array, no ways for a fully associative one, and the choice of a set.
     pub(super) struct Geometry {
         entries: u32 = "entries" integer(1, MAX_ENTRIES), "number of entries";
-        ways: Option<u32> = "ways" ways(MAX_ENTRIES), "ways of a set; entries / ways is a power of two; above 64 only \"full\"";
+        ways: Option<u32> = "ways" ways(MAX_ENTRIES), "ways of a set; entries / ways is a whole number of sets; above 64 only \"full\"";
+        indexing: Indexing = "index" word(&INDEXINGS) or "\"modulo\"", "the set of a page, or of a run of pages; `xor-fold` needs a power of two of sets, 2 at least";
     }
 }
 

@@ -2,6 +2,7 @@
 
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
 use pagewalk_vm::random::SplitMix64;
+use pagewalk_vm::sets::{self, ArrayShape, Indexing};
 use pagewalk_vm::tlb::{Fill, Lookup, TlbStorage, Translation};
 
 use super::ARRAYS;
@@ -10,6 +11,20 @@ use crate::machine::tlbs;
 use crate::spec::key::{Key, Kind, Presence, Shape};
 
 const ASID: Asid = Asid(3);
+
+/// What is particular to the example of a kind.
+struct Example {
+    name: &'static str,
+    /// Entries beside those of the main array, wherever they come from.
+    beside: usize,
+}
+
+/// A row for each kind.
+const EXAMPLES: &[Example] = &[
+    Example { name: "set-associative", beside: 0 },
+    Example { name: "victim", beside: 4 },
+    Example { name: "mosaic", beside: 0 },
+];
 
 /// The array of a kind, with 4, or the first word, for what has no default.
 fn spec(name: &str, entries: u32, ways: u32) -> TlbArraySpec {
@@ -44,10 +59,14 @@ fn translation(vpn: u64) -> Translation {
 
 impl Tested {
     fn new(name: &str, entries: u32, ways: u32) -> Self {
+        Self::indexed(name, entries, ways, Indexing::Modulo)
+    }
+
+    fn indexed(name: &str, entries: u32, ways: u32, indexing: Indexing) -> Self {
         let spec = spec(name, entries, ways);
         assert_eq!(spec.replacement, Replacement::Lru);
-        let array =
-            spec.kind.build(entries, ways, pagewalk_vm::sets::Replacement::Lru).expect("a possible shape");
+        let shape = ArrayShape { entries, ways, replacement: sets::Replacement::Lru, indexing };
+        let array = spec.kind.build(&shape).expect("a possible shape");
         Self { array, touched: vec![false; PAGES] }
     }
 
@@ -84,7 +103,13 @@ impl Tested {
 }
 
 fn each_kind(check: impl Fn(&'static str)) {
-    ARRAYS.0.iter().for_each(|variant| check(variant.key.name));
+    each_example(|example| check(example.name));
+}
+
+fn each_example(check: impl Fn(&Example)) {
+    let names = EXAMPLES.iter().map(|example| example.name);
+    assert!(ARRAYS.0.iter().map(|variant| variant.key.name).eq(names), "a row for each kind");
+    EXAMPLES.iter().for_each(check);
 }
 
 /// A window that moves slowly, and far jumps.
@@ -119,7 +144,7 @@ fn a_fill_is_followed_by_hits_until_it_is_removed() {
 
 #[test]
 fn it_reaches_entries_times_pages_of_an_entry() {
-    each_kind(|name| {
+    each_example(|&Example { name, beside }| {
         let mut tested = Tested::new(name, 64, 4);
         let reach = 64 * tested.array.run_pages();
         for round in 0..3 {
@@ -129,11 +154,43 @@ fn it_reaches_entries_times_pages_of_an_entry() {
         // One entry more evicts from its own set only.
         tested.access(reach);
         let lost = (0..reach).filter(|&vpn| !tested.is_hit(ASID, vpn)).collect::<Vec<_>>();
-        let index = tested.array.set_index().expect("these examples say how sets are chosen");
-        let set = |vpn: u64| vpn >> index.shift & (index.sets - 1);
-        assert_eq!(lost.len() as u64, tested.array.run_pages(), "{name}");
-        assert!(lost.iter().all(|&vpn| set(vpn) == set(reach)), "{name}: {lost:?}");
+        let classes = tested.array.set_classes().expect("these examples say which pages never share a set");
+        let class = |vpn: u64| vpn >> classes.shift & (classes.classes - 1);
+        let expected = if beside == 0 { tested.array.run_pages() } else { 0 };
+        assert_eq!(lost.len() as u64, expected, "{name}");
+        assert!(lost.iter().all(|&vpn| class(vpn) == class(reach)), "{name}: {lost:?}");
     });
+}
+
+/// Any choice of a set: a sweep that fills all sets hits, and a page pushes out none of another class from the main array.
+#[test]
+fn each_choice_of_sets_reaches_as_far() {
+    for (entries, indexing) in [(48, Indexing::Modulo), (28, Indexing::Modulo), (64, Indexing::XorFold)] {
+        each_example(|&Example { name, beside }| {
+            let mut tested = Tested::indexed(name, entries, 4, indexing);
+            let classes = tested.array.set_classes().expect("LRU");
+            let reach = u64::from(entries) * tested.array.run_pages();
+            for round in 0..3 {
+                let hits = (0..reach).filter(|&vpn| tested.access(vpn)).count() as u64;
+                assert_eq!(
+                    hits,
+                    if round == 0 { 0 } else { reach },
+                    "{name}, {entries} entries, round {round}"
+                );
+            }
+            let class = |vpn: u64| vpn >> classes.shift & (classes.classes - 1);
+            if beside > 0 {
+                return;
+            }
+            for vpn in stream(2_000) {
+                let before: Vec<u64> =
+                    (0..PAGES as u64).step_by(61).filter(|&page| tested.is_hit(ASID, page)).collect();
+                tested.access(vpn);
+                let lost = before.into_iter().filter(|&page| !tested.is_hit(ASID, page));
+                lost.for_each(|page| assert_eq!(class(page), class(vpn), "{name}, {entries} entries"));
+            }
+        });
+    }
 }
 
 #[test]
@@ -151,7 +208,7 @@ fn more_entries_never_miss_more_when_fully_associative() {
 /// The model: a list of runs, the newest first, each with the pages that are valid in it.
 #[test]
 fn it_agrees_with_a_list_reference_by_reference() {
-    each_kind(|name| {
+    each_example(|&Example { name, beside }| {
         let mut tested = Tested::new(name, 48, 48);
         let run = tested.array.run_pages();
         let mut list: Vec<(u64, u64)> = Vec::new();
@@ -168,7 +225,7 @@ fn it_agrees_with_a_list_reference_by_reference() {
                 None => {
                     let valid = (0..run).filter(|page| touched[(number * run + page) as usize]);
                     list.insert(0, (number, valid.fold(0, |valid, page| valid | 1 << page)));
-                    list.truncate(48);
+                    list.truncate(48 + beside);
                     false
                 }
             };

@@ -1,11 +1,12 @@
 //! The TLB levels of a machine file.
 
 use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::sets::Indexing;
 
 use super::ARRAYS;
-use super::array::{Geometry, REPLACEMENTS, Replacement, TlbArraySpec};
+use super::array::{Geometry, INDEXINGS, REPLACEMENTS, Replacement, TlbArraySpec};
 use crate::spec::error::Diagnostic;
-use crate::spec::geometry::{Misfit, check_ways};
+use crate::spec::geometry::{Misfit, Sets, check_ways};
 use crate::spec::key::{Key, MAX_WAYS, Names, Presence, Shape};
 use crate::spec::resolver::Levels;
 use crate::spec::section::{MILLISECOND_PS, Resolver, Table, section};
@@ -82,7 +83,7 @@ fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolve
     let (_, table) = table.tables().next()?;
     let geometry = draft.geometry.and_then(|geometry| check_geometry(subject, table, geometry, resolver));
     let replacement = draft.eviction?.policy;
-    if let Some((_, ways)) = geometry {
+    if let Some(Geometry { ways: Some(ways), .. }) = geometry {
         check_replacement(subject, table, replacement, ways, resolver);
     }
     let kind = match draft.kind? {
@@ -91,24 +92,32 @@ fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolve
             return resolver.refuse(format!("{subject}: {}", wrong.message), wrong.help, table, &[key]);
         }
     };
-    let (entries, ways) = geometry?;
-    Some(Array { spec: TlbArraySpec { name: name.to_owned(), entries, ways, replacement, kind }, table })
+    let Geometry { entries, ways, indexing } = geometry?;
+    let name = name.to_owned();
+    Some(Array { spec: TlbArraySpec { name, entries, ways: ways?, indexing, replacement, kind }, table })
 }
 
-/// Entries and ways that go together; `"full"` and as many ways as entries are the same.
+/// Entries, ways and a choice of sets that go together; `"full"` becomes as many ways as entries.
 fn check_geometry(
     subject: &str,
     table: &Table,
-    Geometry { entries, ways }: Geometry,
+    geometry: Geometry,
     resolver: &mut Resolver<'_>,
-) -> Option<(u32, u32)> {
+) -> Option<Geometry> {
+    let Geometry { entries, ways, indexing } = geometry;
     let ways = ways.unwrap_or(entries);
-    match check_ways(entries.into(), ways.into()) {
-        Ok(()) => Some((entries, ways)),
-        Err(Misfit { message, help }) => {
-            resolver.refuse(format!("{subject}: {message}"), help, table, &["entries", "ways"])
-        }
+    if let Err(Misfit { message, help }) = check_ways(entries.into(), ways.into(), Sets::Any) {
+        return resolver.refuse(format!("{subject}: {message}"), help, table, &["entries", "ways"]);
     }
+    let sets = entries / ways;
+    if indexing == Indexing::XorFold && (sets == 1 || !sets.is_power_of_two()) {
+        let word = INDEXINGS.word(indexing);
+        let message = format!("{subject}: {word} over {sets} set{}", if sets == 1 { "" } else { "s" });
+        let help =
+            format!("{word} needs a power of two of sets, 2 at least; write other ways, or \"modulo\"");
+        return resolver.refuse(message, help, table, &["entries", "ways", "index"]);
+    }
+    Some(Geometry { ways: Some(ways), ..geometry })
 }
 
 fn check_replacement(

@@ -6,14 +6,17 @@ mod conformance;
 mod levels;
 mod mosaic;
 mod set_associative;
+mod victim;
 
 pub use array::{Replacement, TlbArraySpec, TlbDesign, TlbKind};
 pub use levels::TlbLevelSpec;
 pub(super) use levels::{LEVEL, levels};
 pub use mosaic::RunEntries;
 pub use set_associative::OnePageEntries;
+pub use victim::VictimEntries;
 
 use super::variant::Registry;
 
 /// All kinds of array, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-static ARRAYS: Registry<array::ArrayDraft> = Registry(&[set_associative::VARIANT, mosaic::VARIANT]);
+static ARRAYS: Registry<array::ArrayDraft> =
+    Registry(&[set_associative::VARIANT, victim::VARIANT, mosaic::VARIANT]);

@@ -1,7 +1,7 @@
 //! Arrays with several neighbouring pages an entry.
 
 use pagewalk_vm::addr::PageSize;
-use pagewalk_vm::sets::{Replacement, ShapeError};
+use pagewalk_vm::sets::{ArrayShape, ShapeError};
 use pagewalk_vm::tlb::{Mosaic, TlbStorage};
 
 use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign, TlbKind};
@@ -11,7 +11,7 @@ use crate::spec::section::section;
 section! {
     fn resolve(table, resolver) -> ArrayDraft;
     const KEYS {
-        geometry = "" group(Geometry), "entries and ways";
+        geometry = "" group(Geometry), "entries, ways and the choice of a set";
         arity = "arity" integer(1, 64), "4 KiB pages per entry, a power of two";
         eviction = "" group(Eviction), "the choice of the entry that is evicted";
     }
@@ -45,7 +45,7 @@ impl TlbDesign for RunEntries {
         true
     }
 
-    fn build(&self, entries: u32, ways: u32, replacement: Replacement) -> Result<TlbStorage, ShapeError> {
-        Mosaic::new(entries, ways, replacement, self.arity).map(TlbStorage::from)
+    fn build(&self, shape: &ArrayShape) -> Result<TlbStorage, ShapeError> {
+        Mosaic::stored(shape, self.arity)
     }
 }

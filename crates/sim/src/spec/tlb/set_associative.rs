@@ -1,13 +1,13 @@
 //! Arrays with one translation an entry.
 
 use pagewalk_vm::addr::PageSize;
-use pagewalk_vm::sets::{Replacement, ShapeError};
+use pagewalk_vm::sets::{ArrayShape, ShapeError};
 use pagewalk_vm::tlb::{SetAssociative, TlbStorage};
 
 use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign};
 use crate::spec::section::{Words, section};
 
-static PAGES: Words<PageSize> = Words(&[
+pub(super) static PAGES: Words<PageSize> = Words(&[
     ("4KiB", PageSize::Size4K, "base pages"),
     ("2MiB", PageSize::Size2M, "huge pages"),
     ("1GiB", PageSize::Size1G, "giant pages"),
@@ -16,7 +16,7 @@ static PAGES: Words<PageSize> = Words(&[
 section! {
     fn resolve(table, resolver) -> ArrayDraft;
     const KEYS {
-        geometry = "" group(Geometry), "entries and ways";
+        geometry = "" group(Geometry), "entries, ways and the choice of a set";
         eviction = "" group(Eviction), "the choice of the entry that is evicted";
         pages = "pages" words(&PAGES), "page sizes held; some array of every level holds 4KiB";
     }
@@ -36,7 +36,7 @@ impl TlbDesign for OnePageEntries {
         self.pages.contains(&size)
     }
 
-    fn build(&self, entries: u32, ways: u32, replacement: Replacement) -> Result<TlbStorage, ShapeError> {
-        SetAssociative::new(entries, ways, replacement, &self.pages).map(TlbStorage::from)
+    fn build(&self, shape: &ArrayShape) -> Result<TlbStorage, ShapeError> {
+        SetAssociative::stored(shape, &self.pages)
     }
 }

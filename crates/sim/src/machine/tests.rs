@@ -189,10 +189,17 @@ fn eventful(seed: u64, batches: usize) -> Vec<Batch> {
 #[test]
 fn the_front_filter_is_exact() {
     let stream = eventful(42, 12);
+    // Machines that differ in time only count the same.
+    let mut checked = Vec::new();
     for name in spec::builtin_names() {
         let spec = spec(name);
-        check_filter(&spec, &stream, name);
+        let counts = (spec.translation.clone(), spec.paging.clone(), spec.core.count);
+        if !checked.contains(&counts) {
+            check_filter(&spec, &stream, name);
+            checked.push(counts);
+        }
     }
+    assert!(checked.len() >= 30, "{}", checked.len());
     let mut base = spec("x86-64-thp");
     use crate::spec::settings::Replacement;
     for replacement in [Replacement::Fifo, Replacement::TreePlru, Replacement::Nru, Replacement::Random] {

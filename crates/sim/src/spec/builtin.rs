@@ -25,6 +25,7 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("x86-64-la57"),
     machine!("x86-64-hashed-sets"),
     machine!("x86-64-victim"),
+    machine!("x86-64-coalesced"),
     machine!("optane"),
     machine!("ext4-dax"),
     machine!("ctfs"),

@@ -19,7 +19,8 @@ pub use super::reclaim::{ClockSpec, HorizonLruSpec, IcebergLruSpec, LruSpec, Rec
 pub use super::swap::{MemoryCopySpec, SwapDesign, SwapKind, SwapSpec};
 pub use super::tier::{ThreadsSpec, TierManager, TierSpec};
 pub use super::tlb::{
-    OnePageEntries, Replacement, RunEntries, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec, VictimEntries,
+    CoalescedEntries, OnePageEntries, Replacement, RunEntries, TlbArraySpec, TlbDesign, TlbKind,
+    TlbLevelSpec, VictimEntries,
 };
 use crate::error::MachineError;
 use crate::machine::simulate::{Detail, Simulate};

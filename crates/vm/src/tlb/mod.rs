@@ -1,11 +1,13 @@
 //! The translation look-aside buffers (TLBs) of a core.
 //!
 //! A [`TlbArray`] is one physical array: set-associative with one translation an entry ([`SetAssociative`]), the same with a
-//! victim buffer ([`VictimBuffered`]), or mosaic with the translations of several consecutive pages an entry ([`Mosaic`]). A [`Tlb`] is one level: the
+//! victim buffer ([`VictimBuffered`]), mosaic with the translations of several consecutive pages an entry ([`Mosaic`]), or coalesced with a run of
+//! pages and frames an entry ([`Coalesced`]). A [`Tlb`] is one level: the
 //! arrays that are looked up in parallel, each in a [`TlbStorage`]. [`Tlbs`] is a core's hierarchy.
 
 mod array;
 mod bank;
+mod coalesced;
 mod hierarchy;
 mod mosaic;
 mod storage;
@@ -14,6 +16,7 @@ mod victim;
 pub use array::{SetAssociative, SetClasses, TlbArray};
 pub use bank::LruBank;
 pub(crate) use bank::tag;
+pub use coalesced::Coalesced;
 pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
 pub use mosaic::Mosaic;
 pub use storage::TlbStorage;

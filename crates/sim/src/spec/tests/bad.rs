@@ -137,6 +137,8 @@ fn geometry() {
             refusal(&array("96", "6", "tree-plru")),
             refusal(&mosaic(6)),
             refusal(&mosaic(128)),
+            refusal(&format!("{NAME}[tlb.l1.coalesced]\nentries = 64\nways = 4\nblock = 6\n")),
+            refusal(&level("l1", "entries = 64\nways = 4\nvictims = 4\npages = [\"4KiB\"]")),
             refusal(&level("l1", "entries = 64\nways = 4\npages = [\"2MiB\"]")),
             refusal(&level("l2", "entries = 64\nways = 4\npages = [\"4KiB\"]")),
             refusal(&format!(

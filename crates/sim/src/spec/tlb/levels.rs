@@ -149,7 +149,7 @@ fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut R
             let (one, two) = (&first.spec.name, &second.spec.name);
             let message = format!("TLB `{name}`: {size} pages are in `{one}` and in `{two}`");
             let at = second.table.leaf("pages").map_or(&second.table.origin, |pages| &pages.origin);
-            let help = "each page size is held by one array of a level; a mosaic array holds 4KiB pages";
+            let help = "each page size is held by one array of a level; a mosaic or coalesced array holds 4KiB pages";
             resolver.errors.push(Diagnostic::new(at, message).help(help));
             is_right = false;
         }

@@ -1,6 +1,7 @@
 //! The translation hardware of all cores: TLBs, walk caches, and the walkers over a page table.
 
 mod filter;
+mod prefetch;
 
 use pagewalk_vm::addr::{Asid, PageSize, Vpn};
 use pagewalk_vm::table::{Leaf, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead};
@@ -8,6 +9,7 @@ use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
 use self::filter::FrontFilter;
 pub(crate) use self::filter::MOST_CLASSES;
+pub(crate) use self::prefetch::Prefetching;
 use crate::metrics::Rows;
 use crate::metrics::names::{tlb, walk, walk_cache};
 
@@ -21,6 +23,7 @@ pub(crate) struct Mmu<T: PageTable> {
 pub(crate) struct Core<W> {
     tlbs: Tlbs,
     walk_cache: Option<W>,
+    prefetching: Option<Box<Prefetching>>,
     front: FrontFilter,
     /// Accesses that took the slow path: all others are known hits of the first level.
     looked_up: u64,
@@ -63,7 +66,7 @@ impl<W: WalkCaching> Core<W> {
             0 => FrontFilter::never(),
             _ => FrontFilter::new(tlbs.levels().first(), classes),
         };
-        Self { tlbs, walk_cache, front, looked_up: 0, accesses: 0 }
+        Self { tlbs, walk_cache, prefetching: None, front, looked_up: 0, accesses: 0 }
     }
 
     fn flush_walk_cache(&mut self, asid: Asid) {
@@ -168,7 +171,11 @@ impl<T: PageTable> Mmu<T> {
     /// Tells a core's TLBs that a store has made an entry dirty.
     #[inline(always)]
     pub(crate) fn set_dirty(&mut self, core: usize, asid: Asid, vpn: Vpn) {
-        self.cores[core].tlbs.set_dirty(asid, vpn);
+        let Core { tlbs, prefetching, .. } = &mut self.cores[core];
+        tlbs.set_dirty(asid, vpn);
+        if let Some(prefetching) = prefetching {
+            prefetching.buffer.set_dirty(asid, vpn);
+        }
         self.counts.dirty_updates += 1;
     }
 
@@ -176,6 +183,9 @@ impl<T: PageTable> Mmu<T> {
     pub(crate) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
         for core in &mut self.cores {
             core.tlbs.invalidate(asid, vpn);
+            if let Some(prefetching) = &mut core.prefetching {
+                prefetching.buffer.invalidate(asid, vpn);
+            }
             core.front.flush();
         }
     }
@@ -184,6 +194,9 @@ impl<T: PageTable> Mmu<T> {
     pub(crate) fn flush(&mut self, asid: Asid) {
         for core in &mut self.cores {
             core.tlbs.flush(Some(asid));
+            if let Some(prefetching) = &mut core.prefetching {
+                prefetching.buffer.flush(Some(asid));
+            }
             core.flush_walk_cache(asid);
             core.front.flush();
         }
@@ -235,6 +248,7 @@ impl<T: PageTable> Mmu<T> {
             rows.sum(walk::references_of_level(level), self.counts.references[level]);
         }
         rows.sum(walk::DIRTY_UPDATES, self.counts.dirty_updates);
+        self.prefetch_rows(rows);
         let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
         let Some(first) = caches().next() else { return };
         for (at, (kind, _)) in first.kinds().into_iter().enumerate() {

@@ -26,6 +26,7 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("x86-64-hashed-sets"),
     machine!("x86-64-victim"),
     machine!("x86-64-coalesced"),
+    machine!("x86-64-tlb-prefetch"),
     machine!("optane"),
     machine!("ext4-dax"),
     machine!("ctfs"),

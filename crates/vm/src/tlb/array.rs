@@ -163,6 +163,14 @@ impl<C: SetChoice> SetAssociative<C> {
         None
     }
 
+    /// Returns whether the array translates `vpn`, without counting that as a use.
+    pub(super) fn contains(&self, asid: Asid, vpn: Vpn) -> bool {
+        PageSize::ALL.into_iter().any(|size| {
+            let number = vpn.0 >> size.order();
+            self.resident[size as usize] > 0 && self.keys.peek(number, key(asid, size, number)).is_some()
+        })
+    }
+
     /// Returns the key and the translation that had to leave.
     #[inline(always)]
     fn insert(&mut self, number: u64, key: u64, translation: Translation) -> Option<(u64, Translation)> {

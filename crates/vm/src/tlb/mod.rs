@@ -10,6 +10,7 @@ mod bank;
 mod coalesced;
 mod hierarchy;
 mod mosaic;
+pub mod prefetch;
 mod storage;
 mod victim;
 

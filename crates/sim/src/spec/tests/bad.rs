@@ -1,7 +1,7 @@
 //! What is refused, and the words for it.
 
 use super::{NAME, SOUND, refusal};
-use crate::spec::{load, load_all, parse};
+use crate::spec::{builtin, load, load_all, parse};
 
 /// A level of one array with these keys.
 fn level(name: &str, keys: &str) -> String {
@@ -228,6 +228,14 @@ fn paging() {
             with("[reclaim]\nbackground = 5\n[reclaim.horizon-lru]\n[frames.iceberg]\n"),
             with("[reclaim.lru]\nbackground = 5\n"),
             with("[swap]\nreadahead = 3\n"),
+            with("tlb = \"none\"\n[tlb-prefetch.sequential]\n"),
+            with("[tlb-prefetch]\nbuffer = 4\n"),
+            with("[tlb.l1.mosaic]\nentries = 64\nways = 4\narity = 4\n[tlb-prefetch.distance]\nslots = 17\n"),
+            with("[tlb.l1.mosaic]\nentries = 64\nways = 4\narity = 4\n[tlb-prefetch.distance]\n"),
+            refusal(&format!(
+                "{}[tlb-prefetch.sequential]\n",
+                builtin::find("astriflash").expect("a built-in machine").text
+            )),
             with("[swap]\nlatency = \"80 us\"\n"),
             with("[swap.blade]\nbandwidth = \"200 Gb/s\"\n[swap.memory]\n"),
             with("[kernel]\ndaemons = \"elsewhere\"\n"),

@@ -45,6 +45,10 @@ impl TlbDesign for CoalescedEntries {
         true
     }
 
+    fn holds_runs(&self) -> bool {
+        true
+    }
+
     fn build(&self, shape: &ArrayShape) -> Result<TlbStorage, ShapeError> {
         Coalesced::stored(shape, self.block)
     }

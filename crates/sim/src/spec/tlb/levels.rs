@@ -38,6 +38,13 @@ pub struct TlbLevelSpec {
     pub arrays: Vec<TlbArraySpec>,
 }
 
+impl TlbLevelSpec {
+    /// Returns all arrays of the level.
+    pub fn all_arrays(&self) -> impl Iterator<Item = &TlbArraySpec> {
+        self.arrays.iter()
+    }
+}
+
 /// The levels, nearest the core first.
 pub(in crate::spec) fn levels(levels: Levels<'_>, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
     let specs: Vec<_> = levels.tables.iter().map(|(name, table)| level(name, table, resolver)).collect();

@@ -6,6 +6,7 @@ mod coalesced;
 mod conformance;
 mod levels;
 mod mosaic;
+mod prefetch;
 mod set_associative;
 mod victim;
 
@@ -14,6 +15,8 @@ pub use coalesced::CoalescedEntries;
 pub use levels::TlbLevelSpec;
 pub(super) use levels::{LEVEL, levels};
 pub use mosaic::RunEntries;
+pub use prefetch::{DistanceSpec, PrefetcherDesign, PrefetcherKind, SequentialSpec, TlbPrefetchSpec};
+pub(super) use prefetch::{PREFETCH_COMMON, PREFETCHERS, prefetch};
 pub use set_associative::OnePageEntries;
 pub use victim::VictimEntries;
 

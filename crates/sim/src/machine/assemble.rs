@@ -91,6 +91,7 @@ pub fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
 
 fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {
     Tlb::new(level.arrays.iter().map(|array| tlb_array(array, seed)).collect())
+        .with_inclusion(level.inclusion)
 }
 
 fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbStorage {

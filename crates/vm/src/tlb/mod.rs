@@ -18,7 +18,7 @@ pub use array::{SetAssociative, SetClasses, TlbArray};
 pub use bank::LruBank;
 pub(crate) use bank::tag;
 pub use coalesced::Coalesced;
-pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
+pub use hierarchy::{Inclusion, LevelCounts, Tlb, TlbHit, Tlbs};
 pub use mosaic::Mosaic;
 pub use storage::TlbStorage;
 pub use victim::VictimBuffered;
@@ -177,11 +177,13 @@ impl Translation {
 
 /// A translation that left an array, with the page that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TlbEntry {
-    pub(crate) asid: Asid,
+pub struct TlbEntry {
+    /// The address space that the page belongs to.
+    pub asid: Asid,
     /// The first base page.
-    pub(crate) vpn: Vpn,
-    pub(crate) translation: Translation,
+    pub vpn: Vpn,
+    /// The translation of that page.
+    pub translation: Translation,
 }
 
 /// The answer of a look-up.

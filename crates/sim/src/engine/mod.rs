@@ -4,6 +4,7 @@
 //! core's scheduler) calls [`Engine::access`] for it, and takes care of a page that is not in DRAM.
 
 mod pieces;
+mod prefetch;
 mod processor;
 
 use pagewalk_trace::{Access, Event};
@@ -207,6 +208,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
                 }
                 hit.translation
             }
+            None if self.mmu.has_prefetcher(self.core) => self.translate_by_prefetch(addr, write)?,
             None => self.walk_and_fill(addr, write)?,
         };
         let translation = match write {

@@ -6,6 +6,7 @@ use pagewalk_trace::SourceInfo;
 use pagewalk_vm::reclaim::Uses;
 use pagewalk_vm::sets;
 use pagewalk_vm::table::PageTable;
+use pagewalk_vm::tlb::prefetch::PrefetchBuffer;
 use pagewalk_vm::tlb::{Tlb, TlbStorage, Tlbs};
 
 use super::events::Machine;
@@ -15,7 +16,7 @@ use crate::error::MachineError;
 use crate::jobs::Jobs;
 use crate::kernel::Kernel;
 use crate::metrics::Phases;
-use crate::mmu::{Below, Core, MOST_CLASSES, Mmu};
+use crate::mmu::{Below, Core, MOST_CLASSES, Mmu, Prefetching};
 use crate::spec::settings::{
     BuildRequest, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
 };
@@ -77,7 +78,11 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
         Uses::Every if spec.core.count == 1 => 1,
         Uses::Every => 0,
     };
-    Core::new(tlbs, walk_cache, classes)
+    let prefetching = spec.translation.prefetch.as_ref().map(|prefetch| {
+        let buffer = PrefetchBuffer::new(prefetch.buffer).expect("the machine file was checked");
+        Prefetching::new(prefetch.kind.build(), buffer)
+    });
+    Core::new(tlbs, walk_cache, classes).with_prefetching(prefetching)
 }
 
 /// Returns a core's TLBs, empty.
@@ -91,6 +96,7 @@ pub fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
 
 fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {
     Tlb::new(level.arrays.iter().map(|array| tlb_array(array, seed)).collect())
+        .with_inclusion(level.inclusion)
 }
 
 fn tlb_array(spec: &TlbArraySpec, seed: u64) -> TlbStorage {

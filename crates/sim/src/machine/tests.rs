@@ -18,7 +18,7 @@ use crate::kernel::{Process, State};
 use crate::metrics::names::{accelerator, fault, swap};
 use crate::metrics::{Boundary, Number, Row, Rows, RunResult};
 use crate::spec;
-use crate::spec::settings::{BuddySpec, CoreSpec};
+use crate::spec::settings::{BuddySpec, CoreSpec, SequentialSpec};
 use crate::spec::table::{ClassicSpec, HashedSpec, RadixSpec, TocSpec};
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -277,7 +277,7 @@ fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
 #[test]
 fn a_timed_run_counts_what_a_counts_run_counts() {
     let stream = eventful(7, 8);
-    for name in ["x86-64", "x86-64-thp", "gem5-mosaic-8", "gem5-plain"] {
+    for name in ["x86-64", "x86-64-thp", "gem5-mosaic-8", "gem5-plain", "x86-64-tlb-prefetch"] {
         check_times::<Plain>(&spec(name), &stream);
     }
     check_times::<Toc>(&spec("mosaic-8"), &stream);

@@ -29,7 +29,7 @@ pub(crate) fn metrics_of(rows: &Rows, phase: Option<&str>) -> Vec<Metric> {
 
 /// Returns all ratios; those of stages that a machine does not have are left out.
 fn ratios() -> Vec<Ratio> {
-    use names::{program, time, tlb, walk};
+    use names::{program, time, tlb, tlb_prefetch, walk};
     let ratio = |name, above, below, scale| Ratio { name, above, below, scale };
     let mut ratios = Vec::new();
     for level in 1..=MOST_TLB_LEVELS {
@@ -42,6 +42,8 @@ fn ratios() -> Vec<Ratio> {
         ));
     }
     ratios.extend([
+        ratio(tlb_prefetch::COVERAGE, tlb_prefetch::HITS, tlb_prefetch::MISSES, 1.0),
+        ratio(tlb_prefetch::ACCURACY, tlb_prefetch::HITS, tlb_prefetch::PREFETCHES, 1.0),
         ratio(walk::REFERENCES_PER_WALK, walk::REFERENCES, walk::WALKS, 1.0),
         ratio(walk::REFERENCES_PER_KILO_INSTRUCTION, walk::REFERENCES, program::INSTRUCTIONS, 1e3),
         ratio(time::ELAPSED_PER_ACCESS, time::ELAPSED, program::ACCESSES, 1.0),

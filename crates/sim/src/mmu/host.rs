@@ -36,16 +36,14 @@ impl Below {
         listener: &mut L,
     ) -> Result<(T::Walk, WalkEnd), L::Stop> {
         loop {
-            let caches = core.walk_cache.as_mut();
-            let is_cached = caches.is_some();
-            let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
+            let before = self.host.counts().references;
+            let (walk, end) = self.attempt(number, core.walk_cache.as_mut(), walked, vpn);
             counts.walks += 1;
-            counts.count(walk.reads());
-            let begins_below_root = walk.reads().next().is_some_and(|read| read.level + 1 < T::LEVELS);
-            let guest = GuestWalk { reads: walk.reads(), begins_below_root, end: walk.end() };
-            self.reads.clear();
-            let end = guest.through(vpn, number, &mut *self.host, &mut self.reads);
-            if let Some(stop) = listener.reads(self.reads.iter().copied(), is_cached) {
+            // A walk that leaves the guest has not read all of its table.
+            let of_host = self.host.counts().references - before;
+            counts.of_host += of_host;
+            counts.count(walk.reads().take(self.reads.len() - of_host as usize));
+            if let Some(stop) = listener.reads(self.reads(), core.walk_cache.is_some()) {
                 return Err(stop);
             }
             match end {
@@ -58,6 +56,27 @@ impl Below {
         }
     }
 
+    /// Walks to a page through both tables, once; [`Below::reads`] are the references.
+    pub(super) fn attempt<T: PageTable>(
+        &mut self,
+        core: usize,
+        caches: Option<&mut T::Caches>,
+        walked: &Walked<'_, T>,
+        vpn: Vpn,
+    ) -> (T::Walk, Result<WalkEnd, HostFault>) {
+        let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
+        let begins_below_root = walk.reads().next().is_some_and(|read| read.level + 1 < T::LEVELS);
+        let guest = GuestWalk { reads: walk.reads(), begins_below_root, end: walk.end() };
+        self.reads.clear();
+        let end = guest.through(vpn, core, &mut *self.host, &mut self.reads);
+        (walk, end)
+    }
+
+    /// Returns the references of the last walk, with the host's addresses.
+    pub(super) fn reads(&self) -> impl Iterator<Item = WalkRead> {
+        self.reads.iter().copied()
+    }
+
     /// Returns the neighbour of a page that a walk has found, if the host's page around that one has both: its place in the host.
     pub(super) fn neighbour(&self, page: Leaf, leaf: Leaf) -> Option<Leaf> {
         let found = self.host.find(leaf.frame)?;
@@ -65,8 +84,8 @@ impl Below {
         (first(found.frame.0) == first(page.frame.0)).then_some(Leaf { frame: found.frame, ..leaf })
     }
 
-    /// Adds the host's counts to the rows; returns the references of its walks.
-    pub(super) fn rows(&self, rows: &mut Rows) -> u64 {
+    /// Adds the host's counts to the rows.
+    pub(super) fn rows(&self, rows: &mut Rows) {
         let counts = self.host.counts();
         rows.sum(names::LOOKUPS, counts.lookups);
         rows.sum(names::TLB_HITS, counts.tlb_hits);
@@ -77,6 +96,5 @@ impl Below {
         }
         rows.sum(names::FAULTS, counts.faults);
         rows.level(names::GIVEN, self.host.given_bytes());
-        counts.references
     }
 }

@@ -2,6 +2,7 @@
 
 mod filter;
 mod host;
+mod prefetch;
 
 use pagewalk_vm::addr::{Asid, PageSize, Vpn};
 use pagewalk_vm::table::{Leaf, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead};
@@ -10,6 +11,7 @@ use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 use self::filter::FrontFilter;
 pub(crate) use self::filter::MOST_CLASSES;
 pub(crate) use self::host::Below;
+pub(crate) use self::prefetch::Prefetching;
 use crate::metrics::Rows;
 use crate::metrics::names::{tlb, walk, walk_cache};
 
@@ -25,6 +27,7 @@ pub(crate) struct Mmu<T: PageTable> {
 pub(crate) struct Core<W> {
     tlbs: Tlbs,
     walk_cache: Option<W>,
+    prefetching: Option<Box<Prefetching>>,
     front: FrontFilter,
     /// Accesses that took the slow path: all others are known hits of the first level.
     looked_up: u64,
@@ -38,6 +41,8 @@ struct WalkCounts {
     walks: u64,
     /// By level, leaf first.
     references: [u64; 5],
+    /// Of those walks' translations by the host.
+    of_host: u64,
     /// Lines of walk tables fetched for walk caches.
     cache_refills: u64,
     dirty_updates: u64,
@@ -70,7 +75,7 @@ impl<W: WalkCaching> Core<W> {
             0 => FrontFilter::never(),
             _ => FrontFilter::new(tlbs.levels().first(), classes),
         };
-        Self { tlbs, walk_cache, front, looked_up: 0, accesses: 0 }
+        Self { tlbs, walk_cache, prefetching: None, front, looked_up: 0, accesses: 0 }
     }
 
     fn flush_walk_cache(&mut self, asid: Asid) {
@@ -161,7 +166,10 @@ impl<T: PageTable> Mmu<T> {
     ) {
         let core = &mut self.cores[core];
         let pages = core.tlbs.cluster_pages();
-        if pages == 1 || !translation.is_small() {
+        // A guest's large page may be a small one in the host.
+        let is_small = translation.is_small()
+            && (self.host.is_none() || matches!(walk.end(), WalkEnd::Leaf { level: 0, .. }));
+        if pages == 1 || !is_small {
             core.tlbs.fill(walked.asid, &Fill::single(vpn, translation));
             return;
         }
@@ -183,7 +191,11 @@ impl<T: PageTable> Mmu<T> {
     /// Tells a core's TLBs that a store has made an entry dirty.
     #[inline(always)]
     pub(crate) fn set_dirty(&mut self, core: usize, asid: Asid, vpn: Vpn) {
-        self.cores[core].tlbs.set_dirty(asid, vpn);
+        let Core { tlbs, prefetching, .. } = &mut self.cores[core];
+        tlbs.set_dirty(asid, vpn);
+        if let Some(prefetching) = prefetching {
+            prefetching.buffer.set_dirty(asid, vpn);
+        }
         self.counts.dirty_updates += 1;
     }
 
@@ -191,6 +203,9 @@ impl<T: PageTable> Mmu<T> {
     pub(crate) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
         for core in &mut self.cores {
             core.tlbs.invalidate(asid, vpn);
+            if let Some(prefetching) = &mut core.prefetching {
+                prefetching.buffer.invalidate(asid, vpn);
+            }
             core.front.flush();
         }
     }
@@ -199,6 +214,9 @@ impl<T: PageTable> Mmu<T> {
     pub(crate) fn flush(&mut self, asid: Asid) {
         for core in &mut self.cores {
             core.tlbs.flush(Some(asid));
+            if let Some(prefetching) = &mut core.prefetching {
+                prefetching.buffer.flush(Some(asid));
+            }
             core.flush_walk_cache(asid);
             core.front.flush();
         }
@@ -245,12 +263,15 @@ impl<T: PageTable> Mmu<T> {
             rows.sum(tlb::sub_entry_misses(level), counts.sub_entry_misses);
         }
         rows.sum(walk::WALKS, self.counts.walks);
-        let of_host = self.host.as_ref().map_or(0, |host| host.rows(rows));
-        rows.sum(walk::REFERENCES, of_host + self.counts.references.iter().sum::<u64>());
+        if let Some(host) = &self.host {
+            host.rows(rows);
+        }
+        rows.sum(walk::REFERENCES, self.counts.of_host + self.counts.references.iter().sum::<u64>());
         for level in 0..T::LEVELS as usize {
             rows.sum(walk::references_of_level(level), self.counts.references[level]);
         }
         rows.sum(walk::DIRTY_UPDATES, self.counts.dirty_updates);
+        self.prefetch_rows(rows);
         let caches = || self.cores.iter().filter_map(|core| core.walk_cache.as_ref());
         let Some(first) = caches().next() else { return };
         for (at, (kind, _)) in first.kinds().into_iter().enumerate() {

@@ -42,6 +42,9 @@ section! {
         _extends = "extends" maybe_line(200), "a file beside this one or a built-in machine, itself without `extends`: every key not given here is taken from it";
         core_table = "core" always(CoreSpec::KEYS), "the core";
         tlb = "tlb" levels(3, "TLB level", &tlb::LEVEL), "TLB levels, nearest the core first; without any, every access walks";
+        prefetch_table = "tlb-prefetch" any_of(tlb::PREFETCH_COMMON, &tlb::PREFETCHERS),
+            "a prefetcher of translations for each core: what it guesses at a miss of the last TLB level is walked to in the background, \
+             and waits in a buffer beside the TLBs";
         walk_cache_table = "walk-cache" optional(WALK_CACHE), "page-walk caches; without them, every walk starts at the root";
         table = "table" one_of(&[], &TABLES) or "radix", "the page table";
         frames = "frames" one_of(&[], &FRAMES) or "buddy", "the frame allocator";
@@ -72,6 +75,8 @@ section! {
         let huge_pages = huge_pages_table.and_then(|table| huge_pages(table, resolver));
         check_huge_pages(tree, huge_pages, tlb.as_deref(), resolver);
         let table = table.and_then(|table| TABLES.resolve(table, resolver));
+        let arrays = tlb.as_ref().map(|levels| levels.iter().flat_map(TlbLevelSpec::all_arrays).collect());
+        let prefetch = optional(prefetch_table, |own| tlb::prefetch(own, resolver, tree, arrays));
         let shape = table.as_ref().map(|table| table.walk_caches());
         let walk_cache = optional(walk_cache_table, |own| walk_cache(own, resolver, tree, shape));
         let frames = frames.and_then(|table| FRAMES.resolve(table, resolver));
@@ -103,6 +108,7 @@ section! {
             core: core_spec?,
             translation: TranslationSpec {
                 tlb: tlb?,
+                prefetch: prefetch?,
                 walk_cache: walk_cache?,
                 table: table?,
                 huge_pages: huge_pages?,

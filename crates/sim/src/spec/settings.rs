@@ -20,7 +20,9 @@ pub use super::reclaim::{ClockSpec, HorizonLruSpec, IcebergLruSpec, LruSpec, Rec
 pub use super::swap::{MemoryCopySpec, SwapDesign, SwapKind, SwapSpec};
 pub use super::tier::{ThreadsSpec, TierManager, TierSpec};
 pub use super::tlb::{
-    OnePageEntries, Replacement, RunEntries, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec, VictimEntries,
+    CoalescedEntries, DistanceSpec, OnePageEntries, PrefetcherDesign, PrefetcherKind, Replacement,
+    RunEntries, SequentialSpec, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec, TlbPrefetchSpec,
+    VictimEntries,
 };
 use crate::error::MachineError;
 use crate::machine::simulate::{Detail, Simulate};
@@ -57,6 +59,8 @@ pub struct MachineSpec {
 pub struct TranslationSpec {
     /// TLB levels, nearest the core first; none means every access walks.
     pub tlb: Vec<TlbLevelSpec>,
+    /// The prefetcher of the TLBs, if they have one.
+    pub prefetch: Option<TlbPrefetchSpec>,
     /// The page-walk caches; absent means every walk starts at the root.
     pub walk_cache: Option<WalkCacheSpec>,
     /// The kind of page table.

@@ -46,6 +46,10 @@ pub trait CoreTime {
     /// lie in a page that is not in DRAM: then the walk ends there.
     fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed>;
 
+    /// Notes that the page table was walked in the background: it takes a walker and goes through the caches, behind what the access has
+    /// done so far, and the access does not wait. Every entry is in DRAM.
+    fn walk_beside(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool);
+
     /// Sends the access to its physical address; it may find that its page is not in DRAM.
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed>;
 

@@ -39,6 +39,8 @@ impl CoreTime for NoClock {
         None
     }
     #[inline(always)]
+    fn walk_beside(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: bool) {}
+    #[inline(always)]
     fn data(&mut self, _: usize, _: PhysAddr, _: bool) -> Option<Missed> {
         None
     }

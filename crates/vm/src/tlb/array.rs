@@ -25,6 +25,19 @@ pub trait TlbArray: std::fmt::Debug + Send {
     /// Brings in what a look-up has just missed.
     fn fill(&mut self, asid: Asid, fill: &Fill<'_>);
 
+    /// Brings in the translation of a page that is not here, chopped unless the array holds its size; returns the entry that had to
+    /// leave. An array whose entries hold several pages returns none.
+    fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
+        self.fill(asid, &Fill::single(vpn, translation));
+        None
+    }
+
+    /// Removes the entry that translates `vpn`, and returns its translation. An array whose entries hold several pages keeps it.
+    fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        let _ = (asid, vpn);
+        None
+    }
+
     /// Replaces the translation of `vpn`, if resident, by the same with its dirty bit set.
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn);
 
@@ -137,30 +150,12 @@ impl<C: SetChoice> SetAssociative<C> {
         self.exchange(asid, vpn, translation);
     }
 
-    /// Brings in the translation of a page that is not here, chopped unless the array holds its size; returns the entry that had
-    /// to leave.
-    pub(super) fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
-        let held = translation.is_small() || self.sizes[translation.size() as usize];
-        let translation = if held { translation } else { translation.chopped(vpn) };
-        let size = translation.size();
-        let number = vpn.0 >> size.order();
-        let (key, translation) = self.insert(number, key(asid, size, number), translation)?;
-        let vpn = key_page(key, translation.size());
-        Some(TlbEntry { asid: key_asid(key), vpn, translation })
-    }
-
-    /// Removes the entry that translates `vpn`, and returns its translation.
-    pub(super) fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
-        for size in PageSize::ALL {
+    /// Returns whether the array translates `vpn`, without counting that as a use.
+    pub(super) fn contains(&self, asid: Asid, vpn: Vpn) -> bool {
+        PageSize::ALL.into_iter().any(|size| {
             let number = vpn.0 >> size.order();
-            if self.resident[size as usize] > 0
-                && let Some(slot) = self.keys.remove(number, key(asid, size, number))
-            {
-                self.count(size, -1);
-                return Some(self.entries[slot]);
-            }
-        }
-        None
+            self.resident[size as usize] > 0 && self.keys.peek(number, key(asid, size, number)).is_some()
+        })
     }
 
     /// Returns the key and the translation that had to leave.
@@ -208,6 +203,29 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
         } else {
             self.fill_large(asid, vpn, translation);
         }
+    }
+
+    fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
+        let held = translation.is_small() || self.sizes[translation.size() as usize];
+        let translation = if held { translation } else { translation.chopped(vpn) };
+        let size = translation.size();
+        let number = vpn.0 >> size.order();
+        let (key, translation) = self.insert(number, key(asid, size, number), translation)?;
+        let vpn = key_page(key, translation.size());
+        Some(TlbEntry { asid: key_asid(key), vpn, translation })
+    }
+
+    fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        for size in PageSize::ALL {
+            let number = vpn.0 >> size.order();
+            if self.resident[size as usize] > 0
+                && let Some(slot) = self.keys.remove(number, key(asid, size, number))
+            {
+                self.count(size, -1);
+                return Some(self.entries[slot]);
+            }
+        }
+        None
     }
 
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {

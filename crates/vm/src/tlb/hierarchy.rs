@@ -1,6 +1,6 @@
 //! The levels of a TLB, each of one or several arrays.
 
-use super::{Fill, Lookup, TlbArray, TlbStorage, Translation};
+use super::{Fill, Lookup, TlbArray, TlbEntry, TlbStorage, Translation};
 use crate::addr::{Asid, PageSize, Vpn};
 
 /// One level of a TLB hierarchy: arrays that are looked up in parallel.
@@ -21,7 +21,18 @@ pub struct Tlb {
     homes: [Option<usize>; 3],
     /// Whether any of the others may hold something: if not, they need no look-up.
     large_occupied: bool,
+    inclusion: Inclusion,
     counts: LevelCounts,
+}
+
+/// The relation of a level's entries to those of the level above it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inclusion {
+    /// A miss fills this level, too, and each level evicts as it likes.
+    #[default]
+    Neither,
+    /// None: this level takes what the level above evicts and nothing else, and an entry that hits moves up.
+    Exclusive,
 }
 
 /// The counts of one level.
@@ -61,7 +72,15 @@ impl Tlb {
         let run_pages = small.run_pages();
         let homes = PageSize::ALL.map(|size| arrays.iter().position(|array| array.holds(size)));
         let counts = LevelCounts::default();
-        Self { small, run_pages, large: arrays, homes, large_occupied: false, counts }
+        let inclusion = Inclusion::default();
+        Self { small, run_pages, large: arrays, homes, large_occupied: false, inclusion, counts }
+    }
+
+    /// Returns the level with another relation to the level above it. An exclusive level and the one above it have entries of one
+    /// page, of the same page sizes.
+    #[must_use]
+    pub fn with_inclusion(self, inclusion: Inclusion) -> Self {
+        Self { inclusion, ..self }
     }
 
     #[inline(always)]
@@ -102,6 +121,27 @@ impl Tlb {
         }
     }
 
+    /// Brings in an entry, and returns the one that had to leave.
+    fn exchange(&mut self, entry: TlbEntry) -> Option<TlbEntry> {
+        let TlbEntry { asid, vpn, translation } = entry;
+        match self.homes[translation.size() as usize] {
+            Some(home) if !translation.is_small() => {
+                self.large_occupied = true;
+                self.large[home].exchange(asid, vpn, translation)
+            }
+            _ => self.small.exchange(asid, vpn, translation),
+        }
+    }
+
+    /// Removes the entry of `vpn`.
+    fn take(&mut self, asid: Asid, vpn: Vpn) {
+        self.arrays_mut().find_map(|array| array.take(asid, vpn));
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.inclusion == Inclusion::Exclusive
+    }
+
     /// Lets `act` remove what it wants.
     fn remove(&mut self, act: impl FnMut(&mut TlbStorage)) {
         self.arrays_mut().for_each(act);
@@ -133,18 +173,26 @@ impl Tlb {
     }
 }
 
-/// A core's TLB levels, nearest first. Misses fill every level that missed.
+/// A core's TLB levels, nearest first. Misses fill every level that missed, unless a level is exclusive.
 #[derive(Debug)]
 pub struct Tlbs {
     levels: Vec<Tlb>,
+    /// Whether any level is exclusive.
+    has_exclusive: bool,
     /// Scratch space for moving a run to a nearer level.
     cluster: Vec<u64>,
 }
 
 impl Tlbs {
     /// Creates a hierarchy of these levels; a hierarchy without levels is allowed and always misses.
+    ///
+    /// # Panics
+    ///
+    /// If the first level is exclusive: there is no level above it.
     pub fn new(levels: Vec<Tlb>) -> Self {
-        Self { levels, cluster: Vec::new() }
+        assert!(!levels.first().is_some_and(Tlb::is_exclusive), "the first level is exclusive of none");
+        let has_exclusive = levels.iter().any(Tlb::is_exclusive);
+        Self { levels, has_exclusive, cluster: Vec::new() }
     }
 
     /// Returns the levels, the nearest to the core first.
@@ -173,6 +221,13 @@ impl Tlbs {
 
     #[inline(always)]
     fn fill_above(&mut self, at: usize, asid: Asid, vpn: Vpn, translation: Translation) {
+        if self.has_exclusive {
+            if self.levels[at].is_exclusive() {
+                self.levels[at].take(asid, vpn);
+            }
+            self.fill_exclusively(at, asid, &Fill::single(vpn, translation));
+            return;
+        }
         let (above, below) = self.levels.split_at_mut(at);
         if below[0].run_pages > 1 {
             self.cluster.clear();
@@ -191,8 +246,31 @@ impl Tlbs {
     /// Fills all levels after a walk.
     #[inline]
     pub fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
+        if self.has_exclusive {
+            self.fill_exclusively(self.levels.len(), asid, fill);
+            return;
+        }
         for level in &mut self.levels {
             level.fill(asid, fill);
+        }
+    }
+
+    /// Fills the first `count` levels but the exclusive ones: what the level above one of these evicts goes down to it.
+    #[cold]
+    fn fill_exclusively(&mut self, count: usize, asid: Asid, fill: &Fill<'_>) {
+        for at in 0..count {
+            let below = self.levels[at + 1..].iter().take_while(|level| level.is_exclusive()).count();
+            if self.levels[at].is_exclusive() {
+                continue;
+            }
+            if below == 0 {
+                self.levels[at].fill(asid, fill);
+                continue;
+            }
+            let mut entry = Some(TlbEntry { asid, vpn: fill.vpn, translation: fill.translation });
+            for level in &mut self.levels[at..=at + below] {
+                entry = entry.and_then(|entry| level.exchange(entry));
+            }
         }
     }
 

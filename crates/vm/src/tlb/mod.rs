@@ -1,20 +1,24 @@
 //! The translation look-aside buffers (TLBs) of a core.
 //!
 //! A [`TlbArray`] is one physical array: set-associative with one translation an entry ([`SetAssociative`]), the same with a
-//! victim buffer ([`VictimBuffered`]), or mosaic with the translations of several consecutive pages an entry ([`Mosaic`]). A [`Tlb`] is one level: the
+//! victim buffer ([`VictimBuffered`]), mosaic with the translations of several consecutive pages an entry ([`Mosaic`]), or coalesced with a run of
+//! pages and frames an entry ([`Coalesced`]). A [`Tlb`] is one level: the
 //! arrays that are looked up in parallel, each in a [`TlbStorage`]. [`Tlbs`] is a core's hierarchy.
 
 mod array;
 mod bank;
+mod coalesced;
 mod hierarchy;
 mod mosaic;
+pub mod prefetch;
 mod storage;
 mod victim;
 
 pub use array::{SetAssociative, SetClasses, TlbArray};
 pub use bank::LruBank;
 pub(crate) use bank::tag;
-pub use hierarchy::{LevelCounts, Tlb, TlbHit, Tlbs};
+pub use coalesced::Coalesced;
+pub use hierarchy::{Inclusion, LevelCounts, Tlb, TlbHit, Tlbs};
 pub use mosaic::Mosaic;
 pub use storage::TlbStorage;
 pub use victim::VictimBuffered;
@@ -173,11 +177,13 @@ impl Translation {
 
 /// A translation that left an array, with the page that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TlbEntry {
-    pub(crate) asid: Asid,
+pub struct TlbEntry {
+    /// The address space that the page belongs to.
+    pub asid: Asid,
     /// The first base page.
-    pub(crate) vpn: Vpn,
-    pub(crate) translation: Translation,
+    pub vpn: Vpn,
+    /// The translation of that page.
+    pub translation: Translation,
 }
 
 /// The answer of a look-up.

@@ -257,6 +257,68 @@ fn a_second_level_hit_refills_the_whole_run_above() {
     assert_eq!(tlbs.lookup(ASID, Vpn(149)).unwrap().level, 0);
 }
 
+/// Fully associative with LRU: what leaves the first level is the newest of the second.
+#[test]
+fn an_exclusive_second_level_makes_one_list_of_both() {
+    let full = |entries| {
+        let array = SetAssociative::new(entries, entries, Replacement::Lru, &[PageSize::Size4K]);
+        Tlb::new(vec![array.unwrap().into()])
+    };
+    for (first, second) in [(1, 1), (8, 24), (16, 100), (40, 8)] {
+        let mut tlbs = Tlbs::new(vec![full(first), full(second).with_inclusion(Inclusion::Exclusive)]);
+        let mut one = Tlbs::new(vec![full(first + second)]);
+        let mut list: Vec<u64> = Vec::new();
+        let mut random = Random(u64::from(first));
+        for step in 0..40_000u64 {
+            let vpn = if random.below(3) == 0 { random.below(200) } else { step / 16 + random.below(40) };
+            let place = list.iter().position(|&page| page == vpn);
+            place.map(|place| list.remove(place));
+            list.insert(0, vpn);
+            let expected = place.and_then(|place| match place as u32 {
+                place if place < first => Some(0),
+                place if place < first + second => Some(1),
+                _ => None,
+            });
+            let hit = tlbs.lookup(ASID, Vpn(vpn));
+            assert_eq!(hit.map(|hit| hit.level), expected, "{first} and {second} entries, step {step}");
+            if hit.is_none() {
+                tlbs.fill(ASID, &Fill::single(Vpn(vpn), Pages::translation(vpn)));
+            }
+            let mut pages = Pages { present: FxHashSet::default() };
+            assert_eq!(pages.access(&mut one, vpn, 1), hit.is_some());
+            if step % 5_001 == 0 {
+                tlbs.flush(None);
+                one.flush(None);
+                list.clear();
+            }
+        }
+    }
+}
+
+/// A third level that is not exclusive is filled as always.
+#[test]
+fn an_entry_that_moves_up_is_no_longer_below() {
+    let full = |entries| {
+        let sizes = [PageSize::Size4K, PageSize::Size2M];
+        let array = SetAssociative::new(entries, entries, Replacement::Lru, &sizes);
+        Tlb::new(vec![array.unwrap().into()])
+    };
+    let mut tlbs = Tlbs::new(vec![full(1), full(2).with_inclusion(Inclusion::Exclusive), full(64)]);
+    let huge = Translation::new(Pfn(512), PageSize::Size2M, true, false);
+    tlbs.fill(ASID, &Fill::single(Vpn(512 + 7), huge));
+    tlbs.fill(ASID, &Fill::single(Vpn(5), Pages::translation(5)));
+    let levels = |tlbs: &mut Tlbs, pages: &[u64]| -> Vec<Option<u32>> {
+        pages.iter().map(|&page| tlbs.lookup(ASID, Vpn(page)).map(|hit| hit.level)).collect()
+    };
+    assert_eq!(levels(&mut tlbs, &[512 + 300, 512 + 7, 5, 5]), [Some(1), Some(0), Some(1), Some(0)]);
+    for page in 6..9 {
+        tlbs.fill(ASID, &Fill::single(Vpn(page), Pages::translation(page)));
+    }
+    assert_eq!(levels(&mut tlbs, &[5, 5]), [Some(2), Some(0)]);
+    tlbs.invalidate(ASID, Vpn(5));
+    assert_eq!(levels(&mut tlbs, &[5, 8, 7]), [None, Some(1), Some(1)]);
+}
+
 #[test]
 fn the_bank_equals_eight_separate_tlbs_and_its_scalar_twin() {
     let mut bank = LruBank::new();

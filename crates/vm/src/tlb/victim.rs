@@ -36,14 +36,6 @@ impl VictimBuffered {
     }
 }
 
-impl<C: SetChoice> VictimBuffered<C> {
-    fn bring(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
-        if let Some(TlbEntry { asid, vpn, translation }) = self.main.exchange(asid, vpn, translation) {
-            self.victims.exchange(asid, vpn, translation);
-        }
-    }
-}
-
 impl<C: SetChoice> TlbArray for VictimBuffered<C> {
     fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
         let answer = self.main.lookup(asid, vpn);
@@ -51,7 +43,7 @@ impl<C: SetChoice> TlbArray for VictimBuffered<C> {
             return answer;
         }
         let Some(translation) = self.victims.take(asid, vpn) else { return Lookup::Miss };
-        self.bring(asid, vpn, translation);
+        self.exchange(asid, vpn, translation);
         Lookup::Hit(translation)
     }
 
@@ -60,7 +52,16 @@ impl<C: SetChoice> TlbArray for VictimBuffered<C> {
     }
 
     fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
-        self.bring(asid, fill.vpn, fill.translation);
+        self.exchange(asid, fill.vpn, fill.translation);
+    }
+
+    fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
+        let TlbEntry { asid, vpn, translation } = self.main.exchange(asid, vpn, translation)?;
+        self.victims.exchange(asid, vpn, translation)
+    }
+
+    fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
+        self.main.take(asid, vpn).or_else(|| self.victims.take(asid, vpn))
     }
 
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {

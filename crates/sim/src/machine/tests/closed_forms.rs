@@ -28,6 +28,41 @@ fn a_first_touch_pass_over_n_pages_misses_n_times_at_every_arity() {
     }
 }
 
+/// After the first page, each is in the prefetch buffer; a page that is not mapped stays out of it, and nothing faults.
+#[test]
+fn a_sequential_prefetcher_covers_all_of_a_sweep_but_its_first_page() {
+    const PAGES: u64 = 10_000;
+    let run = |spec: &MachineSpec| {
+        let mut machine = counting(spec);
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, PAGES * 4096);
+        for page in (0..PAGES).chain(0..PAGES) {
+            batch.push(Access::load(VirtAddr(BASE + page * 4096), 8));
+        }
+        machine.batch(&batch).unwrap();
+        machine.finish("sweeps")
+    };
+    let plain = run(&spec("x86-64"));
+    let prefetching = run(&changed(spec("x86-64-tlb-prefetch"), |spec| {
+        let prefetch = spec.translation.prefetch.as_mut().expect("a prefetcher");
+        prefetch.kind = SequentialSpec { degree: 1 }.into();
+    }));
+    let of = |metric| value(&prefetching, "tlb-prefetch", metric);
+    assert_eq!(of("misses"), 2 * PAGES);
+    assert_eq!(of("hits"), PAGES - 1);
+    assert_eq!(of("prefetches"), 2 * PAGES);
+    assert_eq!(of("empty"), PAGES + 1, "the next page of a first touch, and the one behind the last");
+    for (stage, metric) in
+        [("fault", "minor.4KiB"), ("tlb.l1", "misses"), ("tlb.l2", "misses"), ("walk", "dirty-updates")]
+    {
+        assert_eq!(value(&prefetching, stage, metric), value(&plain, stage, metric), "{stage} {metric}");
+    }
+    // A first touch walks twice; of the second sweep only the first page walks.
+    assert_eq!(value(&prefetching, "walk", "walks"), 2 * PAGES + 1);
+    assert_eq!(value(&plain, "walk", "walks"), 3 * PAGES);
+    assert!(of("references") >= 2 * PAGES);
+}
+
 #[test]
 fn huge_pages_divide_faults_by_512_and_shorten_walks() {
     let mut machine = counting(&spec("x86-64-thp"));

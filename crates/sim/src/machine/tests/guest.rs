@@ -121,6 +121,35 @@ fn an_entry_of_several_pages_stays_within_the_hosts_page() {
     assert_eq!(misses(PageSize::Size4K), 1_024);
 }
 
+/// A page that is large in the guest and small in the host comes alone.
+#[test]
+fn an_entry_of_several_pages_takes_a_large_page_of_the_guest_in_pieces() {
+    let spec = changed(spec("x86-64-thp"), |spec| {
+        spec.translation.host = Some(host(4, PageSize::Size4K));
+        spec.translation.tlb.truncate(1);
+        let array = &mut spec.translation.tlb[0].arrays[0];
+        (array.entries, array.ways) = (16, 16);
+        array.kind = TlbKind::from(RunEntries { arity: 8 });
+        spec.translation.tlb[0].arrays.truncate(1);
+    });
+    assert_eq!(second_pass(&spec, 1_024)("tlb.l1", "misses"), 1_024);
+}
+
+#[test]
+fn prefetches_go_through_the_hosts_table_and_do_not_leave_the_guest() {
+    let spec = changed(spec("x86-64-tlb-prefetch"), |spec| {
+        spec.translation.host = Some(host(4, PageSize::Size4K));
+        spec.translation.walk_cache = None;
+    });
+    let counts = second_pass(&spec, 4_096);
+    let (walks, prefetches) = (counts("walk", "walks"), counts("tlb-prefetch", "prefetches"));
+    assert!(walks < 100 && prefetches >= 4_000, "{walks} walks and {prefetches} prefetches");
+    // Two end early: beyond the last page after three levels of the guest, and where the distance back to the first leads, after two.
+    assert_eq!(counts("tlb-prefetch", "empty"), 2);
+    assert_eq!(counts("tlb-prefetch", "references"), 24 * (prefetches - 2) + 15 + 10);
+    assert_eq!(counts("host", "faults"), 0);
+}
+
 #[test]
 fn a_guest_takes_longer_and_its_exits_are_charged() {
     let elapsed = |spec: &MachineSpec| {

@@ -39,6 +39,31 @@ pub mod tlb {
     }
 }
 
+/// Counts of TLB prefetchers.
+pub mod tlb_prefetch {
+    use crate::metrics::Fidelity;
+    use crate::metrics::names::{Name, count};
+
+    const fn share(metric: &'static str) -> Name {
+        Name::new("tlb-prefetch", metric, "fraction", Fidelity::Modelled)
+    }
+
+    /// Misses of the last TLB level.
+    pub const MISSES: Name = count("tlb-prefetch", "misses");
+    /// Misses whose translation was in the prefetch buffer: no walk of [`walk`](super::walk) was made for them.
+    pub const HITS: Name = count("tlb-prefetch", "hits");
+    /// Walks in the background, which are not among those of [`walk`](super::walk).
+    pub const PREFETCHES: Name = count("tlb-prefetch", "prefetches");
+    /// The walks in the background that found no page.
+    pub const EMPTY: Name = count("tlb-prefetch", "empty");
+    /// References to memory that walks in the background make.
+    pub const REFERENCES: Name = count("tlb-prefetch", "references");
+    /// The share of misses whose translation was in the prefetch buffer.
+    pub const COVERAGE: Name = share("coverage");
+    /// The share of walks in the background whose translation was used.
+    pub const ACCURACY: Name = share("accuracy");
+}
+
 /// Counts of page walks.
 pub mod walk {
     use crate::metrics::Fidelity;
@@ -93,7 +118,7 @@ pub mod host {
     pub const TLB_HITS: Name = count("host", "tlb-hits");
     /// Walks of the host's page table.
     pub const WALKS: Name = count("host", "walks");
-    /// References to memory that these walks make; the references of stage `walk` include them.
+    /// References to memory that these walks make; the references of stage `walk`, and of `tlb-prefetch`, include them.
     pub const REFERENCES: Name = count("host", "references");
     /// Exits to the host for a page that it has not given yet.
     pub const FAULTS: Name = count("host", "faults");

@@ -1,7 +1,7 @@
 //! What is refused, and the words for it.
 
 use super::{NAME, SOUND, refusal};
-use crate::spec::{load, load_all, parse};
+use crate::spec::{builtin, load, load_all, parse};
 
 /// A level of one array with these keys.
 fn level(name: &str, keys: &str) -> String {
@@ -137,6 +137,15 @@ fn geometry() {
             refusal(&array("96", "6", "tree-plru")),
             refusal(&mosaic(6)),
             refusal(&mosaic(128)),
+            refusal(&format!("{small}[tlb.l1]\ninclusion = \"exclusive\"\n")),
+            refusal(&format!(
+                "{small}[tlb.l2]\ninclusion = \"exclusive\"\n[tlb.l2.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\", \"2MiB\"]\n"
+            )),
+            refusal(&format!(
+                "{small}[tlb.l2]\ninclusion = \"exclusive\"\n[tlb.l2.mosaic]\nentries = 8\nways = 4\narity = 4\n"
+            )),
+            refusal(&format!("{NAME}[tlb.l1.coalesced]\nentries = 64\nways = 4\nblock = 6\n")),
+            refusal(&level("l1", "entries = 64\nways = 4\nvictims = 4\npages = [\"4KiB\"]")),
             refusal(&level("l1", "entries = 64\nways = 4\npages = [\"2MiB\"]")),
             refusal(&level("l2", "entries = 64\nways = 4\npages = [\"4KiB\"]")),
             refusal(&format!(
@@ -229,6 +238,14 @@ fn paging() {
             with("[reclaim]\nbackground = 5\n[reclaim.horizon-lru]\n[frames.iceberg]\n"),
             with("[reclaim.lru]\nbackground = 5\n"),
             with("[swap]\nreadahead = 3\n"),
+            with("tlb = \"none\"\n[tlb-prefetch.sequential]\n"),
+            with("[tlb-prefetch]\nbuffer = 4\n"),
+            with("[tlb.l1.mosaic]\nentries = 64\nways = 4\narity = 4\n[tlb-prefetch.distance]\nslots = 17\n"),
+            with("[tlb.l1.mosaic]\nentries = 64\nways = 4\narity = 4\n[tlb-prefetch.distance]\n"),
+            refusal(&format!(
+                "{}[tlb-prefetch.sequential]\n",
+                builtin::find("astriflash").expect("a built-in machine").text
+            )),
             with("[swap]\nlatency = \"80 us\"\n"),
             with("[swap.blade]\nbandwidth = \"200 Gb/s\"\n[swap.memory]\n"),
             with("[kernel]\ndaemons = \"elsewhere\"\n"),

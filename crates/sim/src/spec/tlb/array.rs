@@ -68,6 +68,11 @@ pub trait TlbDesign: Settings {
         self.holds(size)
     }
 
+    /// Returns whether an entry holds several base pages.
+    fn holds_runs(&self) -> bool {
+        false
+    }
+
     /// Builds an empty array.
     ///
     /// # Errors

@@ -17,13 +17,16 @@ struct Example {
     name: &'static str,
     /// Entries beside those of the main array, wherever they come from.
     beside: usize,
+    /// Whether an entry is a run of frames, too: then the frames of the example's pages follow each other.
+    is_coalesced: bool,
 }
 
 /// A row for each kind.
 const EXAMPLES: &[Example] = &[
-    Example { name: "set-associative", beside: 0 },
-    Example { name: "victim", beside: 4 },
-    Example { name: "mosaic", beside: 0 },
+    Example { name: "set-associative", beside: 0, is_coalesced: false },
+    Example { name: "victim", beside: 4, is_coalesced: false },
+    Example { name: "mosaic", beside: 0, is_coalesced: false },
+    Example { name: "coalesced", beside: 0, is_coalesced: true },
 ];
 
 /// The array of a kind, with 4, or the first word, for what has no default.
@@ -49,15 +52,18 @@ struct Tested {
     array: TlbStorage,
     /// Pages that were touched, one bit each: a fill brings those of the run along.
     touched: Vec<bool>,
+    is_coalesced: bool,
 }
 
 const PAGES: usize = 1 << 14;
 
-fn translation(vpn: u64) -> Translation {
-    Translation::new(Pfn(vpn * 7 % 1_000_003 + 1), PageSize::Size4K, true, false)
-}
-
 impl Tested {
+    /// The frames of neighbouring pages are far apart, unless that hides what the array is for.
+    fn translation(&self, vpn: u64) -> Translation {
+        let frame = if self.is_coalesced { vpn + 1 } else { vpn * 7 % 1_000_003 + 1 };
+        Translation::new(Pfn(frame), PageSize::Size4K, true, false)
+    }
+
     fn new(name: &str, entries: u32, ways: u32) -> Self {
         Self::indexed(name, entries, ways, Indexing::Modulo)
     }
@@ -67,13 +73,14 @@ impl Tested {
         assert_eq!(spec.replacement, Replacement::Lru);
         let shape = ArrayShape { entries, ways, replacement: sets::Replacement::Lru, indexing };
         let array = spec.kind.build(&shape).expect("a possible shape");
-        Self { array, touched: vec![false; PAGES] }
+        let is_coalesced = EXAMPLES.iter().any(|example| example.name == name && example.is_coalesced);
+        Self { array, touched: vec![false; PAGES], is_coalesced }
     }
 
     fn is_hit(&mut self, asid: Asid, vpn: u64) -> bool {
         match self.array.lookup(asid, Vpn(vpn)) {
             Lookup::Hit(found) => {
-                assert_eq!(found.frame_of(Vpn(vpn)), translation(vpn).frame(), "page {vpn:#x}");
+                assert_eq!(found.frame_of(Vpn(vpn)), self.translation(vpn).frame(), "page {vpn:#x}");
                 true
             }
             Lookup::SubEntryMiss | Lookup::Miss => false,
@@ -84,10 +91,10 @@ impl Tested {
         self.touched[vpn as usize] = true;
         let run = self.array.run_pages();
         let base = vpn & !(run - 1);
-        let word = |page| if self.touched[page as usize] { translation(page).to_word() } else { 0 };
+        let word = |page| if self.touched[page as usize] { self.translation(page).to_word() } else { 0 };
         let words: Vec<u64> = (base..base + run).map(word).collect();
-        let fill =
-            Fill { vpn: Vpn(vpn), translation: translation(vpn), cluster: &words, cluster_base: Vpn(base) };
+        let translation = self.translation(vpn);
+        let fill = Fill { vpn: Vpn(vpn), translation, cluster: &words, cluster_base: Vpn(base) };
         self.array.fill(asid, &fill);
     }
 
@@ -144,7 +151,7 @@ fn a_fill_is_followed_by_hits_until_it_is_removed() {
 
 #[test]
 fn it_reaches_entries_times_pages_of_an_entry() {
-    each_example(|&Example { name, beside }| {
+    each_example(|&Example { name, beside, .. }| {
         let mut tested = Tested::new(name, 64, 4);
         let reach = 64 * tested.array.run_pages();
         for round in 0..3 {
@@ -166,7 +173,7 @@ fn it_reaches_entries_times_pages_of_an_entry() {
 #[test]
 fn each_choice_of_sets_reaches_as_far() {
     for (entries, indexing) in [(48, Indexing::Modulo), (28, Indexing::Modulo), (64, Indexing::XorFold)] {
-        each_example(|&Example { name, beside }| {
+        each_example(|&Example { name, beside, .. }| {
             let mut tested = Tested::indexed(name, entries, 4, indexing);
             let classes = tested.array.set_classes().expect("LRU");
             let reach = u64::from(entries) * tested.array.run_pages();
@@ -205,26 +212,36 @@ fn more_entries_never_miss_more_when_fully_associative() {
     });
 }
 
-/// The model: a list of runs, the newest first, each with the pages that are valid in it.
+/// The model: a list of entries, the newest first, each with a block's number and the pages of it that are valid.
 #[test]
 fn it_agrees_with_a_list_reference_by_reference() {
-    each_example(|&Example { name, beside }| {
+    each_example(|&Example { name, beside, is_coalesced }| {
         let mut tested = Tested::new(name, 48, 48);
-        let run = tested.array.run_pages();
+        let block = tested.array.run_pages();
         let mut list: Vec<(u64, u64)> = Vec::new();
         let mut touched = vec![false; PAGES];
         for (step, vpn) in stream(30_000).enumerate() {
             touched[vpn as usize] = true;
-            let (number, bit) = (vpn / run, 1 << (vpn % run));
-            let expected = match list.iter().position(|&(known, _)| known == number) {
+            let (number, offset) = (vpn / block, vpn % block);
+            let is_touched = |offset: &u64| touched[(number * block + offset) as usize];
+            let is_of =
+                |entry: &(u64, u64)| entry.0 == number && (!is_coalesced || entry.1 >> offset & 1 != 0);
+            let expected = match list.iter().position(is_of) {
                 Some(place) => {
                     let (_, valid) = list.remove(place);
-                    list.insert(0, (number, valid | bit));
-                    valid & bit != 0
+                    list.insert(0, (number, valid | 1 << offset));
+                    valid >> offset & 1 != 0
                 }
                 None => {
-                    let valid = (0..run).filter(|page| touched[(number * run + page) as usize]);
-                    list.insert(0, (number, valid.fold(0, |valid, page| valid | 1 << page)));
+                    let (from, to) = if is_coalesced {
+                        let back = (0..offset).rev().take_while(is_touched).count() as u64;
+                        (offset - back, offset + (offset..block).take_while(is_touched).count() as u64)
+                    } else {
+                        (0, block)
+                    };
+                    let valid = (from..to).filter(is_touched).fold(0, |valid, page| valid | 1 << page);
+                    list.retain(|entry| entry.0 != number || entry.1 & valid == 0);
+                    list.insert(0, (number, valid));
                     list.truncate(48 + beside);
                     false
                 }

@@ -2,6 +2,7 @@
 
 use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::Indexing;
+use pagewalk_vm::tlb::Inclusion;
 
 use super::ARRAYS;
 use super::array::{Geometry, INDEXINGS, REPLACEMENTS, Replacement, TlbArraySpec};
@@ -9,12 +10,22 @@ use crate::spec::error::Diagnostic;
 use crate::spec::geometry::{Misfit, Sets, check_ways};
 use crate::spec::key::{Key, MAX_WAYS, Names, Presence, Shape};
 use crate::spec::resolver::Levels;
-use crate::spec::section::{MILLISECOND_PS, Resolver, Table, section};
+use crate::spec::section::{MILLISECOND_PS, Resolver, Table, Words, section};
+
+static INCLUSIONS: Words<Inclusion> = Words(&[
+    ("neither", Inclusion::Neither, "a miss fills this level, too, and each level evicts as it likes"),
+    (
+        "exclusive",
+        Inclusion::Exclusive,
+        "this level takes what the level above evicts and nothing else, and an entry that hits moves up",
+    ),
+]);
 
 section! {
     /// What all levels have.
     struct Common {
         latency_ps: u64 = "latency" time(MILLISECOND_PS) or "\"0 cycles\"", "extra time of a hit, beyond what the pipeline hides";
+        inclusion: Inclusion = "inclusion" word(&INCLUSIONS) or "\"neither\"", "what the level holds of the entries of the level above it; `exclusive` needs entries of one page, and the page sizes of that level";
     }
 }
 
@@ -34,13 +45,30 @@ static ARRAY: Shape = Shape::Variants { common: &[], variants: &ARRAYS, default:
 pub struct TlbLevelSpec {
     /// Extra time of a hit at this level, beyond what the pipeline hides; zero for the first level as a rule.
     pub latency_ps: u64,
+    /// The relation of the level's entries to those of the level above it.
+    pub inclusion: Inclusion,
     /// The arrays, which are looked up in parallel. Each page size is held by at most one array of a level.
     pub arrays: Vec<TlbArraySpec>,
+}
+
+impl TlbLevelSpec {
+    /// Returns all arrays of the level.
+    pub fn all_arrays(&self) -> impl Iterator<Item = &TlbArraySpec> {
+        self.arrays.iter()
+    }
 }
 
 /// The levels, nearest the core first.
 pub(in crate::spec) fn levels(levels: Levels<'_>, resolver: &mut Resolver<'_>) -> Option<Vec<TlbLevelSpec>> {
     let specs: Vec<_> = levels.tables.iter().map(|(name, table)| level(name, table, resolver)).collect();
+    let mut above = None;
+    for ((name, table), spec) in levels.tables.iter().zip(&specs) {
+        let Some(spec) = spec else { break };
+        if spec.inclusion == Inclusion::Exclusive {
+            check_exclusive(name, table, above, spec, resolver);
+        }
+        above = Some(spec);
+    }
     specs.into_iter().collect::<Option<_>>().filter(|_| levels.is_whole)
 }
 
@@ -63,11 +91,12 @@ fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLe
         }
         None => arrays.push(array(&format!("TLB `{name}`"), "", table, resolver)),
     }
-    let common = Common::resolve(table, resolver);
+    let common = Common::resolve(table, resolver)?;
     let arrays: Vec<Array<'_>> = arrays.into_iter().collect::<Option<_>>()?;
     check_pages(name, table, &arrays, resolver)?;
     Some(TlbLevelSpec {
-        latency_ps: common?.latency_ps,
+        latency_ps: common.latency_ps,
+        inclusion: common.inclusion,
         arrays: arrays.into_iter().map(|array| array.spec).collect(),
     })
 }
@@ -140,6 +169,36 @@ fn check_replacement(
     }
 }
 
+/// Entries can move between an exclusive level and the one above it.
+fn check_exclusive(
+    name: &str,
+    table: &Table,
+    above: Option<&TlbLevelSpec>,
+    level: &TlbLevelSpec,
+    resolver: &mut Resolver<'_>,
+) -> Option<()> {
+    let help = "write inclusion = \"neither\"";
+    let Some(above) = above else {
+        let message =
+            format!("TLB `{name}`: the first level cannot be exclusive: there is no level above it");
+        return resolver.refuse(message, help, table, &["inclusion"]);
+    };
+    let holds = |level: &TlbLevelSpec, size| level.arrays.iter().any(|array| array.kind.holds(size));
+    if let Some(size) = PageSize::ALL.into_iter().find(|&size| holds(above, size) != holds(level, size)) {
+        let message =
+            format!("TLB `{name}`: exclusive, but only one of it and the level above holds {size} pages");
+        let help = format!("give both levels the same `pages`, or {help}");
+        return resolver.refuse(message, help, table, &["inclusion"]);
+    }
+    if above.arrays.iter().chain(&level.arrays).any(|array| array.kind.holds_runs()) {
+        let message =
+            format!("TLB `{name}`: exclusive, but an array of it or of the level above holds runs of pages");
+        let help = format!("write set-associative or victim arrays, or {help}");
+        return resolver.refuse(message, help, table, &["inclusion"]);
+    }
+    Some(())
+}
+
 /// Each page size in one array at most, and 4 KiB in one.
 fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut Resolver<'_>) -> Option<()> {
     let mut is_right = true;
@@ -149,7 +208,7 @@ fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut R
             let (one, two) = (&first.spec.name, &second.spec.name);
             let message = format!("TLB `{name}`: {size} pages are in `{one}` and in `{two}`");
             let at = second.table.leaf("pages").map_or(&second.table.origin, |pages| &pages.origin);
-            let help = "each page size is held by one array of a level; a mosaic array holds 4KiB pages";
+            let help = "each page size is held by one array of a level; a mosaic or coalesced array holds 4KiB pages";
             resolver.errors.push(Diagnostic::new(at, message).help(help));
             is_right = false;
         }

@@ -45,6 +45,10 @@ impl TlbDesign for RunEntries {
         true
     }
 
+    fn holds_runs(&self) -> bool {
+        true
+    }
+
     fn build(&self, shape: &ArrayShape) -> Result<TlbStorage, ShapeError> {
         Mosaic::stored(shape, self.arity)
     }

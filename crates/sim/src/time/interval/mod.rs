@@ -252,6 +252,13 @@ impl CoreTime for IntervalClock {
         None
     }
 
+    fn walk_beside(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) {
+        let translated_ps = self.cores[core].translated_ps;
+        let missed = self.walk(core, reads, cached);
+        assert!(missed.is_none(), "a walk in the background of a machine with a tier");
+        self.cores[core].translated_ps = translated_ps;
+    }
+
     #[inline(always)]
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed> {
         let kind = if write { MemoryReference::Store } else { MemoryReference::Load };

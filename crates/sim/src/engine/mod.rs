@@ -201,7 +201,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     fn translate(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Stopped> {
         let vpn = addr.page();
         let asid = self.kernel.asid();
-        let translation = match self.mmu.lookup(self.core, asid, vpn) {
+        let translation = match self.mmu.lookup(self.core, asid, vpn, write) {
             Some(hit) => {
                 if hit.level > 0 {
                     self.clock.tlb_hit(self.core, hit.level as usize);

@@ -72,10 +72,12 @@ pub(super) fn machine<T: Built, C: Clock>(
 fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> {
     let tlbs = tlbs(spec, seed);
     let walk_cache = spec.translation.walk_cache.as_ref().map(T::caches);
+    let has_first_level_for_stores = tlbs.has_first_level_for_stores();
     let classes = match uses {
         Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
-        // Which of two pages was used last matters; only a repetition does not. With several cores each sees a part.
-        Uses::Every if spec.core.count == 1 => 1,
+        // Which of two pages was used last matters; only a repetition does not. With several cores, or before loads alone, a filter
+        // sees a part.
+        Uses::Every if spec.core.count == 1 && !has_first_level_for_stores => 1,
         Uses::Every => 0,
     };
     let prefetching = spec.translation.prefetch.as_ref().map(|prefetch| {
@@ -91,7 +93,12 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
 ///
 /// If `spec` was not checked (specs from [`crate::spec`] were).
 pub fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
-    Tlbs::new(spec.translation.tlb.iter().map(|level| tlb(level, seed)).collect())
+    let levels = &spec.translation.tlb;
+    let tlbs = Tlbs::new(levels.iter().map(|level| tlb(level, seed)).collect());
+    match levels.first().and_then(|first| first.stores.as_ref()) {
+        Some(stores) => tlbs.with_first_level_for_stores(Tlb::new(vec![tlb_array(stores, seed)])),
+        None => tlbs,
+    }
 }
 
 fn tlb(level: &TlbLevelSpec, seed: u64) -> Tlb {

@@ -13,6 +13,8 @@ use pagewalk_vm::tlb::{SetClasses, Tlb, Translation};
 /// so the look-up is skipped and counted as a hit. A reference that another array of the level serves does not touch
 /// this one.
 ///
+/// Where stores have arrays of their own, the filter stands before those for loads, and knows no store.
+///
 /// Everything that enters the arrays passes the filter of its core, and every invalidation and every switch of
 /// address space empties it; a test runs every policy with and without it and compares every count.
 #[derive(Clone, Debug)]

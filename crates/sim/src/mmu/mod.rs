@@ -78,6 +78,16 @@ impl<W: WalkCaching> Core<W> {
         Self { tlbs, walk_cache, prefetching: None, front, looked_up: 0, accesses: 0 }
     }
 
+    /// Learns a translation where loads and stores have arrays of their own: the filter stands before those for loads, and a store,
+    /// which uses others, is looked up always.
+    fn learn_load(&mut self, vpn: Vpn, translation: Translation) {
+        if !self.tlbs.is_for_stores() {
+            // A page that is not known to be dirty is none that a store may skip.
+            let loaded = Translation::new(translation.frame(), translation.size(), false, false);
+            self.front.learn(vpn, loaded);
+        }
+    }
+
     fn flush_walk_cache(&mut self, asid: Asid) {
         if let Some(cache) = &mut self.walk_cache {
             cache.flush(Some(asid));
@@ -109,14 +119,20 @@ impl<T: PageTable> Mmu<T> {
     /// Learns a translation that a core has finished; repetitions need no look-up.
     #[inline(always)]
     pub(crate) fn learn(&mut self, core: usize, vpn: Vpn, translation: Translation) {
-        self.cores[core].front.learn(vpn, translation);
+        let core = &mut self.cores[core];
+        if core.tlbs.has_first_level_for_stores() {
+            core.learn_load(vpn, translation);
+        } else {
+            core.front.learn(vpn, translation);
+        }
     }
 
-    /// Looks a page up in a core's TLBs.
+    /// Looks a page up in a core's TLBs, for a load or a store.
     #[inline(always)]
-    pub(crate) fn lookup(&mut self, core: usize, asid: Asid, vpn: Vpn) -> Option<TlbHit> {
+    pub(crate) fn lookup(&mut self, core: usize, asid: Asid, vpn: Vpn, write: bool) -> Option<TlbHit> {
         let core = &mut self.cores[core];
         core.looked_up += 1;
+        core.tlbs.select(write);
         core.tlbs.lookup(asid, vpn)
     }
 
@@ -291,11 +307,8 @@ impl<T: PageTable> Mmu<T> {
         let levels = self.cores.first().map_or(0, |core| core.tlbs.levels().len());
         let mut sums = vec![LevelCounts::default(); levels];
         for core in &self.cores {
-            for (sum, level) in sums.iter_mut().zip(core.tlbs.levels()) {
-                let level = level.counts();
-                sum.hits += level.hits;
-                sum.misses += level.misses;
-                sum.sub_entry_misses += level.sub_entry_misses;
+            for (level, sum) in sums.iter_mut().enumerate() {
+                *sum += core.tlbs.counts(level);
             }
             if let Some(first) = sums.first_mut() {
                 first.hits += core.accesses - core.looked_up;

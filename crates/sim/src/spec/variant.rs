@@ -20,9 +20,16 @@ pub(super) struct Registry<T: 'static>(pub(super) &'static [Variant<T>]);
 impl<T> Registry<T> {
     /// The settings of the variant that a table names.
     pub(super) fn resolve(&self, table: &Table, resolver: &mut Resolver<'_>) -> Option<T> {
-        let (name, own) = table.tables().next()?;
-        let variant = self.0.iter().find(|variant| variant.key.name == name)?;
+        let (variant, own) = self.chosen(table)?;
         (variant.resolve)(own, resolver)
+    }
+
+    /// The variant that a table names, and its own table.
+    pub(super) fn chosen<'t>(&self, table: &'t Table) -> Option<(&'static Variant<T>, &'t Table)> {
+        table.tables().find_map(|(name, own)| {
+            let variant = self.0.iter().find(|variant| variant.key.name == name)?;
+            Some((variant, own))
+        })
     }
 }
 

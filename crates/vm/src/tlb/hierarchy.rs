@@ -47,6 +47,14 @@ pub struct LevelCounts {
     pub sub_entry_misses: u64,
 }
 
+impl std::ops::AddAssign for LevelCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.sub_entry_misses += other.sub_entry_misses;
+    }
+}
+
 /// The level that a translation was found in, and the translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbHit {
@@ -179,6 +187,10 @@ pub struct Tlbs {
     levels: Vec<Tlb>,
     /// Whether any level is exclusive.
     has_exclusive: bool,
+    /// The arrays of the first level for the accesses that are not selected: stores or loads, if they have arrays of their own.
+    other_first: Option<Box<Tlb>>,
+    /// Whether the first level of `levels` is the one for stores.
+    is_for_stores: bool,
     /// Scratch space for moving a run to a nearer level.
     cluster: Vec<u64>,
 }
@@ -192,10 +204,63 @@ impl Tlbs {
     pub fn new(levels: Vec<Tlb>) -> Self {
         assert!(!levels.first().is_some_and(Tlb::is_exclusive), "the first level is exclusive of none");
         let has_exclusive = levels.iter().any(Tlb::is_exclusive);
-        Self { levels, has_exclusive, cluster: Vec::new() }
+        Self { levels, has_exclusive, other_first: None, is_for_stores: false, cluster: Vec::new() }
     }
 
-    /// Returns the levels, the nearest to the core first.
+    /// Returns the hierarchy with another first level for stores; the one that it has is then for loads.
+    ///
+    /// # Panics
+    ///
+    /// If there is no first level, or an exclusive one below it: a page may be in both first levels.
+    #[must_use]
+    pub fn with_first_level_for_stores(self, stores: Tlb) -> Self {
+        assert!(!self.levels.is_empty() && !self.has_exclusive, "two first levels above these levels");
+        Self { other_first: Some(Box::new(stores)), ..self }
+    }
+
+    /// Returns whether stores have a first level of their own.
+    #[inline]
+    pub fn has_first_level_for_stores(&self) -> bool {
+        self.other_first.is_some()
+    }
+
+    /// Returns whether the first level for stores is selected.
+    pub fn is_for_stores(&self) -> bool {
+        self.is_for_stores
+    }
+
+    /// Selects the first level for the look-ups and fills that follow, until another is selected: that for stores, or that for
+    /// loads, if they differ.
+    #[inline(always)]
+    pub fn select(&mut self, is_store: bool) {
+        if self.is_for_stores != is_store {
+            self.exchange_first(is_store);
+        }
+    }
+
+    fn exchange_first(&mut self, is_store: bool) {
+        if let Some(other) = &mut self.other_first {
+            std::mem::swap(&mut self.levels[0], other);
+            self.is_for_stores = is_store;
+        }
+    }
+
+    /// Returns what a level counted so far, for loads and stores together.
+    pub fn counts(&self, level: usize) -> LevelCounts {
+        let mut counts = self.levels[level].counts();
+        if level == 0
+            && let Some(other) = &self.other_first
+        {
+            counts += other.counts();
+        }
+        counts
+    }
+
+    fn all_levels_mut(&mut self) -> impl Iterator<Item = &mut Tlb> {
+        self.levels.iter_mut().chain(self.other_first.as_deref_mut())
+    }
+
+    /// Returns the levels, the nearest to the core first; of two first levels, the one that is selected.
     pub fn levels(&self) -> &[Tlb] {
         &self.levels
     }
@@ -276,16 +341,16 @@ impl Tlbs {
 
     /// Sets the dirty bit of the resident translations of `vpn`.
     pub fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
-        self.levels.iter_mut().flat_map(Tlb::arrays_mut).for_each(|array| array.set_dirty(asid, vpn));
+        self.all_levels_mut().flat_map(Tlb::arrays_mut).for_each(|array| array.set_dirty(asid, vpn));
     }
 
     /// Removes the translation of `vpn` everywhere.
     pub fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
-        self.levels.iter_mut().for_each(|level| level.remove(|array| array.invalidate(asid, vpn)));
+        self.all_levels_mut().for_each(|level| level.remove(|array| array.invalidate(asid, vpn)));
     }
 
     /// Removes all translations of an address space, or of all.
     pub fn flush(&mut self, asid: Option<Asid>) {
-        self.levels.iter_mut().for_each(|level| level.remove(|array| array.flush(asid)));
+        self.all_levels_mut().for_each(|level| level.remove(|array| array.flush(asid)));
     }
 }

@@ -295,6 +295,35 @@ fn an_exclusive_second_level_makes_one_list_of_both() {
     }
 }
 
+#[test]
+fn loads_and_stores_have_first_levels_of_their_own() {
+    let level = |entries| {
+        let array = SetAssociative::new(entries, entries, Replacement::Lru, &[PageSize::Size4K]);
+        Tlb::new(vec![array.unwrap().into()])
+    };
+    let mut tlbs = Tlbs::new(vec![level(2), level(64)]).with_first_level_for_stores(level(1));
+    let mut access = |is_store, vpn| {
+        tlbs.select(is_store);
+        let hit = tlbs.lookup(ASID, Vpn(vpn)).map(|hit| hit.level);
+        if hit.is_none() {
+            tlbs.fill(ASID, &Fill::single(Vpn(vpn), Pages::translation(vpn)));
+        }
+        hit
+    };
+    let (load, store) = (false, true);
+    let accesses =
+        [(load, 1), (store, 1), (store, 1), (load, 1), (store, 2), (load, 1), (store, 1), (load, 2)];
+    let expected = [None, Some(1), Some(0), Some(0), None, Some(0), Some(1), Some(1)];
+    assert_eq!(accesses.map(|(is_store, vpn)| access(is_store, vpn)), expected);
+    assert_eq!((tlbs.counts(0).hits, tlbs.counts(0).misses), (3, 5));
+    assert_eq!((tlbs.counts(1).hits, tlbs.counts(1).misses), (3, 2));
+    for is_store in [load, store] {
+        tlbs.invalidate(ASID, Vpn(1));
+        tlbs.select(is_store);
+        assert_eq!(tlbs.lookup(ASID, Vpn(1)), None, "it left both");
+    }
+}
+
 /// A third level that is not exclusive is filled as always.
 #[test]
 fn an_entry_that_moves_up_is_no_longer_below() {

@@ -137,6 +137,13 @@ fn geometry() {
             refusal(&array("96", "6", "tree-plru")),
             refusal(&mosaic(6)),
             refusal(&mosaic(128)),
+            refusal(&format!(
+                "{small}[tlb.l2.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\"]\n[tlb.l2.stores.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\"]\n"
+            )),
+            refusal(&format!(
+                "{small}[tlb.l1.stores.set-associative]\nentries = 8\nways = 4\npages = [\"2MiB\"]\n"
+            )),
+            refusal(&format!("{small}[tlb.l1.stores]\n")),
             refusal(&format!("{small}[tlb.l1]\ninclusion = \"exclusive\"\n")),
             refusal(&format!(
                 "{small}[tlb.l2]\ninclusion = \"exclusive\"\n[tlb.l2.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\", \"2MiB\"]\n"

@@ -21,17 +21,47 @@ static INCLUSIONS: Words<Inclusion> = Words(&[
     ),
 ]);
 
+/// What all levels have beside their arrays.
+struct Common {
+    latency_ps: u64,
+    inclusion: Inclusion,
+    stores: Option<TlbArraySpec>,
+}
+
 section! {
-    /// What all levels have.
-    struct Common {
-        latency_ps: u64 = "latency" time(MILLISECOND_PS) or "\"0 cycles\"", "extra time of a hit, beyond what the pipeline hides";
-        inclusion: Inclusion = "inclusion" word(&INCLUSIONS) or "\"neither\"", "what the level holds of the entries of the level above it; `exclusive` needs entries of one page, and the page sizes of that level";
+    fn common(table, resolver, level: &str) -> Common;
+    const COMMON {
+        latency_ps = "latency" time(MILLISECOND_PS) or "\"0 cycles\"", "extra time of a hit, beyond what the pipeline hides";
+        inclusion = "inclusion" word(&INCLUSIONS) or "\"neither\"", "what the level holds of the entries of the level above it; `exclusive` needs entries of one page, and the page sizes of that level";
+        stores = "stores" any_of(&[], &ARRAYS), "in l1, an array of its own for stores, of all page sizes; the others are then for loads";
     }
+    {
+        let stores = match stores? {
+            None => None,
+            Some(own) if level != "l1" => {
+                let message = format!("TLB `{level}`: only the first level has an array of its own for stores");
+                return resolver.refuse_section(own, message, "write it in [tlb.l1], or leave it out");
+            }
+            Some(own) => Some(store_array(own, resolver)?),
+        };
+        Some(Common { latency_ps: latency_ps?, inclusion: inclusion?, stores })
+    }
+}
+
+/// The array for stores, which holds 4 KiB pages at least.
+fn store_array(table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbArraySpec> {
+    let subject = "TLB `l1.stores`";
+    let Array { spec, table } = array(subject, "", table, resolver)?;
+    if !spec.kind.holds(PageSize::Size4K) {
+        let message = format!("{subject}: the array does not hold 4KiB pages");
+        return resolver.refuse(message, "add \"4KiB\" to its `pages`", table, &["pages"]);
+    }
+    Some(spec)
 }
 
 /// A level.
 pub(in crate::spec) static LEVEL: Shape =
-    Shape::Variants { common: Common::KEYS, variants: &(&ARRAYS, SPLIT), default: None };
+    Shape::Variants { common: COMMON, variants: &(&ARRAYS, SPLIT), default: None };
 const SPLIT: &[Key] = &[Key {
     name: "split",
     shape: Shape::Named { names: Names::Free(8), noun: "TLB array", each: &ARRAY },
@@ -47,14 +77,16 @@ pub struct TlbLevelSpec {
     pub latency_ps: u64,
     /// The relation of the level's entries to those of the level above it.
     pub inclusion: Inclusion,
+    /// In the first level, the array for stores, if that for loads is another.
+    pub stores: Option<TlbArraySpec>,
     /// The arrays, which are looked up in parallel. Each page size is held by at most one array of a level.
     pub arrays: Vec<TlbArraySpec>,
 }
 
 impl TlbLevelSpec {
-    /// Returns all arrays of the level.
+    /// Returns all arrays of the level, that for stores included.
     pub fn all_arrays(&self) -> impl Iterator<Item = &TlbArraySpec> {
-        self.arrays.iter()
+        self.arrays.iter().chain(&self.stores)
     }
 }
 
@@ -91,12 +123,13 @@ fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLe
         }
         None => arrays.push(array(&format!("TLB `{name}`"), "", table, resolver)),
     }
-    let common = Common::resolve(table, resolver)?;
+    let common = common(table, resolver, name)?;
     let arrays: Vec<Array<'_>> = arrays.into_iter().collect::<Option<_>>()?;
     check_pages(name, table, &arrays, resolver)?;
     Some(TlbLevelSpec {
         latency_ps: common.latency_ps,
         inclusion: common.inclusion,
+        stores: common.stores,
         arrays: arrays.into_iter().map(|array| array.spec).collect(),
     })
 }
@@ -109,7 +142,7 @@ struct Array<'t> {
 
 fn array<'t>(subject: &str, name: &str, table: &'t Table, resolver: &mut Resolver<'_>) -> Option<Array<'t>> {
     let draft = ARRAYS.resolve(table, resolver)?;
-    let (_, table) = table.tables().next()?;
+    let (_, table) = ARRAYS.chosen(table)?;
     let geometry = draft.geometry.and_then(|geometry| check_geometry(subject, table, geometry, resolver));
     let replacement = draft.eviction?.policy;
     if let Some(Geometry { ways: Some(ways), .. }) = geometry {
@@ -183,6 +216,13 @@ fn check_exclusive(
             format!("TLB `{name}`: the first level cannot be exclusive: there is no level above it");
         return resolver.refuse(message, help, table, &["inclusion"]);
     };
+    if above.stores.is_some() {
+        let message = format!(
+            "TLB `{name}`: exclusive, but a page may be in two arrays of the level above, for loads and for stores"
+        );
+        let help = format!("leave `stores` out, or {help}");
+        return resolver.refuse(message, help, table, &["inclusion"]);
+    }
     let holds = |level: &TlbLevelSpec, size| level.arrays.iter().any(|array| array.kind.holds(size));
     if let Some(size) = PageSize::ALL.into_iter().find(|&size| holds(above, size) != holds(level, size)) {
         let message =

@@ -53,6 +53,8 @@ pub(super) fn machine<T: Built, C: Clock>(
     let end = start.addr().add(spec.paging.frames.memory_bytes());
     let uses = frames.uses();
     let cores = (0..spec.core.count).map(|number| core::<T>(spec, seed ^ u64::from(number) << 32, uses));
+    let (_, shared) = levels_of(spec);
+    let shared = (!shared.is_empty()).then(|| hierarchy(shared, seed));
     let mut timed = spec.clone();
     if let Some(tier) = &mut timed.tier {
         tier.flash.seed ^= seed;
@@ -64,13 +66,13 @@ pub(super) fn machine<T: Built, C: Clock>(
     let host = spec.translation.host.as_ref();
     let host = host.map(|host| host.build(count, &spec.kernel, start, end.frame()));
     let end = host.as_ref().map_or(end, Below::end);
-    let engine = Engine::start(Mmu::new(cores.collect(), host), kernel, C::new(&timed, end))?;
+    let engine = Engine::start(Mmu::new(cores.collect(), shared, host), kernel, C::new(&timed, end))?;
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }
 
 fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> {
-    let tlbs = tlbs(spec, seed);
+    let tlbs = hierarchy(levels_of(spec).0, seed);
     let walk_cache = spec.translation.walk_cache.as_ref().map(T::caches);
     let has_first_level_for_stores = tlbs.has_first_level_for_stores();
     let classes = match uses {
@@ -87,13 +89,22 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
     Core::new(tlbs, walk_cache, classes).with_prefetching(prefetching)
 }
 
-/// Returns a core's TLBs, empty.
+/// Returns the TLBs of a core on its own, empty: the levels that cores share, too.
 ///
 /// # Panics
 ///
 /// If `spec` was not checked (specs from [`crate::spec`] were).
 pub fn tlbs(spec: &MachineSpec, seed: u64) -> Tlbs {
+    hierarchy(&spec.translation.tlb, seed)
+}
+
+/// Returns the levels that each core has, and those that all share.
+fn levels_of(spec: &MachineSpec) -> (&[TlbLevelSpec], &[TlbLevelSpec]) {
     let levels = &spec.translation.tlb;
+    levels.split_at(levels.iter().position(|level| level.is_shared).unwrap_or(levels.len()))
+}
+
+fn hierarchy(levels: &[TlbLevelSpec], seed: u64) -> Tlbs {
     let tlbs = Tlbs::new(levels.iter().map(|level| tlb(level, seed)).collect());
     match levels.first().and_then(|first| first.stores.as_ref()) {
         Some(stores) => tlbs.with_first_level_for_stores(Tlb::new(vec![tlb_array(stores, seed)])),

@@ -277,7 +277,14 @@ fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
 #[test]
 fn a_timed_run_counts_what_a_counts_run_counts() {
     let stream = eventful(7, 8);
-    for name in ["x86-64", "x86-64-thp", "gem5-mosaic-8", "gem5-plain", "x86-64-tlb-prefetch"] {
+    for name in ["x86-64", "x86-64-thp", "gem5-mosaic-8", "gem5-plain"] {
+        check_times::<Plain>(&spec(name), &stream);
+    }
+    for name in
+        ["hashed-sets", "victim", "coalesced", "tlb-prefetch", "exclusive-tlb", "store-tlb", "shared-tlb"]
+    {
+        let name = format!("x86-64-{name}");
+        let name = name.as_str();
         check_times::<Plain>(&spec(name), &stream);
     }
     check_times::<Toc>(&spec("mosaic-8"), &stream);

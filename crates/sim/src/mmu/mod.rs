@@ -18,6 +18,8 @@ use crate::metrics::names::{tlb, walk, walk_cache};
 /// The translation hardware of all cores, over page tables `T`.
 pub(crate) struct Mmu<T: PageTable> {
     cores: Vec<Core<T::Caches>>,
+    /// The TLB levels that all cores share, behind those of each core.
+    shared: Option<Tlbs>,
     counts: WalkCounts,
     /// The host, if the machine is a guest: TLBs hold its frames then.
     host: Option<Below>,
@@ -96,8 +98,8 @@ impl<W: WalkCaching> Core<W> {
 }
 
 impl<T: PageTable> Mmu<T> {
-    pub(crate) fn new(cores: Vec<Core<T::Caches>>, host: Option<Below>) -> Self {
-        Self { cores, counts: WalkCounts::default(), host }
+    pub(crate) fn new(cores: Vec<Core<T::Caches>>, shared: Option<Tlbs>, host: Option<Below>) -> Self {
+        Self { cores, shared, counts: WalkCounts::default(), host }
     }
 
     pub(crate) fn cores(&self) -> usize {
@@ -133,7 +135,10 @@ impl<T: PageTable> Mmu<T> {
         let core = &mut self.cores[core];
         core.looked_up += 1;
         core.tlbs.select(write);
-        core.tlbs.lookup(asid, vpn)
+        match core.tlbs.lookup(asid, vpn) {
+            None => lookup_shared(self.shared.as_mut()?, core, asid, vpn),
+            hit => hit,
+        }
     }
 
     /// Walks to a page, as short as the walk caches make it; returns the walk and what it found.
@@ -180,14 +185,20 @@ impl<T: PageTable> Mmu<T> {
         translation: Translation,
         walk: &T::Walk,
     ) {
-        let core = &mut self.cores[core];
-        let pages = core.tlbs.cluster_pages();
+        let shared_pages = self.shared.as_ref().map_or(1, Tlbs::cluster_pages);
+        let pages = self.cores[core].tlbs.cluster_pages().max(shared_pages);
+        let tlbs = &mut self.cores[core].tlbs;
+        let mut fill_all = |fill: &Fill<'_>| {
+            tlbs.fill(walked.asid, fill);
+            if let Some(shared) = &mut self.shared {
+                shared.fill(walked.asid, fill);
+            }
+        };
         // A guest's large page may be a small one in the host.
         let is_small = translation.is_small()
             && (self.host.is_none() || matches!(walk.end(), WalkEnd::Leaf { level: 0, .. }));
         if pages == 1 || !is_small {
-            core.tlbs.fill(walked.asid, &Fill::single(vpn, translation));
-            return;
+            return fill_all(&Fill::single(vpn, translation));
         }
         let base = Vpn(vpn.0 & !(pages - 1));
         let mut words = [0; 64];
@@ -201,7 +212,7 @@ impl<T: PageTable> Mmu<T> {
             };
             *word = leaf.map_or(0, |leaf| translation_of(leaf, 0).to_word());
         }
-        core.tlbs.fill(walked.asid, &Fill { vpn, translation, cluster: words, cluster_base: base });
+        fill_all(&Fill { vpn, translation, cluster: words, cluster_base: base });
     }
 
     /// Tells a core's TLBs that a store has made an entry dirty.
@@ -209,6 +220,9 @@ impl<T: PageTable> Mmu<T> {
     pub(crate) fn set_dirty(&mut self, core: usize, asid: Asid, vpn: Vpn) {
         let Core { tlbs, prefetching, .. } = &mut self.cores[core];
         tlbs.set_dirty(asid, vpn);
+        if let Some(shared) = &mut self.shared {
+            shared.set_dirty(asid, vpn);
+        }
         if let Some(prefetching) = prefetching {
             prefetching.buffer.set_dirty(asid, vpn);
         }
@@ -217,6 +231,9 @@ impl<T: PageTable> Mmu<T> {
 
     /// Removes one page's translation from every core.
     pub(crate) fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
+        if let Some(shared) = &mut self.shared {
+            shared.invalidate(asid, vpn);
+        }
         for core in &mut self.cores {
             core.tlbs.invalidate(asid, vpn);
             if let Some(prefetching) = &mut core.prefetching {
@@ -228,6 +245,9 @@ impl<T: PageTable> Mmu<T> {
 
     /// Removes an address space's translations from every core, and the walk caches' part of it.
     pub(crate) fn flush(&mut self, asid: Asid) {
+        if let Some(shared) = &mut self.shared {
+            shared.flush(Some(asid));
+        }
         for core in &mut self.cores {
             core.tlbs.flush(Some(asid));
             if let Some(prefetching) = &mut core.prefetching {
@@ -314,8 +334,17 @@ impl<T: PageTable> Mmu<T> {
                 first.hits += core.accesses - core.looked_up;
             }
         }
+        let shared = self.shared.iter().flat_map(Tlbs::levels);
+        sums.extend(shared.map(|level| level.counts()));
         sums
     }
+}
+
+/// Looks a page up that missed in all TLBs of a core in those that all cores share; a hit fills the core's.
+fn lookup_shared<W>(shared: &mut Tlbs, core: &mut Core<W>, asid: Asid, vpn: Vpn) -> Option<TlbHit> {
+    let hit = shared.lookup(asid, vpn)?;
+    shared.hand_on(hit, asid, vpn, &mut core.tlbs);
+    Some(TlbHit { level: hit.level + core.tlbs.levels().len() as u32, ..hit })
 }
 
 impl WalkCounts {

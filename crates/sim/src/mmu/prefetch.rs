@@ -68,8 +68,14 @@ impl<T: PageTable> Mmu<T> {
         counts.misses += 1;
         let translation = buffer.take(asid, vpn)?;
         counts.hits += 1;
-        tlbs.fill(asid, &Fill::single(vpn, translation));
-        Some((tlbs.levels().len() - 1, translation))
+        let fill = Fill::single(vpn, translation);
+        tlbs.fill(asid, &fill);
+        let mut levels = tlbs.levels().len();
+        if let Some(shared) = &mut self.shared {
+            shared.fill(asid, &fill);
+            levels += shared.levels().len();
+        }
+        Some((levels - 1, translation))
     }
 
     /// Lets a core's prefetcher hear of a miss, and walks to the pages that it guesses: a page that is mapped enters the buffer, and

@@ -43,6 +43,7 @@ pub(super) static ALL: &[Builtin] = &[
     machine!("x86-64-tlb-prefetch"),
     machine!("x86-64-exclusive-tlb"),
     machine!("x86-64-store-tlb"),
+    machine!("x86-64-shared-tlb"),
     machine!("optane"),
     machine!("ext4-dax"),
     machine!("ctfs"),

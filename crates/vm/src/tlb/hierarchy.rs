@@ -150,6 +150,23 @@ impl Tlb {
         self.inclusion == Inclusion::Exclusive
     }
 
+    /// Returns the fill of nearer levels with a translation that was found here, and with those of its run.
+    #[inline(always)]
+    fn fill_of<'a>(
+        &self,
+        asid: Asid,
+        vpn: Vpn,
+        translation: Translation,
+        cluster: &'a mut Vec<u64>,
+    ) -> Fill<'a> {
+        if self.run_pages == 1 {
+            return Fill::single(vpn, translation);
+        }
+        cluster.clear();
+        let cluster_base = self.small.cluster(asid, vpn, cluster).unwrap_or(vpn);
+        Fill { vpn, translation, cluster, cluster_base }
+    }
+
     /// Lets `act` remove what it wants.
     fn remove(&mut self, act: impl FnMut(&mut TlbStorage)) {
         self.arrays_mut().for_each(act);
@@ -294,18 +311,16 @@ impl Tlbs {
             return;
         }
         let (above, below) = self.levels.split_at_mut(at);
-        if below[0].run_pages > 1 {
-            self.cluster.clear();
-            let cluster_base = below[0].small.cluster(asid, vpn, &mut self.cluster).unwrap_or(vpn);
-            let fill = Fill { vpn, translation, cluster: &self.cluster, cluster_base };
-            for level in above {
-                level.fill(asid, &fill);
-            }
-        } else {
-            for level in above {
-                level.fill(asid, &Fill::single(vpn, translation));
-            }
+        let fill = below[0].fill_of(asid, vpn, translation, &mut self.cluster);
+        for level in above {
+            level.fill(asid, &fill);
         }
+    }
+
+    /// Fills the levels of a nearer hierarchy with what a look-up here has just found.
+    pub fn hand_on(&mut self, hit: TlbHit, asid: Asid, vpn: Vpn, nearer: &mut Self) {
+        let level = &self.levels[hit.level as usize];
+        nearer.fill(asid, &level.fill_of(asid, vpn, hit.translation, &mut self.cluster));
     }
 
     /// Fills all levels after a walk.

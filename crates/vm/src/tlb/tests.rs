@@ -324,6 +324,18 @@ fn loads_and_stores_have_first_levels_of_their_own() {
     }
 }
 
+#[test]
+fn a_farther_hierarchy_hands_a_whole_run_on() {
+    let level = |entries| Tlb::new(vec![Mosaic::new(entries, 4, Replacement::Lru, 4).unwrap().into()]);
+    let (mut near, mut far) = (Tlbs::new(vec![level(4)]), Tlbs::new(vec![level(64)]));
+    let mut pages = Pages { present: (0..64).collect() };
+    pages.access(&mut far, 9, 4);
+    assert_eq!(near.lookup(ASID, Vpn(10)), None);
+    let hit = far.lookup(ASID, Vpn(10)).expect("the run is there");
+    far.hand_on(hit, ASID, Vpn(10), &mut near);
+    assert_eq!(near.lookup(ASID, Vpn(8)).map(|hit| hit.translation), Some(Pages::translation(8)));
+}
+
 /// A third level that is not exclusive is filled as always.
 #[test]
 fn an_entry_that_moves_up_is_no_longer_below() {

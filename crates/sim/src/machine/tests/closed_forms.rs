@@ -63,6 +63,33 @@ fn a_sequential_prefetcher_covers_all_of_a_sweep_but_its_first_page() {
     assert!(of("references") >= 2 * PAGES);
 }
 
+/// Two threads on two cores: with a shared second level, the second thread finds there what the first walked to.
+#[test]
+fn cores_that_share_a_level_walk_to_a_page_once() {
+    const PAGES: u64 = 1_000;
+    let run = |is_shared| {
+        let mut machine = counting(&changed(spec("x86-64-shared-tlb"), |spec| {
+            spec.translation.tlb[1].is_shared = is_shared;
+        }));
+        let mut batch = Batch::new();
+        map(&mut batch, BASE, PAGES * 4096);
+        for thread in 0..2 {
+            batch.mark(Event::Thread(ThreadId(thread)));
+            (0..PAGES).for_each(|page| batch.push(Access::load(VirtAddr(BASE + page * 4096), 8)));
+        }
+        batch.mark(Event::Unmap(VirtRange::sized(VirtAddr(BASE), 4096)));
+        map(&mut batch, BASE, 4096);
+        batch.push(Access::load(VirtAddr(BASE), 8));
+        machine.batch(&batch).unwrap();
+        let result = machine.finish("threads");
+        [("tlb.l1", "misses"), ("tlb.l2", "hits"), ("tlb.l2", "misses"), ("walk", "walks")]
+            .map(|(stage, metric)| value(&result, stage, metric))
+    };
+    // A first touch walks twice, and so does the page that was unmapped.
+    assert_eq!(run(true), [2 * PAGES + 1, PAGES, PAGES + 1, 2 * PAGES + 2]);
+    assert_eq!(run(false), [2 * PAGES + 1, 0, 2 * PAGES + 1, 3 * PAGES + 2]);
+}
+
 #[test]
 fn huge_pages_divide_faults_by_512_and_shorten_walks() {
     let mut machine = counting(&spec("x86-64-thp"));

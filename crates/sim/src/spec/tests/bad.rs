@@ -137,6 +137,13 @@ fn geometry() {
             refusal(&array("96", "6", "tree-plru")),
             refusal(&mosaic(6)),
             refusal(&mosaic(128)),
+            refusal(&format!("{small}[tlb.l1]\nsharing = \"shared\"\n")),
+            refusal(&format!(
+                "{small}[tlb.l2]\nsharing = \"shared\"\ninclusion = \"exclusive\"\n[tlb.l2.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\"]\n"
+            )),
+            refusal(&format!(
+                "{small}[tlb.l2]\nsharing = \"shared\"\n[tlb.l2.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\"]\n[tlb.l3.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\"]\n"
+            )),
             refusal(&format!(
                 "{small}[tlb.l2.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\"]\n[tlb.l2.stores.set-associative]\nentries = 8\nways = 4\npages = [\"4KiB\"]\n"
             )),

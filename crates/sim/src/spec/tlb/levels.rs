@@ -21,9 +21,14 @@ static INCLUSIONS: Words<Inclusion> = Words(&[
     ),
 ]);
 
+/// Whether all cores share a level.
+static SHARINGS: Words<bool> =
+    Words(&[("private", false, "each core has its own"), ("shared", true, "all cores share one")]);
+
 /// What all levels have beside their arrays.
 struct Common {
     latency_ps: u64,
+    is_shared: bool,
     inclusion: Inclusion,
     stores: Option<TlbArraySpec>,
 }
@@ -32,6 +37,7 @@ section! {
     fn common(table, resolver, level: &str) -> Common;
     const COMMON {
         latency_ps = "latency" time(MILLISECOND_PS) or "\"0 cycles\"", "extra time of a hit, beyond what the pipeline hides";
+        is_shared = "sharing" word(&SHARINGS) or "\"private\"", "whether all cores share the level; never l1, and a level behind a shared one is shared";
         inclusion = "inclusion" word(&INCLUSIONS) or "\"neither\"", "what the level holds of the entries of the level above it; `exclusive` needs entries of one page, and the page sizes of that level";
         stores = "stores" any_of(&[], &ARRAYS), "in l1, an array of its own for stores, of all page sizes; the others are then for loads";
     }
@@ -44,7 +50,7 @@ section! {
             }
             Some(own) => Some(store_array(own, resolver)?),
         };
-        Some(Common { latency_ps: latency_ps?, inclusion: inclusion?, stores })
+        Some(Common { latency_ps: latency_ps?, is_shared: is_shared?, inclusion: inclusion?, stores })
     }
 }
 
@@ -75,6 +81,8 @@ static ARRAY: Shape = Shape::Variants { common: &[], variants: &ARRAYS, default:
 pub struct TlbLevelSpec {
     /// Extra time of a hit at this level, beyond what the pipeline hides; zero for the first level as a rule.
     pub latency_ps: u64,
+    /// Whether all cores share the level.
+    pub is_shared: bool,
     /// The relation of the level's entries to those of the level above it.
     pub inclusion: Inclusion,
     /// In the first level, the array for stores, if that for loads is another.
@@ -96,6 +104,7 @@ pub(in crate::spec) fn levels(levels: Levels<'_>, resolver: &mut Resolver<'_>) -
     let mut above = None;
     for ((name, table), spec) in levels.tables.iter().zip(&specs) {
         let Some(spec) = spec else { break };
+        check_sharing(name, table, above, spec, resolver);
         if spec.inclusion == Inclusion::Exclusive {
             check_exclusive(name, table, above, spec, resolver);
         }
@@ -128,6 +137,7 @@ fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLe
     check_pages(name, table, &arrays, resolver)?;
     Some(TlbLevelSpec {
         latency_ps: common.latency_ps,
+        is_shared: common.is_shared,
         inclusion: common.inclusion,
         stores: common.stores,
         arrays: arrays.into_iter().map(|array| array.spec).collect(),
@@ -200,6 +210,31 @@ fn check_replacement(
         let help = "its tree needs a power of two of ways; write another number of ways or \"lru\"";
         resolver.refuse::<()>(message, help, table, &["ways", "replacement"]);
     }
+}
+
+/// The shared levels are the last ones.
+fn check_sharing(
+    name: &str,
+    table: &Table,
+    above: Option<&TlbLevelSpec>,
+    level: &TlbLevelSpec,
+    resolver: &mut Resolver<'_>,
+) -> Option<()> {
+    if above.is_some_and(|above| above.is_shared && !level.is_shared) {
+        // The value may be the default, which has no line.
+        let message = format!("TLB `{name}`: private, behind a level that all cores share");
+        let help = "write sharing = \"shared\" here, or \"private\" there";
+        return resolver.refuse_section(table, message, help);
+    }
+    let (message, help) = match above {
+        None if level.is_shared => ("the first level cannot be shared", "write sharing = \"private\""),
+        Some(_) if level.is_shared && level.inclusion == Inclusion::Exclusive => (
+            "shared, and so not exclusive of the levels of each core",
+            "write inclusion = \"neither\", or sharing = \"private\"",
+        ),
+        _ => return Some(()),
+    };
+    resolver.refuse(format!("TLB `{name}`: {message}"), help, table, &["sharing"])
 }
 
 /// Entries can move between an exclusive level and the one above it.

@@ -140,12 +140,17 @@ impl Relocation {
                 let relocated = PageFrame::new(page, given.frame().addr(), given.size());
                 Event::Frame(relocated.expect("a distance of whole GiB keeps a page aligned"))
             }
-            Event::Unmap(range) => return Ok(self.parts(*range, Event::Unmap)),
+            Event::Unmap(range) => {
+                self.parts(*range, Event::Unmap);
+                return Ok(());
+            }
             Event::Protect(range, protection) => {
-                return Ok(self.parts(*range, |part| Event::Protect(part, *protection)));
+                self.parts(*range, |part| Event::Protect(part, *protection));
+                return Ok(());
             }
             Event::Advise(range, advice) => {
-                return Ok(self.parts(*range, |part| Event::Advise(part, *advice)));
+                self.parts(*range, |part| Event::Advise(part, *advice));
+                return Ok(());
             }
             Event::Instructions(_)
             | Event::Thread(_)

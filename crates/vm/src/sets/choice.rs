@@ -63,7 +63,7 @@ pub enum ComputedChoice {
     },
     /// The exclusive or of the number's lowest `bits` bits and of as many above them.
     ///
-    /// B. Gras et al., "Translation Leak-aside Buffer", USENIX Security 2018, section 5: the second-level TLBs of Skylake (7 bits)
+    /// B. Gras et al., "Translation Leak-aside Buffer", USENIX Security 2018: the second-level TLBs of Skylake (7 bits)
     /// and of Broadwell (8 bits).
     XorFold {
         /// The base-2 logarithm of the number of sets.

@@ -1,6 +1,6 @@
 //! The coalesced TLB: an entry holds a run of neighbouring base pages whose frames are neighbours, too.
 //!
-//! B. Pham et al., "CoLT: Coalesced Large-Reach TLBs", MICRO 2012, section 4.1: the set-associative form. A run lies in an
+//! B. Pham et al., "CoLT: Coalesced Large-Reach TLBs", MICRO 2012: the set-associative form. A run lies in an
 //! aligned block of pages, whose number chooses the set. AMD's Zen coalesces in the same way; RISC-V's Svnapot and Arm's
 //! contiguous bit let the system say where it is possible.
 

@@ -1,7 +1,7 @@
 //! An array with a victim buffer: a small fully associative array that takes what the main array evicts.
 //!
 //! N. Jouppi, "Improving Direct-Mapped Cache Performance by the Addition of a Small Fully-Associative Cache and Prefetch
-//! Buffers", ISCA 1990, section 3.2, there for a data cache.
+//! Buffers", ISCA 1990, there for a data cache.
 
 use super::{Fill, Lookup, SetAssociative, SetClasses, TlbArray, TlbEntry, TlbStorage, Translation};
 use crate::addr::{Asid, PageSize, Vpn};

@@ -8,7 +8,7 @@ use crate::addr::{Asid, Vpn};
 /// A direct-mapped table has a row for a distance between two misses in a row, with the distances that came next, the newest first.
 /// A miss looks up the distance to the miss before it, and guesses the pages at the distances of that row.
 ///
-/// Kandiraju and Sivasubramaniam, ISCA 2002, section 2.5. Distances are in base pages.
+/// Kandiraju and Sivasubramaniam, ISCA 2002. Distances are in base pages.
 #[derive(Clone, Debug)]
 pub struct Distance {
     rows: Vec<Row>,

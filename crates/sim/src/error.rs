@@ -51,8 +51,8 @@ pub enum MachineError {
     /// The program has more addresses than the machine's page table leaves to programs.
     #[error(
         "machine `{machine}`: the program uses {range}, and a page table of {levels} levels leaves a program {program_gib} GiB, \
-         of which no piece of that size is free\n  = help: write levels = 4 or levels = 5 under [table.radix] in the machine \
-         file, or give the program a smaller input"
+         of which no piece of that size is free\n  = help: write more `levels` under [table.radix] in the machine file, \
+         or give the program a smaller input"
     )]
     NoProgramSpace {
         /// The name of the machine.

@@ -24,7 +24,8 @@ pub struct Access(pub u64);
 impl Access {
     /// The record that stands for no access at all.
     pub const NONE: Self = Self(0);
-    const ADDR_BITS: u32 = 48;
+    /// The bits of an address.
+    pub const ADDR_BITS: u32 = 48;
     const ADDR_MASK: u64 = (1 << Self::ADDR_BITS) - 1;
     const WRITE: u64 = 1 << 51;
     /// Bits that must be zero.

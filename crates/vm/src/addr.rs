@@ -4,6 +4,7 @@
 //! an address cannot be used as a count. A *page* is virtual, a *frame* is physical; both numbers ([`Vpn`],
 //! [`Pfn`]) always count units of the base page, 4 KiB, whatever the size of the page they name.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// The base-2 logarithm of the base page size in bytes.
@@ -36,8 +37,9 @@ pub struct Pfn(pub u64);
 #[repr(transparent)]
 pub struct Asid(pub u16);
 
-/// The three page sizes of x86-64 (and of Sv39 and Sv48).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// A page size: the three of x86-64 (and of Sv39 and Sv48), and those of Arm's larger translation granules. Sizes are ordered by
+/// their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PageSize {
     /// 4 KiB, the base page.
     #[default]
@@ -46,6 +48,53 @@ pub enum PageSize {
     Size2M,
     /// A large page of 1 GiB.
     Size1G,
+    /// 16 KiB, the base page of that granule.
+    Size16K,
+    /// 64 KiB, the base page of that granule.
+    Size64K,
+    /// A large page of 32 MiB, of the granule of 16 KiB.
+    Size32M,
+    /// A large page of 512 MiB, of the granule of 64 KiB.
+    Size512M,
+}
+
+/// The translation granule: the size of base pages and of table nodes, and what follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Granule {
+    /// 4 KiB, with 9 index bits a level.
+    #[default]
+    Size4K,
+    /// 16 KiB, with 11 index bits a level.
+    Size16K,
+    /// 64 KiB, with 13 index bits a level.
+    Size64K,
+}
+
+impl Granule {
+    /// All granules, smallest first.
+    pub const ALL: [Self; 3] = [Self::Size4K, Self::Size16K, Self::Size64K];
+
+    /// Returns the size of base pages.
+    #[inline]
+    pub const fn base(self) -> PageSize {
+        self.sizes()[0]
+    }
+
+    /// Returns the sizes of pages, by level of the table: base pages first.
+    #[inline]
+    pub const fn sizes(self) -> &'static [PageSize] {
+        match self {
+            Self::Size4K => &PageSize::ALL,
+            Self::Size16K => &[PageSize::Size16K, PageSize::Size32M],
+            Self::Size64K => &[PageSize::Size64K, PageSize::Size512M],
+        }
+    }
+
+    /// Returns the size of large pages, which stand one level above base pages.
+    #[inline]
+    pub const fn large(self) -> PageSize {
+        self.sizes()[1]
+    }
 }
 
 impl VirtAddr {
@@ -123,13 +172,23 @@ impl Pfn {
 }
 
 impl PageSize {
-    /// All sizes, smallest first.
+    /// The sizes of a granule of 4 KiB, smallest first.
     pub const ALL: [Self; 3] = [Self::Size4K, Self::Size2M, Self::Size1G];
+    /// The sizes of all granules, in the order of their numbers (`size as usize`).
+    pub const EVERY: [Self; 7] = [
+        Self::Size4K,
+        Self::Size2M,
+        Self::Size1G,
+        Self::Size16K,
+        Self::Size64K,
+        Self::Size32M,
+        Self::Size512M,
+    ];
 
     /// Returns log2 of the size in bytes.
     #[inline]
     pub const fn shift(self) -> u32 {
-        PAGE_SHIFT + 9 * self as u32
+        PAGE_SHIFT + self.order()
     }
 
     /// Returns the size of the page in bytes.
@@ -138,16 +197,24 @@ impl PageSize {
         1 << self.shift()
     }
 
-    /// Returns the size in base pages: 1, 512 or 262,144.
+    /// Returns the size in base pages of 4 KiB: 1, 512 or 262,144 in a granule of 4 KiB.
     #[inline]
     pub const fn base_pages(self) -> u64 {
         1 << self.order()
     }
 
-    /// Returns log2 of the size in base pages, the buddy allocator's order:
+    /// Returns log2 of the size in base pages of 4 KiB, the buddy allocator's order.
     #[inline]
     pub const fn order(self) -> u32 {
-        9 * self as u32
+        match self {
+            Self::Size4K => 0,
+            Self::Size2M => 9,
+            Self::Size1G => 18,
+            Self::Size16K => 2,
+            Self::Size64K => 4,
+            Self::Size32M => 13,
+            Self::Size512M => 17,
+        }
     }
 
     /// Returns the size of a leaf at `level` of a table with nine index bits a level; levels are numbered from the
@@ -168,7 +235,25 @@ impl PageSize {
             Self::Size4K => "4KiB",
             Self::Size2M => "2MiB",
             Self::Size1G => "1GiB",
+            Self::Size16K => "16KiB",
+            Self::Size64K => "64KiB",
+            Self::Size32M => "32MiB",
+            Self::Size512M => "512MiB",
         }
+    }
+}
+
+impl PartialOrd for PageSize {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PageSize {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
     }
 }
 
@@ -281,7 +366,19 @@ mod tests {
             assert_eq!(PageSize::from_level(level as u32), Some(size));
             assert_eq!(size.base_pages() * PAGE_BYTES, size.bytes());
         }
+        for (number, size) in PageSize::EVERY.into_iter().enumerate() {
+            assert_eq!(size as usize, number);
+            let (value, unit) = size.name().split_at(size.name().len() - 3);
+            let shift = ["KiB", "MiB", "GiB"].iter().position(|name| *name == unit).unwrap() as u32;
+            assert_eq!(value.parse::<u64>().unwrap() << (10 * (shift + 1)), size.bytes());
+        }
         assert_eq!(PageSize::Size1G.bytes(), 1 << 30);
+        assert!(PageSize::Size16K < PageSize::Size2M && PageSize::Size512M < PageSize::Size1G);
+        // A node of a granule is a base page full of entries of 8 bytes.
+        for granule in Granule::ALL {
+            let entries = granule.base().bytes() / 8;
+            assert_eq!(granule.large().bytes(), entries * granule.base().bytes());
+        }
         assert_eq!(PageSize::from_level(3), None);
     }
 

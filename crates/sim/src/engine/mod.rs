@@ -253,7 +253,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
             let (walk, end) = walk.map_err(Stopped::Missed)?;
             match end {
                 WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
-                    let translation = translation_of(leaf, level);
+                    let translation = translation_of::<T>(leaf, level);
                     if C::TIMED && kernel.manages_tier() {
                         self.page_in(vpn, translation.frame_of(vpn), write)?;
                     }

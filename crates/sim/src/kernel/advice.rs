@@ -8,7 +8,7 @@ use pagewalk_vm::table::{Leaf, PageTable};
 
 use super::books::settle;
 use super::change::{check_call, drop_range, remove_shown};
-use super::context::{Context, pages_of};
+use super::context::{Context, pages_of, rank};
 use super::fault::{FaultFailure, fault, write_protected};
 use super::read_ahead::read_before_use;
 use super::reclaim::page_out;
@@ -136,7 +136,7 @@ fn populate<T: PageTable>(
         // The next round finds the page that a fault brings.
         let brought = match process.table.find(&cx.state.tables.memory, vpn) {
             Some((leaf, level)) if leaf.writable || !write => {
-                let size = PageSize::ALL[level as usize];
+                let size = T::page_size(level);
                 vpn = Vpn(vpn.align_down(size).0 + size.base_pages());
                 continue;
             }
@@ -165,20 +165,24 @@ fn lock<T: PageTable>(
     Ok(())
 }
 
-/// Does `MADV_COLLAPSE`: the pages of each aligned 2 MiB are copied into a huge page. DEVIATION: slots of which pages are on the
+/// Does `MADV_COLLAPSE`: the pages of each aligned 2 MiB (or large page of another granule) are copied into a huge page. DEVIATION: slots of which pages are on the
 /// swap device are left as they are, and nothing is moved to make room for a huge page.
 fn collapse<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
-    if (PageSize::Size2M as u32) > T::MAX_LEAF_LEVEL {
+    let huge = T::GRANULE.large();
+    if T::level_of(huge).is_none() {
         return Ok(());
     }
-    let huge = PageSize::Size2M.base_pages();
-    for first in (range.start.page().0..range.end.page().0).step_by(huge as usize) {
-        collapse_slot(cx, VirtRange::sized(Vpn(first).addr(), PageSize::Size2M.bytes()))?;
+    for first in (range.start.page().0..range.end.page().0).step_by(huge.base_pages() as usize) {
+        collapse_slot(cx, VirtRange::sized(Vpn(first).addr(), huge.bytes()), huge)?;
     }
     Ok(())
 }
 
-fn collapse_slot<T: PageTable>(cx: &mut Context<'_, T>, slot: VirtRange) -> Result<(), MachineError> {
+fn collapse_slot<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    slot: VirtRange,
+    huge: PageSize,
+) -> Result<(), MachineError> {
     let (start, end) = (slot.start.page(), slot.end.page());
     settle(cx, start, end)?;
     let entries = cx.entries(start, end);
@@ -189,7 +193,7 @@ fn collapse_slot<T: PageTable>(cx: &mut Context<'_, T>, slot: VirtRange) -> Resu
     if entries.is_empty() || is_huge || !copies.iter().all(is_in_memory) {
         return Ok(());
     }
-    let Ok(frame) = cx.state.frames.take_kept(PageSize::Size2M) else { return Ok(()) };
+    let Ok(frame) = cx.state.frames.take_kept(huge) else { return Ok(()) };
     cx.clear(start, end);
     for &(vpn, leaf, level) in &entries {
         cx.release_page(vpn, leaf.frame, level);
@@ -199,9 +203,9 @@ fn collapse_slot<T: PageTable>(cx: &mut Context<'_, T>, slot: VirtRange) -> Resu
     let (_, first, _) = entries[0];
     let dirty = entries.iter().any(|(_, leaf, _)| leaf.dirty) || !copies.is_empty();
     let writable = cx.process().space.find(slot.start).is_some_and(|vma| vma.protection.write);
-    cx.enter(start, Leaf { frame, dirty, writable, ..first }, PageSize::Size2M as u32)?;
-    cx.count_resident(PageSize::Size2M);
+    cx.enter(start, Leaf { frame, dirty, writable, ..first }, rank::<T>(huge) as u32)?;
+    cx.count_resident(huge);
     cx.state.counts.changes.collapses += 1;
-    cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_huge_page_ps);
+    cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_ps(huge));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Changes of address spaces: mappings that come, go, move, and get another protection.
 
 use pagewalk_trace::{Backing, Mapping, PageFrame, ProcessId, Protection};
-use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::addr::{Asid, Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
 use pagewalk_vm::table::{Leaf, PageTable, Upkeep};
@@ -48,10 +48,11 @@ pub(super) fn new_process<T: PageTable>(
 
 fn empty_space<T: PageTable>(state: &State<T>) -> AddressSpace {
     let policy = state.spec.translation.huge_pages.into();
-    match state.processes.announces_mappings {
+    let space = match state.processes.announces_mappings {
         true => AddressSpace::new(policy),
         false => AddressSpace::implicit(policy),
-    }
+    };
+    space.with_granule(T::GRANULE)
 }
 
 /// Removes everything of the process, which runs another program.
@@ -141,7 +142,28 @@ pub(super) fn remap<T: PageTable>(
         return Ok(());
     };
     remapped.dropped.into_iter().try_for_each(|range| drop_range(cx, range))?;
-    remapped.moved.into_iter().try_for_each(|(range, target)| move_pages(cx, range, target))
+    remapped.moved.into_iter().try_for_each(|(range, target)| move_range(cx, range, target))
+}
+
+/// Moves the pages of `range` to `target`. Base pages of more than 4 KiB, which the range and others may share, move if they lie
+/// inside and begin a page there, too; what is left of them is dropped, and faults again. DEVIATION: a kernel with such pages moves
+/// whole ones only.
+fn move_range<T: PageTable>(
+    cx: &mut Context<'_, T>,
+    range: VirtRange,
+    target: VirtAddr,
+) -> Result<(), MachineError> {
+    let base = T::GRANULE.base();
+    if base == PageSize::Size4K {
+        return move_pages(cx, range, target);
+    }
+    let inner = VirtRange::new(range.start.align_up(base.bytes()), range.end.align_down(base.bytes()));
+    if inner.is_empty() || range.start.offset_in(base) != target.offset_in(base) {
+        return drop_range(cx, range);
+    }
+    drop_range(cx, VirtRange::new(range.start, inner.start))?;
+    drop_range(cx, VirtRange::new(inner.end, range.end))?;
+    move_pages(cx, inner, target.add(inner.start.0 - range.start.0))
 }
 
 /// Moves the entries of `range` to begin at `target`; large pages that would be unaligned there are split.
@@ -151,19 +173,19 @@ fn move_pages<T: PageTable>(
     target: VirtAddr,
 ) -> Result<(), MachineError> {
     cx.split_edges(range)?;
-    if cx.process().space.has_explicit_pages() {
+    if cx.process().space.has_explicit_pages() || T::GRANULE != Granule::Size4K {
         clear_way(cx, VirtRange::sized(target, range.bytes()))?;
     }
     let (start, end) = (range.start.page(), range.end.page());
     let distance = target.page().0.wrapping_sub(start.0);
-    for size in [PageSize::Size1G, PageSize::Size2M] {
+    for (level, size) in T::GRANULE.sizes().iter().enumerate().skip(1).rev() {
         let pages = size.base_pages();
         if distance.is_multiple_of(pages) {
             continue;
         }
         for vpn in (start.0.next_multiple_of(pages)..end.0).step_by(pages as usize).map(Vpn) {
             let found = cx.process().table.find(&cx.state.tables.memory, vpn);
-            if found.is_some_and(|(_, level)| level == size as u32) {
+            if found.is_some_and(|(_, of)| of == level as u32) {
                 cx.split(vpn)?;
             }
         }
@@ -270,7 +292,8 @@ pub(super) fn remove_shown<T: PageTable>(
 fn drop_frame<T: PageTable>(cx: &mut Context<'_, T>, frame: Pfn) -> Result<(), MachineError> {
     for sharer in cx.state.frames.shared().pages(frame).to_vec() {
         let owner = cx.state.processes.of(sharer.asid);
-        drop_range(&mut cx.of(owner), VirtRange::sized(sharer.page.addr(), PAGE_BYTES))?;
+        let page = VirtRange::sized(sharer.page.addr(), T::GRANULE.base().bytes());
+        drop_range(&mut cx.of(owner), page)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The primitives of kernel code that runs for one process.
 
-use pagewalk_vm::addr::{Asid, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::addr::{Asid, Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::{OutOfFrames, PageKey};
 use pagewalk_vm::table::{Leaf, PageTable};
 
@@ -111,7 +111,7 @@ impl<T: PageTable> Context<'_, T> {
 
     /// Counts one more resident page of a size.
     pub(super) fn count_resident(&mut self, size: PageSize) {
-        self.state.counts.resident.pages[size as usize] += 1;
+        self.state.counts.resident.pages[rank::<T>(size)] += 1;
         self.note_resident();
     }
 
@@ -215,7 +215,7 @@ impl<T: PageTable> Context<'_, T> {
     pub(super) fn split_edges(&mut self, range: VirtRange) -> Result<(), MachineError> {
         for edge in [range.start, range.end] {
             // A page of 1 GiB becomes pages of 2 MiB first.
-            while self.page_across(edge).is_some() {
+            while self.page_across(edge).is_some_and(|(_, level)| level > 0) {
                 self.split(edge.page())?;
             }
         }
@@ -223,32 +223,35 @@ impl<T: PageTable> Context<'_, T> {
     }
 
     /// Makes the ends of a range that changes ends of pages, and returns the range as it is then. Large pages across them are
-    /// split. Explicit ones stay whole: they take part only if nothing else in their slots is mapped.
+    /// split. Explicit ones stay whole, as base pages of more than 4 KiB do: they take part only if nothing else in their
+    /// slots is mapped.
     pub(super) fn align_edges(&mut self, range: VirtRange) -> Result<VirtRange, MachineError> {
-        let space = &self.process().space;
-        if !space.has_explicit_pages() {
+        let is_explicit = self.process().space.has_explicit_pages();
+        if !is_explicit {
             self.split_edges(range)?;
+        }
+        if !is_explicit && T::GRANULE == Granule::Size4K {
             return Ok(range);
         }
-        let mut aligned = range;
-        if let Some(page) = self.page_across(range.start) {
+        let (mut aligned, space) = (range, &self.process().space);
+        if let Some((page, _)) = self.page_across(range.start) {
             aligned.start = if space.is_used(page) { page.end } else { page.start };
         }
-        if let Some(page) = self.page_across(range.end) {
+        if let Some((page, _)) = self.page_across(range.end) {
             aligned.end = if space.is_used(page) { page.start } else { page.end };
         }
         Ok(VirtRange { end: aligned.end.max(aligned.start), ..aligned })
     }
 
-    /// Returns the large page that lies across an address.
-    fn page_across(&self, addr: VirtAddr) -> Option<VirtRange> {
+    /// Returns the page that lies across an address, and its level.
+    fn page_across(&self, addr: VirtAddr) -> Option<(VirtRange, u32)> {
         if addr.offset_in(PageSize::Size1G) == 0 {
             return None;
         }
         let (_, level) = self.process().table.find(&self.state.tables.memory, addr.page())?;
-        let size = PageSize::ALL[level as usize];
-        let page = VirtRange::sized(addr.align_down(size.bytes()), size.bytes());
-        (page.start != addr).then_some(page)
+        let bytes = T::page_size(level).bytes();
+        let page = VirtRange::sized(addr.align_down(bytes), bytes);
+        (page.start != addr).then_some((page, level))
     }
 
     /// Splits the large page that holds `vpn`, if there is one, for every process that has it.
@@ -269,11 +272,11 @@ impl<T: PageTable> Context<'_, T> {
             self.note_moves();
         }
         let State { frames, counts, .. } = &mut *self.state;
-        let (size, below) = (PageSize::ALL[level as usize], PageSize::ALL[level as usize - 1]);
+        let (size, below) = (T::page_size(level), T::page_size(level - 1));
         frames.split(leaf.frame, size, below);
         if !frames.is_given(leaf.frame) {
-            counts.resident.pages[size as usize] -= 1;
-            counts.resident.pages[below as usize] += 512;
+            counts.resident.pages[level as usize] -= 1;
+            counts.resident.pages[level as usize - 1] += size.base_pages() / below.base_pages();
         }
         counts.changes.splits += owners.len() as u64;
         for PageKey { asid, .. } in owners {
@@ -286,7 +289,7 @@ impl<T: PageTable> Context<'_, T> {
     pub(super) fn release_page(&mut self, page: Vpn, frame: Pfn, level: u32) {
         let key = self.key(page);
         if !self.state.frames.leave(frame, key) {
-            self.give_block(frame, PageSize::ALL[level as usize]);
+            self.give_block(frame, T::page_size(level));
         }
     }
 
@@ -294,9 +297,18 @@ impl<T: PageTable> Context<'_, T> {
     pub(super) fn give_block(&mut self, frame: Pfn, size: PageSize) {
         self.state.frames.give_page(frame, size);
         if !self.state.frames.is_given(frame) {
-            self.state.counts.resident.pages[size as usize] -= 1;
+            self.state.counts.resident.pages[rank::<T>(size)] -= 1;
         }
     }
+}
+
+/// Returns the place of a page size in counts by size: the level of its pages.
+///
+/// # Panics
+///
+/// If the table holds no such pages.
+pub(super) fn rank<T: PageTable>(size: PageSize) -> usize {
+    T::level_of(size).expect("a size of the table's pages") as usize
 }
 
 impl<T: PageTable> State<T> {
@@ -305,7 +317,7 @@ impl<T: PageTable> State<T> {
         self.processes[process].table.update(&mut self.tables.memory, page, change)
     }
 
-    /// Returns the resident pages by size; a given block counts once, however many pages have it.
+    /// Returns the resident pages by level; a given block counts once, however many pages have it.
     pub(crate) fn resident_pages(&self) -> [u64; 3] {
         let (own, given) =
             (self.counts.resident.pages, self.frames.given().map_or([0; 3], |given| given.resident()));
@@ -314,7 +326,7 @@ impl<T: PageTable> State<T> {
 
     /// Returns the bytes of all resident pages.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        PageSize::ALL.iter().zip(self.resident_pages()).map(|(size, pages)| pages * size.bytes()).sum()
+        T::GRANULE.sizes().iter().zip(self.resident_pages()).map(|(size, pages)| pages * size.bytes()).sum()
     }
 
     /// Returns the error for a page that got no frame.

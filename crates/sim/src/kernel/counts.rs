@@ -12,7 +12,7 @@ pub(crate) struct KernelCounts {
 /// Counts of page faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FaultCounts {
-    /// First touches and copies, by page size.
+    /// First touches and copies, by the level of pages.
     pub(crate) minor: [u64; 3],
     pub(super) major: u64,
     /// Faults for pages that had left, and were in memory again or still.
@@ -45,7 +45,7 @@ pub(crate) struct ChangeCounts {
 /// The counts of resident pages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resident {
-    /// By page size, now; without those in given frames.
+    /// By the level of pages, now; without those in given frames.
     pub(crate) pages: [u64; 3],
     /// The most bytes of all of them.
     pub(super) bytes_peak: u64,

@@ -9,7 +9,7 @@ use pagewalk_vm::space::{FaultError, FaultPlan};
 use pagewalk_vm::table::PageTable;
 
 use super::books;
-use super::context::Context;
+use super::context::{Context, rank};
 use super::read_ahead::bring_back;
 use super::reclaim::take_movable;
 use super::sharing::{copy_on_write, enter_page, is_movable, map_cached, note_cached};
@@ -108,13 +108,14 @@ fn map_new<T: PageTable>(
         return enter_new(cx, given.page(), given.size(), given.frame(), write, plan);
     }
     let mut failed = None;
-    let possible = |size: &PageSize| *size as u32 <= T::MAX_LEAF_LEVEL;
+    let possible = |size: &PageSize| T::level_of(*size).is_some();
     let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
     // DEVIATION: a mapping of huge pages gets small ones where the table holds no others.
-    let smallest = sizes.peek().is_none().then_some(PageSize::Size4K);
+    let base = T::GRANULE.base();
+    let smallest = sizes.peek().is_none().then_some(base);
     for size in sizes.chain(smallest) {
         let key = cx.key(vpn.align_down(size));
-        if size != PageSize::Size4K && !is_free(cx, key, size) {
+        if size != base && !is_free(cx, key, size) {
             continue;
         }
         if map_cached(cx, key.page, size, write, plan)? {
@@ -128,7 +129,7 @@ fn map_new<T: PageTable>(
             Ok(frame) => {
                 note_cached(cx, key.page, size, frame, write, plan);
                 cx.state.counts.faults.own_pages += 1;
-                cx.state.counts.resident.pages[size as usize] += 1;
+                cx.state.counts.resident.pages[rank::<T>(size)] += 1;
                 return enter_new(cx, key.page, size, frame, write, plan);
             }
             Err(full) => failed = Some(full),
@@ -142,7 +143,7 @@ fn map_new<T: PageTable>(
 
 /// Returns whether a large page may have its slot: nothing is mapped there, and the trace gives no page of it a frame.
 fn is_free<T: PageTable>(cx: &Context<'_, T>, key: PageKey, size: PageSize) -> bool {
-    cx.process().table.is_vacant(&cx.state.tables.memory, key.page, size as u32)
+    cx.process().table.is_vacant(&cx.state.tables.memory, key.page, rank::<T>(size) as u32)
         && !cx.state.frames.given().is_some_and(|given| given.any_in(key.asid, key.page, size))
 }
 
@@ -155,11 +156,12 @@ fn enter_new<T: PageTable>(
     write: bool,
     plan: &FaultPlan,
 ) -> Result<(), MachineError> {
-    enter_page(cx, first, frame, size as u32, write, plan)?;
+    let level = rank::<T>(size);
+    enter_page(cx, first, frame, level as u32, write, plan)?;
     if plan.vma.locked {
         cx.state.frames.lock(frame, true);
     }
-    cx.state.counts.faults.minor[size as usize] += 1;
+    cx.state.counts.faults.minor[level] += 1;
     cx.note_resident();
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
     cx.work(KernelStep::Zero, cx.state.spec.kernel.zero_ps(size));

@@ -41,9 +41,9 @@ fn share_pages<T: PageTable>(
     let (asid, child_asid) = (cx.asid(), cx.state.processes[child].asid);
     let mut entries = cx.entries(start, end);
     entries.retain(|(_, leaf, _)| !cx.state.frames.is_given(leaf.frame));
-    // An explicit huge page that lies in several mappings came with the first.
+    // A page that lies in several mappings came with the first.
     let has = |page| cx.state.processes[child].table.find(&cx.state.tables.memory, page).is_some();
-    entries.retain(|&(page, _, level)| level == 0 || page >= start || !has(page));
+    entries.retain(|&(page, ..)| page >= start || !has(page));
     // What a file can bring again is left to the child's faults, unless there are copies among it (`vma_needs_copy`).
     if entries.iter().all(|(_, leaf, _)| cx.state.frames.shared().is_cached(leaf.frame))
         && cx.state.swap.space.pages(asid, start, end).is_empty()

@@ -1,6 +1,5 @@
 //! The counts of the kernel, as rows.
 
-use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::table::PageTable;
 
 use super::counts::KernelCounts;
@@ -11,8 +10,9 @@ use crate::metrics::names::{fault, frames, kernel, reclaim, swap, table};
 impl<T: PageTable> State<T> {
     pub(super) fn rows(&self, manages_tier: bool, rows: &mut Rows) {
         let KernelCounts { faults, changes, resident, upkeep } = &self.counts;
-        for size in PageSize::ALL {
-            rows.sum(fault::minor(size), faults.minor[size as usize]);
+        let sizes = T::GRANULE.sizes();
+        for (&size, &faults) in sizes.iter().zip(&faults.minor) {
+            rows.sum(fault::minor(size), faults);
         }
         rows.sum(fault::PAGE_CACHE, faults.page_cache);
         rows.sum(fault::PROTECTION, faults.protection);
@@ -23,11 +23,10 @@ impl<T: PageTable> State<T> {
         rows.sum(kernel::HUGE_PAGE_COLLAPSES, changes.collapses);
         rows.sum(kernel::COPIES_ON_WRITE, changes.copies_on_write);
         rows.sum(kernel::REFUSED_CALLS, changes.refused_calls);
-        let pages = self.resident_pages();
-        let large = |size: PageSize| pages[size as usize] * size.bytes();
+        let large = sizes.iter().zip(self.resident_pages()).skip(1).map(|(size, pages)| pages * size.bytes());
         rows.level(frames::RESIDENT, self.resident_bytes());
         rows.level(frames::RESIDENT_PEAK, resident.bytes_peak);
-        rows.level(frames::RESIDENT_HUGE, large(PageSize::Size2M) + large(PageSize::Size1G));
+        rows.level(frames::RESIDENT_HUGE, large.sum());
         rows.level(frames::MEMORY, self.spec.paging.frames.memory_bytes());
         if self.frames.given().is_some() {
             rows.sum(frames::GIVEN_PAGES, faults.given_pages);

@@ -23,7 +23,7 @@ use pagewalk_vm::reclaim::ObjectPage;
 use pagewalk_vm::space::{FaultPlan, Vma};
 use pagewalk_vm::table::{Leaf, PageTable};
 
-use super::context::Context;
+use super::context::{Context, rank};
 use super::reclaim::take_movable;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
@@ -68,9 +68,9 @@ pub(super) fn copy_on_write<T: PageTable>(
         cx.split(vpn)?;
         (_, leaf, level) = cx.entry(vpn);
     }
-    let size = PageSize::ALL[level as usize];
+    let size = T::page_size(level);
     let key = cx.key(vpn.align_down(size));
-    cx.state.counts.faults.minor[size as usize] += 1;
+    cx.state.counts.faults.minor[level as usize] += 1;
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
     let is_cached = cx.state.frames.shared().is_cached(leaf.frame);
     let has_others = cx.state.frames.leave(leaf.frame, key);
@@ -122,7 +122,7 @@ fn replace_frame<T: PageTable>(
 ) -> Result<(), MachineError> {
     if T::IS_COMPRESSED {
         cx.clear(page, Vpn(page.0 + 1));
-        return enter_page(cx, page, frame, size as u32, true, plan);
+        return enter_page(cx, page, frame, rank::<T>(size) as u32, true, plan);
     }
     cx.update(page, |leaf| *leaf = Leaf { frame, writable: true, dirty: true, accessed: true, ..*leaf });
     Ok(())
@@ -141,8 +141,9 @@ pub(super) fn map_cached<T: PageTable>(
     let other = cx.state.frames.shared().pages(frame)[0];
     let key = cx.key(page);
     cx.state.frames.share(frame, other, key);
-    enter_page(cx, page, frame, size as u32, write, plan)?;
-    cx.state.counts.faults.minor[size as usize] += 1;
+    let level = rank::<T>(size);
+    enter_page(cx, page, frame, level as u32, write, plan)?;
+    cx.state.counts.faults.minor[level] += 1;
     cx.state.counts.faults.page_cache += 1;
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
     Ok(true)

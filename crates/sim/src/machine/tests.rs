@@ -4,10 +4,10 @@ use pagewalk_trace::{
     Access, Backing, Batch, Event, Mapping, ObjectId, ObjectPages, ProcessId, Protection, SourceInfo,
     ThreadId,
 };
-use pagewalk_vm::addr::{PageSize, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::addr::{Granule, PageSize, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::table::classic::{Chained, Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
-use pagewalk_vm::table::{Contents, PageTable, Radix, Sv39, X86_64, X86_64La57};
+use pagewalk_vm::table::{Arm16K, Arm64K, Contents, PageTable, Radix, Sv39, X86_64, X86_64La57};
 
 use super::assemble::{Built, machine};
 use super::events::Machine;
@@ -27,10 +27,13 @@ macro_rules! with_tables_of {
     ($spec:expr, $check:ident($($argument:expr),*)) => {{
         let table = &$spec.translation.table;
         if let Some(radix) = table.settings::<RadixSpec>() {
-            match radix.levels {
-                3 => $check::<Radix<Sv39>>($($argument),*),
-                5 => $check::<Radix<X86_64La57>>($($argument),*),
-                _ => $check::<Plain>($($argument),*),
+            match (radix.granule, radix.levels) {
+                (Granule::Size16K, 3) => $check::<Radix<Arm16K<3>>>($($argument),*),
+                (Granule::Size64K, 3) => $check::<Radix<Arm64K<3>>>($($argument),*),
+                (Granule::Size4K, 3) => $check::<Radix<Sv39>>($($argument),*),
+                (Granule::Size4K, 5) => $check::<Radix<X86_64La57>>($($argument),*),
+                (Granule::Size4K, _) => $check::<Plain>($($argument),*),
+                _ => panic!("no check for {radix:?}"),
             }
         } else if table.settings::<TocSpec>().is_some() {
             $check::<Toc>($($argument),*)
@@ -54,6 +57,7 @@ mod differential;
 mod explicit;
 mod fork;
 mod given;
+mod granule;
 mod guest;
 mod paging;
 mod pairs;

@@ -24,7 +24,7 @@ pub(crate) struct FrontFilter {
     /// Whether `huge` remembers anything: many programs never see such a page.
     huge_known: bool,
     /// By page size: which of the two such a page empties, because it goes through that array unseen.
-    empties: [Option<PageSize>; 3],
+    empties: [Option<PageSize>; PageSize::EVERY.len()],
 }
 
 impl FrontFilter {
@@ -38,7 +38,7 @@ impl FrontFilter {
             Some(of_array) if classes > 1 => Classes::new(of_array, classes),
             _ => Classes::never(),
         };
-        let empties = PageSize::ALL.map(|size| match level.large(size) {
+        let empties = PageSize::EVERY.map(|size| match level.large(size) {
             None => (size > PageSize::Size4K).then_some(PageSize::Size4K),
             Some(array) => {
                 (size > PageSize::Size2M && array.holds(PageSize::Size2M)).then_some(PageSize::Size2M)
@@ -47,9 +47,14 @@ impl FrontFilter {
         Self { small, huge, huge_known: false, empties }
     }
 
-    /// A filter that never learns: for a core without a TLB, where nothing ever hits.
+    /// A filter that never learns: for a core without a TLB, where nothing ever hits, or without pages of 4 KiB.
     pub(crate) fn never() -> Self {
-        Self { small: Classes::never(), huge: Classes::never(), huge_known: false, empties: [None; 3] }
+        Self {
+            small: Classes::never(),
+            huge: Classes::never(),
+            huge_known: false,
+            empties: [None; PageSize::EVERY.len()],
+        }
     }
 
     /// The frame of `vpn` if a reference to it is known to change nothing.

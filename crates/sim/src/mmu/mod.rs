@@ -4,7 +4,7 @@ mod filter;
 mod host;
 mod prefetch;
 
-use pagewalk_vm::addr::{Asid, PageSize, Vpn};
+use pagewalk_vm::addr::{Asid, Vpn};
 use pagewalk_vm::table::{Leaf, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead};
 use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
@@ -210,7 +210,7 @@ impl<T: PageTable> Mmu<T> {
                 Some(host) => leaf.and_then(|leaf| host.neighbour(page, leaf)),
                 None => leaf,
             };
-            *word = leaf.map_or(0, |leaf| translation_of(leaf, 0).to_word());
+            *word = leaf.map_or(0, |leaf| translation_of::<T>(leaf, 0).to_word());
         }
         fill_all(&Fill { vpn, translation, cluster: words, cluster_base: base });
     }
@@ -361,7 +361,6 @@ impl WalkCounts {
 
 /// Returns the translation that a leaf of a level gives.
 #[inline]
-pub(crate) fn translation_of(leaf: Leaf, level: u32) -> Translation {
-    let size = PageSize::from_level(level).expect("leaves stand at levels 0 to 2");
-    Translation::new(leaf.frame, size, leaf.writable, leaf.dirty)
+pub(crate) fn translation_of<T: PageTable>(leaf: Leaf, level: u32) -> Translation {
+    Translation::new(leaf.frame, T::page_size(level), leaf.writable, leaf.dirty)
 }

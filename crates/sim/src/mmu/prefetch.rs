@@ -106,7 +106,7 @@ impl<T: PageTable> Mmu<T> {
                 listener.reads(host.reads(), is_cached);
                 match end {
                     Ok(WalkEnd::Leaf { leaf, level }) => {
-                        buffer.put(walked.asid, page, translation_of(leaf, level));
+                        buffer.put(walked.asid, page, translation_of::<T>(leaf, level));
                     }
                     // A prefetch does not fault, and does not leave the guest either.
                     Ok(WalkEnd::Empty { .. }) | Err(_) => counts.empty += 1,
@@ -121,7 +121,9 @@ impl<T: PageTable> Mmu<T> {
                 listener.reads(second.reads(), false);
             }
             match walk.end() {
-                WalkEnd::Leaf { leaf, level } => buffer.put(walked.asid, page, translation_of(leaf, level)),
+                WalkEnd::Leaf { leaf, level } => {
+                    buffer.put(walked.asid, page, translation_of::<T>(leaf, level))
+                }
                 WalkEnd::Empty { .. } => counts.empty += 1,
             }
         }

@@ -97,10 +97,9 @@ section! {
 impl KernelSpec {
     /// Returns the time to zero a page, or to copy one.
     pub(crate) fn zero_ps(&self, size: PageSize) -> u64 {
-        match size {
-            PageSize::Size4K => self.zero_page_ps,
-            PageSize::Size2M => self.zero_huge_page_ps,
-            PageSize::Size1G => 512 * self.zero_huge_page_ps,
+        match size < PageSize::Size2M {
+            true => size.base_pages() * self.zero_page_ps,
+            false => size.bytes() / PageSize::Size2M.bytes() * self.zero_huge_page_ps,
         }
     }
 }

@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::addr::{Granule, PageSize};
 
 use super::accelerator::{ACCELERATOR, accelerator};
 use super::core::{CoreSpec, WALK_CACHE, WalkerSpec, check_core, check_walker, walk_cache};
-use super::error::{Diagnostic, Diagnostics, SourceFile};
+use super::error::{Diagnostic, Diagnostics, SourceFile, either};
 use super::flash::FLASH;
-use super::frames::{FRAMES, FrameKind};
+use super::frames::{BuddySpec, FRAMES, FrameKind};
 use super::host::{HOST, host};
 use super::kernel::{HUGE_PAGES, HugePagePolicy, KernelSpec, huge_pages};
+use super::key::LEVELS;
 use super::memory::{CACHE_LEVEL, MESH, MemorySpec, caches, memory, mesh};
 use super::persistent::{self, FILES, FILES_COMMON, PersistentSpec, files};
 use super::reclaim::{RECLAIM, RECLAIM_COMMON, ReclaimKind, background};
@@ -73,8 +74,8 @@ section! {
     {
         let tlb = tlb::levels(tlb, resolver);
         let huge_pages = huge_pages_table.and_then(|table| huge_pages(table, resolver));
-        check_huge_pages(tree, huge_pages, tlb.as_deref(), resolver);
         let table = table.and_then(|table| TABLES.resolve(table, resolver));
+        check_huge_pages(tree, huge_pages, tlb.as_deref(), table.as_ref(), resolver);
         let arrays = tlb.as_ref().map(|levels| levels.iter().flat_map(TlbLevelSpec::all_arrays).collect());
         let prefetch = optional(prefetch_table, |own| tlb::prefetch(own, resolver, tree, arrays));
         let shape = table.as_ref().map(|table| table.walk_caches());
@@ -89,6 +90,8 @@ section! {
         check_table(tree, table.as_ref(), frames.as_ref(), huge_pages, resolver);
         check_reclaim(tree, policy, frames.as_ref(), huge_pages, resolver);
         check_threads(tree, table.as_ref(), threads_table, resolver);
+        let granule = table.as_ref().map_or(Granule::Size4K, |table| table.granule());
+        check_granule(tree, granule, tlb.as_deref(), frames.as_ref(), huge_pages, resolver);
         let kernel = kernel.and_then(|table| KernelSpec::resolve(table, resolver));
         let caches = caches(cache_levels, resolver);
         let walker = walker.and_then(|own| {
@@ -147,12 +150,14 @@ fn check_huge_pages(
     tree: &Table,
     policy: Option<HugePagePolicy>,
     tlb: Option<&[TlbLevelSpec]>,
+    table: Option<&TableKind>,
     resolver: &mut Resolver<'_>,
 ) {
     let (Some(policy), Some(levels), Some(section)) = (policy, tlb, tree.table("huge-pages")) else { return };
+    let large = table.map_or(Granule::Size4K, |table| table.granule()).large();
     let (size, key, kind) = match policy {
         HugePagePolicy::Never => return,
-        HugePagePolicy::Madvise | HugePagePolicy::Always => (PageSize::Size2M, "transparent", "never"),
+        HugePagePolicy::Madvise | HugePagePolicy::Always => (large, "transparent", "never"),
         HugePagePolicy::Explicit(size) => (size, "explicit", "none"),
     };
     let mut arrays = levels.iter().flat_map(|level| &level.arrays);
@@ -211,13 +216,58 @@ fn check_threads(
 ) {
     if table.is_some_and(|table| table.program_space().is_some()) && threads.flatten().is_some() {
         let message = "the threads of [threads] have their stacks where this table has no addresses";
-        blame_variant(
-            tree,
-            "table",
-            message,
-            "write levels = 4 or levels = 5, or leave [threads] out",
-            resolver,
-        );
+        blame_variant(tree, "table", message, "write more `levels`, or leave [threads] out", resolver);
+    }
+}
+
+/// A granule and what goes with it: TLBs that hold its pages, and, above 4 KiB, no mechanism that is about pages of 4 KiB.
+fn check_granule(
+    tree: &Table,
+    granule: Granule,
+    tlb: Option<&[TlbLevelSpec]>,
+    frames: Option<&FrameKind>,
+    huge_pages: Option<HugePagePolicy>,
+    resolver: &mut Resolver<'_>,
+) {
+    let (base, sizes) = (granule.base(), granule.sizes());
+    for (name, level) in LEVELS.iter().zip(tlb.unwrap_or_default()) {
+        let holds = |size: &PageSize| level.arrays.iter().any(|array| array.kind.holds(*size));
+        let other = PageSize::EVERY.iter().find(|size| holds(size) && !sizes.contains(size));
+        let message = match other {
+            Some(other) => format!("TLB `{name}` holds {other} pages, and the page table has none"),
+            None if !holds(&base) => {
+                format!("TLB `{name}` holds no {base} pages, the page table's base pages")
+            }
+            None => continue,
+        };
+        let names: Vec<String> = sizes.iter().map(|size| format!("\"{size}\"")).collect();
+        let help = format!("`pages` are {} with a granule of {base}", either(&names));
+        if let Some(section) = tree.table("tlb").and_then(|levels| levels.table(name)) {
+            resolver.refuse_section::<()>(section, message, help);
+        }
+    }
+    if granule == Granule::Size4K {
+        return;
+    }
+    let is_fragmented = |of: &FrameKind| of.settings::<BuddySpec>().is_some_and(|of| of.fragmentation > 0);
+    let refused = [
+        (frames.is_some_and(|of| of.hash_placed().is_some()), "[frames.iceberg]", "write [frames.buddy]"),
+        (frames.is_some_and(is_fragmented), "`fragmentation`", "write fragmentation = 0 in [frames.buddy]"),
+        (tree.table("reclaim").is_some(), "[reclaim]", "write reclaim = \"none\""),
+        (tree.table("tier").is_some(), "[tier]", "write tier = \"none\""),
+        (tree.table("threads").is_some(), "[threads]", "write threads = \"none\""),
+        (
+            matches!(huge_pages, Some(HugePagePolicy::Explicit(_))),
+            "`explicit`",
+            "write explicit = \"none\" in [huge-pages]",
+        ),
+    ];
+    for (is_there, what, help) in refused {
+        if is_there {
+            let message =
+                format!("{what} is about pages of 4KiB, and the base pages of this table are of {base}");
+            blame_variant(tree, "table", &message, &format!("{help}, or granule = \"4KiB\""), resolver);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pagewalk_trace::SourceInfo;
+use pagewalk_vm::addr::Granule;
 
 pub use super::accelerator::{AcceleratorDaemonSpec, AcceleratorSpec};
 pub use super::core::{CoreSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
@@ -121,6 +122,8 @@ impl MachineSpec {
             Some("it is a guest, whose frames the host gives")
         } else if matches!(self.translation.huge_pages, HugePagePolicy::Explicit(_)) {
             Some("its anonymous memory is in explicit huge pages")
+        } else if self.translation.table.granule() != Granule::Size4K {
+            Some("its pages are not those of a granule of 4 KiB")
         } else {
             None
         }
@@ -153,6 +156,11 @@ pub trait TableDesign: Settings {
     /// Returns whether the table can be a guest's: a walk of it can go through a host's.
     fn can_be_guests(&self) -> bool {
         false
+    }
+
+    /// Returns the size of base pages.
+    fn granule(&self) -> Granule {
+        Granule::Size4K
     }
 
     /// Returns whether files that are ranges of pages can be mapped.

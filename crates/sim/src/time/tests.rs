@@ -1,6 +1,6 @@
 //! The interval model against its own equations, at the tick.
 
-use pagewalk_vm::addr::PhysAddr;
+use pagewalk_vm::addr::{Granule, PhysAddr};
 use pagewalk_vm::table::cuckoo::Policy;
 use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::table::{Waits, WalkRead};
@@ -114,7 +114,7 @@ fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
 /// One after the other takes the sum; at once, as long as the one that decides, or the longest; a refill nothing.
 #[test]
 fn a_walk_takes_as_long_as_what_it_waits_for() {
-    let radix = || TableKind::from(RadixSpec { levels: 4 });
+    let radix = || TableKind::from(RadixSpec { levels: 4, granule: Granule::Size4K });
     let lookup = machine().translation.walk_cache.expect("walk caches").latency_ps;
     let near = 9;
     let [turn, found, other, refill] = [

@@ -1,8 +1,8 @@
 //! Physical memory: which page gets which frame.
 //!
 //! A *frame* is 4 KiB of physical memory; a *block* of order `k` is `2^k` frames, aligned to its own size. The
-//! three page sizes are the orders 0, 9 and 18 ([`PageSize::order`](crate::addr::PageSize::order)). Frame 0 is never handed out, so that a
-//! zero in a page-table entry can never name a frame in use.
+//! page sizes of a granule of 4 KiB are the orders 0, 9 and 18 ([`PageSize::order`](crate::addr::PageSize::order)).
+//! Frame 0 is never handed out, so that a zero in a page-table entry can never name a frame in use.
 //!
 //! Running out is an ordinary answer ([`OutOfFrames`]): a frame is never handed out twice. Giving back what was
 //! not taken is a bug of the caller and panics, in release builds too.

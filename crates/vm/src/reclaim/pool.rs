@@ -156,7 +156,7 @@ impl PagePool {
     pub fn take_kept(&mut self, size: PageSize) -> Result<Pfn, OutOfFrames> {
         match size {
             PageSize::Size4K => self.ordinary.alloc(0),
-            PageSize::Size2M | PageSize::Size1G => self.ordinary.alloc_free(size.order()),
+            _ => self.ordinary.alloc_free(size.order()),
         }
     }
 

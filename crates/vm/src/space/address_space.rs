@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::huge::HugePagePolicy;
 use super::vma::Vma;
-use crate::addr::{PageSize, VirtAddr, VirtRange};
+use crate::addr::{Granule, PageSize, VirtAddr, VirtRange};
 
 /// The most VMAs that an address space may have: Linux's default for `vm.max_map_count`.
 pub const MAX_MAPPINGS: usize = 65_530;
@@ -22,6 +22,7 @@ pub struct AddressSpace {
     /// The heap segment as `brk` last set it.
     pub(super) heap: VirtRange,
     pub(super) policy: HugePagePolicy,
+    pub(super) granule: Granule,
     /// Whether unmapped addresses are mapped on the fly.
     pub(super) is_implicit: bool,
     pub(super) implicit_mappings: u64,
@@ -92,6 +93,7 @@ impl AddressSpace {
             last_hit: None,
             heap: VirtRange::default(),
             policy,
+            granule: Granule::Size4K,
             is_implicit: false,
             implicit_mappings: 0,
             mapped_bytes: 0,
@@ -104,6 +106,11 @@ impl AddressSpace {
     /// everything. Such a space has no limit on the number of its VMAs, since no call of the program made them.
     pub fn implicit(policy: HugePagePolicy) -> Self {
         Self { is_implicit: true, ..Self::new(policy) }
+    }
+
+    /// Returns the address space with pages of another granule. Mappings keep their ends, also inside of a page.
+    pub fn with_granule(self, granule: Granule) -> Self {
+        Self { granule, ..self }
     }
 
     /// Returns the address space of a child of `fork`: nothing is locked, and mappings that the program advised

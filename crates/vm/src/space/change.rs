@@ -135,7 +135,7 @@ impl AddressSpace {
             Advice::Collapse => {
                 for part in self.parts_in(range) {
                     if part.is_private_anonymous() && part.advice != HugePageAdvice::NoHugePage {
-                        push_nonempty(&mut affected, whole_slots(part.range, PageSize::Size2M));
+                        push_nonempty(&mut affected, whole_slots(part.range, self.granule.large()));
                     }
                 }
             }

@@ -74,7 +74,7 @@ impl AddressSpace {
             return Err(FaultError::ProtectionViolation { addr, write, execute, vma: range, protection });
         }
         let is_free_of_others = |slot| self.parts_in(slot).all(|part| part.is_private_anonymous());
-        Ok(FaultPlan { vma, page_sizes: self.policy.page_sizes(&vma, addr, is_free_of_others) })
+        Ok(FaultPlan { vma, page_sizes: self.policy.page_sizes(self.granule, &vma, addr, is_free_of_others) })
     }
 
     /// Maps an unmapped address if there is a reason to; answers its VMA.
@@ -115,9 +115,9 @@ impl AddressSpace {
         Some(Vma { range: VirtRange::new(start, stack.range.start), ..*stack })
     }
 
-    /// The aligned 2 MiB around `addr`, as far as nothing else is mapped there.
+    /// The aligned 2 MiB (or the large page of another granule) around `addr`, as far as nothing else is mapped there.
     fn implicit_granule(&self, addr: VirtAddr) -> Vma {
-        let size = PageSize::Size2M.bytes();
+        let size = self.granule.large().bytes();
         let mut range = VirtRange::sized(addr.align_down(size), size);
         if let Some(below) = self.last_before(addr) {
             range.start = range.start.max(below.range.end);

@@ -1,7 +1,7 @@
 //! Which page sizes may serve a fault.
 
 use super::vma::{HugePageAdvice, Vma};
-use crate::addr::{PageSize, VirtAddr, VirtRange};
+use crate::addr::{Granule, PageSize, VirtAddr, VirtRange};
 
 /// The use of huge pages for memory that asks for none: transparent ones as in
 /// `/sys/kernel/mm/transparent_hugepage/enabled`, or explicit ones of hugetlbfs.
@@ -22,9 +22,10 @@ pub enum HugePagePolicy {
 impl HugePagePolicy {
     /// Returns the page sizes that may serve a fault at `addr` in `vma`, largest first, never empty.
     ///
-    /// An explicit page size allows no other. Otherwise 2 MiB comes first where the aligned 2 MiB around `addr`
+    /// An explicit page size allows no other; DEVIATION: it is one of a granule of 4 KiB, and other granules do without.
+    /// Otherwise 2 MiB (or the large size of another granule) comes first where the aligned 2 MiB around `addr`
     /// lie inside the VMA, it is private anonymous memory, and this policy with the program's advice wants it
-    /// (Linux, `Documentation/admin-guide/mm/transhuge.rst`); 4 KiB always comes last. Whether the slot in the page
+    /// (Linux, `Documentation/admin-guide/mm/transhuge.rst`); the base size always comes last. Whether the slot in the page
     /// table is still empty and whether a frame of that size is left is for the caller to find out.
     ///
     /// With [`HugePagePolicy::Explicit`], sizes up to that one may serve private anonymous memory whose slots `is_free_of_others`
@@ -32,22 +33,26 @@ impl HugePagePolicy {
     #[inline]
     pub fn page_sizes(
         self,
+        granule: Granule,
         vma: &Vma,
         addr: VirtAddr,
         is_free_of_others: impl Fn(VirtRange) -> bool,
     ) -> &'static [PageSize] {
         const EXPLICIT_2M: &[PageSize] = &[PageSize::Size2M];
         const EXPLICIT_1G: &[PageSize] = &[PageSize::Size1G];
-        match vma.huge {
-            Some(PageSize::Size1G) => EXPLICIT_1G,
-            Some(PageSize::Size2M) => EXPLICIT_2M,
+        match (vma.huge, granule) {
+            (Some(PageSize::Size1G), Granule::Size4K) => EXPLICIT_1G,
+            (Some(PageSize::Size2M), Granule::Size4K) => EXPLICIT_2M,
             _ => match self {
                 Self::Explicit(most) if vma.is_private_anonymous() => {
                     let fits = |size: &PageSize| *size <= most && is_free_of_others(slot(addr, *size));
-                    LARGEST_FIRST.iter().position(fits).map_or(BASE, |first| &LARGEST_FIRST[first..])
+                    let first = LARGEST_FIRST.iter().position(fits).unwrap_or(LARGEST_FIRST.len() - 1);
+                    &LARGEST_FIRST[first..]
                 }
-                _ if self.wants_huge(vma) && vma.range.covers(slot(addr, PageSize::Size2M)) => HUGE_FIRST,
-                _ => BASE,
+                _ => {
+                    let wanted = self.wants_huge(vma) && vma.range.covers(slot(addr, granule.large()));
+                    if wanted { huge_first(granule) } else { &granule.sizes()[..1] }
+                }
             },
         }
     }
@@ -63,8 +68,15 @@ impl HugePagePolicy {
 }
 
 const LARGEST_FIRST: &[PageSize] = &[PageSize::Size1G, PageSize::Size2M, PageSize::Size4K];
-const HUGE_FIRST: &[PageSize] = &[PageSize::Size2M, PageSize::Size4K];
-const BASE: &[PageSize] = &[PageSize::Size4K];
+
+/// Returns a large page's size and a base page's.
+fn huge_first(granule: Granule) -> &'static [PageSize] {
+    match granule {
+        Granule::Size4K => &[PageSize::Size2M, PageSize::Size4K],
+        Granule::Size16K => &[PageSize::Size32M, PageSize::Size16K],
+        Granule::Size64K => &[PageSize::Size512M, PageSize::Size64K],
+    }
+}
 
 /// The aligned range of a page of `size` around `addr`.
 fn slot(addr: VirtAddr, size: PageSize) -> VirtRange {

@@ -3,7 +3,7 @@
 mod model;
 
 use super::*;
-use crate::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange, Vpn};
+use crate::addr::{Granule, PAGE_BYTES, PageSize, VirtAddr, VirtRange, Vpn};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -318,6 +318,28 @@ fn explicit_pages_cover_their_slots_where_no_other_memory_is() {
     assert_eq!(sizes(PageSize::Size1G, Some(near)), &ALL[2..]);
     assert_eq!(sizes(PageSize::Size2M, Some(near)), &ALL[2..]);
     assert_eq!(sizes(PageSize::Size1G, Some(beyond)), ALL);
+}
+
+/// Ends of mappings need no multiples of a base page; explicit sizes of another granule are not to be had.
+#[test]
+fn other_granules_have_their_own_sizes() {
+    for (granule, base, large) in [
+        (Granule::Size16K, PageSize::Size16K, PageSize::Size32M),
+        (Granule::Size64K, PageSize::Size64K, PageSize::Size512M),
+    ] {
+        let mut space = AddressSpace::new(HugePagePolicy::Always).with_granule(granule);
+        space.map(anonymous(range(large.bytes() - PAGE_BYTES, 3 * large.bytes() - PAGE_BYTES))).unwrap();
+        let mut sizes = |addr| space.fault(VirtAddr(addr), true, false).unwrap().page_sizes;
+        assert_eq!(sizes(large.bytes() - 8), [base]);
+        assert_eq!(sizes(2 * large.bytes() - 8), [large, base]);
+        assert_eq!(sizes(2 * large.bytes()), [base]);
+        let slots = space.advise(range(0, 4 * large.bytes()), Advice::Collapse);
+        assert_eq!(slots, Ok(vec![range(large.bytes(), 2 * large.bytes())]));
+        let explicit = range(8 * GIB, 8 * GIB + MIB);
+        space.map(Mapping { huge: Some(PageSize::Size2M), ..anonymous(explicit) }).unwrap();
+        assert_eq!(space.fault(explicit.start, true, false).unwrap().page_sizes, [base]);
+        assert_eq!(space.fork().fault(explicit.start, true, false).unwrap().page_sizes, [base]);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The geometries of radix tables: levels, index bits, the bits of an entry.
 
-use crate::addr::{Pfn, Vpn};
+use crate::addr::{Granule, PAGE_BYTES, Pfn, Vpn};
 
 /// A leaf entry, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,8 +41,12 @@ pub enum Entry {
 pub trait Geometry {
     /// The number of levels, the root included.
     const LEVELS: u32;
+    /// The size of base pages, and what follows from it.
+    const GRANULE: Granule = Granule::Size4K;
+    /// Bytes of a node, which is as large as a base page.
+    const NODE_BYTES: u64 = Self::GRANULE.base().bytes();
     /// Index bits of the levels above the leaves: 512 entries of 8 bytes fill a frame.
-    const INDEX_BITS: u32 = 9;
+    const INDEX_BITS: u32 = Self::NODE_BYTES.ilog2() - 3;
     /// log2 of the size of an entry at level 0, in bytes; so much less than 8 bytes as it has more of them.
     const LEAF_ENTRY_SHIFT: u32 = 3;
     /// Whether a leaf names one of the frames that its page may have, and not any frame: see [`X86_64Toc`].
@@ -69,10 +73,11 @@ pub trait Geometry {
         Self::INDEX_BITS + 3 - Self::entry_shift(level)
     }
 
-    /// log2 of the base pages that an entry at `level` reaches.
+    /// log2 of the base pages of 4 KiB that an entry at `level` reaches.
     #[inline]
     fn reach_shift(level: u32) -> u32 {
-        if level == 0 { 0 } else { Self::index_bits(0) + Self::INDEX_BITS * (level - 1) }
+        let leaf = Self::GRANULE.base().order();
+        if level == 0 { leaf } else { leaf + Self::index_bits(0) + Self::INDEX_BITS * (level - 1) }
     }
 
     /// Base pages that a leaf at `level` maps.
@@ -343,6 +348,103 @@ macro_rules! geometry {
         }
     };
 }
+/// Arm's table with a granule of 16 KiB and `LEVELS` levels of 11 index bits: 3 levels reach 47 bits of address.
+///
+/// ```text
+///  63  56 55 54 53 52 51 50 49                    12 11 10  9     2  1  0
+/// +------+--+--+--+--+--+--+------------------------+--+--+---------+--+--+
+/// |      | D|XN|     | W|  |  address of the frame  |  |AF|   ...   | T| V|
+/// +------+--+--+--+--+--+--+------------------------+--+--+---------+--+--+
+/// ```
+///
+/// `V` marks an entry; `T` a table, or a page at level 0. `W` is the dirty-bit modifier, which says that stores are allowed, and
+/// `D` the software bit in which Linux keeps that the page is dirty; the bit AP\[2\] (7) forbids stores that would have to set it.
+/// Source: Arm Architecture Reference Manual (DDI 0487), section D8.3; Linux, `arch/arm64/include/asm/pgtable-prot.h`.
+#[derive(Clone, Copy, Debug)]
+pub enum Arm16K<const LEVELS: u32> {}
+
+/// Arm's table with a granule of 64 KiB and `LEVELS` levels of 13 index bits: 2 levels reach 42 bits of address; entries as in
+/// [`Arm16K`].
+#[derive(Clone, Copy, Debug)]
+pub enum Arm64K<const LEVELS: u32> {}
+
+mod arm {
+    use super::{Entry, Leaf, PAGE_BYTES, bits_of};
+    use crate::addr::Pfn;
+
+    const VALID: u64 = 1;
+    const TABLE: u64 = 1 << 1;
+    const USER: u64 = 1 << 6;
+    const READ_ONLY: u64 = 1 << 7;
+    const ACCESSED: u64 = 1 << 10;
+    const WRITABLE: u64 = 1 << 51;
+    const NO_EXECUTE: u64 = 1 << 54;
+    const DIRTY: u64 = 1 << 55;
+    const FRAME: u64 = (1 << 50) - PAGE_BYTES;
+
+    pub(super) fn table(frame: Pfn) -> u64 {
+        frame.addr().0 | VALID | TABLE
+    }
+
+    pub(super) fn leaf(leaf: Leaf, level: u32) -> u64 {
+        let flags = [
+            (level == 0, TABLE),
+            (leaf.readable, USER),
+            (!(leaf.writable && leaf.dirty), READ_ONLY),
+            (leaf.accessed, ACCESSED),
+            (leaf.writable, WRITABLE),
+            (!leaf.executable, NO_EXECUTE),
+            (leaf.dirty, DIRTY),
+        ];
+        leaf.frame.addr().0 | VALID | bits_of(flags)
+    }
+
+    pub(super) fn decode(raw: u64, level: u32) -> Entry {
+        if raw & VALID == 0 {
+            return Entry::Empty;
+        }
+        let frame = Pfn((raw & FRAME) / PAGE_BYTES);
+        if level > 0 && raw & TABLE != 0 {
+            return Entry::Table(frame);
+        }
+        Entry::Leaf(Leaf {
+            frame,
+            readable: raw & USER != 0,
+            writable: raw & WRITABLE != 0,
+            executable: raw & NO_EXECUTE == 0,
+            accessed: raw & ACCESSED != 0,
+            dirty: raw & DIRTY != 0,
+        })
+    }
+}
+
+macro_rules! arm_geometry {
+    ($name:ident, $granule:ident) => {
+        impl<const LEVELS: u32> Geometry for $name<LEVELS> {
+            const LEVELS: u32 = LEVELS;
+            const GRANULE: Granule = Granule::$granule;
+            const MAX_LEAF_LEVEL: u32 = 1;
+
+            #[inline]
+            fn table(frame: Pfn) -> u64 {
+                arm::table(frame)
+            }
+
+            #[inline]
+            fn leaf(leaf: Leaf, level: u32) -> u64 {
+                arm::leaf(leaf, level)
+            }
+
+            #[inline]
+            fn decode(raw: u64, level: u32) -> Entry {
+                arm::decode(raw, level)
+            }
+        }
+    };
+}
+arm_geometry!(Arm16K, Size16K);
+arm_geometry!(Arm64K, Size64K);
+
 geometry!(X86_64, levels 4, max_leaf 2, x86, x86::leaf);
 geometry!(X86_64La57, levels 5, max_leaf 2, x86, x86::leaf);
 geometry!(Sv39, levels 3, max_leaf 2, riscv, |leaf, _| riscv::leaf(leaf));

@@ -103,6 +103,7 @@ impl L2p {
             // The rows of the 2 MiB pages that are farthest from theirs.
             PageSize::Size1G if taken(small) => ROWS - large,
             PageSize::Size1G => ROWS,
+            _ => unreachable!("a hashed table has no pages of {size}"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::cuckoo::{NoChunk, RejectReason};
 use super::{ContiguousMemory, Leaf, RunMemory, TableMemory, Walk};
-use crate::addr::{Asid, PhysAddr, Vpn};
+use crate::addr::{Asid, Granule, PageSize, PhysAddr, Vpn};
 
 /// The page table of one address space, as the system changes it and as the hardware walks it.
 ///
@@ -22,6 +22,8 @@ pub trait PageTable: Sized + Send {
 
     /// Levels that leaves and the references of walks may have.
     const LEVELS: u32;
+    /// The size of base pages, and what follows from it.
+    const GRANULE: Granule = Granule::Size4K;
     /// The highest level of a page.
     const MAX_LEAF_LEVEL: u32;
     /// Whether the table takes codes of hash-placed frames in the place of frame numbers.
@@ -33,6 +35,23 @@ pub trait PageTable: Sized + Send {
     ///
     /// There is no memory for it.
     fn new(design: &Self::Design, seed: u64, store: &mut impl TableStore) -> Result<Self, NoChunk>;
+
+    /// Returns the size of a page at `level`.
+    ///
+    /// # Panics
+    ///
+    /// If no page stands there.
+    #[inline]
+    fn page_size(level: u32) -> PageSize {
+        Self::GRANULE.sizes()[level as usize]
+    }
+
+    /// Returns the level of pages of `size`; none if the table holds no such pages.
+    #[inline]
+    fn level_of(size: PageSize) -> Option<u32> {
+        let level = Self::GRANULE.sizes().iter().position(|&held| held == size)? as u32;
+        (level <= Self::MAX_LEAF_LEVEL).then_some(level)
+    }
 
     /// Walks to a page.
     fn walk(

@@ -9,7 +9,7 @@ use super::{
     Entry, Geometry, Leaf, MapError, PageTable, RunMemory, TableMemory, TableStore, TableWords, Waits,
     WalkCache, WalkEnd, WalkOutcome, WalkRead, WalkStart,
 };
-use crate::addr::{Asid, PAGE_BYTES, Pfn, PhysAddr, Vpn};
+use crate::addr::{Asid, Granule, PAGE_BYTES, Pfn, PhysAddr, Vpn};
 
 /// A radix page table: one address space's root.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl<G: Geometry> Radix<G> {
         self.root
     }
 
-    /// Nodes in use, root included; each is one frame.
+    /// Nodes in use, root included; each is as large as a base page.
     pub fn nodes(&self) -> u64 {
         self.nodes
     }
@@ -113,15 +113,15 @@ impl<G: Geometry> Radix<G> {
     }
 
     fn new_node(&mut self, store: &mut impl TableStore) -> Result<Pfn, NoChunk> {
-        let node = store.allocate(PAGE_BYTES)?.frame();
-        store.zero_frame(node);
+        let node = store.allocate(G::NODE_BYTES)?.frame();
+        (0..G::NODE_BYTES / PAGE_BYTES).for_each(|at| store.zero_frame(node.add(at)));
         self.nodes += 1;
         Ok(node)
     }
 
     fn free_node(&mut self, node: Pfn, store: &mut impl TableStore) {
-        store.release_frame(node);
-        store.free(node.addr(), PAGE_BYTES);
+        (0..G::NODE_BYTES / PAGE_BYTES).for_each(|at| store.release_frame(node.add(at)));
+        store.free(node.addr(), G::NODE_BYTES);
         self.nodes = self.nodes.wrapping_sub(1);
     }
 
@@ -232,6 +232,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
     type Walk = Walk;
 
     const LEVELS: u32 = G::LEVELS;
+    const GRANULE: Granule = G::GRANULE;
     const MAX_LEAF_LEVEL: u32 = G::MAX_LEAF_LEVEL;
     const IS_COMPRESSED: bool = G::IS_COMPRESSED;
 
@@ -269,7 +270,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
     ) -> impl Iterator<Item = Option<Leaf>> {
         let last = &walk.references[walk.references.len() - 1];
         debug_assert!(last.level == 0 && G::index(base, 0) + pages as u64 <= 1 << G::index_bits(0));
-        let first = Self::entry_addr(Pfn(last.addr.0 >> 12), base, 0);
+        let first = Self::entry_addr(PhysAddr(last.addr.0 & !(G::NODE_BYTES - 1)).frame(), base, 0);
         let step = 1 << G::entry_shift(0);
         let whole = PhysAddr(first.0 & !7);
         let words = memory.read_run(whole, ((first.0 - whole.0) as usize + pages * step).div_ceil(8));

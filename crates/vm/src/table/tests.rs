@@ -150,7 +150,8 @@ fn conformance<T: PageTable>(
         }
     }
     for vpn in 0..reach {
-        let expected = model.iter().find(|(k, _)| k.0 <= vpn && vpn < k.0 + leaf_pages(k.1));
+        let below = model.range(..=(vpn, u32::MAX)).next_back();
+        let expected = below.filter(|(k, _)| vpn < k.0 + leaf_pages(k.1));
         let expected = expected.map(|(k, leaf)| (*leaf, k.1));
         assert_eq!(table.find(&store, Vpn(vpn)), expected);
         let walk = table.walk(&store, Asid(0), Vpn(vpn), None);
@@ -177,6 +178,10 @@ fn every_page_table_equals_a_map() {
     radix::<X86_64La57>();
     radix::<Sv39>();
     radix::<Sv48>();
+    radix::<Arm16K<3>>();
+    radix::<Arm16K<4>>();
+    radix::<Arm64K<2>>();
+    radix::<Arm64K<3>>();
     radix::<X86_64Toc>();
     // Every third page has an ordinary frame.
     let either = |number: u64, level: u32| match number.is_multiple_of(3) {
@@ -219,6 +224,20 @@ fn entries_survive_encoding_in_every_geometry() {
     check::<X86_64>();
     check::<Sv39>();
     check::<Sv48>();
+    check::<Arm16K<4>>();
+    check::<Arm64K<3>>();
+}
+
+#[test]
+fn the_granules_reach_as_far_as_their_architecture_says() {
+    fn bits<G: Geometry>() -> (u32, u64, u64) {
+        (G::end().addr().0.ilog2(), G::leaf_pages(0) * 4096, G::leaf_pages(1) * 4096)
+    }
+    assert_eq!(bits::<Arm16K<3>>(), (47, 16 << 10, 32 << 20));
+    assert_eq!(bits::<Arm16K<4>>(), (58, 16 << 10, 32 << 20));
+    assert_eq!(bits::<Arm64K<2>>(), (42, 64 << 10, 512 << 20));
+    assert_eq!(bits::<Arm64K<3>>(), (55, 64 << 10, 512 << 20));
+    assert_eq!(bits::<Sv39>(), (39, 4096, 2 << 20));
 }
 
 /// A walk's references are the levels above the leaf plus one, minus what the walk cache saved.
@@ -257,6 +276,10 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
     check::<X86_64La57>();
     check::<Sv39>();
     check::<Sv48>();
+    check::<Arm16K<3>>();
+    check::<Arm16K<4>>();
+    check::<Arm64K<2>>();
+    check::<Arm64K<3>>();
     check::<X86_64Toc>();
 }
 

@@ -89,9 +89,9 @@ pub struct SetClasses {
 pub struct SetAssociative<C = LowBits> {
     keys: SetArray<C>,
     entries: Vec<Translation>,
-    sizes: [bool; 3],
-    /// Entries in use, by page size, and those of the two larger sizes together.
-    resident: [u32; 3],
+    sizes: [bool; PageSize::EVERY.len()],
+    /// Entries in use, by page size, and those of all sizes above 4 KiB together.
+    resident: [u32; PageSize::EVERY.len()],
     large: u32,
 }
 
@@ -125,16 +125,16 @@ impl SetAssociative {
 
 impl<C: SetChoice> SetAssociative<C> {
     pub(super) fn of(keys: SetArray<C>, pages: &[PageSize]) -> Self {
-        let mut sizes = [false; 3];
+        let mut sizes = [false; PageSize::EVERY.len()];
         for &size in pages {
             sizes[size as usize] = true;
         }
         let entries = vec![Translation::default(); keys.entries()];
-        Self { keys, entries, sizes, resident: [0; 3], large: 0 }
+        Self { keys, entries, sizes, resident: [0; PageSize::EVERY.len()], large: 0 }
     }
 
     fn lookup_large(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        for size in [PageSize::Size2M, PageSize::Size1G] {
+        for size in LARGE {
             if self.resident[size as usize] == 0 {
                 continue;
             }
@@ -146,15 +146,26 @@ impl<C: SetChoice> SetAssociative<C> {
         Lookup::Miss
     }
 
+    /// Returns the sizes of which the array has entries now.
+    fn resident_sizes(&self) -> impl Iterator<Item = PageSize> + use<C> {
+        let resident = self.resident;
+        PageSize::EVERY.into_iter().filter(move |&size| resident[size as usize] > 0)
+    }
+
+    /// Returns the size of the pieces of a page whose own size the array does not hold.
+    fn piece(&self) -> PageSize {
+        PageSize::EVERY.into_iter().filter(|&size| self.sizes[size as usize]).min().unwrap_or_default()
+    }
+
     fn fill_large(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
         self.exchange(asid, vpn, translation);
     }
 
     /// Returns whether the array translates `vpn`, without counting that as a use.
     pub(super) fn contains(&self, asid: Asid, vpn: Vpn) -> bool {
-        PageSize::ALL.into_iter().any(|size| {
+        self.resident_sizes().any(|size| {
             let number = vpn.0 >> size.order();
-            self.resident[size as usize] > 0 && self.keys.peek(number, key(asid, size, number)).is_some()
+            self.keys.peek(number, key(asid, size, number)).is_some()
         })
     }
 
@@ -165,7 +176,7 @@ impl<C: SetChoice> SetAssociative<C> {
         let before = std::mem::replace(&mut self.entries[inserted.slot], translation);
         if inserted.evicted.is_none() {
             self.count(translation.size(), 1);
-        } else if before.size() != translation.size() {
+        } else if !before.has_size_of(translation) {
             self.count(before.size(), -1);
             self.count(translation.size(), 1);
         }
@@ -175,9 +186,21 @@ impl<C: SetChoice> SetAssociative<C> {
     fn count(&mut self, size: PageSize, change: i32) {
         let resident = &mut self.resident[size as usize];
         *resident = resident.wrapping_add_signed(change);
-        self.large = self.resident[1] + self.resident[2];
+        if size != PageSize::Size4K {
+            self.large = self.large.wrapping_add_signed(change);
+        }
     }
 }
+
+/// The sizes above 4 KiB, smallest first in each granule.
+const LARGE: [PageSize; 6] = [
+    PageSize::Size2M,
+    PageSize::Size1G,
+    PageSize::Size16K,
+    PageSize::Size32M,
+    PageSize::Size64K,
+    PageSize::Size512M,
+];
 
 impl<C: SetChoice> TlbArray for SetAssociative<C> {
     #[inline(always)]
@@ -194,7 +217,7 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
         self.sizes[size as usize]
     }
 
-    /// A page of a size that the array does not hold enters chopped into 4 KiB.
+    /// A page of a size that the array does not hold enters chopped into the smallest that it does.
     #[inline(always)]
     fn fill(&mut self, asid: Asid, fill: &Fill<'_>) {
         let Fill { vpn, translation, .. } = *fill;
@@ -207,7 +230,7 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
 
     fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
         let held = translation.is_small() || self.sizes[translation.size() as usize];
-        let translation = if held { translation } else { translation.chopped(vpn) };
+        let translation = if held { translation } else { translation.piece(vpn, self.piece()) };
         let size = translation.size();
         let number = vpn.0 >> size.order();
         let (key, translation) = self.insert(number, key(asid, size, number), translation)?;
@@ -216,11 +239,9 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
     }
 
     fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
-        for size in PageSize::ALL {
+        for size in self.resident_sizes() {
             let number = vpn.0 >> size.order();
-            if self.resident[size as usize] > 0
-                && let Some(slot) = self.keys.remove(number, key(asid, size, number))
-            {
+            if let Some(slot) = self.keys.remove(number, key(asid, size, number)) {
                 self.count(size, -1);
                 return Some(self.entries[slot]);
             }
@@ -229,7 +250,7 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
     }
 
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
-        for size in PageSize::ALL {
+        for size in self.resident_sizes() {
             let number = vpn.0 >> size.order();
             if let Some(slot) = self.keys.peek(number, key(asid, size, number)) {
                 self.entries[slot] = self.entries[slot].dirtied();
@@ -238,7 +259,7 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
     }
 
     fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
-        for size in PageSize::ALL {
+        for size in self.resident_sizes() {
             let number = vpn.0 >> size.order();
             if self.keys.remove(number, key(asid, size, number)).is_some() {
                 self.count(size, -1);
@@ -255,11 +276,11 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
             }
             keep
         });
-        *large = resident[1] + resident[2];
+        *large = resident[1..].iter().sum();
     }
 
     fn is_empty(&self) -> bool {
-        self.resident == [0; 3]
+        self.resident[0] == 0 && self.large == 0
     }
 
     fn set_classes(&self) -> Option<SetClasses> {

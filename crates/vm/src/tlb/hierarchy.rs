@@ -1,24 +1,24 @@
 //! The levels of a TLB, each of one or several arrays.
 
 use super::{Fill, Lookup, TlbArray, TlbEntry, TlbStorage, Translation};
-use crate::addr::{Asid, PageSize, Vpn};
+use crate::addr::{Asid, Granule, PageSize, Vpn};
 
 /// One level of a TLB hierarchy: arrays that are looked up in parallel.
 ///
 /// # Contract
 ///
 /// Every page size has at most one array that holds it. A page whose size no array holds enters the array for
-/// 4 KiB pages chopped.
+/// base pages (4 KiB, or those of a larger granule) chopped.
 #[derive(Debug)]
 pub struct Tlb {
-    /// The array for 4 KiB pages.
+    /// The array for base pages.
     small: TlbStorage,
     /// Base pages that an entry of it covers.
     run_pages: u64,
     /// The arrays for larger pages.
     large: Vec<TlbStorage>,
     /// By page size, the one of the others that holds it.
-    homes: [Option<usize>; 3],
+    homes: [Option<usize>; PageSize::EVERY.len()],
     /// Whether any of the others may hold something: if not, they need no look-up.
     large_occupied: bool,
     inclusion: Inclusion,
@@ -69,16 +69,17 @@ impl Tlb {
     ///
     /// # Panics
     ///
-    /// If no array holds 4 KiB pages, or two hold the same size.
+    /// If no array holds base pages, or two hold the same size.
     pub fn new(mut arrays: Vec<TlbStorage>) -> Self {
-        for size in PageSize::ALL {
+        for size in PageSize::EVERY {
             let homes = arrays.iter().filter(|array| array.holds(size)).count();
             assert!(homes <= 1, "two arrays of a level hold {size} pages");
         }
-        let small = arrays.iter().position(|array| array.holds(PageSize::Size4K));
-        let small = arrays.remove(small.expect("a TLB level holds 4 KiB pages"));
+        let bases = Granule::ALL.map(Granule::base);
+        let small = bases.iter().find_map(|&base| arrays.iter().position(|array| array.holds(base)));
+        let small = arrays.remove(small.expect("a TLB level holds base pages"));
         let run_pages = small.run_pages();
-        let homes = PageSize::ALL.map(|size| arrays.iter().position(|array| array.holds(size)));
+        let homes = PageSize::EVERY.map(|size| arrays.iter().position(|array| array.holds(size)));
         let counts = LevelCounts::default();
         let inclusion = Inclusion::default();
         Self { small, run_pages, large: arrays, homes, large_occupied: false, inclusion, counts }
@@ -187,12 +188,12 @@ impl Tlb {
         self.run_pages
     }
 
-    /// Returns the array for 4 KiB pages.
+    /// Returns the array for base pages.
     pub fn small(&self) -> &dyn TlbArray {
         &*self.small
     }
 
-    /// Returns the array for pages of `size`, if that is not the one for 4 KiB pages.
+    /// Returns the array for pages of `size`, if that is not the one for base pages.
     pub fn large(&self, size: PageSize) -> Option<&dyn TlbArray> {
         self.homes[size as usize].map(|home| &*self.large[home])
     }

@@ -28,37 +28,50 @@ use crate::addr::{Asid, PageSize, Pfn, Vpn};
 /// A translation as a TLB entry holds it.
 ///
 /// ```text
-///  63              12 11      4  3  2   1..0
-/// +------------------+---------+--+--+------+
-/// |   frame number   |  other  | D| W| size |
-/// +------------------+---------+--+--+------+
+///  63              12 11  10 9       4  3  2   1..0
+/// +------------------+------+---------+--+--+------+
+/// |   frame number   | kind |  other  | D| W| size |
+/// +------------------+------+---------+--+--+------+
 /// ```
 ///
 /// `frame` is the first frame of the page of `size`; `W` = stores are allowed; `D` = the page table knows that
-/// the page is dirty; `other` = what an architecture keeps beside.
+/// the page is dirty; `other` = what an architecture keeps beside. `size` is 0 to 2 for a granule of 4 KiB, where `kind` is a
+/// part of `other`; 3 stands for the sizes of larger granules, which `kind` tells apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Translation(u64);
 
 impl Translation {
     const WRITABLE: u64 = 1 << 2;
     const DIRTY: u64 = 1 << 3;
+    /// The size that stands for those of larger granules.
+    const LARGER_GRANULE: u64 = 3;
+    const KIND_SHIFT: u32 = 10;
 
     /// Creates a translation to the page of `size` whose first frame is `frame`.
     #[inline]
     pub const fn new(frame: Pfn, size: PageSize, writable: bool, dirty: bool) -> Self {
-        Self(frame.0 << 12 | size as u64 | (writable as u64) << 2 | (dirty as u64) << 3)
+        let size = match size {
+            PageSize::Size4K | PageSize::Size2M | PageSize::Size1G => size as u64,
+            PageSize::Size16K | PageSize::Size64K | PageSize::Size32M | PageSize::Size512M => {
+                Self::LARGER_GRANULE | (size as u64 - Self::LARGER_GRANULE) << Self::KIND_SHIFT
+            }
+        };
+        Self(frame.0 << 12 | size | (writable as u64) << 2 | (dirty as u64) << 3)
     }
 
-    /// Returns the translation with eight more bits of the entry, for permissions that an architecture has beside.
+    /// Returns the translation with eight more bits of the entry, for permissions that an architecture has beside; six for the
+    /// sizes of larger granules.
     #[inline]
     pub const fn with_other(self, other: u8) -> Self {
-        Self(self.0 & !0xff0 | (other as u64) << 4)
+        let bits = if self.0 & 3 == Self::LARGER_GRANULE { 0x3f0 } else { 0xff0 };
+        Self(self.0 & !bits | (other as u64) << 4 & bits)
     }
 
-    /// Returns the eight additional bits of the entry.
+    /// Returns the eight additional bits of the entry, or the six.
     #[inline]
     pub const fn other(self) -> u8 {
-        (self.0 >> 4) as u8
+        let bits = if self.0 & 3 == Self::LARGER_GRANULE { 0x3f } else { 0xff };
+        (self.0 >> 4) as u8 & bits
     }
 
     /// Returns the first frame of the page.
@@ -73,8 +86,21 @@ impl Translation {
         match self.0 & 3 {
             0 => PageSize::Size4K,
             1 => PageSize::Size2M,
-            _ => PageSize::Size1G,
+            2 => PageSize::Size1G,
+            _ => match self.0 >> Self::KIND_SHIFT & 3 {
+                0 => PageSize::Size16K,
+                1 => PageSize::Size64K,
+                2 => PageSize::Size32M,
+                _ => PageSize::Size512M,
+            },
         }
+    }
+
+    /// Returns whether both pages have the same size.
+    #[inline]
+    pub(crate) const fn has_size_of(self, other: Self) -> bool {
+        (self.0 ^ other.0) & 3 == 0
+            && (self.0 & 3 != Self::LARGER_GRANULE || (self.0 ^ other.0) >> Self::KIND_SHIFT & 3 == 0)
     }
 
     /// Returns whether the page is a 4 KiB page.
@@ -104,13 +130,22 @@ impl Translation {
     /// Returns the frame of base page `vpn`, which lies in this page.
     #[inline]
     pub const fn frame_of(self, vpn: Vpn) -> Pfn {
+        if self.is_small() {
+            return self.frame();
+        }
         Pfn(self.frame().0 + (vpn.0 & (self.size().base_pages() - 1)))
     }
 
     /// Returns the translation of base page `vpn` alone: a large page chopped into its 4 KiB pieces.
     #[inline]
     pub const fn chopped(self, vpn: Vpn) -> Self {
-        Self::new(self.frame_of(vpn), PageSize::Size4K, self.is_writable(), self.is_dirty())
+        self.piece(vpn, PageSize::Size4K)
+    }
+
+    /// Returns the translation of the piece of `size` that holds base page `vpn`.
+    #[inline]
+    pub const fn piece(self, vpn: Vpn, size: PageSize) -> Self {
+        Self::new(self.frame_of(vpn.align_down(size)), size, self.is_writable(), self.is_dirty())
             .with_other(self.other())
     }
 }
@@ -206,11 +241,19 @@ pub enum Lookup {
 /// +------+------------+----------------------------+
 /// ```
 ///
-/// 12 bits of address-space identifier, as in x86-64; 42 bits of page number reach 54-bit addresses.
+/// 12 bits of address-space identifier, as in x86-64; 42 bits of page number reach 54-bit addresses. Size 3 stands for those of
+/// larger granules: their page numbers are shorter, and the two highest bits of the field tell them apart.
 #[inline]
 pub(crate) fn key(asid: Asid, size: PageSize, number: u64) -> u64 {
     debug_assert!(asid.0 < 1 << 12 && number < 1 << 42, "{asid:?} or page number {number:#x} is too large");
-    (size as u64) << 54 | u64::from(asid.0) << 42 | number
+    let size = match size {
+        PageSize::Size4K | PageSize::Size2M | PageSize::Size1G => (size as u64) << 54,
+        PageSize::Size16K | PageSize::Size64K | PageSize::Size32M | PageSize::Size512M => {
+            debug_assert!(number < 1 << 40, "page number {number:#x} is too large");
+            3 << 54 | (size as u64 - 3) << 40
+        }
+    };
+    size | u64::from(asid.0) << 42 | number
 }
 
 /// The address space of a [`key`].
@@ -222,7 +265,8 @@ pub(crate) fn key_asid(key: u64) -> Asid {
 /// The first base page of a [`key`], whose pages have `size`.
 #[inline]
 pub(crate) fn key_page(key: u64, size: PageSize) -> Vpn {
-    Vpn((key & ((1 << 42) - 1)) << size.order())
+    let bits = if matches!(size, PageSize::Size4K | PageSize::Size2M | PageSize::Size1G) { 42 } else { 40 };
+    Vpn((key & ((1 << bits) - 1)) << size.order())
 }
 
 #[cfg(test)]

@@ -385,3 +385,57 @@ fn the_bank_equals_eight_separate_tlbs_and_its_scalar_twin() {
     }
     assert!(curve.is_sorted_by(|a, b| a.1 >= b.1));
 }
+
+#[test]
+fn translations_and_keys_tell_all_page_sizes_apart() {
+    let mut keys = BTreeSet::new();
+    for size in PageSize::EVERY {
+        let frame = Pfn(5 * size.base_pages());
+        let translation = Translation::new(frame, size, true, false).with_other(0x2a).dirtied();
+        assert_eq!((translation.size(), translation.frame(), translation.other()), (size, frame, 0x2a));
+        assert!(translation.is_writable() && translation.is_dirty());
+        assert_eq!(translation.is_small(), size == PageSize::Size4K);
+        let last = Vpn(size.base_pages() - 1);
+        assert_eq!(translation.frame_of(last), Pfn(frame.0 + last.0));
+        for other in PageSize::EVERY {
+            let same = Translation::new(Pfn(1 << 18), other, false, true).has_size_of(translation);
+            assert_eq!(same, size == other, "{size} and {other}");
+        }
+        for asid in [Asid(0), Asid(0xfff)] {
+            let most = (1 << 40) - 1;
+            assert_eq!(key_asid(key(asid, size, most)), asid);
+            assert!([0, most].iter().all(|&number| keys.insert(key(asid, size, number))));
+        }
+    }
+    assert!(keys.last() < Some(&(1 << crate::sets::KEY_BITS)));
+}
+
+#[test]
+fn an_array_of_larger_base_pages_holds_them_whole() {
+    let array = |pages: &[PageSize]| SetAssociative::new(8, 8, Replacement::Lru, pages).unwrap();
+    let asid = Asid(1);
+    let hit = |array: &mut SetAssociative, vpn: u64| match array.lookup(asid, Vpn(vpn)) {
+        Lookup::Hit(translation) => Some((translation.size(), translation.frame_of(Vpn(vpn)))),
+        _ => None,
+    };
+    let mut both = array(&[PageSize::Size16K, PageSize::Size32M]);
+    let small = Translation::new(Pfn(40), PageSize::Size16K, true, false);
+    let large = Translation::new(Pfn(1 << 13), PageSize::Size32M, true, false);
+    both.fill(asid, &Fill::single(Vpn(6), small));
+    both.fill(asid, &Fill::single(Vpn(3 << 13 | 9), large));
+    assert_eq!(hit(&mut both, 7), Some((PageSize::Size16K, Pfn(43))));
+    assert_eq!(hit(&mut both, 8), None);
+    assert_eq!(hit(&mut both, (3 << 13) + 1), Some((PageSize::Size32M, Pfn((1 << 13) + 1))));
+    both.set_dirty(asid, Vpn(4));
+    assert!(matches!(both.lookup(asid, Vpn(5)), Lookup::Hit(translation) if translation.is_dirty()));
+    both.invalidate(asid, Vpn(5));
+    assert_eq!((hit(&mut both, 6), both.is_empty()), (None, false));
+    both.flush(Some(asid));
+    assert!(both.is_empty());
+    // Without an array for large pages, their pieces are base pages.
+    let mut tlbs = Tlbs::new(vec![Tlb::new(vec![array(&[PageSize::Size16K]).into()])]);
+    tlbs.fill(asid, &Fill::single(Vpn(3 << 13 | 9), large));
+    let piece = tlbs.lookup(asid, Vpn(3 << 13 | 11)).unwrap().translation;
+    assert_eq!((piece.size(), piece.frame()), (PageSize::Size16K, Pfn((1 << 13) + 8)));
+    assert_eq!(tlbs.lookup(asid, Vpn(3 << 13 | 12)), None);
+}

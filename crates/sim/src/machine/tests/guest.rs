@@ -10,7 +10,7 @@ fn host(levels: u32, pages: PageSize) -> HostSpec {
 /// A guest of which each access walks from the root.
 fn cold(guest_levels: u32, host: HostSpec) -> MachineSpec {
     changed(spec("x86-64"), |spec| {
-        spec.translation.table = RadixSpec { levels: guest_levels }.into();
+        spec.translation.table = RadixSpec { levels: guest_levels, granule: Granule::Size4K }.into();
         spec.translation.tlb.clear();
         spec.translation.walk_cache = None;
         spec.translation.host = Some(host);

@@ -118,9 +118,9 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
         }
     }
     let mapped = owners.len() as u64;
-    let large = counts.resident.pages[1] * 512 + counts.resident.pages[2] * 512 * 512;
     assert_eq!(mapped, counts.resident.pages.iter().sum::<u64>());
-    let pages = counts.resident.pages[0] + large;
+    let by_level = T::GRANULE.sizes().iter().zip(counts.resident.pages);
+    let pages: u64 = by_level.map(|(size, pages)| pages * size.base_pages()).sum();
     let used = frames.total_frames() - frames.free_frames();
     let own = pages + tables.bytes / 4096 + ready;
     // In fragmented memory the rest is other programs'.

@@ -116,6 +116,31 @@ fn numbers() {
 }
 
 #[test]
+fn granules() {
+    let radix = |keys: &str| format!("{NAME}[table.radix]\n{keys}\n");
+    let small = level("l1", "entries = 64\nways = 4\npages = [\"4KiB\", \"2MiB\"]");
+    let large = level("l1", "entries = 64\nways = 4\npages = [\"16KiB\"]");
+    let arm = "[table.radix]\ngranule = \"16KiB\"\n";
+    let mosaic = "[tlb.l2.mosaic]\nentries = 64\nways = 4\narity = 4\n";
+    transcript(
+        "granules",
+        &[
+            refusal(&radix("levels = 2")),
+            refusal(&radix("granule = \"16KiB\"\nlevels = 5")),
+            refusal(&radix("granule = \"64KiB\"")),
+            refusal(&radix("granule = \"8KiB\"")),
+            refusal(&format!("{small}{arm}")),
+            refusal(&large),
+            refusal(&format!("{large}{mosaic}{arm}")),
+            refusal(&format!("{large}{arm}[huge-pages]\ntransparent = \"always\"\n")),
+            refusal(&format!("{large}{arm}[huge-pages]\nexplicit = \"2MiB\"\n")),
+            refusal(&format!("{NAME}{arm}[frames.iceberg]\n[reclaim.horizon-lru]\n")),
+            refusal(&format!("{NAME}{arm}[frames.buddy]\nfragmentation = 10\n[reclaim.lru]\n")),
+        ],
+    );
+}
+
+#[test]
 fn geometry() {
     let mosaic = |arity: u32| format!("{NAME}[tlb.l1.mosaic]\nentries = 64\nways = 4\narity = {arity}\n");
     let split = |name: &str, pages: &str| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use pagewalk_vm::addr::{PAGE_BYTES, PageSize};
+use pagewalk_vm::addr::{Granule, PAGE_BYTES, PageSize};
 
 use crate::spec::settings::{
     FaultSteps, HugePagePolicy, IcebergSpec, MemoryCopySpec, OnePageEntries, RunEntries, TableKind, TlbKind,
@@ -73,7 +73,7 @@ fn each_constant_of_a_base_has_a_source() {
 fn the_reference_machine_is_what_its_file_says() {
     let spec = sound("x86-64");
     assert_eq!(spec.core.cycle_ps, 333);
-    assert_eq!(spec.translation.table, TableKind::from(RadixSpec { levels: 4 }));
+    assert_eq!(spec.translation.table, TableKind::from(RadixSpec { levels: 4, granule: Granule::Size4K }));
     assert_eq!(spec.translation.huge_pages, HugePagePolicy::Never);
     assert_eq!(tlb_sizes(&spec), [vec![(96, 6), (32, 4), (8, 8)], vec![(2048, 16), (16, 4)]]);
     assert_eq!(spec.translation.tlb[1].latency_ps, 7 * 333);
@@ -124,7 +124,7 @@ fn the_family_differs_from_its_base_in_the_named_point_only() {
     assert_eq!(as_named(thp, &base, |spec| spec.translation.huge_pages = base.translation.huge_pages), base);
 
     let la57 = sound("x86-64-la57");
-    assert_eq!(la57.translation.table, TableKind::from(RadixSpec { levels: 5 }));
+    assert_eq!(la57.translation.table, TableKind::from(RadixSpec { levels: 5, granule: Granule::Size4K }));
     let same = as_named(la57, &base, |spec| {
         spec.translation.table = base.translation.table.clone();
         spec.translation.walk_cache = base.translation.walk_cache.clone();

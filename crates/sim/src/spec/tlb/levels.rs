@@ -1,6 +1,6 @@
 //! The TLB levels of a machine file.
 
-use pagewalk_vm::addr::PageSize;
+use pagewalk_vm::addr::{Granule, PageSize};
 use pagewalk_vm::sets::Indexing;
 use pagewalk_vm::tlb::Inclusion;
 
@@ -259,7 +259,7 @@ fn check_exclusive(
         return resolver.refuse(message, help, table, &["inclusion"]);
     }
     let holds = |level: &TlbLevelSpec, size| level.arrays.iter().any(|array| array.kind.holds(size));
-    if let Some(size) = PageSize::ALL.into_iter().find(|&size| holds(above, size) != holds(level, size)) {
+    if let Some(size) = PageSize::EVERY.into_iter().find(|&size| holds(above, size) != holds(level, size)) {
         let message =
             format!("TLB `{name}`: exclusive, but only one of it and the level above holds {size} pages");
         let help = format!("give both levels the same `pages`, or {help}");
@@ -274,10 +274,10 @@ fn check_exclusive(
     Some(())
 }
 
-/// Each page size in one array at most, and 4 KiB in one.
+/// Each page size in one array at most, and base pages in one.
 fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut Resolver<'_>) -> Option<()> {
     let mut is_right = true;
-    for size in PageSize::ALL {
+    for size in PageSize::EVERY {
         let holders: Vec<&Array<'_>> = arrays.iter().filter(|array| array.spec.kind.holds(size)).collect();
         if let [first, second, ..] = holders.as_slice() {
             let (one, two) = (&first.spec.name, &second.spec.name);
@@ -288,7 +288,8 @@ fn check_pages(name: &str, table: &Table, arrays: &[Array<'_>], resolver: &mut R
             is_right = false;
         }
     }
-    if !arrays.iter().any(|array| array.spec.kind.holds(PageSize::Size4K)) {
+    let holds_base = |array: &Array<'_>| Granule::ALL.iter().any(|of| array.spec.kind.holds(of.base()));
+    if !arrays.iter().any(holds_base) {
         let pages = arrays.iter().find_map(|array| array.table.leaf("pages"));
         let at = pages.map_or(&table.origin, |pages| &pages.origin);
         let message = format!("TLB `{name}`: no array holds 4KiB pages");

@@ -9,7 +9,11 @@ use crate::spec::section::{Words, section};
 
 pub(super) static PAGES: Words<PageSize> = Words(&[
     ("4KiB", PageSize::Size4K, "base pages"),
+    ("16KiB", PageSize::Size16K, "base pages of that granule"),
+    ("64KiB", PageSize::Size64K, "base pages of that granule"),
     ("2MiB", PageSize::Size2M, "huge pages"),
+    ("32MiB", PageSize::Size32M, "huge pages of 16KiB"),
+    ("512MiB", PageSize::Size512M, "huge pages of 64KiB"),
     ("1GiB", PageSize::Size1G, "giant pages"),
 ]);
 
@@ -18,7 +22,7 @@ section! {
     const KEYS {
         geometry = "" group(Geometry), "entries, ways and the choice of a set";
         eviction = "" group(Eviction), "the choice of the entry that is evicted";
-        pages = "pages" words(&PAGES), "page sizes held; some array of every level holds 4KiB";
+        pages = "pages" words(&PAGES), "page sizes held; some array of every level holds base pages: 4KiB, or the `granule` of [table.radix]";
     }
     { Some(ArrayDraft { geometry, eviction, kind: pages.map(|pages| Ok(OnePageEntries { pages }.into())) }) }
     const VARIANT: ArrayDraft = "set-associative", "entries of one page each";

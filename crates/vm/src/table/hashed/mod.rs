@@ -301,6 +301,7 @@ impl HashedTable {
             PageSize::Size4K => {}
             PageSize::Size2M => self.pmd.set_line(line, None),
             PageSize::Size1G => self.pud.set_line(line, None),
+            _ => unreachable!("a hashed table has no pages of {size}"),
         }
     }
 

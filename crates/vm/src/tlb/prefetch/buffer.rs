@@ -19,7 +19,7 @@ impl PrefetchBuffer {
     ///
     /// [`ShapeError`] if there are none.
     pub fn new(entries: u32) -> Result<Self, ShapeError> {
-        SetAssociative::new(entries, entries, Replacement::Fifo, &PageSize::ALL)
+        SetAssociative::new(entries, entries, Replacement::Fifo, &PageSize::EVERY)
             .map(|entries| Self { entries })
     }
 

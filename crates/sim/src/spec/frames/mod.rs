@@ -10,5 +10,9 @@ pub use iceberg::{HashKind, IcebergSpec};
 
 use super::variant::Registry;
 
-/// All frame allocators, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-pub(super) static FRAMES: Registry<FrameKind> = Registry(&[buddy::VARIANT, iceberg::VARIANT]);
+/// All frame allocators: a new one is a file with its keys and its design, and a row here.
+pub(super) static FRAMES: Registry<FrameKind> = Registry(&[
+    // In the order of the reference.
+    buddy::VARIANT,
+    iceberg::VARIANT,
+]);

@@ -15,5 +15,9 @@ pub use set_associative::OnePageEntries;
 
 use super::variant::Registry;
 
-/// All kinds of array, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-static ARRAYS: Registry<array::ArrayDraft> = Registry(&[set_associative::VARIANT, mosaic::VARIANT]);
+/// All kinds of array: a new one is a file with its keys and its design, and a row here.
+static ARRAYS: Registry<array::ArrayDraft> = Registry(&[
+    // In the order of the reference.
+    set_associative::VARIANT,
+    mosaic::VARIANT,
+]);

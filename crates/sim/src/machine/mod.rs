@@ -8,7 +8,7 @@ pub(crate) mod assemble;
 mod events;
 pub(crate) mod simulate;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod turns;
 
 use pagewalk_trace::SourceInfo;
@@ -16,7 +16,7 @@ use pagewalk_trace::SourceInfo;
 pub use crate::error::MachineError;
 use crate::spec::settings::{BuildRequest, MachineSpec};
 
-pub use assemble::tlbs;
+pub use assemble::{Assembly, tlbs};
 pub use simulate::{Detail, Simulate};
 
 /// Builds the machine of `spec` for a source.
@@ -37,5 +37,5 @@ pub fn build(
     seed: u64,
     source: &SourceInfo,
 ) -> Result<Box<dyn Simulate>, MachineError> {
-    spec.translation.table.build(&BuildRequest { spec, detail, seed, source })
+    spec.translation.table.assembly().build(&BuildRequest { spec, detail, seed, source })
 }

@@ -21,8 +21,8 @@ pub use super::tier::{ThreadsSpec, TierManager, TierSpec};
 pub use super::tlb::{
     OnePageEntries, Replacement, RunEntries, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec,
 };
-use crate::error::MachineError;
-use crate::machine::simulate::{Detail, Simulate};
+use crate::machine::assemble::Assembly;
+use crate::machine::simulate::Detail;
 pub use crate::time::device::block::BlockSpec;
 pub use crate::time::device::remote::RemoteSpec;
 
@@ -144,12 +144,8 @@ pub trait TableDesign: Settings {
         false
     }
 
-    /// Builds a machine whose page tables are these.
-    ///
-    /// # Errors
-    ///
-    /// [`MachineError`] if its memory does not even hold the first page table.
-    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>;
+    /// Returns how machines are assembled whose page tables are these.
+    fn assembly(&self) -> Assembly;
 }
 
 /// The parts from which a machine is built.

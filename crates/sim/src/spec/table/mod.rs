@@ -1,6 +1,8 @@
 //! The page tables that machine files can ask for.
 
 mod classic;
+#[cfg(test)]
+mod conformance;
 mod hashed;
 mod radix;
 mod toc;

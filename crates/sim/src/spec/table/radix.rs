@@ -2,12 +2,10 @@
 
 use pagewalk_vm::table::{Geometry, Radix, WalkCache, X86_64, X86_64La57};
 
-use crate::error::MachineError;
-use crate::machine::assemble::{Built, assemble};
-use crate::machine::simulate::Simulate;
+use crate::machine::assemble::{Assembly, Built};
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::section;
-use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
+use crate::spec::settings::{TableDesign, TableKind};
 
 section! {
     /// The x86-64 radix tree.
@@ -27,10 +25,10 @@ impl TableDesign for RadixSpec {
         self.levels == 4
     }
 
-    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+    fn assembly(&self) -> Assembly {
         match self.levels {
-            5 => assemble::<Radix<X86_64La57>>(request),
-            _ => assemble::<Radix<X86_64>>(request),
+            5 => Assembly::of::<Radix<X86_64La57>>(),
+            _ => Assembly::of::<Radix<X86_64>>(),
         }
     }
 }

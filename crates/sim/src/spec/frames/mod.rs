@@ -1,6 +1,8 @@
 //! The frame allocators that machine files can ask for.
 
 mod buddy;
+#[cfg(test)]
+mod conformance;
 mod design;
 mod iceberg;
 

@@ -2,6 +2,8 @@
 
 mod blade;
 mod block;
+#[cfg(test)]
+mod conformance;
 mod design;
 mod memory;
 

@@ -3,7 +3,9 @@
 mod filter;
 
 use pagewalk_vm::addr::{Asid, PageSize, Vpn};
-use pagewalk_vm::table::{Leaf, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead};
+use pagewalk_vm::table::{
+    Leaf, MOST_LEVELS, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
+};
 use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
 use self::filter::FrontFilter;
@@ -33,7 +35,7 @@ pub(crate) struct Core<W> {
 struct WalkCounts {
     walks: u64,
     /// By level, leaf first.
-    references: [u64; 5],
+    references: [u64; MOST_LEVELS],
     /// Lines of walk tables fetched for walk caches.
     cache_refills: u64,
     dirty_updates: u64,

@@ -30,6 +30,7 @@ mod daemons;
 mod differential;
 mod fork;
 mod given;
+mod named;
 mod paging;
 mod pairs;
 mod serving;

@@ -23,6 +23,7 @@ test: setup frontends
 	$(CARGO) test --workspace --all-features --quiet
 	$(MAKE) --no-print-directory examples
 	fuzz/run.sh 3
+	$(MAKE) --no-print-directory extend
 
 bench: setup build
 	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb && scripts/setup.sh server; }
@@ -41,6 +42,11 @@ papers: setup build
 soak: setup
 	$(CARGO) test --release --package pagewalk-vm --package pagewalk-workload --package pagewalk-ctfs \
 		--package pagewalk-capture --package pagewalk-cli -- --ignored
+	TARGET=$(TARGET) scripts/extend.py all --lint
+
+# The toy TLB array of docs/extend.md, applied to a copy of the tree: one new file, one row.
+extend: setup
+	TARGET=$(TARGET) scripts/extend.py tlb
 
 lint: setup
 	scripts/language.py --self-test
@@ -123,4 +129,4 @@ setup:
 clean:
 	rm -rf $(TARGET) fuzz/target pagewalk-out
 
-.PHONY: run test bench papers soak lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean
+.PHONY: run test bench papers soak extend lint mutants fuzz hardware riscv crosscheck ycsb suites modes build install examples package frontends setup clean

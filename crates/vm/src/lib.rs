@@ -5,6 +5,10 @@
 //! chosen, which page was evicted); only the simulator turns that into time, and only the real components turn
 //! it into effects.
 
+// Suites of tests that other crates include name this crate as those do.
+#[cfg(test)]
+extern crate self as pagewalk_vm;
+
 pub mod addr;
 pub mod fault;
 pub mod file;

@@ -32,8 +32,37 @@ pub(crate) trait Built: PageTable + 'static {
     fn caches(spec: &WalkCacheSpec) -> Self::Caches;
 }
 
-/// Builds a machine with page tables `T`.
-pub(crate) fn assemble<T: Built>(request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+/// The functions that assemble machines around one type of page table.
+///
+/// All that is generic in the type goes through here, so that a kind of page table names its type in one place.
+#[derive(Clone, Copy)]
+pub struct Assembly {
+    build: fn(&BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>,
+    #[cfg(test)]
+    pub(crate) checks: super::tests::Checks,
+}
+
+impl Assembly {
+    /// The assembly of machines with page tables `T`.
+    pub(crate) const fn of<T: Built>() -> Self {
+        Self {
+            build: assemble::<T>,
+            #[cfg(test)]
+            checks: super::tests::Checks::of::<T>(),
+        }
+    }
+
+    /// Builds a machine.
+    ///
+    /// # Errors
+    ///
+    /// [`MachineError`] if its memory does not even hold the first page table.
+    pub(super) fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+        (self.build)(request)
+    }
+}
+
+fn assemble<T: Built>(request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
     let &BuildRequest { spec, detail, seed, source } = request;
     Ok(match detail {
         Detail::Counts => Box::new(machine::<T, NoClock>(spec, seed, source)?),

@@ -4,10 +4,11 @@ use pagewalk_trace::{
     Access, Backing, Batch, Event, Mapping, ObjectId, ObjectPages, ProcessId, Protection, SourceInfo,
     ThreadId,
 };
-use pagewalk_vm::addr::{Granule, PageSize, VirtAddr, VirtRange, Vpn};
-use pagewalk_vm::table::classic::{Chained, Classic, OpenAddressing};
+use pagewalk_vm::addr::{Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
+use pagewalk_vm::frame::Cpfn;
+use pagewalk_vm::table::classic::{Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
-use pagewalk_vm::table::{Arm16K, Arm64K, Contents, PageTable, Radix, Sv39, X86_64, X86_64La57};
+use pagewalk_vm::table::{Arm16K, Arm64K, Contents, PageTable, Radix, X86_64, X86_64La57};
 
 use super::assemble::{Built, machine};
 use super::events::Machine;
@@ -18,40 +19,15 @@ use crate::kernel::{Process, State};
 use crate::metrics::names::{accelerator, fault, swap};
 use crate::metrics::{Boundary, Number, Row, Rows, RunResult};
 use crate::spec;
-use crate::spec::settings::{BuddySpec, CoreSpec, SequentialSpec};
-use crate::spec::table::{ClassicSpec, HashedSpec, RadixSpec, TocSpec};
+use crate::spec::settings::{BuddySpec, CoreSpec, SequentialSpec, TableKind};
+use crate::spec::table::RadixSpec;
 use crate::time::{Clock, IntervalClock, NoClock};
-
-/// Calls a generic check with the type of a machine's page tables.
-macro_rules! with_tables_of {
-    ($spec:expr, $check:ident($($argument:expr),*)) => {{
-        let table = &$spec.translation.table;
-        if let Some(radix) = table.settings::<RadixSpec>() {
-            match (radix.granule, radix.levels) {
-                (Granule::Size16K, 3) => $check::<Radix<Arm16K<3>>>($($argument),*),
-                (Granule::Size64K, 3) => $check::<Radix<Arm64K<3>>>($($argument),*),
-                (Granule::Size4K, 3) => $check::<Radix<Sv39>>($($argument),*),
-                (Granule::Size4K, 5) => $check::<Radix<X86_64La57>>($($argument),*),
-                (Granule::Size4K, _) => $check::<Plain>($($argument),*),
-                _ => panic!("no check for {radix:?}"),
-            }
-        } else if table.settings::<TocSpec>().is_some() {
-            $check::<Toc>($($argument),*)
-        } else if table.settings::<HashedSpec>().is_some() {
-            $check::<HashedTable>($($argument),*)
-        } else if table.settings::<ClassicSpec<OpenAddressing>>().is_some() {
-            $check::<Classic<OpenAddressing>>($($argument),*)
-        } else if table.settings::<ClassicSpec<Chained>>().is_some() {
-            $check::<Classic<Chained>>($($argument),*)
-        } else {
-            panic!("no check for {table:?}")
-        }
-    }};
-}
 
 mod advice;
 mod cache;
 mod closed_forms;
+#[path = "../../../vm/src/table/tests/conformance.rs"]
+mod conformance;
 mod daemons;
 mod differential;
 mod explicit;
@@ -59,10 +35,47 @@ mod fork;
 mod given;
 mod granule;
 mod guest;
+mod named;
 mod paging;
 mod pairs;
 mod reach;
 mod serving;
+
+/// The checks of machines that are generic in the type of page table, for one type.
+#[derive(Clone, Copy)]
+pub(crate) struct Checks {
+    /// The contract of the page table alone.
+    pub(crate) contract: fn(&TableKind),
+    front_filter: fn(&MachineSpec, &[Batch], &str),
+    fault_path: fn(&MachineSpec, &[Batch], &str),
+    policy: fn(&MachineSpec, u64),
+    advice: fn(&MachineSpec, &Batch) -> RunResult,
+}
+
+impl Checks {
+    pub(crate) const fn of<T: Built>() -> Self {
+        Self {
+            contract: check_contract::<T>,
+            front_filter: check_filter_of::<T>,
+            fault_path: pairs::check::<T>,
+            policy: paging::check_run::<T>,
+            advice: advice::run_on::<T>,
+        }
+    }
+
+    fn on(spec: &MachineSpec) -> Self {
+        spec.translation.table.assembly().checks
+    }
+}
+
+fn check_contract<T: Built>(kind: &TableKind) {
+    let frame = |number: u64, level: u32| match T::IS_COMPRESSED {
+        true => Pfn::of_code(Cpfn((number % 255) as u16)),
+        false => Pfn((1 << 27) + number * T::GRANULE.sizes()[level as usize].base_pages()),
+    };
+    let pages = |level: u32| T::GRANULE.sizes()[level as usize].base_pages();
+    conformance::conformance::<T>(&T::design(kind), 1 << 36, pages, frame);
+}
 
 const BASE: u64 = 0x5555_0000_0000;
 
@@ -260,7 +273,7 @@ fn seen_by(spec: &MachineSpec, stream: &[Batch]) -> Vec<Batch> {
 
 fn check_filter(spec: &MachineSpec, stream: &[Batch], name: &str) {
     let stream = &seen_by(spec, stream);
-    with_tables_of!(spec, check_filter_of(spec, stream, name));
+    (Checks::on(spec).front_filter)(spec, stream, name);
 }
 
 fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {

@@ -5,7 +5,9 @@ mod host;
 mod prefetch;
 
 use pagewalk_vm::addr::{Asid, Vpn};
-use pagewalk_vm::table::{Leaf, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead};
+use pagewalk_vm::table::{
+    Leaf, MOST_LEVELS, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
+};
 use pagewalk_vm::tlb::{Fill, LevelCounts, TlbHit, Tlbs, Translation};
 
 use self::filter::FrontFilter;
@@ -42,7 +44,7 @@ pub(crate) struct Core<W> {
 struct WalkCounts {
     walks: u64,
     /// By level, leaf first.
-    references: [u64; 5],
+    references: [u64; MOST_LEVELS],
     /// Of those walks' translations by the host.
     of_host: u64,
     /// Lines of walk tables fetched for walk caches.

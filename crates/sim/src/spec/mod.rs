@@ -8,7 +8,7 @@
 //!
 //! A section is a file with its rows (`section.rs`), of which each says what its key takes, what is made of it, and what it
 //! means. A variant of a mechanism is a file in the mechanism's folder, with its rows and its design, and a row in the folder's
-//! registry.
+//! registry. `docs/extend.md` adds a toy of each mechanism.
 //!
 //! `machines/README.md` is the reference of all keys.
 

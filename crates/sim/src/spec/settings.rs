@@ -25,8 +25,8 @@ pub use super::tlb::{
     RunEntries, SequentialSpec, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec, TlbPrefetchSpec,
     VictimEntries,
 };
-use crate::error::MachineError;
-use crate::machine::simulate::{Detail, Simulate};
+use crate::machine::assemble::Assembly;
+use crate::machine::simulate::Detail;
 pub use crate::time::device::block::BlockSpec;
 pub use crate::time::device::remote::RemoteSpec;
 
@@ -173,12 +173,8 @@ pub trait TableDesign: Settings {
         None
     }
 
-    /// Builds a machine whose page tables are these.
-    ///
-    /// # Errors
-    ///
-    /// [`MachineError`] if its memory does not even hold the first page table.
-    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>;
+    /// Returns how machines are assembled whose page tables are these.
+    fn assembly(&self) -> Assembly;
 }
 
 /// The addresses that a page table leaves to programs, from 0 on.

@@ -76,7 +76,7 @@ pub(super) struct Row {
     pub(super) parse: Option<Parse>,
 }
 
-pub(super) const ROWS: [Row; 7] = [
+pub(super) const ROWS: &[Row] = &[
     Row {
         format: Format::Pwt,
         name: "pwt",

@@ -37,9 +37,12 @@ pub enum Entry {
     Leaf(Leaf),
 }
 
+/// The most levels that a geometry may have.
+pub const MOST_LEVELS: usize = 6;
+
 /// A radix table's constants and entry format. The one walker and the one table serve every implementation.
 pub trait Geometry {
-    /// The number of levels, the root included.
+    /// The number of levels, the root included; at most [`MOST_LEVELS`].
     const LEVELS: u32;
     /// The size of base pages, and what follows from it.
     const GRANULE: Granule = Granule::Size4K;

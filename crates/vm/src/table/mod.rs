@@ -22,7 +22,9 @@ mod radix;
 mod walk_cache;
 
 pub use contents::{Contents, ContentsWalk};
-pub use geometry::{Arm16K, Arm64K, Entry, Geometry, Leaf, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc};
+pub use geometry::{
+    Arm16K, Arm64K, Entry, Geometry, Leaf, MOST_LEVELS, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc,
+};
 pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
 pub use memory::{RunMemory, SparseMemory, TableMemory, TableWords};
 pub use nested::{GuestWalk, Host, HostCounts, HostDesign, HostFault, HostFrame, RadixHost};

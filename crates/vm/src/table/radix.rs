@@ -6,8 +6,8 @@ use arrayvec::ArrayVec;
 
 use super::cuckoo::NoChunk;
 use super::{
-    Entry, Geometry, Leaf, MapError, PageTable, RunMemory, TableMemory, TableStore, TableWords, Waits,
-    WalkCache, WalkEnd, WalkOutcome, WalkRead, WalkStart,
+    Entry, Geometry, Leaf, MOST_LEVELS, MapError, PageTable, RunMemory, TableMemory, TableStore, TableWords,
+    Waits, WalkCache, WalkEnd, WalkOutcome, WalkRead, WalkStart,
 };
 use crate::addr::{Asid, Granule, PAGE_BYTES, Pfn, PhysAddr, Vpn};
 
@@ -34,7 +34,7 @@ pub struct WalkReference {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Walk {
     /// The references in order; each depends on the one before.
-    pub references: ArrayVec<WalkReference, 5>,
+    pub references: ArrayVec<WalkReference, MOST_LEVELS>,
     /// The page or the empty entry at the end of the walk.
     pub end: WalkEnd,
 }
@@ -93,6 +93,7 @@ impl<G: Geometry> Radix<G> {
     /// Walks from `node`, a table at `level` on the path of `vpn`, as a walk cache gave it.
     #[inline(always)]
     pub fn walk_from(&self, memory: &impl TableWords, vpn: Vpn, level: u32, node: Pfn) -> Walk {
+        const { assert!(G::LEVELS as usize <= MOST_LEVELS, "a geometry of too many levels") };
         let mut references = ArrayVec::new();
         let (mut level, mut node) = (level, node);
         loop {

@@ -2,8 +2,6 @@
 
 use pagewalk_trace::Advice;
 
-use pagewalk_vm::table::classic::Chained;
-
 use super::paging::{accelerated, check_frames, small};
 use super::*;
 
@@ -22,7 +20,7 @@ pub(super) fn loads(batch: &mut Batch, pages: impl IntoIterator<Item = u64>) {
 }
 
 /// Runs `stream` on the machine, looks whether every frame has one page, and answers what was counted.
-fn run_on<T: Built>(spec: &MachineSpec, stream: &Batch) -> RunResult {
+pub(super) fn run_on<T: Built>(spec: &MachineSpec, stream: &Batch) -> RunResult {
     let mut machine = counting_of::<T>(spec);
     machine.batch(stream).unwrap_or_else(|error| panic!("{error}"));
     check_frames(&mut machine);
@@ -31,7 +29,7 @@ fn run_on<T: Built>(spec: &MachineSpec, stream: &Batch) -> RunResult {
 
 /// The same for whatever page table the machine has.
 pub(super) fn run(spec: &MachineSpec, stream: &Batch) -> RunResult {
-    with_tables_of!(spec, run_on(spec, stream))
+    (Checks::on(spec).advice)(spec, stream)
 }
 
 /// Machines of 4 KiB pages with every page table and every allocator, without a policy.

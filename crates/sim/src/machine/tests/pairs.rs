@@ -1,7 +1,6 @@
 //! Every way in which pages come back, with every kind of table, TLB, allocator and policy.
 
 use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::table::classic::Chained;
 
 use super::paging::{accelerated, check_frames, small};
 use super::*;
@@ -119,7 +118,7 @@ fn memories() -> Vec<MachineSpec> {
     ]
 }
 
-fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
+pub(super) fn check<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
     let mut counted = counting_of::<T>(spec);
     let mut timed: Machine<T, IntervalClock> = machine(spec, 1, &announced()).unwrap();
     for batch in stream {
@@ -163,7 +162,7 @@ fn every_fault_path_goes_with_every_table_allocator_and_policy() {
         for (path, change) in paths() {
             let spec = change(memory.clone());
             let name = format!("{} ({:?}), {path}", spec.name, spec.paging.reclaim);
-            with_tables_of!(spec, check(&spec, &stream, &name));
+            (Checks::on(&spec).fault_path)(&spec, &stream, &name);
         }
     }
 }

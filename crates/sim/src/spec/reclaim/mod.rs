@@ -15,9 +15,14 @@ pub use lru::LruSpec;
 use super::section::section;
 use super::variant::Registry;
 
-/// All policies, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-pub(super) static RECLAIM: Registry<ReclaimKind> =
-    Registry(&[lru::VARIANT, clock::VARIANT, horizon_lru::VARIANT, iceberg_lru::VARIANT]);
+/// All policies: a new one is a file with its keys and its design, and a row here.
+pub(super) static RECLAIM: Registry<ReclaimKind> = Registry(&[
+    // In the order of the reference.
+    lru::VARIANT,
+    clock::VARIANT,
+    horizon_lru::VARIANT,
+    iceberg_lru::VARIANT,
+]);
 
 section! {
     /// The share of memory that a daemon keeps free, in percent.

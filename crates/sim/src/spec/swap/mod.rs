@@ -2,6 +2,8 @@
 
 mod blade;
 mod block;
+#[cfg(test)]
+mod conformance;
 mod design;
 mod memory;
 
@@ -12,8 +14,13 @@ use super::error::Diagnostic;
 use super::section::section;
 use super::variant::Registry;
 
-/// All swap devices, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-pub(super) static SWAP: Registry<SwapKind> = Registry(&[block::VARIANT, memory::VARIANT, blade::VARIANT]);
+/// All swap devices: a new one is a file with its keys and its design, and a row here.
+pub(super) static SWAP: Registry<SwapKind> = Registry(&[
+    // In the order of the reference.
+    block::VARIANT,
+    memory::VARIANT,
+    blade::VARIANT,
+]);
 
 /// The settings of the swap device.
 #[derive(Clone, Debug, PartialEq)]

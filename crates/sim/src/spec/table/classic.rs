@@ -5,12 +5,10 @@ use std::marker::PhantomData;
 
 use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
 
-use crate::error::MachineError;
-use crate::machine::assemble::{Built, assemble};
-use crate::machine::simulate::Simulate;
+use crate::machine::assemble::{Assembly, Built};
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{Key, MILLISECOND_PS, Variant, section};
-use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
+use crate::spec::settings::{TableDesign, TableKind};
 
 /// A hashed page table without cuckoo hashing: a table `C` for each page size.
 #[derive(Debug)]
@@ -85,8 +83,8 @@ impl<C: ClusterTable + fmt::Debug + 'static> TableDesign for ClassicSpec<C> {
         true
     }
 
-    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
-        assemble::<Classic<C>>(request)
+    fn assembly(&self) -> Assembly {
+        Assembly::of::<Classic<C>>()
     }
 }
 

@@ -3,12 +3,10 @@
 use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
 use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
 
-use crate::error::MachineError;
-use crate::machine::assemble::{Built, assemble};
-use crate::machine::simulate::Simulate;
+use crate::machine::assemble::{Assembly, Built};
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{MILLISECOND_PS, Words, section};
-use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
+use crate::spec::settings::{TableDesign, TableKind};
 use crate::spec::value;
 
 /// A hashed page table: a cuckoo table for each page size.
@@ -95,8 +93,8 @@ impl TableDesign for HashedSpec {
         true
     }
 
-    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
-        assemble::<HashedTable>(request)
+    fn assembly(&self) -> Assembly {
+        Assembly::of::<HashedTable>()
     }
 }
 

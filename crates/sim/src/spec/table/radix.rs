@@ -6,12 +6,10 @@ use pagewalk_trace::Access;
 use pagewalk_vm::addr::Granule;
 use pagewalk_vm::table::{Arm16K, Arm64K, Geometry, Radix, Sv39, WalkCache, X86_64, X86_64La57};
 
-use crate::error::MachineError;
-use crate::machine::assemble::{Built, assemble};
-use crate::machine::simulate::Simulate;
+use crate::machine::assemble::{Assembly, Built};
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{Words, section};
-use crate::spec::settings::{BuildRequest, ProgramSpace, TableDesign, TableKind};
+use crate::spec::settings::{ProgramSpace, TableDesign, TableKind};
 
 static GRANULES: Words<Granule> = Words(&[
     ("4KiB", Granule::Size4K, "x86-64 and RISC-V: 9 index bits a level, 3 to 5 levels"),
@@ -84,15 +82,15 @@ impl TableDesign for RadixSpec {
         (bits < Access::ADDR_BITS).then_some(ProgramSpace { levels: self.levels, bytes: 1 << program_bits })
     }
 
-    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
+    fn assembly(&self) -> Assembly {
         match (self.granule, self.levels) {
-            (Granule::Size4K, 3) => assemble::<Radix<Sv39>>(request),
-            (Granule::Size4K, 5) => assemble::<Radix<X86_64La57>>(request),
-            (Granule::Size4K, _) => assemble::<Radix<X86_64>>(request),
-            (Granule::Size16K, 3) => assemble::<Radix<Arm16K<3>>>(request),
-            (Granule::Size16K, _) => assemble::<Radix<Arm16K<4>>>(request),
-            (Granule::Size64K, 2) => assemble::<Radix<Arm64K<2>>>(request),
-            (Granule::Size64K, _) => assemble::<Radix<Arm64K<3>>>(request),
+            (Granule::Size4K, 3) => Assembly::of::<Radix<Sv39>>(),
+            (Granule::Size4K, 5) => Assembly::of::<Radix<X86_64La57>>(),
+            (Granule::Size4K, _) => Assembly::of::<Radix<X86_64>>(),
+            (Granule::Size16K, 3) => Assembly::of::<Radix<Arm16K<3>>>(),
+            (Granule::Size16K, _) => Assembly::of::<Radix<Arm16K<4>>>(),
+            (Granule::Size64K, 2) => Assembly::of::<Radix<Arm64K<2>>>(),
+            (Granule::Size64K, _) => Assembly::of::<Radix<Arm64K<3>>>(),
         }
     }
 }

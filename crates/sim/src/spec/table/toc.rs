@@ -2,12 +2,10 @@
 
 use pagewalk_vm::table::{Contents, Radix, WalkCache, X86_64Toc};
 
-use crate::error::MachineError;
-use crate::machine::assemble::{Built, assemble};
-use crate::machine::simulate::Simulate;
+use crate::machine::assemble::{Assembly, Built};
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{Key, Variant};
-use crate::spec::settings::{BuildRequest, TableDesign, TableKind};
+use crate::spec::settings::{TableDesign, TableKind};
 
 /// A four-level radix tree whose leaf tables are tables of contents: codes for hash-placed frames (Mosaic).
 #[derive(Debug)]
@@ -31,8 +29,8 @@ impl TableDesign for TocSpec {
         true
     }
 
-    fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
-        assemble::<Contents>(request)
+    fn assembly(&self) -> Assembly {
+        Assembly::of::<Contents>()
     }
 }
 

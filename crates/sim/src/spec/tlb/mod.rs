@@ -22,6 +22,11 @@ pub use victim::VictimEntries;
 
 use super::variant::Registry;
 
-/// All kinds of array, in the order of the reference: a new one is a file with its keys and its design, and a row here.
-static ARRAYS: Registry<array::ArrayDraft> =
-    Registry(&[set_associative::VARIANT, victim::VARIANT, mosaic::VARIANT, coalesced::VARIANT]);
+/// All kinds of array: a new one is a file with its keys and its design, and a row here.
+static ARRAYS: Registry<array::ArrayDraft> = Registry(&[
+    // In the order of the reference.
+    set_associative::VARIANT,
+    victim::VARIANT,
+    mosaic::VARIANT,
+    coalesced::VARIANT,
+]);

@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// A swap device, as the clock asks it.
+///
+/// # Contract
+///
+/// - Requests come at times that do not decrease.
+/// - A request is done no sooner than an idle device would have done it, and in one direction requests are done in their order.
+/// - A device is idle again after it has done all its requests: how long one takes then does not depend on the time.
+/// - The same requests at the same times are done at the same times.
 pub trait BackingStore: fmt::Debug + Send {
     /// Brings a page.
     fn read(&mut self, now_ps: u64) -> Transfer;

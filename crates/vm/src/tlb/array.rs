@@ -1,5 +1,7 @@
 //! What a TLB array is, and the set-associative kind.
 
+use arrayvec::ArrayVec;
+
 use super::{Fill, Lookup, TlbEntry, TlbStorage, Translation, key, key_asid, key_page};
 use crate::addr::{Asid, PageSize, Vpn};
 use crate::sets::{ArrayShape, LowBits, Replacement, SetArray, SetChoice, ShapeError, ShapedArray};
@@ -90,6 +92,8 @@ pub struct SetAssociative<C = LowBits> {
     keys: SetArray<C>,
     entries: Vec<Translation>,
     sizes: [bool; PageSize::EVERY.len()],
+    /// Those of the sizes that are above 4 KiB.
+    large_sizes: ArrayVec<PageSize, { PageSize::EVERY.len() }>,
     /// Entries in use, by page size, and those of all sizes above 4 KiB together.
     resident: [u32; PageSize::EVERY.len()],
     large: u32,
@@ -130,11 +134,12 @@ impl<C: SetChoice> SetAssociative<C> {
             sizes[size as usize] = true;
         }
         let entries = vec![Translation::default(); keys.entries()];
-        Self { keys, entries, sizes, resident: [0; PageSize::EVERY.len()], large: 0 }
+        let large_sizes = PageSize::EVERY.into_iter().skip(1).filter(|&size| sizes[size as usize]).collect();
+        Self { keys, entries, sizes, large_sizes, resident: [0; PageSize::EVERY.len()], large: 0 }
     }
 
     fn lookup_large(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        for size in LARGE {
+        for &size in &self.large_sizes {
             if self.resident[size as usize] == 0 {
                 continue;
             }
@@ -191,16 +196,6 @@ impl<C: SetChoice> SetAssociative<C> {
         }
     }
 }
-
-/// The sizes above 4 KiB, smallest first in each granule.
-const LARGE: [PageSize; 6] = [
-    PageSize::Size2M,
-    PageSize::Size1G,
-    PageSize::Size16K,
-    PageSize::Size32M,
-    PageSize::Size64K,
-    PageSize::Size512M,
-];
 
 impl<C: SetChoice> TlbArray for SetAssociative<C> {
     #[inline(always)]

@@ -251,13 +251,16 @@ impl Tlbs {
     /// loads, if they differ.
     #[inline(always)]
     pub fn select(&mut self, is_store: bool) {
-        if self.is_for_stores != is_store {
-            self.exchange_first(is_store);
+        if self.other_first.is_some() {
+            self.select_of_two(is_store);
         }
     }
 
-    fn exchange_first(&mut self, is_store: bool) {
-        if let Some(other) = &mut self.other_first {
+    #[inline(never)]
+    fn select_of_two(&mut self, is_store: bool) {
+        if let Some(other) = &mut self.other_first
+            && self.is_for_stores != is_store
+        {
             std::mem::swap(&mut self.levels[0], other);
             self.is_for_stores = is_store;
         }
@@ -274,8 +277,13 @@ impl Tlbs {
         counts
     }
 
-    fn all_levels_mut(&mut self) -> impl Iterator<Item = &mut Tlb> {
-        self.levels.iter_mut().chain(self.other_first.as_deref_mut())
+    /// Lets `act` change every level, whether it is selected or not.
+    #[inline]
+    fn each_level(&mut self, mut act: impl FnMut(&mut Tlb)) {
+        self.levels.iter_mut().for_each(&mut act);
+        if let Some(other) = &mut self.other_first {
+            act(other);
+        }
     }
 
     /// Returns the levels, the nearest to the core first; of two first levels, the one that is selected.
@@ -357,16 +365,16 @@ impl Tlbs {
 
     /// Sets the dirty bit of the resident translations of `vpn`.
     pub fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
-        self.all_levels_mut().flat_map(Tlb::arrays_mut).for_each(|array| array.set_dirty(asid, vpn));
+        self.each_level(|level| level.arrays_mut().for_each(|array| array.set_dirty(asid, vpn)));
     }
 
     /// Removes the translation of `vpn` everywhere.
     pub fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
-        self.all_levels_mut().for_each(|level| level.remove(|array| array.invalidate(asid, vpn)));
+        self.each_level(|level| level.remove(|array| array.invalidate(asid, vpn)));
     }
 
     /// Removes all translations of an address space, or of all.
     pub fn flush(&mut self, asid: Option<Asid>) {
-        self.all_levels_mut().for_each(|level| level.remove(|array| array.flush(asid)));
+        self.each_level(|level| level.remove(|array| array.flush(asid)));
     }
 }

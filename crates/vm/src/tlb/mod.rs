@@ -139,7 +139,8 @@ impl Translation {
     /// Returns the translation of base page `vpn` alone: a large page chopped into its 4 KiB pieces.
     #[inline]
     pub const fn chopped(self, vpn: Vpn) -> Self {
-        self.piece(vpn, PageSize::Size4K)
+        Self::new(self.frame_of(vpn), PageSize::Size4K, self.is_writable(), self.is_dirty())
+            .with_other(self.other())
     }
 
     /// Returns the translation of the piece of `size` that holds base page `vpn`.
@@ -192,7 +193,7 @@ impl<'a> Fill<'a> {
         if vpn == self.vpn {
             return Some(self.translation.chopped(vpn));
         }
-        if self.translation.size() != PageSize::Size4K
+        if !self.translation.is_small()
             && vpn.align_down(self.translation.size()) == self.vpn.align_down(self.translation.size())
         {
             return Some(self.translation.chopped(vpn));

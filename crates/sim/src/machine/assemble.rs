@@ -19,7 +19,7 @@ use crate::kernel::Kernel;
 use crate::metrics::Phases;
 use crate::mmu::{Below, Core, MOST_CLASSES, Mmu, Prefetching};
 use crate::spec::settings::{
-    BuildRequest, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
+    Assembly, BuildRequest, MachineSpec, Replacement, TableKind, TlbArraySpec, TlbLevelSpec, WalkCacheSpec,
 };
 use crate::time::{Clock, IntervalClock, NoClock};
 
@@ -32,33 +32,14 @@ pub(crate) trait Built: PageTable + 'static {
     fn caches(spec: &WalkCacheSpec) -> Self::Caches;
 }
 
-/// The functions that assemble machines around one type of page table.
-///
-/// All that is generic in the type goes through here, so that a kind of page table names its type in one place.
-#[derive(Clone, Copy)]
-pub struct Assembly {
-    build: fn(&BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>,
-    #[cfg(test)]
-    pub(crate) checks: super::tests::Checks,
-}
-
 impl Assembly {
-    /// The assembly of machines with page tables `T`.
+    /// Returns the assembly of machines with page tables `T`.
     pub(crate) const fn of<T: Built>() -> Self {
         Self {
             build: assemble::<T>,
             #[cfg(test)]
             checks: super::tests::Checks::of::<T>(),
         }
-    }
-
-    /// Builds a machine.
-    ///
-    /// # Errors
-    ///
-    /// [`MachineError`] if its memory does not even hold the first page table.
-    pub(super) fn build(&self, request: &BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError> {
-        (self.build)(request)
     }
 }
 

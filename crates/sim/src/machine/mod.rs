@@ -19,7 +19,7 @@ use self::relocation::Relocated;
 pub use crate::error::MachineError;
 use crate::spec::settings::{BuildRequest, MachineSpec};
 
-pub use assemble::{Assembly, tlbs};
+pub use assemble::tlbs;
 pub use simulate::{Detail, Simulate};
 
 /// Builds the machine of `spec` for a source.
@@ -41,7 +41,7 @@ pub fn build(
     source: &SourceInfo,
 ) -> Result<Box<dyn Simulate>, MachineError> {
     let table = &spec.translation.table;
-    let machine = table.assembly().build(&BuildRequest { spec, detail, seed, source })?;
+    let machine = (table.assembly().build)(&BuildRequest { spec, detail, seed, source })?;
     Ok(match table.program_space() {
         Some(space) => Box::new(Relocated::new(machine, space)),
         None => machine,

@@ -25,8 +25,8 @@ pub use super::tlb::{
     RunEntries, SequentialSpec, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec, TlbPrefetchSpec,
     VictimEntries,
 };
-use crate::machine::assemble::Assembly;
-use crate::machine::simulate::Detail;
+use crate::error::MachineError;
+use crate::machine::simulate::{Detail, Simulate};
 pub use crate::time::device::block::BlockSpec;
 pub use crate::time::device::remote::RemoteSpec;
 
@@ -175,6 +175,17 @@ pub trait TableDesign: Settings {
 
     /// Returns how machines are assembled whose page tables are these.
     fn assembly(&self) -> Assembly;
+}
+
+/// The functions that assemble machines around one type of page table.
+///
+/// All that is generic in the type goes through here, so that a kind of page table names its type in one place.
+#[derive(Clone, Copy)]
+pub struct Assembly {
+    /// Builds a machine; the error is that its memory does not even hold the first page table.
+    pub(crate) build: fn(&BuildRequest<'_>) -> Result<Box<dyn Simulate>, MachineError>,
+    #[cfg(test)]
+    pub(crate) checks: crate::machine::tests::Checks,
 }
 
 /// The addresses that a page table leaves to programs, from 0 on.

@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 
 use pagewalk_vm::table::classic::{Chained, Classic, ClassicDesign, ClusterTable, NoCaches, OpenAddressing};
 
-use crate::machine::assemble::{Assembly, Built};
+use crate::machine::assemble::Built;
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{Key, MILLISECOND_PS, Variant, section};
-use crate::spec::settings::{TableDesign, TableKind};
+use crate::spec::settings::{Assembly, TableDesign, TableKind};
 
 /// A hashed page table without cuckoo hashing: a table `C` for each page size.
 #[derive(Debug)]

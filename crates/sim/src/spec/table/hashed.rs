@@ -3,10 +3,10 @@
 use pagewalk_vm::table::cuckoo::{FirstWay, Policy, Scope};
 use pagewalk_vm::table::hashed::{HashedDesign, HashedTable, WalkCaches};
 
-use crate::machine::assemble::{Assembly, Built};
+use crate::machine::assemble::Built;
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{MILLISECOND_PS, Words, section};
-use crate::spec::settings::{TableDesign, TableKind};
+use crate::spec::settings::{Assembly, TableDesign, TableKind};
 use crate::spec::value;
 
 /// A hashed page table: a cuckoo table for each page size.

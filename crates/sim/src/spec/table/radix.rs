@@ -6,10 +6,10 @@ use pagewalk_trace::Access;
 use pagewalk_vm::addr::Granule;
 use pagewalk_vm::table::{Arm16K, Arm64K, Geometry, Radix, Sv39, WalkCache, X86_64, X86_64La57};
 
-use crate::machine::assemble::{Assembly, Built};
+use crate::machine::assemble::Built;
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{Words, section};
-use crate::spec::settings::{ProgramSpace, TableDesign, TableKind};
+use crate::spec::settings::{Assembly, ProgramSpace, TableDesign, TableKind};
 
 static GRANULES: Words<Granule> = Words(&[
     ("4KiB", Granule::Size4K, "x86-64 and RISC-V: 9 index bits a level, 3 to 5 levels"),

@@ -2,10 +2,10 @@
 
 use pagewalk_vm::table::{Contents, Radix, WalkCache, X86_64Toc};
 
-use crate::machine::assemble::{Assembly, Built};
+use crate::machine::assemble::Built;
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
 use crate::spec::section::{Key, Variant};
-use crate::spec::settings::{TableDesign, TableKind};
+use crate::spec::settings::{Assembly, TableDesign, TableKind};
 
 /// A four-level radix tree whose leaf tables are tables of contents: codes for hash-placed frames (Mosaic).
 #[derive(Debug)]

@@ -66,7 +66,8 @@ impl Below {
     ) -> (T::Walk, Result<WalkEnd, HostFault>) {
         let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
         let begins_below_root = walk.reads().next().is_some_and(|read| read.level + 1 < T::LEVELS);
-        let guest = GuestWalk { reads: walk.reads(), begins_below_root, end: walk.end() };
+        let guest =
+            GuestWalk { reads: walk.reads(), begins_below_root, end: walk.end(), granule: T::GRANULE };
         self.reads.clear();
         let end = guest.through(vpn, core, &mut *self.host, &mut self.reads);
         (walk, end)

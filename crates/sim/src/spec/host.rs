@@ -60,6 +60,11 @@ section! {
                 return resolver.refuse_section(table, message, help);
             }
         }
+        let (pages, base) = (pages?, guests.granule().base());
+        if pages < base {
+            let message = format!("the host's pages of {pages} are smaller than the guest's base pages of {base}");
+            return resolver.refuse_section(table, message, "write pages = \"2MiB\"");
+        }
         let reach_bytes = end(levels) * PAGE_BYTES;
         if frames.memory_bytes() > reach_bytes {
             let message = format!("a host's table of {levels} levels maps less than the guest's memory");
@@ -80,7 +85,7 @@ section! {
         }
         Some(HostSpec {
             levels,
-            pages: pages?,
+            pages,
             fault_ps: fault_ps?,
             tlb_entries: tlb_entries?,
             walk_cache: has_any.then_some(entries),

@@ -23,7 +23,7 @@ use super::{
     ContiguousMemory, Geometry, Leaf, PageTable, Radix, SparseMemory, TableMemory, TableWords, WalkCache,
     WalkCaching, WalkEnd, WalkOutcome, WalkRead,
 };
-use crate::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, Vpn};
+use crate::addr::{Asid, Granule, PAGE_BYTES, PageSize, Pfn, PhysAddr, Vpn};
 use crate::sets::{Replacement, ShapeError};
 use crate::tlb::{Fill, Lookup, SetAssociative, TlbArray, Translation};
 
@@ -312,6 +312,8 @@ pub struct GuestWalk<I> {
     pub begins_below_root: bool,
     /// The end of the walk.
     pub end: WalkEnd,
+    /// The guest's base pages; the host's pages are not smaller.
+    pub granule: Granule,
 }
 
 impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
@@ -339,13 +341,14 @@ impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
             reads.push(WalkRead { addr: page.frame.addr().add(read.addr.0 % PAGE_BYTES), ..read });
         }
         let WalkEnd::Leaf { leaf, level } = self.end else { return Ok(self.end) };
-        let guest = PageSize::from_level(level).expect("leaves stand at levels 0 to 2");
+        let sizes = self.granule.sizes();
+        let guest = sizes[level as usize];
         let frame = leaf.frame.add(vpn.0 & (guest.base_pages() - 1));
         let page = host.translate(core, frame, reads)?;
-        let fits =
-            |level: &u32| PageSize::from_level(*level).is_some_and(|size| size <= page.size.min(guest));
-        let level = (0..=level).rev().find(fits).expect("a page of 4 KiB fits into any");
-        let size = PageSize::from_level(level).unwrap_or_default();
+        // The largest page of the guest's sizes that lies in a page of either.
+        let fits = |level: &u32| sizes[*level as usize] <= page.size.min(guest);
+        let level = (0..=level).rev().find(fits).expect("the host's pages are not smaller than base pages");
+        let size = sizes[level as usize];
         let first = Pfn(page.frame.0 & !(size.base_pages() - 1));
         Ok(WalkEnd::Leaf { leaf: Leaf { frame: first, ..leaf }, level })
     }
@@ -353,7 +356,7 @@ impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Sv39, Sv48, X86_64, X86_64La57};
+    use super::super::{Arm16K, Sv39, Sv48, X86_64, X86_64La57};
     use super::*;
 
     const START: Pfn = Pfn(1 << 18);
@@ -386,8 +389,12 @@ mod tests {
             loop {
                 let walk = self.table.walk(&self.memory.words, Asid(1), VPN, caches.as_deref_mut());
                 let top = walk.references[0].level + 1;
-                let walk =
-                    GuestWalk { reads: walk.reads(), begins_below_root: top < G::LEVELS, end: walk.end };
+                let walk = GuestWalk {
+                    reads: walk.reads(),
+                    begins_below_root: top < G::LEVELS,
+                    end: walk.end,
+                    granule: Radix::<G>::GRANULE,
+                };
                 let mut reads = Vec::new();
                 match walk.through(VPN, 0, host, &mut reads) {
                     Ok(end) => return (end, reads),
@@ -432,6 +439,22 @@ mod tests {
             }
         }
         assert_eq!(references::<X86_64, X86_64>(PageSize::Size4K, PageSize::Size4K), 24);
+    }
+
+    /// A base page of 16 KiB lies in four frames of 4 KiB, and its table's nodes too.
+    #[test]
+    fn a_guest_may_have_larger_base_pages() {
+        let mut host = RadixHost::<X86_64>::new(&design(PageSize::Size2M)).expect("a host");
+        let mut memory = TablesBehind::new(START);
+        let mut table = Radix::<Arm16K<3>>::new(&(), 0, &mut memory).expect("memory");
+        let frame = Pfn(START.0 + (2 << 18) + 4);
+        table.map(&mut memory, Vpn(VPN.0 & !3), Leaf::data(frame), 0).expect("mapped");
+        let guest = Guest { table, memory };
+        let (end, _) = guest.walk(&mut host, None);
+        let (again, reads) = guest.walk(&mut host, None);
+        assert_eq!((end, reads.len()), (again, 4 * 4 - 1));
+        let WalkEnd::Leaf { leaf, level: 0 } = end else { panic!("{end:?}") };
+        assert_eq!(Some(leaf.frame), host.find(frame).map(|page| page.frame));
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl TableDesign for RadixSpec {
     }
 
     fn can_be_guests(&self) -> bool {
-        self.granule == Granule::Size4K
+        true
     }
 
     fn maps_files(&self) -> bool {

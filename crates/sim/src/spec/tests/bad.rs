@@ -301,6 +301,9 @@ fn guests() {
             guest("[host]\nlevels = 6"),
             guest("[host]\npages = \"16KiB\""),
             guest("[host]\nwalk-cache = [4, 4]"),
+            refusal(
+                "name = \"bad\"\n[host]\n[table.radix]\nlevels = 3\ngranule = \"16KiB\"\n[frames.buddy]\nmemory = \"1GiB\"\n",
+            ),
             guest("[host]\nlevels = 3\n[frames.buddy]\nmemory = \"1TiB\""),
             guest("[host]\n[table.chained]"),
             guest("[host]\n[reclaim.lru]"),

@@ -47,7 +47,8 @@ fuzz_target!(|data: &[u8]| {
     let wire_of_blade = Wire { own: BLADE, sent: Rc::default(), arriving: Rc::default() };
     let key = || Key::new([7; 32]);
     let on = |own| Wire { own, ..wire_of_blade.clone() };
-    let new_client = |number| SecureClient::new(on(Address::Local(number)), BLADE, key()).expect("random numbers");
+    let new_client =
+        |number| SecureClient::new(on(Address::Local(number)), BLADE, key()).expect("random numbers");
     let mut clients = [1, 2, 3].map(new_client);
     let mut blade = SecureBlade::new(wire_of_blade.clone(), key(), 2);
     // What was sent and not yet arrived: source, destination, message.
@@ -82,7 +83,8 @@ fuzz_target!(|data: &[u8]| {
                 }
             }
             5 | 6 => {
-                if let Some((bytes, from)) = clients[at].receive(&mut buffer, Duration::ZERO).expect("a wire") {
+                if let Some((bytes, from)) = clients[at].receive(&mut buffer, Duration::ZERO).expect("a wire")
+                {
                     check(&buffer[..bytes], &mut genuine, from, address);
                 }
             }

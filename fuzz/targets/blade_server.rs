@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use pagewalk_blade::codec::{
     Answer, Command, MAX_MESSAGE_BYTES, PAGE_BYTES, Page, PagePart, Part, Request, Response, Word, WordSize,
 };
-use pagewalk_blade::{Address, PAGE_NUMBERS, Replies, Server, ServerDesign, Store, StoreDesign};
+use pagewalk_blade::{Address, PAGE_NUMBERS, PageStore, Replies, Server, ServerDesign, StoreDesign};
 
 const PAGES: u64 = 4;
 const CLIENTS: u64 = 3;
@@ -183,7 +183,7 @@ impl Watch {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let store = Store::in_memory(StoreDesign::new(PAGES)).expect("memory");
+    let store = PageStore::in_memory(StoreDesign::new(PAGES)).expect("memory");
     let mut watch = Watch {
         server: Server::new(store, ServerDesign::default()),
         replies: Replies::default(),

@@ -7,7 +7,9 @@
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use pagewalk_ctfs::{Clock, FileSystem, Ino, MountError, Owner, Replace, SetAttributes, SetExtended, check, repair};
+use pagewalk_ctfs::{
+    Clock, FileSystem, Ino, MountError, Owner, Replace, SetAttributes, SetExtended, check, repair,
+};
 use pagewalk_vm::file::{Image, Recording, damaged_superblocks};
 
 const FRAMES: usize = 640;
@@ -23,16 +25,19 @@ fn clock() -> Clock {
 fn base() -> &'static (Image, Vec<usize>) {
     static BASE: OnceLock<(Image, Vec<usize>)> = OnceLock::new();
     BASE.get_or_init(|| {
-        let mut system = FileSystem::format(Recording::new(vec![0; FRAMES * 4_096]), OWNER, clock()).expect("room");
+        let mut system =
+            FileSystem::format(Recording::new(vec![0; FRAMES * 4_096]), OWNER, clock()).expect("room");
         let below = system.create(Ino::ROOT, b"dir", DIRECTORY, OWNER, 0).expect("room");
         let inner = system.create(below, b"inner", DIRECTORY, OWNER, 0).expect("room");
-        let file = system.create(inner, b"a name that takes more than one slot of a directory's", FILE, OWNER, 0);
+        let file =
+            system.create(inner, b"a name that takes more than one slot of a directory's", FILE, OWNER, 0);
         let file = file.expect("room");
         system.write(file, 0, &[7; 100]).expect("room");
         system.write(file, 40_000, &[7; 5_000]).expect("room");
         system.link(file, Ino::ROOT, b"hard").expect("room");
         system.set_extended(file, b"user.x", b"value", SetExtended::Any).expect("room");
-        let beyond = SetAttributes { modified: Some(-(1 << 70)), accessed: Some(1 << 80), ..SetAttributes::default() };
+        let beyond =
+            SetAttributes { modified: Some(-(1 << 70)), accessed: Some(1 << 80), ..SetAttributes::default() };
         system.set_attributes(file, &beyond).expect("it is there");
         system.create_link_to(below, b"soft", b"../hard", OWNER).expect("room");
         let gone = system.create(Ino::ROOT, b"gone", FILE, OWNER, 0).expect("room");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use pagewalk_blade::codec::{PAGE_BYTES, Page, Response, Word, WordSize};
 use pagewalk_blade::{
-    Address, Client, ClientDesign, Failure, Operation, Outcome, Replies, Server, ServerDesign, Store,
+    Address, Client, ClientDesign, Failure, Operation, Outcome, PageStore, Replies, Server, ServerDesign,
     StoreDesign, Transport,
 };
 
@@ -147,7 +147,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = Response::parse(data);
     let (steps, _) = data.as_chunks::<2>();
     let (operations, script) = steps.split_at(steps.len() / 4);
-    let store = Store::in_memory(StoreDesign::new(PAGES)).expect("memory");
+    let store = PageStore::in_memory(StoreDesign::new(PAGES)).expect("memory");
     let mut network = Network {
         server: Server::new(store, ServerDesign::default()),
         replies: Replies::default(),

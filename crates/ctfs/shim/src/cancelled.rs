@@ -1,15 +1,18 @@
 //! Threads that are cancelled while one of their calls is in this library.
 //!
-//! The C library cancels a thread by unwinding its stack. Rust's unwinder ends the process where that happens at an instruction that no
-//! panic can come from, and such are all those at which a call of the kernel waits, or at which a thread that can be cancelled anywhere
-//! (`PTHREAD_CANCEL_ASYNCHRONOUS`) happens to be. Nothing is held at either: the first comes before a call begins here, and the calls of the
-//! second are the kernel's. So the unwinding passes by the frames of this library, as it passes by those of the C library.
+//! The C library cancels a thread by unwinding its stack. Rust's unwinder ends the whole process if it meets a frame that stands at an
+//! instruction from which no panic can come. A frame of this library stands at such an instruction while the kernel makes a call for it,
+//! and at many others if the thread can be cancelled anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`).
+//!
+//! This library holds nothing in either case. A thread that is cancelled at a call leaves before the library has taken anything, and for
+//! a thread that can be cancelled anywhere the library passes every call on to the kernel. So unwinding may simply pass the frames of
+//! this library, as it passes those of the C library.
 
 use std::ffi::{c_int, c_void};
 
-/// The unwinding does not end at a handler but at the stack's end: a thread that leaves, not a panic. Both are the platform's values
-/// (System V ABI, x86-64 and AArch64: `_UA_FORCE_UNWIND`, `_URC_CONTINUE_UNWIND`).
+/// The bit of an unwinding that no handler ends: a thread leaves (`_UA_FORCE_UNWIND` of the System V ABI).
 const FORCED: c_int = 8;
+/// The answer that unwinding goes on with the next frame (`_URC_CONTINUE_UNWIND`).
 const CONTINUE: c_int = 8;
 
 unsafe extern "C" {

@@ -112,3 +112,13 @@ pub(super) struct ArrayDraft {
     /// The kind, or what is wrong with the value of a key.
     pub(super) kind: Option<Result<TlbKind, (&'static str, Misfit)>>,
 }
+
+/// Checks that the pages of a run, which a key gives, are a power of two.
+pub(super) fn check_run(key: &'static str, pages: u32) -> Result<u32, (&'static str, Misfit)> {
+    if pages.is_power_of_two() {
+        return Ok(pages);
+    }
+    let message = format!("`{key}` is {pages}, which is not a power of two");
+    let help = format!("write {} or {}", pages.next_power_of_two() / 2, pages.next_power_of_two());
+    Err((key, Misfit { message, help }))
+}

@@ -4,7 +4,7 @@ use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::{ArrayShape, ShapeError};
 use pagewalk_vm::tlb::{Coalesced, TlbStorage};
 
-use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign, TlbKind};
+use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign, TlbKind, check_run};
 use crate::spec::geometry::Misfit;
 use crate::spec::section::section;
 
@@ -20,12 +20,7 @@ section! {
 }
 
 fn kind(block: u32) -> Result<TlbKind, (&'static str, Misfit)> {
-    if !block.is_power_of_two() {
-        let message = format!("a block of {block} pages is not a power of two");
-        let help = format!("write {} or {}", block.next_power_of_two() / 2, block.next_power_of_two());
-        return Err(("block", Misfit { message, help }));
-    }
-    Ok(CoalescedEntries { block }.into())
+    check_run("block", block).map(|block| CoalescedEntries { block }.into())
 }
 
 /// Entries of a run of 4 KiB pages whose frames are neighbours, too (CoLT). Larger pages enter in pieces of a block unless

@@ -4,7 +4,7 @@ use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::{ArrayShape, ShapeError};
 use pagewalk_vm::tlb::{Mosaic, TlbStorage};
 
-use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign, TlbKind};
+use super::array::{ArrayDraft, Eviction, Geometry, TlbDesign, TlbKind, check_run};
 use crate::spec::geometry::Misfit;
 use crate::spec::section::section;
 
@@ -20,12 +20,7 @@ section! {
 }
 
 fn kind(arity: u32) -> Result<TlbKind, (&'static str, Misfit)> {
-    if !arity.is_power_of_two() {
-        let message = format!("an arity of {arity} is not a power of two");
-        let help = format!("write {} or {}", arity.next_power_of_two() / 2, arity.next_power_of_two());
-        return Err(("arity", Misfit { message, help }));
-    }
-    Ok(RunEntries { arity }.into())
+    check_run("arity", arity).map(|arity| RunEntries { arity }.into())
 }
 
 /// Entries of `arity` consecutive 4 KiB pages with a valid bit each (Mosaic). Larger pages enter chopped into 4 KiB pieces

@@ -37,6 +37,7 @@ case "${1:-}" in
     need qemu-x86_64 qemu-user                  # the front-end for other instruction sets
     need ld.lld-19 lld-19                       # tests of it link programs for them
     need python3 python3                        # seeds of the fuzz targets, calls from the C library's headers
+    need /usr/lib/python3/dist-packages/jsonschema python3-jsonschema # tests validate result documents with it
     need setfacl acl                            # tests of access lists on a mount
     need setcap libcap2-bin                     # and of capabilities of programs
     ;;

@@ -40,6 +40,7 @@ mod swap;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod tier;
 mod tlb;
 mod tree;

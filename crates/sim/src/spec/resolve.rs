@@ -20,7 +20,8 @@ use super::section::{Resolver, Table, section};
 use super::settings::{HierarchySpec, MachineSpec, PagingSpec, StorageSpec, TableKind, TranslationSpec};
 use super::swap::{SWAP, SWAP_COMMON, swap};
 use super::table::TABLES;
-use super::tier::{THREADS, TIER_COMMON, TIERS, threads, tier};
+use super::threads::{THREADS, threads};
+use super::tier::{TIER_COMMON, TIERS, tier};
 use super::tlb::{self, TlbLevelSpec};
 
 /// Builds the machine; `file` is the one that the user named.

@@ -19,7 +19,8 @@ pub use super::memory::{CacheSpec, DramSpec, MemorySpec, MeshSpec, TagSpec};
 pub use super::persistent::{FileIndex, FilesSpec, PersistentSpec};
 pub use super::reclaim::{ClockSpec, HorizonLruSpec, IcebergLruSpec, LruSpec, ReclaimDesign, ReclaimKind};
 pub use super::swap::{MemoryCopySpec, SwapDesign, SwapKind, SwapSpec};
-pub use super::tier::{ThreadsSpec, TierManager, TierSpec};
+pub use super::threads::ThreadsSpec;
+pub use super::tier::{ControllerSpec, HardwareManager, KernelManager, ManagerDesign, ManagerKind, TierSpec};
 pub use super::tlb::{
     CoalescedEntries, DistanceSpec, OnePageEntries, PrefetcherDesign, PrefetcherKind, Replacement,
     RunEntries, SequentialSpec, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec, TlbPrefetchSpec,

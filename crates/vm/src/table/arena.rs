@@ -77,8 +77,7 @@ mod tests {
     #[test]
     fn freed_frames_come_first_and_pieces_stay_whole() {
         let mut arena = TableArena::starting_at(Pfn(16));
-        let take =
-            |arena: &mut TableArena, bytes| arena.allocate(bytes).expect("there is no end").frame().0;
+        let take = |arena: &mut TableArena, bytes| arena.allocate(bytes).expect("there is no end").frame().0;
         let taken: Vec<_> = [4_096, 8_192, 100].map(|bytes| take(&mut arena, bytes)).into();
         assert_eq!(taken, [16, 17, 19]);
         arena.write(Pfn(17).addr(), 7);

@@ -3,6 +3,7 @@
 mod allocation;
 mod engine;
 mod error;
+pub mod files;
 mod jobs;
 mod kernel;
 pub mod machine;

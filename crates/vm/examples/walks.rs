@@ -4,50 +4,11 @@
 
 use std::error::Error;
 
-use pagewalk_vm::addr::{Asid, Pfn, PhysAddr, VirtAddr, Vpn};
-use pagewalk_vm::table::cuckoo::NoChunk;
-use pagewalk_vm::table::{
-    ContiguousMemory, Leaf, PageTable, Radix, SparseMemory, TableMemory, TableWords, WalkOutcome, X86_64,
-};
-
-/// Memory of which only what is written takes any, and the next free frame.
-struct Memory {
-    words: SparseMemory,
-    next: Pfn,
-}
-
-impl ContiguousMemory for Memory {
-    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
-        let base = self.next.addr();
-        self.next.0 += bytes.div_ceil(4096);
-        Ok(base)
-    }
-
-    fn free(&mut self, _: PhysAddr, _: u64) {}
-}
-
-impl TableWords for Memory {
-    fn read(&self, addr: PhysAddr) -> u64 {
-        self.words.read(addr)
-    }
-}
-
-impl TableMemory for Memory {
-    fn write(&mut self, addr: PhysAddr, word: u64) {
-        self.words.write(addr, word);
-    }
-
-    fn zero_frame(&mut self, frame: Pfn) {
-        self.words.zero_frame(frame);
-    }
-
-    fn release_frame(&mut self, frame: Pfn) {
-        self.words.release_frame(frame);
-    }
-}
+use pagewalk_vm::addr::{Asid, Pfn, VirtAddr, Vpn};
+use pagewalk_vm::table::{Leaf, PageTable, Radix, TableArena, TableWords, WalkOutcome, X86_64};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut memory = Memory { words: SparseMemory::new(), next: Pfn(0x100) };
+    let mut memory = TableArena::starting_at(Pfn(0x100));
     let mut table = Radix::<X86_64>::new(&Default::default(), 1, &mut memory)?;
     let page = VirtAddr(0x7fff_1234_5000).page();
     table.map(&mut memory, page, Leaf::data(Pfn(0xabcde)), 0)?;

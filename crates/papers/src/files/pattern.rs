@@ -1,15 +1,10 @@
 //! Six patterns of operations on one file, and what they take.
 
+use pagewalk_sim::files::{FileError, IndexCounts, Parts};
+use pagewalk_sim::spec::settings::{FileRequest, MachineSpec};
 use pagewalk_trace::Stop;
-use pagewalk_vm::addr::PAGE_BYTES;
-use pagewalk_vm::file::StoreError;
-use pagewalk_vm::frame::OutOfFrames;
+use pagewalk_vm::addr::{PAGE_BYTES, PhysAddr};
 use pagewalk_vm::random::SplitMix64;
-
-use super::contiguous::{ContiguousFile, Costs, IndexCounts};
-use super::extents::ExtentFile;
-use super::media::{Media, Parts};
-use pagewalk_sim::spec::settings::{FileIndex, MachineSpec};
 
 /// Bytes of a small operation.
 const SMALL: u64 = PAGE_BYTES;
@@ -91,10 +86,7 @@ pub(crate) enum FilesError {
     Stopped,
     /// Persistent memory is too small.
     #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Persistent memory is too small.
-    #[error(transparent)]
-    Frames(#[from] OutOfFrames),
+    File(#[from] FileError),
 }
 
 /// Runs a pattern on a file of so many bytes on the machine's file system, unless `stop` holds a request before the end.
@@ -115,8 +107,8 @@ pub(crate) fn run(
     if bytes == 0 || !bytes.is_multiple_of(SMALL) || bytes > LARGE && !bytes.is_multiple_of(LARGE) {
         return Err(FilesError::Size { bytes });
     }
-    let media = Media::new(spec, persistent);
-    let buffer = media.dram().add(BUFFER);
+    // DRAM follows persistent memory.
+    let buffer = PhysAddr(persistent.bytes + BUFFER);
     let size = pattern.operation_bytes(bytes);
     let piece = LARGE.min(bytes);
     let mut random = SplitMix64::new(seed);
@@ -127,36 +119,17 @@ pub(crate) fn run(
         .map(|number| size * if pattern.is_random() { random.below(operations) } else { number });
     let ready = (0..bytes / piece).take_while(goes_on).map(|number| number * piece);
     let reads = pattern.reads();
-    let ran = match files.index {
-        FileIndex::ExtentTree { map_ps, journal_ps } => {
-            let mut file = ExtentFile::new(media, [files.call_ps, map_ps, journal_ps]);
-            if !pattern.begins_empty() {
-                file.media.set_free(true);
-                ready.into_iter().try_for_each(|offset| file.write(offset, piece, buffer))?;
-                file.media.set_free(false);
-            }
-            for offset in offsets {
-                if reads { file.read(offset, size, buffer) } else { file.write(offset, size, buffer) }?;
-            }
-            let (extents, depth) = file.shape();
-            let counts = IndexCounts { extents, depth, ..IndexCounts::default() };
-            PatternRun { operations, parts: file.media.parts(), counts }
-        }
-        FileIndex::PageTable { large } => {
-            let costs = Costs { call_ps: files.call_ps, large };
-            let mut file = ContiguousFile::new(spec, media, costs, 2 * bytes + (64 << 20))?;
-            if !pattern.begins_empty() {
-                file.set_free(true);
-                ready.into_iter().try_for_each(|offset| file.write(offset, piece, buffer))?;
-                file.reopen();
-                file.set_free(false);
-            }
-            for offset in offsets {
-                if reads { file.read(offset, size, buffer) } else { file.write(offset, size, buffer) }?;
-            }
-            let parts = file.media().parts();
-            PatternRun { operations, parts, counts: file.counts() }
-        }
-    };
+    let mut file =
+        files.index.create(&FileRequest { spec, persistent, call_ps: files.call_ps, most_bytes: bytes })?;
+    if !pattern.begins_empty() {
+        file.set_free(true);
+        ready.into_iter().try_for_each(|offset| file.write(offset, piece, buffer))?;
+        file.reopen();
+        file.set_free(false);
+    }
+    for offset in offsets {
+        if reads { file.read(offset, size, buffer) } else { file.write(offset, size, buffer) }?;
+    }
+    let ran = PatternRun { operations, parts: file.parts(), counts: file.counts() };
     if stop.requested().is_some() { Err(FilesError::Stopped) } else { Ok(ran) }
 }

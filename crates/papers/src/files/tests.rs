@@ -1,13 +1,12 @@
-//! Shares and counts of small files; the media against closed forms.
+//! Shares and counts of small files.
 
 use pagewalk_trace::{Stop, StopRequest};
-use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::file::MOST_EXTENT_PAGES;
 
-use super::media::{Media, Part};
 use super::pattern::FilesError;
 use super::{Pattern, PatternRun, run};
-use pagewalk_sim::spec::settings::{FileIndex, MachineSpec};
+use pagewalk_sim::files::Part;
+use pagewalk_sim::spec::settings::MachineSpec;
 use pagewalk_sim::spec::{load, parse};
 
 const MIB: u64 = 1 << 20;
@@ -20,66 +19,18 @@ fn run_one(name: &str, pattern: Pattern) -> PatternRun {
     run(&machine(name), pattern, 64 * MIB, 1, &Stop::default()).expect("there is room")
 }
 
-fn media() -> Media {
-    let spec = machine("optane");
-    let persistent = spec.storage.persistent.clone().expect("the machine has it");
-    Media::new(&spec, &persistent)
-}
-
-#[test]
-fn a_page_of_zeroes_goes_through_ten_buffers() {
-    let mut media = media();
-    media.part(Part::Zero);
-    media.write_data(PhysAddr(0), 4_096, None);
-    media.fence();
-    // Ten lines at a time, 94 ns each: the last four begin behind six full turns. A cycle lies between two lines' beginnings.
-    let taken = media.parts().of(Part::Zero);
-    assert!((7 * 94_000..7 * 94_000 + 10 * 334).contains(&taken), "{taken}");
-    assert_eq!(media.parts().total(), taken);
-}
-
-#[test]
-fn what_a_module_cannot_buffer_goes_at_its_bandwidth() {
-    let mut media = media();
-    media.part(Part::Data);
-    media.write_data(PhysAddr(0), 64 << 20, None);
-    media.fence();
-    // Two modules of 2.3 GB/s each; what their buffers still hold does not count.
-    let seconds = media.parts().total() as f64 / 1e12;
-    let rate = f64::from(64 << 20) / seconds;
-    assert!((4.55e9..4.65e9).contains(&rate), "{rate}");
-}
-
-#[test]
-fn a_word_costs_what_the_memory_does_and_is_cached_then() {
-    let mut media = media();
-    media.part(Part::Find);
-    media.load(PhysAddr(1 << 20));
-    assert_eq!(media.parts().total(), 305_000);
-    media.load(PhysAddr((1 << 20) + 64));
-    assert_eq!(media.parts().total(), 305_000 + 169_000, "its neighbour");
-    media.load(PhysAddr(1 << 20));
-    assert_eq!(media.parts().total(), 305_000 + 169_000 + 5 * 333, "in the first cache");
-    let dram = media.dram();
-    media.load(dram);
-    assert_eq!(media.parts().total(), 305_000 + 169_000 + 5 * 333 + 86_000);
-    media.set_free(true);
-    media.load(PhysAddr(1 << 30));
-    media.fence();
-    assert_eq!(media.parts().total(), 0);
-}
-
 #[test]
 fn an_append_takes_the_journals_eleven_steps() {
-    let mut spec = machine("ext4-dax");
+    let spec = machine("ext4-dax");
     let run_with = |spec: &MachineSpec| {
         run(spec, Pattern::Append, 640 * MIB, 1, &Stop::default()).expect("there is room")
     };
     let whole = run_with(&spec);
-    let Some(files) = &mut spec.storage.files else { panic!("it has files") };
-    let FileIndex::ExtentTree { journal_ps, .. } = &mut files.index else { panic!("it has extents") };
-    let step_ps = std::mem::take(journal_ps);
-    let without = run_with(&spec);
+    let text = include_str!("../../../../machines/ext4-dax.toml");
+    let free = text.replace("journal = \"632 ns\"", "journal = \"0 ns\"");
+    assert_ne!(free, text);
+    let step_ps = 632_000;
+    let without = run_with(&parse(&free, "free.toml").expect("a machine"));
     // Three handles; the list of files to be cut and the inode, twice; bitmap, descriptor, inode; and the tree's node, once the
     // root in the inode is full.
     let root_appends = 4 * MOST_EXTENT_PAGES;
@@ -110,7 +61,7 @@ fn the_hardware_walks_once_for_a_large_page_that_no_tlb_has() {
 fn the_index_of_ranges_costs_less_than_the_one_of_extents() {
     for (pattern, name) in Pattern::ALL {
         let [extents, pages] = ["ext4-dax", "ctfs"].map(|machine| run_one(machine, pattern).parts);
-        let share = |parts: super::media::Parts| parts.index() as f64 / parts.total() as f64;
+        let share = |parts: pagewalk_sim::files::Parts| parts.index() as f64 / parts.total() as f64;
         match pattern {
             // What a small file's first moves cost is not yet spread over many appends.
             Pattern::Append | Pattern::RandomRead | Pattern::RandomWrite => {
@@ -148,7 +99,7 @@ fn what_cannot_run_says_why() {
             parse(&format!("{little}{index}"), "little.toml").unwrap_or_else(|error| panic!("{error}"));
         let error = run(&spec, Pattern::SequentialWriteEmpty, 256 * MIB, 0, &Stop::default())
             .expect_err("there is no room");
-        assert!(matches!(error, FilesError::Store(_) | FilesError::Frames(_)), "{error}");
+        assert!(matches!(error, FilesError::File(_)), "{error}");
     }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::files::{Part, Pattern, PatternRun, run};
+use crate::files::{Pattern, PatternRun, run};
 use anyhow::{Context as _, ensure};
+use pagewalk_sim::files::Part;
 use pagewalk_sim::spec::MachineSpec;
 use serde::Deserialize;
 

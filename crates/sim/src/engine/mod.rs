@@ -22,7 +22,7 @@ use crate::kernel::{FaultFailure, Kernel, Process};
 use crate::metrics::names::program;
 use crate::metrics::{KernelStep, Rows};
 use crate::mmu::{Mmu, WalkListener, Walked, translation_of};
-use crate::time::{Clock, MissKind, Missed, Requester, Waiter};
+use crate::time::{Clock, MissKind, Missed, Requester, Waiter, WalkBegin};
 
 /// The cores of a machine, its kernel and its clock.
 pub(crate) struct Engine<T: PageTable, C> {
@@ -69,8 +69,8 @@ impl<C: Clock> WalkListener for Timed<'_, C> {
     type Stop = Missed;
 
     #[inline(always)]
-    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed> {
-        self.clock.walk(self.core, reads, cached)
+    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Missed> {
+        self.clock.walk(self.core, reads, begins)
     }
 
     fn exits(&mut self, ps: u64) {

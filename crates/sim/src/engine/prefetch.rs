@@ -7,7 +7,7 @@ use pagewalk_vm::tlb::Translation;
 
 use super::{Engine, Stopped, walked};
 use crate::mmu::WalkListener;
-use crate::time::Clock;
+use crate::time::{Clock, WalkBegin};
 
 /// The clock hears what a walk in the background reads.
 struct Beside<'a, C> {
@@ -18,8 +18,8 @@ struct Beside<'a, C> {
 impl<C: Clock> WalkListener for Beside<'_, C> {
     type Stop = std::convert::Infallible;
 
-    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Self::Stop> {
-        self.clock.walk_beside(self.core, reads, cached);
+    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Self::Stop> {
+        self.clock.walk_beside(self.core, reads, begins);
         None
     }
 

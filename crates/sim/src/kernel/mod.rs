@@ -58,7 +58,7 @@ use self::tables::TableSpace;
 use self::tier::KernelTier;
 use crate::error::MachineError;
 use crate::metrics::{KernelStep, Rows};
-use crate::spec::settings::{MachineSpec, TierManager};
+use crate::spec::settings::MachineSpec;
 use crate::time::{EventQueue, Waiter};
 
 /// The kernel of a machine whose page tables are `T`.
@@ -91,10 +91,8 @@ impl<T: PageTable> Kernel<T> {
     ) -> Self {
         let interval = spec.paging.reclaim.as_ref().and_then(|policy| policy.scan_interval());
         let scans = interval.map(|interval| Scans { interval, left: interval });
-        let tier = spec.tier.as_ref().and_then(|tier| match tier.manager {
-            TierManager::Kernel { interrupt_ps } => Some(KernelTier::new(spec.core.count, interrupt_ps)),
-            TierManager::Hardware { .. } => None,
-        });
+        let interrupt_ps = spec.tier.as_ref().and_then(|tier| tier.manager.kernel_interrupt_ps());
+        let tier = interrupt_ps.map(|interrupt_ps| KernelTier::new(spec.core.count, interrupt_ps));
         let state = State {
             spec: Arc::clone(spec),
             is_timed,

@@ -6,6 +6,7 @@ use pagewalk_vm::table::{GuestWalk, Host, HostFault, Leaf, PageTable, WalkEnd, W
 use super::{Core, WalkCounts, WalkListener, Walked};
 use crate::metrics::Rows;
 use crate::metrics::names::host as names;
+use crate::time::WalkBegin;
 
 /// The host of a machine that is a guest.
 pub(crate) struct Below {
@@ -43,7 +44,8 @@ impl Below {
             let of_host = self.host.counts().references - before;
             counts.of_host += of_host;
             counts.count(walk.reads().take(self.reads.len() - of_host as usize));
-            if let Some(stop) = listener.reads(self.reads(), core.walk_cache.is_some()) {
+            if let Some(stop) = listener.reads(self.reads(), WalkBegin::after_miss(core.walk_cache.is_some()))
+            {
                 return Err(stop);
             }
             match end {

@@ -16,6 +16,7 @@ pub(crate) use self::host::Below;
 pub(crate) use self::prefetch::Prefetching;
 use crate::metrics::Rows;
 use crate::metrics::names::{tlb, walk, walk_cache};
+use crate::time::WalkBegin;
 
 /// The translation hardware of all cores, over page tables `T`.
 pub(crate) struct Mmu<T: PageTable> {
@@ -64,8 +65,8 @@ pub(crate) trait WalkListener {
     /// The reason why a walk ends before its end.
     type Stop;
 
-    /// Notes that a walk reads these entries; `cached` tells whether walk caches were asked.
-    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Self::Stop>;
+    /// Notes that a walk reads these entries.
+    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Self::Stop>;
 
     /// Notes that the walk ends with an exit to the host, which takes so long; the walk begins anew.
     fn exits(&mut self, ps: u64);
@@ -160,16 +161,16 @@ impl<T: PageTable> Mmu<T> {
             return host.walk((core, &mut self.cores[core]), &mut self.counts, walked, vpn, listener);
         }
         let caches = self.cores[core].walk_cache.as_mut();
-        let is_cached = caches.is_some();
+        let begins = WalkBegin::after_miss(caches.is_some());
         let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
         self.counts.walks += 1;
         self.counts.count(walk.reads());
-        if let Some(stop) = listener.reads(walk.reads(), is_cached) {
+        if let Some(stop) = listener.reads(walk.reads(), begins) {
             return Err(stop);
         }
         if let Some(second) = walk.second() {
             self.counts.count(second.reads());
-            if let Some(stop) = listener.reads(second.reads(), false) {
+            if let Some(stop) = listener.reads(second.reads(), WalkBegin::Continued) {
                 return Err(stop);
             }
         }

@@ -8,6 +8,7 @@ use pagewalk_vm::tlb::{Fill, Translation};
 use super::{Core, Mmu, WalkListener, Walked, translation_of};
 use crate::metrics::Rows;
 use crate::metrics::names::tlb_prefetch;
+use crate::time::WalkBegin;
 
 /// A core's prefetcher, and the buffer beside the TLBs.
 #[derive(Debug)]
@@ -98,12 +99,12 @@ impl<T: PageTable> Mmu<T> {
             if buffer.contains(walked.asid, page) {
                 continue;
             }
-            let is_cached = walk_cache.is_some();
+            let begins = WalkBegin::after_miss(walk_cache.is_some());
             counts.walks += 1;
             if let Some(host) = host {
                 let (_, end) = host.attempt(core, walk_cache.as_mut(), walked, page);
                 counts.count(host.reads());
-                listener.reads(host.reads(), is_cached);
+                listener.reads(host.reads(), begins);
                 match end {
                     Ok(WalkEnd::Leaf { leaf, level }) => {
                         buffer.put(walked.asid, page, translation_of::<T>(leaf, level));
@@ -115,10 +116,10 @@ impl<T: PageTable> Mmu<T> {
             }
             let walk = walked.table.walk(walked.memory, walked.asid, page, walk_cache.as_mut());
             counts.count(walk.reads());
-            listener.reads(walk.reads(), is_cached);
+            listener.reads(walk.reads(), begins);
             if let Some(second) = walk.second() {
                 counts.count(second.reads());
-                listener.reads(second.reads(), false);
+                listener.reads(second.reads(), WalkBegin::Continued);
             }
             match walk.end() {
                 WalkEnd::Leaf { leaf, level } => {

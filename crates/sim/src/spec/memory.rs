@@ -8,10 +8,13 @@ use super::resolver::Levels;
 use super::section::{MILLISECOND_PS, Resolver, Table, section};
 use super::tree::Leaf;
 
+/// The largest cache: its lines of 64 bytes are counted in 32 bits.
+const MOST_CACHE_BYTES: u64 = 128 << 30;
+
 section! {
     /// The settings of one cache level.
     pub struct CacheSpec {
-        bytes: u64 = "size" bytes(64, 1 << 40), "capacity; size / (64 B * ways) is a whole number of sets";
+        bytes: u64 = "size" bytes(64, MOST_CACHE_BYTES), "capacity; size / (64 B * ways) is a whole number of sets";
         ways: u32 = "ways" integer(1, MAX_WAYS), "ways of a set";
         latency_ps: u64 = "latency" time(MILLISECOND_PS), "load-to-use time of a hit, from the core; grows with the level";
     }

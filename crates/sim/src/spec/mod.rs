@@ -17,6 +17,7 @@ mod builtin;
 mod core;
 mod design;
 mod error;
+mod files;
 mod flash;
 mod frames;
 mod geometry;
@@ -40,6 +41,7 @@ mod swap;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod tier;
 mod tlb;
 mod tree;

@@ -1,9 +1,8 @@
-//! Persistent memory and file systems in it.
+//! Persistent memory.
 
 use super::error::Diagnostic;
-use super::frames::FrameKind;
 use super::quantity::SECOND_PS;
-use super::section::{MILLISECOND_PS, Registry, Resolver, Table, Words, section};
+use super::section::{MILLISECOND_PS, Resolver, Table, section};
 
 /// Bytes of a line.
 const LINE_BYTES: u64 = 64;
@@ -41,83 +40,4 @@ pub(super) fn memory(table: &Table, resolver: &mut Resolver<'_>) -> Option<Persi
         return resolver.refuse(message, "write a multiple of 2MiB", table, &["capacity"]);
     }
     PersistentSpec::resolve(table, resolver)
-}
-
-/// A file system in persistent memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FilesSpec {
-    /// From the program into it and back.
-    pub call_ps: u64,
-    /// The index by which it finds bytes.
-    pub index: FileIndex,
-}
-
-/// The index by which a file system finds bytes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FileIndex {
-    /// An extent tree and a journal, in the kernel.
-    ExtentTree {
-        /// From a range of a file to an address, without the index itself.
-        map_ps: u64,
-        /// A step of the journal: a handle, or a block of metadata that joins its transaction.
-        journal_ps: u64,
-    },
-    /// The page table is the index.
-    PageTable {
-        /// Whether a process maps pages of 2 MiB where the persistent table has them.
-        large: bool,
-    },
-}
-
-/// All file systems, in the order of the reference.
-pub(super) static FILES: Registry<FileIndex> = Registry(&[EXTENT_TREE, PAGE_TABLE]);
-
-section! {
-    fn extent_tree(table, resolver) -> FileIndex;
-    const EXTENT_TREE_KEYS {
-        map_ps = "map" time(MILLISECOND_PS), "from a range of a file to an address, without the index itself";
-        journal_ps = "journal" time(MILLISECOND_PS), "a step of the journal: beginning and ending a handle, or a block of metadata that joins its transaction";
-    }
-    { Some(FileIndex::ExtentTree { map_ps: map_ps?, journal_ps: journal_ps? }) }
-    const EXTENT_TREE: FileIndex =
-        "extent-tree", "a kernel's file system with an index of extents and a journal, without a page cache (ext4-DAX)";
-}
-
-/// Whether a process maps pages of 2 MiB.
-static PAGES: Words<bool> =
-    Words(&[("4KiB", false, "base pages"), ("2MiB", true, "huge pages where it can")]);
-
-section! {
-    fn page_table(table, resolver) -> FileIndex;
-    const PAGE_TABLE_KEYS {
-        large = "pages" word(&PAGES) or "\"2MiB\"", "the largest page that a process maps; the persistent table has pages of 2 MiB where it can";
-    }
-    { Some(FileIndex::PageTable { large: large? }) }
-    const PAGE_TABLE: FileIndex =
-        "page-table", "each file in one range of pages: the page table is the index; needs [table.radix] of 4 levels (ctFS)";
-}
-
-section! {
-    /// The file system.
-    pub(super) fn files(table, resolver, tree: &Table, maps_files: bool, frames: Option<&FrameKind>) -> FilesSpec;
-    pub(super) const FILES_COMMON {
-        call_ps = "call" time(MILLISECOND_PS), "from the program into the file system and back, with what it checks and locks there";
-    }
-    {
-        if tree.section("persistent")?.is_none() {
-            let help = "write a [persistent] section";
-            return resolver.refuse_section(table, "files that persist need memory that does", help);
-        }
-        if frames.is_none_or(|frames| frames.hash_placed().is_some()) {
-            let message = "files lie in memory that the buddy allocator divides";
-            return resolver.refuse_section(table, message, "write [frames.buddy]");
-        }
-        let call_ps = call_ps?;
-        let index = FILES.resolve(table, resolver)?;
-        if matches!(index, FileIndex::PageTable { .. }) && !maps_files {
-            let message = "files as ranges of pages are mapped by a radix table of 4 levels";
-            return resolver.refuse_section(table, message, "write [table.radix] with levels = 4");
-        }
-        Some(FilesSpec { call_ps, index })
-    }
 }

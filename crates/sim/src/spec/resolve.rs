@@ -8,19 +8,21 @@ use pagewalk_vm::addr::{Granule, PageSize};
 use super::accelerator::{ACCELERATOR, accelerator};
 use super::core::{CoreSpec, WALK_CACHE, WalkerSpec, check_core, check_walker, walk_cache};
 use super::error::{Diagnostic, Diagnostics, SourceFile, either};
+use super::files::{FILES, FILES_COMMON, files};
 use super::flash::FLASH;
 use super::frames::{BuddySpec, FRAMES, FrameKind};
 use super::host::{HOST, host};
 use super::kernel::{HUGE_PAGES, HugePagePolicy, KernelSpec, huge_pages};
 use super::key::LEVELS;
 use super::memory::{CACHE_LEVEL, MESH, MemorySpec, caches, memory, mesh};
-use super::persistent::{self, FILES, FILES_COMMON, PersistentSpec, files};
+use super::persistent::{self, PersistentSpec};
 use super::reclaim::{RECLAIM, RECLAIM_COMMON, ReclaimKind, background};
 use super::section::{Resolver, Table, section};
 use super::settings::{HierarchySpec, MachineSpec, PagingSpec, StorageSpec, TableKind, TranslationSpec};
 use super::swap::{SWAP, SWAP_COMMON, swap};
 use super::table::TABLES;
-use super::tier::{THREADS, TIER_COMMON, TIERS, threads, tier};
+use super::threads::{THREADS, threads};
+use super::tier::{TIER_COMMON, TIERS, tier};
 use super::tlb::{self, TlbLevelSpec};
 
 /// Builds the machine; `file` is the one that the user named.

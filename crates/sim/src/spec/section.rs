@@ -3,7 +3,7 @@
 pub(super) use super::key::{Key, MILLISECOND_PS, STEP_PS};
 pub(super) use super::resolver::Resolver;
 pub(super) use super::tree::Table;
-pub(super) use super::variant::{Registry, Variant};
+pub(super) use super::variant::Variant;
 pub(super) use super::words::Words;
 
 /// Declares a section from its rows, each `name "key" kind(limits) or "default" as function, "meaning";`.

@@ -16,16 +16,18 @@ pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec
 pub use super::host::HostSpec;
 pub use super::kernel::{AllocationSpec, FaultSteps, HugePagePolicy, KernelSpec};
 pub use super::memory::{CacheSpec, DramSpec, MemorySpec, MeshSpec, TagSpec};
-pub use super::persistent::{FileIndex, FilesSpec, PersistentSpec};
+pub use super::persistent::PersistentSpec;
 pub use super::reclaim::{ClockSpec, HorizonLruSpec, IcebergLruSpec, LruSpec, ReclaimDesign, ReclaimKind};
 pub use super::swap::{MemoryCopySpec, SwapDesign, SwapKind, SwapSpec};
-pub use super::tier::{ThreadsSpec, TierManager, TierSpec};
+pub use super::threads::ThreadsSpec;
+pub use super::tier::{ControllerSpec, HardwareManager, KernelManager, ManagerDesign, ManagerKind, TierSpec};
 pub use super::tlb::{
     CoalescedEntries, DistanceSpec, OnePageEntries, PrefetcherDesign, PrefetcherKind, Replacement,
     RunEntries, SequentialSpec, TlbArraySpec, TlbDesign, TlbKind, TlbLevelSpec, TlbPrefetchSpec,
     VictimEntries,
 };
 use crate::error::MachineError;
+use crate::files::file::{FileError, IndexedFile};
 use crate::machine::simulate::{Detail, Simulate};
 pub use crate::time::device::block::BlockSpec;
 pub use crate::time::device::remote::RemoteSpec;
@@ -107,6 +109,52 @@ pub struct StorageSpec {
     pub persistent: Option<PersistentSpec>,
     /// A file system in it.
     pub files: Option<FilesSpec>,
+}
+
+/// A file system in persistent memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilesSpec {
+    /// The time from the program into the file system and back.
+    pub call_ps: u64,
+    /// The index by which the file system finds bytes.
+    pub index: FileIndexKind,
+}
+
+/// The index by which a file system finds bytes.
+pub type FileIndexKind = Design<dyn FileIndexDesign>;
+
+/// An index by which a file system finds bytes.
+pub trait FileIndexDesign: Settings {
+    /// Returns whether the page table must map files that are ranges of pages.
+    fn needs_mapping(&self) -> bool {
+        false
+    }
+
+    /// Creates an empty file.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]: persistent memory is too small.
+    fn create(&self, request: &FileRequest<'_>) -> Result<Box<dyn IndexedFile>, FileError>;
+}
+
+/// The properties of a file to be created.
+#[derive(Clone, Copy)]
+pub struct FileRequest<'a> {
+    /// The settings of the machine.
+    pub spec: &'a MachineSpec,
+    /// The settings of the machine's persistent memory.
+    pub persistent: &'a PersistentSpec,
+    /// The time from the program into the file system and back.
+    pub call_ps: u64,
+    /// The most bytes that the file will have.
+    pub most_bytes: u64,
+}
+
+impl<D: FileIndexDesign> From<D> for FileIndexKind {
+    fn from(design: D) -> Self {
+        Self::of(Arc::new(design))
+    }
 }
 
 impl MachineSpec {

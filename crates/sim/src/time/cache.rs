@@ -46,7 +46,7 @@ pub struct CacheCounts {
 
 impl Cache {
     fn new(spec: &CacheSpec, end: PhysAddr) -> Self {
-        let lines = (spec.bytes >> LINE_SHIFT) as u32;
+        let lines = u32::try_from(spec.bytes >> LINE_SHIFT).expect("the machine file was checked");
         let line_bits = end.0.next_power_of_two().trailing_zeros() - LINE_SHIFT;
         Self {
             lines: LineArray::new(lines, spec.ways, line_bits).expect("the machine file was checked"),

@@ -23,6 +23,24 @@ pub trait Clock: CoreTime + Devices + TierTime + Send {
     fn spans(&self) -> Vec<Span>;
 }
 
+/// The way in which a page walk begins, which decides what its first reference waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WalkBegin {
+    /// With walk caches, after a miss of every TLB level.
+    WalkCaches,
+    /// At the root without walk caches, after a miss of every TLB level.
+    Root,
+    /// In a further table, where the walk of the table before it ended: the walker goes on by itself.
+    Continued,
+}
+
+impl WalkBegin {
+    /// Returns the beginning of a walk after a miss of every TLB level, with walk caches or without.
+    pub fn after_miss(with_walk_caches: bool) -> Self {
+        if with_walk_caches { Self::WalkCaches } else { Self::Root }
+    }
+}
+
 /// Hears of every stage of every reference, in order.
 ///
 /// # Contract
@@ -42,13 +60,18 @@ pub trait CoreTime {
     /// Notes that the access's translation was found in TLB level `level`, 0 for the nearest.
     fn tlb_hit(&mut self, core: usize, level: usize);
 
-    /// Notes that every TLB level missed and the page table was walked; `cached` tells whether walk caches were asked. An entry may
-    /// lie in a page that is not in DRAM: then the walk ends there.
-    fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed>;
+    /// Notes that the page table was walked, or a further table after it. An entry may lie in a page that is not in DRAM: then the walk
+    /// ends there.
+    fn walk(
+        &mut self,
+        core: usize,
+        reads: impl Iterator<Item = WalkRead>,
+        begins: WalkBegin,
+    ) -> Option<Missed>;
 
     /// Notes that the page table was walked in the background: it takes a walker and goes through the caches, behind what the access has
     /// done so far, and the access does not wait. Every entry is in DRAM.
-    fn walk_beside(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool);
+    fn walk_beside(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin);
 
     /// Sends the access to its physical address; it may find that its page is not in DRAM.
     fn data(&mut self, core: usize, addr: PhysAddr, write: bool) -> Option<Missed>;

@@ -20,7 +20,7 @@ mod tests;
 mod tiered;
 
 pub use cache::{Cache, CacheCounts, MemoryHierarchy, MemoryReference};
-pub use clock::{Clock, CoreTime, Devices, TierTime};
+pub use clock::{Clock, CoreTime, Devices, TierTime, WalkBegin};
 pub use device::{Flash, FlashCounts, Transfer};
 pub use dram::{Dram, DramCounts, DramRequest};
 pub use interval::IntervalClock;

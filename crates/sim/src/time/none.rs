@@ -4,7 +4,7 @@ use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::WalkRead;
 use pagewalk_vm::tier::FlashPage;
 
-use super::{Clock, CoreTime, Devices, Missed, Requester, TierTime, Transfer, Waiter, Woken};
+use super::{Clock, CoreTime, Devices, Missed, Requester, TierTime, Transfer, Waiter, WalkBegin, Woken};
 use crate::metrics::{KernelStep, Rows, Span};
 use crate::spec::settings::MachineSpec;
 
@@ -35,11 +35,11 @@ impl CoreTime for NoClock {
     #[inline(always)]
     fn tlb_hit(&mut self, _: usize, _: usize) {}
     #[inline(always)]
-    fn walk(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: bool) -> Option<Missed> {
+    fn walk(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: WalkBegin) -> Option<Missed> {
         None
     }
     #[inline(always)]
-    fn walk_beside(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: bool) {}
+    fn walk_beside(&mut self, _: usize, _: impl Iterator<Item = WalkRead>, _: WalkBegin) {}
     #[inline(always)]
     fn data(&mut self, _: usize, _: PhysAddr, _: bool) -> Option<Missed> {
         None

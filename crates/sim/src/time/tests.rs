@@ -5,7 +5,7 @@ use pagewalk_vm::table::cuckoo::Policy;
 use pagewalk_vm::table::hashed::HashedDesign;
 use pagewalk_vm::table::{Waits, WalkRead};
 
-use super::{Clock, CoreTime, IntervalClock};
+use super::{Clock, CoreTime, IntervalClock, WalkBegin};
 use crate::metrics::Rows;
 use crate::metrics::names::time as names;
 use crate::spec;
@@ -92,6 +92,11 @@ fn a_store_is_not_waited_for() {
 
 /// The walk's references, from the second cache level on: the line, and what waits for it.
 fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
+    walked_on(reads, &[], table)
+}
+
+/// The same where the walker goes on in a second table, if that has references.
+fn walked_on(reads: &[(u64, Waits)], second: &[(u64, Waits)], table: TableKind) -> u64 {
     let mut spec = machine();
     spec.translation.table = table;
     spec.translation.walker = WalkerSpec { count: 1, enters: 2 };
@@ -102,7 +107,10 @@ fn walked(reads: &[(u64, Waits)], table: TableKind) -> u64 {
     let tlb = spec.translation.tlb.last().expect("a TLB").latency_ps;
     clock.begin(0);
     let read = |&(line, waits): &(u64, Waits)| WalkRead { addr: PhysAddr(line * 64), level: 0, waits };
-    clock.walk(0, reads.iter().map(read), true);
+    clock.walk(0, reads.iter().map(read), WalkBegin::WalkCaches);
+    if !second.is_empty() {
+        clock.walk(0, second.iter().map(read), WalkBegin::Continued);
+    }
     clock.data(0, PhysAddr(9 * 64), false);
     clock.settle();
     let mut rows = Rows::default();
@@ -131,6 +139,40 @@ fn a_walk_takes_as_long_as_what_it_waits_for() {
     let design = HashedDesign { policy, chunk_bytes: Vec::new(), crc: true };
     let slow = HashedSpec { design, latency_ps: lookup + 77 }.into();
     assert_eq!(walked(&[(near, found)], slow), lookup + 77 + L2, "the slower of both look-ups");
+}
+
+/// The walker of tables of contents goes on in the ordinary table where the first walk ended: the TLBs and the walk caches, which
+/// have already missed, are not asked again.
+#[test]
+fn a_second_table_adds_its_references_and_nothing_else() {
+    let radix = || TableKind::from(RadixSpec { levels: 4, granule: Granule::Size4K });
+    let lookup = machine().translation.walk_cache.expect("walk caches").latency_ps;
+    let reads = [1, 2, 3].map(|line| (line, Waits::InTurn));
+    assert_eq!(walked_on(&reads[..1], &reads[1..], radix()), lookup + 3 * DRAM);
+    assert_eq!(walked_on(&reads[..2], &reads[2..], radix()), walked(&reads, radix()));
+}
+
+/// In the background, too, and the access does not wait.
+#[test]
+fn a_second_table_in_the_background_follows_the_first() {
+    let mut spec = machine();
+    spec.translation.walker = WalkerSpec { count: 2, enters: 1 };
+    let mut clock = clock_of(&spec);
+    clock.segment(0, Some(1), 1);
+    clock.begin(0);
+    let read =
+        |line: u64| std::iter::once(WalkRead { addr: PhysAddr(line * 64), level: 0, waits: Waits::InTurn });
+    clock.walk_beside(0, read(1), WalkBegin::WalkCaches);
+    clock.walk_beside(0, read(2), WalkBegin::Continued);
+    // The access's own walk finds both walkers busy, one of them until the first walk has ended.
+    clock.walk(0, read(3), WalkBegin::Continued);
+    clock.data(0, PhysAddr(1 << 20), true);
+    clock.settle();
+    let mut rows = Rows::default();
+    clock.rows(&mut rows);
+    let miss = spec.translation.tlb.last().expect("a TLB").latency_ps;
+    let lookup = spec.translation.walk_cache.expect("walk caches").latency_ps;
+    assert_eq!(rows.value(&names::ELAPSED), Some(CYCLE + miss + lookup + 2 * DRAM));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! **Levels are numbered from the leaf to the root**: level 0 maps base pages, level 1 maps 2 MiB pages or
 //! points to level 0, and so on; the root is level `LEVELS - 1`.
 
+mod arena;
 pub mod classic;
 mod contents;
 pub mod cuckoo;
@@ -21,6 +22,7 @@ mod page_table;
 mod radix;
 mod walk_cache;
 
+pub use arena::TableArena;
 pub use contents::{Contents, ContentsWalk};
 pub use geometry::{
     Arm16K, Arm64K, Entry, Geometry, Leaf, MOST_LEVELS, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc,

@@ -18,12 +18,10 @@
 //! known by its host-physical address. The host has walk caches of its own and a TLB for guest-physical pages, as in Bhargava et
 //! al., "Accelerating Two-Dimensional Page Walks for Virtualized Systems", ASPLOS 2008.
 
-use super::cuckoo::NoChunk;
 use super::{
-    ContiguousMemory, Geometry, Leaf, PageTable, Radix, SparseMemory, TableMemory, TableWords, WalkCache,
-    WalkCaching, WalkEnd, WalkOutcome, WalkRead,
+    Geometry, Leaf, PageTable, Radix, TableArena, WalkCache, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
 };
-use crate::addr::{Asid, Granule, PAGE_BYTES, PageSize, Pfn, PhysAddr, Vpn};
+use crate::addr::{Asid, Granule, PAGE_BYTES, PageSize, Pfn, Vpn};
 use crate::sets::{Replacement, ShapeError};
 use crate::tlb::{Fill, Lookup, SetAssociative, TlbArray, Translation};
 
@@ -123,7 +121,7 @@ pub trait Host: std::fmt::Debug + Send {
 #[derive(Debug)]
 pub struct RadixHost<G> {
     table: Radix<G>,
-    memory: TablesBehind,
+    memory: TableArena,
     pages: PageSize,
     next: Pfn,
     given: u64,
@@ -159,7 +157,7 @@ impl<G: Geometry + Send> RadixHost<G> {
         assert!(start.0.is_multiple_of(PageSize::Size1G.base_pages()), "memory at frame {start}");
         assert!(Vpn(end.0) <= G::end(), "{end} is beyond the host's {} levels", G::LEVELS);
         let frames = (end.0 - start.0).next_multiple_of(pages.base_pages());
-        let mut memory = TablesBehind::new(start.add(frames));
+        let mut memory = TableArena::starting_at(start.add(frames));
         // A node of 512 entries for each 512 nodes or pages below, and both ends of each level.
         let end = start.add(frames + frames / 511 + 2 * u64::from(G::LEVELS));
         let table = Radix::new(&(), 0, &mut memory).expect(ENDLESS);
@@ -207,7 +205,7 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
             self.counts.tlb_hits += 1;
             return Ok(HostFrame { frame: found.frame_of(page), size: found.size() });
         }
-        let walk = self.table.walk(&self.memory.words, ASID, page, walk.as_mut());
+        let walk = self.table.walk(&self.memory, ASID, page, walk.as_mut());
         self.counts.walks += 1;
         self.counts.references += walk.references.len() as u64;
         reads.extend(walk.reads());
@@ -220,7 +218,7 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
     }
 
     fn find(&self, frame: Pfn) -> Option<HostFrame> {
-        let (leaf, _) = self.table.find(&self.memory.words, Vpn(frame.0))?;
+        let (leaf, _) = self.table.find(&self.memory, Vpn(frame.0))?;
         let offset = frame.0 & (self.pages.base_pages() - 1);
         Some(HostFrame { frame: leaf.frame.add(offset), size: self.pages })
     }
@@ -257,50 +255,6 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
         }
         sums
     }
-}
-
-/// The memory of the host's tables: one frame after the other.
-#[derive(Debug)]
-struct TablesBehind {
-    words: SparseMemory,
-    next: Pfn,
-}
-
-impl TablesBehind {
-    fn new(start: Pfn) -> Self {
-        Self { words: SparseMemory::starting_at(start), next: start }
-    }
-}
-
-impl TableWords for TablesBehind {
-    fn read(&self, addr: PhysAddr) -> u64 {
-        self.words.read(addr)
-    }
-}
-
-impl TableMemory for TablesBehind {
-    fn write(&mut self, addr: PhysAddr, word: u64) {
-        self.words.write(addr, word);
-    }
-
-    fn zero_frame(&mut self, frame: Pfn) {
-        self.words.zero_frame(frame);
-    }
-
-    fn release_frame(&mut self, frame: Pfn) {
-        self.words.release_frame(frame);
-    }
-}
-
-impl ContiguousMemory for TablesBehind {
-    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
-        let first = self.next;
-        self.next = first.add(bytes.div_ceil(PAGE_BYTES));
-        Ok(first.addr())
-    }
-
-    /// Tables only grow, because no page is taken back.
-    fn free(&mut self, _: PhysAddr, _: u64) {}
 }
 
 /// A walk of a guest's page table for a page, before the host translates what it read.
@@ -356,7 +310,7 @@ impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Arm16K, Sv39, Sv48, X86_64, X86_64La57};
+    use super::super::{Arm16K, ContiguousMemory, Sv39, Sv48, X86_64, X86_64La57};
     use super::*;
 
     const START: Pfn = Pfn(1 << 18);
@@ -370,14 +324,14 @@ mod tests {
     /// A guest with one page at `VPN`.
     struct Guest<G> {
         table: Radix<G>,
-        memory: TablesBehind,
+        memory: TableArena,
     }
 
     const VPN: Vpn = Vpn(0x12_3456);
 
     impl<G: Geometry + Send> Guest<G> {
         fn new(size: PageSize) -> Self {
-            let mut memory = TablesBehind::new(START);
+            let mut memory = TableArena::starting_at(START);
             let mut table = Radix::new(&(), 0, &mut memory).expect("memory");
             let frame = Pfn(START.0 + (2 << 18));
             table.map(&mut memory, VPN.align_down(size), Leaf::data(frame), size as u32).expect("mapped");
@@ -387,7 +341,7 @@ mod tests {
         /// Walks, and lets the host give what is missing.
         fn walk(&self, host: &mut dyn Host, mut caches: Option<&mut WalkCache>) -> (WalkEnd, Vec<WalkRead>) {
             loop {
-                let walk = self.table.walk(&self.memory.words, Asid(1), VPN, caches.as_deref_mut());
+                let walk = self.table.walk(&self.memory, Asid(1), VPN, caches.as_deref_mut());
                 let top = walk.references[0].level + 1;
                 let walk = GuestWalk {
                     reads: walk.reads(),
@@ -445,7 +399,7 @@ mod tests {
     #[test]
     fn a_guest_may_have_larger_base_pages() {
         let mut host = RadixHost::<X86_64>::new(&design(PageSize::Size2M)).expect("a host");
-        let mut memory = TablesBehind::new(START);
+        let mut memory = TableArena::starting_at(START);
         let mut table = Radix::<Arm16K<3>>::new(&(), 0, &mut memory).expect("memory");
         let frame = Pfn(START.0 + (2 << 18) + 4);
         table.map(&mut memory, Vpn(VPN.0 & !3), Leaf::data(frame), 0).expect("mapped");
@@ -497,6 +451,7 @@ mod tests {
         let given = frames.map(|frame| host.find(frame).expect("it was given").frame.0 - START.0);
         assert_eq!(given, [700 - 512, 512 + 3, 1023 - 512, 1024 + 511]);
         assert_eq!((host.counts().faults, host.given_bytes()), (3, 6 << 20));
-        assert!(host.memory.next < host.end());
+        let next = host.memory.allocate(PAGE_BYTES).expect("there is no end").frame();
+        assert!(next < host.end());
     }
 }

@@ -8,6 +8,7 @@ use pagewalk_vm::sched::{Notification, Policy, SchedulerDesign};
 use pagewalk_vm::table::{PageTable, WalkEnd, WalkOutcome};
 
 use super::*;
+use crate::spec::settings::HardwareManager;
 use crate::witness;
 
 #[allow(dead_code)] // Its other user has other wishes.
@@ -43,7 +44,8 @@ fn bare(policy: Policy, notification: Notification) -> MachineSpec {
     let dram = spec.hierarchy.memory.dram.as_mut().unwrap();
     (dram.ras_ps, dram.cas_ps, dram.burst_ps, dram.command_ps, dram.tags.compare_ps) = (0, 0, 0, 0, 0);
     let tier = spec.tier.as_mut().unwrap();
-    tier.manager = crate::spec::settings::TierManager::Hardware { command_ps: 0 };
+    let manager = tier.manager.settings::<HardwareManager>().expect("controllers manage it");
+    tier.manager = HardwareManager { command_ps: 0, ..manager.clone() }.into();
     (tier.design.sets, tier.design.evict_buffer, tier.design.queue) = (16, 8, 16);
     tier.design.miss_status.sets = 4;
     tier.design.miss_status.ways = 4;

@@ -6,7 +6,7 @@ use pagewalk_vm::sched::{Notification, Policy, Ticket};
 use super::*;
 use crate::metrics::KernelStep;
 use crate::queueing::Servers;
-use crate::spec::settings::{TierManager, TierSpec};
+use crate::spec::settings::{KernelManager, TierSpec};
 use crate::time::{CoreTime, Requester, TierTime, Waiter};
 
 /// Microseconds in the machines' picoseconds.
@@ -112,10 +112,7 @@ fn a_core_that_goes_over_to_other_jobs_loses_no_more_than_the_switches() {
 #[test]
 fn kernels_pay_for_every_page_and_every_other_core() {
     let mut spec = smaller("os-swap", 4, 16);
-    let Some(TierSpec { manager: TierManager::Kernel { interrupt_ps }, .. }) = &mut spec.tier else {
-        panic!()
-    };
-    *interrupt_ps = US;
+    spec.tier.as_mut().unwrap().manager = KernelManager { interrupt_ps: US }.into();
     let paging = spec.kernel.paging.clone();
     let mut machine = server(&spec, 256);
     let result = serve(&mut machine, 4_000, 3, 1, 10 * US, 50);

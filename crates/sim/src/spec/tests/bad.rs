@@ -243,6 +243,19 @@ latency = 5
     assert!(!error.to_string().contains('\u{1b}'));
 }
 
+/// A cache whose lines do not count in 32 bits was once built with as many as the low bits say.
+#[test]
+fn caches_have_as_many_lines_as_there_are_numbers_for() {
+    let cache = |size: &str| format!("{NAME}[caches.l1]\nsize = \"{size}\"\nways = 16\nlatency = \"1 ns\"\n");
+    for size in ["129GiB", "256GiB", "1TiB"] {
+        let error = refusal(&cache(size));
+        assert!(error.contains("128GiB"), "{error}");
+    }
+    let largest = parse(&cache("128GiB"), "large.toml").expect("the largest cache");
+    let lines = largest.hierarchy.caches[0].bytes / 64;
+    assert_eq!(u32::try_from(lines), Ok(1 << 31));
+}
+
 #[test]
 fn hashed_tables() {
     let table = |keys: &str| refusal(&format!("{NAME}[table.hashed]\n{keys}\n"));

@@ -29,6 +29,8 @@ pub(super) struct CoreClock {
     pub(super) pace: Pace,
     /// When the current access has its translation.
     pub(super) translated_ps: u64,
+    /// When the last walk in the background ended.
+    pub(super) walked_beside_ps: u64,
     pub(super) in_flight: VecDeque<InFlight>,
     /// The outstanding-miss registers of the core.
     pub(super) registers: Pool,
@@ -63,6 +65,7 @@ impl CoreClock {
             instruction: 0,
             pace: Pace::default(),
             translated_ps: 0,
+            walked_beside_ps: 0,
             in_flight: VecDeque::new(),
             registers: Pool::new(spec.core.outstanding),
             walkers: Pool::new(spec.translation.walker.count),

@@ -44,7 +44,7 @@ use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
 use super::device::Transfer;
 use super::device::store::BackingStore;
 use super::tiered::{Requester, Waiter, Woken};
-use super::{Clock, CoreTime, Devices, MemoryHierarchy, MemoryReference, Missed, TierTime};
+use super::{Clock, CoreTime, Devices, MemoryHierarchy, MemoryReference, Missed, TierTime, WalkBegin};
 use crate::metrics::names::time;
 use crate::metrics::{KernelStep, Lane, Rows, Span, StepTimes};
 use crate::spec::settings::MachineSpec;
@@ -222,10 +222,20 @@ impl CoreTime for IntervalClock {
     }
 
     #[inline(always)]
-    fn walk(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) -> Option<Missed> {
+    fn walk(
+        &mut self,
+        core: usize,
+        reads: impl Iterator<Item = WalkRead>,
+        begins: WalkBegin,
+    ) -> Option<Missed> {
         let clock = &mut self.cores[core];
-        let missed_ps = clock.translated_ps + self.design.tlb_ps.last().copied().unwrap_or(0);
-        let mut latency_ps = if cached { self.design.walk_lookup_ps } else { self.design.table_ps };
+        let miss_ps = self.design.tlb_ps.last().copied().unwrap_or(0);
+        let (miss_ps, mut latency_ps) = match begins {
+            WalkBegin::WalkCaches => (miss_ps, self.design.walk_lookup_ps),
+            WalkBegin::Root => (miss_ps, self.design.table_ps),
+            WalkBegin::Continued => (0, 0),
+        };
+        let missed_ps = clock.translated_ps + miss_ps;
         let (mut slowest_ps, mut deciding_ps) = (0, None);
         for WalkRead { addr, waits, .. } in reads {
             // From when a walker is free: waiting for memory must not count twice.
@@ -252,11 +262,16 @@ impl CoreTime for IntervalClock {
         None
     }
 
-    fn walk_beside(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, cached: bool) {
-        let translated_ps = self.cores[core].translated_ps;
-        let missed = self.walk(core, reads, cached);
+    fn walk_beside(&mut self, core: usize, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) {
+        let clock = &mut self.cores[core];
+        let translated_ps = clock.translated_ps;
+        if begins == WalkBegin::Continued {
+            clock.translated_ps = clock.walked_beside_ps;
+        }
+        let missed = self.walk(core, reads, begins);
         assert!(missed.is_none(), "a walk in the background of a machine with a tier");
-        self.cores[core].translated_ps = translated_ps;
+        let clock = &mut self.cores[core];
+        clock.walked_beside_ps = std::mem::replace(&mut clock.translated_ps, translated_ps);
     }
 
     #[inline(always)]

@@ -27,7 +27,7 @@ use super::dram::{DramRequest, PagedDram};
 use super::{EventQueue, MissKind, Missed};
 use crate::metrics::Rows;
 use crate::metrics::names::tier;
-use crate::spec::settings::{DramSpec, TierManager, TierSpec};
+use crate::spec::settings::{DramSpec, TierSpec};
 
 /// The owner of an access that waits: a core, and the run of a thread on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,10 +151,7 @@ impl TieredMemory {
             is_called: false,
             stalled: Vec::new(),
         });
-        let (by_kernel, command_ps) = match spec.manager {
-            TierManager::Hardware { command_ps } => (false, command_ps),
-            TierManager::Kernel { .. } => (true, 0),
-        };
+        let by_kernel = spec.manager.kernel_interrupt_ps().is_some();
         Self {
             controllers: controllers.collect(),
             dram: PagedDram::new(dram),
@@ -166,7 +163,7 @@ impl TieredMemory {
                 by_kernel,
                 tables_in_dram: spec.tables_in_dram,
                 queue_depth: if by_kernel { usize::MAX } else { spec.design.queue as usize },
-                command_ps,
+                command_ps: spec.manager.command_ps(),
             },
             counts: Counts::default(),
         }

@@ -4,7 +4,7 @@ use pagewalk_vm::sched::Ticket;
 use pagewalk_vm::tier::{MissStatusShape, TierDesign};
 
 use super::*;
-use crate::spec::settings::{Distribution, FlashSpec, FlashTimes, TagSpec};
+use crate::spec::settings::{Distribution, FlashSpec, FlashTimes, HardwareManager, KernelManager, TagSpec};
 
 const COMMAND: u64 = 500;
 const RAS: u64 = 27_500;
@@ -46,10 +46,9 @@ fn memory(queue: u32, by_kernel: bool) -> TieredMemory {
             bus_page_ps: 0,
         },
     };
-    let manager = match by_kernel {
-        true => TierManager::Kernel { interrupt_ps: 0 },
-        false => TierManager::Hardware { command_ps: BACKSIDE },
-    };
+    let hardware =
+        HardwareManager { sets: 4, ways: 4, queue, columns: 1, compare_ps: 0, command_ps: BACKSIDE };
+    let manager = if by_kernel { KernelManager { interrupt_ps: 0 }.into() } else { hardware.into() };
     let design = TierDesign {
         sets: 8,
         ways: 2,

@@ -6,49 +6,12 @@
 
 use pagewalk_vm::addr::PhysAddr;
 
-use pagewalk_sim::spec::settings::{MachineSpec, PersistentSpec};
-use pagewalk_sim::time::{MemoryHierarchy, MemoryReference};
+use super::file::{Part, Parts};
+use crate::spec::settings::{MachineSpec, PersistentSpec};
+use crate::time::{MemoryHierarchy, MemoryReference};
 
 /// Bytes of a line.
 pub(super) const LINE_BYTES: u64 = 64;
-
-/// What time goes to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
-    /// Into the file system and back.
-    Call,
-    /// Finding where bytes lie.
-    Find,
-    /// Frames for new bytes, and entering them into the index.
-    Build,
-    /// Zeroes in frames before they are entered.
-    Zero,
-    /// The inode and what else is written beside the bytes.
-    Upkeep,
-    /// The bytes.
-    Data,
-}
-
-/// Time by what it went to, in picoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Parts([u64; Part::Data as usize + 1]);
-
-impl Parts {
-    /// What went to one.
-    pub(crate) fn of(&self, part: Part) -> u64 {
-        self.0[part as usize]
-    }
-
-    /// All.
-    pub(crate) fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// What went to the index: to find, to build and, where a kernel does that while it builds, to zero.
-    pub(crate) fn index(&self) -> u64 {
-        [Part::Find, Part::Build, Part::Zero].into_iter().map(|part| self.of(part)).sum()
-    }
-}
 
 /// When a module is free again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,7 +108,7 @@ impl Media {
     fn until(&mut self, then_ps: u64) {
         let taken = then_ps.saturating_sub(self.now_ps);
         self.now_ps += taken;
-        self.accounts.parts.0[self.accounts.part as usize] += taken;
+        self.accounts.parts.add(self.accounts.part, taken);
     }
 
     /// Time that no memory is part of.

@@ -7,48 +7,24 @@
 //!
 //! Source: Li et al., ";login: 2022". Fresh frames are not zeroed where the file ends: no read reaches behind its end.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Level, Partition, PersistentMemory, Store, StoreError, Transaction};
-use pagewalk_vm::frame::BuddyAllocator;
-use pagewalk_vm::table::cuckoo::NoChunk;
 use pagewalk_vm::table::{
-    ContiguousMemory, Leaf, PageTable, Radix, SparseMemory, TableMemory, TableWords, WalkCache, WalkCaching,
+    Leaf, PageTable, Radix, SparseMemory, TableArena, TableMemory, TableWords, WalkCache, WalkCaching,
     WalkEnd, X86_64,
 };
 use pagewalk_vm::tlb::{Fill, Tlbs, Translation};
 
-use super::media::{LINE_BYTES, Media, Part};
-use pagewalk_sim::machine::tlbs;
-use pagewalk_sim::spec::settings::MachineSpec;
+use super::file::{FileError, IndexCounts, IndexedFile, Part, Parts};
+use super::media::{LINE_BYTES, Media};
+use crate::machine::tlbs;
+use crate::spec::settings::{FileRequest, MachineSpec};
 
 const LARGE_PAGES: u64 = 1 << LARGE_ORDER;
 const ASID: Asid = Asid(1);
-/// DRAM of the process's page table.
-const TABLE_BYTES: u64 = 1 << 30;
-
-/// What translation and growth did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct IndexCounts {
-    /// Pages that were looked up in the TLBs.
-    pub(crate) translations: u64,
-    /// Walks for those that no TLB had.
-    pub(crate) walks: u64,
-    /// Of these, that ended in a fault; it is followed by another walk.
-    pub(crate) faults: u64,
-    /// Moves into a larger partition.
-    pub(crate) moves: u64,
-    /// Entries that these swapped.
-    pub(crate) entries: u64,
-    /// The most that one of them did.
-    pub(crate) most_entries: u64,
-    /// Extents, of a file that has some.
-    pub(crate) extents: u64,
-    /// Levels of the tree of extents below its root.
-    pub(crate) depth: u64,
-}
 
 /// Persistent memory whose words are kept and whose use takes time.
 struct Kept {
@@ -103,56 +79,18 @@ impl PersistentMemory for Kept {
     }
 }
 
-/// Where the process's page table lies.
-struct TableFrames {
-    words: SparseMemory,
-    frames: BuddyAllocator,
-    dram: PhysAddr,
-}
-
-impl TableWords for TableFrames {
-    fn read(&self, addr: PhysAddr) -> u64 {
-        self.words.read(addr)
-    }
-}
-
-impl TableMemory for TableFrames {
-    fn write(&mut self, addr: PhysAddr, word: u64) {
-        self.words.write(addr, word);
-    }
-
-    fn zero_frame(&mut self, frame: Pfn) {
-        self.words.zero_frame(frame);
-    }
-
-    fn release_frame(&mut self, frame: Pfn) {
-        self.words.release_frame(frame);
-    }
-}
-
-impl ContiguousMemory for TableFrames {
-    fn allocate(&mut self, bytes: u64) -> Result<PhysAddr, NoChunk> {
-        let frame = self.frames.alloc(0).map_err(|_| NoChunk { bytes })?;
-        Ok(self.dram.add(frame.addr().0))
-    }
-
-    fn free(&mut self, base: PhysAddr, _: u64) {
-        self.frames.free(PhysAddr(base.0 - self.dram.0).frame(), 0);
-    }
-}
-
 /// What the process sees.
 struct Process {
     table: Radix<X86_64>,
-    memory: TableFrames,
+    memory: TableArena,
     tlbs: Tlbs,
     walk_cache: Option<WalkCache>,
 }
 
 impl Process {
     fn new(spec: &MachineSpec, dram: PhysAddr) -> Self {
-        let frames = BuddyAllocator::new(TABLE_BYTES).expect("a size that it takes");
-        let mut memory = TableFrames { words: SparseMemory::new(), frames, dram };
+        // The kernel's allocator keeps the first frame.
+        let mut memory = TableArena::starting_at(dram.frame().add(1));
         let table = Radix::new(&(), 0, &mut memory).expect("there is a frame");
         let walk_cache =
             spec.translation.walk_cache.as_ref().map(|of| {
@@ -162,17 +100,12 @@ impl Process {
     }
 }
 
-/// The costs of a machine file that count here.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Costs {
-    pub(super) call_ps: u64,
-    pub(super) large: bool,
-}
-
 /// One file in such a system.
-pub(super) struct ContiguousFile {
+pub(crate) struct ContiguousFile {
     spec: MachineSpec,
-    costs: Costs,
+    call_ps: u64,
+    /// Whether a process maps pages of 2 MiB where the persistent table has them.
+    large: bool,
     media: Rc<RefCell<Media>>,
     store: Store<Kept>,
     process: Process,
@@ -184,7 +117,12 @@ pub(super) struct ContiguousFile {
 }
 
 impl ContiguousFile {
-    pub(super) fn new(spec: &MachineSpec, media: Media, costs: Costs, room: u64) -> Result<Self, StoreError> {
+    /// Creates a file, which a process maps by pages of 2 MiB where it can if they may be `large`.
+    pub(crate) fn new(request: &FileRequest<'_>, large: bool) -> Result<Self, StoreError> {
+        let FileRequest { spec, persistent, call_ps, most_bytes } = *request;
+        let media = Media::new(spec, persistent);
+        // While a file moves, both its partitions are there.
+        let room = 2 * most_bytes + (64 << 20);
         let dram = media.dram();
         let media = Rc::new(RefCell::new(media));
         media.borrow_mut().set_free(true);
@@ -197,7 +135,8 @@ impl ContiguousFile {
         media.borrow_mut().set_free(false);
         Ok(Self {
             spec: spec.clone(),
-            costs,
+            call_ps,
+            large,
             process: Process::new(spec, dram),
             media,
             store,
@@ -208,29 +147,14 @@ impl ContiguousFile {
         })
     }
 
-    pub(super) fn set_free(&mut self, is_free: bool) {
-        self.media.borrow_mut().set_free(is_free);
-        self.counts = IndexCounts::default();
-    }
-
-    /// Another process opens the file: it has nothing of it mapped.
-    pub(super) fn reopen(&mut self) {
-        let dram = self.media.borrow().dram();
-        self.process = Process::new(&self.spec, dram);
-    }
-
-    pub(super) fn media(&self) -> std::cell::RefMut<'_, Media> {
+    fn media(&self) -> RefMut<'_, Media> {
         self.media.borrow_mut()
-    }
-
-    pub(super) fn counts(&self) -> IndexCounts {
-        self.counts
     }
 
     fn begin(&mut self) {
         let mut media = self.media.borrow_mut();
         media.part(Part::Call);
-        media.spend(self.costs.call_ps);
+        media.spend(self.call_ps);
         media.part(Part::Find);
         media.load(self.inode);
     }
@@ -326,7 +250,7 @@ impl ContiguousFile {
         let granule = Vpn(page.0 / LARGE_PAGES * LARGE_PAGES);
         let mapped = self.store.find(page).expect("it has just been mapped");
         let Process { table, memory, .. } = &mut self.process;
-        if mapped.large && self.costs.large {
+        if mapped.large && self.large {
             let first = Pfn(mapped.frame.0 - page.0 % LARGE_PAGES);
             self.media.borrow_mut().spend(self.spec.core.cycle_ps);
             table.map(memory, granule, Leaf::data(first), 1).expect("nothing was mapped there");
@@ -344,33 +268,6 @@ impl ContiguousFile {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn write(&mut self, offset: u64, bytes: u64, from: PhysAddr) -> Result<(), StoreError> {
-        self.begin();
-        let partition = self.grow(offset + bytes)?;
-        self.data(partition, offset, bytes, |media, at, bytes, done| {
-            media.write_data(at, bytes, Some(from.add(done)));
-        })?;
-        let mut media = self.media.borrow_mut();
-        media.part(Part::Data);
-        media.fence();
-        // The size, which makes the bytes count, and the time.
-        media.part(Part::Upkeep);
-        media.store(self.inode);
-        media.flush(self.inode.0, LINE_BYTES);
-        media.fence();
-        self.bytes = self.bytes.max(offset + bytes);
-        Ok(())
-    }
-
-    pub(super) fn read(&mut self, offset: u64, bytes: u64, into: PhysAddr) -> Result<(), StoreError> {
-        self.begin();
-        let partition = self.partition.filter(|_| offset + bytes <= self.bytes);
-        let partition = partition.expect("the file is so long");
-        self.data(partition, offset, bytes, |media, at, bytes, done| {
-            media.read_data(at, bytes, into.add(done));
-        })
     }
 
     /// Lets `copy` have each piece of a range that lies in one page of the process.
@@ -394,6 +291,54 @@ impl ContiguousFile {
             at += piece;
         }
         Ok(())
+    }
+}
+
+impl IndexedFile for ContiguousFile {
+    fn write(&mut self, offset: u64, bytes: u64, from: PhysAddr) -> Result<(), FileError> {
+        self.begin();
+        let partition = self.grow(offset + bytes)?;
+        self.data(partition, offset, bytes, |media, at, bytes, done| {
+            media.write_data(at, bytes, Some(from.add(done)));
+        })?;
+        let mut media = self.media.borrow_mut();
+        media.part(Part::Data);
+        media.fence();
+        // The size, which makes the bytes count, and the time.
+        media.part(Part::Upkeep);
+        media.store(self.inode);
+        media.flush(self.inode.0, LINE_BYTES);
+        media.fence();
+        self.bytes = self.bytes.max(offset + bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, offset: u64, bytes: u64, into: PhysAddr) -> Result<(), FileError> {
+        self.begin();
+        let partition = self.partition.filter(|_| offset + bytes <= self.bytes);
+        let partition = partition.expect("the file is so long");
+        self.data(partition, offset, bytes, |media, at, bytes, done| {
+            media.read_data(at, bytes, into.add(done));
+        })?;
+        Ok(())
+    }
+
+    fn set_free(&mut self, is_free: bool) {
+        self.media().set_free(is_free);
+        self.counts = IndexCounts::default();
+    }
+
+    fn reopen(&mut self) {
+        let dram = self.media().dram();
+        self.process = Process::new(&self.spec, dram);
+    }
+
+    fn parts(&self) -> Parts {
+        self.media().parts()
+    }
+
+    fn counts(&self) -> IndexCounts {
+        self.counts
     }
 }
 

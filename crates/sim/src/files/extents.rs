@@ -11,7 +11,9 @@ use pagewalk_vm::addr::{PAGE_BYTES, Pfn, PhysAddr};
 use pagewalk_vm::file::{Extent, ExtentTree, MOST_EXTENT_PAGES};
 use pagewalk_vm::frame::{BuddyAllocator, OutOfFrames};
 
-use super::media::{Media, Part};
+use super::file::{FileError, IndexCounts, IndexedFile, Part, Parts};
+use super::media::Media;
+use crate::spec::settings::FileRequest;
 
 /// Blocks that a write is mapped in at most (`DIO_MAX_BLOCKS`).
 const MOST_MAPPED_PAGES: u64 = 4_096;
@@ -26,8 +28,8 @@ const INODE: PhysAddr = PhysAddr((METADATA_FRAMES - 1) * PAGE_BYTES);
 
 /// One file in such a system.
 #[derive(Debug)]
-pub(super) struct ExtentFile {
-    pub(super) media: Media,
+pub(crate) struct ExtentFile {
+    media: Media,
     tree: ExtentTree,
     frames: BuddyAllocator,
     /// The frame at which the next new byte should lie.
@@ -39,7 +41,10 @@ pub(super) struct ExtentFile {
 }
 
 impl ExtentFile {
-    pub(super) fn new(media: Media, [call_ps, map_ps, journal_ps]: [u64; 3]) -> Self {
+    /// Creates a file; `map_ps` is the time from a range to an address, `journal_ps` that of a step of the journal.
+    pub(crate) fn new(request: &FileRequest<'_>, map_ps: u64, journal_ps: u64) -> Self {
+        let FileRequest { spec, persistent, call_ps, .. } = *request;
+        let media = Media::new(spec, persistent);
         let mut frames = BuddyAllocator::new(media.dram().0).expect("the machine file was checked");
         let taken = (1..METADATA_FRAMES).all(|frame| frames.alloc_at(Pfn(frame), 0));
         assert!(taken, "nothing was taken before");
@@ -102,7 +107,17 @@ impl ExtentFile {
         Ok((frame, pages))
     }
 
-    pub(super) fn write(&mut self, offset: u64, bytes: u64, from: PhysAddr) -> Result<(), OutOfFrames> {
+    /// Changes the inode, and the list of files to be cut, which begins in the superblock.
+    fn change_inode(&mut self) {
+        self.media.part(Part::Upkeep);
+        self.media.spend(self.journal_ps);
+        self.buffer(SUPERBLOCK);
+        self.buffer(INODE);
+    }
+}
+
+impl IndexedFile for ExtentFile {
+    fn write(&mut self, offset: u64, bytes: u64, from: PhysAddr) -> Result<(), FileError> {
         self.media.part(Part::Call);
         self.media.spend(self.call_ps);
         let grows = offset + bytes > self.bytes;
@@ -127,15 +142,7 @@ impl ExtentFile {
         Ok(())
     }
 
-    /// Changes the inode, and the list of files to be cut, which begins in the superblock.
-    fn change_inode(&mut self) {
-        self.media.part(Part::Upkeep);
-        self.media.spend(self.journal_ps);
-        self.buffer(SUPERBLOCK);
-        self.buffer(INODE);
-    }
-
-    pub(super) fn read(&mut self, offset: u64, bytes: u64, into: PhysAddr) -> Result<(), OutOfFrames> {
+    fn read(&mut self, offset: u64, bytes: u64, into: PhysAddr) -> Result<(), FileError> {
         self.media.part(Part::Call);
         self.media.spend(self.call_ps);
         let end = (offset + bytes) / PAGE_BYTES;
@@ -150,8 +157,16 @@ impl ExtentFile {
         Ok(())
     }
 
-    /// Extents, and levels of the tree below its root.
-    pub(super) fn shape(&self) -> (u64, u64) {
-        (self.tree.extents() as u64, u64::from(self.tree.depth()))
+    fn set_free(&mut self, is_free: bool) {
+        self.media.set_free(is_free);
+    }
+
+    fn parts(&self) -> Parts {
+        self.media.parts()
+    }
+
+    fn counts(&self) -> IndexCounts {
+        let (extents, depth) = (self.tree.extents() as u64, u64::from(self.tree.depth()));
+        IndexCounts { extents, depth, ..IndexCounts::default() }
     }
 }

@@ -409,6 +409,12 @@ impl<T: Keyed, H: WayHashes> Cuckoo<T, H> {
         self.ways.iter().enumerate().map(move |(way, ways)| SlotRef { way, place: ways.place(way, word) })
     }
 
+    /// Returns the slot where a key's item may stand in one way.
+    #[inline(always)]
+    pub fn probe(&self, key: u64, way: usize) -> SlotRef {
+        SlotRef { way, place: self.ways[way].place(way, self.hashes.word(key)) }
+    }
+
     /// Returns the item in a slot.
     #[inline(always)]
     pub fn get(&self, at: SlotRef) -> Option<&T> {

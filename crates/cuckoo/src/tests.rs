@@ -189,6 +189,7 @@ fn a_look_up_makes_one_probe_in_each_way_while_ways_change_too() {
         changing += u64::from(table.is_changing());
         let probes: Vec<_> = table.probes(key).collect();
         assert_eq!(probes.iter().map(|at| at.way()).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(probes.iter().all(|&at| table.probe(key, at.way()) == at), "one way is probed as all are");
         let hits = probes.iter().filter(|&&at| table.get(at) == Some(&key));
         assert_eq!(hits.count(), 1, "an item is in one way");
     }

@@ -256,12 +256,12 @@ impl Machine {
                 _ => Radix::<Sv39>::of_root(context.root).walk_root(&self.ram, page),
             };
             self.mmu.counts.walks += 1;
-            self.mmu.counts.references += walk.references.len() as u64;
+            self.mmu.counts.references += walk.references().len() as u64;
             // The walker reads tables as a supervisor does.
-            let tables = walk.references.iter().map(|reference| reference.addr.0);
+            let tables = walk.references().map(|reference| reference.addr.0);
             let open =
                 |at: u64| self.csrs.pmp.check(at, 8, Access::Load, Mode::Supervisor) == Verdict::Allowed;
-            let last = walk.references.last().expect("a walk reads the root's entry");
+            let last = walk.last();
             if self.ram.offset(last.addr.0, 8).is_none() || !tables.into_iter().all(open) {
                 return Err(access.access_fault(addr));
             }

@@ -198,6 +198,7 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     }
 
     /// Translates an address: by the TLB, on a miss by the walker over the page table, on a fault by the kernel and another walk.
+    #[inline(always)]
     fn translate(&mut self, addr: VirtAddr, write: bool) -> Result<Translation, Stopped> {
         let vpn = addr.page();
         let asid = self.kernel.asid();
@@ -249,16 +250,15 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         loop {
             let Self { mmu, kernel, clock, core, .. } = self;
             let walked = walked(kernel);
-            let walk = mmu.walk(*core, &walked, vpn, &mut Timed { clock, core: *core });
-            let (walk, end) = walk.map_err(Stopped::Missed)?;
-            match end {
+            let finished = mmu.walk(*core, &walked, vpn, &mut Timed { clock, core: *core });
+            match finished.end.map_err(Stopped::Missed)? {
                 WalkEnd::Leaf { leaf, level } if leaf.writable || !write => {
                     let translation = translation_of::<T>(leaf, level);
                     if C::TIMED && kernel.manages_tier() {
                         self.page_in(vpn, translation.frame_of(vpn), write)?;
                     }
                     let walked = self::walked(&self.kernel);
-                    self.mmu.fill(self.core, &walked, vpn, translation, &walk);
+                    self.mmu.fill(self.core, &walked, vpn, translation, &finished.walk);
                     if self.kernel.uses == Uses::Walks {
                         let frame = self.decompressed(self.kernel.asid(), vpn, translation).frame_of(vpn);
                         self.kernel.state.frames.walked(frame);

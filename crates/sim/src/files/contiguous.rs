@@ -221,7 +221,7 @@ impl ContiguousFile {
                 start = cache.lookup(ASID, page).unwrap_or(start);
             }
             let walk = table.walk_from(memory, page, start.level, start.node);
-            walk.references.iter().for_each(|reference| media.walk(reference.addr));
+            walk.references().for_each(|reference| media.walk(reference.addr));
             if let Some(cache) = walk_cache {
                 cache.fill(ASID, page, &walk);
             }

@@ -61,7 +61,10 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
     /// Returns the earliest core that can go on, its time, and that of the next.
     fn next_server(&self) -> (Option<usize>, u64, u64) {
         let (mut first, mut first_ps, mut second_ps) = (None, u64::MAX, u64::MAX);
-        for (core, _) in self.jobs.servers.iter().enumerate().filter(|(_, server)| server.can_go_on()) {
+        for (core, server) in self.jobs.servers.iter().enumerate() {
+            if !server.can_go_on() {
+                continue;
+            }
             let ps = self.engine.clock.time(core);
             if ps < first_ps {
                 (first, first_ps, second_ps) = (Some(core), ps, first_ps);
@@ -76,7 +79,7 @@ impl<T: PageTable, C: Clock> Serving<'_, T, C> {
     fn next_timer(&self) -> (u64, usize) {
         let servers = self.jobs.servers.iter().enumerate();
         let timers = servers.filter_map(|(core, server)| Some((server.timer_ps()?, core)));
-        timers.min().unwrap_or((u64::MAX, 0))
+        timers.min_by_key(|&(ps, _)| ps).unwrap_or((u64::MAX, 0))
     }
 
     /// Lets the next job arrive, at a core that chance chooses.

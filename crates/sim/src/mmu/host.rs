@@ -3,7 +3,7 @@
 use pagewalk_vm::addr::{PhysAddr, Vpn};
 use pagewalk_vm::table::{GuestWalk, Host, HostFault, Leaf, PageTable, WalkEnd, WalkOutcome, WalkRead};
 
-use super::{Core, WalkCounts, WalkListener, Walked};
+use super::{Core, Finished, WalkCounts, WalkListener, Walked};
 use crate::metrics::Rows;
 use crate::metrics::names::host as names;
 use crate::time::WalkBegin;
@@ -35,7 +35,7 @@ impl Below {
         walked: &Walked<'_, T>,
         vpn: Vpn,
         listener: &mut L,
-    ) -> Result<(T::Walk, WalkEnd), L::Stop> {
+    ) -> Finished<T::Walk, L::Stop> {
         loop {
             let before = self.host.counts().references;
             let (walk, end) = self.attempt(number, core.walk_cache.as_mut(), walked, vpn);
@@ -46,10 +46,10 @@ impl Below {
             counts.count(walk.reads().take(self.reads.len() - of_host as usize));
             if let Some(stop) = listener.reads(self.reads(), WalkBegin::after_miss(core.walk_cache.is_some()))
             {
-                return Err(stop);
+                return Finished { walk, end: Err(stop) };
             }
             match end {
-                Ok(end) => return Ok((walk, end)),
+                Ok(end) => return Finished { walk, end: Ok(end) },
                 Err(HostFault(frame)) => {
                     self.host.give(frame);
                     listener.exits(self.fault_ps);

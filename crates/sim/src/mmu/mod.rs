@@ -60,6 +60,12 @@ pub(crate) struct Walked<'a, T> {
     pub(crate) memory: &'a SparseMemory,
 }
 
+/// A walk, and what it found, or the reason for which its listener stopped it.
+pub(crate) struct Finished<W, S> {
+    pub(crate) walk: W,
+    pub(crate) end: Result<WalkEnd, S>,
+}
+
 /// Hears what a walk reads, in order; answers with whatever ends the walk.
 pub(crate) trait WalkListener {
     /// The reason why a walk ends before its end.
@@ -144,11 +150,7 @@ impl<T: PageTable> Mmu<T> {
         }
     }
 
-    /// Walks to a page, as short as the walk caches make it; returns the walk and what it found.
-    ///
-    /// # Errors
-    ///
-    /// The listener stopped the walk.
+    /// Walks to a page, as short as the walk caches make it.
     #[inline(always)]
     pub(crate) fn walk<L: WalkListener>(
         &mut self,
@@ -156,7 +158,7 @@ impl<T: PageTable> Mmu<T> {
         walked: &Walked<'_, T>,
         vpn: Vpn,
         listener: &mut L,
-    ) -> Result<(T::Walk, WalkEnd), L::Stop> {
+    ) -> Finished<T::Walk, L::Stop> {
         if let Some(host) = &mut self.host {
             return host.walk((core, &mut self.cores[core]), &mut self.counts, walked, vpn, listener);
         }
@@ -165,17 +167,15 @@ impl<T: PageTable> Mmu<T> {
         let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
         self.counts.walks += 1;
         self.counts.count(walk.reads());
-        if let Some(stop) = listener.reads(walk.reads(), begins) {
-            return Err(stop);
-        }
-        if let Some(second) = walk.second() {
+        let mut stop = listener.reads(walk.reads(), begins);
+        if stop.is_none()
+            && let Some(second) = walk.second()
+        {
             self.counts.count(second.reads());
-            if let Some(stop) = listener.reads(second.reads(), WalkBegin::Continued) {
-                return Err(stop);
-            }
+            stop = listener.reads(second.reads(), WalkBegin::Continued);
         }
-        let end = walk.end();
-        Ok((walk, end))
+        let end = stop.map_or_else(|| Ok(walk.end()), Err);
+        Finished { walk, end }
     }
 
     /// Fills a core's TLBs after a walk; mosaic arrays also get the run's other pages.

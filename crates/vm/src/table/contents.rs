@@ -30,15 +30,15 @@ impl Contents {
     fn whole(&self, memory: &impl TableMemory, vpn: Vpn, leaf: Leaf) -> Leaf {
         match leaf.frame.code() {
             Some(_) => leaf,
-            None => Leaf { frame: frame_of(&self.ordinary.walk_root(memory, vpn)), ..leaf },
+            None => Leaf { frame: frame_at(self.ordinary.end_of_walk(memory, vpn).1), ..leaf },
         }
     }
 }
 
-/// Returns the frame that a walk of the ordinary table found.
+/// Returns the frame at the end of a walk of the ordinary table.
 #[inline(always)]
-fn frame_of(walk: &Walk) -> Pfn {
-    match walk.end {
+fn frame_at(end: WalkEnd) -> Pfn {
+    match end {
         WalkEnd::Leaf { leaf, .. } => leaf.frame,
         WalkEnd::Empty { .. } => unreachable!("an entry says that its page has an ordinary frame"),
     }
@@ -117,7 +117,8 @@ impl PageTable for Contents {
         vpn: Vpn,
         change: impl FnOnce(&mut Leaf),
     ) -> Option<(Leaf, u32)> {
-        let (before, level) = self.find(memory, vpn)?;
+        let (addr, WalkEnd::Leaf { leaf, level }) = self.codes.end_of_walk(memory, vpn) else { return None };
+        let before = self.whole(memory, vpn, leaf);
         let mut changed = before;
         change(&mut changed);
         debug_assert_eq!(
@@ -125,7 +126,10 @@ impl PageTable for Contents {
             changed.frame.code().is_some(),
             "{vpn} would belong into the other table"
         );
-        self.codes.update(memory, vpn, |leaf| *leaf = changed);
+        if changed == before {
+            return Some((before, level));
+        }
+        Radix::<X86_64Toc>::write_leaf(memory, addr, level, changed);
         if changed.frame.code().is_none() {
             self.ordinary.update(memory, vpn, |leaf| *leaf = changed);
         }
@@ -175,7 +179,7 @@ impl WalkOutcome for ContentsWalk {
     fn end(&self) -> WalkEnd {
         match (self.codes.end, &self.ordinary) {
             (WalkEnd::Leaf { leaf, level }, Some(walk)) => {
-                WalkEnd::Leaf { leaf: Leaf { frame: frame_of(walk), ..leaf }, level }
+                WalkEnd::Leaf { leaf: Leaf { frame: frame_at(walk.end), ..leaf }, level }
             }
             (end, _) => end,
         }

@@ -207,7 +207,7 @@ impl<G: Geometry + Send + std::fmt::Debug> Host for RadixHost<G> {
         }
         let walk = self.table.walk(&self.memory, ASID, page, walk.as_mut());
         self.counts.walks += 1;
-        self.counts.references += walk.references.len() as u64;
+        self.counts.references += walk.references().len() as u64;
         reads.extend(walk.reads());
         let WalkEnd::Leaf { leaf, .. } = walk.end else { return Err(HostFault(frame)) };
         let translation = Translation::new(leaf.frame, self.pages, true, true);
@@ -342,7 +342,7 @@ mod tests {
         fn walk(&self, host: &mut dyn Host, mut caches: Option<&mut WalkCache>) -> (WalkEnd, Vec<WalkRead>) {
             loop {
                 let walk = self.table.walk(&self.memory, Asid(1), VPN, caches.as_deref_mut());
-                let top = walk.references[0].level + 1;
+                let top = walk.references().next().expect("a reference").level + 1;
                 let walk = GuestWalk {
                     reads: walk.reads(),
                     begins_below_root: top < G::LEVELS,

@@ -26,17 +26,35 @@ pub struct WalkReference {
     pub addr: PhysAddr,
     /// The level of its table.
     pub level: u32,
-    /// The table that the entry points to, if it does.
-    pub next: Option<Pfn>,
 }
 
 /// The path of a walk: the entries that it read, one after the other, and where it ended.
+///
+/// A walk goes down one level at a time, so that the addresses of the entries and the level of the first say all. A walk is handed
+/// on many times: it has to be small.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Walk {
-    /// The references in order; each depends on the one before.
-    pub references: ArrayVec<WalkReference, MOST_LEVELS>,
+    addrs: ArrayVec<PhysAddr, MOST_LEVELS>,
+    /// The level of the first entry.
+    top: u32,
     /// The page or the empty entry at the end of the walk.
     pub end: WalkEnd,
+}
+
+impl Walk {
+    /// Returns the references in order; each depends on the one before.
+    #[inline(always)]
+    pub fn references(&self) -> impl ExactSizeIterator<Item = WalkReference> {
+        let reference = |(at, &addr)| WalkReference { addr, level: self.top - at as u32 };
+        self.addrs.iter().enumerate().map(reference)
+    }
+
+    /// Returns the last reference, to the entry at the end of the walk.
+    #[inline]
+    pub fn last(&self) -> WalkReference {
+        let below = self.addrs.len() - 1;
+        WalkReference { addr: self.addrs[below], level: self.top - below as u32 }
+    }
 }
 
 impl<G: Geometry> Radix<G> {
@@ -94,16 +112,25 @@ impl<G: Geometry> Radix<G> {
     #[inline(always)]
     pub fn walk_from(&self, memory: &impl TableWords, vpn: Vpn, level: u32, node: Pfn) -> Walk {
         const { assert!(G::LEVELS as usize <= MOST_LEVELS, "a geometry of too many levels") };
-        let mut references = ArrayVec::new();
-        let (mut level, mut node) = (level, node);
+        let mut walk = Walk { addrs: ArrayVec::new(), top: level, end: WalkEnd::Empty { level } };
+        walk.end = Self::descend(memory, vpn, WalkStart { level, node }, |addr| walk.addrs.push(addr));
+        walk
+    }
+
+    /// Goes down to the entry that maps `vpn`, or to the empty one in its place; `read` hears of every entry on the way.
+    #[inline(always)]
+    fn descend(
+        memory: &impl TableWords,
+        vpn: Vpn,
+        WalkStart { mut level, mut node }: WalkStart,
+        mut read: impl FnMut(PhysAddr),
+    ) -> WalkEnd {
         loop {
             let addr = Self::entry_addr(node, vpn, level);
-            let entry = G::decode(Self::read(memory, addr, level), level);
-            let next = if let Entry::Table(next) = entry { Some(next) } else { None };
-            references.push(WalkReference { addr, level, next });
-            match entry {
-                Entry::Empty => return Walk { references, end: WalkEnd::Empty { level } },
-                Entry::Leaf(leaf) => return Walk { references, end: WalkEnd::Leaf { leaf, level } },
+            read(addr);
+            match G::decode(Self::read(memory, addr, level), level) {
+                Entry::Empty => return WalkEnd::Empty { level },
+                Entry::Leaf(leaf) => return WalkEnd::Leaf { leaf, level },
                 Entry::Table(next) => {
                     debug_assert!(level > 0, "a table entry at level 0 at {addr}");
                     node = next;
@@ -111,6 +138,21 @@ impl<G: Geometry> Radix<G> {
                 }
             }
         }
+    }
+
+    /// Returns the address of the entry that maps `vpn`, or of the empty one in its place, and what a walk finds there. It costs less
+    /// than a walk, which notes its way.
+    #[inline]
+    pub(super) fn end_of_walk(&self, memory: &impl TableWords, vpn: Vpn) -> (PhysAddr, WalkEnd) {
+        let mut last = PhysAddr(0);
+        let end = Self::descend(memory, vpn, self.start(), |addr| last = addr);
+        (last, end)
+    }
+
+    /// Replaces the entry of a page, at an address where [`end_of_walk`](Self::end_of_walk) found it.
+    #[inline]
+    pub(super) fn write_leaf(memory: &mut impl TableMemory, addr: PhysAddr, level: u32, leaf: Leaf) {
+        Self::write(memory, addr, level, G::leaf(leaf, level));
     }
 
     fn new_node(&mut self, store: &mut impl TableStore) -> Result<Pfn, NoChunk> {
@@ -173,7 +215,7 @@ impl<G: Geometry> Radix<G> {
         for index in 0..1 << G::index_bits(below) {
             let piece = Leaf { frame: leaf.frame.add(index * G::leaf_pages(below)), ..leaf };
             let at = node.addr().add(index << G::entry_shift(below));
-            Self::write(store, at, below, G::leaf(piece, below));
+            Self::write_leaf(store, at, below, piece);
         }
         store.write(addr, G::table(node));
         Ok(node)
@@ -199,7 +241,7 @@ impl<G: Geometry> Radix<G> {
                 Entry::Empty => {}
                 Entry::Leaf(leaf) => match visit(vpn, leaf, level) {
                     Some(kept) if kept == leaf => {}
-                    Some(kept) => Self::write(store, addr, level, G::leaf(kept, level)),
+                    Some(kept) => Self::write_leaf(store, addr, level, kept),
                     None => {
                         Self::write(store, addr, level, 0);
                         changed = true;
@@ -269,7 +311,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
         base: Vpn,
         pages: usize,
     ) -> impl Iterator<Item = Option<Leaf>> {
-        let last = &walk.references[walk.references.len() - 1];
+        let last = walk.last();
         debug_assert!(last.level == 0 && G::index(base, 0) + pages as u64 <= 1 << G::index_bits(0));
         let first = Self::entry_addr(PhysAddr(last.addr.0 & !(G::NODE_BYTES - 1)).frame(), base, 0);
         let step = 1 << G::entry_shift(0);
@@ -286,14 +328,14 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
     }
 
     fn find(&self, memory: &impl TableMemory, vpn: Vpn) -> Option<(Leaf, u32)> {
-        match self.walk_root(memory, vpn).end {
+        match self.end_of_walk(memory, vpn).1 {
             WalkEnd::Leaf { leaf, level } => Some((leaf, level)),
             WalkEnd::Empty { .. } => None,
         }
     }
 
     fn is_vacant(&self, memory: &impl TableMemory, vpn: Vpn, level: u32) -> bool {
-        matches!(self.walk_root(memory, vpn).end, WalkEnd::Empty { level: at } if at >= level)
+        matches!(self.end_of_walk(memory, vpn).1, WalkEnd::Empty { level: at } if at >= level)
     }
 
     /// Nodes that were made before a failure stay, empty and accounted for.
@@ -329,7 +371,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
         if G::decode(Self::read(store, addr, level), level) != Entry::Empty {
             return Err(MapError::Occupied { vpn });
         }
-        Self::write(store, addr, level, G::leaf(leaf, level));
+        Self::write_leaf(store, addr, level, leaf);
         Ok(None)
     }
 
@@ -339,13 +381,11 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
         vpn: Vpn,
         change: impl FnOnce(&mut Leaf),
     ) -> Option<(Leaf, u32)> {
-        let walk = self.walk_root(memory, vpn);
-        let WalkEnd::Leaf { leaf, level } = walk.end else { return None };
+        let (addr, WalkEnd::Leaf { leaf, level }) = self.end_of_walk(memory, vpn) else { return None };
         let mut changed = leaf;
         change(&mut changed);
         if changed != leaf {
-            let addr = walk.references[walk.references.len() - 1].addr;
-            Self::write(memory, addr, level, G::leaf(changed, level));
+            Self::write_leaf(memory, addr, level, changed);
         }
         Some((leaf, level))
     }
@@ -367,9 +407,10 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
     }
 
     fn split(&mut self, store: &mut impl TableStore, vpn: Vpn) -> Result<bool, MapError> {
-        let walk = self.walk_root(store, vpn);
-        let WalkEnd::Leaf { leaf, level: level @ 1.. } = walk.end else { return Ok(false) };
-        self.split_leaf(store, walk.references[walk.references.len() - 1].addr, leaf, level)?;
+        let (addr, WalkEnd::Leaf { leaf, level: level @ 1.. }) = self.end_of_walk(store, vpn) else {
+            return Ok(false);
+        };
+        self.split_leaf(store, addr, leaf, level)?;
         Ok(true)
     }
 
@@ -386,12 +427,8 @@ impl WalkOutcome for Walk {
 
     #[inline(always)]
     fn reads(&self) -> impl Iterator<Item = WalkRead> {
-        let read = |&WalkReference { addr, level, .. }: &WalkReference| WalkRead {
-            addr,
-            level,
-            waits: Waits::InTurn,
-        };
-        self.references.iter().map(read)
+        let read = |WalkReference { addr, level }| WalkRead { addr, level, waits: Waits::InTurn };
+        self.references().map(read)
     }
 }
 

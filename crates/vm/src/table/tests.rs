@@ -140,7 +140,7 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
                 let walk = |cache: &mut WalkCache, table: &Radix<G>| {
                     let walk = table.walk(&store, Asid(0), vpn, Some(cache));
                     assert_eq!(walk.end, WalkEnd::Leaf { leaf, level: leaf_level });
-                    walk.references.len() as u32
+                    walk.references().len() as u32
                 };
                 let full = G::LEVELS - leaf_level;
                 assert_eq!(walk(&mut cache, &table), full, "cold");
@@ -204,7 +204,7 @@ fn walks_read_the_addresses_the_architecture_says() {
             let index = vpn.addr().0 >> shift & 511;
             (level, PhysAddr((frame << 12) + 8 * index))
         });
-    let got: Vec<_> = walk.references.iter().map(|r| (r.level, r.addr)).collect();
+    let got: Vec<_> = walk.references().map(|r| (r.level, r.addr)).collect();
     assert_eq!(got, expected);
 }
 

@@ -1,7 +1,7 @@
 //! Page-walk caches: the table nodes of recent walks, so that a walk can start in the middle.
 
 use super::{Geometry, Walk, WalkCaching, WalkReference};
-use crate::addr::{Asid, PageSize, Pfn, Vpn};
+use crate::addr::{Asid, PageSize, Pfn, PhysAddr, Vpn};
 use crate::sets::{Replacement, SetArray, ShapeError};
 use crate::tlb::{key, key_asid};
 
@@ -24,6 +24,8 @@ pub struct WalkCache {
     levels: Vec<Option<LevelCache>>,
     /// The base-2 logarithm of the base pages that an entry of each level reaches, from level 1 on.
     reach_shifts: Vec<u32>,
+    /// Bytes of a node of the table.
+    node_bytes: u64,
     hits: Vec<u64>,
     lookups: u64,
 }
@@ -71,7 +73,7 @@ impl WalkCache {
         };
         let levels = entries.iter().rev().map(level).collect::<Result<Vec<_>, _>>()?;
         let reach_shifts = (1..=levels.len() as u32).map(G::reach_shift).collect();
-        Ok(Self { hits: vec![0; levels.len()], levels, reach_shifts, lookups: 0 })
+        Ok(Self { hits: vec![0; levels.len()], levels, reach_shifts, node_bytes: G::NODE_BYTES, lookups: 0 })
     }
 
     fn tag(&self, vpn: Vpn, level: u32) -> u64 {
@@ -100,8 +102,9 @@ impl WalkCache {
     /// have just missed.
     #[inline]
     pub fn fill(&mut self, asid: Asid, vpn: Vpn, walk: &Walk) {
-        for &WalkReference { level, next, .. } in &walk.references {
-            let Some(node) = next else { continue };
+        // The entry before a reference points to the node that the reference lies in.
+        for WalkReference { addr, level: below } in walk.references().skip(1) {
+            let (level, node) = (below + 1, PhysAddr(addr.0 & !(self.node_bytes - 1)).frame());
             let tag = self.tag(vpn, level);
             let Some(Some(cache)) = self.levels.get_mut(level as usize - 1) else { continue };
             cache.insert(tag, key(asid, PageSize::Size4K, tag), node);

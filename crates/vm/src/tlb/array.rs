@@ -1,7 +1,6 @@
 //! What a TLB array is, and the set-associative kind.
 
-use arrayvec::ArrayVec;
-
+use super::sizes::PageSizes;
 use super::{Fill, Lookup, TlbEntry, TlbStorage, Translation, key, key_asid, key_page};
 use crate::addr::{Asid, PageSize, Vpn};
 use crate::sets::{ArrayShape, LowBits, Replacement, SetArray, SetChoice, ShapeError, ShapedArray};
@@ -91,12 +90,11 @@ pub struct SetClasses {
 pub struct SetAssociative<C = LowBits> {
     keys: SetArray<C>,
     entries: Vec<Translation>,
-    sizes: [bool; PageSize::EVERY.len()],
-    /// Those of the sizes that are above 4 KiB.
-    large_sizes: ArrayVec<PageSize, { PageSize::EVERY.len() }>,
-    /// Entries in use, by page size, and those of all sizes above 4 KiB together.
-    resident: [u32; PageSize::EVERY.len()],
-    large: u32,
+    /// The sizes that it is for, and those of which it has entries now.
+    sizes: PageSizes,
+    resident: PageSizes,
+    /// Entries in use, by page size.
+    counts: [u32; PageSize::EVERY.len()],
 }
 
 impl SetAssociative {
@@ -129,46 +127,53 @@ impl SetAssociative {
 
 impl<C: SetChoice> SetAssociative<C> {
     pub(super) fn of(keys: SetArray<C>, pages: &[PageSize]) -> Self {
-        let mut sizes = [false; PageSize::EVERY.len()];
-        for &size in pages {
-            sizes[size as usize] = true;
-        }
         let entries = vec![Translation::default(); keys.entries()];
-        let large_sizes = PageSize::EVERY.into_iter().skip(1).filter(|&size| sizes[size as usize]).collect();
-        Self { keys, entries, sizes, large_sizes, resident: [0; PageSize::EVERY.len()], large: 0 }
+        let sizes = PageSizes::those(|size| pages.contains(&size));
+        Self { keys, entries, sizes, resident: PageSizes::default(), counts: [0; PageSize::EVERY.len()] }
     }
 
     fn lookup_large(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        for &size in &self.large_sizes {
-            if self.resident[size as usize] == 0 {
-                continue;
+        let mut sizes = self.resident.large();
+        // Most large pages are of 2 MiB: as a constant, the size costs least.
+        if sizes.contains(PageSize::Size2M) {
+            if let Some(translation) = self.lookup_size(asid, vpn, PageSize::Size2M) {
+                return Lookup::Hit(translation);
             }
-            let number = vpn.0 >> size.order();
-            if let Some(slot) = self.keys.lookup(number, key(asid, size, number)) {
-                return Lookup::Hit(self.entries[slot]);
-            }
+            sizes.set(PageSize::Size2M, false);
         }
-        Lookup::Miss
+        sizes.iter().find_map(|size| self.lookup_size(asid, vpn, size)).map_or(Lookup::Miss, Lookup::Hit)
     }
 
-    /// Returns the sizes of which the array has entries now.
-    fn resident_sizes(&self) -> impl Iterator<Item = PageSize> + use<C> {
-        let resident = self.resident;
-        PageSize::EVERY.into_iter().filter(move |&size| resident[size as usize] > 0)
+    /// Looks up the page of this size that holds base page `vpn`.
+    #[inline(always)]
+    fn lookup_size(&mut self, asid: Asid, vpn: Vpn, size: PageSize) -> Option<Translation> {
+        let number = vpn.0 >> size.order();
+        let slot = self.keys.lookup(number, key(asid, size, number))?;
+        Some(self.entries[slot])
     }
 
     /// Returns the size of the pieces of a page whose own size the array does not hold.
     fn piece(&self) -> PageSize {
-        PageSize::EVERY.into_iter().filter(|&size| self.sizes[size as usize]).min().unwrap_or_default()
+        self.sizes.iter().min().unwrap_or_default()
     }
 
     fn fill_large(&mut self, asid: Asid, vpn: Vpn, translation: Translation) {
-        self.exchange(asid, vpn, translation);
+        self.enter(asid, vpn, translation);
+    }
+
+    /// Brings in a translation, chopped unless the array holds its size; returns the key and the translation that had to leave.
+    #[inline(always)]
+    fn enter(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<(u64, Translation)> {
+        let is_held = translation.is_small() || self.holds(translation.size());
+        let translation = if is_held { translation } else { translation.piece(vpn, self.piece()) };
+        let size = translation.size();
+        let number = vpn.0 >> size.order();
+        self.insert(number, key(asid, size, number), translation)
     }
 
     /// Returns whether the array translates `vpn`, without counting that as a use.
     pub(super) fn contains(&self, asid: Asid, vpn: Vpn) -> bool {
-        self.resident_sizes().any(|size| {
+        self.resident.iter().any(|size| {
             let number = vpn.0 >> size.order();
             self.keys.peek(number, key(asid, size, number)).is_some()
         })
@@ -189,27 +194,25 @@ impl<C: SetChoice> SetAssociative<C> {
     }
 
     fn count(&mut self, size: PageSize, change: i32) {
-        let resident = &mut self.resident[size as usize];
-        *resident = resident.wrapping_add_signed(change);
-        if size != PageSize::Size4K {
-            self.large = self.large.wrapping_add_signed(change);
-        }
+        let count = &mut self.counts[size as usize];
+        *count = count.wrapping_add_signed(change);
+        self.resident.set(size, *count > 0);
     }
 }
 
 impl<C: SetChoice> TlbArray for SetAssociative<C> {
     #[inline(always)]
     fn lookup(&mut self, asid: Asid, vpn: Vpn) -> Lookup {
-        if self.resident[0] > 0
+        if self.resident.contains(PageSize::Size4K)
             && let Some(slot) = self.keys.lookup(vpn.0, key(asid, PageSize::Size4K, vpn.0))
         {
             return Lookup::Hit(self.entries[slot]);
         }
-        if self.large > 0 { self.lookup_large(asid, vpn) } else { Lookup::Miss }
+        if self.resident.large().is_empty() { Lookup::Miss } else { self.lookup_large(asid, vpn) }
     }
 
     fn holds(&self, size: PageSize) -> bool {
-        self.sizes[size as usize]
+        self.sizes.contains(size)
     }
 
     /// A page of a size that the array does not hold enters chopped into the smallest that it does.
@@ -224,17 +227,13 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
     }
 
     fn exchange(&mut self, asid: Asid, vpn: Vpn, translation: Translation) -> Option<TlbEntry> {
-        let held = translation.is_small() || self.sizes[translation.size() as usize];
-        let translation = if held { translation } else { translation.piece(vpn, self.piece()) };
-        let size = translation.size();
-        let number = vpn.0 >> size.order();
-        let (key, translation) = self.insert(number, key(asid, size, number), translation)?;
+        let (key, translation) = self.enter(asid, vpn, translation)?;
         let vpn = key_page(key, translation.size());
         Some(TlbEntry { asid: key_asid(key), vpn, translation })
     }
 
     fn take(&mut self, asid: Asid, vpn: Vpn) -> Option<Translation> {
-        for size in self.resident_sizes() {
+        for size in self.resident.iter() {
             let number = vpn.0 >> size.order();
             if let Some(slot) = self.keys.remove(number, key(asid, size, number)) {
                 self.count(size, -1);
@@ -245,7 +244,7 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
     }
 
     fn set_dirty(&mut self, asid: Asid, vpn: Vpn) {
-        for size in self.resident_sizes() {
+        for size in self.resident.iter() {
             let number = vpn.0 >> size.order();
             if let Some(slot) = self.keys.peek(number, key(asid, size, number)) {
                 self.entries[slot] = self.entries[slot].dirtied();
@@ -254,7 +253,7 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
     }
 
     fn invalidate(&mut self, asid: Asid, vpn: Vpn) {
-        for size in self.resident_sizes() {
+        for size in self.resident.iter() {
             let number = vpn.0 >> size.order();
             if self.keys.remove(number, key(asid, size, number)).is_some() {
                 self.count(size, -1);
@@ -263,19 +262,19 @@ impl<C: SetChoice> TlbArray for SetAssociative<C> {
     }
 
     fn flush(&mut self, asid: Option<Asid>) {
-        let Self { keys, entries, resident, large, .. } = self;
+        let Self { keys, entries, counts, .. } = self;
         keys.retain(|key, slot| {
             let keep = asid.is_some_and(|asid| key_asid(key) != asid);
             if !keep {
-                resident[entries[slot].size() as usize] -= 1;
+                counts[entries[slot].size() as usize] -= 1;
             }
             keep
         });
-        *large = resident[1..].iter().sum();
+        self.resident = PageSizes::those(|size| self.counts[size as usize] > 0);
     }
 
     fn is_empty(&self) -> bool {
-        self.resident[0] == 0 && self.large == 0
+        self.resident.is_empty()
     }
 
     fn set_classes(&self) -> Option<SetClasses> {

@@ -11,6 +11,7 @@ mod coalesced;
 mod hierarchy;
 mod mosaic;
 pub mod prefetch;
+mod sizes;
 mod storage;
 mod victim;
 

@@ -135,7 +135,7 @@ impl WalkCaches {
             return Some(table.header(section));
         }
         let (addrs, is_there) = table.probes(section);
-        refills.extend(addrs);
+        addrs.for_each(|addr| refills.push(addr));
         if is_there {
             cache.insert(tag, key);
         }
@@ -181,7 +181,7 @@ impl HashedTable {
     fn probe(&self, size: PageSize, vpn: Vpn, way: Option<usize>, walk: &mut HashedWalk) {
         let Some(table) = &self.tables[size as usize] else { return };
         let (number, index) = split(vpn, size);
-        for at in table.probes(number).filter(|at| way.is_none_or(|way| way == at.way())) {
+        let mut read = |at| {
             let line = table.get(at).filter(|line| line.number() == number);
             let leaf = line.and_then(|line| decode(line.entry(index), size));
             walk.probes.push(Probe { addr: PhysAddr(table.addr(at)), size, hit: leaf.is_some() });
@@ -189,6 +189,10 @@ impl HashedTable {
                 debug_assert!(walk.end.is_none(), "{vpn} is mapped twice");
                 walk.end = Some((leaf, size as u32));
             }
+        };
+        match way {
+            Some(way) => read(table.probe(number, way)),
+            None => table.probes(number).for_each(read),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The measures that people compare, computed once for the terminal table and the HTML page.
 
 use pagewalk_sim::metrics::names::{
-    accelerator, fault, frames, kernel, memory, program, reclaim, swap, table, time as times, tlb, walk,
+    accelerator, fault, frames, host, kernel, memory, program, reclaim, swap, table, time as times, tlb, walk,
 };
 use pagewalk_sim::metrics::{KernelStep, Name};
 
@@ -235,6 +235,18 @@ fn translation(rows: &mut Rows<'_, '_>, base: Base) {
     rows.row(group, &label, Quantity::Ratio, Better::Less, |span| {
         base.rate(span, span.read(&walk::REFERENCES))
     });
+    rows.row(group, "  of which to the host's table", Quantity::Ratio, Better::Less, |span| {
+        base.rate(span, span.read(&host::REFERENCES))
+    });
+    rows.row(group, "host's translations / walk", Quantity::Ratio, Better::Less, |span| {
+        span.read(&host::LOOKUPS).over(walks(span), 1.0)
+    });
+    rows.row(group, "  of which found in the host's TLB", Quantity::Share, Better::Neither, |span| {
+        span.read(&host::TLB_HITS).over(span.read(&host::LOOKUPS), 1.0)
+    });
+    rows.row(group, "walks of the host's table", Quantity::Count, Better::Less, |span| {
+        span.read(&host::WALKS)
+    });
 }
 
 fn tlb_rates(rows: &mut Rows<'_, '_>, base: Base) {
@@ -275,6 +287,7 @@ fn paging(rows: &mut Rows<'_, '_>) {
         (swap::CLEAN_EVICTIONS, "pages dropped clean"),
         (reclaim::AHEAD, "pages reclaimed ahead"),
         (fault::PROTECTION, "faults, protection"),
+        (host::FAULTS, "faults, host"),
         (fault::UNANNOUNCED_PAGES, "pages never announced"),
         (kernel::SHOOTDOWNS, "TLB shootdowns"),
         (kernel::HUGE_PAGE_SPLITS, "huge pages split"),
@@ -295,6 +308,9 @@ fn paging(rows: &mut Rows<'_, '_>) {
     });
     rows.row("paging", "resident, peak", Quantity::Bytes, Better::Less, |span| {
         span.read(&frames::RESIDENT_PEAK)
+    });
+    rows.row("paging", "memory given by the host", Quantity::Bytes, Better::Less, |span| {
+        span.read(&host::GIVEN)
     });
 }
 

@@ -277,6 +277,11 @@ mod tests {
     }
 
     #[test]
+    fn a_guest_shows_what_its_host_adds() {
+        insta::assert_snapshot!(plain(&[samples::counted("x86-64", 1.0), samples::guest("x86-64-guest")]));
+    }
+
+    #[test]
     fn without_instructions_rates_are_per_access() {
         let text = plain(&[samples::without_instructions("a"), samples::counted("b", 0.5)]);
         assert!(text.contains("L2 TLB misses / k-access") && !text.contains("k-instr"), "{text}");

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pagewalk_trace::SourceInfo;
-use pagewalk_vm::addr::Granule;
 use pagewalk_vm::reclaim::Uses;
 use pagewalk_vm::sets;
 use pagewalk_vm::table::PageTable;
@@ -87,7 +86,6 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
     let walk_cache = spec.translation.walk_cache.as_ref().map(T::caches);
     let has_first_level_for_stores = tlbs.has_first_level_for_stores();
     let classes = match uses {
-        _ if T::GRANULE != Granule::Size4K => 0,
         Uses::Nothing | Uses::Walks | Uses::FirstAfterAllocation => MOST_CLASSES,
         // Which of two pages was used last matters; only a repetition does not. With several cores, or before loads alone, a filter
         // sees a part.
@@ -98,7 +96,7 @@ fn core<T: Built>(spec: &MachineSpec, seed: u64, uses: Uses) -> Core<T::Caches> 
         let buffer = PrefetchBuffer::new(prefetch.buffer).expect("the machine file was checked");
         Prefetching::new(prefetch.kind.build(), buffer)
     });
-    Core::new(tlbs, walk_cache, classes).with_prefetching(prefetching)
+    Core::new(tlbs, walk_cache, T::GRANULE.base(), classes).with_prefetching(prefetching)
 }
 
 /// Returns the TLBs of a core on its own, empty: the levels that cores share, too.

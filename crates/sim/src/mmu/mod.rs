@@ -4,7 +4,7 @@ mod filter;
 mod host;
 mod prefetch;
 
-use pagewalk_vm::addr::{Asid, Vpn};
+use pagewalk_vm::addr::{Asid, PageSize, Vpn};
 use pagewalk_vm::table::{
     Leaf, MOST_LEVELS, PageTable, SparseMemory, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
 };
@@ -79,24 +79,19 @@ pub(crate) trait WalkListener {
 }
 
 impl<W: WalkCaching> Core<W> {
-    /// Creates a core's hardware. `classes`: the most that the front filter may tell apart; none for a filter that never
-    /// learns.
-    pub(crate) fn new(tlbs: Tlbs, walk_cache: Option<W>, classes: usize) -> Self {
-        let front = match classes {
+    /// Creates a core's hardware over page tables with base pages of a size. `classes`: the most that the front filter may tell apart;
+    /// none for a filter that never learns.
+    pub(crate) fn new(mut tlbs: Tlbs, walk_cache: Option<W>, base: PageSize, classes: usize) -> Self {
+        let mut front = match classes {
             0 => FrontFilter::never(),
-            _ => FrontFilter::new(tlbs.levels().first(), classes),
+            _ => FrontFilter::new(tlbs.levels().first(), base, classes),
         };
-        Self { tlbs, walk_cache, prefetching: None, front, looked_up: 0, accesses: 0 }
-    }
-
-    /// Learns a translation where loads and stores have arrays of their own: the filter stands before those for loads, and a store,
-    /// which uses others, is looked up always.
-    fn learn_load(&mut self, vpn: Vpn, translation: Translation) {
-        if !self.tlbs.is_for_stores() {
-            // A page that is not known to be dirty is none that a store may skip.
-            let loaded = Translation::new(translation.frame(), translation.size(), false, false);
-            self.front.learn(vpn, loaded);
+        if classes > 0 && tlbs.has_first_level_for_stores() {
+            tlbs.select(true);
+            front = front.with_stores(FrontFilter::new(tlbs.levels().first(), base, classes));
+            tlbs.select(false);
         }
+        Self { tlbs, walk_cache, prefetching: None, front, looked_up: 0, accesses: 0 }
     }
 
     fn flush_walk_cache(&mut self, asid: Asid) {
@@ -132,7 +127,7 @@ impl<T: PageTable> Mmu<T> {
     pub(crate) fn learn(&mut self, core: usize, vpn: Vpn, translation: Translation) {
         let core = &mut self.cores[core];
         if core.tlbs.has_first_level_for_stores() {
-            core.learn_load(vpn, translation);
+            core.front.learn_split(vpn, translation, core.tlbs.is_for_stores());
         } else {
             core.front.learn(vpn, translation);
         }

@@ -6,12 +6,12 @@ use pagewalk_vm::tlb::{SetClasses, Tlb, Translation};
 /// The exact filter in front of a core's TLBs: the host's shortcut for references that change nothing.
 ///
 /// It stands before the two arrays of the first level that matter: the one for base pages, and the one for 2 MiB
-/// pages if that is another. Of base pages of more than 4 KiB, it remembers the 4 KiB that were used last. Each array's pages are divided into classes such that pages of different classes never
-/// share a set. The filter remembers for each class the page that went through the array last. Referencing that page
-/// again finds its entry where a use changes no replacement state (the most recently used of its set under LRU;
-/// under FIFO and random no hit changes any; under tree-PLRU and NRU the same use has just set the same bits),
-/// so the look-up is skipped and counted as a hit. A reference that another array of the level serves does not touch
-/// this one.
+/// pages if that is another. Of base pages of more than 4 KiB, it remembers the 4 KiB that were used last. Each array's
+/// pages are divided into classes such that pages of different classes never share a set. The filter remembers for each
+/// class the page that went through the array last. Referencing that page again finds its entry where a use changes no
+/// replacement state (the most recently used of its set under LRU; under FIFO and random no hit changes any; under
+/// tree-PLRU and NRU the same use has just set the same bits), so the look-up is skipped and counted as a hit. A
+/// reference that another array of the level serves does not touch this one.
 ///
 /// Where stores have arrays of their own, the filter stands before those for loads, and has a second one for stores.
 ///

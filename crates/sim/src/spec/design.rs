@@ -37,6 +37,19 @@ impl<D: ?Sized + Settings> Design<D> {
     }
 }
 
+/// Makes designs of all settings that implement a mechanism's trait.
+macro_rules! from_settings {
+    ($Trait:ident) => {
+        impl<D: $Trait> From<D> for $crate::spec::design::Design<dyn $Trait> {
+            fn from(settings: D) -> Self {
+                Self::of(std::sync::Arc::new(settings))
+            }
+        }
+    };
+}
+
+pub(super) use from_settings;
+
 impl<D: ?Sized> Deref for Design<D> {
     type Target = D;
 

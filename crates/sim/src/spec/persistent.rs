@@ -1,6 +1,5 @@
 //! Persistent memory.
 
-use super::error::Diagnostic;
 use super::quantity::SECOND_PS;
 use super::section::{MILLISECOND_PS, Resolver, Table, section};
 
@@ -32,8 +31,7 @@ pub(super) fn memory(table: &Table, resolver: &mut Resolver<'_>) -> Option<Persi
     let (interleave, capacity) = (table.bytes("interleave")?, table.bytes("capacity")?);
     if !interleave.is_power_of_two() {
         let message = format!("persistent: an interleave of {interleave} bytes is no power of two");
-        let wrong = Diagnostic::new(&table.leaf("interleave")?.origin, message);
-        return resolver.errors.report(wrong.help("address bits choose a module"));
+        return resolver.refuse(message, "address bits choose a module", table, &["interleave"]);
     }
     if !capacity.is_multiple_of(2 << 20) {
         let message = format!("persistent: {capacity} bytes are no whole number of 2MiB");

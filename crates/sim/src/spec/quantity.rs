@@ -44,10 +44,44 @@ impl std::error::Error for QuantityError {}
 /// Picoseconds in a second.
 pub(super) const SECOND_PS: u64 = 1_000_000_000_000;
 
-const BYTE_UNITS: [(&str, u64); 5] =
-    [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
-const TIME_UNITS: [(&str, u64); 4] = [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000)];
-const FREQUENCY_UNITS: [(&str, u64); 2] = [("MHz", 1_000_000), ("GHz", 1_000_000_000)];
+/// The units of a kind of quantity.
+struct Units {
+    /// The kind, with its article.
+    noun: &'static str,
+    /// A right quantity.
+    example: &'static str,
+    /// The right units, smallest first, with their scales and the other words for them, in lower case.
+    rows: &'static [(&'static str, u64, &'static [&'static str])],
+}
+
+const BYTES: Units = Units {
+    noun: "a size",
+    example: "4GiB",
+    rows: &[
+        ("B", 1, &["b", "byte", "bytes"]),
+        ("KiB", 1 << 10, &["k", "kb", "kib"]),
+        ("MiB", 1 << 20, &["m", "mb", "mib"]),
+        ("GiB", 1 << 30, &["g", "gb", "gib"]),
+        ("TiB", 1 << 40, &["t", "tb", "tib"]),
+    ],
+};
+const TIMES: Units = Units {
+    noun: "a time",
+    example: "4 cycles",
+    rows: &[
+        // Their length is the core's.
+        ("cycles", 0, &["c", "clk", "clocks", "cycle", "cycles"]),
+        ("ps", 1, &["picoseconds", "ps"]),
+        ("ns", 1_000, &["nanoseconds", "ns"]),
+        ("us", 1_000_000, &["microseconds", "µs", "μs", "us"]),
+        ("ms", 1_000_000_000, &["milliseconds", "ms"]),
+    ],
+};
+const FREQUENCIES: Units = Units {
+    noun: "a frequency",
+    example: "3 GHz",
+    rows: &[("MHz", 1_000_000, &["m", "mhz"]), ("GHz", 1_000_000_000, &["g", "ghz"])],
+};
 
 /// Reads a size in bytes: `4GiB`, `1.5 MiB`.
 ///
@@ -55,17 +89,7 @@ const FREQUENCY_UNITS: [(&str, u64); 2] = [("MHz", 1_000_000), ("GHz", 1_000_000
 ///
 /// No number, no or another unit, a fraction of a byte, more than 2^64 - 1 bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
-    let (number, unit) = split(text);
-    let right = |unit: &str| match unit.to_ascii_lowercase().as_str() {
-        "b" | "byte" | "bytes" => Some("B"),
-        "k" | "kb" | "kib" => Some("KiB"),
-        "m" | "mb" | "mib" => Some("MiB"),
-        "g" | "gb" | "gib" => Some("GiB"),
-        "t" | "tb" | "tib" => Some("TiB"),
-        _ => None,
-    };
-    let scale = unit_scale(text, number, unit, "a size", "4GiB", &BYTE_UNITS, right)?;
-    scaled(number, scale).ok_or_else(|| inexact(text, "bytes"))
+    BYTES.read(text, "bytes")
 }
 
 /// Reads a duration: `4 cycles`, `2 ns`, `0.5 us`.
@@ -78,16 +102,7 @@ pub fn parse_time(text: &str) -> Result<Time, QuantityError> {
     if matches!(unit, "cycle" | "cycles") && !number.is_empty() {
         return scaled(number, 1).map(Time::Cycles).ok_or_else(|| inexact(text, "cycles"));
     }
-    let right = |unit: &str| match unit.to_ascii_lowercase().as_str() {
-        "c" | "clk" | "clocks" | "cycle" | "cycles" => Some("cycles"),
-        "picoseconds" | "ps" => Some("ps"),
-        "nanoseconds" | "ns" => Some("ns"),
-        "microseconds" | "µs" | "μs" | "us" => Some("us"),
-        "milliseconds" | "ms" => Some("ms"),
-        _ => None,
-    };
-    let scale = unit_scale(text, number, unit, "a time", "4 cycles", &TIME_UNITS, right)?;
-    scaled(number, scale).map(Time::Picoseconds).ok_or_else(|| inexact(text, "picoseconds"))
+    TIMES.read(text, "picoseconds").map(Time::Picoseconds)
 }
 
 /// Reads a frequency in hertz: `3 GHz`, `2800 MHz`.
@@ -96,14 +111,7 @@ pub fn parse_time(text: &str) -> Result<Time, QuantityError> {
 ///
 /// No number, no or another unit, a fraction of a hertz, more than 2^64 - 1 of them.
 pub fn parse_frequency(text: &str) -> Result<u64, QuantityError> {
-    let (number, unit) = split(text);
-    let right = |unit: &str| match unit.to_ascii_lowercase().as_str() {
-        "m" | "mhz" => Some("MHz"),
-        "g" | "ghz" => Some("GHz"),
-        _ => None,
-    };
-    let scale = unit_scale(text, number, unit, "a frequency", "3 GHz", &FREQUENCY_UNITS, right)?;
-    scaled(number, scale).ok_or_else(|| inexact(text, "hertz"))
+    FREQUENCIES.read(text, "hertz")
 }
 
 /// Returns the length of one clock cycle, rounded to a whole picosecond (3 GHz: 333 ps, 0.1 % short).
@@ -114,7 +122,7 @@ pub fn cycle_ps(hertz: u64) -> u64 {
 /// Writes a size in the largest unit that divides it: `64GiB`, `1920KiB`.
 pub fn format_bytes(bytes: u64) -> String {
     let fits = |scale: u64| bytes >= scale && bytes.is_multiple_of(scale);
-    let (unit, scale) = BYTE_UNITS.into_iter().rev().find(|(_, scale)| fits(*scale)).unwrap_or(BYTE_UNITS[0]);
+    let &(unit, scale, _) = BYTES.rows.iter().rev().find(|row| fits(row.1)).unwrap_or(&BYTES.rows[0]);
     format!("{}{unit}", bytes / scale)
 }
 
@@ -125,51 +133,42 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-fn unit_scale(
-    text: &str,
-    number: &str,
-    unit: &str,
-    noun: &str,
-    example: &str,
-    units: &[(&str, u64)],
-    right: impl Fn(&str) -> Option<&'static str>,
-) -> Result<u64, QuantityError> {
-    let mut names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-    if noun == "a time" {
-        names.insert(0, "cycles");
-    }
-    let names = names.join(", ");
-    if decimal(number).is_none() {
-        let message = format!("\"{}\" is not {noun}", excerpt(text));
-        return Err(QuantityError {
-            message,
-            help: format!("write a number and a unit, like \"{example}\""),
-        });
-    }
-    if unit.is_empty() {
-        let unit = example.trim_start_matches(|c: char| c.is_ascii_digit());
-        return Err(QuantityError {
-            message: format!("\"{number}\" has no unit"),
-            help: format!("write for example \"{number}{unit}\"; units are {names}"),
-        });
-    }
-    if let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) {
-        return Ok(*scale);
-    }
-    let help = match right(unit) {
-        Some(right) => {
-            let space = if noun == "a size" { "" } else { " " };
-            let why = match unit {
-                "KB" | "MB" | "GB" | "TB" => {
-                    format!("; {unit} is a power of ten to some and of two to others")
-                }
-                _ => String::new(),
-            };
-            format!("write \"{number}{space}{right}\"; units are {names}{why}")
+impl Units {
+    /// Reads a number and a unit as a whole number of the smallest ones, which `what` names.
+    fn read(&self, text: &str, what: &str) -> Result<u64, QuantityError> {
+        let Self { noun, example, rows } = self;
+        let (number, unit) = split(text);
+        let refuse = |message, help| Err(QuantityError { message, help });
+        if decimal(number).is_none() {
+            let message = format!("\"{}\" is not {noun}", excerpt(text));
+            return refuse(message, format!("write a number and a unit, like \"{example}\""));
         }
-        None => format!("units are {names}"),
-    };
-    Err(QuantityError { message: format!("\"{}\" is not a unit of {}", excerpt(unit), &noun[2..]), help })
+        let names: Vec<&str> = rows.iter().map(|row| row.0).collect();
+        let names = names.join(", ");
+        if unit.is_empty() {
+            let unit = example.trim_start_matches(|c: char| c.is_ascii_digit());
+            let help = format!("write for example \"{number}{unit}\"; units are {names}");
+            return refuse(format!("\"{number}\" has no unit"), help);
+        }
+        if let Some((_, scale, _)) = rows.iter().find(|(name, scale, _)| *name == unit && *scale > 0) {
+            return scaled(number, *scale).ok_or_else(|| inexact(text, what));
+        }
+        let lower = unit.to_ascii_lowercase();
+        let help = match rows.iter().find(|(.., words)| words.contains(&lower.as_str())) {
+            Some((right, ..)) => {
+                let space = if example.contains(' ') { " " } else { "" };
+                let why = match unit {
+                    "KB" | "MB" | "GB" | "TB" => {
+                        format!("; {unit} is a power of ten to some and of two to others")
+                    }
+                    _ => String::new(),
+                };
+                format!("write \"{number}{space}{right}\"; units are {names}{why}")
+            }
+            None => format!("units are {names}"),
+        };
+        refuse(format!("\"{}\" is not a unit of {}", excerpt(unit), &noun[2..]), help)
+    }
 }
 
 fn inexact(text: &str, what: &str) -> QuantityError {

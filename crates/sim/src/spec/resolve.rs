@@ -7,7 +7,7 @@ use pagewalk_vm::addr::{Granule, PageSize};
 
 use super::accelerator::{ACCELERATOR, accelerator};
 use super::core::{CoreSpec, WALK_CACHE, WalkerSpec, check_core, check_walker, walk_cache};
-use super::error::{Diagnostic, Diagnostics, SourceFile, either};
+use super::error::{Diagnostics, SourceFile, either};
 use super::files::{FILES, FILES_COMMON, files};
 use super::flash::FLASH;
 use super::frames::{BuddySpec, FRAMES, FrameKind};
@@ -173,9 +173,12 @@ fn check_huge_pages(
 /// Reports what is wrong with the variant of a section.
 fn blame_variant(tree: &Table, section: &str, message: &str, help: &str, resolver: &mut Resolver<'_>) {
     if let Some((_, table)) = tree.table(section).and_then(|section| section.tables().next()) {
-        resolver.errors.push(Diagnostic::new(&table.origin, message).help(help));
+        resolver.refuse_section::<()>(table, message, help);
     }
 }
+
+/// What takes huge pages off a machine.
+const NO_HUGE_PAGES: &str = "write transparent = \"never\" and explicit = \"none\" in [huge-pages]";
 
 /// Tables that name hash-placed frames, and frames that they can name.
 fn check_table(
@@ -204,8 +207,8 @@ fn check_table(
         Some(_) => {}
     }
     if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
-        let help = "write transparent = \"never\" and explicit = \"none\" in [huge-pages], or [table.radix]";
-        blame("table", "tables of contents hold 4 KiB pages only, not huge pages", help);
+        let help = format!("{NO_HUGE_PAGES}, or [table.radix]");
+        blame("table", "tables of contents hold 4 KiB pages only, not huge pages", &help);
     }
 }
 
@@ -296,8 +299,7 @@ fn check_reclaim(
         _ => {}
     }
     if huge_pages.is_some_and(|policy| policy != HugePagePolicy::Never) {
-        let help = "write transparent = \"never\" and explicit = \"none\" in [huge-pages]";
-        blame("only 4 KiB pages can leave, but this machine has huge pages", help);
+        blame("only 4 KiB pages can leave, but this machine has huge pages", NO_HUGE_PAGES);
     }
     let section = tree.table("reclaim");
     if let Some(section) = section.filter(|_| is_placed)

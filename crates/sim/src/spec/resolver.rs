@@ -93,8 +93,7 @@ impl Resolver<'_> {
             let message = format!("{name} of {bytes} bytes is not a whole number of {unit}");
             let near = (bytes / unit_bytes).max(1) * unit_bytes;
             let help = format!("write for example \"{}\"", format_bytes(near));
-            let wrong = Diagnostic::new(&table.leaf(name)?.origin, message).help(help);
-            return self.errors.report(wrong);
+            return self.refuse(message, help, table, &[name]);
         }
         Some(bytes)
     }
@@ -113,7 +112,7 @@ impl Resolver<'_> {
                 let below = LEVELS[index - 1];
                 let message = format!("{noun} `{name}` stands above no `{below}`");
                 let help = format!("levels are l1, l2 and so on: rename it, or add [{section}.{below}]");
-                self.errors.push(Diagnostic::new(&level.origin, message).help(help));
+                self.refuse_section::<()>(level, message, help);
                 levels.is_whole = false;
             }
             levels.tables.push((name, level));

@@ -3,13 +3,12 @@
 //! Times that a file gives in cycles are converted with the core's frequency; everything here is in integer
 //! picoseconds and bytes.
 
-use std::sync::Arc;
-
 use pagewalk_trace::SourceInfo;
 use pagewalk_vm::addr::Granule;
 
 pub use super::accelerator::{AcceleratorDaemonSpec, AcceleratorSpec};
 pub use super::core::{CoreSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
+use super::design::from_settings;
 pub use super::design::{Design, Settings};
 pub use super::flash::{CollectionHolds, Distribution, FlashSpec, FlashTimes, GarbageSpec};
 pub use super::frames::{BuddySpec, FrameDesign, FrameKind, HashKind, IcebergSpec};
@@ -151,11 +150,7 @@ pub struct FileRequest<'a> {
     pub most_bytes: u64,
 }
 
-impl<D: FileIndexDesign> From<D> for FileIndexKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(FileIndexDesign);
 
 impl MachineSpec {
     /// Returns why pages cannot have the frames that a trace gives them; none if they can.
@@ -258,8 +253,4 @@ pub struct BuildRequest<'a> {
     pub source: &'a SourceInfo,
 }
 
-impl<D: TableDesign> From<D> for TableKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(TableDesign);

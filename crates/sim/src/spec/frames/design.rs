@@ -1,11 +1,9 @@
 //! What a frame allocator of a machine file says of itself.
 
-use std::sync::Arc;
-
 use pagewalk_vm::frame::IcebergShape;
 use pagewalk_vm::reclaim::PagePool;
 
-use crate::spec::design::{Design, Settings};
+use crate::spec::design::{Design, Settings, from_settings};
 use crate::spec::reclaim::ReclaimDesign;
 
 /// The frame allocator and the memory that it hands out.
@@ -25,8 +23,4 @@ pub trait FrameDesign: Settings {
     fn pool(&self, reclaim: Option<&dyn ReclaimDesign>, seed: u64) -> PagePool;
 }
 
-impl<D: FrameDesign> From<D> for FrameKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(FrameDesign);

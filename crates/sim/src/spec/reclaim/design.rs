@@ -1,10 +1,8 @@
 //! What a policy by which pages leave memory says of itself.
 
-use std::sync::Arc;
-
 use pagewalk_vm::reclaim::{EvictionOrder, PlacementPolicy};
 
-use crate::spec::design::{Design, Settings};
+use crate::spec::design::{Design, Settings, from_settings};
 
 /// The choice of the pages that leave a full memory. Only private anonymous 4 KiB pages ever do.
 pub type ReclaimKind = Design<dyn ReclaimDesign>;
@@ -40,8 +38,4 @@ pub trait ReclaimDesign: Settings {
     }
 }
 
-impl<D: ReclaimDesign> From<D> for ReclaimKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(ReclaimDesign);

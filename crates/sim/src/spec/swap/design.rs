@@ -1,8 +1,6 @@
 //! What a swap device of a machine file says of itself.
 
-use std::sync::Arc;
-
-use crate::spec::design::{Design, Settings};
+use crate::spec::design::{Design, Settings, from_settings};
 use crate::time::device::store::BackingStore;
 
 /// The kind of the swap device.
@@ -14,8 +12,4 @@ pub trait SwapDesign: Settings {
     fn build(&self) -> Box<dyn BackingStore>;
 }
 
-impl<D: SwapDesign> From<D> for SwapKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(SwapDesign);

@@ -10,7 +10,6 @@ mod memory;
 pub use design::{SwapDesign, SwapKind};
 pub use memory::MemoryCopySpec;
 
-use super::error::Diagnostic;
 use super::section::section;
 use super::variant::Registry;
 
@@ -44,8 +43,7 @@ section! {
         let readahead = readahead?;
         if !readahead.is_power_of_two() {
             let message = format!("swap: {readahead} pages of read-ahead make no aligned runs");
-            let wrong = Diagnostic::new(&table.leaf("readahead")?.origin, message);
-            return resolver.errors.report(wrong.help("write 1, 2, 4, 8, 16, 32 or 64"));
+            return resolver.refuse(message, "write 1, 2, 4, 8, 16, 32 or 64", table, &["readahead"]);
         }
         let kind = SWAP.resolve(table, resolver)?;
         Some(SwapSpec { bytes: bytes?, readahead, kind })

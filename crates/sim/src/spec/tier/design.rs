@@ -1,10 +1,8 @@
 //! What a manager of tiered memory says of itself.
 
-use std::sync::Arc;
-
 use pagewalk_vm::tier::MissStatusShape;
 
-use crate::spec::design::{Design, Settings};
+use crate::spec::design::{Design, Settings, from_settings};
 use crate::spec::memory::TagSpec;
 
 /// The manager that brings pages in and out.
@@ -38,8 +36,4 @@ pub trait ManagerDesign: Settings {
     }
 }
 
-impl<D: ManagerDesign> From<D> for ManagerKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(ManagerDesign);

@@ -1,12 +1,10 @@
 //! What TLB arrays of all kinds have, and what a kind says of itself.
 
-use std::sync::Arc;
-
 use pagewalk_vm::addr::PageSize;
 use pagewalk_vm::sets::{ArrayShape, Indexing, ShapeError};
 use pagewalk_vm::tlb::TlbStorage;
 
-use crate::spec::design::{Design, Settings};
+use crate::spec::design::{Design, Settings, from_settings};
 use crate::spec::geometry::Misfit;
 use crate::spec::section::{Words, section};
 
@@ -81,11 +79,7 @@ pub trait TlbDesign: Settings {
     fn build(&self, shape: &ArrayShape) -> Result<TlbStorage, ShapeError>;
 }
 
-impl<D: TlbDesign> From<D> for TlbKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(TlbDesign);
 
 const MAX_ENTRIES: u64 = 1 << 20;
 

@@ -122,9 +122,9 @@ fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLe
                 arrays.push(array(&subject, array_name, array_table, resolver));
             }
             if split.nodes.is_empty() && !split.is_broken {
-                let wrong = Diagnostic::new(&split.origin, format!("TLB `{name}`: split into no arrays"));
-                resolver.errors.push(wrong.help(format!("add [tlb.{name}.split.NAME.set-associative]")));
-                return None;
+                let message = format!("TLB `{name}`: split into no arrays");
+                let help = format!("add [tlb.{name}.split.NAME.set-associative]");
+                return resolver.refuse_section(split, message, help);
             }
             if split.is_broken {
                 return None;
@@ -132,16 +132,11 @@ fn level(name: &str, table: &Table, resolver: &mut Resolver<'_>) -> Option<TlbLe
         }
         None => arrays.push(array(&format!("TLB `{name}`"), "", table, resolver)),
     }
-    let common = common(table, resolver, name)?;
+    let Common { latency_ps, is_shared, inclusion, stores } = common(table, resolver, name)?;
     let arrays: Vec<Array<'_>> = arrays.into_iter().collect::<Option<_>>()?;
     check_pages(name, table, &arrays, resolver)?;
-    Some(TlbLevelSpec {
-        latency_ps: common.latency_ps,
-        is_shared: common.is_shared,
-        inclusion: common.inclusion,
-        stores: common.stores,
-        arrays: arrays.into_iter().map(|array| array.spec).collect(),
-    })
+    let arrays = arrays.into_iter().map(|array| array.spec).collect();
+    Some(TlbLevelSpec { latency_ps, is_shared, inclusion, stores, arrays })
 }
 
 /// An array with the table that says which pages it holds.
@@ -245,31 +240,26 @@ fn check_exclusive(
     level: &TlbLevelSpec,
     resolver: &mut Resolver<'_>,
 ) -> Option<()> {
-    let help = "write inclusion = \"neither\"";
+    let mut refuse = |why: String, help: &str| {
+        let help = format!("{help}write inclusion = \"neither\"");
+        resolver.refuse(format!("TLB `{name}`: {why}"), help, table, &["inclusion"])
+    };
     let Some(above) = above else {
-        let message =
-            format!("TLB `{name}`: the first level cannot be exclusive: there is no level above it");
-        return resolver.refuse(message, help, table, &["inclusion"]);
+        return refuse("the first level cannot be exclusive: there is no level above it".to_owned(), "");
     };
     if above.stores.is_some() {
-        let message = format!(
-            "TLB `{name}`: exclusive, but a page may be in two arrays of the level above, for loads and for stores"
-        );
-        let help = format!("leave `stores` out, or {help}");
-        return resolver.refuse(message, help, table, &["inclusion"]);
+        let why = "exclusive, but a page may be in two arrays of the level above, for loads and for stores"
+            .to_owned();
+        return refuse(why, "leave `stores` out, or ");
     }
     let holds = |level: &TlbLevelSpec, size| level.arrays.iter().any(|array| array.kind.holds(size));
     if let Some(size) = PageSize::EVERY.into_iter().find(|&size| holds(above, size) != holds(level, size)) {
-        let message =
-            format!("TLB `{name}`: exclusive, but only one of it and the level above holds {size} pages");
-        let help = format!("give both levels the same `pages`, or {help}");
-        return resolver.refuse(message, help, table, &["inclusion"]);
+        let why = format!("exclusive, but only one of it and the level above holds {size} pages");
+        return refuse(why, "give both levels the same `pages`, or ");
     }
     if above.arrays.iter().chain(&level.arrays).any(|array| array.kind.holds_runs()) {
-        let message =
-            format!("TLB `{name}`: exclusive, but an array of it or of the level above holds runs of pages");
-        let help = format!("write set-associative or victim arrays, or {help}");
-        return resolver.refuse(message, help, table, &["inclusion"]);
+        let why = "exclusive, but an array of it or of the level above holds runs of pages".to_owned();
+        return refuse(why, "write set-associative or victim arrays, or ");
     }
     Some(())
 }

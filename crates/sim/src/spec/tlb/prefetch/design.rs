@@ -1,10 +1,8 @@
 //! What a prefetcher of translations says of itself.
 
-use std::sync::Arc;
-
 use pagewalk_vm::tlb::prefetch::TlbPrefetcher;
 
-use crate::spec::design::{Design, Settings};
+use crate::spec::design::{Design, Settings, from_settings};
 
 /// The rule by which a prefetcher guesses pages.
 pub type PrefetcherKind = Design<dyn PrefetcherDesign>;
@@ -15,8 +13,4 @@ pub trait PrefetcherDesign: Settings {
     fn build(&self) -> Box<dyn TlbPrefetcher>;
 }
 
-impl<D: PrefetcherDesign> From<D> for PrefetcherKind {
-    fn from(design: D) -> Self {
-        Self::of(Arc::new(design))
-    }
-}
+from_settings!(PrefetcherDesign);

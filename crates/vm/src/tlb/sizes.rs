@@ -4,8 +4,7 @@ use crate::addr::PageSize;
 
 /// A set of page sizes, one bit each.
 ///
-/// An array for several sizes asks at every use which of them it has entries of; the answer is a few instructions for one size of
-/// seven.
+/// A TLB array for several page sizes looks up every size of which it has entries. The set names these without a look at the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct PageSizes(u8);
 

@@ -2,7 +2,7 @@
 
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, VirtAddr, Vpn};
 use pagewalk_vm::fault::RemotePte;
-use pagewalk_vm::table::{Geometry, Radix, Sv39, Sv48, TableWords, Walk, WalkEnd};
+use pagewalk_vm::table::{Geometry, Levels, Radix, RiscV, TableWords, Walk, WalkEnd};
 use pagewalk_vm::tlb::{Fill, Translation};
 
 use crate::accelerator::Outcome;
@@ -249,12 +249,10 @@ impl Machine {
             self.mmu.counts.kept_invalid += 1;
             return Err(self.page_fault(addr, access));
         }
+        let levels = Levels(if context.scheme == Scheme::Sv48 { 4 } else { 3 });
         let mut is_fetched = false;
         loop {
-            let walk = match context.scheme {
-                Scheme::Sv48 => Radix::<Sv48>::of_root(context.root).walk_root(&self.ram, page),
-                _ => Radix::<Sv39>::of_root(context.root).walk_root(&self.ram, page),
-            };
+            let walk = Radix::<RiscV>::of_root(context.root, levels).walk_root(&self.ram, page);
             self.mmu.counts.walks += 1;
             self.mmu.counts.references += walk.references().len() as u64;
             // The walker reads tables as a supervisor does.
@@ -279,7 +277,7 @@ impl Machine {
             let Some((leaf_frame, level)) = leaf_of(&walk, raw) else {
                 return Err(self.page_fault(addr, access));
             };
-            let pages = <Sv48 as Geometry>::leaf_pages(level);
+            let pages = RiscV::leaf_pages(level);
             if !context.permits(raw, access, mode) || leaf_frame.0 & (pages - 1) != 0 {
                 return Err(self.page_fault(addr, access));
             }
@@ -355,11 +353,8 @@ fn leaf_of(walk: &Walk, raw: u64) -> Option<(Pfn, u32)> {
 /// What the TLB keeps. A page of 512 GiB is kept in pieces of 1 GiB.
 fn translation(frame: Pfn, level: u32, page: Vpn, bits: u64) -> Translation {
     let size = [PageSize::Size4K, PageSize::Size2M, PageSize::Size1G][level.min(2) as usize];
-    let inside = if level > 2 {
-        page.0 & (<Sv48 as Geometry>::leaf_pages(level) - 1) & !(size.base_pages() - 1)
-    } else {
-        0
-    };
+    let inside =
+        if level > 2 { page.0 & (RiscV::leaf_pages(level) - 1) & !(size.base_pages() - 1) } else { 0 };
     let writable = bits & entry::WRITE != 0;
     Translation::new(Pfn(frame.0 + inside), size, writable, bits & entry::DIRTY != 0).with_other(bits as u8)
 }

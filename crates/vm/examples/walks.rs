@@ -5,11 +5,11 @@
 use std::error::Error;
 
 use pagewalk_vm::addr::{Asid, Pfn, VirtAddr, Vpn};
-use pagewalk_vm::table::{Leaf, PageTable, Radix, TableArena, TableWords, WalkOutcome, X86_64};
+use pagewalk_vm::table::{Leaf, Levels, PageTable, Radix, TableArena, TableWords, WalkOutcome, X86_64};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut memory = TableArena::starting_at(Pfn(0x100));
-    let mut table = Radix::<X86_64>::new(&Default::default(), 1, &mut memory)?;
+    let mut table = Radix::<X86_64>::new(&Levels(4), 1, &mut memory)?;
     let page = VirtAddr(0x7fff_1234_5000).page();
     table.map(&mut memory, page, Leaf::data(Pfn(0xabcde)), 0)?;
     let walk = table.walk(&memory, Asid(0), page, None);

@@ -18,7 +18,7 @@ use pagewalk_vm::tlb::Translation;
 pub(crate) use self::pieces::{Then, pieces};
 use self::processor::Running;
 use crate::error::MachineError;
-use crate::kernel::{FaultFailure, Kernel, Process};
+use crate::kernel::{FaultFailure, Kernel};
 use crate::metrics::names::program;
 use crate::metrics::{KernelStep, Rows};
 use crate::mmu::{Mmu, WalkListener, Walked, translation_of};
@@ -437,6 +437,5 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
 /// Returns the page table of the current process, as a walker reads it.
 #[inline(always)]
 fn walked<T: PageTable>(kernel: &Kernel<T>) -> Walked<'_, T> {
-    let Process { asid, table, .. } = kernel.process();
-    Walked { asid: *asid, table, memory: &kernel.state.tables.memory }
+    Walked { asid: kernel.asid(), table: kernel.table(), memory: &kernel.state.table_space.memory }
 }

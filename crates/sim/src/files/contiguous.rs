@@ -13,8 +13,8 @@ use std::rc::Rc;
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, PageSize, Pfn, PhysAddr, Vpn};
 use pagewalk_vm::file::{LARGE_ORDER, Level, Partition, PersistentMemory, Store, StoreError, Transaction};
 use pagewalk_vm::table::{
-    Leaf, PageTable, Radix, SparseMemory, TableArena, TableMemory, TableWords, WalkCache, WalkCaching,
-    WalkEnd, X86_64,
+    Leaf, Levels, PageTable, Radix, SparseMemory, TableArena, TableMemory, TableWords, WalkCache,
+    WalkCaching, WalkEnd, X86_64,
 };
 use pagewalk_vm::tlb::{Fill, Tlbs, Translation};
 
@@ -91,7 +91,7 @@ impl Process {
     fn new(spec: &MachineSpec, dram: PhysAddr) -> Self {
         // The kernel's allocator keeps the first frame.
         let mut memory = TableArena::starting_at(dram.frame().add(1));
-        let table = Radix::new(&(), 0, &mut memory).expect("there is a frame");
+        let table = Radix::new(&Levels(4), 0, &mut memory).expect("there is a frame");
         let walk_cache =
             spec.translation.walk_cache.as_ref().map(|of| {
                 WalkCache::new::<X86_64>(&of.entries, of.ways).expect("the machine file was checked")

@@ -4,11 +4,11 @@ use pagewalk_trace::Advice;
 use pagewalk_vm::addr::{PageSize, Pfn, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::reclaim::Victim;
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
 use super::books::settle;
 use super::change::{check_call, drop_range, remove_shown};
-use super::context::{Context, pages_of, rank};
+use super::context::{Context, pages_of};
 use super::fault::{FaultFailure, fault, write_protected};
 use super::read_ahead::read_before_use;
 use super::reclaim::page_out;
@@ -18,11 +18,7 @@ use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
 /// Follows a piece of advice, for the parts of the range that are mapped.
-pub(super) fn advise<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    range: VirtRange,
-    advice: Advice,
-) -> Result<(), MachineError> {
+pub(super) fn advise(cx: &mut Context<'_>, range: VirtRange, advice: Advice) -> Result<(), MachineError> {
     let affected = cx.process_mut().space.advise(range, advice);
     for range in check_call(cx, affected) {
         match advice {
@@ -56,7 +52,7 @@ pub(super) fn advise<T: PageTable>(
 /// Does `MADV_FREE`: pages count as never written to, so that they leave without a copy when memory is needed, and read as zeroes
 /// then. One that is written to before is as any other page. Huge pages stay, and count as clean; pages in shared frames are left
 /// alone.
-fn free_lazily<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+fn free_lazily(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     let range = cx.align_edges(range)?;
     let (start, end) = (range.start.page(), range.end.page());
     settle(cx, start, end)?;
@@ -78,7 +74,7 @@ fn free_lazily<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Resul
 }
 
 /// Does `MADV_COLD`: pages are the next to leave.
-fn cool<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+fn cool(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     settle(cx, range.start.page(), range.end.page())?;
     let entries = cx.entries_in(range);
     let frames = &mut cx.state.frames;
@@ -93,7 +89,7 @@ fn cool<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), M
 }
 
 /// Does `MADV_PAGEOUT`: pages leave now, if there is where they can go.
-fn page_out_range<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+fn page_out_range(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     settle(cx, range.start.page(), range.end.page())?;
     for (page, leaf, _) in cx.entries_in(range) {
         if cx.state.frames.evict(leaf.frame) {
@@ -105,13 +101,13 @@ fn page_out_range<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Re
 }
 
 /// Does `MADV_WILLNEED`: pages that left are read. They get entries when they are touched. An accelerator's pages are left to it.
-fn read_back<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+fn read_back(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     if cx.state.accelerator.is_some() {
         return Ok(());
     }
-    let (asid, memory, table) = (cx.asid(), &cx.state.tables.memory, &cx.process().table);
+    let asid = cx.asid();
     let mut pages = cx.state.swap.space.pages(asid, range.start.page(), range.end.page());
-    pages.retain(|&page| table.find(memory, page).is_none());
+    pages.retain(|&page| cx.find(page).is_none());
     for page in pages {
         if !read_before_use(cx, PageKey { asid, page })? {
             break;
@@ -123,20 +119,15 @@ fn read_back<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<
 /// Makes every page of `range` resident that is not, as stores or loads would do it; as the mapping allows, if that is not
 /// said. Pages beyond one whose mapping does not allow it are left out, as Linux does. DEVIATION: each costs as much time as
 /// a fault.
-fn populate<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    range: VirtRange,
-    write: Option<bool>,
-) -> Result<(), MachineError> {
+fn populate(cx: &mut Context<'_>, range: VirtRange, write: Option<bool>) -> Result<(), MachineError> {
     let mut vpn = range.start.page();
     while vpn < range.end.page() {
-        let process = cx.process();
-        let Some(vma) = process.space.find(vpn.addr()) else { return Ok(()) };
+        let Some(vma) = cx.process().space.find(vpn.addr()) else { return Ok(()) };
         let write = write.unwrap_or(vma.protection.write && !vma.shared);
         // The next round finds the page that a fault brings.
-        let brought = match process.table.find(&cx.state.tables.memory, vpn) {
+        let brought = match cx.find(vpn) {
             Some((leaf, level)) if leaf.writable || !write => {
-                let size = T::page_size(level);
+                let size = cx.state.shape.page_size(level);
                 vpn = Vpn(vpn.align_down(size).0 + size.base_pages());
                 continue;
             }
@@ -153,11 +144,7 @@ fn populate<T: PageTable>(
 }
 
 /// Keeps what is resident in `range` from leaving, or lets it leave again.
-fn lock<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    range: VirtRange,
-    is_locked: bool,
-) -> Result<(), MachineError> {
+fn lock(cx: &mut Context<'_>, range: VirtRange, is_locked: bool) -> Result<(), MachineError> {
     settle(cx, range.start.page(), range.end.page())?;
     for (_, leaf, _) in cx.entries_in(range) {
         cx.state.frames.lock(leaf.frame, is_locked);
@@ -167,9 +154,9 @@ fn lock<T: PageTable>(
 
 /// Does `MADV_COLLAPSE`: the pages of each aligned 2 MiB (or large page of another granule) are copied into a huge page. DEVIATION: slots of which pages are on the
 /// swap device are left as they are, and nothing is moved to make room for a huge page.
-fn collapse<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
-    let huge = T::GRANULE.large();
-    if T::level_of(huge).is_none() {
+fn collapse(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
+    let huge = cx.state.shape.granule.large();
+    if cx.state.shape.level_of(huge).is_none() {
         return Ok(());
     }
     for first in (range.start.page().0..range.end.page().0).step_by(huge.base_pages() as usize) {
@@ -178,11 +165,7 @@ fn collapse<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(
     Ok(())
 }
 
-fn collapse_slot<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    slot: VirtRange,
-    huge: PageSize,
-) -> Result<(), MachineError> {
+fn collapse_slot(cx: &mut Context<'_>, slot: VirtRange, huge: PageSize) -> Result<(), MachineError> {
     let (start, end) = (slot.start.page(), slot.end.page());
     settle(cx, start, end)?;
     let entries = cx.entries(start, end);
@@ -203,7 +186,7 @@ fn collapse_slot<T: PageTable>(
     let (_, first, _) = entries[0];
     let dirty = entries.iter().any(|(_, leaf, _)| leaf.dirty) || !copies.is_empty();
     let writable = cx.process().space.find(slot.start).is_some_and(|vma| vma.protection.write);
-    cx.enter(start, Leaf { frame, dirty, writable, ..first }, rank::<T>(huge) as u32)?;
+    cx.enter(start, Leaf { frame, dirty, writable, ..first }, cx.state.shape.rank(huge) as u32)?;
     cx.count_resident(huge);
     cx.state.counts.changes.collapses += 1;
     cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_ps(huge));

@@ -3,7 +3,7 @@
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, VirtAddr, Vpn};
 use pagewalk_vm::fault::{Fetch, NewPage};
 use pagewalk_vm::frame::PageKey;
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
 use super::accelerator::leaf_of;
 use super::context::Context;
@@ -14,7 +14,7 @@ use crate::error::MachineError;
 use crate::metrics::KernelStep;
 
 /// Brings a remote page. Returns whether there was one to bring.
-pub(super) fn fetch<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) -> Result<bool, MachineError> {
+pub(super) fn fetch(cx: &mut Context<'_>, addr: VirtAddr) -> Result<bool, MachineError> {
     let key = cx.key(addr.page());
     let Some(remote) = cx.state.accelerator.as_ref().and_then(|of| of.remote(key)) else { return Ok(false) };
     loop {
@@ -40,7 +40,7 @@ pub(super) fn fetch<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) -> Re
 
 /// Does the hardware's part of a fetch. A core that finds all places taken waits for the oldest. DEVIATION: a fetch is over before
 /// the next core's access is looked at, though not its time.
-fn wait_for_page<T: PageTable>(cx: &mut Context<'_, T>) {
+fn wait_for_page(cx: &mut Context<'_>) {
     if let Some(done_ps) = of(cx).wait_for_place() {
         cx.work_until(KernelStep::Lock, done_ps);
     }
@@ -53,7 +53,7 @@ fn wait_for_page<T: PageTable>(cx: &mut Context<'_, T>) {
 }
 
 /// Runs the page-fault handler because a queue was in the way.
-fn serve<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+fn serve(cx: &mut Context<'_>) -> Result<(), MachineError> {
     cx.work(KernelStep::Trap, cx.state.spec.kernel.paging.trap_ps);
     let locked_until_ps = of(cx).begin_service();
     cx.work_until(KernelStep::Lock, locked_until_ps);
@@ -62,7 +62,7 @@ fn serve<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
 }
 
 /// Gives the device frames, as many as it takes. Those of pages that leave are given when these are away.
-fn supply<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+fn supply(cx: &mut Context<'_>) -> Result<(), MachineError> {
     let slots = of(cx).free_slots();
     let mut frames = Vec::with_capacity(slots);
     for _ in 0..slots {
@@ -88,7 +88,7 @@ fn supply<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
 }
 
 /// Books the pages that have come.
-fn drain<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+fn drain(cx: &mut Context<'_>) -> Result<(), MachineError> {
     let book_ps = of(cx).costs().book_ps;
     for NewPage { addr, frame, reserved, .. } in of(cx).take_new() {
         let key = PageKey { asid: Asid(reserved as u16), page: addr.page() };
@@ -108,7 +108,7 @@ fn drain<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
 }
 
 /// Moves a page that belongs into another frame: copies it and changes its entry.
-fn move_page<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey, frame: Pfn) -> Result<(), MachineError> {
+fn move_page(cx: &mut Context<'_>, key: PageKey, frame: Pfn) -> Result<(), MachineError> {
     let owner = cx.state.processes.of(key.asid);
     let mut owner = cx.of(owner);
     let cleared = owner.clear(key.page, Vpn(key.page.0 + 1));
@@ -121,7 +121,7 @@ fn move_page<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey, frame: Pfn) ->
 }
 
 /// Lets the daemon sleep for the first time.
-pub(super) fn start_daemon<T: PageTable>(cx: &mut Context<'_, T>) {
+pub(super) fn start_daemon(cx: &mut Context<'_>) {
     let sleep_ps = cx.state.accelerator.as_ref().and_then(|of| of.sleep_ps());
     if let (true, Some(sleep_ps)) = (cx.state.is_timed, sleep_ps) {
         cx.state.due.push(sleep_ps, Due::AcceleratorDaemon);
@@ -129,7 +129,7 @@ pub(super) fn start_daemon<T: PageTable>(cx: &mut Context<'_, T>) {
 }
 
 /// Runs the daemon, which is awake. It has the lock: a handler that had it has finished by now.
-pub(super) fn run_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+pub(super) fn run_daemon(cx: &mut Context<'_>) -> Result<(), MachineError> {
     supply(cx)?;
     drain(cx)?;
     let now_ps = cx.now();
@@ -139,11 +139,7 @@ pub(super) fn run_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), Ma
 }
 
 /// Books pages that have come before the kernel changes pages `[start, end)` of the process.
-pub(super) fn settle<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    start: Vpn,
-    end: Vpn,
-) -> Result<(), MachineError> {
+pub(super) fn settle(cx: &mut Context<'_>, start: Vpn, end: Vpn) -> Result<(), MachineError> {
     let asid = cx.asid();
     let accelerator = cx.state.accelerator.as_mut();
     if accelerator.is_some_and(|of| of.must_settle(asid, start, end)) { drain(cx) } else { Ok(()) }

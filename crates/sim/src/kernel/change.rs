@@ -4,7 +4,7 @@ use pagewalk_trace::{Backing, Mapping, PageFrame, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
-use pagewalk_vm::table::{Leaf, PageTable, Upkeep};
+use pagewalk_vm::table::{Leaf, Upkeep};
 
 use super::books::settle;
 use super::context::{Context, pages_of};
@@ -25,38 +25,39 @@ pub(super) const SPACE_END: VirtAddr = VirtAddr(u64::MAX >> 1);
 const ACCESS_END: VirtAddr = VirtAddr(1 << 48);
 
 /// Makes a process with an empty page table; returns its place.
-pub(super) fn new_process<T: PageTable>(
-    state: &mut State<T>,
+pub(super) fn new_process(
+    cx: &mut Context<'_>,
     id: ProcessId,
     space: Option<AddressSpace>,
 ) -> Result<usize, MachineError> {
-    let State { processes, tables, frames, spec, .. } = state;
+    let State { processes, table_space, frames, spec, .. } = &mut *cx.state;
     let taken: Vec<u16> = processes.list.iter().map(|process| process.asid.0).collect();
     let asid = (0..MOST_PROCESSES as u16).find(|asid| !taken.contains(asid)).map(Asid);
     let Some(asid) = asid else {
         let machine = spec.name.clone();
         return Err(MachineError::TooManyProcesses { machine, limit: MOST_PROCESSES });
     };
-    let mut store = tables.store(frames, &spec.kernel);
+    let mut store = table_space.store(frames, &spec.kernel);
     let seed = processes.seed ^ u64::from(asid.0) << 16;
-    let made = T::new(&processes.design, seed, &mut store);
-    let table = made.map_err(|missing| tables.no_memory(missing, spec, frames))?;
-    let space = space.unwrap_or_else(|| empty_space(state));
-    state.processes.list.push(Process { id, asid, space, table, paid: Upkeep::default() });
-    Ok(state.processes.list.len() - 1)
+    let made = cx.tables.add(seed, &mut store);
+    made.map_err(|missing| table_space.no_memory(missing, spec, frames))?;
+    let space = space.unwrap_or_else(|| empty_space(cx.state));
+    let processes = &mut cx.state.processes.list;
+    processes.push(Process { id, asid, space, paid: Upkeep::default() });
+    Ok(processes.len() - 1)
 }
 
-fn empty_space<T: PageTable>(state: &State<T>) -> AddressSpace {
+fn empty_space(state: &State) -> AddressSpace {
     let policy = state.spec.translation.huge_pages.into();
     let space = match state.processes.announces_mappings {
         true => AddressSpace::new(policy),
         false => AddressSpace::implicit(policy),
     };
-    space.with_granule(T::GRANULE)
+    space.with_granule(state.shape.granule)
 }
 
 /// Removes everything of the process, which runs another program.
-pub(super) fn exec<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+pub(super) fn exec(cx: &mut Context<'_>) -> Result<(), MachineError> {
     drop_pages(cx, VirtRange::new(VirtAddr(0), SPACE_END))?;
     forget_given(cx);
     cx.process_mut().space = empty_space(cx.state);
@@ -64,19 +65,19 @@ pub(super) fn exec<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineE
 }
 
 /// Frees everything of the process. Returns whether the process itself is gone: the last one stays, without memory.
-pub(super) fn end_process<T: PageTable>(cx: &mut Context<'_, T>) -> Result<bool, MachineError> {
+pub(super) fn end_process(cx: &mut Context<'_>) -> Result<bool, MachineError> {
     drop_pages(cx, VirtRange::new(VirtAddr(0), SPACE_END))?;
     forget_given(cx);
-    let State { processes, tables, frames, spec, .. } = &mut *cx.state;
+    let State { processes, table_space, frames, spec, .. } = &mut *cx.state;
     if processes.list.len() == 1 {
         return Ok(false);
     }
-    let ended = processes.list.remove(cx.process);
-    ended.table.release(&mut tables.store(frames, &spec.kernel));
+    processes.list.remove(cx.process);
+    cx.tables.remove(cx.process, &mut table_space.store(frames, &spec.kernel));
     Ok(true)
 }
 
-pub(super) fn map<T: PageTable>(cx: &mut Context<'_, T>, mapping: Mapping) -> Result<(), MachineError> {
+pub(super) fn map(cx: &mut Context<'_>, mapping: Mapping) -> Result<(), MachineError> {
     let object = object_of(cx, &mapping);
     let dropped = cx.process_mut().space.map(Mapping { object, ..mapping });
     let is_others = mapping.backing != Backing::Anonymous || mapping.shared || mapping.huge.is_some();
@@ -90,23 +91,23 @@ pub(super) fn map<T: PageTable>(cx: &mut Context<'_, T>, mapping: Mapping) -> Re
 
 /// Removes everything resident in a range that explicit huge pages around it may cover, although nothing of theirs is mapped
 /// there. DEVIATION: their splitting is ours; hugetlbfs would have refused the mapping.
-fn clear_way<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+fn clear_way(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     cx.split_edges(range)?;
     drop_pages(cx, range)
 }
 
-pub(super) fn unmap<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+pub(super) fn unmap(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     let dropped = cx.process_mut().space.unmap(range);
     drop_ranges(cx, dropped)
 }
 
-pub(super) fn set_break<T: PageTable>(cx: &mut Context<'_, T>, heap: VirtRange) -> Result<(), MachineError> {
+pub(super) fn set_break(cx: &mut Context<'_>, heap: VirtRange) -> Result<(), MachineError> {
     let dropped = cx.process_mut().space.set_break(heap);
     drop_ranges(cx, dropped)
 }
 
-pub(super) fn protect<T: PageTable>(
-    cx: &mut Context<'_, T>,
+pub(super) fn protect(
+    cx: &mut Context<'_>,
     range: VirtRange,
     protection: Protection,
 ) -> Result<(), MachineError> {
@@ -116,27 +117,23 @@ pub(super) fn protect<T: PageTable>(
         let (start, end) = (range.start.page(), range.end.page());
         settle(cx, start, end)?;
         let to_copy = pages_to_copy(cx, range);
-        let State { processes, tables, frames, spec, .. } = &mut *cx.state;
+        let State { table_space, frames, spec, .. } = &mut *cx.state;
         let mut resident = Vec::new();
-        let change = |vpn, leaf, _| {
+        let mut change = |vpn, leaf, _| {
             resident.push(vpn);
             // A page that lost all access keeps its entry: x86 has no present entry without read access.
             let writable = protection.write && to_copy.binary_search(&vpn).is_err();
             Some(Leaf { writable, executable: protection.execute, ..leaf })
         };
-        let mut store = tables.store(frames, &spec.kernel);
-        processes[cx.process].table.visit(&mut store, start, end, change);
+        let mut store = table_space.store(frames, &spec.kernel);
+        cx.tables.of_mut(cx.process).visit(&mut store, start, end, &mut change);
         tell(cx, start, end, Change::Protect(protection));
         cx.shoot_down(&resident);
     }
     Ok(())
 }
 
-pub(super) fn remap<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    from: VirtRange,
-    to: VirtRange,
-) -> Result<(), MachineError> {
+pub(super) fn remap(cx: &mut Context<'_>, from: VirtRange, to: VirtRange) -> Result<(), MachineError> {
     let Ok(remapped) = cx.process_mut().space.remap(from, to) else {
         cx.state.counts.changes.refused_calls += 1;
         return Ok(());
@@ -148,12 +145,8 @@ pub(super) fn remap<T: PageTable>(
 /// Moves the pages of `range` to `target`. Base pages of more than 4 KiB, which the range and others may share, move if they lie
 /// inside and begin a page there, too; what is left of them is dropped, and faults again. DEVIATION: a kernel with such pages moves
 /// whole ones only.
-fn move_range<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    range: VirtRange,
-    target: VirtAddr,
-) -> Result<(), MachineError> {
-    let base = T::GRANULE.base();
+fn move_range(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Result<(), MachineError> {
+    let base = cx.state.shape.granule.base();
     if base == PageSize::Size4K {
         return move_pages(cx, range, target);
     }
@@ -167,24 +160,20 @@ fn move_range<T: PageTable>(
 }
 
 /// Moves the entries of `range` to begin at `target`; large pages that would be unaligned there are split.
-fn move_pages<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    range: VirtRange,
-    target: VirtAddr,
-) -> Result<(), MachineError> {
+fn move_pages(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Result<(), MachineError> {
     cx.split_edges(range)?;
-    if cx.process().space.has_explicit_pages() || T::GRANULE != Granule::Size4K {
+    if cx.process().space.has_explicit_pages() || cx.state.shape.granule != Granule::Size4K {
         clear_way(cx, VirtRange::sized(target, range.bytes()))?;
     }
     let (start, end) = (range.start.page(), range.end.page());
     let distance = target.page().0.wrapping_sub(start.0);
-    for (level, size) in T::GRANULE.sizes().iter().enumerate().skip(1).rev() {
+    for (level, size) in cx.state.shape.granule.sizes().iter().enumerate().skip(1).rev() {
         let pages = size.base_pages();
         if distance.is_multiple_of(pages) {
             continue;
         }
         for vpn in (start.0.next_multiple_of(pages)..end.0).step_by(pages as usize).map(Vpn) {
-            let found = cx.process().table.find(&cx.state.tables.memory, vpn);
+            let found = cx.find(vpn);
             if found.is_some_and(|(_, of)| of == level as u32) {
                 cx.split(vpn)?;
             }
@@ -227,35 +216,26 @@ fn move_pages<T: PageTable>(
 
 /// Returns the ranges of a call. One that Linux would have refused as well (the front-end reports only calls that
 /// succeeded, so this is a difference between its kernel and ours) is counted, and has no effect.
-pub(super) fn check_call<T: PageTable, E>(
-    cx: &mut Context<'_, T>,
-    answer: Result<Vec<VirtRange>, E>,
-) -> Vec<VirtRange> {
+pub(super) fn check_call<E>(cx: &mut Context<'_>, answer: Result<Vec<VirtRange>, E>) -> Vec<VirtRange> {
     answer.unwrap_or_else(|_| {
         cx.state.counts.changes.refused_calls += 1;
         Vec::new()
     })
 }
 
-fn drop_ranges<T: PageTable, E>(
-    cx: &mut Context<'_, T>,
-    ranges: Result<Vec<VirtRange>, E>,
-) -> Result<(), MachineError> {
+fn drop_ranges<E>(cx: &mut Context<'_>, ranges: Result<Vec<VirtRange>, E>) -> Result<(), MachineError> {
     check_call(cx, ranges).into_iter().try_for_each(|range| drop_range(cx, range))
 }
 
 /// Unmaps what is resident in `range`; a huge page that lies across its end is split, or, if it is an explicit one, stays as long
 /// as anything in it is mapped.
-pub(super) fn drop_range<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    range: VirtRange,
-) -> Result<(), MachineError> {
+pub(super) fn drop_range(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     let range = cx.align_edges(range)?;
     drop_pages(cx, range)
 }
 
 /// Unmaps what is resident in `range` and frees its frames.
-fn drop_pages<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result<(), MachineError> {
+fn drop_pages(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     let (start, end) = (range.start.page(), range.end.page());
     settle(cx, start, end)?;
     tell(cx, start, end, Change::Drop);
@@ -269,10 +249,7 @@ fn drop_pages<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Result
 }
 
 /// Does `MADV_REMOVE`: removes from every mapping the pages that `range` shows.
-pub(super) fn remove_shown<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    range: VirtRange,
-) -> Result<(), MachineError> {
+pub(super) fn remove_shown(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
     let mut start = range.start;
     while start < range.end {
         let Some(&vma) = cx.process().space.find(start) else { return Ok(()) };
@@ -289,17 +266,17 @@ pub(super) fn remove_shown<T: PageTable>(
 }
 
 /// Drops all pages that have a frame.
-fn drop_frame<T: PageTable>(cx: &mut Context<'_, T>, frame: Pfn) -> Result<(), MachineError> {
+fn drop_frame(cx: &mut Context<'_>, frame: Pfn) -> Result<(), MachineError> {
     for sharer in cx.state.frames.shared().pages(frame).to_vec() {
         let owner = cx.state.processes.of(sharer.asid);
-        let page = VirtRange::sized(sharer.page.addr(), T::GRANULE.base().bytes());
+        let page = VirtRange::sized(sharer.page.addr(), cx.state.shape.granule.base().bytes());
         drop_range(&mut cx.of(owner), page)?;
     }
     Ok(())
 }
 
 /// Forgets the trace's pages of the process.
-fn forget_given<T: PageTable>(cx: &mut Context<'_, T>) {
+fn forget_given(cx: &mut Context<'_>) {
     let asid = cx.asid();
     if let Some(given) = cx.state.frames.given_mut() {
         given.forget(asid);
@@ -308,10 +285,7 @@ fn forget_given<T: PageTable>(cx: &mut Context<'_, T>) {
 
 /// Notes the frame that the trace gives a page. If it is somewhere else now, it goes, and the next touch brings it to the new
 /// place.
-pub(super) fn learn_frame<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    given: PageFrame,
-) -> Result<(), MachineError> {
+pub(super) fn learn_frame(cx: &mut Context<'_>, given: PageFrame) -> Result<(), MachineError> {
     let asid = cx.asid();
     // No access reaches beyond, and no table does.
     let taking = cx.state.frames.given_mut().filter(|_| given.range().end <= ACCESS_END);

@@ -2,8 +2,9 @@
 
 use pagewalk_vm::addr::{Asid, Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::{OutOfFrames, PageKey};
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
+use super::page_tables::PageTables;
 use super::processor::Processor;
 use super::state::{Process, State};
 use crate::error::MachineError;
@@ -15,24 +16,25 @@ use crate::time::Transfer;
 const SINGLE_PAGE_FLUSHES: usize = 33;
 
 /// Kernel code that runs for one process, on a processor.
-pub(super) struct Context<'a, T: PageTable> {
-    pub(super) state: &'a mut State<T>,
+pub(super) struct Context<'a> {
+    pub(super) state: &'a mut State,
+    pub(super) tables: &'a mut dyn PageTables,
     pub(super) processor: &'a mut dyn Processor,
     /// The place of the process among all.
     pub(super) process: usize,
 }
 
-impl<T: PageTable> Context<'_, T> {
+impl Context<'_> {
     /// Returns a context in which the same code runs for another process.
-    pub(super) fn of(&mut self, process: usize) -> Context<'_, T> {
-        Context { state: self.state, processor: self.processor, process }
+    pub(super) fn of(&mut self, process: usize) -> Context<'_> {
+        Context { state: self.state, tables: self.tables, processor: self.processor, process }
     }
 
-    pub(super) fn process(&self) -> &Process<T> {
+    pub(super) fn process(&self) -> &Process {
         &self.state.processes[self.process]
     }
 
-    pub(super) fn process_mut(&mut self) -> &mut Process<T> {
+    pub(super) fn process_mut(&mut self) -> &mut Process {
         &mut self.state.processes[self.process]
     }
 
@@ -79,14 +81,14 @@ impl<T: PageTable> Context<'_, T> {
 
     /// Spends the kernel's time for a step, and for what the process's page table has cost since it last did.
     pub(super) fn charge(&mut self, step: KernelStep, ps: u64) {
-        let State { processes, tables, spec, counts, .. } = &mut *self.state;
+        let State { processes, table_space, spec, counts, .. } = &mut *self.state;
         let process = &mut processes[self.process];
-        let upkeep = process.table.upkeep();
+        let upkeep = self.tables.of(self.process).upkeep();
         let visited = upkeep.visited - process.paid.visited;
         let moved = upkeep.moved - process.paid.moved;
         process.paid = upkeep;
         let kernel = &spec.kernel;
-        let table_ps = tables.take_bill() + visited * kernel.visit_line_ps + moved * kernel.move_line_ps;
+        let table_ps = table_space.take_bill() + visited * kernel.visit_line_ps + moved * kernel.move_line_ps;
         counts.upkeep.ps += table_ps;
         counts.upkeep.lines_visited += visited;
         counts.upkeep.lines_moved += moved;
@@ -111,7 +113,7 @@ impl<T: PageTable> Context<'_, T> {
 
     /// Counts one more resident page of a size.
     pub(super) fn count_resident(&mut self, size: PageSize) {
-        self.state.counts.resident.pages[rank::<T>(size)] += 1;
+        self.state.counts.resident.pages[self.state.shape.rank(size)] += 1;
         self.note_resident();
     }
 
@@ -123,25 +125,26 @@ impl<T: PageTable> Context<'_, T> {
 
     /// Maps a page of the process; its slot is empty. Where the table holds codes, the frame becomes one.
     pub(super) fn enter(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
-        let State { processes, tables, frames, spec, .. } = &mut *self.state;
-        let Process { asid, table, .. } = &mut processes[self.process];
-        let code = match T::IS_COMPRESSED {
+        let State { processes, table_space, frames, spec, shape, .. } = &mut *self.state;
+        let asid = processes[self.process].asid;
+        let code = match shape.is_compressed {
             true => {
-                let key = PageKey { asid: *asid, page: first };
+                let key = PageKey { asid, page: first };
                 frames.hash_placed().and_then(|placed| placed.code(key, leaf.frame))
             }
             false => None,
         };
         let entry = Leaf { frame: code.map_or(leaf.frame, Pfn::of_code), ..leaf };
-        let mapped = table.map(&mut tables.store(frames, &spec.kernel), first, entry, level);
+        let mut store = table_space.store(frames, &spec.kernel);
+        let mapped = self.tables.of_mut(self.process).map(&mut store, first, entry, level);
         match mapped {
             Ok(None) => {
                 self.note_moves();
                 Ok(())
             }
             // It still has room, but only for as long as it takes to fill up: the system gives up here.
-            Ok(Some(missing)) => Err(tables.no_memory(missing, spec, frames)),
-            Err(error) => Err(tables.not_mapped(error, spec, frames)),
+            Ok(Some(missing)) => Err(table_space.no_memory(missing, spec, frames)),
+            Err(error) => Err(table_space.not_mapped(error, spec, frames)),
         }
     }
 
@@ -149,15 +152,40 @@ impl<T: PageTable> Context<'_, T> {
     fn note_moves(&mut self) {
         for (key, frame) in self.state.frames.ordinary_mut().take_moved() {
             let owner = self.state.processes.of(key.asid);
-            let moved = self.state.update(owner, key.page, |leaf| leaf.frame = frame);
+            let moved = self.update_of(owner, key.page, |leaf| leaf.frame = frame);
             debug_assert!(moved.is_some(), "{key:?} had a frame but no entry");
             self.processor.invalidate(key.asid, key.page);
         }
     }
 
+    /// Returns the leaf that maps a page of the process, as its table holds it, and its level.
+    pub(super) fn find(&self, vpn: Vpn) -> Option<(Leaf, u32)> {
+        self.find_of(self.process, vpn)
+    }
+
+    /// Returns the leaf that maps a page of any process, as its table holds it, and its level.
+    pub(super) fn find_of(&self, process: usize, vpn: Vpn) -> Option<(Leaf, u32)> {
+        self.tables.of(process).find(&self.state.table_space.memory, vpn)
+    }
+
+    /// Returns whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
+    pub(super) fn is_vacant(&self, vpn: Vpn, level: u32) -> bool {
+        self.tables.of(self.process).is_vacant(&self.state.table_space.memory, vpn, level)
+    }
+
+    /// Changes the entry of a page of any process; returns the entry before, and its level.
+    fn update_of(
+        &mut self,
+        process: usize,
+        page: Vpn,
+        mut change: impl FnMut(&mut Leaf),
+    ) -> Option<(Leaf, u32)> {
+        self.tables.of_mut(process).update(&mut self.state.table_space.memory, page, &mut change)
+    }
+
     /// Changes the entry of a page of the process; returns the entry before, and its level.
-    pub(super) fn update(&mut self, page: Vpn, change: impl FnOnce(&mut Leaf)) -> Option<(Leaf, u32)> {
-        self.state.update(self.process, page, change)
+    pub(super) fn update(&mut self, page: Vpn, change: impl FnMut(&mut Leaf)) -> Option<(Leaf, u32)> {
+        self.update_of(self.process, page, change)
     }
 
     /// Clears the entries of pages `[start, end)`, frees emptied nodes, and flushes the walk caches if there were any.
@@ -190,21 +218,22 @@ impl<T: PageTable> Context<'_, T> {
         end: Vpn,
         change: impl Fn(Leaf) -> Option<Leaf>,
     ) -> Vec<(Vpn, Leaf, u32)> {
-        let State { processes, tables, frames, spec, .. } = &mut *self.state;
-        let Process { asid, table, .. } = &mut processes[self.process];
+        let State { processes, table_space, frames, spec, .. } = &mut *self.state;
+        let asid = processes[self.process].asid;
         let mut visited = Vec::new();
-        let visit = |vpn, leaf, level| {
+        let mut visit = |vpn, leaf, level| {
             visited.push((vpn, leaf, level));
             change(leaf)
         };
-        let nodes_freed = table.visit(&mut tables.store(frames, &spec.kernel), start, end, visit);
+        let mut store = table_space.store(frames, &spec.kernel);
+        let nodes_freed = self.tables.of_mut(self.process).visit(&mut store, start, end, &mut visit);
         if nodes_freed {
-            self.processor.flush_walk_caches(*asid);
+            self.processor.flush_walk_caches(asid);
         }
         if let Some(placed) = frames.hash_placed() {
             for (page, leaf, _) in &mut visited {
                 if let Some(code) = leaf.frame.code() {
-                    leaf.frame = placed.decode(PageKey { asid: *asid, page: *page }, code);
+                    leaf.frame = placed.decode(PageKey { asid, page: *page }, code);
                 }
             }
         }
@@ -230,7 +259,7 @@ impl<T: PageTable> Context<'_, T> {
         if !is_explicit {
             self.split_edges(range)?;
         }
-        if !is_explicit && T::GRANULE == Granule::Size4K {
+        if !is_explicit && self.state.shape.granule == Granule::Size4K {
             return Ok(range);
         }
         let (mut aligned, space) = (range, &self.process().space);
@@ -248,15 +277,15 @@ impl<T: PageTable> Context<'_, T> {
         if addr.offset_in(PageSize::Size1G) == 0 {
             return None;
         }
-        let (_, level) = self.process().table.find(&self.state.tables.memory, addr.page())?;
-        let bytes = T::page_size(level).bytes();
+        let (_, level) = self.find(addr.page())?;
+        let bytes = self.state.shape.page_size(level).bytes();
         let page = VirtRange::sized(addr.align_down(bytes), bytes);
         (page.start != addr).then_some((page, level))
     }
 
     /// Splits the large page that holds `vpn`, if there is one, for every process that has it.
     pub(super) fn split(&mut self, vpn: Vpn) -> Result<(), MachineError> {
-        let Some((leaf, level @ 1..)) = self.process().table.find(&self.state.tables.memory, vpn) else {
+        let Some((leaf, level @ 1..)) = self.find(vpn) else {
             return Ok(());
         };
         let mut owners = self.state.frames.shared().pages(leaf.frame).to_vec();
@@ -265,14 +294,14 @@ impl<T: PageTable> Context<'_, T> {
         }
         for &PageKey { asid, page } in &owners {
             let owner = self.state.processes.of(asid);
-            let State { processes, tables, frames, spec, .. } = &mut *self.state;
-            let split = processes[owner].table.split(&mut tables.store(frames, &spec.kernel), page);
-            let split = split.map_err(|error| tables.not_mapped(error, spec, frames))?;
+            let State { table_space, frames, spec, .. } = &mut *self.state;
+            let split = self.tables.of_mut(owner).split(&mut table_space.store(frames, &spec.kernel), page);
+            let split = split.map_err(|error| table_space.not_mapped(error, spec, frames))?;
             debug_assert!(split);
             self.note_moves();
         }
-        let State { frames, counts, .. } = &mut *self.state;
-        let (size, below) = (T::page_size(level), T::page_size(level - 1));
+        let State { frames, counts, shape, .. } = &mut *self.state;
+        let (size, below) = (shape.page_size(level), shape.page_size(level - 1));
         frames.split(leaf.frame, size, below);
         if !frames.is_given(leaf.frame) {
             counts.resident.pages[level as usize] -= 1;
@@ -289,7 +318,7 @@ impl<T: PageTable> Context<'_, T> {
     pub(super) fn release_page(&mut self, page: Vpn, frame: Pfn, level: u32) {
         let key = self.key(page);
         if !self.state.frames.leave(frame, key) {
-            self.give_block(frame, T::page_size(level));
+            self.give_block(frame, self.state.shape.page_size(level));
         }
     }
 
@@ -297,26 +326,12 @@ impl<T: PageTable> Context<'_, T> {
     pub(super) fn give_block(&mut self, frame: Pfn, size: PageSize) {
         self.state.frames.give_page(frame, size);
         if !self.state.frames.is_given(frame) {
-            self.state.counts.resident.pages[rank::<T>(size)] -= 1;
+            self.state.counts.resident.pages[self.state.shape.rank(size)] -= 1;
         }
     }
 }
 
-/// Returns the place of a page size in counts by size: the level of its pages.
-///
-/// # Panics
-///
-/// If the table holds no such pages.
-pub(super) fn rank<T: PageTable>(size: PageSize) -> usize {
-    T::level_of(size).expect("a size of the table's pages") as usize
-}
-
-impl<T: PageTable> State<T> {
-    /// Changes the entry of a page of a process; returns the entry before, and its level.
-    fn update(&mut self, process: usize, page: Vpn, change: impl FnOnce(&mut Leaf)) -> Option<(Leaf, u32)> {
-        self.processes[process].table.update(&mut self.tables.memory, page, change)
-    }
-
+impl State {
     /// Returns the resident pages by level; a given block counts once, however many pages have it.
     pub(crate) fn resident_pages(&self) -> [u64; 3] {
         let (own, given) =
@@ -326,7 +341,13 @@ impl<T: PageTable> State<T> {
 
     /// Returns the bytes of all resident pages.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        T::GRANULE.sizes().iter().zip(self.resident_pages()).map(|(size, pages)| pages * size.bytes()).sum()
+        self.shape
+            .granule
+            .sizes()
+            .iter()
+            .zip(self.resident_pages())
+            .map(|(size, pages)| pages * size.bytes())
+            .sum()
     }
 
     /// Returns the error for a page that got no frame.

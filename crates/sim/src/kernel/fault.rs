@@ -6,10 +6,9 @@ use pagewalk_trace::{Mapping, PageFrame};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::space::{FaultError, FaultPlan};
-use pagewalk_vm::table::PageTable;
 
 use super::books;
-use super::context::{Context, rank};
+use super::context::Context;
 use super::read_ahead::bring_back;
 use super::reclaim::take_movable;
 use super::sharing::{copy_on_write, enter_page, is_movable, map_cached, note_cached};
@@ -31,11 +30,7 @@ impl From<MachineError> for FaultFailure {
 }
 
 /// Handles a fault for a page that is not there: the accelerator brings it, or the kernel finds a frame for it and makes its entry.
-pub(super) fn fault<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    addr: VirtAddr,
-    write: bool,
-) -> Result<(), FaultFailure> {
+pub(super) fn fault(cx: &mut Context<'_>, addr: VirtAddr, write: bool) -> Result<(), FaultFailure> {
     if cx.state.accelerator.is_some() && books::fetch(cx, addr)? {
         return Ok(());
     }
@@ -50,10 +45,7 @@ pub(super) fn fault<T: PageTable>(
 }
 
 /// Handles a store to a page whose entry does not allow it: a copy is due, or the mapping does not allow the store either.
-pub(super) fn write_protected<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    addr: VirtAddr,
-) -> Result<(), FaultFailure> {
+pub(super) fn write_protected(cx: &mut Context<'_>, addr: VirtAddr) -> Result<(), FaultFailure> {
     match cx.process_mut().space.fault(addr, true, false) {
         Ok(plan) => Ok(copy_on_write(cx, addr.page(), &plan)?),
         Err(_) => Err(FaultFailure::Signal),
@@ -62,7 +54,7 @@ pub(super) fn write_protected<T: PageTable>(
 
 /// Maps a page outside everything announced: the program made the access, so the page is there. The front-end missed the mapping
 /// (or announces none).
-fn map_unannounced<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) {
+fn map_unannounced(cx: &mut Context<'_>, addr: VirtAddr) {
     let page = VirtRange::sized(addr.align_down(PAGE_BYTES), PAGE_BYTES);
     cx.state.counts.faults.unannounced_pages += 1;
     let mapped = cx.process_mut().space.map(Mapping::anonymous(page));
@@ -70,12 +62,7 @@ fn map_unannounced<T: PageTable>(cx: &mut Context<'_, T>, addr: VirtAddr) {
 }
 
 /// Maps a page for a fault: one that has left, or one that was never there.
-fn map_page<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    vpn: Vpn,
-    write: bool,
-    plan: &FaultPlan,
-) -> Result<(), MachineError> {
+fn map_page(cx: &mut Context<'_>, vpn: Vpn, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
     let key = cx.key(vpn);
     if !is_movable(&plan.vma) || cx.state.swap.space.slot(key).is_none() {
         return map_new(cx, vpn, write, plan);
@@ -97,21 +84,16 @@ fn map_page<T: PageTable>(
 
 /// Maps a page that was never there: as the trace has it, if it says so; otherwise the largest size that the plan allows,
 /// whose slot is empty and for which there is a frame.
-fn map_new<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    vpn: Vpn,
-    write: bool,
-    plan: &FaultPlan,
-) -> Result<(), MachineError> {
+fn map_new(cx: &mut Context<'_>, vpn: Vpn, write: bool, plan: &FaultPlan) -> Result<(), MachineError> {
     if let Some(given) = take_given(cx, vpn, plan) {
         cx.state.counts.faults.given_pages += 1;
         return enter_new(cx, given.page(), given.size(), given.frame(), write, plan);
     }
-    let mut failed = None;
-    let possible = |size: &PageSize| T::level_of(*size).is_some();
+    let (shape, mut failed) = (cx.state.shape, None);
+    let possible = |size: &PageSize| shape.level_of(*size).is_some();
     let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
     // DEVIATION: a mapping of huge pages gets small ones where the table holds no others.
-    let base = T::GRANULE.base();
+    let base = shape.granule.base();
     let smallest = sizes.peek().is_none().then_some(base);
     for size in sizes.chain(smallest) {
         let key = cx.key(vpn.align_down(size));
@@ -129,7 +111,7 @@ fn map_new<T: PageTable>(
             Ok(frame) => {
                 note_cached(cx, key.page, size, frame, write, plan);
                 cx.state.counts.faults.own_pages += 1;
-                cx.state.counts.resident.pages[rank::<T>(size)] += 1;
+                cx.state.counts.resident.pages[shape.rank(size)] += 1;
                 return enter_new(cx, key.page, size, frame, write, plan);
             }
             Err(full) => failed = Some(full),
@@ -142,21 +124,21 @@ fn map_new<T: PageTable>(
 }
 
 /// Returns whether a large page may have its slot: nothing is mapped there, and the trace gives no page of it a frame.
-fn is_free<T: PageTable>(cx: &Context<'_, T>, key: PageKey, size: PageSize) -> bool {
-    cx.process().table.is_vacant(&cx.state.tables.memory, key.page, rank::<T>(size) as u32)
+fn is_free(cx: &Context<'_>, key: PageKey, size: PageSize) -> bool {
+    cx.is_vacant(key.page, cx.state.shape.rank(size) as u32)
         && !cx.state.frames.given().is_some_and(|given| given.any_in(key.asid, key.page, size))
 }
 
 /// Maps a page that was never there to its frame.
-fn enter_new<T: PageTable>(
-    cx: &mut Context<'_, T>,
+fn enter_new(
+    cx: &mut Context<'_>,
     first: Vpn,
     size: PageSize,
     frame: Pfn,
     write: bool,
     plan: &FaultPlan,
 ) -> Result<(), MachineError> {
-    let level = rank::<T>(size);
+    let level = cx.state.shape.rank(size);
     enter_page(cx, first, frame, level as u32, write, plan)?;
     if plan.vma.locked {
         cx.state.frames.lock(frame, true);
@@ -170,15 +152,13 @@ fn enter_new<T: PageTable>(
 
 /// Takes the frame that the trace gives to a page that has none: in a block as large as the page was, or in a part of it if
 /// the table has no such pages, has something else in the slot already, or the mapping ends within.
-fn take_given<T: PageTable>(cx: &mut Context<'_, T>, vpn: Vpn, plan: &FaultPlan) -> Option<PageFrame> {
-    let process = cx.process();
-    let given = cx.state.frames.given()?.of(process.asid, vpn)?;
+fn take_given(cx: &mut Context<'_>, vpn: Vpn, plan: &FaultPlan) -> Option<PageFrame> {
+    let given = cx.state.frames.given()?.of(cx.asid(), vpn)?;
     let is_possible = |size: &PageSize| {
         let (level, part) = (*size as u32, given.part(vpn, *size));
         // A source that announces no mappings has those that its accesses imply, of 2 MiB each.
         let is_mapped = !cx.state.processes.announces_mappings || plan.vma.range.covers(part.range());
-        let is_vacant = || process.table.is_vacant(&cx.state.tables.memory, part.page(), level);
-        level <= T::MAX_LEAF_LEVEL && is_mapped && is_vacant()
+        cx.state.shape.has_pages_at(level) && is_mapped && cx.is_vacant(part.page(), level)
     };
     let large = PageSize::ALL[1..=given.size() as usize].iter().rev().copied().find(is_possible);
     let part = given.part(vpn, large.unwrap_or_default());

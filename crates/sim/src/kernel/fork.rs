@@ -4,7 +4,7 @@ use pagewalk_trace::ProcessId;
 use pagewalk_vm::addr::{VirtRange, Vpn};
 use pagewalk_vm::frame::PageKey;
 use pagewalk_vm::space::Vma;
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
 use super::books::settle;
 use super::change::{SPACE_END, new_process};
@@ -13,7 +13,7 @@ use super::residents::{Change, tell};
 use crate::error::MachineError;
 
 /// Gives the child the mappings of the process, and the pages of its private ones.
-pub(super) fn fork<T: PageTable>(cx: &mut Context<'_, T>, child: ProcessId) -> Result<(), MachineError> {
+pub(super) fn fork(cx: &mut Context<'_>, child: ProcessId) -> Result<(), MachineError> {
     settle(cx, Vpn(0), SPACE_END.page())?;
     let space = cx.process().space.fork();
     let copied: Vec<Vma> = space.vmas().filter(|vma| !vma.shared && !vma.wipe_on_fork).copied().collect();
@@ -21,7 +21,7 @@ pub(super) fn fork<T: PageTable>(cx: &mut Context<'_, T>, child: ProcessId) -> R
     if !space.has_explicit_pages() {
         copied.iter().try_for_each(|vma| cx.split_edges(vma.range))?;
     }
-    let child = new_process(cx.state, child, Some(space))?;
+    let child = new_process(cx, child, Some(space))?;
     let mut protected = Vec::new();
     for vma in copied {
         share_pages(cx, child, vma.range, &mut protected)?;
@@ -31,8 +31,8 @@ pub(super) fn fork<T: PageTable>(cx: &mut Context<'_, T>, child: ProcessId) -> R
 }
 
 /// Shares the pages of `range` of the process with a child. Pages that lose the right to be written to go to `protected`.
-fn share_pages<T: PageTable>(
-    cx: &mut Context<'_, T>,
+fn share_pages(
+    cx: &mut Context<'_>,
     child: usize,
     range: VirtRange,
     protected: &mut Vec<Vpn>,
@@ -42,7 +42,7 @@ fn share_pages<T: PageTable>(
     let mut entries = cx.entries(start, end);
     entries.retain(|(_, leaf, _)| !cx.state.frames.is_given(leaf.frame));
     // A page that lies in several mappings came with the first.
-    let has = |page| cx.state.processes[child].table.find(&cx.state.tables.memory, page).is_some();
+    let has = |page| cx.find_of(child, page).is_some();
     entries.retain(|&(page, ..)| page >= start || !has(page));
     // What a file can bring again is left to the child's faults, unless there are copies among it (`vma_needs_copy`).
     if entries.iter().all(|(_, leaf, _)| cx.state.frames.shared().is_cached(leaf.frame))

@@ -23,6 +23,7 @@ mod context;
 mod counts;
 mod fault;
 mod fork;
+mod page_tables;
 mod processor;
 mod read_ahead;
 mod reclaim;
@@ -50,6 +51,7 @@ use self::accelerator::Accelerated;
 use self::context::Context;
 use self::counts::KernelCounts;
 pub(crate) use self::fault::FaultFailure;
+use self::page_tables::{TableShape, TablesOf};
 pub(crate) use self::processor::{Processor, Worker};
 use self::state::{Due, Processes};
 pub(crate) use self::state::{Process, State};
@@ -63,7 +65,9 @@ use crate::time::{EventQueue, Waiter};
 
 /// The kernel of a machine whose page tables are `T`.
 pub(crate) struct Kernel<T: PageTable> {
-    pub(crate) state: State<T>,
+    pub(crate) state: State,
+    /// The page tables of the processes, as the hardware walks them.
+    pub(crate) tables: TablesOf<T>,
     /// The place of the current process.
     current: usize,
     /// The uses of pages that the frames want to hear of.
@@ -96,8 +100,9 @@ impl<T: PageTable> Kernel<T> {
         let state = State {
             spec: Arc::clone(spec),
             is_timed,
-            processes: Processes::new(design, seed, announces_mappings),
-            tables: TableSpace::starting_at(frames.ordinary().start()),
+            processes: Processes::new(seed, announces_mappings),
+            shape: TableShape::of::<T>(),
+            table_space: TableSpace::starting_at(frames.ordinary().start()),
             swap: Swap::new(spec.paging.swap.bytes),
             accelerator: spec.paging.accelerator.as_ref().map(|of| Accelerated::new(of, spec)),
             due: EventQueue::new(),
@@ -105,7 +110,8 @@ impl<T: PageTable> Kernel<T> {
             counts: KernelCounts::default(),
             frames,
         };
-        Self { current: 0, uses: state.frames.uses(), scans, tier, state }
+        let tables = TablesOf::new(design);
+        Self { current: 0, uses: state.frames.uses(), scans, tier, state, tables }
     }
 
     /// Switches the machine on: the first process runs, and the daemons sleep.
@@ -115,14 +121,20 @@ impl<T: PageTable> Kernel<T> {
         Ok(())
     }
 
-    fn context<'a>(&'a mut self, processor: &'a mut dyn Processor) -> Context<'a, T> {
-        Context { state: &mut self.state, processor, process: self.current }
+    fn context<'a>(&'a mut self, processor: &'a mut dyn Processor) -> Context<'a> {
+        Context { state: &mut self.state, tables: &mut self.tables, processor, process: self.current }
     }
 
     /// Returns the current process.
     #[inline(always)]
-    pub(crate) fn process(&self) -> &Process<T> {
+    pub(crate) fn process(&self) -> &Process {
         &self.state.processes[self.current]
+    }
+
+    /// Returns the page table of the current process.
+    #[inline(always)]
+    pub(crate) fn table(&self) -> &T {
+        &self.tables.list[self.current]
     }
 
     /// Brings the page of an access that has no entry.
@@ -179,13 +191,13 @@ impl<T: PageTable> Kernel<T> {
 
     fn switch(&mut self, processor: &mut dyn Processor, id: ProcessId) -> Result<(), MachineError> {
         let processes = &self.state.processes;
-        let left = processes.list.get(self.current).map_or(0, |process| process.table.chunk_rows());
+        let left = self.tables.list.get(self.current).map_or(0, T::chunk_rows);
         self.current = match processes.list.iter().position(|process| process.id == id) {
             Some(at) => at,
-            None => change::new_process(&mut self.state, id, None)?,
+            None => change::new_process(&mut self.context(processor), id, None)?,
         };
         if left > 0 {
-            let entered = self.process().table.chunk_rows();
+            let entered = self.table().chunk_rows();
             self.state.counts.upkeep.chunk_rows_switched += (left + entered) as u64;
         }
         // The filter of every core knows one address space only.
@@ -296,7 +308,7 @@ impl<T: PageTable> Kernel<T> {
     /// Makes an entry dirty because of a store.
     pub(crate) fn set_dirty(&mut self, vpn: Vpn) {
         let set = |leaf: &mut Leaf| leaf.dirty = true;
-        self.state.processes[self.current].table.update(&mut self.state.tables.memory, vpn, set);
+        self.tables.list[self.current].update(&mut self.state.table_space.memory, vpn, set);
     }
 
     /// Returns whether the frames' own book says nothing else than that the current process's page is in `frame`.
@@ -306,7 +318,8 @@ impl<T: PageTable> Kernel<T> {
 
     /// Adds the kernel's counts to the rows.
     pub(crate) fn rows(&self, rows: &mut Rows) {
-        self.state.rows(self.manages_tier(), rows);
+        let chunk_rows = self.tables.list.iter().map(T::chunk_rows).sum();
+        self.state.rows(chunk_rows, self.manages_tier(), rows);
     }
 
     /// Returns the entries of pages `[start, end)` of a process.

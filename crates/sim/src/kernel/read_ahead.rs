@@ -2,7 +2,6 @@
 
 use pagewalk_vm::addr::Pfn;
 use pagewalk_vm::frame::PageKey;
-use pagewalk_vm::table::PageTable;
 
 use super::context::Context;
 use super::reclaim::take_movable;
@@ -11,7 +10,7 @@ use crate::metrics::KernelStep;
 use crate::time::Transfer;
 
 /// Brings a page that has left into a frame. It may still be in memory, on its way out, or again, because it was read ahead.
-pub(super) fn bring_back<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey) -> Result<Pfn, MachineError> {
+pub(super) fn bring_back(cx: &mut Context<'_>, key: PageKey) -> Result<Pfn, MachineError> {
     if let Some(cached) = cx.state.swap.take_cached(key) {
         cx.state.counts.faults.swap_cache += 1;
         cx.work_until(KernelStep::Read, cached.ready_ps);
@@ -33,7 +32,7 @@ pub(super) fn bring_back<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey) ->
 }
 
 /// Takes frames for the pages whose copies lie beside `key`'s, unless they are in memory. They get no entries.
-fn frames_ahead<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey) -> Result<Vec<PageKey>, MachineError> {
+fn frames_ahead(cx: &mut Context<'_>, key: PageKey) -> Result<Vec<PageKey>, MachineError> {
     let run = u64::from(cx.state.spec.paging.swap.readahead);
     if run == 1 {
         return Ok(Vec::new());
@@ -42,9 +41,9 @@ fn frames_ahead<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey) -> Result<V
     let slot = state.swap.space.slot(key).expect("a page that is read has a copy");
     let mut pages: Vec<PageKey> = state.swap.space.neighbours(slot, run).collect();
     pages.retain(|&page| {
-        let owner = state.processes.find(page.asid).map(|owner| &state.processes[owner]);
-        let is_mapped = |table: &T| table.find(&state.tables.memory, page.page).is_some();
-        !owner.is_none_or(|owner| is_mapped(&owner.table)) && !state.swap.is_cached(page)
+        let owner = state.processes.find(page.asid);
+        let is_mapped = |owner| cx.find_of(owner, page.page).is_some();
+        !owner.is_none_or(is_mapped) && !state.swap.is_cached(page)
     });
     for (number, &page) in pages.iter().enumerate() {
         let Ok(frame) = take_movable(cx, page)? else {
@@ -57,7 +56,7 @@ fn frames_ahead<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey) -> Result<V
 }
 
 /// Reads a page, and others `ahead`, unless their frames are gone again; waits for the one only.
-fn read<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey, ahead: &[PageKey]) {
+fn read(cx: &mut Context<'_>, key: PageKey, ahead: &[PageKey]) {
     let costs = &cx.state.spec.kernel.paging;
     let (request_ps, switch_ps) = (costs.request_ps, costs.switch_ps);
     cx.work(KernelStep::Request, request_ps);
@@ -71,7 +70,7 @@ fn read<T: PageTable>(cx: &mut Context<'_, T>, key: PageKey, ahead: &[PageKey]) 
 }
 
 /// Reads a page that has a frame and no entry, without waiting for it; nothing if its frame is gone again.
-fn read_cached<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) {
+fn read_cached(cx: &mut Context<'_>, page: PageKey) {
     if !cx.state.swap.is_cached(page) {
         return;
     }
@@ -83,10 +82,7 @@ fn read_cached<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) {
 }
 
 /// Reads a page that has left, before it is touched. Returns whether there was a frame for it.
-pub(super) fn read_before_use<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    page: PageKey,
-) -> Result<bool, MachineError> {
+pub(super) fn read_before_use(cx: &mut Context<'_>, page: PageKey) -> Result<bool, MachineError> {
     if cx.state.swap.is_cached(page) {
         return Ok(true);
     }

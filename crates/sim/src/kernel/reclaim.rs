@@ -3,7 +3,7 @@
 use pagewalk_vm::addr::{Pfn, Vpn};
 use pagewalk_vm::frame::{OutOfFrames, PageKey};
 use pagewalk_vm::reclaim::{Uses, Victim};
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
 use super::context::Context;
 use super::remote;
@@ -16,8 +16,8 @@ use crate::time::Transfer;
 const SHOOTDOWN_CLUSTER: u64 = 32;
 
 /// Takes a frame for a page that may have to leave again. Others leave for it, if they must.
-pub(super) fn take_movable<T: PageTable>(
-    cx: &mut Context<'_, T>,
+pub(super) fn take_movable(
+    cx: &mut Context<'_>,
     key: PageKey,
 ) -> Result<Result<Pfn, OutOfFrames>, MachineError> {
     // First: the daemon must not find the page's frame before its entry is made.
@@ -39,7 +39,7 @@ pub(super) fn take_movable<T: PageTable>(
 /// Removes the entry of a page that has lost its frame, and writes the page to the swap device if need be. DEVIATION: Linux keeps
 /// an emptied table node for the entries that name swap slots; here it is freed. The translation is gone at once, the time of the
 /// other cores' shootdown is charged once for a cluster.
-pub(super) fn page_out<T: PageTable>(cx: &mut Context<'_, T>, victim: Victim) -> Result<(), MachineError> {
+pub(super) fn page_out(cx: &mut Context<'_>, victim: Victim) -> Result<(), MachineError> {
     let page = victim.page;
     let evict_ps = match &cx.state.accelerator {
         Some(accelerator) => accelerator.costs().evict_ps,
@@ -77,7 +77,7 @@ pub(super) fn page_out<T: PageTable>(cx: &mut Context<'_, T>, victim: Victim) ->
 }
 
 /// Removes the entry of a page that has lost its frame.
-fn clear_victim<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) -> Leaf {
+fn clear_victim(cx: &mut Context<'_>, page: PageKey) -> Leaf {
     let owner = cx.state.processes.of(page.asid);
     let cleared = cx.of(owner).clear(page.page, Vpn(page.page.0 + 1));
     let [(_, leaf, 0)] = cleared[..] else { unreachable!("{page:?} had a frame but no entry") };
@@ -86,7 +86,7 @@ fn clear_victim<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) -> Leaf {
 }
 
 /// Writes a page's contents to the device. A disk works by itself; a writer that gets too far ahead of it has to wait.
-fn write<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) {
+fn write(cx: &mut Context<'_>, page: PageKey) {
     cx.work(KernelStep::Write, cx.state.spec.kernel.paging.request_ps);
     let Transfer { done_ps, holds_core } = cx.swap_out();
     if holds_core {
@@ -102,7 +102,7 @@ fn write<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey) {
 }
 
 /// Starts the reclaim daemon when half of what it keeps free is taken.
-fn wake_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+fn wake_daemon(cx: &mut Context<'_>) -> Result<(), MachineError> {
     let Some(keep) = kept_free(cx) else { return Ok(()) };
     if cx.state.is_reclaiming || cx.state.frames.headroom().is_none_or(|free| free >= keep / 2) {
         return Ok(());
@@ -120,13 +120,13 @@ fn wake_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError
 }
 
 /// Returns the number of pages that the reclaim daemon keeps free.
-fn kept_free<T: PageTable>(cx: &Context<'_, T>) -> Option<u64> {
+fn kept_free(cx: &Context<'_>) -> Option<u64> {
     let percent = u64::from(cx.state.spec.paging.background_percent);
     cx.state.frames.limit().filter(|_| percent > 0).map(|limit| (limit * percent / 100).max(2))
 }
 
 /// Runs the reclaim daemon, which lets one page leave if that is still due.
-pub(super) fn run_daemon<T: PageTable>(cx: &mut Context<'_, T>) -> Result<(), MachineError> {
+pub(super) fn run_daemon(cx: &mut Context<'_>) -> Result<(), MachineError> {
     let keep = kept_free(cx).expect("a daemon runs");
     cx.state.is_reclaiming = cx.state.frames.headroom().is_some_and(|free| free < keep);
     if !cx.state.is_reclaiming {

@@ -2,19 +2,19 @@
 
 use pagewalk_vm::fault::PageId;
 use pagewalk_vm::frame::PageKey;
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
 use super::accelerator::Accelerated;
 use super::context::Context;
 use crate::metrics::KernelStep;
 
 /// Returns the accelerator of a machine that has one.
-pub(super) fn of<'c, T: PageTable>(cx: &'c mut Context<'_, T>) -> &'c mut Accelerated {
+pub(super) fn of<'c>(cx: &'c mut Context<'_>) -> &'c mut Accelerated {
     cx.state.accelerator.as_mut().expect("a machine with an accelerator")
 }
 
 /// Makes the entry of a page that has lost its frame remote, if it has a copy; if that is old, the device sends the page.
-pub(super) fn leave<T: PageTable>(cx: &mut Context<'_, T>, page: PageKey, leaf: Leaf, written: bool) {
+pub(super) fn leave(cx: &mut Context<'_>, page: PageKey, leaf: Leaf, written: bool) {
     let Some(slot) = cx.state.swap.space.slot(page) else { return };
     let id = u32::try_from(slot + 1).ok().and_then(PageId::new).expect("the machine file was checked");
     of(cx).leave(page, leaf, id);

@@ -7,7 +7,6 @@
 use pagewalk_trace::Protection;
 use pagewalk_vm::addr::{Asid, PageSize, Pfn, Vpn};
 use pagewalk_vm::frame::PageKey;
-use pagewalk_vm::table::PageTable;
 
 use super::accelerator::Accelerated;
 use super::context::Context;
@@ -73,7 +72,7 @@ impl Resident for Accelerated {
 }
 
 /// Tells every resident that pages `[start, end)` of the process change.
-pub(super) fn tell<T: PageTable>(cx: &mut Context<'_, T>, start: Vpn, end: Vpn, change: Change) {
+pub(super) fn tell(cx: &mut Context<'_>, start: Vpn, end: Vpn, change: Change) {
     let asid = cx.asid();
     let State { swap, accelerator, frames, .. } = &mut *cx.state;
     let accelerator = accelerator.as_mut().map(|of| of as &mut dyn Resident);

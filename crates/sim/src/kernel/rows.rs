@@ -1,16 +1,14 @@
 //! The counts of the kernel, as rows.
 
-use pagewalk_vm::table::PageTable;
-
 use super::counts::KernelCounts;
 use super::state::State;
 use crate::metrics::Rows;
 use crate::metrics::names::{fault, frames, kernel, reclaim, swap, table};
 
-impl<T: PageTable> State<T> {
-    pub(super) fn rows(&self, manages_tier: bool, rows: &mut Rows) {
+impl State {
+    pub(super) fn rows(&self, chunk_rows: usize, manages_tier: bool, rows: &mut Rows) {
         let KernelCounts { faults, changes, resident, upkeep } = &self.counts;
-        let sizes = T::GRANULE.sizes();
+        let sizes = self.shape.granule.sizes();
         for (&size, &faults) in sizes.iter().zip(&faults.minor) {
             rows.sum(fault::minor(size), faults);
         }
@@ -42,15 +40,14 @@ impl<T: PageTable> State<T> {
             rows.sum(fault::MAJOR, faults.major);
         }
         self.reclaim_rows(rows);
-        rows.level(table::BYTES, self.tables.bytes);
-        rows.level(table::BYTES_PEAK, self.tables.bytes_peak);
-        rows.level(table::CONTIGUOUS, self.tables.largest_bytes);
+        rows.level(table::BYTES, self.table_space.bytes);
+        rows.level(table::BYTES_PEAK, self.table_space.bytes_peak);
+        rows.level(table::CONTIGUOUS, self.table_space.largest_bytes);
         rows.sum(table::UPKEEP, upkeep.ps);
         if !self.spec.translation.table.is_hashed() {
             return;
         }
-        let chunk_rows = self.processes.list.iter().map(|process| process.table.chunk_rows() as u64).sum();
-        rows.level(table::CHUNK_ROWS, chunk_rows);
+        rows.level(table::CHUNK_ROWS, chunk_rows as u64);
         rows.sum(table::CHUNK_ROWS_SWITCHED, upkeep.chunk_rows_switched);
         rows.sum(table::LINES_VISITED, upkeep.lines_visited);
         rows.sum(table::LINES_MOVED, upkeep.lines_moved);

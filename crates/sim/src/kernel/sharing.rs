@@ -21,9 +21,9 @@ use pagewalk_trace::{Backing, Mapping, ObjectPages};
 use pagewalk_vm::addr::{PageSize, Pfn, VirtRange, Vpn};
 use pagewalk_vm::reclaim::ObjectPage;
 use pagewalk_vm::space::{FaultPlan, Vma};
-use pagewalk_vm::table::{Leaf, PageTable};
+use pagewalk_vm::table::Leaf;
 
-use super::context::{Context, rank};
+use super::context::Context;
 use super::reclaim::take_movable;
 use crate::error::MachineError;
 use crate::metrics::KernelStep;
@@ -34,8 +34,8 @@ pub(super) fn is_movable(vma: &Vma) -> bool {
 }
 
 /// Enters a page that a fault brought.
-pub(super) fn enter_page<T: PageTable>(
-    cx: &mut Context<'_, T>,
+pub(super) fn enter_page(
+    cx: &mut Context<'_>,
     first: Vpn,
     frame: Pfn,
     level: u32,
@@ -57,18 +57,14 @@ pub(super) fn enter_page<T: PageTable>(
 }
 
 /// Gives a page whose mapping allows a store and whose entry does not a frame of its own, or the one that it has.
-pub(super) fn copy_on_write<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    vpn: Vpn,
-    plan: &FaultPlan,
-) -> Result<(), MachineError> {
+pub(super) fn copy_on_write(cx: &mut Context<'_>, vpn: Vpn, plan: &FaultPlan) -> Result<(), MachineError> {
     let (_, mut leaf, mut level) = cx.entry(vpn);
     let is_explicit = plan.vma.huge.is_some() || cx.process().space.has_explicit_pages();
     if level > 0 && !is_explicit && cx.state.frames.shared().is_shared(leaf.frame) {
         cx.split(vpn)?;
         (_, leaf, level) = cx.entry(vpn);
     }
-    let size = T::page_size(level);
+    let size = cx.state.shape.page_size(level);
     let key = cx.key(vpn.align_down(size));
     cx.state.counts.faults.minor[level as usize] += 1;
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
@@ -89,12 +85,7 @@ pub(super) fn copy_on_write<T: PageTable>(
 }
 
 /// Gives a page a frame of its own; other pages keep the one that it had.
-fn take_copy<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    page: Vpn,
-    size: PageSize,
-    plan: &FaultPlan,
-) -> Result<(), MachineError> {
+fn take_copy(cx: &mut Context<'_>, page: Vpn, size: PageSize, plan: &FaultPlan) -> Result<(), MachineError> {
     let taken = match size == PageSize::Size4K && is_movable(&plan.vma) {
         true => take_movable(cx, cx.key(page))?,
         false => cx.state.frames.take_kept(size),
@@ -113,24 +104,24 @@ fn take_copy<T: PageTable>(
 
 /// Changes the entry of a page that is written to, so that it names another frame. Where tables hold codes, it may move from one
 /// table to the other.
-fn replace_frame<T: PageTable>(
-    cx: &mut Context<'_, T>,
+fn replace_frame(
+    cx: &mut Context<'_>,
     page: Vpn,
     frame: Pfn,
     size: PageSize,
     plan: &FaultPlan,
 ) -> Result<(), MachineError> {
-    if T::IS_COMPRESSED {
+    if cx.state.shape.is_compressed {
         cx.clear(page, Vpn(page.0 + 1));
-        return enter_page(cx, page, frame, rank::<T>(size) as u32, true, plan);
+        return enter_page(cx, page, frame, cx.state.shape.rank(size) as u32, true, plan);
     }
     cx.update(page, |leaf| *leaf = Leaf { frame, writable: true, dirty: true, accessed: true, ..*leaf });
     Ok(())
 }
 
 /// Maps a page of a file or of shared memory whose frame another mapping has. Returns whether there is one.
-pub(super) fn map_cached<T: PageTable>(
-    cx: &mut Context<'_, T>,
+pub(super) fn map_cached(
+    cx: &mut Context<'_>,
     page: Vpn,
     size: PageSize,
     write: bool,
@@ -141,7 +132,7 @@ pub(super) fn map_cached<T: PageTable>(
     let other = cx.state.frames.shared().pages(frame)[0];
     let key = cx.key(page);
     cx.state.frames.share(frame, other, key);
-    let level = rank::<T>(size);
+    let level = cx.state.shape.rank(size);
     enter_page(cx, page, frame, level as u32, write, plan)?;
     cx.state.counts.faults.minor[level] += 1;
     cx.state.counts.faults.page_cache += 1;
@@ -150,8 +141,8 @@ pub(super) fn map_cached<T: PageTable>(
 }
 
 /// Notes a page's new frame: other mappings that show the same will find it.
-pub(super) fn note_cached<T: PageTable>(
-    cx: &mut Context<'_, T>,
+pub(super) fn note_cached(
+    cx: &mut Context<'_>,
     page: Vpn,
     size: PageSize,
     frame: Pfn,
@@ -165,13 +156,13 @@ pub(super) fn note_cached<T: PageTable>(
 }
 
 /// Returns the object that a new mapping shows: one of its own where none is known.
-pub(super) fn object_of<T: PageTable>(cx: &mut Context<'_, T>, mapping: &Mapping) -> Option<ObjectPages> {
-    let own = |cx: &mut Context<'_, T>| ObjectPages { object: cx.state.processes.new_object(), first: 0 };
+pub(super) fn object_of(cx: &mut Context<'_>, mapping: &Mapping) -> Option<ObjectPages> {
+    let own = |cx: &mut Context<'_>| ObjectPages { object: cx.state.processes.new_object(), first: 0 };
     mapping.object.or_else(|| Some(own(cx)))
 }
 
 /// Returns, of the process's entries, the pages that a store must copy although their mapping allows it.
-pub(super) fn pages_to_copy<T: PageTable>(cx: &mut Context<'_, T>, range: VirtRange) -> Vec<Vpn> {
+pub(super) fn pages_to_copy(cx: &mut Context<'_>, range: VirtRange) -> Vec<Vpn> {
     if cx.state.frames.shared().is_empty() {
         return Vec::new();
     }

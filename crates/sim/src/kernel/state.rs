@@ -7,22 +7,24 @@ use pagewalk_trace::{ObjectId, ProcessId};
 use pagewalk_vm::addr::Asid;
 use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::space::AddressSpace;
-use pagewalk_vm::table::{PageTable, Upkeep};
+use pagewalk_vm::table::Upkeep;
 
 use super::accelerator::Accelerated;
 use super::counts::KernelCounts;
+use super::page_tables::TableShape;
 use super::swap::Swap;
 use super::tables::TableSpace;
 use crate::spec::settings::MachineSpec;
 use crate::time::EventQueue;
 
-/// The state of a machine's kernel, for processes with page tables `T`.
-pub(crate) struct State<T: PageTable> {
+/// The state of a machine's kernel, but for the page tables of its processes.
+pub(crate) struct State {
     pub(crate) spec: Arc<MachineSpec>,
     /// Whether work takes time.
     pub(super) is_timed: bool,
-    pub(crate) processes: Processes<T>,
-    pub(crate) tables: TableSpace,
+    pub(crate) processes: Processes,
+    pub(crate) shape: TableShape,
+    pub(crate) table_space: TableSpace,
     pub(crate) frames: PagePool,
     pub(crate) swap: Swap,
     pub(super) accelerator: Option<Accelerated>,
@@ -43,10 +45,8 @@ pub(super) enum Due {
 }
 
 /// The processes, and what new ones are made of.
-pub(crate) struct Processes<T: PageTable> {
-    pub(super) list: Vec<Process<T>>,
-    /// The parameters of their page tables.
-    pub(super) design: T::Design,
+pub(crate) struct Processes {
+    pub(super) list: Vec<Process>,
     pub(super) seed: u64,
     /// Whether the source announces the mappings of its processes.
     pub(super) announces_mappings: bool,
@@ -54,19 +54,18 @@ pub(crate) struct Processes<T: PageTable> {
     objects: u64,
 }
 
-/// A process: its address space, as the kernel and as the hardware see it.
-pub(crate) struct Process<T> {
+/// A process: its address space, as the kernel sees it.
+pub(crate) struct Process {
     pub(super) id: ProcessId,
     pub(crate) asid: Asid,
     pub(super) space: AddressSpace,
-    pub(crate) table: T,
     /// The part of the table's upkeep that was charged.
     pub(super) paid: Upkeep,
 }
 
-impl<T: PageTable> Processes<T> {
-    pub(super) fn new(design: T::Design, seed: u64, announces_mappings: bool) -> Self {
-        Self { list: Vec::new(), design, seed, announces_mappings, objects: 0 }
+impl Processes {
+    pub(super) fn new(seed: u64, announces_mappings: bool) -> Self {
+        Self { list: Vec::new(), seed, announces_mappings, objects: 0 }
     }
 
     /// Returns the place of the process with an address-space identifier that a page in memory names.
@@ -93,18 +92,18 @@ impl<T: PageTable> Processes<T> {
     }
 }
 
-impl<T: PageTable> Index<usize> for Processes<T> {
-    type Output = Process<T>;
+impl Index<usize> for Processes {
+    type Output = Process;
 
     #[inline(always)]
-    fn index(&self, at: usize) -> &Process<T> {
+    fn index(&self, at: usize) -> &Process {
         &self.list[at]
     }
 }
 
-impl<T: PageTable> IndexMut<usize> for Processes<T> {
+impl IndexMut<usize> for Processes {
     #[inline(always)]
-    fn index_mut(&mut self, at: usize) -> &mut Process<T> {
+    fn index_mut(&mut self, at: usize) -> &mut Process {
         &mut self.list[at]
     }
 }

@@ -6,7 +6,7 @@ use pagewalk_trace::{Event, Mapping, ProcessId, Protection};
 use pagewalk_vm::addr::{Asid, PAGE_BYTES, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::{BuddyAllocator, CrowdedMemory};
 use pagewalk_vm::reclaim::{PagePool, Recency};
-use pagewalk_vm::table::{Radix, X86_64};
+use pagewalk_vm::table::{Levels, Radix, X86_64};
 use pagewalk_vm::tier::FlashPage;
 
 use super::*;
@@ -111,7 +111,7 @@ fn kernel(limit: u64) -> (Kernel<Radix<X86_64>>, Recorder) {
     spec.paging.swap.readahead = 1;
     let memory = CrowdedMemory::alone(BuddyAllocator::new(64 << 20).expect("a size that there may be"));
     let frames = PagePool::ordered(memory, Box::new(Recency::new(u32::MAX)), limit);
-    let mut kernel = Kernel::new(&Arc::new(spec), (), frames, 1, true, true);
+    let mut kernel = Kernel::new(&Arc::new(spec), Levels(4), frames, 1, true, true);
     let mut processor = Recorder { device_ps: 10_000_000, ..Recorder::default() };
     kernel.start(&mut processor).expect("memory for a page table");
     processor.take();

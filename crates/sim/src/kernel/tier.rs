@@ -1,7 +1,6 @@
 //! DRAM as a cache over flash where the kernel manages it: pages come by page faults.
 
 use pagewalk_vm::addr::{Pfn, Vpn};
-use pagewalk_vm::table::PageTable;
 use pagewalk_vm::tier::FlashPage;
 use rustc_hash::FxHashMap;
 
@@ -37,12 +36,7 @@ impl KernelTier {
 }
 
 /// Does the first half of a page fault: the kernel asks for the page, and others leave for it.
-pub(super) fn begin_page_in<T: PageTable>(
-    cx: &mut Context<'_, T>,
-    tier: &mut KernelTier,
-    page: FlashPage,
-    waiter: Waiter,
-) {
+pub(super) fn begin_page_in(cx: &mut Context<'_>, tier: &mut KernelTier, page: FlashPage, waiter: Waiter) {
     let paging = cx.state.spec.kernel.paging.clone();
     for (step, ps) in [
         (KernelStep::Trap, paging.trap_ps),
@@ -59,13 +53,13 @@ pub(super) fn begin_page_in<T: PageTable>(
 }
 
 /// Does the second half: the page's entry, and the books.
-pub(super) fn end_page_in<T: PageTable>(cx: &mut Context<'_, T>) {
+pub(super) fn end_page_in(cx: &mut Context<'_>) {
     cx.work(KernelStep::Enter, cx.state.spec.kernel.paging.enter_ps);
     cx.work(KernelStep::Book, cx.state.spec.kernel.paging.book_ps);
 }
 
 /// Removes the translations of pages that left, on every core; returns how many pages that were.
-pub(super) fn take_left<T: PageTable>(cx: &mut Context<'_, T>, tier: &mut KernelTier) -> u64 {
+pub(super) fn take_left(cx: &mut Context<'_>, tier: &mut KernelTier) -> u64 {
     let left = cx.processor.take_left();
     for page in &left {
         // A page to which no walk has led since it came is in no TLB; the kernel does not know that.

@@ -71,12 +71,14 @@ pub(super) fn machine<T: Built, C: Clock>(
     }
     let spec = Arc::new(spec.clone());
     let design = T::design(&spec.translation.table);
+    let levels = T::levels(&design);
     let kernel = Kernel::new(&spec, design, frames, seed, source.announces_mappings, C::TIMED);
     let count = spec.core.count as usize;
     let host = spec.translation.host.as_ref();
-    let host = host.map(|host| host.build(count, &spec.kernel, start, end.frame()));
+    let host = host.map(|host| host.build(count, levels, &spec.kernel, (start, end.frame())));
     let end = host.as_ref().map_or(end, Below::end);
-    let engine = Engine::start(Mmu::new(cores.collect(), shared, host), kernel, C::new(&timed, end))?;
+    let mmu = Mmu::new(levels, cores.collect(), shared, host);
+    let engine = Engine::start(mmu, kernel, C::new(&timed, end))?;
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }

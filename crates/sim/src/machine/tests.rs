@@ -8,14 +8,14 @@ use pagewalk_vm::addr::{Granule, PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 use pagewalk_vm::frame::Cpfn;
 use pagewalk_vm::table::classic::{Classic, OpenAddressing};
 use pagewalk_vm::table::hashed::HashedTable;
-use pagewalk_vm::table::{Arm16K, Arm64K, Contents, PageTable, Radix, X86_64, X86_64La57};
+use pagewalk_vm::table::{Arm16K, Arm64K, Contents, PageTable, Radix, X86_64};
 
 use super::assemble::{Built, machine};
 use super::events::Machine;
 use super::relocation::Relocation;
 use super::turns::cross;
 use super::*;
-use crate::kernel::{Process, State};
+use crate::kernel::{Kernel, State};
 use crate::metrics::names::{accelerator, fault, swap};
 use crate::metrics::{Boundary, Number, Row, Rows, RunResult};
 use crate::spec;
@@ -85,7 +85,7 @@ fn announced() -> SourceInfo {
 
 impl<T: PageTable, C> Machine<T, C> {
     /// What the machine's kernel keeps.
-    fn state(&self) -> &State<T> {
+    fn state(&self) -> &State {
         &self.engine.kernel.state
     }
 }

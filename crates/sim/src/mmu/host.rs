@@ -11,6 +11,8 @@ use crate::time::WalkBegin;
 /// The host of a machine that is a guest.
 pub(crate) struct Below {
     host: Box<dyn Host>,
+    /// Levels of the guest's page tables.
+    guest_levels: u32,
     /// The time of an exit to the host for a page that it has not given yet, which it zeroes.
     fault_ps: u64,
     /// Scratch space for the references of a walk.
@@ -18,8 +20,8 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    pub(crate) fn new(host: Box<dyn Host>, fault_ps: u64) -> Self {
-        Self { host, fault_ps, reads: Vec::new() }
+    pub(crate) fn new(host: Box<dyn Host>, guest_levels: u32, fault_ps: u64) -> Self {
+        Self { host, guest_levels, fault_ps, reads: Vec::new() }
     }
 
     /// Returns the first address of the host beyond all that it can ever use.
@@ -67,7 +69,7 @@ impl Below {
         vpn: Vpn,
     ) -> (T::Walk, Result<WalkEnd, HostFault>) {
         let walk = walked.table.walk(walked.memory, walked.asid, vpn, caches);
-        let begins_below_root = walk.reads().next().is_some_and(|read| read.level + 1 < T::LEVELS);
+        let begins_below_root = walk.reads().next().is_some_and(|read| read.level + 1 < self.guest_levels);
         let guest =
             GuestWalk { reads: walk.reads(), begins_below_root, end: walk.end(), granule: T::GRANULE };
         self.reads.clear();

@@ -23,6 +23,8 @@ pub(crate) struct Mmu<T: PageTable> {
     cores: Vec<Core<T::Caches>>,
     /// The TLB levels that all cores share, behind those of each core.
     shared: Option<Tlbs>,
+    /// Levels of the page tables.
+    levels: u32,
     counts: WalkCounts,
     /// The host, if the machine is a guest: TLBs hold its frames then.
     host: Option<Below>,
@@ -102,8 +104,13 @@ impl<W: WalkCaching> Core<W> {
 }
 
 impl<T: PageTable> Mmu<T> {
-    pub(crate) fn new(cores: Vec<Core<T::Caches>>, shared: Option<Tlbs>, host: Option<Below>) -> Self {
-        Self { cores, shared, counts: WalkCounts::default(), host }
+    pub(crate) fn new(
+        levels: u32,
+        cores: Vec<Core<T::Caches>>,
+        shared: Option<Tlbs>,
+        host: Option<Below>,
+    ) -> Self {
+        Self { levels, cores, shared, counts: WalkCounts::default(), host }
     }
 
     pub(crate) fn cores(&self) -> usize {
@@ -301,7 +308,7 @@ impl<T: PageTable> Mmu<T> {
             host.rows(rows);
         }
         rows.sum(walk::REFERENCES, self.counts.of_host + self.counts.references.iter().sum::<u64>());
-        for level in 0..T::LEVELS as usize {
+        for level in 0..self.levels as usize {
             rows.sum(walk::references_of_level(level), self.counts.references[level]);
         }
         rows.sum(walk::DIRTY_UPDATES, self.counts.dirty_updates);

@@ -1,7 +1,7 @@
 //! The host of a guest.
 
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, Pfn};
-use pagewalk_vm::table::{Geometry, Host, HostDesign, RadixHost, Sv39, X86_64, X86_64La57};
+use pagewalk_vm::table::{Geometry, HostDesign, Levels, RadixHost, X86_64};
 
 use super::frames::FrameKind;
 use super::kernel::KernelSpec;
@@ -65,7 +65,7 @@ section! {
             let message = format!("the host's pages of {pages} are smaller than the guest's base pages of {base}");
             return resolver.refuse_section(table, message, "write pages = \"2MiB\"");
         }
-        let reach_bytes = end(levels) * PAGE_BYTES;
+        let reach_bytes = X86_64::end(Levels(levels)).0 * PAGE_BYTES;
         if frames.memory_bytes() > reach_bytes {
             let message = format!("a host's table of {levels} levels maps less than the guest's memory");
             return resolver.refuse(message, "write more levels, or give the guest less memory", table, &["levels"]);
@@ -93,19 +93,17 @@ section! {
     }
 }
 
-/// Returns the number of pages that a host's table of so many levels can map.
-fn end(levels: u32) -> u64 {
-    match levels {
-        3 => Sv39::end().0,
-        4 => X86_64::end().0,
-        _ => X86_64La57::end().0,
-    }
-}
-
 impl HostSpec {
-    /// Builds the host of a guest whose memory has these frames.
-    pub(crate) fn build(&self, cores: usize, kernel: &KernelSpec, start: Pfn, end: Pfn) -> Below {
+    /// Builds the host of a guest whose page tables have so many levels, and whose memory is `[start, end)`.
+    pub(crate) fn build(
+        &self,
+        cores: usize,
+        guest_levels: u32,
+        kernel: &KernelSpec,
+        (start, end): (Pfn, Pfn),
+    ) -> Below {
         let design = HostDesign {
+            levels: Levels(self.levels),
             pages: self.pages,
             tlb_entries: self.tlb_entries,
             walk_cache: self.walk_cache.clone(),
@@ -113,15 +111,7 @@ impl HostSpec {
             start,
             end,
         };
-        let host: Box<dyn Host> = match self.levels {
-            3 => built::<Sv39>(&design),
-            4 => built::<X86_64>(&design),
-            _ => built::<X86_64La57>(&design),
-        };
-        Below::new(host, self.fault_ps + kernel.zero_ps(self.pages))
+        let host = RadixHost::<X86_64>::new(&design).expect("the machine file was checked");
+        Below::new(Box::new(host), guest_levels, self.fault_ps + kernel.zero_ps(self.pages))
     }
-}
-
-fn built<G: Geometry + std::fmt::Debug + Send + 'static>(design: &HostDesign) -> Box<dyn Host> {
-    Box::new(RadixHost::<G>::new(design).expect("the machine file was checked"))
 }

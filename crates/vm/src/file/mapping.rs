@@ -12,7 +12,7 @@ use super::memory::{PersistentMemory, Remapped};
 use super::store::{Store, Transaction, root, root_place};
 use crate::addr::Pfn;
 use crate::addr::{PhysAddr, Vpn};
-use crate::table::{Entry, Geometry, Leaf, PageTable, Radix, TableWords, WalkEnd};
+use crate::table::{Entry, Geometry, Leaf, Levels, PageTable, Radix, TableWords, WalkEnd};
 
 /// The format of the persistent page table.
 ///
@@ -30,8 +30,12 @@ pub enum Persistent {}
 const PRESENT: u64 = 1;
 const PAGE: u64 = 2;
 
+impl Persistent {
+    /// The levels of the table.
+    pub(super) const LEVELS: u32 = 4;
+}
+
 impl Geometry for Persistent {
-    const LEVELS: u32 = 4;
     const MAX_LEAF_LEVEL: u32 = 1;
 
     #[inline]
@@ -93,6 +97,10 @@ fn swap_level(a: Vpn, b: Vpn, pages: u64) -> u32 {
     (0..3).rev().find(fits).expect("pages are aligned to themselves")
 }
 
+fn table_of(root: Pfn) -> Radix<Persistent> {
+    Radix::of_root(root, Levels(Persistent::LEVELS))
+}
+
 fn find(table: Radix<Persistent>, words: &impl TableWords, page: Vpn) -> Result<MappedPage, u64> {
     debug_assert!(page < SPACE_END, "{page}");
     match table.walk_root(words, page).end {
@@ -127,7 +135,7 @@ impl<M: PersistentMemory> TableWords for Pages<'_, M> {
 
 impl<M: PersistentMemory> Pages<'_, M> {
     pub(super) fn table(self) -> Radix<Persistent> {
-        Radix::of_root(Pfn(self.0.load(root_place(root::TABLE))))
+        table_of(Pfn(self.0.load(root_place(root::TABLE))))
     }
 
     /// Returns the frame of a page, if the page is mapped.
@@ -224,7 +232,7 @@ impl<M: PersistentMemory> Store<M> {
 
 impl<M: PersistentMemory> Transaction<'_, M> {
     pub(super) fn table(&self) -> Radix<Persistent> {
-        Radix::of_root(self.table_root())
+        table_of(self.table_root())
     }
 
     /// Returns the frame of a page, if the page is mapped.
@@ -396,6 +404,6 @@ mod tests {
         assert_eq!(Persistent::decode(0, 0), Entry::Empty);
         assert_eq!(Persistent::decode(PRESENT, 0), Entry::Empty, "no table at the lowest level");
         assert_eq!(Persistent::decode(PRESENT | PAGE, 2), Entry::Empty, "no page of 1 GiB");
-        assert_eq!(Persistent::end(), SPACE_END);
+        assert_eq!(Persistent::end(Levels(Persistent::LEVELS)), SPACE_END);
     }
 }

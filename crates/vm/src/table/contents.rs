@@ -2,7 +2,7 @@
 
 use super::cuckoo::NoChunk;
 use super::{
-    Leaf, MapError, PageTable, Radix, RunMemory, TableMemory, TableStore, Walk, WalkCache, WalkEnd,
+    Leaf, Levels, MapError, PageTable, Radix, RunMemory, TableMemory, TableStore, Walk, WalkCache, WalkEnd,
     WalkOutcome, WalkRead, X86_64, X86_64Toc,
 };
 use crate::addr::{Asid, Pfn, Vpn};
@@ -17,6 +17,9 @@ pub struct Contents {
     codes: Radix<X86_64Toc>,
     ordinary: Radix<X86_64>,
 }
+
+/// Both tables are as x86-64's.
+const LEVELS: Levels = Levels(4);
 
 /// The walk to a page: in the tables of contents, and in the table beside if the page has an ordinary frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,12 +52,15 @@ impl PageTable for Contents {
     type Caches = WalkCache;
     type Walk = ContentsWalk;
 
-    const LEVELS: u32 = Radix::<X86_64Toc>::LEVELS;
     const MAX_LEAF_LEVEL: u32 = Radix::<X86_64Toc>::MAX_LEAF_LEVEL;
     const IS_COMPRESSED: bool = true;
 
+    fn levels(_: &()) -> u32 {
+        LEVELS.0
+    }
+
     fn new(_: &(), seed: u64, store: &mut impl TableStore) -> Result<Self, NoChunk> {
-        Ok(Self { codes: Radix::new(&(), seed, store)?, ordinary: Radix::new(&(), seed, store)? })
+        Ok(Self { codes: Radix::new(&LEVELS, seed, store)?, ordinary: Radix::new(&LEVELS, seed, store)? })
     }
 
     #[inline(always)]

@@ -37,13 +37,18 @@ pub enum Entry {
     Leaf(Leaf),
 }
 
-/// The most levels that a geometry may have.
+/// The most levels that a radix table may have.
 pub const MOST_LEVELS: usize = 6;
 
-/// A radix table's constants and entry format. The one walker and the one table serve every implementation.
+/// The number of levels of a radix table, the root's included; at most [`MOST_LEVELS`].
+///
+/// With entries of x86-64 and RISC-V, 3 levels map the 39 bits of Sv39, 4 the 48 of x86-64 and Sv48, and 5 the 57 of LA57 and Sv57.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Levels(pub u32);
+
+/// The constants and the entry format of a radix table, of whatever number of levels. The one walker and the one table serve every
+/// implementation.
 pub trait Geometry {
-    /// The number of levels, the root included; at most [`MOST_LEVELS`].
-    const LEVELS: u32;
     /// The size of base pages, and what follows from it.
     const GRANULE: Granule = Granule::Size4K;
     /// Bytes of a node, which is as large as a base page.
@@ -54,7 +59,7 @@ pub trait Geometry {
     const LEAF_ENTRY_SHIFT: u32 = 3;
     /// Whether a leaf names one of the frames that its page may have, and not any frame: see [`X86_64Toc`].
     const IS_COMPRESSED: bool = false;
-    /// The highest level that may hold a leaf.
+    /// The highest level that may hold a leaf, if the table has it.
     const MAX_LEAF_LEVEL: u32;
 
     /// The entry that points to the next level's table.
@@ -96,12 +101,12 @@ pub trait Geometry {
     }
 
     /// The first page number that the table cannot map (counting both halves of a signed address space).
-    fn end() -> Vpn {
-        Vpn(1 << (Self::reach_shift(Self::LEVELS - 1) + Self::INDEX_BITS))
+    fn end(Levels(levels): Levels) -> Vpn {
+        Vpn(1 << (Self::reach_shift(levels - 1) + Self::INDEX_BITS))
     }
 }
 
-/// The format of x86-64 with four levels: 48-bit addresses.
+/// The format of x86-64: four levels, or the five of LA57.
 ///
 /// ```text
 ///  63 62    52 51                      12 11  9  8  7  6  5  4  3  2  1  0
@@ -113,10 +118,6 @@ pub trait Geometry {
 /// `PS` marks a leaf above level 0. Source: Intel SDM volume 3A, section 4.5; AMD APM volume 2, section 5.3.
 #[derive(Clone, Copy, Debug)]
 pub enum X86_64 {}
-
-/// The format of x86-64 with five levels (LA57): 57-bit addresses.
-#[derive(Clone, Copy, Debug)]
-pub enum X86_64La57 {}
 
 /// The flags that are on, together.
 #[inline]
@@ -171,7 +172,7 @@ mod x86 {
     }
 }
 
-/// The format of x86-64 with four levels whose leaf tables are tables of contents (Mosaic Pages, IEEE Micro 2024):
+/// The format of x86-64 whose leaf tables are tables of contents (Mosaic Pages, IEEE Micro 2024):
 /// two bytes a page instead of eight, because a page's code says only which of the few frames it may have.
 ///
 /// ```text
@@ -240,7 +241,6 @@ mod toc {
 }
 
 impl Geometry for X86_64Toc {
-    const LEVELS: u32 = 4;
     const LEAF_ENTRY_SHIFT: u32 = 1;
     const IS_COMPRESSED: bool = true;
     const MAX_LEAF_LEVEL: u32 = 0;
@@ -261,7 +261,7 @@ impl Geometry for X86_64Toc {
     }
 }
 
-/// RISC-V Sv39: three levels, 39-bit addresses.
+/// The format of RISC-V: the three levels of Sv39, the four of Sv48, the five of Sv57.
 ///
 /// ```text
 ///  63      54 53                       10 9  8  7  6  5  4  3  2  1  0
@@ -273,11 +273,7 @@ impl Geometry for X86_64Toc {
 /// An entry with R, W and X all zero points to the next level. Source: RISC-V privileged architecture, section
 /// "Sv39: Page-Based 39-bit Virtual-Memory System".
 #[derive(Clone, Copy, Debug)]
-pub enum Sv39 {}
-
-/// RISC-V Sv48: four levels, 48-bit addresses; entries as in [`Sv39`].
-#[derive(Clone, Copy, Debug)]
-pub enum Sv48 {}
+pub enum RiscV {}
 
 mod riscv {
     use super::{Entry, Leaf, bits_of};
@@ -328,30 +324,7 @@ mod riscv {
     }
 }
 
-macro_rules! geometry {
-    ($name:ty, levels $levels:expr, max_leaf $max_leaf:expr, $format:ident, $leaf:expr) => {
-        impl Geometry for $name {
-            const LEVELS: u32 = $levels;
-            const MAX_LEAF_LEVEL: u32 = $max_leaf;
-
-            #[inline]
-            fn table(frame: Pfn) -> u64 {
-                $format::table(frame)
-            }
-
-            #[inline]
-            fn leaf(leaf: Leaf, level: u32) -> u64 {
-                $leaf(leaf, level)
-            }
-
-            #[inline]
-            fn decode(raw: u64, level: u32) -> Entry {
-                $format::decode(raw, level)
-            }
-        }
-    };
-}
-/// Arm's table with a granule of 16 KiB and `LEVELS` levels of 11 index bits: 3 levels reach 47 bits of address.
+/// Arm's format with a granule of 16 KiB: levels of 11 index bits, of which 3 reach 47 bits of address.
 ///
 /// ```text
 ///  63  56 55 54 53 52 51 50 49                    12 11 10  9     2  1  0
@@ -364,12 +337,11 @@ macro_rules! geometry {
 /// `D` the software bit in which Linux keeps that the page is dirty; the bit AP\[2\] (7) forbids stores that would have to set it.
 /// Source: Arm Architecture Reference Manual (DDI 0487), section D8.3; Linux, `arch/arm64/include/asm/pgtable-prot.h`.
 #[derive(Clone, Copy, Debug)]
-pub enum Arm16K<const LEVELS: u32> {}
+pub enum Arm16K {}
 
-/// Arm's table with a granule of 64 KiB and `LEVELS` levels of 13 index bits: 2 levels reach 42 bits of address; entries as in
-/// [`Arm16K`].
+/// Arm's format with a granule of 64 KiB: levels of 13 index bits, of which 2 reach 42 bits of address; entries as in [`Arm16K`].
 #[derive(Clone, Copy, Debug)]
-pub enum Arm64K<const LEVELS: u32> {}
+pub enum Arm64K {}
 
 mod arm {
     use super::{Entry, Leaf, PAGE_BYTES, bits_of};
@@ -421,34 +393,31 @@ mod arm {
     }
 }
 
-macro_rules! arm_geometry {
-    ($name:ident, $granule:ident) => {
-        impl<const LEVELS: u32> Geometry for $name<LEVELS> {
-            const LEVELS: u32 = LEVELS;
+macro_rules! geometry {
+    ($name:ident, $granule:ident, max_leaf $max_leaf:expr, $format:ident, $leaf:expr) => {
+        impl Geometry for $name {
             const GRANULE: Granule = Granule::$granule;
-            const MAX_LEAF_LEVEL: u32 = 1;
+            const MAX_LEAF_LEVEL: u32 = $max_leaf;
 
             #[inline]
             fn table(frame: Pfn) -> u64 {
-                arm::table(frame)
+                $format::table(frame)
             }
 
             #[inline]
             fn leaf(leaf: Leaf, level: u32) -> u64 {
-                arm::leaf(leaf, level)
+                $leaf(leaf, level)
             }
 
             #[inline]
             fn decode(raw: u64, level: u32) -> Entry {
-                arm::decode(raw, level)
+                $format::decode(raw, level)
             }
         }
     };
 }
-arm_geometry!(Arm16K, Size16K);
-arm_geometry!(Arm64K, Size64K);
 
-geometry!(X86_64, levels 4, max_leaf 2, x86, x86::leaf);
-geometry!(X86_64La57, levels 5, max_leaf 2, x86, x86::leaf);
-geometry!(Sv39, levels 3, max_leaf 2, riscv, |leaf, _| riscv::leaf(leaf));
-geometry!(Sv48, levels 4, max_leaf 3, riscv, |leaf, _| riscv::leaf(leaf));
+geometry!(X86_64, Size4K, max_leaf 2, x86, x86::leaf);
+geometry!(RiscV, Size4K, max_leaf 3, riscv, |leaf, _| riscv::leaf(leaf));
+geometry!(Arm16K, Size16K, max_leaf 1, arm, arm::leaf);
+geometry!(Arm64K, Size64K, max_leaf 1, arm, arm::leaf);

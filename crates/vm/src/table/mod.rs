@@ -24,9 +24,7 @@ mod walk_cache;
 
 pub use arena::TableArena;
 pub use contents::{Contents, ContentsWalk};
-pub use geometry::{
-    Arm16K, Arm64K, Entry, Geometry, Leaf, MOST_LEVELS, Sv39, Sv48, X86_64, X86_64La57, X86_64Toc,
-};
+pub use geometry::{Arm16K, Arm64K, Entry, Geometry, Leaf, Levels, MOST_LEVELS, RiscV, X86_64, X86_64Toc};
 pub use l2p::{Chunked, ContiguousMemory, L2p, OnePiece, ROWS};
 pub use memory::{RunMemory, SparseMemory, TableMemory, TableWords};
 pub use nested::{GuestWalk, Host, HostCounts, HostDesign, HostFault, HostFrame, RadixHost};
@@ -35,6 +33,11 @@ pub use page_table::{
 };
 pub use radix::{Radix, Walk, WalkReference};
 pub use walk_cache::{WalkCache, WalkStart};
+
+use crate::addr::Vpn;
+
+/// The first page beyond addresses of 48 bits, which hashed tables map.
+const HASHED_END: Vpn = Vpn(1 << 36);
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,8 @@
 //! al., "Accelerating Two-Dimensional Page Walks for Virtualized Systems", ASPLOS 2008.
 
 use super::{
-    Geometry, Leaf, PageTable, Radix, TableArena, WalkCache, WalkCaching, WalkEnd, WalkOutcome, WalkRead,
+    Geometry, Leaf, Levels, PageTable, Radix, TableArena, WalkCache, WalkCaching, WalkEnd, WalkOutcome,
+    WalkRead,
 };
 use crate::addr::{Asid, Granule, PAGE_BYTES, PageSize, Pfn, Vpn};
 use crate::sets::{Replacement, ShapeError};
@@ -28,6 +29,8 @@ use crate::tlb::{Fill, Lookup, SetAssociative, TlbArray, Translation};
 /// The parameters of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDesign {
+    /// The levels of its page table.
+    pub levels: Levels,
     /// The pages that the host gives to the guest.
     pub pages: PageSize,
     /// Entries of the TLB for guest-physical pages, fully associative; 0 for none.
@@ -153,14 +156,14 @@ impl<G: Geometry + Send> RadixHost<G> {
     ///
     /// If the guest's memory lies beyond what the table can map, or does not begin at a multiple of 1 GiB.
     pub fn new(design: &HostDesign) -> Result<Self, ShapeError> {
-        let HostDesign { pages, start, end, .. } = *design;
+        let HostDesign { levels, pages, start, end, .. } = *design;
         assert!(start.0.is_multiple_of(PageSize::Size1G.base_pages()), "memory at frame {start}");
-        assert!(Vpn(end.0) <= G::end(), "{end} is beyond the host's {} levels", G::LEVELS);
+        assert!(Vpn(end.0) <= G::end(levels), "{end} is beyond the host's {} levels", levels.0);
         let frames = (end.0 - start.0).next_multiple_of(pages.base_pages());
         let mut memory = TableArena::starting_at(start.add(frames));
         // A node of 512 entries for each 512 nodes or pages below, and both ends of each level.
-        let end = start.add(frames + frames / 511 + 2 * u64::from(G::LEVELS));
-        let table = Radix::new(&(), 0, &mut memory).expect(ENDLESS);
+        let end = start.add(frames + frames / 511 + 2 * u64::from(levels.0));
+        let table = Radix::new(&levels, 0, &mut memory).expect(ENDLESS);
         let tlb = |entries| SetAssociative::new(entries, entries, Replacement::Lru, &PageSize::ALL);
         let caches = HostCaches {
             tlb: (design.tlb_entries > 0).then(|| tlb(design.tlb_entries)).transpose()?,
@@ -310,7 +313,7 @@ impl<I: Iterator<Item = WalkRead>> GuestWalk<I> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Arm16K, ContiguousMemory, Sv39, Sv48, X86_64, X86_64La57};
+    use super::super::{Arm16K, ContiguousMemory, RiscV, X86_64};
     use super::*;
 
     const START: Pfn = Pfn(1 << 18);
@@ -318,11 +321,20 @@ mod tests {
     const END: Pfn = Pfn(START.0 + (4 << 18));
 
     fn design(pages: PageSize) -> HostDesign {
-        HostDesign { pages, tlb_entries: 0, walk_cache: None, cores: 1, start: START, end: END }
+        HostDesign {
+            levels: Levels(4),
+            pages,
+            tlb_entries: 0,
+            walk_cache: None,
+            cores: 1,
+            start: START,
+            end: END,
+        }
     }
 
     /// A guest with one page at `VPN`.
     struct Guest<G> {
+        levels: u32,
         table: Radix<G>,
         memory: TableArena,
     }
@@ -330,12 +342,12 @@ mod tests {
     const VPN: Vpn = Vpn(0x12_3456);
 
     impl<G: Geometry + Send> Guest<G> {
-        fn new(size: PageSize) -> Self {
+        fn new(levels: u32, size: PageSize) -> Self {
             let mut memory = TableArena::starting_at(START);
-            let mut table = Radix::new(&(), 0, &mut memory).expect("memory");
+            let mut table = Radix::new(&Levels(levels), 0, &mut memory).expect("memory");
             let frame = Pfn(START.0 + (2 << 18));
             table.map(&mut memory, VPN.align_down(size), Leaf::data(frame), size as u32).expect("mapped");
-            Self { table, memory }
+            Self { levels, table, memory }
         }
 
         /// Walks, and lets the host give what is missing.
@@ -345,7 +357,7 @@ mod tests {
                 let top = walk.references().next().expect("a reference").level + 1;
                 let walk = GuestWalk {
                     reads: walk.reads(),
-                    begins_below_root: top < G::LEVELS,
+                    begins_below_root: top < self.levels,
                     end: walk.end,
                     granule: Radix::<G>::GRANULE,
                 };
@@ -359,11 +371,12 @@ mod tests {
     }
 
     fn references<G: Geometry + Send, H: Geometry + Send + std::fmt::Debug>(
-        guest: PageSize,
-        host: PageSize,
+        (guest_levels, guest): (u32, PageSize),
+        (host_levels, host): (u32, PageSize),
     ) -> usize {
-        let mut of_host = RadixHost::<H>::new(&design(host)).expect("a host");
-        let of_guest = Guest::<G>::new(guest);
+        let design = HostDesign { levels: Levels(host_levels), ..design(host) };
+        let mut of_host = RadixHost::<H>::new(&design).expect("a host");
+        let of_guest = Guest::<G>::new(guest_levels, guest);
         let (end, _) = of_guest.walk(&mut of_host, None);
         let (again, reads) = of_guest.walk(&mut of_host, None);
         assert_eq!(end, again);
@@ -380,19 +393,19 @@ mod tests {
     fn a_cold_walk_has_the_references_of_the_closed_form() {
         for (at, guest) in PageSize::ALL.into_iter().enumerate() {
             for (host_at, host) in PageSize::ALL.into_iter().enumerate() {
-                let expected = |guest: usize, host: usize| (guest - at + 1) * (host - host_at + 1) - 1;
-                assert_eq!(references::<Sv39, Sv39>(guest, host), expected(3, 3));
-                assert_eq!(references::<Sv39, X86_64>(guest, host), expected(3, 4));
-                assert_eq!(references::<Sv39, X86_64La57>(guest, host), expected(3, 5));
-                assert_eq!(references::<X86_64, Sv39>(guest, host), expected(4, 3));
-                assert_eq!(references::<X86_64, X86_64>(guest, host), expected(4, 4));
-                assert_eq!(references::<Sv48, X86_64La57>(guest, host), expected(4, 5));
-                assert_eq!(references::<X86_64La57, Sv39>(guest, host), expected(5, 3));
-                assert_eq!(references::<X86_64La57, Sv48>(guest, host), expected(5, 4));
-                assert_eq!(references::<X86_64La57, X86_64La57>(guest, host), expected(5, 5));
+                for guest_levels in 3..=5 {
+                    for host_levels in 3..=5 {
+                        let expected = (guest_levels - at + 1) * (host_levels - host_at + 1) - 1;
+                        let guest = (guest_levels as u32, guest);
+                        let host = (host_levels as u32, host);
+                        assert_eq!(references::<X86_64, X86_64>(guest, host), expected);
+                        assert_eq!(references::<RiscV, X86_64>(guest, host), expected);
+                        assert_eq!(references::<X86_64, RiscV>(guest, host), expected);
+                    }
+                }
             }
         }
-        assert_eq!(references::<X86_64, X86_64>(PageSize::Size4K, PageSize::Size4K), 24);
+        assert_eq!(references::<X86_64, X86_64>((4, PageSize::Size4K), (4, PageSize::Size4K)), 24);
     }
 
     /// A base page of 16 KiB lies in four frames of 4 KiB, and its table's nodes too.
@@ -400,10 +413,10 @@ mod tests {
     fn a_guest_may_have_larger_base_pages() {
         let mut host = RadixHost::<X86_64>::new(&design(PageSize::Size2M)).expect("a host");
         let mut memory = TableArena::starting_at(START);
-        let mut table = Radix::<Arm16K<3>>::new(&(), 0, &mut memory).expect("memory");
+        let mut table = Radix::<Arm16K>::new(&Levels(3), 0, &mut memory).expect("memory");
         let frame = Pfn(START.0 + (2 << 18) + 4);
         table.map(&mut memory, Vpn(VPN.0 & !3), Leaf::data(frame), 0).expect("mapped");
-        let guest = Guest { table, memory };
+        let guest = Guest { levels: 3, table, memory };
         let (end, _) = guest.walk(&mut host, None);
         let (again, reads) = guest.walk(&mut host, None);
         assert_eq!((end, reads.len()), (again, 4 * 4 - 1));
@@ -418,7 +431,7 @@ mod tests {
             ..design(PageSize::Size4K)
         })
         .expect("a host");
-        let guest = Guest::<X86_64>::new(PageSize::Size4K);
+        let guest = Guest::<X86_64>::new(4, PageSize::Size4K);
         let mut caches = WalkCache::new::<X86_64>(&[4, 4, 4], None).expect("walk caches");
         guest.walk(&mut host, Some(&mut caches));
         // The guest's table is known, so that its entry and the walk to the page remain, and of that only the last entry.
@@ -432,7 +445,7 @@ mod tests {
     fn a_tlb_for_guest_physical_pages_leaves_the_guests_references() {
         let mut host = RadixHost::<X86_64>::new(&HostDesign { tlb_entries: 8, ..design(PageSize::Size2M) })
             .expect("a host");
-        let guest = Guest::<X86_64>::new(PageSize::Size4K);
+        let guest = Guest::<X86_64>::new(4, PageSize::Size4K);
         guest.walk(&mut host, None);
         let before = host.counts();
         let (_, reads) = guest.walk(&mut host, None);

@@ -20,14 +20,15 @@ pub trait PageTable: Sized + Send {
     /// The answer of a walk.
     type Walk: WalkOutcome;
 
-    /// Levels that leaves and the references of walks may have.
-    const LEVELS: u32;
     /// The size of base pages, and what follows from it.
     const GRANULE: Granule = Granule::Size4K;
     /// The highest level of a page.
     const MAX_LEAF_LEVEL: u32;
     /// Whether the table takes codes of hash-placed frames in the place of frame numbers.
     const IS_COMPRESSED: bool = false;
+
+    /// Returns the number of levels that leaves and the references of walks may have in a table of this design.
+    fn levels(design: &Self::Design) -> u32;
 
     /// Creates an empty table.
     ///

@@ -6,8 +6,8 @@ use arrayvec::ArrayVec;
 
 use super::cuckoo::NoChunk;
 use super::{
-    Entry, Geometry, Leaf, MOST_LEVELS, MapError, PageTable, RunMemory, TableMemory, TableStore, TableWords,
-    Waits, WalkCache, WalkEnd, WalkOutcome, WalkRead, WalkStart,
+    Entry, Geometry, Leaf, Levels, MOST_LEVELS, MapError, PageTable, RunMemory, TableMemory, TableStore,
+    TableWords, Waits, WalkCache, WalkEnd, WalkOutcome, WalkRead, WalkStart,
 };
 use crate::addr::{Asid, Granule, PAGE_BYTES, Pfn, PhysAddr, Vpn};
 
@@ -15,6 +15,7 @@ use crate::addr::{Asid, Granule, PAGE_BYTES, Pfn, PhysAddr, Vpn};
 #[derive(Clone, Debug)]
 pub struct Radix<G> {
     root: Pfn,
+    levels: u32,
     nodes: u64,
     geometry: PhantomData<G>,
 }
@@ -58,11 +59,11 @@ impl Walk {
 }
 
 impl<G: Geometry> Radix<G> {
-    /// Returns the table with this root, which another owner keeps. How many nodes it has is not known:
+    /// Returns the table of so many levels with this root, which another owner keeps. How many nodes it has is not known:
     /// [`Radix::nodes`] says nothing.
     #[inline]
-    pub fn of_root(root: Pfn) -> Self {
-        Self { root, nodes: 0, geometry: PhantomData }
+    pub fn of_root(root: Pfn, Levels(levels): Levels) -> Self {
+        Self { root, levels, nodes: 0, geometry: PhantomData }
     }
 
     /// Returns the root node's frame.
@@ -73,6 +74,11 @@ impl<G: Geometry> Radix<G> {
     /// Nodes in use, root included; each is as large as a base page.
     pub fn nodes(&self) -> u64 {
         self.nodes
+    }
+
+    /// Returns the first page number that the table cannot map.
+    fn end(&self) -> Vpn {
+        G::end(Levels(self.levels))
     }
 
     #[inline]
@@ -99,7 +105,7 @@ impl<G: Geometry> Radix<G> {
     /// Returns the node where a walk starts without walk caches:
     #[inline]
     pub fn start(&self) -> WalkStart {
-        WalkStart { level: G::LEVELS - 1, node: self.root }
+        WalkStart { level: self.levels - 1, node: self.root }
     }
 
     /// Walks from the root.
@@ -111,7 +117,6 @@ impl<G: Geometry> Radix<G> {
     /// Walks from `node`, a table at `level` on the path of `vpn`, as a walk cache gave it.
     #[inline(always)]
     pub fn walk_from(&self, memory: &impl TableWords, vpn: Vpn, level: u32, node: Pfn) -> Walk {
-        const { assert!(G::LEVELS as usize <= MOST_LEVELS, "a geometry of too many levels") };
         let mut walk = Walk { addrs: ArrayVec::new(), top: level, end: WalkEnd::Empty { level } };
         walk.end = Self::descend(memory, vpn, WalkStart { level, node }, |addr| walk.addrs.push(addr));
         walk
@@ -187,7 +192,7 @@ impl<G: Geometry> Radix<G> {
     /// There is no memory for a table; those that were made stay.
     pub fn entry(&mut self, store: &mut impl TableStore, vpn: Vpn, level: u32) -> Result<PhysAddr, NoChunk> {
         let mut node = self.root;
-        for above in (level + 1..G::LEVELS).rev() {
+        for above in (level + 1..self.levels).rev() {
             let addr = Self::entry_addr(node, vpn, above);
             node = match G::decode(Self::read(store, addr, above), above) {
                 Entry::Table(next) => next,
@@ -270,17 +275,24 @@ impl<G: Geometry> Radix<G> {
 }
 
 impl<G: Geometry + Send> PageTable for Radix<G> {
-    type Design = ();
+    type Design = Levels;
     type Caches = WalkCache;
     type Walk = Walk;
 
-    const LEVELS: u32 = G::LEVELS;
     const GRANULE: Granule = G::GRANULE;
     const MAX_LEAF_LEVEL: u32 = G::MAX_LEAF_LEVEL;
     const IS_COMPRESSED: bool = G::IS_COMPRESSED;
 
-    fn new(_: &(), _seed: u64, store: &mut impl TableStore) -> Result<Self, NoChunk> {
-        let mut table = Self { root: Pfn(0), nodes: 0, geometry: PhantomData };
+    fn levels(&Levels(levels): &Levels) -> u32 {
+        levels
+    }
+
+    /// # Panics
+    ///
+    /// If no radix table has so many levels.
+    fn new(&Levels(levels): &Levels, _seed: u64, store: &mut impl TableStore) -> Result<Self, NoChunk> {
+        assert!((1..=MOST_LEVELS as u32).contains(&levels), "a radix table of {levels} levels");
+        let mut table = Self { root: Pfn(0), levels, nodes: 0, geometry: PhantomData };
         table.root = table.new_node(store)?;
         Ok(table)
     }
@@ -347,15 +359,15 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
         level: u32,
     ) -> Result<Option<NoChunk>, MapError> {
         let pages = G::leaf_pages(level);
-        assert!(level <= G::MAX_LEAF_LEVEL, "no leaf at level {level}");
+        assert!(level <= G::MAX_LEAF_LEVEL && level < self.levels, "no leaf at level {level}");
         assert!(
             vpn.0.is_multiple_of(pages) && leaf.frame.0.is_multiple_of(pages),
             "{vpn} or {} is unaligned",
             leaf.frame
         );
-        assert!(vpn < G::end(), "{vpn} is beyond the table's {} levels", G::LEVELS);
+        assert!(vpn < self.end(), "{vpn} is beyond the table's {} levels", self.levels);
         let mut node = self.root;
-        for above in (level + 1..G::LEVELS).rev() {
+        for above in (level + 1..self.levels).rev() {
             let addr = Self::entry_addr(node, vpn, above);
             node = match G::decode(Self::read(store, addr, above), above) {
                 Entry::Table(next) => next,
@@ -398,10 +410,10 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
         end: Vpn,
         mut visit: impl FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
     ) -> bool {
-        let (end, mut freed) = (end.min(G::end()), false);
+        let (end, mut freed) = (end.min(self.end()), false);
         if start < end {
             let root = self.root;
-            self.visit_node(store, root, G::LEVELS - 1, (start, end), &mut visit, &mut freed);
+            self.visit_node(store, root, self.levels - 1, (start, end), &mut visit, &mut freed);
         }
         freed
     }
@@ -415,7 +427,7 @@ impl<G: Geometry + Send> PageTable for Radix<G> {
     }
 
     fn release(mut self, store: &mut impl TableStore) {
-        self.free_below(self.root, G::LEVELS - 1, store);
+        self.free_below(self.root, self.levels - 1, store);
     }
 }
 

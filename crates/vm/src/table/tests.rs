@@ -2,6 +2,8 @@
 
 mod conformance;
 
+use std::ops::RangeInclusive;
+
 use conformance::{Store, conformance};
 
 use super::classic::{Chained, Classic, ClassicDesign, OpenAddressing};
@@ -16,7 +18,6 @@ use crate::frame::Cpfn;
 enum Toy {}
 
 impl Geometry for Toy {
-    const LEVELS: u32 = 3;
     const INDEX_BITS: u32 = 2;
     const MAX_LEAF_LEVEL: u32 = 1;
 
@@ -51,36 +52,32 @@ fn data_frame<G: Geometry>(number: u64, level: u32) -> Pfn {
 
 #[test]
 fn every_page_table_equals_a_map() {
-    fn radix<G: Geometry + Send>() {
-        conformance::<Radix<G>>(&(), G::end().0, G::leaf_pages, data_frame::<G>);
+    fn radix<G: Geometry + Send>(levels: RangeInclusive<u32>) {
+        for levels in levels.map(Levels) {
+            conformance::<Radix<G>>(&levels, G::end(levels).0, G::leaf_pages, data_frame::<G>);
+        }
     }
-    radix::<Toy>();
-    radix::<X86_64>();
-    radix::<X86_64La57>();
-    radix::<Sv39>();
-    radix::<Sv48>();
-    radix::<Arm16K<3>>();
-    radix::<Arm16K<4>>();
-    radix::<Arm64K<2>>();
-    radix::<Arm64K<3>>();
-    radix::<X86_64Toc>();
+    radix::<Toy>(3..=3);
+    radix::<X86_64>(3..=5);
+    radix::<RiscV>(3..=5);
+    radix::<Arm16K>(3..=4);
+    radix::<Arm64K>(2..=3);
+    radix::<X86_64Toc>(4..=4);
     // Every third page has an ordinary frame.
     let either = |number: u64, level: u32| match number.is_multiple_of(3) {
         true => data_frame::<X86_64>(number, level),
         false => data_frame::<X86_64Toc>(number, level),
     };
-    conformance::<Contents>(&(), X86_64Toc::end().0, X86_64Toc::leaf_pages, either);
+    conformance::<Contents>(&(), X86_64Toc::end(Levels(4)).0, X86_64Toc::leaf_pages, either);
     for (policy, chunk_bytes) in
         [(Policy::ELASTIC, vec![]), (Policy::MEMORY_EFFICIENT, vec![8 << 10, 1 << 20])]
     {
         let design = HashedDesign { policy: Policy { first_slots: 16, ..policy }, chunk_bytes, crc: false };
-        let end = X86_64::end().0;
-        conformance::<HashedTable>(&design, end, X86_64::leaf_pages, data_frame::<X86_64>);
+        conformance::<HashedTable>(&design, HASHED_END.0, X86_64::leaf_pages, data_frame::<X86_64>);
     }
     let design = ClassicDesign { first_slots: 4, upsize_above: 600 };
-    let end = X86_64::end().0;
-    conformance::<Classic<OpenAddressing>>(&design, end, X86_64::leaf_pages, data_frame::<X86_64>);
-    conformance::<Classic<Chained>>(&design, end, X86_64::leaf_pages, data_frame::<X86_64>);
+    conformance::<Classic<OpenAddressing>>(&design, HASHED_END.0, X86_64::leaf_pages, data_frame::<X86_64>);
+    conformance::<Classic<Chained>>(&design, HASHED_END.0, X86_64::leaf_pages, data_frame::<X86_64>);
 }
 
 #[test]
@@ -103,37 +100,38 @@ fn entries_survive_encoding_in_every_geometry() {
         assert_eq!(G::decode(0, 0), Entry::Empty);
     }
     check::<X86_64>();
-    check::<Sv39>();
-    check::<Sv48>();
-    check::<Arm16K<4>>();
-    check::<Arm64K<3>>();
+    check::<RiscV>();
+    check::<Arm16K>();
+    check::<Arm64K>();
 }
 
 #[test]
 fn the_granules_reach_as_far_as_their_architecture_says() {
-    fn bits<G: Geometry>() -> (u32, u64, u64) {
-        (G::end().addr().0.ilog2(), G::leaf_pages(0) * 4096, G::leaf_pages(1) * 4096)
+    fn bits<G: Geometry>(levels: u32) -> (u32, u64, u64) {
+        (G::end(Levels(levels)).addr().0.ilog2(), G::leaf_pages(0) * 4096, G::leaf_pages(1) * 4096)
     }
-    assert_eq!(bits::<Arm16K<3>>(), (47, 16 << 10, 32 << 20));
-    assert_eq!(bits::<Arm16K<4>>(), (58, 16 << 10, 32 << 20));
-    assert_eq!(bits::<Arm64K<2>>(), (42, 64 << 10, 512 << 20));
-    assert_eq!(bits::<Arm64K<3>>(), (55, 64 << 10, 512 << 20));
-    assert_eq!(bits::<Sv39>(), (39, 4096, 2 << 20));
+    assert_eq!(bits::<Arm16K>(3), (47, 16 << 10, 32 << 20));
+    assert_eq!(bits::<Arm16K>(4), (58, 16 << 10, 32 << 20));
+    assert_eq!(bits::<Arm64K>(2), (42, 64 << 10, 512 << 20));
+    assert_eq!(bits::<Arm64K>(3), (55, 64 << 10, 512 << 20));
+    assert_eq!(bits::<RiscV>(3), (39, 4096, 2 << 20));
+    assert_eq!(bits::<X86_64>(4), (48, 4096, 2 << 20));
+    assert_eq!(bits::<X86_64>(5), (57, 4096, 2 << 20));
 }
 
 /// A walk's references are the levels above the leaf plus one, minus what the walk cache saved.
 #[test]
 fn walk_references_equal_levels_minus_walk_cache_hits() {
-    fn check<G: Geometry + Send>() {
-        let root_level = G::LEVELS - 1;
-        for leaf_level in 0..=G::MAX_LEAF_LEVEL {
-            for cached in 0..G::LEVELS {
+    fn check<G: Geometry + Send>(levels: u32) {
+        let root_level = levels - 1;
+        for leaf_level in 0..=G::MAX_LEAF_LEVEL.min(root_level) {
+            for cached in 0..levels {
                 // `cached` non-leaf levels, counted from the root, have a walk cache.
                 let mut entries = vec![0; root_level as usize];
                 entries[..(cached as usize).min(root_level as usize)].fill(4);
                 let mut cache = WalkCache::new::<G>(&entries, None).unwrap();
                 let mut store = Store::new();
-                let mut table = Radix::<G>::new(&(), 0, &mut store).unwrap();
+                let mut table = Radix::<G>::new(&Levels(levels), 0, &mut store).unwrap();
                 let vpn = Vpn(0);
                 let leaf = Leaf::data(data_frame::<G>(1, leaf_level));
                 table.map(&mut store, vpn, leaf, leaf_level).unwrap();
@@ -142,7 +140,7 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
                     assert_eq!(walk.end, WalkEnd::Leaf { leaf, level: leaf_level });
                     walk.references().len() as u32
                 };
-                let full = G::LEVELS - leaf_level;
+                let full = levels - leaf_level;
                 assert_eq!(walk(&mut cache, &table), full, "cold");
                 let pointers = full - 1;
                 let saved = cached.min(pointers);
@@ -152,23 +150,23 @@ fn walk_references_equal_levels_minus_walk_cache_hits() {
             }
         }
     }
-    check::<Toy>();
-    check::<X86_64>();
-    check::<X86_64La57>();
-    check::<Sv39>();
-    check::<Sv48>();
-    check::<Arm16K<3>>();
-    check::<Arm16K<4>>();
-    check::<Arm64K<2>>();
-    check::<Arm64K<3>>();
-    check::<X86_64Toc>();
+    check::<Toy>(3);
+    for levels in 3..=5 {
+        check::<X86_64>(levels);
+        check::<RiscV>(levels);
+    }
+    check::<Arm16K>(3);
+    check::<Arm16K>(4);
+    check::<Arm64K>(2);
+    check::<Arm64K>(3);
+    check::<X86_64Toc>(4);
 }
 
 /// Pages share words, and a run of any arity reads as its pages do, one by one.
 #[test]
 fn a_table_of_contents_is_a_quarter_of_a_conventional_leaf_table() {
     let mut store = Store::new();
-    let mut table = Radix::<X86_64Toc>::new(&(), 0, &mut store).unwrap();
+    let mut table = Radix::<X86_64Toc>::new(&Levels(4), 0, &mut store).unwrap();
     let leaf_of = |page: u64| Leaf {
         writable: page.is_multiple_of(3),
         dirty: page.is_multiple_of(5),
@@ -195,7 +193,7 @@ fn a_table_of_contents_is_a_quarter_of_a_conventional_leaf_table() {
 #[test]
 fn walks_read_the_addresses_the_architecture_says() {
     let mut store = Store::new();
-    let mut table = Radix::<X86_64>::new(&(), 0, &mut store).unwrap();
+    let mut table = Radix::<X86_64>::new(&Levels(4), 0, &mut store).unwrap();
     let vpn = Vpn(0x7_f123_4567);
     table.map(&mut store, vpn, Leaf::data(Pfn(0x999)), 0).unwrap();
     let walk = table.walk(&store, Asid(0), vpn, None);
@@ -211,7 +209,7 @@ fn walks_read_the_addresses_the_architecture_says() {
 #[test]
 fn splitting_a_large_page_keeps_every_translation() {
     let mut store = Store::new();
-    let mut table = Radix::<X86_64>::new(&(), 0, &mut store).unwrap();
+    let mut table = Radix::<X86_64>::new(&Levels(4), 0, &mut store).unwrap();
     let leaf = Leaf { dirty: true, ..Leaf::data(Pfn(1 << 18)) };
     table.map(&mut store, Vpn(1 << 18), leaf, 2).unwrap();
     let left = std::mem::take(&mut store.left);
@@ -229,7 +227,7 @@ fn splitting_a_large_page_keeps_every_translation() {
 #[test]
 fn running_out_of_frames_is_an_error_and_maps_nothing() {
     let mut store = Store::of(3);
-    let mut table = Radix::<X86_64>::new(&(), 0, &mut store).unwrap();
+    let mut table = Radix::<X86_64>::new(&Levels(4), 0, &mut store).unwrap();
     let mapped = table.map(&mut store, Vpn(3), Leaf::data(Pfn(99)), 0);
     assert_eq!(mapped, Err(MapError::NoMemory(NoChunk { bytes: 4096 })));
     assert_eq!(table.find(&store, Vpn(3)), None);
@@ -241,7 +239,7 @@ fn running_out_of_frames_is_an_error_and_maps_nothing() {
 #[test]
 fn update_writes_only_what_changed() {
     let mut store = Store::new();
-    let mut table = Radix::<Sv39>::new(&(), 0, &mut store).unwrap();
+    let mut table = Radix::<RiscV>::new(&Levels(3), 0, &mut store).unwrap();
     table.map(&mut store, Vpn(7), Leaf::data(Pfn(70)), 0).unwrap();
     let before = table.update(&mut store, Vpn(7), |leaf| leaf.dirty = true).unwrap();
     assert!(!before.0.dirty);

@@ -139,7 +139,7 @@ fn every_frame_comes_back() {
     machine.batch(&batch).unwrap();
     assert_eq!(machine.state().frames.free_frames(), free, "all but the root of the process that lives");
     assert_eq!(machine.state().counts.resident.pages, [0; 3]);
-    assert_eq!(machine.state().tables.bytes, 4096);
+    assert_eq!(machine.state().table_space.bytes, 4096);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn running_out_of_memory_is_an_error_that_says_what_to_do() {
     assert!(error.contains("1048576 bytes is too small") && error.contains("[frames]"), "{error}");
     // No frame was handed out twice: all that are in use are resident pages or table nodes.
     let used = machine.state().frames.total_frames() - machine.state().frames.free_frames();
-    assert_eq!(used, machine.state().resident_bytes() / 4096 + machine.state().tables.bytes / 4096);
+    assert_eq!(used, machine.state().resident_bytes() / 4096 + machine.state().table_space.bytes / 4096);
 }
 
 /// In memory that is all small pieces, a table in one piece ends the run, and one in chunks makes room for them.
@@ -193,9 +193,9 @@ fn a_table_in_one_piece_does_not_fit_into_fragments() {
     assert!(value(&result, "frames", "migrated-pages") > 500);
     // Pages that were moved are known to be where they are now.
     let mut frames = std::collections::BTreeSet::new();
-    let State { processes, tables, frames: pool, .. } = &mut machine.engine.kernel.state;
-    let mut store = tables.store(pool, &machine.spec.kernel);
-    PageTable::visit(&mut processes[0].table, &mut store, Vpn(0), Vpn(1 << 36), |page, leaf, _| {
+    let Kernel { state, tables, .. } = &mut machine.engine.kernel;
+    let mut store = state.table_space.store(&mut state.frames, &machine.spec.kernel);
+    PageTable::visit(&mut tables.list[0], &mut store, Vpn(0), Vpn(1 << 36), |page, leaf, _| {
         assert!(frames.insert(leaf.frame), "{page} shares its frame");
         Some(leaf)
     });

@@ -74,9 +74,10 @@ fn the_simulator_makes_the_hits_evictions_and_decisions_of_a_driver_without_it()
         machine.batch(&batch).unwrap();
         let places: Vec<u64> = (0..PAGES)
             .map(|page| {
-                let process = &machine.state().processes[0];
+                let Kernel { state, tables, .. } = &machine.engine.kernel;
                 let vpn = VirtAddr(BASE + page * PAGE).page();
-                match process.table.walk(&machine.state().tables.memory, process.asid, vpn, None).end() {
+                match tables.list[0].walk(&state.table_space.memory, state.processes[0].asid, vpn, None).end()
+                {
                     WalkEnd::Leaf { leaf, .. } => leaf.frame.0,
                     WalkEnd::Empty { .. } => unreachable!("it was touched"),
                 }

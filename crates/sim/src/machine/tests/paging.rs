@@ -84,18 +84,19 @@ fn the_front_filter_is_exact_under_every_policy() {
 /// the frames add up.
 pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
     let (costs, ready) = (machine.spec.kernel.clone(), machine.engine.kernel.frames_without_entry());
-    let State { processes, tables, frames, counts, .. } = &mut machine.engine.kernel.state;
+    let Kernel { state, tables, .. } = &mut machine.engine.kernel;
+    let State { processes, table_space, frames, counts, .. } = state;
     let mut owners: BTreeMap<_, Vec<PageKey>> = BTreeMap::new();
-    for at in 0..processes.count() {
-        let Process { asid, table, .. } = &mut processes[at];
+    for (at, table) in tables.list.iter_mut().enumerate() {
+        let asid = processes[at].asid;
         let mut leaves = Vec::new();
-        let mut store = tables.store(frames, &costs);
+        let mut store = table_space.store(frames, &costs);
         table.visit(&mut store, Vpn(0), Vpn(1 << 36), |vpn, leaf, _| {
             leaves.push((vpn, leaf.frame));
             Some(leaf)
         });
         for (page, frame) in leaves {
-            let key = PageKey { asid: *asid, page };
+            let key = PageKey { asid, page };
             let frame = match frame.code() {
                 Some(code) => frames.hash_placed().expect("codes").decode(key, code),
                 None => frame,
@@ -122,7 +123,7 @@ pub(super) fn check_frames<T: Built, C: Clock>(machine: &mut Machine<T, C>) {
     let by_level = T::GRANULE.sizes().iter().zip(counts.resident.pages);
     let pages: u64 = by_level.map(|(size, pages)| pages * size.base_pages()).sum();
     let used = frames.total_frames() - frames.free_frames();
-    let own = pages + tables.bytes / 4096 + ready;
+    let own = pages + table_space.bytes / 4096 + ready;
     // In fragmented memory the rest is other programs'.
     assert!(used == own || (used > own && frames.ordinary().counts().is_some()), "{used} used, {own} known");
 }

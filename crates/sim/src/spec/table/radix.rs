@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use pagewalk_trace::Access;
 use pagewalk_vm::addr::Granule;
-use pagewalk_vm::table::{Arm16K, Arm64K, Geometry, Radix, Sv39, WalkCache, X86_64, X86_64La57};
+use pagewalk_vm::table::{Arm16K, Arm64K, Geometry, Levels, Radix, WalkCache, X86_64};
 
 use crate::machine::assemble::Built;
 use crate::spec::core::{WalkCacheShape, WalkCacheSpec};
@@ -83,20 +83,22 @@ impl TableDesign for RadixSpec {
     }
 
     fn assembly(&self) -> Assembly {
-        match (self.granule, self.levels) {
-            (Granule::Size4K, 3) => Assembly::of::<Radix<Sv39>>(),
-            (Granule::Size4K, 5) => Assembly::of::<Radix<X86_64La57>>(),
-            (Granule::Size4K, _) => Assembly::of::<Radix<X86_64>>(),
-            (Granule::Size16K, 3) => Assembly::of::<Radix<Arm16K<3>>>(),
-            (Granule::Size16K, _) => Assembly::of::<Radix<Arm16K<4>>>(),
-            (Granule::Size64K, 2) => Assembly::of::<Radix<Arm64K<2>>>(),
-            (Granule::Size64K, _) => Assembly::of::<Radix<Arm64K<3>>>(),
+        // RISC-V's entries hold as much as those of x86-64, in other bits: what a machine counts does not show which.
+        match self.granule {
+            Granule::Size4K => Assembly::of::<Radix<X86_64>>(),
+            Granule::Size16K => Assembly::of::<Radix<Arm16K>>(),
+            Granule::Size64K => Assembly::of::<Radix<Arm64K>>(),
         }
     }
 }
 
 impl<G: Geometry + Send + 'static> Built for Radix<G> {
-    fn design(_: &TableKind) {}
+    fn design(table: &TableKind) -> Levels {
+        match table.walk_caches() {
+            WalkCacheShape::Levels(above_leaves) => Levels(above_leaves as u32 + 1),
+            other => unreachable!("a radix table with walk caches of {other:?}"),
+        }
+    }
 
     fn caches(spec: &WalkCacheSpec) -> WalkCache {
         WalkCache::new::<G>(&spec.entries, spec.ways).expect("the machine file was checked")

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::table::{Entry, Geometry, Sv39};
+use crate::table::{Entry, Geometry, RiscV};
 
 proptest! {
     #[test]
@@ -39,10 +39,10 @@ proptest! {
 fn a_local_entry_is_one_of_the_risc_v_tables() {
     let protection = RemotePte::VALID | RemotePte::READ | RemotePte::WRITE | RemotePte::ACCESSED;
     let local = RemotePte { protection, ..remote(7) }.local(frame(3));
-    let Entry::Leaf(leaf) = Sv39::decode(local, 0) else { panic!("{local:#x} is no leaf") };
+    let Entry::Leaf(leaf) = RiscV::decode(local, 0) else { panic!("{local:#x} is no leaf") };
     assert_eq!((leaf.frame, leaf.readable, leaf.writable), (frame(3), true, true));
     assert_eq!((leaf.executable, leaf.accessed, leaf.dirty), (false, true, false));
-    assert!(matches!(Sv39::decode(remote(7).encode(), 0), Entry::Empty), "a remote entry is invalid");
+    assert!(matches!(RiscV::decode(remote(7).encode(), 0), Entry::Empty), "a remote entry is invalid");
 }
 
 #[test]

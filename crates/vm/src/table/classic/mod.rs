@@ -22,8 +22,8 @@ use arrayvec::ArrayVec;
 
 use super::cuckoo::NoChunk;
 use super::{
-    ContiguousMemory, Entry, Geometry, Leaf, MapError, PageTable, RunMemory, TableMemory, TableStore, Upkeep,
-    Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead, X86_64,
+    ContiguousMemory, Entry, Geometry, HASHED_END, Leaf, MapError, PageTable, RunMemory, TableMemory,
+    TableStore, Upkeep, Waits, WalkCaching, WalkEnd, WalkOutcome, WalkRead, X86_64,
 };
 use crate::addr::{Asid, PageSize, PhysAddr, Vpn};
 
@@ -181,8 +181,12 @@ impl<C: ClusterTable> PageTable for Classic<C> {
     type Caches = NoCaches;
     type Walk = ClassicWalk;
 
-    const LEVELS: u32 = 3;
     const MAX_LEAF_LEVEL: u32 = 2;
+
+    /// One for each page size.
+    fn levels(_: &ClassicDesign) -> u32 {
+        PageSize::ALL.len() as u32
+    }
 
     fn new(design: &ClassicDesign, seed: u64, store: &mut impl TableStore) -> Result<Self, NoChunk> {
         let mut made: ArrayVec<OfSize<C>, 3> = ArrayVec::new();
@@ -252,7 +256,7 @@ impl<C: ClusterTable> PageTable for Classic<C> {
         let size = PageSize::ALL[level as usize];
         let pages = size.base_pages();
         assert!(vpn.0.is_multiple_of(pages) && leaf.frame.0.is_multiple_of(pages), "{vpn} is unaligned");
-        assert!(vpn < X86_64::end(), "{vpn} is beyond 48 bits");
+        assert!(vpn < HASHED_END, "{vpn} is beyond 48 bits");
         if !self.is_vacant(store, vpn, level) {
             return Err(MapError::Occupied { vpn });
         }
@@ -282,7 +286,7 @@ impl<C: ClusterTable> PageTable for Classic<C> {
         end: Vpn,
         mut visit: impl FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
     ) -> bool {
-        let (mut from, end) = (start, end.min(X86_64::end()));
+        let (mut from, end) = (start, end.min(HASHED_END));
         while from < end {
             let of = |size| self.first_leaf(from, end, size).map(|(vpn, leaf)| (vpn, leaf, size));
             let Some((vpn, leaf, size)) =

@@ -30,7 +30,7 @@ pub use walk_table::SectionHeader;
 use self::line::LINE_SHIFT;
 use self::walk_table::WalkTable;
 use super::cuckoo::{Cuckoo, CuckooCounts, LineHash, NoChunk, Policy, SlotRef, WayHashes};
-use super::{ContiguousMemory, Entry, Geometry, L2p, Leaf, MapError, OnePiece, Upkeep, X86_64};
+use super::{ContiguousMemory, Entry, Geometry, HASHED_END, L2p, Leaf, MapError, OnePiece, Upkeep, X86_64};
 use crate::addr::{PageSize, Vpn};
 
 /// The parameters of a hashed page table.
@@ -248,7 +248,7 @@ impl HashedTable {
         let size = size_at(level);
         let pages = 1 << size.order();
         assert!(vpn.0.is_multiple_of(pages) && leaf.frame.0.is_multiple_of(pages), "{vpn} is unaligned");
-        assert!(vpn < X86_64::end(), "{vpn} is beyond 48 bits");
+        assert!(vpn < HASHED_END, "{vpn} is beyond 48 bits");
         let (number, index) = split(vpn, size);
         let raw = X86_64::leaf(leaf, level);
         if !self.is_vacant(vpn, level) {
@@ -409,7 +409,7 @@ impl HashedTable {
         memory: &mut impl ContiguousMemory,
         mut visit: impl FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
     ) {
-        let end = end.min(X86_64::end());
+        let end = end.min(HASHED_END);
         let mut from = start;
         while let Some((vpn, leaf, level)) = self.first_leaf(from, end) {
             let kept = visit(vpn, leaf, level);

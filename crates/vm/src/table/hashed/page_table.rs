@@ -14,8 +14,12 @@ impl PageTable for HashedTable {
     type Caches = WalkCaches;
     type Walk = HashedWalk;
 
-    const LEVELS: u32 = 3;
     const MAX_LEAF_LEVEL: u32 = 2;
+
+    /// One for each page size.
+    fn levels(_: &HashedDesign) -> u32 {
+        PageSize::ALL.len() as u32
+    }
 
     fn new(design: &HashedDesign, seed: u64, store: &mut impl TableStore) -> Result<Self, NoChunk> {
         Self::new(design, seed, store)

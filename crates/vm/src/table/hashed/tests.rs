@@ -169,7 +169,7 @@ fn a_hashed_table_maps_what_a_map_would_map() {
         }
         let moved = table.counts(PageSize::Size4K).unwrap();
         assert!(moved.upsizes.iter().sum::<u32>() > 3, "{moved:?}");
-        table.visit(Vpn(0), X86_64::end(), &mut memory, |vpn, leaf, level| {
+        table.visit(Vpn(0), HASHED_END, &mut memory, |vpn, leaf, level| {
             assert_eq!(model.remove(&vpn.0), Some((leaf, level)));
             None
         });

@@ -124,7 +124,7 @@ pub(super) fn conformance<T: PageTable>(
             (WalkEnd::Empty { .. }, None) => {}
             (end, expected) => panic!("{end:?} at {vpn:#x}, not {expected:?}"),
         }
-        assert!(walk.reads().all(|read| read.level < T::LEVELS));
+        assert!(walk.reads().all(|read| read.level < T::levels(design)));
     }
     table.visit(&mut store, Vpn(0), Vpn(end), |_, _, _| None);
     assert!(table.is_vacant(&store, Vpn(0), T::MAX_LEAF_LEVEL));

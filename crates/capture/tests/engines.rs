@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 
+use pagewalk_capture::Program;
 use pagewalk_trace::container::PwtSource;
 use pagewalk_trace::record::record;
 use pagewalk_trace::{Access, Batch, Source};
@@ -60,24 +61,47 @@ struct Seen {
 /// Accesses, and misses of a 128-set 8-way TLB and of a fully associative one of 1,024 entries.
 fn observe(name: &str, args: &[&str], build: Build) -> Seen {
     let mut observed = program(&compile(name, build), args, build.frontend());
-    let (mut associative, mut full) = (Lru::new(128, 8), Lru::new(1, 1_024));
-    observed
+    let (associative, full, _) = misses(&mut observed, &format!("{name}, {build:?}"));
+    seen(&observed, associative, full)
+}
+
+/// Misses of both TLBs, and the accesses.
+fn misses(source: &mut dyn Source, what: &str) -> (u64, u64, u64) {
+    let (mut associative, mut full, mut accesses) = (Lru::new(128, 8), Lru::new(1, 1_024), 0);
+    source
         .run(&mut |batch: &mut Batch| {
             for &access in &batch.accesses {
                 associative.access(access);
                 full.access(access);
             }
+            accesses += batch.accesses.len() as u64;
             ControlFlow::Continue(())
         })
-        .unwrap_or_else(|e| panic!("{name}, {build:?}: {e}"));
+        .unwrap_or_else(|e| panic!("{what}: {e}"));
+    (associative.misses, full.misses, accesses)
+}
+
+fn seen(observed: &Program, associative: u64, full: u64) -> Seen {
     let outcome = observed.outcome().expect("an outcome");
-    assert!(outcome.status.success(), "{name}, {build:?}: {:?}", outcome.status);
-    Seen {
-        accesses: outcome.accesses,
-        instructions: outcome.instructions,
-        associative: associative.misses,
-        full: full.misses,
-    }
+    assert!(outcome.status.success(), "{:?}", outcome.status);
+    let (accesses, instructions) = (outcome.accesses, outcome.instructions);
+    Seen { accesses, instructions, associative, full }
+}
+
+/// What comes back from a recording, which takes at most two and a half bytes an access on disk.
+fn observe_recording(name: &str, args: &[&str], build: Build) -> Seen {
+    let what = format!("{name}, {build:?}");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("program.pwt");
+    let mut observed = program(&compile(name, build), args, build.frontend());
+    let recorded = record(&mut observed, &path).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let bytes = std::fs::metadata(&path).expect("just written").len();
+    let each = bytes as f64 / recorded.accesses as f64;
+    println!("{what}: {} accesses in {bytes} B, {each:.2} B each", recorded.accesses);
+    assert!(each <= 2.5, "{what}: {each:.2} B an access");
+    let (associative, full, read) = misses(&mut PwtSource::open(&path).expect("just written"), &what);
+    assert_eq!(read, recorded.accesses, "{what}");
+    seen(&observed, associative, full)
 }
 
 /// How far `a` is from `b`, as a fraction of `b`.
@@ -85,41 +109,52 @@ fn distance(a: u64, b: u64) -> f64 {
     a.abs_diff(b) as f64 / b as f64
 }
 
-/// Programs with their arguments; whether both engines give them the same heap layout, which the fully associative
-/// comparison needs; the last one has irregular addressing out of several registers.
-const PROGRAMS: [(&str, &[&str], bool); 4] = [
-    ("gups", &["64", "1"], true),
-    ("btree", &["200", "300"], false),
-    ("bfs", &["17", "16", "2"], true),
-    ("match", &["1000", "1000"], true),
-];
+/// Records a program with each engine, and compares what comes back. `same_layout`: all engines give it the same heap layout, which
+/// the fully associative comparison needs.
+fn whole_run_misses_agree(name: &str, args: &[&str], same_layout: bool) {
+    let reference = observe_recording(name, args, Build::Plain);
+    for build in builds().into_iter().filter(|&build| build != Build::Plain) {
+        let seen = observe_recording(name, args, build);
+        println!(
+            "{name}, {build:?}: accesses {} / {}, 128x8 {} / {}, full {} / {}",
+            seen.accesses,
+            reference.accesses,
+            seen.associative,
+            reference.associative,
+            seen.full,
+            reference.full
+        );
+        let close = distance(seen.associative, reference.associative);
+        assert!(close <= 0.02, "{name}, {build:?}: 128x8 misses are {:.3} % apart", 100.0 * close);
+        let close = distance(seen.full, reference.full);
+        let limit = if same_layout { 0.001 } else { 0.02 };
+        assert!(
+            close <= limit,
+            "{name}, {build:?}: fully associative misses are {:.3} % apart",
+            100.0 * close
+        );
+    }
+}
 
 #[test]
-fn whole_run_misses_agree() {
-    for (name, args, same_layout) in PROGRAMS {
-        let reference = observe(name, args, Build::Plain);
-        for build in builds().into_iter().filter(|&build| build != Build::Plain) {
-            let seen = observe(name, args, build);
-            println!(
-                "{name}, {build:?}: accesses {} / {}, 128x8 {} / {}, full {} / {}",
-                seen.accesses,
-                reference.accesses,
-                seen.associative,
-                reference.associative,
-                seen.full,
-                reference.full
-            );
-            let close = distance(seen.associative, reference.associative);
-            assert!(close <= 0.02, "{name}, {build:?}: 128x8 misses are {:.3} % apart", 100.0 * close);
-            let close = distance(seen.full, reference.full);
-            let limit = if same_layout { 0.001 } else { 0.02 };
-            assert!(
-                close <= limit,
-                "{name}, {build:?}: fully associative misses are {:.3} % apart",
-                100.0 * close
-            );
-        }
-    }
+fn whole_run_misses_of_gups_agree() {
+    whole_run_misses_agree("gups", &["64", "1"], true);
+}
+
+#[test]
+fn whole_run_misses_of_a_btree_agree() {
+    whole_run_misses_agree("btree", &["200", "300"], false);
+}
+
+#[test]
+fn whole_run_misses_of_a_breadth_first_search_agree() {
+    whole_run_misses_agree("bfs", &["17", "16", "2"], true);
+}
+
+/// A program with irregular addressing out of several registers.
+#[test]
+fn whole_run_misses_of_a_string_match_agree() {
+    whole_run_misses_agree("match", &["1000", "1000"], true);
 }
 
 /// Instructions of a single-stepped run; `None` where stepping is not allowed.
@@ -183,31 +218,5 @@ fn every_engine_counts_the_same_twice() {
         let (first, second) = (observe("bfs", &["12"], build), observe("bfs", &["12"], build));
         assert_eq!(first.accesses, second.accesses, "{build:?}");
         assert_eq!((first.full, first.associative), (second.full, second.associative), "{build:?}");
-    }
-}
-
-/// The reference programs as both engines record them, on disk: size, and what comes back.
-#[test]
-fn recordings_take_at_most_two_and_a_half_bytes_an_access() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("program.pwt");
-    for (name, args, _) in PROGRAMS {
-        for build in builds() {
-            let mut observed = program(&compile(name, build), args, build.frontend());
-            let recorded = record(&mut observed, &path).unwrap_or_else(|e| panic!("{name}, {build:?}: {e}"));
-            let bytes = std::fs::metadata(&path).expect("just written").len();
-            let each = bytes as f64 / recorded.accesses as f64;
-            println!("{name}, {build:?}: {} accesses in {bytes} B, {each:.2} B each", recorded.accesses);
-            assert!(each <= 2.5, "{name}, {build:?}: {each:.2} B an access");
-            let mut read = 0;
-            PwtSource::open(&path)
-                .expect("just written")
-                .run(&mut |batch: &mut Batch| {
-                    read += batch.accesses.len() as u64;
-                    ControlFlow::Continue(())
-                })
-                .expect("a sound file");
-            assert_eq!(read, recorded.accesses, "{name}, {build:?}");
-        }
     }
 }

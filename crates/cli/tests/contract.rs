@@ -146,6 +146,10 @@ fn every_machine_file_runs() {
     assert!(servers.len() >= 8 && others.len() >= 30, "{servers:?} {others:?}");
     for (workload, names) in [("graph500-small", others), ("tatp-small", servers)] {
         let mut arguments = vec!["run", "--detail", "timed", "--format", "json", "--workload", workload];
+        if workload == "graph500-small" {
+            // The construction of the graph, and a part of the searches.
+            arguments.extend(["--limit", "400k"]);
+        }
         names.iter().for_each(|name| arguments.extend(["--machine", name]));
         let document = document(&pagewalk(&arguments));
         let wrong = wrong_by_schema(std::slice::from_ref(&document));
@@ -177,7 +181,7 @@ fn results_are_the_same_bytes_for_any_number_of_threads() {
     let run = |threads: &str| {
         let mut arguments =
             vec!["run", "--format", "json", "--detail", "timed", "--reach", "--workload", "btree-small"];
-        arguments.extend(["--seed", "7", "--threads", threads]);
+        arguments.extend(["--seed", "7", "--limit", "400k", "--threads", threads]);
         let output = pagewalk(&arguments);
         assert!(output.status.success(), "{}", stderr(&output));
         output.stdout
@@ -397,12 +401,12 @@ fn an_interrupt_is_left_to_the_program() {
 #[test]
 fn the_papers_run_on_small_inputs() {
     for (paper, items, least) in [
-        ("mosaic", "tlb/", 20),
+        ("mosaic", "tlb/graph500", 7),
         ("mosaic", "first-conflict/", 14),
         ("mosaic", "figure-3/a", 14),
         ("mosaic", "swap/cyclic", 5),
-        ("me-hpt", "figure-9/steady/over", 24),
-        ("pfa", "figure-16/", 12),
+        ("me-hpt", "figure-9/steady/over-ecpt/m", 1),
+        ("pfa", "figure-16/qsort-25", 2),
         ("astriflash", "figure-10", 20),
         ("astriflash", "skew/array-swap", 1),
         ("ctfs", "figure-1/rw", 2),
@@ -419,16 +423,28 @@ fn the_papers_run_on_small_inputs() {
     }
 }
 
-/// At full size: it takes seconds.
-#[test]
-fn hashed_page_tables_come_out_as_published() {
-    let output = pagewalk(&["paper", "me-hpt", "--quick", "--format", "json"]);
+/// Runs items of a paper at their published size; no row misses its gate. Returns the number of rows that pass, and of figures.
+fn none_is_missed(arguments: &[&str]) -> (usize, usize) {
+    let output = pagewalk(&[&["paper", "--quick", "--format", "json"], arguments].concat());
     let document = document(&output);
     let rows = document["rows"].as_array().expect("rows");
     let missed: Vec<_> = rows.iter().filter(|row| row["verdict"] == "miss").collect();
     assert!(missed.is_empty(), "{missed:?}");
-    assert!(rows.iter().filter(|row| row["verdict"] == "pass").count() >= 120);
-    assert!(document["figures"].as_array().expect("figures").len() >= 6);
+    let passed = rows.iter().filter(|row| row["verdict"] == "pass").count();
+    (passed, document["figures"].as_array().expect("figures").len())
+}
+
+#[test]
+fn the_sizes_of_hashed_page_tables_come_out_as_published() {
+    let (passed, _) = none_is_missed(&["me-hpt", "table-1"]);
+    assert!(passed >= 20, "{passed}");
+}
+
+#[test]
+#[ignore = "a minute without optimisation; `make soak`"]
+fn hashed_page_tables_come_out_as_published() {
+    let (passed, figures) = none_is_missed(&["me-hpt"]);
+    assert!(passed >= 120 && figures >= 6, "{passed}, {figures}");
 }
 
 /// What is counted, not timed.
@@ -444,12 +460,8 @@ fn swaps_take_as_many_entries_as_the_law_says() {
 /// At full size, too.
 #[test]
 fn a_remote_pages_fetch_takes_as_long_as_published() {
-    let output = pagewalk(&["paper", "pfa", "--quick", "--format", "json"]);
-    let document = document(&output);
-    let rows = document["rows"].as_array().expect("rows");
-    let missed: Vec<_> = rows.iter().filter(|row| row["verdict"] == "miss").collect();
-    assert!(missed.is_empty(), "{missed:?}");
-    assert!(rows.iter().filter(|row| row["verdict"] == "pass").count() >= 10);
+    let (passed, _) = none_is_missed(&["pfa"]);
+    assert!(passed >= 10, "{passed}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!("machines show", Short, false, "@in/m.toml"),
     row!("workloads", Short, false, ""),
     row!("paper", Short, false, ""),
-    row!("paper", Short, true, "mosaic figure-3/a --small --out @out/p --hardware @in"),
+    row!("paper", Short, true, "me-hpt figure-9/steady/over-ecpt/m --small --out @out/p --hardware @in"),
     row!(
         "riscv",
         Short,

@@ -46,6 +46,8 @@ const SPINS: u32 = 200;
 const SETTLING: Duration = Duration::from_micros(5);
 /// How long a client may be inside. Copies take a thousandth of it; one that was stopped there takes for ever.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a client that was inside for as long, and has not been seen outside since: it was stopped there.
+const PATIENCE_AGAIN: Duration = Duration::from_millis(20);
 
 /// A client's place, a cache line of its own.
 #[repr(C, align(64))]
@@ -85,9 +87,13 @@ pub(crate) struct Gate {
     has_barriers: bool,
     /// The owner's: how long it waits behind one.
     settling: Duration,
+    /// The owner's: clients, by bit, that it has waited for in vain and has not seen outside since.
+    stopped: AtomicU64,
     /// A client's: it makes no barriers.
     is_alone: AtomicBool,
 }
+
+const _: () = assert!(CLIENTS <= u64::BITS as usize, "a bit for each client");
 
 // SAFETY: the memory is this value's for as long as it lives, and consists of atomic words.
 #[allow(unsafe_code)]
@@ -147,6 +153,7 @@ impl Gate {
             file: None,
             has_barriers: false,
             settling: SETTLING,
+            stopped: AtomicU64::new(0),
             is_alone: AtomicBool::new(false),
         })
     }
@@ -281,8 +288,8 @@ impl Gate {
             }
         }
         let mut begun = None;
-        for client in &words.clients {
-            let mut looks = 0u32;
+        for (number, client) in words.clients.iter().enumerate() {
+            let (mut looks, patience) = (0u32, self.patience_with(number).min(patience));
             while client.inside.load(Ordering::SeqCst) != 0 {
                 looks += 1;
                 if looks < SPINS {
@@ -290,14 +297,31 @@ impl Gate {
                     continue;
                 }
                 if begun.get_or_insert_with(Instant::now).elapsed() > patience {
+                    if patience >= PATIENCE {
+                        self.stopped.fetch_or(1 << number, Ordering::Relaxed);
+                    }
                     self.reopen();
                     return Err(Errno::BUSY);
                 }
                 std::thread::sleep(LOOK / 20);
             }
+            self.seen_outside(number);
         }
         words.closings.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// How long the owner waits for a client: each of many operations must not wait for one that was stopped.
+    fn patience_with(&self, client: usize) -> Duration {
+        let is_stopped = self.stopped.load(Ordering::Relaxed) >> client & 1 != 0;
+        if is_stopped { PATIENCE_AGAIN } else { PATIENCE }
+    }
+
+    #[inline]
+    fn seen_outside(&self, client: usize) {
+        if self.stopped.load(Ordering::Relaxed) != 0 {
+            self.stopped.fetch_and(!(1 << client), Ordering::Relaxed);
+        }
     }
 
     /// Opens the gate again.
@@ -316,6 +340,7 @@ impl Gate {
         words.serial.store(0, Ordering::SeqCst);
         words.is_alone.store(0, Ordering::SeqCst);
         words.inside.store(0, Ordering::SeqCst);
+        self.seen_outside(client);
     }
 
     /// How often the owner has had the store to itself: the same as long as a client is inside.
@@ -535,6 +560,23 @@ mod tests {
         gate.close().expect("no client is inside");
         gate.reopen();
         assert!(gate.enter((0, 0), || true).is_some(), "what is whole may be read and written");
+    }
+
+    /// While one program was stopped in the middle of a copy, each change of another waited for it as long as the first.
+    #[test]
+    fn the_owner_waits_long_for_a_stopped_client_once() {
+        let gate = Gate::create().unwrap();
+        let inside = gate.enter((5, 0), || false).expect("it is open");
+        assert_eq!(gate.close_within(Duration::ZERO), Err(Errno::BUSY));
+        assert_eq!(gate.patience_with(5), PATIENCE, "it may be about to come out");
+        assert_eq!(gate.close(), Err(Errno::BUSY));
+        assert_eq!((gate.patience_with(5), gate.patience_with(6)), (PATIENCE_AGAIN, PATIENCE));
+        drop(gate.enter((6, 0), || false).expect("it is open again"));
+        assert_eq!(gate.close(), Err(Errno::BUSY));
+        drop(inside);
+        gate.close().expect("no client is inside");
+        gate.reopen();
+        assert_eq!(gate.patience_with(5), PATIENCE);
     }
 
     /// A program closed the connection by a system call of its own: the owner gives the place to another client, and takes what the

@@ -23,6 +23,8 @@ use crate::owner::syncer::{Answer, Syncer};
 
 /// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
 const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+/// How long work that no request waits for is put off where a client was stopped in the middle of a copy.
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 /// How long a request that finds no room waits for removed files to give theirs back.
 const FORGETTING_TAKES: Duration = Duration::from_millis(50);
 /// How long the kernel may keep what the owner told it. Only the owner changes the store.
@@ -81,7 +83,8 @@ pub(crate) fn sooner_or_later(
                 let _ = act(&mut system);
                 return;
             }
-            Err(Errno::BUSY) => {}
+            // Programs that go on are let in meanwhile.
+            Err(Errno::BUSY) => std::thread::sleep(BETWEEN_TRIES),
             Err(_) => return,
         }
     }

@@ -136,13 +136,14 @@ fn a_uniform_stream_misses_at_the_closed_form() {
             pages.access(&mut tlbs, random.below(PAGES), arity.into());
         }
         let before = tlbs.levels()[0].counts().misses;
-        const COUNTED: u64 = 4_000_000;
+        // The standard deviation of the rate is 0.0007 at most.
+        const COUNTED: u64 = 500_000;
         for _ in 0..COUNTED {
             pages.access(&mut tlbs, random.below(PAGES), arity.into());
         }
         let rate = (tlbs.levels()[0].counts().misses - before) as f64 / COUNTED as f64;
         let expected = 1.0 - 1024.0 * f64::from(arity) / PAGES as f64;
-        assert!((rate - expected).abs() < 0.001, "arity {arity}: {rate} against {expected}");
+        assert!((rate - expected).abs() < 0.0028, "arity {arity}: {rate} against {expected}");
     }
 }
 

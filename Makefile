@@ -22,8 +22,6 @@ test: setup frontends
 	$(CARGO) build --quiet $(TESTED) --lib --bins --tests --examples
 	$(CARGO) test --workspace --all-features --quiet
 	$(MAKE) --no-print-directory examples
-	fuzz/run.sh 3
-	$(MAKE) --no-print-directory extend
 
 bench: setup build
 	@[ "$$(id -u)" != 0 ] || { scripts/setup.sh images && scripts/setup.sh leveldb && scripts/setup.sh server; }

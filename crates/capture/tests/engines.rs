@@ -143,18 +143,18 @@ fn whole_run_misses_of_gups_agree() {
 
 #[test]
 fn whole_run_misses_of_a_btree_agree() {
-    whole_run_misses_agree("btree", &["200", "300"], false);
+    whole_run_misses_agree("btree", &["100", "150"], false);
 }
 
 #[test]
 fn whole_run_misses_of_a_breadth_first_search_agree() {
-    whole_run_misses_agree("bfs", &["17", "16", "2"], true);
+    whole_run_misses_agree("bfs", &["15", "16", "2"], true);
 }
 
 /// A program with irregular addressing out of several registers.
 #[test]
 fn whole_run_misses_of_a_string_match_agree() {
-    whole_run_misses_agree("match", &["1000", "1000"], true);
+    whole_run_misses_agree("match", &["600", "600"], true);
 }
 
 /// Instructions of a single-stepped run; `None` where stepping is not allowed.

@@ -334,6 +334,8 @@ impl Moments {
 
 /// How many moments of each row are tried.
 const MOMENTS: usize = 10;
+/// The same where signals take turns.
+const TURNS: usize = 6;
 
 #[test]
 fn a_signal_at_any_moment_ends_every_command_in_good_order() {
@@ -342,7 +344,7 @@ fn a_signal_at_any_moment_ends_every_command_in_good_order() {
     each(&mut world, |row, world| {
         let usual = row.undisturbed(world);
         // The signals take turns.
-        for &signal in signals.iter().cycle().take(MOMENTS) {
+        for &signal in signals.iter().cycle().take(TURNS) {
             end_early(row, world, &usual, signal, moments.next());
         }
     });

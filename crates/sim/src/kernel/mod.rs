@@ -12,7 +12,7 @@
 //!                    |
 //!     residents    remote                    what stands beside the page table
 //!                    |
-//!              context, state                entries, frames, time
+//!       context, page_tables, state          entries, frames, time
 //! ```
 
 mod accelerator;

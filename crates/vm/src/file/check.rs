@@ -7,7 +7,7 @@ use super::mapping::Persistent;
 use super::memory::PersistentMemory;
 use super::partition::{Level, Part};
 use super::store::{Layout, Store};
-use crate::addr::{Pfn, PhysAddr, Vpn};
+use crate::addr::{PAGE_BYTES, Pfn, PhysAddr, Vpn};
 use crate::table::{Entry, Geometry};
 
 /// A fault in the structure of a store.
@@ -68,6 +68,13 @@ impl<M: PersistentMemory> Store<M> {
         Ok(())
     }
 
+    /// Returns the bytes of a node: one copy takes much less time than a load of each word.
+    fn words_of(&self, node: Pfn) -> [u8; PAGE_BYTES as usize] {
+        let mut bytes = [0; PAGE_BYTES as usize];
+        self.memory().read(node.addr().0, &mut bytes);
+        bytes
+    }
+
     /// Visits what is mapped, in the order of addresses: each first page, and how many it is.
     pub(super) fn visit_pages(&self, visit: &mut dyn FnMut(Vpn, u64)) {
         self.visit_node(self.table_root(), Persistent::LEVELS - 1, Vpn(0), visit);
@@ -75,9 +82,10 @@ impl<M: PersistentMemory> Store<M> {
 
     fn visit_node(&self, node: Pfn, level: u32, first: Vpn, visit: &mut dyn FnMut(Vpn, u64)) {
         let pages = Persistent::leaf_pages(level);
-        for index in 0..512 {
+        let words = self.words_of(node);
+        for (index, word) in (0..).zip(words.as_chunks().0) {
             let page = Vpn(first.0 + index * pages);
-            match Persistent::decode(self.memory().load(node.addr().0 + 8 * index), level) {
+            match Persistent::decode(u64::from_le_bytes(*word), level) {
                 Entry::Empty => {}
                 Entry::Leaf(_) => visit(page, pages),
                 Entry::Table(next) => self.visit_node(next, level - 1, page, visit),
@@ -111,9 +119,10 @@ impl<M: PersistentMemory> Store<M> {
     }
 
     fn check_node(&self, node: Pfn, level: u32, first: Vpn, used: &mut Used) -> Result<(), Damage> {
-        for index in 0..512 {
+        let words = self.words_of(node);
+        for (index, word) in (0..).zip(words.as_chunks().0) {
             let page = Vpn(first.0 + index * Persistent::leaf_pages(level));
-            let bits = self.memory().load(node.addr().0 + 8 * index);
+            let bits = u64::from_le_bytes(*word);
             match Persistent::decode(bits, level) {
                 Entry::Empty if bits == 0 => {}
                 Entry::Leaf(leaf) if bits == Persistent::leaf(leaf, level) => {

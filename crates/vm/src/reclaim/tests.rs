@@ -140,16 +140,17 @@ fn check_horizon(shape: IcebergShape, seed: u64, steps: u64) {
     let mut horizon = HorizonLru::new(shape.frames());
     let mut naive = Naive::new(shape);
     let mut random = Random(seed | 1);
-    let mut frame_of = std::collections::BTreeMap::new();
     let pages = shape.frames() * 5 / 4 / 4;
+    let place_of = |key: PageKey| (u64::from(key.asid.0) * pages + key.page.0) as usize;
+    let mut frame_of: Vec<Option<u32>> = vec![None; 4 * pages as usize];
     for _ in 0..steps {
         let page = key(random.below(4), random.below(pages));
-        let found = frame_of.get(&(page.asid, page.page)).copied();
-        match (random.below(20), found) {
+        let place = place_of(page);
+        match (random.below(20), frame_of[place]) {
             (0, Some(frame)) => {
                 assert_eq!(horizon.release(&mut frames, frame), page);
                 assert_eq!(naive.release(frame), page);
-                frame_of.remove(&(page.asid, page.page));
+                frame_of[place] = None;
             }
             (_, Some(frame)) => {
                 horizon.touch(frame);
@@ -163,20 +164,21 @@ fn check_horizon(shape: IcebergShape, seed: u64, steps: u64) {
                 let placed = horizon.place(&mut frames, page);
                 assert_eq!((placed, horizon.horizon()), (expected, naive.horizon));
                 if let Some((frame, gone)) = placed.evicted {
-                    assert_eq!(frame_of.remove(&(gone.asid, gone.page)), Some(frame));
+                    assert_eq!(frame_of[place_of(gone)].take(), Some(frame));
                     assert!(age <= Some(horizon.horizon()), "only what the horizon has passed leaves");
                     assert!(horizon.advances() > moved || age <= Some(before));
                 }
-                assert!(frame_of.values().all(|&other| other != placed.frame));
-                frame_of.insert((page.asid, page.page), placed.frame);
+                assert!(!frame_of.contains(&Some(placed.frame)));
+                frame_of[place] = Some(placed.frame);
                 let code = frames.cpfn(page, placed.frame).expect("one of its frames");
                 assert_eq!(frames.translate(page, code), Some(placed.frame));
             }
         }
-        assert_eq!(frames.used(), frame_of.len() as u64);
+        assert_eq!(frames.used(), frame_of.iter().flatten().count() as u64);
     }
-    for ((asid, page), frame) in frame_of {
-        assert_eq!(frames.owner(frame), Some(PageKey { asid, page }));
+    for (place, frame) in frame_of.into_iter().enumerate() {
+        let page = key(place as u64 / pages, place as u64 % pages);
+        assert!(frame.is_none_or(|frame| frames.owner(frame) == Some(page)), "{page:?}");
     }
 }
 
@@ -235,13 +237,14 @@ proptest! {
         let mut frames = Iceberg::new(shape, Pfn(1), Xxh64::new(seed)).unwrap();
         let mut policy = IcebergLru::new(shape.frames(), live, ripeness);
         let mut random = Random(seed | 1);
-        let mut frame_of = std::collections::BTreeMap::new();
+        const PAGES: u64 = 2_000;
+        let mut frame_of: Vec<Option<u32>> = vec![None; PAGES as usize];
         for _ in 0..6_000 {
-            let page = random.below(2_000);
-            if let Some(&frame) = frame_of.get(&page) {
+            let page = random.below(PAGES);
+            if let Some(frame) = frame_of[page as usize] {
                 if random.below(9) == 0 {
                     prop_assert_eq!(policy.release(&mut frames, frame), key(0, page));
-                    frame_of.remove(&page);
+                    frame_of[page as usize] = None;
                 } else {
                     policy.touch(frame);
                 }
@@ -252,16 +255,16 @@ proptest! {
             let oldest = policy.recency().oldest();
             let placed = policy.place(&mut frames, key(0, page));
             if let Some((frame, gone)) = placed.evicted {
-                prop_assert_eq!(frame_of.remove(&gone.page.0), Some(frame));
+                prop_assert_eq!(frame_of[gone.page.0 as usize].take(), Some(frame));
                 let was_forced = policy.forced() > forced;
                 match ripeness {
                     Ripeness::Lazy => prop_assert!(was_forced || ripe.contains(&frame)),
                     Ripeness::Strict => prop_assert!(was_forced || Some(frame) == oldest),
                 }
             }
-            frame_of.insert(page, placed.frame);
+            frame_of[page as usize] = Some(placed.frame);
             prop_assert_eq!(frames.owner(placed.frame), Some(key(0, page)));
-            prop_assert_eq!(frames.used(), frame_of.len() as u64);
+            prop_assert_eq!(frames.used(), frame_of.iter().flatten().count() as u64);
             prop_assert!(ripeness == Ripeness::Lazy || frames.used() <= live);
         }
         prop_assert!(policy.evictions() > 500, "{}", policy.evictions());

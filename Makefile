@@ -12,6 +12,10 @@ PREFIX ?= /usr/local
 # What is tested, the preloaded library and the examples are built with the same features and profile, so that no library is built twice.
 TESTED = --profile test --workspace --all-features
 
+# Many tests wait, for a program or for a moment, and leave a processor to others.
+RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 1)))
+
+export RUST_TEST_THREADS
 export CARGO_TARGET_DIR = $(TARGET)
 export PAGEWALK_LIB = $(FRONTENDS)
 

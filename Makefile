@@ -15,7 +15,10 @@ TESTED = --profile test --workspace --all-features
 # Many tests wait, for a program or for a moment, and leave a processor to others.
 RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 1)))
 
-export RUST_TEST_THREADS
+# What is built here is built once, and not edited in between.
+CARGO_INCREMENTAL ?= 0
+
+export RUST_TEST_THREADS CARGO_INCREMENTAL
 export CARGO_TARGET_DIR = $(TARGET)
 export PAGEWALK_LIB = $(FRONTENDS)
 

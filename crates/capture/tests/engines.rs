@@ -143,12 +143,12 @@ fn whole_run_misses_of_gups_agree() {
 
 #[test]
 fn whole_run_misses_of_a_btree_agree() {
-    whole_run_misses_agree("btree", &["100", "150"], false);
+    whole_run_misses_agree("btree", &["200", "300"], false);
 }
 
 #[test]
 fn whole_run_misses_of_a_breadth_first_search_agree() {
-    whole_run_misses_agree("bfs", &["15", "16", "2"], true);
+    whole_run_misses_agree("bfs", &["16", "16", "2"], true);
 }
 
 /// A program with irregular addressing out of several registers.

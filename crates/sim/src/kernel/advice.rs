@@ -127,7 +127,7 @@ fn populate(cx: &mut Context<'_>, range: VirtRange, write: Option<bool>) -> Resu
         // The next round finds the page that a fault brings.
         let brought = match cx.find(vpn) {
             Some((leaf, level)) if leaf.writable || !write => {
-                let size = cx.state.shape.page_size(level);
+                let size = cx.state.shape().page_size(level);
                 vpn = Vpn(vpn.align_down(size).0 + size.base_pages());
                 continue;
             }
@@ -155,8 +155,8 @@ fn lock(cx: &mut Context<'_>, range: VirtRange, is_locked: bool) -> Result<(), M
 /// Does `MADV_COLLAPSE`: the pages of each aligned 2 MiB (or large page of another granule) are copied into a huge page. DEVIATION: slots of which pages are on the
 /// swap device are left as they are, and nothing is moved to make room for a huge page.
 fn collapse(cx: &mut Context<'_>, range: VirtRange) -> Result<(), MachineError> {
-    let huge = cx.state.shape.granule.large();
-    if cx.state.shape.level_of(huge).is_none() {
+    let huge = cx.state.shape().granule.large();
+    if cx.state.shape().level_of(huge).is_none() {
         return Ok(());
     }
     for first in (range.start.page().0..range.end.page().0).step_by(huge.base_pages() as usize) {
@@ -186,7 +186,7 @@ fn collapse_slot(cx: &mut Context<'_>, slot: VirtRange, huge: PageSize) -> Resul
     let (_, first, _) = entries[0];
     let dirty = entries.iter().any(|(_, leaf, _)| leaf.dirty) || !copies.is_empty();
     let writable = cx.process().space.find(slot.start).is_some_and(|vma| vma.protection.write);
-    cx.enter(start, Leaf { frame, dirty, writable, ..first }, cx.state.shape.rank(huge) as u32)?;
+    cx.enter(start, Leaf { frame, dirty, writable, ..first }, cx.state.shape().rank(huge) as u32)?;
     cx.count_resident(huge);
     cx.state.counts.changes.collapses += 1;
     cx.charge(KernelStep::Copy, cx.state.spec.kernel.zero_ps(huge));

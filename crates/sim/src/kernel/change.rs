@@ -53,7 +53,7 @@ fn empty_space(state: &State) -> AddressSpace {
         true => AddressSpace::new(policy),
         false => AddressSpace::implicit(policy),
     };
-    space.with_granule(state.shape.granule)
+    space.with_granule(state.shape().granule)
 }
 
 /// Removes everything of the process, which runs another program.
@@ -146,7 +146,7 @@ pub(super) fn remap(cx: &mut Context<'_>, from: VirtRange, to: VirtRange) -> Res
 /// inside and begin a page there, too; what is left of them is dropped, and faults again. DEVIATION: a kernel with such pages moves
 /// whole ones only.
 fn move_range(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Result<(), MachineError> {
-    let base = cx.state.shape.granule.base();
+    let base = cx.state.shape().granule.base();
     if base == PageSize::Size4K {
         return move_pages(cx, range, target);
     }
@@ -162,12 +162,12 @@ fn move_range(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Resul
 /// Moves the entries of `range` to begin at `target`; large pages that would be unaligned there are split.
 fn move_pages(cx: &mut Context<'_>, range: VirtRange, target: VirtAddr) -> Result<(), MachineError> {
     cx.split_edges(range)?;
-    if cx.process().space.has_explicit_pages() || cx.state.shape.granule != Granule::Size4K {
+    if cx.process().space.has_explicit_pages() || cx.state.shape().granule != Granule::Size4K {
         clear_way(cx, VirtRange::sized(target, range.bytes()))?;
     }
     let (start, end) = (range.start.page(), range.end.page());
     let distance = target.page().0.wrapping_sub(start.0);
-    for (level, size) in cx.state.shape.granule.sizes().iter().enumerate().skip(1).rev() {
+    for (level, size) in cx.state.shape().granule.sizes().iter().enumerate().skip(1).rev() {
         let pages = size.base_pages();
         if distance.is_multiple_of(pages) {
             continue;
@@ -269,7 +269,7 @@ pub(super) fn remove_shown(cx: &mut Context<'_>, range: VirtRange) -> Result<(),
 fn drop_frame(cx: &mut Context<'_>, frame: Pfn) -> Result<(), MachineError> {
     for sharer in cx.state.frames.shared().pages(frame).to_vec() {
         let owner = cx.state.processes.of(sharer.asid);
-        let page = VirtRange::sized(sharer.page.addr(), cx.state.shape.granule.base().bytes());
+        let page = VirtRange::sized(sharer.page.addr(), cx.state.shape().granule.base().bytes());
         drop_range(&mut cx.of(owner), page)?;
     }
     Ok(())

@@ -113,7 +113,7 @@ impl Context<'_> {
 
     /// Counts one more resident page of a size.
     pub(super) fn count_resident(&mut self, size: PageSize) {
-        self.state.counts.resident.pages[self.state.shape.rank(size)] += 1;
+        self.state.counts.resident.pages[self.state.shape().rank(size)] += 1;
         self.note_resident();
     }
 
@@ -125,9 +125,9 @@ impl Context<'_> {
 
     /// Maps a page of the process; its slot is empty. Where the table holds codes, the frame becomes one.
     pub(super) fn enter(&mut self, first: Vpn, leaf: Leaf, level: u32) -> Result<(), MachineError> {
-        let State { processes, table_space, frames, spec, shape, .. } = &mut *self.state;
+        let State { processes, table_space, frames, spec, .. } = &mut *self.state;
         let asid = processes[self.process].asid;
-        let code = match shape.is_compressed {
+        let code = match table_space.shape.is_compressed {
             true => {
                 let key = PageKey { asid, page: first };
                 frames.hash_placed().and_then(|placed| placed.code(key, leaf.frame))
@@ -166,11 +166,6 @@ impl Context<'_> {
     /// Returns the leaf that maps a page of any process, as its table holds it, and its level.
     pub(super) fn find_of(&self, process: usize, vpn: Vpn) -> Option<(Leaf, u32)> {
         self.tables.of(process).find(&self.state.table_space.memory, vpn)
-    }
-
-    /// Returns whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
-    pub(super) fn is_vacant(&self, vpn: Vpn, level: u32) -> bool {
-        self.tables.of(self.process).is_vacant(&self.state.table_space.memory, vpn, level)
     }
 
     /// Changes the entry of a page of any process; returns the entry before, and its level.
@@ -244,7 +239,7 @@ impl Context<'_> {
     pub(super) fn split_edges(&mut self, range: VirtRange) -> Result<(), MachineError> {
         for edge in [range.start, range.end] {
             // A page of 1 GiB becomes pages of 2 MiB first.
-            while self.page_across(edge).is_some_and(|(_, level)| level > 0) {
+            while page_across(self, edge).is_some_and(|(_, level)| level > 0) {
                 self.split(edge.page())?;
             }
         }
@@ -259,28 +254,17 @@ impl Context<'_> {
         if !is_explicit {
             self.split_edges(range)?;
         }
-        if !is_explicit && self.state.shape.granule == Granule::Size4K {
+        if !is_explicit && self.state.shape().granule == Granule::Size4K {
             return Ok(range);
         }
         let (mut aligned, space) = (range, &self.process().space);
-        if let Some((page, _)) = self.page_across(range.start) {
+        if let Some((page, _)) = page_across(self, range.start) {
             aligned.start = if space.is_used(page) { page.end } else { page.start };
         }
-        if let Some((page, _)) = self.page_across(range.end) {
+        if let Some((page, _)) = page_across(self, range.end) {
             aligned.end = if space.is_used(page) { page.start } else { page.end };
         }
         Ok(VirtRange { end: aligned.end.max(aligned.start), ..aligned })
-    }
-
-    /// Returns the page that lies across an address, and its level.
-    fn page_across(&self, addr: VirtAddr) -> Option<(VirtRange, u32)> {
-        if addr.offset_in(PageSize::Size1G) == 0 {
-            return None;
-        }
-        let (_, level) = self.find(addr.page())?;
-        let bytes = self.state.shape.page_size(level).bytes();
-        let page = VirtRange::sized(addr.align_down(bytes), bytes);
-        (page.start != addr).then_some((page, level))
     }
 
     /// Splits the large page that holds `vpn`, if there is one, for every process that has it.
@@ -300,7 +284,8 @@ impl Context<'_> {
             debug_assert!(split);
             self.note_moves();
         }
-        let State { frames, counts, shape, .. } = &mut *self.state;
+        let shape = self.state.shape();
+        let State { frames, counts, .. } = &mut *self.state;
         let (size, below) = (shape.page_size(level), shape.page_size(level - 1));
         frames.split(leaf.frame, size, below);
         if !frames.is_given(leaf.frame) {
@@ -318,7 +303,7 @@ impl Context<'_> {
     pub(super) fn release_page(&mut self, page: Vpn, frame: Pfn, level: u32) {
         let key = self.key(page);
         if !self.state.frames.leave(frame, key) {
-            self.give_block(frame, self.state.shape.page_size(level));
+            self.give_block(frame, self.state.shape().page_size(level));
         }
     }
 
@@ -326,7 +311,7 @@ impl Context<'_> {
     pub(super) fn give_block(&mut self, frame: Pfn, size: PageSize) {
         self.state.frames.give_page(frame, size);
         if !self.state.frames.is_given(frame) {
-            self.state.counts.resident.pages[self.state.shape.rank(size)] -= 1;
+            self.state.counts.resident.pages[self.state.shape().rank(size)] -= 1;
         }
     }
 }
@@ -341,7 +326,7 @@ impl State {
 
     /// Returns the bytes of all resident pages.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.shape
+        self.shape()
             .granule
             .sizes()
             .iter()
@@ -358,6 +343,17 @@ impl State {
             reason,
         }
     }
+}
+
+/// Returns the page of the process that lies across an address, and its level.
+fn page_across(cx: &Context<'_>, addr: VirtAddr) -> Option<(VirtRange, u32)> {
+    if addr.offset_in(PageSize::Size1G) == 0 {
+        return None;
+    }
+    let (_, level) = cx.find(addr.page())?;
+    let bytes = cx.state.shape().page_size(level).bytes();
+    let page = VirtRange::sized(addr.align_down(bytes), bytes);
+    (page.start != addr).then_some((page, level))
 }
 
 /// Returns the pages of entries.

@@ -89,7 +89,7 @@ fn map_new(cx: &mut Context<'_>, vpn: Vpn, write: bool, plan: &FaultPlan) -> Res
         cx.state.counts.faults.given_pages += 1;
         return enter_new(cx, given.page(), given.size(), given.frame(), write, plan);
     }
-    let (shape, mut failed) = (cx.state.shape, None);
+    let (shape, mut failed) = (cx.state.shape(), None);
     let possible = |size: &PageSize| shape.level_of(*size).is_some();
     let mut sizes = plan.page_sizes.iter().copied().filter(possible).peekable();
     // DEVIATION: a mapping of huge pages gets small ones where the table holds no others.
@@ -125,8 +125,13 @@ fn map_new(cx: &mut Context<'_>, vpn: Vpn, write: bool, plan: &FaultPlan) -> Res
 
 /// Returns whether a large page may have its slot: nothing is mapped there, and the trace gives no page of it a frame.
 fn is_free(cx: &Context<'_>, key: PageKey, size: PageSize) -> bool {
-    cx.is_vacant(key.page, cx.state.shape.rank(size) as u32)
+    is_vacant(cx, key.page, cx.state.shape().rank(size) as u32)
         && !cx.state.frames.given().is_some_and(|given| given.any_in(key.asid, key.page, size))
+}
+
+/// Returns whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
+fn is_vacant(cx: &Context<'_>, vpn: Vpn, level: u32) -> bool {
+    cx.tables.of(cx.process).is_vacant(&cx.state.table_space.memory, vpn, level)
 }
 
 /// Maps a page that was never there to its frame.
@@ -138,7 +143,7 @@ fn enter_new(
     write: bool,
     plan: &FaultPlan,
 ) -> Result<(), MachineError> {
-    let level = cx.state.shape.rank(size);
+    let level = cx.state.shape().rank(size);
     enter_page(cx, first, frame, level as u32, write, plan)?;
     if plan.vma.locked {
         cx.state.frames.lock(frame, true);
@@ -158,7 +163,7 @@ fn take_given(cx: &mut Context<'_>, vpn: Vpn, plan: &FaultPlan) -> Option<PageFr
         let (level, part) = (*size as u32, given.part(vpn, *size));
         // A source that announces no mappings has those that its accesses imply, of 2 MiB each.
         let is_mapped = !cx.state.processes.announces_mappings || plan.vma.range.covers(part.range());
-        cx.state.shape.has_pages_at(level) && is_mapped && cx.is_vacant(part.page(), level)
+        cx.state.shape().has_pages_at(level) && is_mapped && is_vacant(cx, part.page(), level)
     };
     let large = PageSize::ALL[1..=given.size() as usize].iter().rev().copied().find(is_possible);
     let part = given.part(vpn, large.unwrap_or_default());

@@ -8,7 +8,7 @@ use crate::metrics::names::{fault, frames, kernel, reclaim, swap, table};
 impl State {
     pub(super) fn rows(&self, chunk_rows: usize, manages_tier: bool, rows: &mut Rows) {
         let KernelCounts { faults, changes, resident, upkeep } = &self.counts;
-        let sizes = self.shape.granule.sizes();
+        let sizes = self.shape().granule.sizes();
         for (&size, &faults) in sizes.iter().zip(&faults.minor) {
             rows.sum(fault::minor(size), faults);
         }

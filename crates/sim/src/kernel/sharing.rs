@@ -64,7 +64,7 @@ pub(super) fn copy_on_write(cx: &mut Context<'_>, vpn: Vpn, plan: &FaultPlan) ->
         cx.split(vpn)?;
         (_, leaf, level) = cx.entry(vpn);
     }
-    let size = cx.state.shape.page_size(level);
+    let size = cx.state.shape().page_size(level);
     let key = cx.key(vpn.align_down(size));
     cx.state.counts.faults.minor[level as usize] += 1;
     cx.charge(KernelStep::FirstTouch, cx.state.spec.kernel.minor_fault_ps);
@@ -111,9 +111,9 @@ fn replace_frame(
     size: PageSize,
     plan: &FaultPlan,
 ) -> Result<(), MachineError> {
-    if cx.state.shape.is_compressed {
+    if cx.state.shape().is_compressed {
         cx.clear(page, Vpn(page.0 + 1));
-        return enter_page(cx, page, frame, cx.state.shape.rank(size) as u32, true, plan);
+        return enter_page(cx, page, frame, cx.state.shape().rank(size) as u32, true, plan);
     }
     cx.update(page, |leaf| *leaf = Leaf { frame, writable: true, dirty: true, accessed: true, ..*leaf });
     Ok(())
@@ -132,7 +132,7 @@ pub(super) fn map_cached(
     let other = cx.state.frames.shared().pages(frame)[0];
     let key = cx.key(page);
     cx.state.frames.share(frame, other, key);
-    let level = cx.state.shape.rank(size);
+    let level = cx.state.shape().rank(size);
     enter_page(cx, page, frame, level as u32, write, plan)?;
     cx.state.counts.faults.minor[level] += 1;
     cx.state.counts.faults.page_cache += 1;

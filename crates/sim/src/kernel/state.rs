@@ -23,7 +23,6 @@ pub(crate) struct State {
     /// Whether work takes time.
     pub(super) is_timed: bool,
     pub(crate) processes: Processes,
-    pub(crate) shape: TableShape,
     pub(crate) table_space: TableSpace,
     pub(crate) frames: PagePool,
     pub(crate) swap: Swap,
@@ -33,6 +32,14 @@ pub(crate) struct State {
     /// Whether the reclaim daemon is letting pages leave.
     pub(super) is_reclaiming: bool,
     pub(crate) counts: KernelCounts,
+}
+
+impl State {
+    /// Returns what all page tables have in common.
+    #[inline]
+    pub(super) fn shape(&self) -> TableShape {
+        self.table_space.shape
+    }
 }
 
 /// The action of a daemon when its time has come.

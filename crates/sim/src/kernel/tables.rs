@@ -6,13 +6,14 @@ use pagewalk_vm::reclaim::PagePool;
 use pagewalk_vm::table::cuckoo::NoChunk;
 use pagewalk_vm::table::{ContiguousMemory, MapError, SparseMemory, TableMemory, TableWords};
 
+use super::page_tables::TableShape;
 use crate::allocation::allocation_cycles;
 use crate::error::MachineError;
 use crate::spec::settings::{AllocationSpec, KernelSpec, MachineSpec};
 
 /// The memory of all processes' page tables.
-#[derive(Default)]
 pub(crate) struct TableSpace {
+    pub(super) shape: TableShape,
     pub(crate) memory: SparseMemory,
     pub(crate) bytes: u64,
     pub(super) bytes_peak: u64,
@@ -32,9 +33,17 @@ pub(crate) struct TableStore<'a> {
 }
 
 impl TableSpace {
-    /// Returns tables in memory that begins at this frame.
-    pub(super) fn starting_at(start: Pfn) -> Self {
-        Self { memory: SparseMemory::starting_at(start), ..Self::default() }
+    /// Returns the space for tables of a shape, in memory that begins at this frame.
+    pub(super) fn new(shape: TableShape, start: Pfn) -> Self {
+        Self {
+            shape,
+            memory: SparseMemory::starting_at(start),
+            bytes: 0,
+            bytes_peak: 0,
+            largest_bytes: 0,
+            unpaid_ps: 0,
+            refused: None,
+        }
     }
 
     pub(crate) fn store<'a>(

@@ -27,7 +27,7 @@ run: setup build
 
 test: setup frontends
 	$(CARGO) build --quiet $(TESTED) --lib --bins --tests --examples
-	$(CARGO) test --workspace --all-features --quiet
+	$(CARGO) test --workspace --all-features --quiet --no-fail-fast
 	$(MAKE) --no-print-directory examples
 
 bench: setup build

@@ -73,7 +73,12 @@ impl FrontFilter {
     /// The frame of `vpn` if a reference to it is known to change nothing.
     #[inline(always)]
     pub(crate) fn lookup(&self, vpn: Vpn, write: bool) -> Option<Pfn> {
-        self.small.lookup(vpn, write).or_else(|| self.has_more.then(|| self.lookup_more(vpn, write))?)
+        // `or_else` would be a call: this is all that most references of a program cost.
+        let known = self.small.lookup(vpn, write);
+        if known.is_some() || !self.has_more {
+            return known;
+        }
+        self.lookup_more(vpn, write)
     }
 
     #[inline]
@@ -120,12 +125,10 @@ impl FrontFilter {
 
     pub(crate) fn flush(&mut self) {
         self.small.flush();
-        if std::mem::take(&mut self.has_more) {
+        if self.has_more {
             self.huge.flush();
-            if let Some(stores) = &mut self.stores {
-                stores.flush();
-                self.has_more = true;
-            }
+            self.stores.iter_mut().for_each(|stores| stores.flush());
+            self.has_more = self.stores.is_some();
         }
     }
 }

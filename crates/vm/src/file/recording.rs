@@ -88,6 +88,8 @@ impl Known {
     }
 }
 
+/// The most choices of stores that are all made.
+const MOST_CHOICES: u64 = 1 << 8;
 /// The number of stores from which only some are persisted alone, or left out.
 const MOST_ALONE: usize = 128;
 
@@ -162,7 +164,7 @@ impl Recording {
     }
 
     /// Returns the images that a crash may leave, for crashes at every fence and at the end: All choices are made if
-    /// there are at most 2^10; otherwise each alone and each left out, or an even choice of 128 of them, and `some`
+    /// there are at most 256; otherwise each alone and each left out, or an even choice of 128 of them, and `some`
     /// at random. What was visited since the recording began is not visited again. Stops when `visit` says so.
     pub fn crashes(
         &self,
@@ -233,7 +235,7 @@ fn choose(
     let none = vec![0; units.len()];
     let all: Vec<usize> = units.iter().map(Vec::len).collect();
     let choices = all.iter().try_fold(1u64, |product, &count| {
-        product.checked_mul(count as u64 + 1).filter(|&product| product <= 1 << 10)
+        product.checked_mul(count as u64 + 1).filter(|&product| product <= MOST_CHOICES)
     });
     if let Some(choices) = choices {
         return (0..choices).all(|mut choice| {

@@ -46,8 +46,9 @@ const SPINS: u32 = 200;
 const SETTLING: Duration = Duration::from_micros(5);
 /// How long a client may be inside. Copies take a thousandth of it; one that was stopped there takes for ever.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same for a client that was inside for as long, and has not been seen outside since: it was stopped there.
-const PATIENCE_AGAIN: Duration = Duration::from_millis(20);
+/// The same for a client that was inside for as long, and has not been seen outside since: it was stopped there. Requests of the kernel
+/// that can do without an answer wait as long.
+pub(crate) const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 
 /// A client's place, a cache line of its own.
 #[repr(C, align(64))]
@@ -287,9 +288,9 @@ impl Gate {
                 std::hint::spin_loop();
             }
         }
-        let mut begun = None;
         for (number, client) in words.clients.iter().enumerate() {
-            let (mut looks, patience) = (0u32, self.patience_with(number).min(patience));
+            let patience = self.patience_with(number).min(patience);
+            let (mut looks, mut begun) = (0u32, None);
             while client.inside.load(Ordering::SeqCst) != 0 {
                 looks += 1;
                 if looks < SPINS {
@@ -314,7 +315,7 @@ impl Gate {
     /// How long the owner waits for a client: each of many operations must not wait for one that was stopped.
     fn patience_with(&self, client: usize) -> Duration {
         let is_stopped = self.stopped.load(Ordering::Relaxed) >> client & 1 != 0;
-        if is_stopped { PATIENCE_AGAIN } else { PATIENCE }
+        if is_stopped { SHORT_PATIENCE } else { PATIENCE }
     }
 
     #[inline]
@@ -570,7 +571,7 @@ mod tests {
         assert_eq!(gate.close_within(Duration::ZERO), Err(Errno::BUSY));
         assert_eq!(gate.patience_with(5), PATIENCE, "it may be about to come out");
         assert_eq!(gate.close(), Err(Errno::BUSY));
-        assert_eq!((gate.patience_with(5), gate.patience_with(6)), (PATIENCE_AGAIN, PATIENCE));
+        assert_eq!((gate.patience_with(5), gate.patience_with(6)), (SHORT_PATIENCE, PATIENCE));
         drop(gate.enter((6, 0), || false).expect("it is open again"));
         assert_eq!(gate.close(), Err(Errno::BUSY));
         drop(inside);

@@ -15,14 +15,13 @@ use crate::core::retry::or_reclaim;
 use crate::core::system::FileSystem;
 use crate::core::types::{Attributes, SetAttributes};
 use crate::core::volume::{Exclusive, Volume};
+use crate::memory::gate::SHORT_PATIENCE;
 use crate::memory::mapped::Mapped;
 use crate::owner::kernel::Requester;
 use crate::owner::known::{ATTRIBUTES, Known, PAGES};
 use crate::owner::leases::LeaseTable;
 use crate::owner::syncer::{Answer, Syncer};
 
-/// How long a request of the kernel waits for a client that is in the middle of a copy, which takes a hundredth of it.
-const SHORT_PATIENCE: Duration = Duration::from_millis(20);
 /// How long work that no request waits for is put off where a client was stopped in the middle of a copy.
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 /// How long a request that finds no room waits for removed files to give theirs back.

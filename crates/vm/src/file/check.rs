@@ -69,7 +69,7 @@ impl<M: PersistentMemory> Store<M> {
     }
 
     /// Returns the bytes of a node: one copy takes much less time than a load of each word.
-    fn words_of(&self, node: Pfn) -> [u8; PAGE_BYTES as usize] {
+    fn bytes_of(&self, node: Pfn) -> [u8; PAGE_BYTES as usize] {
         let mut bytes = [0; PAGE_BYTES as usize];
         self.memory().read(node.addr().0, &mut bytes);
         bytes
@@ -82,8 +82,8 @@ impl<M: PersistentMemory> Store<M> {
 
     fn visit_node(&self, node: Pfn, level: u32, first: Vpn, visit: &mut dyn FnMut(Vpn, u64)) {
         let pages = Persistent::leaf_pages(level);
-        let words = self.words_of(node);
-        for (index, word) in (0..).zip(words.as_chunks().0) {
+        let bytes = self.bytes_of(node);
+        for (index, word) in (0..).zip(bytes.as_chunks().0) {
             let page = Vpn(first.0 + index * pages);
             match Persistent::decode(u64::from_le_bytes(*word), level) {
                 Entry::Empty => {}
@@ -119,8 +119,8 @@ impl<M: PersistentMemory> Store<M> {
     }
 
     fn check_node(&self, node: Pfn, level: u32, first: Vpn, used: &mut Used) -> Result<(), Damage> {
-        let words = self.words_of(node);
-        for (index, word) in (0..).zip(words.as_chunks().0) {
+        let bytes = self.bytes_of(node);
+        for (index, word) in (0..).zip(bytes.as_chunks().0) {
             let page = Vpn(first.0 + index * Persistent::leaf_pages(level));
             let bits = u64::from_le_bytes(*word);
             match Persistent::decode(bits, level) {

@@ -102,7 +102,7 @@ impl<G: Geometry> Radix<G> {
         memory.write(whole, others | raw << shift);
     }
 
-    /// Returns the node where a walk starts without walk caches:
+    /// Returns the node where a walk without walk caches starts.
     #[inline]
     pub fn start(&self) -> WalkStart {
         WalkStart { level: self.levels - 1, node: self.root }

@@ -126,7 +126,7 @@ pub(super) fn protect(
             Some(Leaf { writable, executable: protection.execute, ..leaf })
         };
         let mut store = table_space.store(frames, &spec.kernel);
-        cx.tables.of_mut(cx.process).visit(&mut store, start, end, &mut change);
+        cx.tables.visit(cx.process, &mut store, (start, end), &mut change);
         tell(cx, start, end, Change::Protect(protection));
         cx.shoot_down(&resident);
     }

@@ -83,7 +83,7 @@ impl Context<'_> {
     pub(super) fn charge(&mut self, step: KernelStep, ps: u64) {
         let State { processes, table_space, spec, counts, .. } = &mut *self.state;
         let process = &mut processes[self.process];
-        let upkeep = self.tables.of(self.process).upkeep();
+        let upkeep = self.tables.upkeep(self.process);
         let visited = upkeep.visited - process.paid.visited;
         let moved = upkeep.moved - process.paid.moved;
         process.paid = upkeep;
@@ -136,7 +136,7 @@ impl Context<'_> {
         };
         let entry = Leaf { frame: code.map_or(leaf.frame, Pfn::of_code), ..leaf };
         let mut store = table_space.store(frames, &spec.kernel);
-        let mapped = self.tables.of_mut(self.process).map(&mut store, first, entry, level);
+        let mapped = self.tables.map(self.process, &mut store, (first, entry, level));
         match mapped {
             Ok(None) => {
                 self.note_moves();
@@ -165,7 +165,7 @@ impl Context<'_> {
 
     /// Returns the leaf that maps a page of any process, as its table holds it, and its level.
     pub(super) fn find_of(&self, process: usize, vpn: Vpn) -> Option<(Leaf, u32)> {
-        self.tables.of(process).find(&self.state.table_space.memory, vpn)
+        self.tables.find(process, &self.state.table_space.memory, vpn)
     }
 
     /// Changes the entry of a page of any process; returns the entry before, and its level.
@@ -175,7 +175,7 @@ impl Context<'_> {
         page: Vpn,
         mut change: impl FnMut(&mut Leaf),
     ) -> Option<(Leaf, u32)> {
-        self.tables.of_mut(process).update(&mut self.state.table_space.memory, page, &mut change)
+        self.tables.update(process, &mut self.state.table_space.memory, page, &mut change)
     }
 
     /// Changes the entry of a page of the process; returns the entry before, and its level.
@@ -221,7 +221,7 @@ impl Context<'_> {
             change(leaf)
         };
         let mut store = table_space.store(frames, &spec.kernel);
-        let nodes_freed = self.tables.of_mut(self.process).visit(&mut store, start, end, &mut visit);
+        let nodes_freed = self.tables.visit(self.process, &mut store, (start, end), &mut visit);
         if nodes_freed {
             self.processor.flush_walk_caches(asid);
         }
@@ -279,7 +279,7 @@ impl Context<'_> {
         for &PageKey { asid, page } in &owners {
             let owner = self.state.processes.of(asid);
             let State { table_space, frames, spec, .. } = &mut *self.state;
-            let split = self.tables.of_mut(owner).split(&mut table_space.store(frames, &spec.kernel), page);
+            let split = self.tables.split(owner, &mut table_space.store(frames, &spec.kernel), page);
             let split = split.map_err(|error| table_space.not_mapped(error, spec, frames))?;
             debug_assert!(split);
             self.note_moves();

@@ -131,7 +131,7 @@ fn is_free(cx: &Context<'_>, key: PageKey, size: PageSize) -> bool {
 
 /// Returns whether nothing at all is mapped in the slot of a page of `level` that holds `vpn`.
 fn is_vacant(cx: &Context<'_>, vpn: Vpn, level: u32) -> bool {
-    cx.tables.of(cx.process).is_vacant(&cx.state.table_space.memory, vpn, level)
+    cx.tables.is_vacant(cx.process, &cx.state.table_space.memory, vpn, level)
 }
 
 /// Maps a page that was never there to its frame.

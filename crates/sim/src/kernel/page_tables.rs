@@ -1,6 +1,6 @@
 //! The page tables of all processes: of one kind, which only the hardware has to know.
 //!
-//! The kernel's own code is compiled once, whatever page tables a machine has: it sees them as [`KernelTable`]s. A walk sees the table
+//! The kernel's own code is compiled once, whatever page tables a machine has: it sees them as [`PageTables`]. A walk sees the table
 //! itself, because walks are what a run consists of.
 
 use pagewalk_vm::addr::{Granule, PageSize, Vpn};
@@ -50,22 +50,31 @@ impl TableShape {
     }
 }
 
-/// A page table as the kernel changes it: see [`PageTable`], whose methods these are.
-pub(super) trait KernelTable {
-    fn find(&self, memory: &SparseMemory, vpn: Vpn) -> Option<(Leaf, u32)>;
-    fn is_vacant(&self, memory: &SparseMemory, vpn: Vpn, level: u32) -> bool;
-    fn upkeep(&self) -> Upkeep;
+/// The page tables of all processes, in the order of the processes. A method that takes the place of a process does what [`PageTable`]'s
+/// of the same name does, with the table of that process.
+pub(super) trait PageTables {
+    /// Makes an empty table for a process more.
+    fn add(&mut self, seed: u64, store: &mut TableStore<'_>) -> Result<(), NoChunk>;
+
+    /// Removes the table of a process, and gives its memory back.
+    fn remove(&mut self, process: usize, store: &mut TableStore<'_>);
+
+    fn find(&self, process: usize, memory: &SparseMemory, vpn: Vpn) -> Option<(Leaf, u32)>;
+
+    fn is_vacant(&self, process: usize, memory: &SparseMemory, vpn: Vpn, level: u32) -> bool;
+
+    fn upkeep(&self, process: usize) -> Upkeep;
 
     fn map(
         &mut self,
+        process: usize,
         store: &mut TableStore<'_>,
-        vpn: Vpn,
-        leaf: Leaf,
-        level: u32,
+        page: (Vpn, Leaf, u32),
     ) -> Result<Option<NoChunk>, MapError>;
 
     fn update(
         &mut self,
+        process: usize,
         memory: &mut SparseMemory,
         vpn: Vpn,
         change: &mut dyn FnMut(&mut Leaf),
@@ -73,72 +82,13 @@ pub(super) trait KernelTable {
 
     fn visit(
         &mut self,
+        process: usize,
         store: &mut TableStore<'_>,
-        start: Vpn,
-        end: Vpn,
+        range: (Vpn, Vpn),
         visit: &mut dyn FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
     ) -> bool;
 
-    fn split(&mut self, store: &mut TableStore<'_>, vpn: Vpn) -> Result<bool, MapError>;
-}
-
-impl<T: PageTable> KernelTable for T {
-    fn find(&self, memory: &SparseMemory, vpn: Vpn) -> Option<(Leaf, u32)> {
-        PageTable::find(self, memory, vpn)
-    }
-
-    fn is_vacant(&self, memory: &SparseMemory, vpn: Vpn, level: u32) -> bool {
-        PageTable::is_vacant(self, memory, vpn, level)
-    }
-
-    fn upkeep(&self) -> Upkeep {
-        PageTable::upkeep(self)
-    }
-
-    fn map(
-        &mut self,
-        store: &mut TableStore<'_>,
-        vpn: Vpn,
-        leaf: Leaf,
-        level: u32,
-    ) -> Result<Option<NoChunk>, MapError> {
-        PageTable::map(self, store, vpn, leaf, level)
-    }
-
-    fn update(
-        &mut self,
-        memory: &mut SparseMemory,
-        vpn: Vpn,
-        change: &mut dyn FnMut(&mut Leaf),
-    ) -> Option<(Leaf, u32)> {
-        PageTable::update(self, memory, vpn, change)
-    }
-
-    fn visit(
-        &mut self,
-        store: &mut TableStore<'_>,
-        start: Vpn,
-        end: Vpn,
-        visit: &mut dyn FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
-    ) -> bool {
-        PageTable::visit(self, store, start, end, visit)
-    }
-
-    fn split(&mut self, store: &mut TableStore<'_>, vpn: Vpn) -> Result<bool, MapError> {
-        PageTable::split(self, store, vpn)
-    }
-}
-
-/// The page tables of all processes, in the order of the processes.
-pub(super) trait PageTables {
-    fn of(&self, process: usize) -> &dyn KernelTable;
-    fn of_mut(&mut self, process: usize) -> &mut dyn KernelTable;
-
-    /// Makes an empty table for a process more.
-    fn add(&mut self, seed: u64, store: &mut TableStore<'_>) -> Result<(), NoChunk>;
-
-    /// Removes the table of a process, and gives its memory back.
-    fn remove(&mut self, process: usize, store: &mut TableStore<'_>);
+    fn split(&mut self, process: usize, store: &mut TableStore<'_>, vpn: Vpn) -> Result<bool, MapError>;
 }
 
 /// The page tables of all processes, of the kind `T`.
@@ -154,14 +104,6 @@ impl<T: PageTable> TablesOf<T> {
 }
 
 impl<T: PageTable> PageTables for TablesOf<T> {
-    fn of(&self, process: usize) -> &dyn KernelTable {
-        &self.list[process]
-    }
-
-    fn of_mut(&mut self, process: usize) -> &mut dyn KernelTable {
-        &mut self.list[process]
-    }
-
     fn add(&mut self, seed: u64, store: &mut TableStore<'_>) -> Result<(), NoChunk> {
         self.list.push(T::new(&self.design, seed, store)?);
         Ok(())
@@ -169,5 +111,50 @@ impl<T: PageTable> PageTables for TablesOf<T> {
 
     fn remove(&mut self, process: usize, store: &mut TableStore<'_>) {
         self.list.remove(process).release(store);
+    }
+
+    fn find(&self, process: usize, memory: &SparseMemory, vpn: Vpn) -> Option<(Leaf, u32)> {
+        self.list[process].find(memory, vpn)
+    }
+
+    fn is_vacant(&self, process: usize, memory: &SparseMemory, vpn: Vpn, level: u32) -> bool {
+        self.list[process].is_vacant(memory, vpn, level)
+    }
+
+    fn upkeep(&self, process: usize) -> Upkeep {
+        self.list[process].upkeep()
+    }
+
+    fn map(
+        &mut self,
+        process: usize,
+        store: &mut TableStore<'_>,
+        (vpn, leaf, level): (Vpn, Leaf, u32),
+    ) -> Result<Option<NoChunk>, MapError> {
+        self.list[process].map(store, vpn, leaf, level)
+    }
+
+    fn update(
+        &mut self,
+        process: usize,
+        memory: &mut SparseMemory,
+        vpn: Vpn,
+        change: &mut dyn FnMut(&mut Leaf),
+    ) -> Option<(Leaf, u32)> {
+        self.list[process].update(memory, vpn, change)
+    }
+
+    fn visit(
+        &mut self,
+        process: usize,
+        store: &mut TableStore<'_>,
+        (start, end): (Vpn, Vpn),
+        visit: &mut dyn FnMut(Vpn, Leaf, u32) -> Option<Leaf>,
+    ) -> bool {
+        self.list[process].visit(store, start, end, visit)
+    }
+
+    fn split(&mut self, process: usize, store: &mut TableStore<'_>, vpn: Vpn) -> Result<bool, MapError> {
+        self.list[process].split(store, vpn)
     }
 }

@@ -47,13 +47,6 @@ pub trait PageTable: Sized + Send {
         Self::GRANULE.sizes()[level as usize]
     }
 
-    /// Returns the level of pages of `size`; none if the table holds no such pages.
-    #[inline]
-    fn level_of(size: PageSize) -> Option<u32> {
-        let level = Self::GRANULE.sizes().iter().position(|&held| held == size)? as u32;
-        (level <= Self::MAX_LEAF_LEVEL).then_some(level)
-    }
-
     /// Walks to a page.
     fn walk(
         &self,

@@ -45,8 +45,8 @@ papers: setup build
 
 # The tests that take minutes or much memory.
 soak: setup
-	$(CARGO) test --release --package pagewalk-vm --package pagewalk-workload --package pagewalk-ctfs \
-		--package pagewalk-capture --package pagewalk-cli -- --ignored
+	$(CARGO) test --release --package pagewalk-cuckoo --package pagewalk-vm --package pagewalk-workload \
+		--package pagewalk-ctfs --package pagewalk-capture --package pagewalk-cli -- --ignored
 	TARGET=$(TARGET) scripts/extend.py all --lint
 
 # The toy TLB array of docs/extend.md, applied to a copy of the tree: one new file, one row.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewalk_capture::Frontend;
 
@@ -15,8 +16,9 @@ const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// none if the compiler refuses for want of something that is not installed.
 fn build(line: &str, source: &str) -> Option<PathBuf> {
     let stem = Path::new(source).file_stem().expect("a file").display();
-    // Tests run side by side.
-    let out = Path::new(TMP).join(format!("{stem}-{}", line.len()));
+    // Tests run side by side, and each program is one test's own.
+    static BUILT: AtomicU32 = AtomicU32::new(0);
+    let out = Path::new(TMP).join(format!("{stem}-{}", BUILT.fetch_add(1, Ordering::Relaxed)));
     let status = Command::new("sh")
         .args(["-ec", line])
         .env("DIR", install().callout().expect("runtime"))

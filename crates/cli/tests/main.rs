@@ -1,6 +1,7 @@
 //! Tests of the command, as another process. One program, so that the libraries are linked once.
 
 mod administration;
+mod beside;
 mod blade;
 mod common;
 mod contract;

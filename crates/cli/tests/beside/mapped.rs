@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::mounted::{Store, text};
 use super::{shim, start};
+use crate::mounted::{Store, text};
 
 /// Bytes of a file, mapped by the C library, as programs do, so that the shim sees it.
 pub(super) struct Bytes {

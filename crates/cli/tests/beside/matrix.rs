@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::mounted::{Store, name, text};
 use super::shim;
+use crate::mounted::{Store, name, text};
 
 /// Where a program of several threads makes a system call by an instruction of its own, nothing here sees that call, and it may find a
 /// file as long as the kernel last knew, or a descriptor that it has closed for some microseconds more. docs/ctfs.md says so.

@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::mounted::{Store, text};
 use super::{shim, start};
+use crate::mounted::{Store, text};
 
 const OPERATIONS: u64 = 6_000;
 const DIRECTORIES: [&str; 3] = [".", "a", "b"];

@@ -7,8 +7,8 @@ use std::ptr::null;
 
 use libc::{c_char, c_int, timespec};
 
-use super::mounted::{Store, text};
 use super::{shim, start};
+use crate::mounted::{Store, text};
 
 fn said(answer: i64) -> i64 {
     if answer < 0 {

@@ -9,8 +9,8 @@ use std::process::Command;
 use pagewalk_vm::random::SplitMix64;
 
 use super::mapped::Bytes;
-use super::mounted::{Store, name, text};
 use super::{shim, start};
+use crate::mounted::{Store, name, text};
 
 /// A sequence of operations on a tree, the same for the same seed.
 pub(super) fn operations(tree: &Path, seed: u64) {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use pagewalk_vm::random::SplitMix64;
 
 use super::mapped::Bytes;
-use super::mounted::{Store, text};
 use super::{shim, start};
+use crate::mounted::{Store, text};
 
 /// Files of records, and records in each. No record ends where a page does.
 const FILES: u64 = 16;

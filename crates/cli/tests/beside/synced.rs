@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use super::mounted::{Store, pagewalk, text};
-use super::{name, shim, start};
+use super::{shim, start};
+use crate::mounted::{Store, name, pagewalk, text};
 
 const ROUNDS: u64 = 5;
 /// Bytes that are appended before the program waits for the disk, how often in each round, and bytes behind that. The owner changes nothing

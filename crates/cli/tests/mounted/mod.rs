@@ -1,7 +1,5 @@
 //! The parts that the tests of mounts share: stores that go with their test, mounted where they may be.
 
-#![allow(dead_code)] // Each test program uses its own part.
-
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;

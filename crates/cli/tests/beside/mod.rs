@@ -2,8 +2,6 @@
 
 mod mapped;
 mod matrix;
-#[path = "../mounted/mod.rs"]
-mod mounted;
 mod names;
 mod odd;
 mod programs;
@@ -13,7 +11,7 @@ mod synced;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use mounted::name;
+use crate::mounted::name;
 
 /// The shared library, where the tests' build puts it.
 fn shim() -> Option<PathBuf> {

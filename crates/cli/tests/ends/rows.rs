@@ -68,7 +68,7 @@ pub(crate) const ROWS: &[Row] = &[
         "run",
         Short,
         true,
-        "--machine x86-64 --machine mosaic-4 --out @out/r --workload gups:table=1MiB,updates=300k"
+        "--machine x86-64 --machine mosaic-4 --out @out/r --workload gups:table=1MiB,updates=100k"
     ),
     row!("run", Short, false, "--machine x86-64 --format json --trace @in/t.pwt"),
     row!("run", Short, false, "--machine @in/m.toml --trace @in/cut.lackey --input-format lackey"),
@@ -78,7 +78,7 @@ pub(crate) const ROWS: &[Row] = &[
         kind: Kind::Live,
         writes: true,
     },
-    row!("record", Short, true, "-o @out/r.pwt --workload gups:table=1MiB,updates=300k"),
+    row!("record", Short, true, "-o @out/r.pwt --workload gups:table=1MiB,updates=100k"),
     Row {
         command: "record",
         arguments: |world| program(world, "-o @out/r.pwt"),

@@ -335,7 +335,7 @@ fn broken(images: u64, first_seed: u64) {
 
 #[test]
 fn whatever_is_damaged_ends_sound() {
-    broken(1_500, 0);
+    broken(700, 0);
 }
 
 #[test]

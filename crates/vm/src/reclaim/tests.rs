@@ -183,8 +183,8 @@ fn check_horizon(shape: IcebergShape, seed: u64, steps: u64) {
 }
 
 #[test]
-fn a_million_steps_of_horizon_lru_equal_the_published_rules() {
-    check_horizon(IcebergShape::mosaic(32), 11, 1_000_000);
+fn many_steps_of_horizon_lru_equal_the_published_rules() {
+    check_horizon(IcebergShape::mosaic(32), 11, 300_000);
 }
 
 proptest! {

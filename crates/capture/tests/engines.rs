@@ -143,14 +143,14 @@ fn whole_run_misses_of_a_btree_agree() {
 }
 
 #[test]
-#[ignore = "takes as long as all other tests of engines together, and gups and the tree show the same: `make soak`"]
+#[ignore = "takes half a minute, and is the comparison that is made of gups and the B-tree: `make soak`"]
 fn whole_run_misses_of_a_breadth_first_search_agree() {
     whole_run_misses_agree("bfs", &["17", "16", "2"], true);
 }
 
 /// A program with irregular addressing out of several registers.
 #[test]
-#[ignore = "the instructions are compared with a single-stepped run, and gups and the tree show the same: `make soak`"]
+#[ignore = "takes twenty seconds, and is the comparison that is made of gups and the B-tree: `make soak`"]
 fn whole_run_misses_of_a_string_match_agree() {
     whole_run_misses_agree("match", &["600", "600"], true);
 }

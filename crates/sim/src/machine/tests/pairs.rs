@@ -12,8 +12,8 @@ use crate::spec::settings::{
 /// The pages of the program: three times those of the memory.
 const PAGES: u64 = 3 * 2_048;
 
-/// A program that stores to each page before all else, so that no page may ever be new again; it needs three times the
-/// memory that there is, and changes its address space on the way.
+/// A program that stores to each page before all else, so that no page may ever be new again, and changes its address
+/// space on the way.
 fn stream() -> Vec<Batch> {
     let mut random = Random(31);
     let page = |number: u64| BASE + number * PAGE_BYTES;

@@ -5,6 +5,7 @@ mod matrix;
 mod names;
 mod odd;
 mod programs;
+mod raced;
 mod stress;
 mod synced;
 
@@ -88,6 +89,18 @@ fn part_of_a_test(part: &str) {
         "stopped" => alone_or_not(number, || programs::stopped(&folder.join("mount"))),
         "descriptors" => programs::descriptors(&folder.join("mount"), number),
         "large" => programs::large(&folder.join("mount"), number),
+        "raced" => {
+            let seconds: u64 = variable("SECONDS").parse().expect("a number");
+            // The numbers 0 and 1 have one thread.
+            let threads = number.max(1);
+            std::thread::scope(|scope| {
+                for thread in 1..threads {
+                    let mount = folder.join("mount");
+                    scope.spawn(move || raced::race(&mount, 10 * number + thread, seconds));
+                }
+                raced::race(&folder.join("mount"), 10 * number, seconds);
+            });
+        }
         "full" => programs::full(&folder.join("mount")),
         "shifted" => programs::shifted(&folder.join("mount")),
         "store" => programs::no_descriptor_writes_the_store(&folder.join("mount")),

@@ -11,15 +11,16 @@ use crate::core::error::Result;
 use crate::core::extended::{self, CAPABILITIES, SetExtended};
 use crate::core::file::Seek;
 use crate::core::inode::Ino;
+use crate::core::names::With;
 use crate::core::retry::or_reclaim;
 use crate::core::system::FileSystem;
-use crate::core::types::Place;
-use crate::core::types::{Owner, SetAttributes, Space};
+use crate::core::types::{Attributes, Owner, Place, SetAttributes, Space};
 use crate::memory::mapped::Mapped;
 use crate::owner::known::PAGES;
 use crate::owner::mounted::{Forgetting, Mounted, Told};
 use crate::owner::{leases, service};
 use crate::protocol::messages::{self, WORDS};
+use crate::protocol::requests::Caller;
 
 /// Modes of `fallocate`, as Linux has them.
 const KEEP_SIZE: i32 = 1;
@@ -50,7 +51,7 @@ pub(crate) enum Time {
 }
 
 /// Attributes that a program sets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Setting {
     pub(crate) mode: Option<u32>,
     pub(crate) uid: Option<u32>,
@@ -133,6 +134,60 @@ impl Mounted {
             self.told(system, ino)
         };
         self.waiting_for_room(|| self.volume.with(change))
+    }
+
+    /// Makes a file with a mode and a umask that a program opens with these flags: its attributes, and the handle.
+    ///
+    /// # Errors
+    ///
+    /// `STALE`: a client has made the name since the kernel looked for it, and only the kernel knows whether the program may open that
+    /// file. It looks once more when it is told this, and then finds it.
+    pub(crate) fn open_new(
+        &self,
+        requester: Requester,
+        (parent, name): (Ino, &[u8]),
+        mode: (u32, u32),
+        flags: i32,
+    ) -> Result<(Attributes, u64)> {
+        // A program that opens it to write will write; what it has not used by then it gives back when it closes the file.
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
+        let with = || if writes { With::Room(PAGE_BYTES) } else { With::Nothing };
+        let mut was_there = false;
+        let (mut attributes, _) = self.made(|system| {
+            let made = system.create_for(parent, name, mode, requester.owner, with());
+            was_there = made == Err(Errno::EXIST) && flags & libc::O_EXCL == 0;
+            if was_there { self.made_meanwhile(system, requester, (parent, name), flags) } else { made }
+        })?;
+        let ino = attributes.ino;
+        let opened = self.opened(ino, flags).and_then(|handle| {
+            if was_there && flags & libc::O_TRUNC != 0 {
+                // The kernel takes the file for a new one, which is empty.
+                let empty = Setting { size: Some(0), ..Setting::default() };
+                let emptied = self.set_attributes(requester, ino, empty);
+                (attributes, _) = emptied.inspect_err(|_| _ = self.closed(ino, handle, flags))?;
+            }
+            Ok((attributes, handle))
+        });
+        opened.inspect_err(|_| self.forget_lookups(ino, 1))
+    }
+
+    /// The file of a name that a client has made since the kernel looked for it, if it is sure that a program may open it.
+    fn made_meanwhile(
+        &self,
+        system: &mut FileSystem<Mapped>,
+        requester: Requester,
+        (parent, name): (Ino, &[u8]),
+        flags: i32,
+    ) -> Result<Ino> {
+        let ino = system.look_up(parent, name)?;
+        let Owner { uid, gid } = requester.owner;
+        let caller = Caller { uid, gid, has_groups: true, ..Caller::default() };
+        // A kernel that writes back keeps sizes by itself.
+        let is_kept = self.writes_back && flags & libc::O_TRUNC != 0;
+        match service::may_open(system, (parent, ino), &caller, flags) {
+            Ok(()) if !is_kept => Ok(ino),
+            _ => Err(Errno::STALE),
+        }
     }
 
     /// The last descriptor of what a program opened is closed. Answers whether the kernel knows no more how large the file is, and is to

@@ -113,6 +113,34 @@ fn may(inode: &Inode, caller: &Caller, wants: u32) -> Done<()> {
     if may { Ok(()) } else { Err(Refused::Kernels) }
 }
 
+/// What an `open` with these flags does with a file.
+fn wanted(flags: i32) -> Done<u32> {
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY if flags & libc::O_TRUNC == 0 => Ok(READ),
+        libc::O_WRONLY => Ok(WRITE),
+        libc::O_RDWR => Ok(READ | WRITE),
+        _ => Err(Refused::Kernels),
+    }
+}
+
+/// Whether the kernel lets a caller open a file of a directory that is there.
+pub(crate) fn may_open(
+    system: &FileSystem<Mapped>,
+    (parent, ino): (Ino, Ino),
+    caller: &Caller,
+    flags: i32,
+) -> Done<()> {
+    let inode = system.inode(ino)?;
+    // There the kernel may keep a caller from what belongs to others (`fs.protected_regular`).
+    let is_guarded = flags & libc::O_CREAT != 0
+        && mode_of(&system.inode(parent)?) & STICKY != 0
+        && inode.get(Field::Owner) as u32 != caller.uid;
+    if !inode.is(kind::FILE) || is_guarded {
+        return Err(Refused::Kernels);
+    }
+    may(&inode, caller, wanted(flags)?)
+}
+
 fn is_owner(inode: &Inode, caller: &Caller) -> bool {
     caller.is_root || inode.get(Field::Owner) as u32 == caller.uid
 }
@@ -385,28 +413,21 @@ impl Service {
     ) -> Done<()> {
         let (flags, caller) = (request.flags as i32, &request.caller);
         let has = |flag| flags & flag == flag;
-        let (wants, writes) = match flags & libc::O_ACCMODE {
-            libc::O_RDONLY => (READ, false),
-            libc::O_WRONLY => (WRITE, true),
-            libc::O_RDWR => (READ | WRITE, true),
-            _ => return Err(Refused::Kernels),
-        };
+        let wants = wanted(flags)?;
+        let writes = wants & WRITE != 0;
         let is_new_only = has(libc::O_CREAT | libc::O_EXCL);
         // Overwriting as a whole needs the log, which is the owner's.
-        if writes && system.overwrites == Overwrites::Whole || has(libc::O_TRUNC) && !writes {
+        if writes && system.overwrites == Overwrites::Whole {
             return Err(Refused::Kernels);
         }
         let reached = Self::from(system, request, path, !is_new_only && !has(libc::O_NOFOLLOW))?;
         let (ino, is_new) = match reached.ino {
             Some(_) if is_new_only => return Err(Refused::Error(Errno::EXIST)),
             Some(ino) => {
-                let inode = system.inode(ino)?;
-                let above = system.inode(reached.parent)?;
-                let is_usual = inode.is(kind::FILE) && !(has(libc::O_CREAT) && mode_of(&above) & STICKY != 0);
-                if !is_usual || writes && (system.has_privileges(ino)? || self.known.has_pages(ino)) {
+                may_open(system, (reached.parent, ino), caller, flags)?;
+                if writes && (system.has_privileges(ino)? || self.known.has_pages(ino)) {
                     return Err(Refused::Kernels);
                 }
-                may(&inode, caller, wants)?;
                 (ino, false)
             }
             None if has(libc::O_CREAT) => {

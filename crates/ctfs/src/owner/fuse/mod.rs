@@ -470,12 +470,8 @@ impl Filesystem for Mounted {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (owner, mode) = (owner(request), (mode & 0o7777 | kind::FILE, umask));
-        // A program that opens it to write will write; what it has not used by then it gives back when it closes the file.
-        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        let with = if writes { With::Room(PAGE_BYTES) } else { With::Nothing };
-        let created = self.made(|system| system.create_for(ino(parent), name.as_bytes(), mode, owner, with));
-        match created.and_then(|(attributes, _)| Ok((attributes, self.opened(attributes.ino, flags)?))) {
+        let mode = (mode & 0o7777 | kind::FILE, umask);
+        match self.open_new(requester(request), (ino(parent), name.as_bytes()), mode, flags) {
             Ok((attributes, handle)) => {
                 let generation = Generation(attributes.generation);
                 let flags = open_flags(self, flags);

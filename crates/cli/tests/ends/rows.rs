@@ -99,12 +99,12 @@ pub(crate) const ROWS: &[Row] = &[
         "riscv",
         Short,
         true,
-        "--limit 3M --stats --record @out/r.pwt --trace @out/notes --files @in @in/loop.elf"
+        "--limit 600k --stats --record @out/r.pwt --trace @out/notes --files @in @in/loop.elf"
     ),
     Row {
         command: "riscv",
         arguments: |world| {
-            let mut words = words(world, "--limit 3M --format json @in/loop.elf --blade");
+            let mut words = words(world, "--limit 600k --format json @in/loop.elf --blade");
             words.push(world.blade());
             words
         },

@@ -119,7 +119,7 @@ impl AddressSpace {
         let mut child = self.clone();
         let all = VirtRange::new(VirtAddr(0), ADDRESS_LIMIT);
         let rewritten =
-            child.rewrite(all, None, |vma| (!vma.dont_fork).then_some(Vma { locked: false, ..vma }));
+            child.rewrite(all, None, &mut |vma| (!vma.dont_fork).then_some(Vma { locked: false, ..vma }));
         debug_assert!(rewritten.is_ok(), "there are no more of them than before");
         child
     }
@@ -218,7 +218,7 @@ impl AddressSpace {
         &mut self,
         range: VirtRange,
         fresh: Option<Vma>,
-        mut change: impl FnMut(Vma) -> Option<Vma>,
+        change: &mut dyn FnMut(Vma) -> Option<Vma>,
     ) -> Result<(), SpaceError> {
         // Neighbours that only touch the range take part, too: they may merge with what is inside.
         let first = match self.last_before(range.start) {
@@ -229,7 +229,7 @@ impl AddressSpace {
         let mut new: Vec<Vma> = Vec::with_capacity(old.len() + 2);
         for vma in &old {
             new.extend(vma.clip(VirtRange::new(VirtAddr(0), range.start)));
-            new.extend(vma.clip(range).and_then(&mut change));
+            new.extend(vma.clip(range).and_then(&mut *change));
             new.extend(vma.clip(VirtRange::new(range.end, VirtAddr(u64::MAX))));
         }
         new.extend(fresh);

@@ -55,7 +55,7 @@ impl AddressSpace {
         }
         self.check_huge_pages(range)?;
         let dropped = self.mapped_in(range);
-        self.rewrite(range, None, |_| None)?;
+        self.rewrite(range, None, &mut |_| None)?;
         Ok(dropped)
     }
 
@@ -75,7 +75,7 @@ impl AddressSpace {
         }
         self.check_huge_pages(range)?;
         let mut changed = Vec::new();
-        self.rewrite(range, None, |vma| {
+        self.rewrite(range, None, &mut |vma| {
             if vma.protection != protection {
                 push_range(&mut changed, vma.range);
             }
@@ -210,13 +210,13 @@ impl AddressSpace {
                 .into_iter()
                 .map(|part| (part, moved_addr(part.start, from, to)))
                 .collect();
-            self.rewrite(to, None, |_| None)?;
-            self.rewrite(from, None, |_| None)?;
+            self.rewrite(to, None, &mut |_| None)?;
+            self.rewrite(from, None, &mut |_| None)?;
             for part in &mut parts {
                 if part.origin != 0 {
                     part.origin = self.fresh_origin();
                 }
-                self.rewrite(part.range, Some(*part), |_| None)?;
+                self.rewrite(part.range, Some(*part), &mut |_| None)?;
             }
         }
         Ok(Remapped { dropped, moved })
@@ -250,13 +250,13 @@ impl AddressSpace {
             vma.object = mapping.object.map(|of| (of.object, distance(of.first)));
         }
         let dropped = self.mapped_in(range);
-        self.rewrite(range, Some(vma), |_| None)?;
+        self.rewrite(range, Some(vma), &mut |_| None)?;
         Ok(dropped)
     }
 
     /// Changes an attribute of everything mapped in `range`; explicit huge pages take no advice.
     fn set(&mut self, range: VirtRange, mut change: impl FnMut(&mut Vma)) -> Result<(), SpaceError> {
-        self.rewrite(range, None, |mut vma| {
+        self.rewrite(range, None, &mut |mut vma| {
             if vma.huge.is_none() {
                 change(&mut vma);
             }
@@ -320,10 +320,10 @@ impl AddressSpace {
     ) -> Result<(), SpaceError> {
         let (growth, tail) = (VirtRange::new(from.end, to.end), VirtRange::new(to.end, from.end));
         if !growth.is_empty() {
-            self.rewrite(growth, last.and_then(|last| last.clip(growth)), |_| None)?;
+            self.rewrite(growth, last.and_then(|last| last.clip(growth)), &mut |_| None)?;
         }
         if !tail.is_empty() {
-            self.rewrite(tail, None, |_| None)?;
+            self.rewrite(tail, None, &mut |_| None)?;
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ impl AddressSpace {
             None => return None,
         };
         // Stack growth merges with the stack, and an implicit space has no limit: neither can fail.
-        self.rewrite(fresh.range, Some(fresh), |_| None).ok()?;
+        self.rewrite(fresh.range, Some(fresh), &mut |_| None).ok()?;
         self.find_cached(addr)
     }
 

@@ -320,8 +320,8 @@ fn a_collection_as_others() {
     let map: ElasticMap<String, usize> =
         words.iter().enumerate().map(|(at, word)| (word.to_string(), at)).collect();
     assert_eq!((map.len(), map["walk"], map.get("table")), (3, 2, None));
-    let one: ElasticMap<u8, char> = ElasticMap::from_iter([(7, 'x')]);
-    assert_eq!(format!("{one:?}"), "{7: 'x'}");
+    let one: ElasticMap<u16, u8> = ElasticMap::from_iter([(7, 8)]);
+    assert_eq!(format!("{one:?}"), "{7: 8}");
     let mut other: ElasticMap<String, usize> = ElasticMap::default();
     other.extend([("frame".to_string(), 3), ("page".to_string(), 1)]);
     assert_ne!(map, other);
@@ -334,7 +334,7 @@ fn a_collection_as_others() {
     assert_eq!((&other).into_iter().map(|(_, value)| value).sum::<usize>(), 12);
     other.values_mut().for_each(|value| *value += 1);
     assert_eq!((other.clone().into_values().sum::<usize>(), other.into_keys().count()), (15, 3));
-    let mut numbers = ElasticMap::from([(1, 2), (3, 4)]);
+    let mut numbers = ElasticMap::from([(1u64, 2u64), (3, 4)]);
     let more = ElasticMap::from([(3, 5)]);
     numbers.extend(&more);
     assert_eq!((numbers[&1], numbers[&3]), (2, 5));
@@ -402,7 +402,7 @@ fn room_is_there_when_it_is_asked_for() {
     assert!(map.memory_bytes() < 2_000 && (0..10).all(|key| map[&key] == key), "{}", map.memory_bytes());
     for items in [usize::MAX, usize::MAX / 1000 + 1, 4 << 30] {
         assert_eq!(map.try_reserve(items), Err(TryReserveError::TooMany { items: items.saturating_add(10) }));
-        assert!(catch_unwind(|| ElasticMap::<u8, u8>::with_capacity(items)).is_err());
+        assert!(catch_unwind(|| ElasticMap::<u64, u64>::with_capacity(items)).is_err());
     }
     let mut large: ElasticMap<u64, [u64; 1 << 13]> = ElasticMap::new();
     assert_eq!(large.try_reserve(3 << 30), Err(TryReserveError::NoMemory { items: 3 << 30 }));
@@ -412,11 +412,11 @@ fn room_is_there_when_it_is_asked_for() {
 #[cfg(feature = "serde")]
 #[test]
 fn a_map_is_written_and_read_as_a_map() {
-    let map: ElasticMap<String, u32> = (0..500).map(|number| (number.to_string(), number)).collect();
+    let map: ElasticMap<String, usize> = (0..500).map(|number| (number.to_string(), number)).collect();
     let text = serde_json::to_string(&map).expect("text");
-    let again: ElasticMap<String, u32> = serde_json::from_str(&text).expect("a map");
+    let again: ElasticMap<String, usize> = serde_json::from_str(&text).expect("a map");
     assert_eq!(again, map);
-    assert!(serde_json::from_str::<ElasticMap<u32, u32>>("[1]").is_err());
+    assert!(serde_json::from_str::<ElasticMap<String, usize>>("[1]").is_err());
 }
 
 /// Items of no size, of one byte, and larger than a chunk of the table.

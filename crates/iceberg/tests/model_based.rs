@@ -209,7 +209,7 @@ proptest! {
 
     #[test]
     fn a_fixed_map_refuses_and_loses_nothing(quality in qualities(), room in 1..2000usize) {
-        let map = IcebergMap::fixed_with_hasher(room, quality);
+        let map: IcebergMap<u64, u64, Quality> = IcebergMap::fixed_with_hasher(room, quality);
         let mut inside = 0;
         let refused = loop {
             match map.try_insert(inside, !inside) {

@@ -32,7 +32,7 @@ fn threads_with_keys_of_their_own_do_not_disturb_each_other() {
 
 #[test]
 fn additions_of_all_threads_count() {
-    let map = IcebergMap::with_hasher(Quality::Plain);
+    let map: IcebergMap<u64, u64, Quality> = IcebergMap::with_hasher(Quality::Plain);
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             let map = &map;
@@ -50,7 +50,7 @@ fn additions_of_all_threads_count() {
 
 #[test]
 fn walks_see_what_stays_exactly_once_while_the_table_grows() {
-    let map = IcebergMap::with_hasher(Quality::Plain);
+    let map: IcebergMap<u64, u64, Quality> = IcebergMap::with_hasher(Quality::Plain);
     let stay = 2_000;
     (0..stay).for_each(|key| assert_eq!(map.insert(key, key), None));
     let done = AtomicBool::new(false);

@@ -68,39 +68,33 @@ fn alone_or_not(number: u64, act: impl FnOnce() + Send) {
     }
 }
 
+/// In two threads, of which the process begins one, or in its own alone.
+fn with_threads(are_two: bool, act: impl Fn(u64) + Sync) {
+    std::thread::scope(|scope| {
+        let act = &act;
+        if are_two {
+            scope.spawn(move || act(1));
+        }
+        act(0);
+    });
+}
+
 fn part_of_a_test(part: &str) {
     let variable = |name: &str| std::env::var(format!("PAGEWALK_TEST_{name}")).expect("it was given");
     let folder = PathBuf::from(variable("FOLDER"));
     let number: u64 = variable("NUMBER").parse().expect("a number");
+    let seconds = || variable("SECONDS").parse().expect("a number");
     match part {
-        "stress" => {
-            let seconds: u64 = variable("SECONDS").parse().expect("a number");
-            if number >= stress::PROCESSES_OF_TWO {
-                return stress::thread(&folder, number * 2, seconds);
-            }
-            std::thread::scope(|scope| {
-                for thread in 0..2 {
-                    let folder = &folder;
-                    scope.spawn(move || stress::thread(folder, number * 2 + thread, seconds));
-                }
-            });
-        }
+        "stress" => with_threads(number < stress::PROCESSES_OF_TWO, |thread| {
+            stress::thread(&folder, number * 2 + thread, seconds());
+        }),
+        "raced" => with_threads(number == raced::OF_TWO_THREADS, |thread| {
+            raced::race(&folder.join("mount"), number * 2 + thread, seconds());
+        }),
         "operations" => alone_or_not(number, || programs::operations(&folder.join("mount/tree"), number)),
         "stopped" => alone_or_not(number, || programs::stopped(&folder.join("mount"))),
         "descriptors" => programs::descriptors(&folder.join("mount"), number),
         "large" => programs::large(&folder.join("mount"), number),
-        "raced" => {
-            let seconds: u64 = variable("SECONDS").parse().expect("a number");
-            // The numbers 0 and 1 have one thread.
-            let threads = number.max(1);
-            std::thread::scope(|scope| {
-                for thread in 1..threads {
-                    let mount = folder.join("mount");
-                    scope.spawn(move || raced::race(&mount, 10 * number + thread, seconds));
-                }
-                raced::race(&folder.join("mount"), 10 * number, seconds);
-            });
-        }
         "full" => programs::full(&folder.join("mount")),
         "shifted" => programs::shifted(&folder.join("mount")),
         "store" => programs::no_descriptor_writes_the_store(&folder.join("mount")),

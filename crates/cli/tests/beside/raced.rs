@@ -18,7 +18,9 @@ use crate::mounted::{Store, text};
 const NAMES: u64 = 3;
 /// Calls between two looks at the time.
 const CALLS: u64 = 64;
+/// Processes of the race: the first goes without the shim, and the last has two threads.
 const PROCESSES: u64 = 3;
+pub(super) const OF_TWO_THREADS: u64 = PROCESSES - 1;
 
 /// Fails unless the call succeeded or failed with one of these errors.
 fn check<T>(call: &str, answer: io::Result<T>, allowed: &[i32]) -> Option<T> {
@@ -39,14 +41,11 @@ fn truncate(path: &Path) -> io::Result<()> {
     }
 }
 
-/// One process of the race.
+/// One thread of the race.
 pub(super) fn race(folder: &Path, number: u64, seconds: u64) {
     let mut random = SplitMix64::new(0x51ed_2701 + number);
     let until = Instant::now() + Duration::from_secs(seconds);
-    let with = |options: &[bool; 3]| {
-        let [makes, is_new, cuts] = *options;
-        OpenOptions::new().read(true).write(true).create(makes).create_new(is_new).truncate(cuts).clone()
-    };
+    let opens = || OpenOptions::new().read(true).write(true).clone();
     while Instant::now() < until {
         for _ in 0..CALLS {
             let name = |number: u64| folder.join(format!("raced-{number}"));
@@ -54,15 +53,15 @@ pub(super) fn race(folder: &Path, number: u64, seconds: u64) {
             match random.below(12) {
                 // What makes a file that is not there opens one that is.
                 0..=2 => {
-                    let file = with(&[true, false, false]).open(&path);
+                    let file = opens().create(true).open(&path);
                     let file = check("open or make", file, &[]).expect("nothing is allowed");
                     file.write_all_at(&[1; 10], 0).expect("written");
                 }
                 3 => {
-                    let file = with(&[true, false, true]).open(&path);
+                    let file = opens().create(true).truncate(true).open(&path);
                     check("empty or make", file, &[]).expect("nothing is allowed");
                 }
-                4 => drop(check("make", with(&[true, true, false]).open(&path), &[libc::EEXIST])),
+                4 => drop(check("make", opens().create_new(true).open(&path), &[libc::EEXIST])),
                 5 => drop(check("open", File::open(&path), &[libc::ENOENT])),
                 6 | 7 => drop(check("unlink", std::fs::remove_file(&path), &[libc::ENOENT])),
                 8 => drop(check("rename", std::fs::rename(&path, &other), &[libc::ENOENT])),
@@ -85,7 +84,6 @@ fn what_several_processes_do_with_a_name_has_an_order() {
     let Some(shim) = shim() else { return };
     let store = Store::new("32MiB");
     let Some(mounted) = store.mount() else { return };
-    // Without the shim, with it, and with it in two threads.
     let processes: Vec<Child> = (0..PROCESSES)
         .map(|number| start("raced", (number > 0).then_some(shim.as_path()), store.folder.path(), number, 2))
         .collect();

@@ -171,7 +171,8 @@ impl Mounted {
         opened.inspect_err(|_| self.forget_lookups(ino, 1))
     }
 
-    /// The file of a name that a client has made since the kernel looked for it, if it is sure that a program may open it.
+    /// The file of a name that a client has made since the kernel looked for it. Fails with `STALE` unless it is sure that the program may
+    /// open the file: the kernel, which has looked at no file, checks no permissions of one that it is given now.
     fn made_meanwhile(
         &self,
         system: &mut FileSystem<Mapped>,
@@ -182,10 +183,10 @@ impl Mounted {
         let ino = system.look_up(parent, name)?;
         let Owner { uid, gid } = requester.owner;
         let caller = Caller { uid, gid, has_groups: true, ..Caller::default() };
-        // A kernel that writes back keeps sizes by itself.
-        let is_kept = self.writes_back && flags & libc::O_TRUNC != 0;
+        // A kernel that writes back has sizes of its own, and would keep the one from before the file is emptied.
+        let has_other_size = self.writes_back && flags & libc::O_TRUNC != 0;
         match service::may_open(system, (parent, ino), &caller, flags) {
-            Ok(()) if !is_kept => Ok(ino),
+            Ok(()) if !has_other_size => Ok(ino),
             _ => Err(Errno::STALE),
         }
     }
@@ -387,3 +388,6 @@ impl Mounted {
         seek();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,7 +113,7 @@ fn may(inode: &Inode, caller: &Caller, wants: u32) -> Done<()> {
     if may { Ok(()) } else { Err(Refused::Kernels) }
 }
 
-/// What an `open` with these flags does with a file.
+/// The permissions that a caller needs to open a file with these flags.
 fn wanted(flags: i32) -> Done<u32> {
     match flags & libc::O_ACCMODE {
         libc::O_RDONLY if flags & libc::O_TRUNC == 0 => Ok(READ),
@@ -123,7 +123,7 @@ fn wanted(flags: i32) -> Done<u32> {
     }
 }
 
-/// Whether the kernel lets a caller open a file of a directory that is there.
+/// Succeeds if it is sure that the kernel lets a caller open this file, which is in the directory `parent`, with these flags.
 pub(crate) fn may_open(
     system: &FileSystem<Mapped>,
     (parent, ino): (Ino, Ino),

@@ -1,6 +1,7 @@
 //! Client and server over networks that lose, repeat, delay and damage, and with peers that mean no good.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -317,6 +318,54 @@ fn answers_from_elsewhere_or_to_nothing_have_no_effect() {
     assert_eq!(completion.result, Ok(Outcome::Page(page)));
     let counts = client.counts();
     assert_eq!((counts.foreign, counts.malformed, counts.late), (2, 4, 2), "{counts:?}");
+}
+
+/// A blade in the process whose answers arrive when its client has sent three more messages.
+struct Slow {
+    inner: InProcess,
+    sent: u64,
+    answers: VecDeque<(u64, Vec<u8>)>,
+}
+
+impl Transport for Slow {
+    fn send(&mut self, to: Address, message: &[u8]) -> io::Result<()> {
+        self.inner.send(to, message)?;
+        self.sent += 1;
+        let mut buffer = [0; MAX_MESSAGE_BYTES];
+        while let Some((bytes, _)) = self.inner.receive(&mut buffer, Duration::ZERO)? {
+            self.answers.push_back((self.sent + 3, buffer[..bytes].to_vec()));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<(usize, Address)>> {
+        if self.answers.front().is_none_or(|(due, _)| *due > self.sent) {
+            std::thread::sleep(patience);
+            return Ok(None);
+        }
+        let (_, message) = self.answers.pop_front().expect("an answer is there");
+        buffer[..message.len()].copy_from_slice(&message);
+        Ok(Some((message.len(), InProcess::BLADE)))
+    }
+}
+
+/// Pages could not be read from a blade that is slower than the longest wait: each answer was to a try before the last.
+#[test]
+fn a_blade_slower_than_the_longest_wait_is_heard() {
+    let inner = InProcess::new(Arc::new(Mutex::new(server(32))), 1);
+    let slow = Slow { inner, sent: 0, answers: VecDeque::new() };
+    let wait = Duration::from_micros(100);
+    let design = ClientDesign::default().first_wait(wait).longest_wait(wait).tries(9);
+    let mut client = Client::new(slow, InProcess::BLADE, design).expect("a client");
+    let page = random_page(&mut Random(4));
+    client.write_page(3, &page).expect("a blade");
+    assert_eq!(client.read_page(3).expect("a blade"), page);
+    assert_eq!(
+        client.add(3, word(0), 1).expect("a blade"),
+        u64::from_le_bytes(std::array::from_fn(|at| page[at]))
+    );
+    let counts = client.counts();
+    assert!(counts.sent_again >= 6 && counts.unreachable == 0, "{counts:?}");
 }
 
 #[test]

@@ -252,6 +252,40 @@ fn a_full_disk_is_no_room() {
     assert_eq!((check(&system), system.store().memory().failure()), (Vec::new(), None));
 }
 
+/// A store that the disk has no room for is refused before anything is done, and an old one stays.
+#[test]
+fn a_store_larger_than_its_disk_is_refused_at_once() {
+    let Some(small) = Small::new(16 * MIB) else { return };
+    let path = small.0.path().join("store");
+    let is_refused = |bytes| {
+        let made = Mapped::create_over(&path, bytes, Survives::ProcessCrash, Blocks::AtOnce);
+        let error = made.map(drop).expect_err("no room");
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+        assert!(error.to_string().contains(" are free"), "{error}");
+    };
+    is_refused(17 * MIB);
+    assert_eq!(std::fs::metadata(&path).expect("there").len(), 0);
+    drop(made(&path, 10 * MIB, Survives::ProcessCrash, Blocks::AtOnce));
+    is_refused(17 * MIB);
+    drop(opened(&path, Survives::ProcessCrash).expect("the old one"));
+    // With the room of the old one there is enough.
+    let files = made(&path, 12 * MIB, Survives::ProcessCrash, Blocks::AtOnce);
+    assert_eq!(files.grow(17 * MIB).expect_err("no room").errno(), Error::NOSPC);
+    files.grow(14 * MIB).expect("there is room");
+}
+
+/// A file system that says no size has no limit.
+#[test]
+fn a_disk_without_a_size_has_room() {
+    let Some(unlimited) = Small::new(0) else { return };
+    for blocks in [Blocks::AtOnce, Blocks::AsNeeded] {
+        let path = unlimited.0.path().join("store");
+        let files = made(&path, 16 * MIB, Survives::ProcessCrash, blocks);
+        let file = files.open("/f", &OpenOptions::creating()).expect("open");
+        assert_eq!(file.write_at(&vec![1; 9 * MIB as usize], MIB), Ok(9 * MIB as usize));
+    }
+}
+
 static FAULTS: AtomicUsize = AtomicUsize::new(0);
 
 /// The program's own handler: a page of its own for what is missing.

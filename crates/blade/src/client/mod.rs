@@ -224,8 +224,10 @@ pub struct Client<T> {
     blade: Address,
     design: ClientDesign,
     next_txid: u32,
-    /// By the transaction on the wire.
+    /// By the ticket.
     outstanding: BTreeMap<u32, Outstanding>,
+    /// The ticket of each transaction on the wire.
+    tickets: BTreeMap<u32, u32>,
     ended: VecDeque<Completion>,
     counts: ClientCounts,
     /// What is received; empty while it is looked at.
@@ -243,9 +245,9 @@ impl<T: Transport> Client<T> {
                 u32::from_le_bytes(bytes)
             }
         };
-        let (outstanding, ended) = (BTreeMap::new(), VecDeque::new());
+        let (outstanding, tickets, ended) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         let (counts, buffer) = (ClientCounts::default(), vec![0; RECEIVE_BYTES].into());
-        Ok(Self { transport, blade, design, next_txid, outstanding, ended, counts, buffer })
+        Ok(Self { transport, blade, design, next_txid, outstanding, tickets, ended, counts, buffer })
     }
 
     /// Returns the number of operations that can be submitted now.
@@ -365,6 +367,7 @@ impl<T: Transport> Client<T> {
         let outstanding = Outstanding::new(txid, operation, &self.design);
         self.send(txid, &outstanding);
         self.outstanding.insert(txid, outstanding);
+        self.tickets.insert(txid, txid);
         txid
     }
 
@@ -372,7 +375,7 @@ impl<T: Transport> Client<T> {
         loop {
             let txid = self.next_txid;
             self.next_txid = txid.wrapping_add(1);
-            if !self.outstanding.contains_key(&txid) {
+            if !self.tickets.contains_key(&txid) && !self.outstanding.contains_key(&txid) {
                 return txid;
             }
         }
@@ -409,20 +412,33 @@ impl<T: Transport> Client<T> {
 
     fn send_again(&mut self, now: Instant) {
         let due: Vec<u32> =
-            self.outstanding.iter().filter(|(_, one)| one.due() <= now).map(|(&txid, _)| txid).collect();
-        for txid in due {
-            let Some(mut one) = self.outstanding.remove(&txid) else { continue };
+            self.outstanding.iter().filter(|(_, one)| one.due() <= now).map(|(&ticket, _)| ticket).collect();
+        for ticket in due {
+            let Some(mut one) = self.outstanding.remove(&ticket) else { continue };
             if let Some(failure) = one.give_up(now, &self.design) {
                 self.counts.unreachable += 1;
-                self.ended.push_back(Completion { txid: one.ticket(), result: Err(failure) });
+                self.end(one, Err(failure));
                 continue;
             }
-            // Parts of two answers must not meet: a page read begins anew, under a transaction of its own.
-            let txid = if one.begin_anew() { self.fresh_txid() } else { txid };
+            let mut txid = ticket;
+            if one.is_page_read() {
+                txid = self.fresh_txid();
+                self.tickets.insert(txid, ticket);
+                if let Some(oldest) = one.begin_anew(txid) {
+                    self.tickets.remove(&oldest);
+                }
+            }
             self.counts.sent_again += 1;
             self.send(txid, &one);
-            self.outstanding.insert(txid, one);
+            self.outstanding.insert(ticket, one);
         }
+    }
+
+    fn end(&mut self, one: Outstanding, result: Result<Outcome, Failure>) {
+        for txid in one.txids() {
+            self.tickets.remove(&txid);
+        }
+        self.ended.push_back(Completion { txid: one.ticket(), result });
     }
 
     fn take(&mut self, from: Address, message: &[u8]) {
@@ -435,11 +451,12 @@ impl<T: Transport> Client<T> {
             self.counts.malformed += 1;
             return;
         };
-        let Some(one) = self.outstanding.get_mut(&txid) else {
+        let known = self.tickets.get(&txid).and_then(|ticket| self.outstanding.get_mut(ticket));
+        let Some(one) = known else {
             self.counts.late += 1;
             return;
         };
-        let progress = one.take(&answer);
+        let progress = one.take(txid, &answer);
         if !matches!(progress, Progress::Unfit) {
             self.blade = from;
         }
@@ -460,7 +477,8 @@ impl<T: Transport> Client<T> {
             }
         };
         let ticket = one.ticket();
-        self.outstanding.remove(&txid);
-        self.ended.push_back(Completion { txid: ticket, result });
+        if let Some(one) = self.outstanding.remove(&ticket) {
+            self.end(one, result);
+        }
     }
 }

@@ -1,22 +1,34 @@
 //! An operation under way.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::{ClientDesign, Failure, Operation, Outcome};
 use crate::codec::{Answer, Command, PAGE_BYTES, Page, PagePart, Part, Request};
 use crate::reassembly::PartSet;
 
+/// The number of tries of a page read whose answers count. A blade that takes longer than the longest wait answers tries before the last.
+const MOST_TRIES: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Outstanding {
     ticket: u32,
     operation: Operation,
-    /// For a page read: what has arrived.
-    arrived: PartSet,
-    content: Option<Box<Page>>,
+    /// The transactions on the wire, oldest first: that of the ticket, or of a page read one for each of the last tries.
+    txids: VecDeque<u32>,
+    /// For a page read: what has arrived, by transaction.
+    pages: BTreeMap<u32, PartialPage>,
     begun: Instant,
     due: Instant,
     wait: Duration,
     tries: u32,
+}
+
+/// A page of which parts have arrived.
+#[derive(Debug)]
+struct PartialPage {
+    arrived: PartSet,
+    content: Box<Page>,
 }
 
 /// What an answer meant.
@@ -37,13 +49,18 @@ impl Outstanding {
     pub(super) fn new(ticket: u32, operation: Operation, design: &ClientDesign) -> Self {
         let now = Instant::now();
         let wait = design.first_wait;
-        let (arrived, content) = (PartSet::default(), None);
-        Self { ticket, operation, arrived, content, begun: now, due: now + wait, wait, tries: 1 }
+        let (txids, pages) = ([ticket].into(), BTreeMap::new());
+        Self { ticket, operation, txids, pages, begun: now, due: now + wait, wait, tries: 1 }
     }
 
     /// The transaction that the caller knows it by.
     pub(super) fn ticket(&self) -> u32 {
         self.ticket
+    }
+
+    /// The transactions that an answer to it may name.
+    pub(super) fn txids(&self) -> impl Iterator<Item = u32> {
+        self.txids.iter().copied()
     }
 
     /// When it is to be sent again.
@@ -62,10 +79,17 @@ impl Outstanding {
         None
     }
 
-    /// Forgets the parts of a page that have arrived; tells whether the next try needs another transaction.
-    pub(super) fn begin_anew(&mut self) -> bool {
-        self.arrived = PartSet::default();
+    /// Whether each try needs a transaction of its own: parts of two answers must not meet.
+    pub(super) fn is_page_read(&self) -> bool {
         matches!(self.operation, Operation::ReadPage { .. })
+    }
+
+    /// Begins another try of a page read; answers the transaction of one so old that its answer counts no more.
+    pub(super) fn begin_anew(&mut self, txid: u32) -> Option<u32> {
+        self.txids.push_back(txid);
+        let oldest = (self.txids.len() > MOST_TRIES).then(|| self.txids.pop_front()).flatten()?;
+        self.pages.remove(&oldest);
+        Some(oldest)
     }
 
     /// The failure of an operation that the blade refused.
@@ -95,10 +119,10 @@ impl Outstanding {
     }
 
     /// Takes an answer to it.
-    pub(super) fn take(&mut self, answer: &Answer<'_>) -> Progress {
+    pub(super) fn take(&mut self, txid: u32, answer: &Answer<'_>) -> Progress {
         match (&self.operation, *answer) {
             (_, Answer::Refused) => Progress::Refused,
-            (Operation::ReadPage { .. }, Answer::Page(part)) => self.take_part(part),
+            (Operation::ReadPage { .. }, Answer::Page(part)) => self.take_part(txid, part),
             (Operation::WritePage { .. } | Operation::WriteWord { .. }, Answer::Done) => {
                 Progress::Ended(Outcome::Done)
             }
@@ -110,17 +134,24 @@ impl Outstanding {
         }
     }
 
-    fn take_part(&mut self, part: PagePart<'_>) -> Progress {
-        if self.arrived.contains(part) {
+    fn take_part(&mut self, txid: u32, part: PagePart<'_>) -> Progress {
+        let mut page = self.pages.remove(&txid).unwrap_or_default();
+        if page.arrived.contains(part) {
+            self.pages.insert(txid, page);
             return Progress::Duplicate;
         }
-        let mut content = self.content.take().unwrap_or_else(|| Box::new([0; PAGE_BYTES]));
-        part.copy_to(&mut content);
-        self.arrived.insert(part);
-        if self.arrived.is_whole() {
-            return Progress::Ended(Outcome::Page(content));
+        part.copy_to(&mut page.content);
+        page.arrived.insert(part);
+        if page.arrived.is_whole() {
+            return Progress::Ended(Outcome::Page(page.content));
         }
-        self.content = Some(content);
+        self.pages.insert(txid, page);
         Progress::Waiting
+    }
+}
+
+impl Default for PartialPage {
+    fn default() -> Self {
+        Self { arrived: PartSet::default(), content: Box::new([0; PAGE_BYTES]) }
     }
 }

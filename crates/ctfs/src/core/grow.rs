@@ -47,6 +47,7 @@ impl GrowError {
             Self::Store(StoreGrowError::Open(OpenError::NoRoom { .. })) => Errno::NOSPC,
             Self::Store(_) => Errno::IO,
             Self::ReadOnly => Errno::ROFS,
+            Self::File(error) if error.kind() == io::ErrorKind::StorageFull => Errno::NOSPC,
             Self::File(error) => Errno::from_io_error(error).unwrap_or(Errno::IO),
             Self::Busy(errno) => *errno,
         }

@@ -40,10 +40,16 @@ impl Room {
         Ok(room)
     }
 
-    /// Gets all of it.
+    /// Gets all of it for a file, which has zeroes then, and so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// `StorageFull`: the disk has less room than that, even without what the file has now, and the file is as it was; and others.
     pub(crate) fn get_all(file: &File, bytes: u64) -> io::Result<Self> {
+        is_there(bytes, used(file).saturating_add(free(file)))?;
+        file.set_len(0)?;
+        lengthen(file, 0, bytes)?;
         let room = Self::unknown(bytes);
-        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)?;
         room.note(0..bytes.div_ceil(PIECE_BYTES));
         Ok(room)
     }
@@ -55,7 +61,7 @@ impl Room {
         let end = 1 + (first..end).rfind(|&piece| !self.has(piece)).unwrap_or(first);
         let (start, stop) = (first * PIECE_BYTES, (end * PIECE_BYTES).min(self.bytes));
         // What is asked for in vain may be given in part, which fills the disk.
-        if stop - start > PIECE_BYTES && stop - start > most(file) {
+        if stop - start > PIECE_BYTES && stop - start > used(file).saturating_add(free(file)) {
             return false;
         }
         if allocate(file, start, stop - start) {
@@ -84,12 +90,48 @@ impl Room {
     }
 }
 
-/// Bytes that a range of the file can have at most: its blocks, and those that are free.
-fn most(file: &File) -> u64 {
-    let used = file.metadata().map_or(u64::MAX, |metadata| metadata.blocks() * 512);
-    let free =
-        rustix::fs::fstatvfs(file).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    used.saturating_add(free)
+/// Makes a file of `length` bytes longer, with blocks for all that it gains. The kernel would give what it has before it says that there is
+/// too little, and other programs would find a full disk meanwhile: so the disk is asked first.
+///
+/// # Errors
+///
+/// `StorageFull`: the disk has too little room; and others. The file is as it was.
+pub(crate) fn lengthen(file: &File, length: u64, wanted: u64) -> io::Result<()> {
+    let more = wanted - length;
+    is_there(more, free(file))?;
+    loop {
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), length, more) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => {
+                // What the disk had room for nothing needs. Of two errors the first is the reason.
+                let _ = file.set_len(length);
+                return Err(error.into());
+            }
+        }
+    }
+}
+
+fn is_there(wanted: u64, room: u64) -> io::Result<()> {
+    if wanted <= room {
+        return Ok(());
+    }
+    let message = format!("No space left on the disk: {wanted} bytes are needed, {room} are free");
+    Err(io::Error::new(io::ErrorKind::StorageFull, message))
+}
+
+/// Bytes of the blocks that the file has.
+fn used(file: &File) -> u64 {
+    file.metadata().map_or(u64::MAX, |metadata| metadata.blocks() * 512)
+}
+
+/// Bytes that are free for any user. A file system without a limit of its own (`mount -t tmpfs -o size=0`), and one that does not tell its
+/// size, say that they have no blocks at all.
+fn free(file: &File) -> u64 {
+    match rustix::fs::fstatvfs(file) {
+        Ok(disk) if disk.f_blocks != 0 => disk.f_bavail.saturating_mul(disk.f_frsize),
+        _ => u64::MAX,
+    }
 }
 
 /// Gives a range of the file blocks that hold zeroes, where the range has none. A file that was cut meanwhile stays cut. Where the file

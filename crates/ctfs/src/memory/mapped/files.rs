@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::{Checkpoints, MOST_FRAMES, STORE_MAGIC, checkpoint_frames, frames_of_store};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::mm::MapFlags;
 
 use crate::memory::mapped::Mapped;
 use crate::memory::medium::{self, Medium, is_in_memory};
 use crate::memory::missing::{self, Health};
-use crate::memory::room::Room;
+use crate::memory::room::{self, Room};
 use crate::memory::survives::{Blocks, Survives};
 use crate::memory::translations::Translations;
 use crate::memory::view::View;
@@ -28,7 +28,8 @@ impl Mapped {
     /// - `InvalidInput`: less than a page.
     /// - `AlreadyExists`: a file that holds something else than a store; [`Mapped::create_over`] overwrites it.
     /// - `ResourceBusy`: another process, or this one, has the store.
-    /// - `StorageFull` and others: the file cannot be made, or there is not so much room.
+    /// - `StorageFull`: the disk has too little room; an old store stays as it was.
+    /// - Others: the file cannot be made.
     pub fn create(path: &Path, bytes: u64, survives: Survives) -> io::Result<Self> {
         Self::create_in(path, bytes, survives, Blocks::AtOnce, false)
     }
@@ -78,11 +79,13 @@ impl Mapped {
             // What lies behind is room for checkpoints.
             return Ok(Self { bytes, ..Self::map(file, survives)? });
         }
-        file.set_len(0)?;
-        file.set_len(bytes)?;
         let room = match blocks {
             Blocks::AtOnce => Room::get_all(&file, bytes)?,
-            Blocks::AsNeeded => Room::unknown(bytes),
+            Blocks::AsNeeded => {
+                file.set_len(0)?;
+                file.set_len(bytes)?;
+                Room::unknown(bytes)
+            }
         };
         Self { room: Some(room), ..Self::map(file, survives)? }.with_view()
     }
@@ -193,11 +196,7 @@ impl Mapped {
             return Err(rustix::io::Errno::NOSPC.into());
         }
         if length < wanted {
-            let done = rustix::fs::fallocate(&file, FallocateFlags::empty(), length, wanted - length);
-            done.inspect_err(|_| {
-                // What the disk had room for nothing needs.
-                let _ = file.set_len(length);
-            })?;
+            room::lengthen(&file, length, wanted)?;
         }
         let checkpoints = self.checkpoints.as_ref().map(|_| Arc::default());
         let mapped = Self::map_shared(&file, self.survives, self.health.clone(), Some(&file))?;
@@ -242,16 +241,10 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
             return Err(io::Error::new(io::ErrorKind::StorageFull, message));
         }
         if (frames * PAGE_BYTES..wanted).contains(&length) {
-            rustix::fs::fallocate(file, FallocateFlags::empty(), length, wanted - length).map_err(
-                |error| {
-                    let error = io::Error::from(error);
-                    let room = (wanted - length) >> 20;
-                    io::Error::new(
-                        error.kind(),
-                        format!("no room for checkpoints, {room} MiB behind the store: {error}"),
-                    )
-                },
-            )?;
+            room::lengthen(file, length, wanted).map_err(|error| {
+                let message = format!("no room for checkpoints behind the store: {error}");
+                io::Error::new(error.kind(), message)
+            })?;
         }
     }
     Ok(())

@@ -148,7 +148,7 @@ fn every_machine_file_runs() {
         let mut arguments = vec!["run", "--detail", "timed", "--format", "json", "--workload", workload];
         if workload == "graph500-small" {
             // The construction of the graph, and a part of the searches.
-            arguments.extend(["--limit", "400k"]);
+            arguments.extend(["--limit", "250k"]);
         }
         names.iter().for_each(|name| arguments.extend(["--machine", name]));
         let document = document(&pagewalk(&arguments));
@@ -436,8 +436,13 @@ fn none_is_missed(arguments: &[&str]) -> (usize, usize) {
 
 #[test]
 fn the_sizes_of_hashed_page_tables_come_out_as_published() {
-    let (passed, _) = none_is_missed(&["me-hpt", "table-1"]);
-    assert!(passed >= 20, "{passed}");
+    // Three programs of eleven; all of them in `make soak`.
+    for program in ["bc", "tc", "mummer"] {
+        for size in ["contiguous", "total"] {
+            let (passed, _) = none_is_missed(&["me-hpt", &format!("table-1/{size}/{program}")]);
+            assert_eq!(passed, 1, "{program}: {size}");
+        }
+    }
 }
 
 #[test]
@@ -468,13 +473,13 @@ fn a_remote_pages_fetch_takes_as_long_as_published() {
 fn a_papers_report_is_one_page_with_its_figures() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
-    let arguments = ["paper", "mosaic", "figure-4", "--out", out.to_str().unwrap()];
+    let arguments = ["paper", "mosaic", "swap/cyclic", "--small", "--out", out.to_str().unwrap()];
     let output = pagewalk(&arguments);
     assert!(output.status.success(), "{output:?}");
     let report = std::fs::read_to_string(out.join("report.html")).unwrap();
-    assert_eq!(report.matches("<polyline").count(), 4, "mean and maximum of two policies");
+    assert_eq!(report.matches("<polyline").count(), 2, "a line for each policy");
     let results: Value = serde_json::from_slice(&std::fs::read(out.join("results.json")).unwrap()).unwrap();
-    assert_eq!(results["rows"].as_array().unwrap().len(), 6);
+    assert_eq!(results["rows"].as_array().unwrap().len(), 5);
 }
 
 #[test]

@@ -135,7 +135,7 @@ pub(super) fn descriptors(mount: &Path, seed: u64) {
     let mut random = SplitMix64::new(seed);
     let mut files = [const { Vec::new() }; FILES as usize];
     let mut open: Vec<Descriptor> = Vec::new();
-    for step in 0..4_000u64 {
+    for step in 0..2_500u64 {
         let act = random.below(30);
         if act < 5 && open.len() < MOST_OPEN as usize {
             let number = random.below(FILES) as usize;

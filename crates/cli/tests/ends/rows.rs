@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 }
 
 /// A program that starts others and waits for them.
-const PROGRAM: &str = "for i in 1 2; do (j=0; while [ $j -lt 300 ]; do j=$((j+1)); done) & done; wait";
+const PROGRAM: &str = "for i in 1 2; do (j=0; while [ $j -lt 100 ]; do j=$((j+1)); done) & done; wait";
 
 /// Words and paths of the world: what stands behind an `@` is a path.
 fn words(world: &World, text: &str) -> Vec<OsString> {
@@ -94,7 +94,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!("machines show", Short, false, "@in/m.toml"),
     row!("workloads", Short, false, ""),
     row!("paper", Short, false, ""),
-    row!("paper", Short, true, "me-hpt figure-9/steady/over-ecpt/m --small --out @out/p --hardware @in"),
+    row!("paper", Short, true, "mosaic swap/cyclic --small --out @out/p --hardware @in"),
     row!(
         "riscv",
         Short,

@@ -205,7 +205,7 @@ fn eventful(seed: u64, batches: usize) -> Vec<Batch> {
 /// Every machine file, every policy: the front filter changes no count.
 #[test]
 fn the_front_filter_is_exact() {
-    let stream = eventful(42, 5);
+    let stream = eventful(42, 3);
     // Machines that differ in time only count the same.
     let mut checked = Vec::new();
     for name in spec::builtin_names() {
@@ -325,7 +325,7 @@ fn check_filter_of<T: Built>(spec: &MachineSpec, stream: &[Batch], name: &str) {
 
 #[test]
 fn a_timed_run_counts_what_a_counts_run_counts() {
-    let stream = eventful(7, 8);
+    let stream = eventful(7, 5);
     for name in ["x86-64", "x86-64-thp", "gem5-mosaic-8", "gem5-plain"] {
         check_times::<Plain>(&spec(name), &stream);
     }

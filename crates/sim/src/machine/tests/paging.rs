@@ -68,7 +68,7 @@ fn every_policy() -> Vec<MachineSpec> {
 
 #[test]
 fn the_front_filter_is_exact_under_every_policy() {
-    let stream = eventful(5, 5);
+    let stream = eventful(5, 4);
     for spec in every_policy() {
         check_filter(&spec, &stream, &format!("{:?}", spec.paging.reclaim));
         let mut two_cores = spec.clone();

@@ -1,23 +1,24 @@
 //! An operation under way.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::{ClientDesign, Failure, Operation, Outcome};
 use crate::codec::{Answer, Command, PAGE_BYTES, Page, PagePart, Part, Request};
 use crate::reassembly::PartSet;
 
-/// The number of tries of a page read whose answers count. A blade that takes longer than the longest wait answers tries before the last.
-const MOST_TRIES: usize = 64;
+/// The number of further tries of a page read whose answers count. A blade that takes longer than the longest wait answers tries before
+/// the last.
+const MOST_LATER: usize = 63;
 
 #[derive(Debug)]
 pub(super) struct Outstanding {
     ticket: u32,
     operation: Operation,
-    /// The transactions on the wire, oldest first: that of the ticket, or of a page read one for each of the last tries.
-    txids: VecDeque<u32>,
-    /// For a page read: what has arrived, by transaction.
-    pages: BTreeMap<u32, PartialPage>,
+    /// For a page read: the transactions of its last tries but the first, whose transaction is the ticket.
+    later: VecDeque<u32>,
+    /// For a page read: what has arrived, by transaction; mostly of one.
+    pages: Vec<(u32, PartialPage)>,
     begun: Instant,
     due: Instant,
     wait: Duration,
@@ -49,8 +50,8 @@ impl Outstanding {
     pub(super) fn new(ticket: u32, operation: Operation, design: &ClientDesign) -> Self {
         let now = Instant::now();
         let wait = design.first_wait;
-        let (txids, pages) = ([ticket].into(), BTreeMap::new());
-        Self { ticket, operation, txids, pages, begun: now, due: now + wait, wait, tries: 1 }
+        let (later, pages) = (VecDeque::new(), Vec::new());
+        Self { ticket, operation, later, pages, begun: now, due: now + wait, wait, tries: 1 }
     }
 
     /// The transaction that the caller knows it by.
@@ -60,7 +61,7 @@ impl Outstanding {
 
     /// The transactions that an answer to it may name.
     pub(super) fn txids(&self) -> impl Iterator<Item = u32> {
-        self.txids.iter().copied()
+        std::iter::once(self.ticket).chain(self.later.iter().copied())
     }
 
     /// When it is to be sent again.
@@ -86,9 +87,9 @@ impl Outstanding {
 
     /// Begins another try of a page read; answers the transaction of one so old that its answer counts no more.
     pub(super) fn begin_anew(&mut self, txid: u32) -> Option<u32> {
-        self.txids.push_back(txid);
-        let oldest = (self.txids.len() > MOST_TRIES).then(|| self.txids.pop_front()).flatten()?;
-        self.pages.remove(&oldest);
+        self.later.push_back(txid);
+        let oldest = (self.later.len() > MOST_LATER).then(|| self.later.pop_front()).flatten()?;
+        self.pages.retain(|(txid, _)| *txid != oldest);
         Some(oldest)
     }
 
@@ -135,18 +136,21 @@ impl Outstanding {
     }
 
     fn take_part(&mut self, txid: u32, part: PagePart<'_>) -> Progress {
-        let mut page = self.pages.remove(&txid).unwrap_or_default();
+        let known = self.pages.iter().position(|(of, _)| *of == txid);
+        let at = known.unwrap_or_else(|| {
+            self.pages.push((txid, PartialPage::default()));
+            self.pages.len() - 1
+        });
+        let (_, page) = &mut self.pages[at];
         if page.arrived.contains(part) {
-            self.pages.insert(txid, page);
             return Progress::Duplicate;
         }
         part.copy_to(&mut page.content);
         page.arrived.insert(part);
-        if page.arrived.is_whole() {
-            return Progress::Ended(Outcome::Page(page.content));
+        match page.arrived.is_whole() {
+            true => Progress::Ended(Outcome::Page(self.pages.swap_remove(at).1.content)),
+            false => Progress::Waiting,
         }
-        self.pages.insert(txid, page);
-        Progress::Waiting
     }
 }
 

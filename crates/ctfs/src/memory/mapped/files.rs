@@ -6,10 +6,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pagewalk_vm::addr::PAGE_BYTES;
 use pagewalk_vm::file::{Checkpoints, MOST_FRAMES, STORE_MAGIC, checkpoint_frames, frames_of_store};
 use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 use rustix::mm::MapFlags;
 
 use crate::memory::mapped::Mapped;
@@ -193,7 +195,7 @@ impl Mapped {
         let behind = self.checkpoints.as_ref().map_or(0, |_| checkpoint_frames(frames));
         let (length, wanted) = (medium::length(&file)?, (frames + behind) * PAGE_BYTES);
         if length < wanted && Medium::of(&file)? != Medium::File {
-            return Err(rustix::io::Errno::NOSPC.into());
+            return Err(Errno::NOSPC.into());
         }
         if length < wanted {
             room::lengthen(&file, length, wanted)?;
@@ -250,12 +252,23 @@ fn make_room_for_checkpoints(file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// How long a lock may be waited for. A process that another thread starts has all files of this one between `fork` and `exec`, and with
+/// them the lock of a store that is closed meanwhile.
+const MOST_WAIT: Duration = Duration::from_millis(500);
+
 /// One process owns a store, or several read it.
 fn lock(file: &File, how: FlockOperation) -> io::Result<()> {
-    rustix::fs::flock(file, how).map_err(|error| match error {
-        rustix::io::Errno::WOULDBLOCK => {
-            io::Error::new(io::ErrorKind::ResourceBusy, "another process has the store mounted")
+    let until = Instant::now() + MOST_WAIT;
+    loop {
+        match rustix::fs::flock(file, how) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let message = "another process has the store mounted";
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+            }
+            ended => return ended.map_err(io::Error::from),
         }
-        error => error.into(),
-    })
+    }
 }

@@ -33,6 +33,22 @@ fn the_end_of_a_sound_memory_is_its_callers_business() {
     memory.load(8_192);
 }
 
+/// A child between `fork` and `exec` has the descriptors of a store that was closed meanwhile.
+#[test]
+fn a_lock_that_is_held_for_a_moment_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let memory = Mapped::create(&path, 8_192, Survives::ProcessCrash).unwrap();
+    let inherited = memory.file().try_clone().unwrap();
+    drop(memory);
+    let child = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(inherited);
+    });
+    Mapped::open(&path, Survives::ProcessCrash).unwrap();
+    child.join().unwrap();
+}
+
 #[test]
 fn a_file_is_memory_that_one_process_has() {
     let folder = tempfile::tempdir().unwrap();

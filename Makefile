@@ -13,7 +13,7 @@ PREFIX ?= /usr/local
 TESTED = --profile test --workspace --all-features
 
 # Many tests wait, for a program or for a moment, and leave a processor to others.
-RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 4)))
+RUST_TEST_THREADS ?= $(shell echo $$(($$(nproc) + 2)))
 
 # What is built here is built once, and not edited in between.
 CARGO_INCREMENTAL ?= 0

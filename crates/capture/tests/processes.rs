@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pagewalk_capture::{Frontend, Outcome, Program, Reason};
 use pagewalk_trace::{Batch, Event, ProcessId, Source};
 
-use crate::common::{Build, Stream, builds, compile, install, program, record, unmodified};
+use crate::common::{Build, Stream, builds, compile, copy_program, install, program, record, unmodified};
 
 const BASE: u64 = 0x8_0000_0000;
 
@@ -243,7 +243,7 @@ fn a_sink_that_has_enough_ends_the_program_and_its_children() {
             let path = compile("processes", build);
             // A name of its own, so that the processes can be told from those of other tests.
             let own = path.with_file_name(format!("stop-{mode}-{build:?}"));
-            std::fs::copy(&path, &own).expect("a copy");
+            copy_program(&path, &own);
             let mut observed = program(&own, &[mode], build.frontend());
             let begin = Instant::now();
             let mut batches = 0;

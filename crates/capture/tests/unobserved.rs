@@ -7,7 +7,7 @@ use std::process::Command;
 use pagewalk_capture::{Frontend, Outcome, Program, Reason};
 use pagewalk_trace::{Event, ProcessId};
 
-use crate::common::{self, Build, builds, compile, install, observe, program, record};
+use crate::common::{self, Build, builds, compile, copy_program, install, observe, program, record};
 
 /// A build for each front-end.
 fn frontends() -> Vec<Build> {
@@ -92,7 +92,7 @@ fn nothing_is_said_of_filters_where_none_is_in_the_way() {
 fn set_user_id(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_file(&path);
-    std::fs::copy("/bin/true", &path).expect("a copy");
+    copy_program(Path::new("/bin/true"), &path);
     let run =
         |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(&path).status().expect("it starts");
     if !run(&["chown", "1"]).success() {
@@ -206,7 +206,7 @@ fn programs_that_are_started_without_a_fork_are_named() {
 #[test]
 fn a_program_with_capabilities_of_its_own_is_refused_with_the_reason() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("capable");
-    std::fs::copy("/bin/true", &path).expect("a copy");
+    copy_program(Path::new("/bin/true"), &path);
     let set = Command::new("setcap").arg("cap_net_raw+ep").arg(&path).status();
     if !set.is_ok_and(|status| status.success()) {
         return println!("skipped: setcap gives no capabilities here");

@@ -90,7 +90,8 @@ fn code(output: &Output) -> i32 {
 fn what_is_not_observed_is_in_the_table_the_documents_the_trace_and_the_exit_text() {
     let Some(bench) = Bench::new() else { return };
     let other = bench.path("set-user-id");
-    fs::copy("/bin/true", &other).expect("a copy");
+    // Another process copies: see `copy_program` of the tests of `capture`.
+    assert!(Command::new("cp").arg("/bin/true").arg(&other).status().expect("cp").success());
     assert!(Command::new("chmod").arg("4755").arg(&other).status().expect("chmod").success());
     let other = other.canonicalize().expect("a path");
     let path = other.to_str().expect("text");

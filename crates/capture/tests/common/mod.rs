@@ -109,6 +109,12 @@ pub fn unmodified() -> Vec<Build> {
 /// The variable by which a test that runs itself as another process tells that process from itself.
 pub const HELPER: &str = "PAGEWALK_TEST_HELPER";
 
+/// Copies a program that is started soon. Another process copies: a child that another test starts meanwhile would have a descriptor of
+/// this one's that writes the program, and the kernel starts no program that is being written.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().expect("cp").success());
+}
+
 /// Compiles `tests/c/NAME.c` or `programs/NAME.c`, once: another test may be running it. A helper process has programs of its own.
 pub fn compile(name: &str, build: Build) -> PathBuf {
     static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());

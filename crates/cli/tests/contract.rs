@@ -147,8 +147,8 @@ fn every_machine_file_runs() {
     for (workload, names) in [("graph500-small", others), ("tatp-small", servers)] {
         let mut arguments = vec!["run", "--detail", "timed", "--format", "json", "--workload", workload];
         if workload == "graph500-small" {
-            // The construction of the graph, and a part of the searches.
-            arguments.extend(["--limit", "250k"]);
+            // The end of the list of edges, and the beginning of the graph that is built from it.
+            arguments.extend(["--skip", "450k", "--limit", "250k"]);
         }
         names.iter().for_each(|name| arguments.extend(["--machine", name]));
         let document = document(&pagewalk(&arguments));

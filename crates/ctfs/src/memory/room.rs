@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// What is asked for at once, if the disk has that: a file has its blocks in few pieces then.
 const PIECE_BYTES: u64 = 2 << 20;
@@ -46,7 +46,7 @@ impl Room {
     ///
     /// `StorageFull`: the disk has less room than that, even without what the file has now, and the file is as it was; and others.
     pub(crate) fn get_all(file: &File, bytes: u64) -> io::Result<Self> {
-        is_there(bytes, used(file).saturating_add(free(file)))?;
+        refuse_beyond(most(file), bytes)?;
         file.set_len(0)?;
         lengthen(file, 0, bytes)?;
         let room = Self::unknown(bytes);
@@ -61,7 +61,7 @@ impl Room {
         let end = 1 + (first..end).rfind(|&piece| !self.has(piece)).unwrap_or(first);
         let (start, stop) = (first * PIECE_BYTES, (end * PIECE_BYTES).min(self.bytes));
         // What is asked for in vain may be given in part, which fills the disk.
-        if stop - start > PIECE_BYTES && stop - start > used(file).saturating_add(free(file)) {
+        if stop - start > PIECE_BYTES && stop - start > most(file) {
             return false;
         }
         if allocate(file, start, stop - start) {
@@ -98,21 +98,16 @@ impl Room {
 /// `StorageFull`: the disk has too little room; and others. The file is as it was.
 pub(crate) fn lengthen(file: &File, length: u64, wanted: u64) -> io::Result<()> {
     let more = wanted - length;
-    is_there(more, free(file))?;
-    loop {
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), length, more) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => {
-                // What the disk had room for nothing needs. Of two errors the first is the reason.
-                let _ = file.set_len(length);
-                return Err(error.into());
-            }
-        }
-    }
+    refuse_beyond(free(file), more)?;
+    let got = retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), length, more));
+    got.map_err(|error| {
+        // The file keeps nothing of what the disk still had. Of two errors the first is the reason.
+        let _ = file.set_len(length);
+        error.into()
+    })
 }
 
-fn is_there(wanted: u64, room: u64) -> io::Result<()> {
+fn refuse_beyond(room: u64, wanted: u64) -> io::Result<()> {
     if wanted <= room {
         return Ok(());
     }
@@ -120,9 +115,10 @@ fn is_there(wanted: u64, room: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::StorageFull, message))
 }
 
-/// Bytes of the blocks that the file has.
-fn used(file: &File) -> u64 {
-    file.metadata().map_or(u64::MAX, |metadata| metadata.blocks() * 512)
+/// Bytes that a range of the file can have at most: its blocks, and those that are free.
+fn most(file: &File) -> u64 {
+    let used = file.metadata().map_or(u64::MAX, |metadata| metadata.blocks() * 512);
+    used.saturating_add(free(file))
 }
 
 /// Bytes that are free for any user. A file system without a limit of its own (`mount -t tmpfs -o size=0`), and one that does not tell its
@@ -137,11 +133,6 @@ fn free(file: &File) -> u64 {
 /// Gives a range of the file blocks that hold zeroes, where the range has none. A file that was cut meanwhile stays cut. Where the file
 /// system cannot say, writes find out.
 fn allocate(file: &File, at: u64, bytes: u64) -> bool {
-    loop {
-        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, bytes) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return true,
-            Err(Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
+    let got = retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, at, bytes));
+    matches!(got, Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }

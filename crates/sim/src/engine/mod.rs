@@ -66,8 +66,6 @@ struct Timed<'a, C> {
 }
 
 impl<C: Clock> WalkListener for Timed<'_, C> {
-    type Stop = Missed;
-
     #[inline(always)]
     fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Missed> {
         self.clock.walk(self.core, reads, begins)

@@ -2,30 +2,11 @@
 
 use pagewalk_vm::addr::VirtAddr;
 use pagewalk_vm::reclaim::Uses;
-use pagewalk_vm::table::{PageTable, WalkRead};
+use pagewalk_vm::table::PageTable;
 use pagewalk_vm::tlb::Translation;
 
 use super::{Engine, Stopped, walked};
-use crate::mmu::WalkListener;
-use crate::time::{Clock, WalkBegin};
-
-/// The clock hears what a walk in the background reads.
-struct Beside<'a, C> {
-    clock: &'a mut C,
-    core: usize,
-}
-
-impl<C: Clock> WalkListener for Beside<'_, C> {
-    type Stop = std::convert::Infallible;
-
-    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Self::Stop> {
-        self.clock.walk_beside(self.core, reads, begins);
-        None
-    }
-
-    /// A walk in the background ends where the host would have to do something.
-    fn exits(&mut self, _: u64) {}
-}
+use crate::time::Clock;
 
 impl<T: PageTable, C: Clock> Engine<T, C> {
     /// Translates an address that no TLB translates: from the prefetch buffer, or else by the walker. Then the prefetcher hears of
@@ -50,7 +31,9 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
             None => self.walk_and_fill(addr, write)?,
         };
         let Self { mmu, kernel, clock, core, .. } = self;
-        mmu.prefetch(*core, &walked(kernel), vpn, translation, &mut Beside { clock, core: *core });
+        mmu.prefetch(*core, &walked(kernel), vpn, translation, &mut |reads, begins| {
+            clock.walk_beside(*core, reads, begins);
+        });
         Ok(translation)
     }
 }

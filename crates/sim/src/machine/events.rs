@@ -30,7 +30,7 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
 
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
         let Self { engine, jobs, phases, .. } = self;
-        if let Some(jobs) = jobs {
+        if C::TIMED && let Some(jobs) = jobs {
             return jobs.batch(engine, phases, batch);
         }
         if C::TIMED && engine.mmu.cores() > 1 {
@@ -59,8 +59,8 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
 
     fn end(&mut self) -> Result<(), MachineError> {
         match &mut self.jobs {
-            Some(jobs) => jobs.end(&mut self.engine, &mut self.phases, &self.spec.name),
-            None => Ok(()),
+            Some(jobs) if C::TIMED => jobs.end(&mut self.engine, &mut self.phases, &self.spec.name),
+            _ => Ok(()),
         }
     }
 

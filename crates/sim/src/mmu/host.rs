@@ -37,7 +37,7 @@ impl Below {
         walked: &Walked<'_, T>,
         vpn: Vpn,
         listener: &mut L,
-    ) -> Finished<T::Walk, L::Stop> {
+    ) -> Finished<T::Walk> {
         loop {
             let before = self.host.counts().references;
             let (walk, end) = self.attempt(number, core.walk_cache.as_mut(), walked, vpn);

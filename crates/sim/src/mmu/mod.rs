@@ -16,7 +16,7 @@ pub(crate) use self::host::Below;
 pub(crate) use self::prefetch::Prefetching;
 use crate::metrics::Rows;
 use crate::metrics::names::{tlb, walk, walk_cache};
-use crate::time::WalkBegin;
+use crate::time::{Missed, WalkBegin};
 
 /// The translation hardware of all cores, over page tables `T`.
 pub(crate) struct Mmu<T: PageTable> {
@@ -62,19 +62,16 @@ pub(crate) struct Walked<'a, T> {
     pub(crate) memory: &'a SparseMemory,
 }
 
-/// A walk, and what it found, or the reason for which its listener stopped it.
-pub(crate) struct Finished<W, S> {
+/// A walk, and what it found, or the entry in a page that is not in DRAM.
+pub(crate) struct Finished<W> {
     pub(crate) walk: W,
-    pub(crate) end: Result<WalkEnd, S>,
+    pub(crate) end: Result<WalkEnd, Missed>,
 }
 
-/// Hears what a walk reads, in order; answers with whatever ends the walk.
+/// Hears what a walk reads, in order.
 pub(crate) trait WalkListener {
-    /// The reason why a walk ends before its end.
-    type Stop;
-
-    /// Notes that a walk reads these entries.
-    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Self::Stop>;
+    /// Notes that a walk reads these entries. One in a page that is not in DRAM ends the walk.
+    fn reads(&mut self, reads: impl Iterator<Item = WalkRead>, begins: WalkBegin) -> Option<Missed>;
 
     /// Notes that the walk ends with an exit to the host, which takes so long; the walk begins anew.
     fn exits(&mut self, ps: u64);
@@ -160,7 +157,7 @@ impl<T: PageTable> Mmu<T> {
         walked: &Walked<'_, T>,
         vpn: Vpn,
         listener: &mut L,
-    ) -> Finished<T::Walk, L::Stop> {
+    ) -> Finished<T::Walk> {
         if let Some(host) = &mut self.host {
             return host.walk((core, &mut self.cores[core]), &mut self.counts, walked, vpn, listener);
         }

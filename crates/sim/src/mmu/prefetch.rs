@@ -5,7 +5,7 @@ use pagewalk_vm::table::{PageTable, Waits, WalkCaching, WalkEnd, WalkOutcome, Wa
 use pagewalk_vm::tlb::prefetch::{PrefetchBuffer, TlbMiss, TlbPrefetcher};
 use pagewalk_vm::tlb::{Fill, Translation};
 
-use super::{Core, Mmu, WalkListener, Walked, translation_of};
+use super::{Core, Mmu, Walked, translation_of};
 use crate::metrics::Rows;
 use crate::metrics::names::tlb_prefetch;
 use crate::time::WalkBegin;
@@ -80,14 +80,14 @@ impl<T: PageTable> Mmu<T> {
     }
 
     /// Lets a core's prefetcher hear of a miss, and walks to the pages that it guesses: a page that is mapped enters the buffer, and
-    /// nothing else happens to it.
-    pub(crate) fn prefetch<L: WalkListener>(
+    /// nothing else happens to it. `hear` is told what each walk reads.
+    pub(crate) fn prefetch(
         &mut self,
         core: usize,
         walked: &Walked<'_, T>,
         vpn: Vpn,
         translation: Translation,
-        listener: &mut L,
+        hear: &mut dyn FnMut(&mut dyn Iterator<Item = WalkRead>, WalkBegin),
     ) {
         let Self { cores, host, .. } = self;
         let Core { walk_cache, prefetching, .. } = &mut cores[core];
@@ -104,7 +104,7 @@ impl<T: PageTable> Mmu<T> {
             if let Some(host) = host {
                 let (_, end) = host.attempt(core, walk_cache.as_mut(), walked, page);
                 counts.count(host.reads());
-                listener.reads(host.reads(), begins);
+                hear(&mut host.reads(), begins);
                 match end {
                     Ok(WalkEnd::Leaf { leaf, level }) => {
                         buffer.put(walked.asid, page, translation_of::<T>(leaf, level));
@@ -116,10 +116,10 @@ impl<T: PageTable> Mmu<T> {
             }
             let walk = walked.table.walk(walked.memory, walked.asid, page, walk_cache.as_mut());
             counts.count(walk.reads());
-            listener.reads(walk.reads(), begins);
+            hear(&mut walk.reads(), begins);
             if let Some(second) = walk.second() {
                 counts.count(second.reads());
-                listener.reads(second.reads(), WalkBegin::Continued);
+                hear(&mut second.reads(), WalkBegin::Continued);
             }
             match walk.end() {
                 WalkEnd::Leaf { leaf, level } => {

@@ -447,6 +447,12 @@ pub(crate) enum MachinesCommand {
         #[arg(value_name = "NAME|FILE")]
         machine: OsString,
     },
+    /// Print this computer as a machine file: its TLBs, caches and memory, as processor and kernel describe them.
+    #[command(after_help = "\
+EXAMPLE:
+  pagewalk machines detect > here.toml
+  pagewalk run --machine here.toml --machine mosaic-4 -- sort words.txt")]
+    Detect,
 }
 
 #[derive(Debug, Args)]

@@ -1,26 +1,46 @@
 //! `pagewalk machines` and `pagewalk workloads`.
 
 use std::fmt::Write;
+use std::path::Path;
 
+use anyhow::Context;
+use pagewalk_calibrate::{Cpuid, Host, machine_file};
 use pagewalk_sim::spec;
 
 use crate::args::{MachinesArguments, MachinesCommand};
 use crate::exit::Done;
 use crate::run::print;
 
-/// Lists the built-in machines, or shows one.
+/// The name of this computer's machine.
+const HERE: &str = "here";
+
+/// Lists the built-in machines, shows one, or describes this computer.
 pub(crate) fn machines(arguments: &MachinesArguments) -> anyhow::Result<Done> {
-    if let Some(MachinesCommand::Show { machine }) = &arguments.command {
-        print(&spec::show(machine)?)?;
-        return Ok(Done::Well);
+    match &arguments.command {
+        Some(MachinesCommand::Show { machine }) => print(&spec::show(machine)?)?,
+        Some(MachinesCommand::Detect) => print(&detect()?)?,
+        None => print(&list()?)?,
     }
+    Ok(Done::Well)
+}
+
+/// Returns this computer's machine file.
+fn detect() -> anyhow::Result<String> {
+    let text = machine_file(&Host::read(Path::new("/"), &Cpuid::read())?, HERE);
+    spec::parse(&text, "this computer's machine file").context(
+        "what this computer says of itself makes no machine; `pagewalk machines` lists others to extend",
+    )?;
+    Ok(text)
+}
+
+fn list() -> anyhow::Result<String> {
     let mut text = String::new();
     for name in spec::builtin_names() {
         let _ = writeln!(text, "{name:<22} {}", spec::load(name)?.description);
     }
     text.push_str("\n`pagewalk machines show NAME` prints one; a file of your own may extend any of them.\n");
-    print(&text)?;
-    Ok(Done::Well)
+    text.push_str("`pagewalk machines detect` prints one for this computer.\n");
+    Ok(text)
 }
 
 /// Lists the built-in workloads.

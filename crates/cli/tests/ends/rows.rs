@@ -92,6 +92,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!("trace convert", Short, true, "@in/t.lackey --input-format lackey --out @out"),
     row!("machines", Short, false, ""),
     row!("machines show", Short, false, "@in/m.toml"),
+    row!("machines detect", Short, false, ""),
     row!("workloads", Short, false, ""),
     row!("paper", Short, false, ""),
     row!("paper", Short, true, "mosaic swap/cyclic --small --out @out/p --hardware @in"),

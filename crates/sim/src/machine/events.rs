@@ -30,7 +30,9 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
 
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
         let Self { engine, jobs, phases, .. } = self;
-        if C::TIMED && let Some(jobs) = jobs {
+        if C::TIMED
+            && let Some(jobs) = jobs
+        {
             return jobs.batch(engine, phases, batch);
         }
         if C::TIMED && engine.mmu.cores() > 1 {

@@ -1,0 +1,15 @@
+//! This computer as a machine file.
+//!
+//! A processor and its kernel say a part of what a machine file holds: CPUID has the TLBs, `/sys` the caches, `/proc` the memory.
+//! [`Host::read`] collects it, and [`machine_file`] writes it over the built-in machine that is nearest to the processor. What neither
+//! of them says (latencies, widths, walk caches) stays that machine's, and the file says which is which.
+
+mod cpuid;
+mod host;
+mod machine;
+mod tlbs;
+
+pub use cpuid::{Cpuid, Registers};
+pub use host::{Cache, Host, HostError, Processor};
+pub use machine::machine_file;
+pub use tlbs::{Array, Pages, Tlbs};

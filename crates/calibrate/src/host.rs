@@ -58,12 +58,12 @@ pub struct Host {
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A file cannot be read.
-    #[error("cannot read {}", path.display())]
+    #[error("cannot read {}: {reason}", path.display())]
     Read {
         /// The path of the file.
         path: PathBuf,
         /// The system's reason for that.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// A file does not hold what it should.
     #[error("{}: {what}", path.display())]
@@ -120,7 +120,7 @@ fn read(root: &Path, file: &str) -> Result<String, HostError> {
     let path = root.join(file);
     match fs::read(&path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(source) => Err(HostError::Read { path, source }),
+        Err(reason) => Err(HostError::Read { path, reason }),
     }
 }
 

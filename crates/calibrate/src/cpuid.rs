@@ -31,8 +31,8 @@ impl Cpuid {
     fn ask(mut instruction: impl FnMut(u32, u32) -> Registers) -> Self {
         let mut answers = BTreeMap::new();
         for base in [0, 0x8000_0000] {
-            let [last, ..] = instruction(base, 0);
-            answers.insert((base, 0), instruction(base, 0));
+            let answer @ [last, ..] = instruction(base, 0);
+            answers.insert((base, 0), answer);
             for leaf in [2, 0x18, 0x8000_0005, 0x8000_0006, 0x8000_0019] {
                 if leaf > base && leaf <= last && leaf >> 31 == base >> 31 {
                     answers.insert((leaf, 0), instruction(leaf, 0));

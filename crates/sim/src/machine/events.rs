@@ -30,6 +30,7 @@ impl<T: PageTable, C: Clock> Simulate for Machine<T, C> {
 
     fn batch(&mut self, batch: &Batch) -> Result<(), MachineError> {
         let Self { engine, jobs, phases, .. } = self;
+        // Only timed machines have jobs: the constant keeps their service from being compiled for the others.
         if C::TIMED
             && let Some(jobs) = jobs
         {

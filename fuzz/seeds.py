@@ -78,9 +78,10 @@ def tar(name, content):
     return file.getvalue()
 
 
-def streams(controls, near, far, side, batches):
-    """The input of pwt_streams: lengths, batches, and whether to write; then the streams."""
-    return struct.pack("<HHHBB", len(controls), len(near), len(far), batches, 0) + controls + near + far + side
+def streams(controls, near, far, side, batches, block=b"", blocks=0):
+    """The input of pwt_streams: lengths, the number of executed blocks, batches, and whether to write; then the streams."""
+    lengths = struct.pack("<5H", len(controls), len(near), len(far), len(block), blocks)
+    return lengths + bytes([batches, 0]) + controls + near + far + block + side
 
 
 def message(kind, who, *words):
@@ -139,10 +140,13 @@ def seeds():
     yield "blade_codec", struct.pack("<BBBBI", 1, 0x80, 2, 0, 7) + bytes(1360)
     yield "blade_server", b"".join(bytes(step) for step in blade)
     yield "blade_client", bytes([0, 3, 5, 0, 2, 9, 18, 1] + [0, 0, 2, 0, 0, 1, 3, 0, 1, 2, 6, 0, 4, 9, 5, 1, 1, 0, 2, 0] * 2)
-    for version in [1, 2, 3]:
+    for version in [1, 2, 3, 4]:
         yield "pwt", (HERE / f"../crates/trace/tests/data/version-{version}.pwt").read_bytes()
     yield "pwt_streams", streams(controls, near, far, side, 2)
     yield "pwt_streams", streams(b"", b"", b"", b"", 0)
+    # One batch of two accesses, three blocks and an instruction count; the third block is not the expected one and lies elsewhere.
+    executed = bytes([2, 1, 3, 0, 0, 0, 9])
+    yield "pwt_streams", streams(controls[:2], near[:5], far, executed, 1, bytes([0, 0, 3, 5, 1]), 3)
     yield "champsim", b"".join(champsim)
     yield "cloudsuite", b"".join(cloudsuite)
     yield "drmemtrace", drmemtrace()

@@ -20,12 +20,7 @@ pub struct Checker {
 
 impl Sink for Checker {
     fn batch(&mut self, batch: &mut Batch) -> ControlFlow<()> {
-        assert!(batch.accesses.len() <= Batch::MAX, "{} accesses in a batch", batch.accesses.len());
-        assert!(batch.marks.is_sorted_by_key(|mark| mark.at), "marks out of order");
-        assert!(
-            batch.marks.iter().all(|mark| mark.at as usize <= batch.accesses.len()),
-            "mark beyond its batch"
-        );
+        batch.check().expect("a batch as its contract says");
         assert!(batch.accesses.iter().all(|access| access.0 & Access::RESERVED == 0), "reserved bits");
         if self.counts_instructions && !batch.accesses.is_empty() {
             let first = batch.marks.first().map(|mark| (mark.at, &mark.event));
@@ -157,25 +152,42 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// Returns a `.pwt` file of one chunk that holds these streams and claims these counts, with right checksums.
-pub fn pwt_of_streams(streams: [&[u8]; 4], batches: u32, marks: u32, instructions: u64) -> Vec<u8> {
+/// The counts that the header of a chunk claims.
+pub struct Claims {
+    /// The number of batches.
+    pub batches: u32,
+    /// The number of marks.
+    pub marks: u32,
+    /// The number of instructions.
+    pub instructions: u64,
+    /// The number of executed blocks.
+    pub blocks: u32,
+}
+
+/// Returns a `.pwt` file of one chunk that holds these streams (control, near, far, side and block stream) and claims these counts,
+/// with right checksums.
+pub fn pwt_of_streams(streams: [&[u8]; 5], claims: &Claims) -> Vec<u8> {
+    let &Claims { batches, marks, instructions, blocks } = claims;
     let mut file = Vec::new();
     file.extend_from_slice(&pagewalk_trace::container::MAGIC);
-    file.extend_from_slice(&1_u32.to_le_bytes());
+    file.extend_from_slice(&pagewalk_trace::container::FORMAT_VERSION.to_le_bytes());
     file.extend_from_slice(&[0; 12]);
     file.extend_from_slice(&[0; 8]);
     let start = file.len();
 
-    let packed = streams.map(|stream| match stream {
+    let mut packed = streams.map(|stream| match stream {
         [] => Vec::new(),
         stream => zstd::bulk::compress(stream, 1).expect("room for it"),
     });
-    let [_, near, far, side] = streams.map(|stream| stream.len() as u32);
+    let [_, near, far, side, block] = streams.map(|stream| stream.len() as u32);
+    if blocks > 0 {
+        packed[4].splice(0..0, [blocks, block].map(u32::to_le_bytes).concat());
+    }
     let lengths = packed.each_ref().map(|stream| stream.len() as u32);
     let accesses = streams[0].len() as u32;
     file.extend_from_slice(b"CHNK");
     for field in
-        [batches, accesses, marks, lengths[0], lengths[1], near, lengths[2], far, lengths[3], side, 0]
+        [batches, accesses, marks, lengths[0], lengths[1], near, lengths[2], far, lengths[3], side, lengths[4]]
     {
         file.extend_from_slice(&field.to_le_bytes());
     }

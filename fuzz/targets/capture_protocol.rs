@@ -34,7 +34,7 @@ fn packet(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let mut packet = vec![0; HEADER_BYTES];
     packet[..4].copy_from_slice(&protocol::MAGIC.to_le_bytes());
     packet[4..6].copy_from_slice(&protocol::VERSION.to_le_bytes());
-    packet[6..8].copy_from_slice(&u16::from(selector % 16).to_le_bytes());
+    packet[6..8].copy_from_slice(&u16::from(selector % 20).to_le_bytes());
     packet[8..12].copy_from_slice(&u32::from(who & 3).to_le_bytes());
     packet[12..16].copy_from_slice(&u32::from(who >> 2 & 3).to_le_bytes());
     packet[16..20].copy_from_slice(&(payload.len() as u32).to_le_bytes());

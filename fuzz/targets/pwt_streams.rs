@@ -2,25 +2,28 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use pagewalk_fuzz::Claims;
 use pagewalk_trace::SourceInfo;
 use pagewalk_trace::container::Writer;
 
 fuzz_target!(|data: &[u8]| {
-    let Some((head, rest)) = data.split_first_chunk::<8>() else { return };
-    let lengths = [0, 1, 2].map(|at| usize::from(u16::from_le_bytes([head[at * 2], head[at * 2 + 1]])));
+    let Some((head, rest)) = data.split_first_chunk::<12>() else { return };
+    let [controls, near, far, block, blocks] =
+        [0, 1, 2, 3, 4].map(|at| usize::from(u16::from_le_bytes([head[at * 2], head[at * 2 + 1]])));
     let mut rest = rest;
     let mut take = |length: usize| {
         let (stream, after) = rest.split_at(length.min(rest.len()));
         rest = after;
         stream
     };
-    let [controls, near, far] = lengths.map(&mut take);
+    let [controls, near, far, block] = [controls, near, far, block].map(&mut take);
     let side = take(usize::MAX);
-    let (batches, marks, instructions) = shape(side, u32::from(head[6] & 15));
-    let file = pagewalk_fuzz::pwt_of_streams([controls, near, far, side], batches, marks, instructions);
+    let blocks = if block.is_empty() { 0 } else { blocks as u32 };
+    let claims = shape(side, u32::from(head[10] & 15), blocks);
+    let file = pagewalk_fuzz::pwt_of_streams([controls, near, far, side, block], &claims);
     if let Some(read) = pagewalk_fuzz::read_pwt(&file) {
         // Once in a while, because it goes through the file system.
-        if head[7] < 4 {
+        if head[11] < 4 {
             let path = std::env::temp_dir().join(format!("pagewalk-fuzz-{}.pwt", std::process::id()));
             let mut writer = Writer::create(&path, &SourceInfo::default()).expect("a temporary file");
             read.iter().for_each(|batch| writer.write(batch).expect("a sound batch"));
@@ -33,9 +36,9 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What a header must say so that `batches` batches of the side stream fit it: batches, marks and instructions.
+/// What a header must say so that `batches` batches of the side stream fit it, in a chunk with so many executed blocks.
 /// Follows the stream only as far as it holds instruction counts, which are enough to get deep.
-fn shape(side: &[u8], batches: u32) -> (u32, u32, u64) {
+fn shape(side: &[u8], batches: u32, blocks: u32) -> Claims {
     let mut rest = side.iter().copied();
     let mut number = move || {
         let mut value = 0_u64;
@@ -51,9 +54,16 @@ fn shape(side: &[u8], batches: u32) -> (u32, u32, u64) {
     let (mut marks, mut instructions) = (0_u32, 0_u64);
     for _ in 0..batches {
         let (Some(_), Some(count)) = (number(), number()) else { break };
+        if blocks > 0 {
+            number();
+        }
         marks = marks.saturating_add(count as u32);
         for _ in 0..count {
-            let (Some(_), Some(tag)) = (number(), number()) else { break };
+            let Some(_) = number() else { break };
+            if blocks > 0 {
+                number();
+            }
+            let Some(tag) = number() else { break };
             match tag {
                 0 => instructions = instructions.saturating_add(number().unwrap_or(0)),
                 1..=4 => drop(number()),
@@ -64,5 +74,5 @@ fn shape(side: &[u8], batches: u32) -> (u32, u32, u64) {
             }
         }
     }
-    (batches, marks, instructions)
+    Claims { batches, marks, instructions, blocks }
 }

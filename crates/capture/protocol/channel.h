@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define PW_MAGIC 0x4b575750u /* "PWWK" in memory */
-#define PW_VERSION 4u
+#define PW_VERSION 5u
 
 struct pw_header {
    uint32_t magic;
@@ -30,7 +30,7 @@ struct pw_header {
 
 enum pw_kind {
    PW_START = 1,       /* a program begins in this process. Payload: none */
-   PW_RECORDS = 2,     /* accesses of one thread, in order, 8 bytes each */
+   PW_RECORDS = 2,     /* accesses and executed blocks of one thread, in order, 8 bytes each */
    PW_THREAD_END = 3,  /* the thread ended. No payload */
    PW_FORK = 4,        /* the process is about to fork: { ticket } */
    PW_FORK_FAILED = 5, /* it did not work out: { ticket } */
@@ -47,7 +47,15 @@ enum pw_kind {
    PW_EXEC = 16,       /* the process is about to execute the file of this path, zeros up to a whole word; none: it did not work out */
    PW_FILTER = 17,     /* { 1 } the process is about to set a filter of system calls for itself, { 0 } it did not work out */
    PW_SPAWN = 18,      /* the process has started another one without a fork: { its pid, 0 if unknown }, path as PW_EXEC's */
+   PW_CODE = 19,       /* a block before its first execution: { number | enum pw_isa << 32, address, bytes }, the bytes of the
+                          instructions, zeros up to a whole word. A process numbers its blocks from 0 in order; a child goes on
+                          with its parent's numbers, and a program that is executed begins again. */
 };
+
+enum pw_isa { PW_X86_64 = 0, PW_AARCH64 = 1, PW_RISCV64 = 2, PW_LOONGARCH64 = 3 };
+#define PW_CODE_WORDS 3u
+#define PW_CODE_BYTES_MAX 16384u
+#define PW_BLOCKS_MAX 0x7fffffffu
 
 enum pw_lock { PW_UNLOCKED = 0, PW_LOCKED = 1, PW_LOCKED_ON_FAULT = 2 };
 
@@ -62,6 +70,8 @@ enum pw_lock { PW_UNLOCKED = 0, PW_LOCKED = 1, PW_LOCKED_ON_FAULT = 2 };
 #define PW_RECORD_WRITE (1ull << 51)
 #define PW_RECORD_READ_BEFORE (1ull << 52)
 #define PW_RECORD_TAG_BYTE 6 /* has all of the tag, and nothing of the address */
+/* The record of an executed block, by its number: a word that an instruction holds in 32 bits with their sign. */
+#define PW_RECORD_BLOCK(number) (~(uint64_t)(uint32_t)(number))
 #define PW_RECORDS_PER_MESSAGE 8192u
 #define PW_RECORD_BYTES_MAX 64u
 

@@ -255,6 +255,27 @@ HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words)
       send_message(kind, self.number, payload, words * sizeof *payload, 0);
 }
 
+/* A block is described before any thread executes it. The lock makes the order of messages that of numbers. */
+HIDDEN uint32_t pw_send_code(enum pw_isa isa, uint64_t address, const uint64_t *code, uint32_t bytes)
+{
+   static uint32_t blocks;
+   uint64_t words[PW_CODE_WORDS + PW_CODE_BYTES_MAX / sizeof *code];
+   uint32_t code_words = (bytes + 7) / 8;
+   words[1] = address;
+   words[2] = bytes;
+   for (uint32_t i = 0; i < code_words; i++)
+      words[PW_CODE_WORDS + i] = code[i];
+   /* What lies behind the last byte is the caller's. */
+   if (bytes % 8)
+      words[PW_CODE_WORDS + code_words - 1] &= (1ull << bytes % 8 * 8) - 1;
+   lock_list();
+   uint32_t number = blocks < PW_BLOCKS_MAX ? blocks++ : PW_BLOCKS_MAX;
+   words[0] = number | (uint64_t)isa << 32;
+   send_message(PW_CODE, 1, words, (PW_CODE_WORDS + code_words) * sizeof *words, 0);
+   unlock_list();
+   return number;
+}
+
 HIDDEN void pw_send_map(uint64_t result, uint64_t bytes, uint64_t protection, uint64_t flags, int fd, uint64_t offset)
 {
    uint64_t payload[PW_MAP_WORDS] = { result, bytes, protection, (uint32_t)flags, 0, 0, offset };

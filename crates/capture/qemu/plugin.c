@@ -22,7 +22,10 @@ __attribute__((visibility("default"))) int qemu_plugin_version = QEMU_PLUGIN_VER
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                                                char **argv);
 
+/* By their numbers in ELF files. LoongArch is the fourth that the command starts a QEMU for. */
 #define MACHINE_X86_64 62
+#define MACHINE_AARCH64 183
+#define MACHINE_RISCV 243
 #define MAP_HUGETLB_BIT 0x40000
 #define MAP_FIXED_NOREPLACE_BIT 0x100000
 static bool is_x86_64;
@@ -188,11 +191,59 @@ static void watch_x86_64(struct qemu_plugin_insn *instruction)
                                     QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, (void *)known);
 }
 
+/* ---- blocks ---- */
+
+static bool wants_blocks;
+static enum pw_isa isa;
+
+/* What a callback gets of a block: how many instructions it has, and its number above these bits. */
+#define COUNT_BITS 16
+
 /* As many as QEMU translates at a time: a thread that leaves a block early, by a fault, has been counted to its end. */
-static void on_block(unsigned processor, void *instructions)
+static void on_block(unsigned processor, void *block)
 {
    (void)processor;
-   pw_instructions += (uintptr_t)instructions;
+   pw_instructions += (uintptr_t)block & ((1 << COUNT_BITS) - 1);
+}
+
+static void on_known_block(unsigned processor, void *block)
+{
+   uint64_t record = PW_RECORD_BLOCK((uintptr_t)block >> COUNT_BITS);
+   on_block(processor, block);
+   /* The instruction that begins may join no access before the block. */
+   operand.record = NULL;
+   if (((uintptr_t)pw_cursor & (BUFFER_BYTES - 1)) == 0)
+      pw_record_slowly(pw_cursor, record);
+   else
+      *pw_cursor++ = record;
+}
+
+/* Copies the instructions of a block; returns how many bytes they are, 0 if they are too many. */
+static uint32_t copy_code(const struct qemu_plugin_tb *block, uint8_t *to)
+{
+   uint32_t bytes = 0;
+   for (size_t i = 0; i < qemu_plugin_tb_n_insns(block); i++) {
+      const struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
+      uint32_t size = (uint32_t)qemu_plugin_insn_size(instruction);
+      if (bytes + size > PW_CODE_BYTES_MAX)
+         return 0;
+      memcpy(to + bytes, qemu_plugin_insn_data(instruction), size);
+      bytes += size;
+   }
+   return bytes;
+}
+
+static void watch_block(struct qemu_plugin_tb *block)
+{
+   uintptr_t count = qemu_plugin_tb_n_insns(block);
+   uint64_t code[PW_CODE_BYTES_MAX / sizeof(uint64_t)];
+   uint32_t bytes = wants_blocks ? copy_code(block, (uint8_t *)code) : 0;
+   if (bytes == 0) {
+      qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
+      return;
+   }
+   uintptr_t number = pw_send_code(isa, qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)), code, bytes);
+   qemu_plugin_register_vcpu_tb_exec_cb(block, on_known_block, QEMU_PLUGIN_CB_NO_REGS, (void *)(number << COUNT_BITS | count));
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
@@ -200,7 +251,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
    (void)id;
    size_t count = qemu_plugin_tb_n_insns(block);
    pw_exec_learn(qemu_plugin_tb_get_insn(block, 0));
-   qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
+   watch_block(block);
    for (size_t i = 0; i < count; i++) {
       struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
       if (is_x86_64)
@@ -384,6 +435,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
          snprintf(channel_text, sizeof channel_text, "%s", argv[i] + 8);
       else if (strncmp(argv[i], "machine=", 8) == 0)
          machine = (unsigned)atoi(argv[i] + 8);
+      else if (strcmp(argv[i], "blocks=on") == 0)
+         wants_blocks = true;
    if (info->system_emulation) {
       fprintf(stderr, "pagewalk: this plugin observes programs, not machines\n");
       return 1;
@@ -393,6 +446,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
       return 1;
    }
    is_x86_64 = machine == MACHINE_X86_64;
+   isa = is_x86_64 ? PW_X86_64 : machine == MACHINE_AARCH64 ? PW_AARCH64 : machine == MACHINE_RISCV ? PW_RISCV64 : PW_LOONGARCH64;
    if (is_x86_64)
       numbers = &x86_64;
    pw_exec_prepare(machine);

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use pagewalk_trace::{Advice, Batch, Event, Mapping, ObjectId, ObjectPages, ProcessId, Sink, ThreadId};
+use pagewalk_trace::{
+    Advice, Batch, BlockId, Code, Event, Mapping, ObjectId, ObjectPages, ProcessId, Sink, ThreadId,
+};
 use pagewalk_vm::addr::{VirtAddr, VirtRange};
 use pagewalk_vm::space::ADDRESS_LIMIT;
 
-use crate::protocol::{Body, File, Message, ProtocolError, Records};
+use crate::protocol::{BlockCode, Body, File, Message, ProtocolError, Records};
 
 /// Marks after which a batch is handed on, however few its accesses.
 const MARKS_FULL: usize = 4_096;
@@ -29,6 +31,10 @@ pub struct Assembler {
     objects: BTreeMap<(u64, u64), ObjectId>,
     /// What becomes of new mappings of processes that lock all of theirs.
     locks_future: BTreeMap<ProcessId, Advice>,
+    /// The blocks of each process by its own numbers.
+    blocks: BTreeMap<ProcessId, Vec<BlockId>>,
+    /// The number of all blocks so far.
+    block_count: u32,
     counts_instructions: bool,
     process: ProcessId,
     thread: Option<ThreadId>,
@@ -121,6 +127,7 @@ impl Assembler {
         if let Some(&process) = self.live.get(&pid) {
             self.switch(process, ThreadId(1));
             self.locks_future.remove(&process);
+            self.blocks.remove(&process);
             self.batch.mark(Event::Exec);
         } else {
             let process = self.new_process();
@@ -148,12 +155,19 @@ impl Assembler {
         if let Body::Records { instructions, records } = message.body {
             return self.records(process, thread, instructions, records, sink);
         }
+        if let Body::Code(code) = message.body {
+            self.code(process, code)?;
+            return Ok(self.hand_over_marks(sink));
+        }
         self.switch(process, thread);
         match message.body {
             Body::ThreadEnd => self.batch.mark(Event::ThreadEnd(thread)),
             Body::Fork { ticket } => {
                 let child = self.new_process();
                 self.forks.insert((message.pid, ticket), child);
+                if let Some(blocks) = self.blocks.get(&process) {
+                    self.blocks.insert(child, blocks.clone());
+                }
                 self.batch.mark(Event::Fork { child });
             }
             Body::ForkFailed { ticket } => {
@@ -179,14 +193,29 @@ impl Assembler {
                 self.lock_new(range);
             }
             Body::Exec(_) | Body::Spawn(..) | Body::Filter(_) => {}
-            Body::Start | Body::ForkChild { .. } | Body::Records { .. } => unreachable!("handled above"),
+            Body::Start | Body::ForkChild { .. } | Body::Records { .. } | Body::Code(_) => {
+                unreachable!("handled above")
+            }
         }
-        // A program that does nothing but map memory must not fill ours.
-        if self.batch.marks.len() >= MARKS_FULL {
-            Ok(self.hand_over(sink))
-        } else {
-            Ok(ControlFlow::Continue(()))
+        Ok(self.hand_over_marks(sink))
+    }
+
+    /// Hands the batch over if it has many marks: a program that does nothing but map memory must not fill ours.
+    fn hand_over_marks(&mut self, sink: &mut dyn Sink) -> ControlFlow<()> {
+        if self.batch.marks.len() >= MARKS_FULL { self.hand_over(sink) } else { ControlFlow::Continue(()) }
+    }
+
+    fn code(&mut self, process: ProcessId, code: BlockCode<'_>) -> Result<(), ProtocolError> {
+        let BlockCode { number, addr, isa, bytes } = code;
+        let blocks = self.blocks.entry(process).or_default();
+        if number as usize != blocks.len() {
+            return Err(ProtocolError::BlockOrder { number, blocks: blocks.len() });
         }
+        let block = BlockId(self.block_count);
+        self.block_count = self.block_count.checked_add(1).ok_or(ProtocolError::TooManyBlocks)?;
+        blocks.push(block);
+        self.batch.mark(Event::Code(Code { block, addr, isa, bytes: bytes.into() }));
+        Ok(())
     }
 
     fn map(&mut self, mut mapping: Mapping, file: Option<File>, residence: Option<Advice>) {
@@ -242,6 +271,7 @@ impl Assembler {
         // A batch with accesses begins with its instruction mark: other marks go ahead in a batch of their own.
         if self.counts_instructions
             && self.batch.accesses.is_empty()
+            && self.batch.blocks.is_empty()
             && !self.batch.marks.is_empty()
             && self.hand_over(sink).is_break()
         {
@@ -253,7 +283,8 @@ impl Assembler {
         }
         self.switch(process, thread);
         let before = self.batch.accesses.len();
-        records.append_to(&mut self.batch.accesses)?;
+        let blocks = self.blocks.get(&process).map_or(&[][..], Vec::as_slice);
+        records.append_to(&mut self.batch, blocks)?;
         self.accesses += (self.batch.accesses.len() - before) as u64;
         if self.batch.is_full() { Ok(self.hand_over(sink)) } else { Ok(ControlFlow::Continue(())) }
     }
@@ -284,6 +315,7 @@ impl Assembler {
     fn end(&mut self, process: ProcessId) {
         self.make_current(process);
         self.locks_future.remove(&process);
+        self.blocks.remove(&process);
         self.batch.mark(Event::ProcessEnd);
     }
 

@@ -21,4 +21,12 @@ impl Frontend {
             Self::Callout => false,
         }
     }
+
+    /// Returns whether the front-end can observe which blocks of instructions are executed.
+    pub(crate) fn gives_blocks(self) -> bool {
+        match self {
+            Self::Valgrind | Self::Qemu => true,
+            Self::Callout => false,
+        }
+    }
 }

@@ -103,6 +103,7 @@ pub struct Program {
     program: OsString,
     args: Vec<OsString>,
     frontend: Frontend,
+    wants_blocks: bool,
     stdout_to_stderr: bool,
     engine_options: Vec<OsString>,
     install: Install,
@@ -118,6 +119,7 @@ impl Program {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             frontend: Frontend::default(),
+            wants_blocks: false,
             stdout_to_stderr: false,
             engine_options: Vec::new(),
             install: Install::find(),
@@ -131,6 +133,13 @@ impl Program {
     #[must_use]
     pub fn frontend(mut self, frontend: Frontend) -> Self {
         self.frontend = frontend;
+        self
+    }
+
+    /// Lets the front-end, if it can, also observe which blocks of instructions the program executes.
+    #[must_use]
+    pub fn blocks(mut self, wants_blocks: bool) -> Self {
+        self.wants_blocks = wants_blocks;
         self
     }
 
@@ -209,6 +218,11 @@ impl Program {
         Ok(command)
     }
 
+    /// Whether executed blocks are observed.
+    fn gives_blocks(&self) -> bool {
+        self.wants_blocks && self.frontend.gives_blocks()
+    }
+
     fn name(&self) -> String {
         self.program.to_string_lossy().into_owned()
     }
@@ -246,6 +260,9 @@ impl Program {
         let limit = |resource, most: u64| getrlimit(resource).current.unwrap_or(most).min(most);
         command.arg(format!("--main-stacksize={}", limit(Resource::Stack, STACK_BYTES_MAX)));
         command.arg(format!("--max-threads={}", limit(Resource::Nproc, THREADS_MAX).max(THREADS_MIN)));
+        if self.gives_blocks() {
+            command.arg("--blocks=yes");
+        }
         command.args(options).args(&self.engine_options).arg("--").arg(&self.program);
         Ok(command)
     }
@@ -277,7 +294,8 @@ impl Program {
         let mut command = Command::new(found.map_err(|_| CaptureError::NoQemu(emulator))?);
         let mut option = OsString::from("file=");
         option.push(doubled(plugin.as_os_str(), b','));
-        option.push(format!(",machine={}{channel}", machine.number()));
+        let blocks = if self.gives_blocks() { ",blocks=on" } else { "" };
+        option.push(format!(",machine={}{blocks}{channel}", machine.number()));
         command.arg("-0").arg(name).arg("-plugin").arg(option).args(before.iter().rev());
         fix_layout(&mut command);
         Ok(command)
@@ -414,6 +432,7 @@ impl Source for Program {
             announces_mappings: self.frontend == Frontend::Valgrind,
             counts_instructions: self.frontend.counts_instructions(),
             gives_frames: false,
+            gives_blocks: self.gives_blocks(),
         }
     }
 

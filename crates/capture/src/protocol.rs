@@ -5,13 +5,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use pagewalk_trace::{Access, Advice, Backing, Mapping, Protection};
+use pagewalk_trace::{Access, Advice, Backing, Batch, BlockId, Code, Executed, Isa, Mapping, Protection};
 use pagewalk_vm::addr::{PAGE_BYTES, PageSize, VirtAddr, VirtRange};
 
 /// The first four bytes of every message.
 pub const MAGIC: u32 = 0x4b57_5750;
 /// The version of the format that this crate speaks.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = 32;
 /// The most records of one message.
@@ -20,8 +20,12 @@ pub const RECORDS_MAX: usize = 8_192;
 const WRITE: u64 = 1 << 51;
 /// Beside the write flag: the record is a load, then the store of the same bytes.
 const READ_BEFORE: u64 = 1 << 52;
-/// Bits of a record that are zero.
+/// Bits of a record of an access that are zero.
 const UNUSED: u64 = Access::RESERVED & !READ_BEFORE;
+/// The bit that only the record of an executed block has.
+const BLOCK: u64 = 1 << 63;
+/// Bits that such a record has; the others are its number's, inverted.
+const BLOCK_BITS: u64 = u64::MAX << 31;
 /// The longest valid message.
 pub const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + 8 * RECORDS_MAX;
 
@@ -41,7 +45,7 @@ pub struct Message<'a> {
 pub enum Body<'a> {
     /// A program begins in this process.
     Start,
-    /// Accesses of one thread, in order.
+    /// Accesses and executed blocks of one thread, in order.
     Records {
         /// Instructions executed since the last message of the process that carried a count; 0 if not counted.
         instructions: u64,
@@ -110,6 +114,21 @@ pub enum Body<'a> {
     Spawn(Option<u32>, &'a OsStr),
     /// The process is about to set a filter of system calls for itself; false: it was about to, and the system refused.
     Filter(bool),
+    /// The process came to a block of instructions for the first time.
+    Code(BlockCode<'a>),
+}
+
+/// A block of instructions of one process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockCode<'a> {
+    /// The process's number of the block: how many blocks it had before.
+    pub number: u32,
+    /// The address of the first instruction.
+    pub addr: VirtAddr,
+    /// The instruction set in which the bytes are written.
+    pub isa: Isa,
+    /// The bytes of the instructions.
+    pub bytes: &'a [u8],
 }
 
 /// A part of a file, as the system knows it.
@@ -126,7 +145,7 @@ pub struct File {
 pub struct Records<'a>(&'a [u8]);
 
 impl Records<'_> {
-    /// Returns the number of accesses, guarded ones that did not happen included; one that is a load and a store
+    /// Returns the number of records, guarded accesses that did not happen included; an access that is a load and a store
     /// counts once.
     pub fn count(&self) -> usize {
         self.0.len() / 8
@@ -136,13 +155,17 @@ impl Records<'_> {
         self.0.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Appends the accesses to `out`: none for a record that stands for no access, two for one that is a load and a store.
+    /// Appends the accesses and the executed blocks to a batch: no access for a record that stands for none, two for one that is a load and
+    /// a store. `blocks` are the process's, by its numbers.
     ///
     /// # Errors
     ///
-    /// A record with bits that must be zero; `out` is then as it was.
-    pub fn append_to(&self, out: &mut Vec<Access>) -> Result<(), ProtocolError> {
-        let is_wrong = |word: u64| word & UNUSED != 0 || word & (READ_BEFORE | WRITE) == READ_BEFORE;
+    /// A record with bits that must be zero, or of a block that the process does not have; the batch is then as it was.
+    pub fn append_to(&self, batch: &mut Batch, blocks: &[BlockId]) -> Result<(), ProtocolError> {
+        let is_wrong = |word: u64| match word & BLOCK {
+            0 => word & UNUSED != 0 || word & (READ_BEFORE | WRITE) == READ_BEFORE,
+            _ => word & BLOCK_BITS != BLOCK_BITS || number_of(word) as usize >= blocks.len(),
+        };
         let (mut any_bits, mut any_none, mut any_wrong) = (0, false, false);
         for word in self.words() {
             any_bits |= word;
@@ -151,14 +174,24 @@ impl Records<'_> {
         }
         if any_wrong {
             let word = self.words().find(|&word| is_wrong(word)).expect("it was seen");
-            return Err(ProtocolError::ReservedBits { word });
+            return Err(match word & BLOCK_BITS {
+                BLOCK_BITS => ProtocolError::UnknownBlock { number: number_of(word), blocks: blocks.len() },
+                _ => ProtocolError::ReservedBits { word },
+            });
         }
-        if !any_none && any_bits & READ_BEFORE == 0 {
-            out.extend(self.words().map(Access));
-            return Ok(());
+        if any_bits & BLOCK != 0 {
+            self.append_all_to(batch, blocks);
+        } else if any_none || any_bits & READ_BEFORE != 0 {
+            self.append_accesses_to(&mut batch.accesses);
+        } else {
+            batch.accesses.extend(self.words().map(Access));
         }
-        // Each record is written as a load and as itself, and as many of the two are kept as it is; no branches, because
-        // the kinds alternate in any way.
+        Ok(())
+    }
+
+    /// Each record is written as a load and as itself, and as many of the two are kept as it is; no branches, because
+    /// the kinds alternate in any way.
+    fn append_accesses_to(&self, out: &mut Vec<Access>) {
         let mut kept = out.len();
         out.resize(kept + 2 * self.count(), Access::NONE);
         for word in self.words() {
@@ -168,8 +201,33 @@ impl Records<'_> {
             kept += usize::from(word != 0);
         }
         out.truncate(kept);
-        Ok(())
     }
+
+    /// The same with executed blocks between the accesses.
+    fn append_all_to(&self, batch: &mut Batch, blocks: &[BlockId]) {
+        let Batch { accesses, blocks: executed, .. } = batch;
+        let (mut kept, mut kept_blocks) = (accesses.len(), executed.len());
+        accesses.resize(kept + 2 * self.count(), Access::NONE);
+        executed.resize(kept_blocks + self.count(), Executed { at: 0, block: BlockId(0) });
+        for word in self.words() {
+            let is_block = word & BLOCK != 0;
+            // The number of a record that is no block's is of no use, and need only be there.
+            let block = blocks[if is_block { number_of(word) as usize } else { 0 }];
+            executed[kept_blocks] = Executed { at: kept as u32, block };
+            kept_blocks += usize::from(is_block);
+            accesses[kept] = Access(word & !(READ_BEFORE | WRITE));
+            kept += usize::from(!is_block & (word & READ_BEFORE != 0));
+            accesses[kept] = Access(word & !READ_BEFORE);
+            kept += usize::from(!is_block & (word != 0));
+        }
+        accesses.truncate(kept);
+        executed.truncate(kept_blocks);
+    }
+}
+
+/// The number in the record of an executed block.
+fn number_of(word: u64) -> u32 {
+    !word as u32
 }
 
 /// A message that no front-end of this version sends.
@@ -224,6 +282,39 @@ pub enum ProtocolError {
     ReservedBits {
         /// The word of the record.
         word: u64,
+    },
+    /// A process executes a block that it has not described.
+    #[error("a record of block {number} of a process that has described {blocks} blocks")]
+    UnknownBlock {
+        /// The process's number of the block.
+        number: u32,
+        /// The number of blocks that it has described.
+        blocks: usize,
+    },
+    /// Blocks of a process are numbered in order.
+    #[error("block {number} is described by a process that has described {blocks} blocks")]
+    BlockOrder {
+        /// The process's number of the block.
+        number: u32,
+        /// The number of blocks that it has described.
+        blocks: usize,
+    },
+    /// The stream has as many blocks as there are numbers.
+    #[error("more than 2^32 blocks of instructions")]
+    TooManyBlocks,
+    /// A block whose instructions are not described as blocks are.
+    #[error(
+        "a block of {bytes} bytes of instruction set {isa} in {payload} bytes; at most {} are allowed, of instruction sets 0 to {}",
+        Code::MAX_BYTES,
+        Isa::ALL.len() - 1
+    )]
+    Code {
+        /// The number of bytes of its instructions.
+        bytes: u64,
+        /// The code of its instruction set.
+        isa: u32,
+        /// The bytes of the message behind these numbers.
+        payload: usize,
     },
     /// Pages can be unlocked, locked, and locked on fault.
     #[error("a message about locked pages with the unknown way {how}; ways are 0 to 2")]
@@ -329,8 +420,26 @@ fn decode_body(kind: u16, payload: &[u8], instructions: u64) -> Result<Body<'_>,
             let pid = u64::from_le_bytes(*pid) as u32;
             Body::Spawn((pid != 0).then_some(pid), path(rest))
         }
+        19 => Body::Code(block_code(payload)?),
         _ => return Err(ProtocolError::Kind { kind }),
     })
+}
+
+fn block_code(payload: &[u8]) -> Result<BlockCode<'_>, ProtocolError> {
+    let Some((front, rest)) = payload.split_at_checked(24) else {
+        return Err(ProtocolError::Words { kind: 19, words: payload.len() / 8, expected: 3 });
+    };
+    let [number, addr, bytes] = words(19, front)?;
+    let isa = (number >> 32) as u32;
+    let length = usize::try_from(bytes)
+        .ok()
+        .filter(|&bytes| (1..=Code::MAX_BYTES).contains(&bytes) && bytes.div_ceil(8) * 8 == rest.len());
+    match (Isa::ALL.get(isa as usize), length) {
+        (Some(&isa), Some(length)) => {
+            Ok(BlockCode { number: number as u32, addr: VirtAddr(addr), isa, bytes: &rest[..length] })
+        }
+        _ => Err(ProtocolError::Code { bytes, isa, payload: rest.len() }),
+    }
 }
 
 /// Up to the first zero.

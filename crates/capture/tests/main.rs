@@ -1,6 +1,7 @@
 //! Tests of the front-ends, on C programs that they observe. One program, so that the libraries are linked once.
 
 mod accesses;
+mod code;
 mod common;
 mod engines;
 mod faults;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use pagewalk_capture::protocol::{Body, HEADER_BYTES, MAGIC, MESSAGE_BYTES_MAX, Message, VERSION, decode};
 use pagewalk_capture::{Assembler, ProtocolError};
-use pagewalk_trace::{Access, Batch, Event, Mapping, ProcessId, ThreadId};
+use pagewalk_trace::{Access, Batch, BlockId, Code, Event, Executed, Isa, Mapping, ProcessId, ThreadId};
 use pagewalk_vm::addr::VirtAddr;
 use proptest::prelude::*;
 
@@ -56,14 +56,14 @@ fn records_of_no_access_are_skipped_and_strange_ones_refused() {
     let Ok(Message { body: Body::Records { instructions: 9, records }, .. }) = decode(&bytes) else {
         panic!()
     };
-    let mut out = vec![Access(7)];
-    assert_eq!(records.append_to(&mut out), Ok(()));
-    assert_eq!(out, [Access(7), Access(load), Access(store)]);
+    let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
+    assert_eq!(records.append_to(&mut out, &[]), Ok(()));
+    assert_eq!(out.accesses, [Access(7), Access(load), Access(store)]);
     for word in [1 << 52, load | 1 << 53, store | 1 << 63] {
         let bytes = message(2, 1, 1, 9, &[load, word]);
         let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
-        assert_eq!(records.append_to(&mut out), Err(ProtocolError::ReservedBits { word }));
-        assert_eq!(out.len(), 3, "nothing was added");
+        assert_eq!(records.append_to(&mut out, &[]), Err(ProtocolError::ReservedBits { word }));
+        assert_eq!(out.accesses.len(), 3, "nothing was added");
     }
 }
 
@@ -74,10 +74,111 @@ fn a_record_may_be_a_load_and_a_store() {
     let both = store | 1 << 52;
     let bytes = message(2, 1, 1, 9, &[both, other, both, both, 0, store]);
     let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
-    let mut out = vec![Access(7)];
-    assert_eq!(records.append_to(&mut out), Ok(()));
-    assert_eq!(out, [7, load, store, other, load, store, load, store, store].map(Access));
+    let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
+    assert_eq!(records.append_to(&mut out, &[]), Ok(()));
+    assert_eq!(out.accesses, [7, load, store, other, load, store, load, store, store].map(Access));
     assert_eq!(records.count(), 6);
+}
+
+/// The record of an executed block.
+fn block(number: u32) -> u64 {
+    !u64::from(number)
+}
+
+/// A message that describes a block of these bytes, at an address.
+fn code(pid: u32, number: u32, addr: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut payload = vec![number.into(), addr, bytes.len() as u64];
+    payload.extend(bytes.chunks(8).map(|part| {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        u64::from_le_bytes(word)
+    }));
+    message(19, pid, 1, 0, &payload)
+}
+
+#[test]
+fn executed_blocks_come_out_between_their_accesses() {
+    let [load, other] = [0x1000, 0x2008].map(|addr| Access::load(VirtAddr(addr), 4).0);
+    let both = Access::store(VirtAddr(0x3000), 4).0 | 1 << 52;
+    let bytes = message(2, 1, 1, 9, &[load, block(1), other, 0, both, block(0), block(0), load, block(1)]);
+    let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
+    let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
+    let numbers = [BlockId(40), BlockId(50)];
+    assert_eq!(records.append_to(&mut out, &numbers), Ok(()));
+    let (read, write) = (both & !(3 << 51), both & !(1 << 52));
+    assert_eq!(out.accesses, [7, load, other, read, write, load].map(Access));
+    let executed = [(2, 50), (5, 40), (5, 40), (6, 50)];
+    assert_eq!(out.blocks, executed.map(|(at, number)| Executed { at, block: BlockId(number) }));
+
+    let before = out.clone();
+    let refused = |out: &mut Batch, word| {
+        let bytes = message(2, 1, 1, 9, &[load, word]);
+        let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
+        records.append_to(out, &numbers).unwrap_err()
+    };
+    assert_eq!(refused(&mut out, block(2)), ProtocolError::UnknownBlock { number: 2, blocks: 2 });
+    let word = block(1) & !(1 << 40);
+    assert_eq!(refused(&mut out, word), ProtocolError::ReservedBits { word });
+    assert_eq!(out, before, "nothing was added");
+}
+
+#[test]
+fn blocks_have_numbers_of_their_own_in_each_process() {
+    let mut batches = Vec::new();
+    let mut sink = |batch: &mut Batch| {
+        batches.push(batch.clone());
+        ControlFlow::Continue(())
+    };
+    let mut assembler = Assembler::new(true);
+    for bytes in [
+        message(1, 10, 1, 0, &[]),
+        code(10, 0, 0x1000, &[0x90; 9]),
+        message(2, 10, 1, 9, &[block(0), block(0)]),
+        message(4, 10, 1, 0, &[1]),
+        message(6, 20, 1, 0, &[10, 1]),
+        code(20, 1, 0x3000, &[0xc3]),
+        code(10, 1, 0x2000, &[0x90]),
+        message(2, 20, 1, 2, &[block(0), block(1)]),
+        message(2, 10, 1, 1, &[block(1)]),
+        message(1, 10, 1, 0, &[]), // the parent executes another program
+        code(10, 0, 0x4000, &[0x90]),
+        message(2, 10, 1, 1, &[block(0)]),
+    ] {
+        let message = decode(&bytes).expect("a message");
+        assert!(assembler.take(&message, &mut sink).expect("a sound one").is_continue());
+    }
+    assert!(assembler.finish(&mut sink).is_continue());
+    let mut executed = Vec::new();
+    for batch in &batches {
+        batch.check().expect("a batch as its contract says");
+        executed.extend(batch.blocks.iter().map(|block| block.block.0));
+    }
+    assert_eq!(executed, [0, 0, 0, 1, 2, 3]);
+    let marks = batches.iter().flat_map(|batch| &batch.marks);
+    let blocks: Vec<(u32, u64, Isa, usize)> = marks
+        .filter_map(|mark| match &mark.event {
+            Event::Code(Code { block, addr, isa, bytes }) => Some((block.0, addr.0, *isa, bytes.len())),
+            _ => None,
+        })
+        .collect();
+    let x86 = Isa::X86_64;
+    assert_eq!(blocks, [(0, 0x1000, x86, 9), (1, 0x3000, x86, 1), (2, 0x2000, x86, 1), (3, 0x4000, x86, 1)]);
+}
+
+#[test]
+fn blocks_that_are_not_described_as_blocks_are_refused() {
+    let start = message(1, 10, 1, 0, &[]);
+    let refusal = |bytes: Vec<u8>| assemble(&[start.clone(), bytes]).err().expect("a refusal");
+    assert_eq!(refusal(code(10, 1, 0, &[0x90])), ProtocolError::BlockOrder { number: 1, blocks: 0 });
+    let bad = |bytes, isa, payload| ProtocolError::Code { bytes, isa, payload };
+    assert_eq!(refusal(code(10, 0, 0, &[])), bad(0, 0, 0));
+    assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0, 8])), bad(8, 0, 0));
+    assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0, 8, 0, 0])), bad(8, 0, 16));
+    assert_eq!(refusal(message(19, 10, 1, 0, &[4 << 32, 0, 8, 0])), bad(8, 4, 8));
+    assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0, u64::MAX, 0])), bad(u64::MAX, 0, 8));
+    assert_eq!(refusal(code(10, 0, 0, &[0x90; 16_385])), bad(16_385, 0, 16_392));
+    let short = ProtocolError::Words { kind: 19, words: 2, expected: 3 };
+    assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0])), short);
 }
 
 /// Feeds messages to an assembler; the unrolled stream, or the first error.
@@ -219,9 +320,9 @@ proptest! {
         }
         let bytes = message(2, 1, 1, 3, &words);
         let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
-        let mut out = vec![Access(7)];
-        prop_assert_eq!(records.append_to(&mut out).is_err(), is_wrong);
-        prop_assert_eq!(out, if is_wrong { vec![Access(7)] } else { expected });
+        let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
+        prop_assert_eq!(records.append_to(&mut out, &[]).is_err(), is_wrong);
+        prop_assert_eq!(out.accesses, if is_wrong { vec![Access(7)] } else { expected });
     }
 
     #[test]

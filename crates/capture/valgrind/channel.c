@@ -131,6 +131,23 @@ void pw_send(UInt kind, const ULong *payload, UInt words)
       send_message(kind, payload, words * sizeof *payload, 0);
 }
 
+/* Describes a block of the program's instructions, and returns its number. The program is about to execute it for the first time. */
+UInt pw_send_code(Addr addr, UInt bytes)
+{
+   static ULong words[PW_CODE_WORDS + PW_CODE_BYTES_MAX / sizeof(ULong)];
+   static UInt blocks = 0;
+   tl_assert(bytes <= PW_CODE_BYTES_MAX && blocks < PW_BLOCKS_MAX);
+   UInt code_words = (bytes + sizeof *words - 1) / sizeof *words;
+   words[0] = blocks | (ULong)PW_X86_64 << 32;
+   words[1] = addr;
+   words[2] = bytes;
+   words[PW_CODE_WORDS + code_words - 1] = 0;
+   pw_start();
+   VG_(memcpy)(words + PW_CODE_WORDS, (const void *)addr, bytes);
+   pw_send(PW_CODE, words, PW_CODE_WORDS + code_words);
+   return blocks++;
+}
+
 /* The process is about to execute a file, named as execveat names it. The caller has flushed. */
 void pw_before_exec(Long folder, const HChar *path)
 {

@@ -3,7 +3,7 @@
  * What a block of the program becomes.
  *
  * Every mark of an access (accesses.c) turns into one plain store of its record at fill + 8k, k being the number of
- * records of the block so far. No helper is called per access: one guarded call at the entry empties the buffer when it is
+ * records of the block so far; so does, where blocks are wanted, the block's first instruction. No helper is called per access: one guarded call at the entry empties the buffer when it is
  * due, and each exit of the block writes the fill and the instruction count back: a block that faults commits nothing.
  *
  * Stores are what this code must be sparing with: a processor has room for some 50 to 100 that wait for memory, and a
@@ -17,7 +17,9 @@
 typedef struct {
    IRSB *out;
    Int state_offset; /* of pw_state's word in the registers */
-   IRTemp fill;      /* bytes of the buffer in use at entry; IRTemp_INVALID in a block without accesses */
+   IRTemp fill;      /* bytes of the buffer in use at entry; IRTemp_INVALID in a block without records */
+   Addr start;       /* of its first instruction */
+   ULong executed;   /* the record of its execution; 0 if blocks are not wanted */
    UInt records;     /* so far */
    UInt instructions;
    ULong committed;  /* what commits have added to the word */
@@ -81,20 +83,25 @@ static void commit(Block *block)
    addStmtToIRSB(block->out, IRStmt_Put(block->state_offset, temp(next)));
 }
 
-/* One record; of a guarded access it is 0 (no access) where the address is. */
-static void record(Block *block, ULong mark, IRExpr *addr)
+static void store_record(Block *block, IRExpr *word)
 {
    tl_assert(block->fill != IRTemp_INVALID);
    tl_assert(block->records < PW_SLACK);
+   IRExpr *slot = constant((Addr)(pw_buffer + block->records));
+   IRTemp place = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(block->fill), slot));
+   addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, temp(place), word));
+   block->records++;
+}
+
+/* One record; of a guarded access it is 0 (no access) where the address is. */
+static void record(Block *block, ULong mark, IRExpr *addr)
+{
    IRTemp word = assign(block, Ity_I64, IRExpr_Binop(Iop_Or64, addr, constant(pw_mark_tag(mark))));
    if (mark & PW_MARK_GUARDED) {
       IRTemp happens = assign(block, Ity_I1, IRExpr_Binop(Iop_CmpNE64, addr, constant(0)));
       word = assign(block, Ity_I64, IRExpr_ITE(temp(happens), temp(word), constant(0)));
    }
-   IRExpr *slot = constant((Addr)(pw_buffer + block->records));
-   IRTemp place = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(block->fill), slot));
-   addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, temp(place), temp(word)));
-   block->records++;
+   store_record(block, temp(word));
 }
 
 static void statement(Block *block, IRStmt *stmt)
@@ -107,7 +114,12 @@ static void statement(Block *block, IRStmt *stmt)
    if (stmt->tag == Ist_Exit)
       commit(block);
    addStmtToIRSB(block->out, stmt);
-   block->instructions += stmt->tag == Ist_IMark;
+   if (stmt->tag != Ist_IMark)
+      return;
+   block->instructions++;
+   /* The optimiser copies a short loop behind itself: each copy is an execution. */
+   if (block->executed && stmt->Ist.IMark.addr == block->start)
+      store_record(block, constant(block->executed));
 }
 
 IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout, const VexGuestExtents *extents,
@@ -124,10 +136,14 @@ IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
    /* What precedes the first instruction mark is Valgrind's own and stays as it is. */
    while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
       addStmtToIRSB(block.out, in->stmts[i++]);
-   Bool has_accesses = False;
+   if (pw_wants_blocks && i < in->stmts_used) {
+      block.start = in->stmts[i]->Ist.IMark.addr;
+      block.executed = PW_RECORD_BLOCK(pw_send_code(extents->base[0], extents->len[0]));
+   }
+   Bool has_records = block.executed != 0;
    for (Int j = i; j < in->stmts_used; j++)
-      has_accesses |= pw_mark(in->stmts[j]) != 0;
-   if (has_accesses)
+      has_records |= pw_mark(in->stmts[j]) != 0;
+   if (has_records)
       entry(&block);
    for (; i < in->stmts_used; i++)
       if (in->stmts[i]->tag != Ist_NoOp)

@@ -25,6 +25,7 @@
 static Long option_channel = -1;
 static Long option_channel_inode = -1;
 static Bool option_discard = False;
+Bool pw_wants_blocks = False;
 
 /* Our number of each of Valgrind's threads; Valgrind uses its own numbers again after a thread's end. */
 static UInt *thread_number;
@@ -39,6 +40,7 @@ static Bool process_option(const HChar *arg)
    if (VG_INT_CLO(arg, "--channel", option_channel)) {
    } else if (VG_INT_CLO(arg, "--channel-inode", option_channel_inode)) {
    } else if (VG_BOOL_CLO(arg, "--discard", option_discard)) {
+   } else if (VG_BOOL_CLO(arg, "--blocks", pw_wants_blocks)) {
    } else
       return False;
    return True;
@@ -48,7 +50,8 @@ static void print_usage(void)
 {
    VG_(printf)("    --channel=NNNNNNNNNN   socket to the pagewalk command, ten digits\n"
                "    --channel-inode=N      its inode number, as a check\n"
-               "    --discard=yes|no       build all records, send none (for benchmarks) [no]\n");
+               "    --discard=yes|no       build all records, send none (for benchmarks) [no]\n"
+               "    --blocks=yes|no        also record which blocks are executed [no]\n");
 }
 
 /* Stands in place of the core's function of this name without `__wrap_` (see the Makefile), which reads the line numbers
@@ -105,13 +108,19 @@ static void program_stops(ThreadId tid)
    VG_(get_shadow_regs_area)(tid, (UChar *)&pw_state, 1, 0, sizeof pw_state);
 }
 
+/* Says that a program begins, once. Its first block is translated before it runs. */
+void pw_start(void)
+{
+   if (started)
+      return;
+   started = True;
+   pw_send(PW_START, NULL, 0);
+   pw_space_initial(VG_(get_running_tid)());
+}
+
 static void start_client_code(ThreadId tid, ULong blocks)
 {
-   if (!started) {
-      started = True;
-      pw_send(PW_START, NULL, 0);
-      pw_space_initial(tid);
-   }
+   pw_start();
    if (thread_number[tid] != pw_thread) {
       pw_flush();
       pw_thread = thread_number[tid];

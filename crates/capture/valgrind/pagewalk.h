@@ -49,9 +49,12 @@ Bool pw_channel_is_ready(void);
 void pw_flush(void);
 void pw_send(UInt kind, const ULong *payload, UInt words);
 void pw_channel_after_fork(void);
+UInt pw_send_code(Addr addr, UInt bytes);
 void pw_before_exec(Long folder, const HChar *path);
 
 /* main.c */
+extern Bool pw_wants_blocks; /* Whether executed blocks are recorded, too. */
+void pw_start(void);
 void pw_flush_running(void);
 
 /* accesses.c */

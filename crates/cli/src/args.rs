@@ -387,6 +387,9 @@ pub(crate) struct RecordArguments {
     pub(crate) source: SourceArguments,
     #[command(flatten)]
     pub(crate) how: HowArguments,
+    /// Leave out which blocks of instructions the program executes: the file is smaller.
+    #[arg(long)]
+    pub(crate) no_blocks: bool,
     /// The seed of a workload's random generators.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,

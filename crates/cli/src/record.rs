@@ -20,6 +20,9 @@ pub(crate) fn record(arguments: &RecordArguments) -> anyhow::Result<Done> {
     Files::default().reads(&arguments.source.trace).writes(&arguments.output)?;
     let mut input =
         Input::open(&arguments.source, &arguments.how, arguments.seed, false, arguments.time_limit)?;
+    if !arguments.no_blocks {
+        input = input.with_blocks();
+    }
     let info = input.info();
     let mut recorder = Recorder::create(&arguments.output, &info)?;
     let mut progress = RunProgress::new(&info, arguments.limit, say::progress(input.is_live()));

@@ -330,6 +330,7 @@ fn record(machine: &mut Machine, image: &Path, to: &Path) -> anyhow::Result<Rc<R
         announces_mappings: false,
         counts_instructions: true,
         gives_frames: false,
+        gives_blocks: false,
     };
     let recorder = Rc::new(RefCell::new(Recorder::create(to, &info)?));
     let sink = recorder.clone();

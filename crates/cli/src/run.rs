@@ -69,6 +69,15 @@ impl Input {
         Ok(Self { events, stop: stop.clone(), limit, is_piped, is_cut: false, failure: None })
     }
 
+    /// Lets the source say which blocks of instructions it executes, if it is a live program.
+    #[must_use]
+    pub(crate) fn with_blocks(mut self) -> Self {
+        if let Events::Program(program) = self.events {
+            self.events = Events::Program(Box::new(program.blocks(true)));
+        }
+        self
+    }
+
     /// Returns whether a program runs beside this command, and perhaps on its terminal: the observed one, or the one at the other
     /// end of a pipe.
     pub(crate) fn is_live(&self) -> bool {

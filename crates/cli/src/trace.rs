@@ -86,6 +86,11 @@ fn describe(summary: &TraceSummary) -> String {
     line("loads", sizes(&summary.loads));
     line("stores", sizes(&summary.stores));
     line("instructions", summary.instructions.map_or("not counted".into(), |count| count.to_string()));
+    if let (Some(executed), Some(blocks), Some(bytes)) =
+        (summary.executed_blocks, summary.code_blocks, summary.code_bytes)
+    {
+        line("blocks", format!("{executed} executed, of {blocks} with {bytes} bytes of instructions"));
+    }
     line("threads", summary.threads.to_string());
     line("processes", summary.processes.to_string());
     line("footprint", format!("{} pages, {} bytes", summary.pages, summary.footprint_bytes));

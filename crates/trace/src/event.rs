@@ -1,5 +1,7 @@
 //! Events: memory accesses in 8-byte records, and everything else in side records ("marks") between them.
 
+use std::sync::Arc;
+
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr, VirtRange};
 pub use pagewalk_vm::frame::PageFrame;
 pub use pagewalk_vm::space::{Advice, Backing, Mapping, ObjectId, ObjectPages, Protection};
@@ -114,6 +116,61 @@ pub struct ThreadId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ProcessId(pub u32);
 
+/// The number of a block of instructions that a program executes in a row: a front-end enters it at its first instruction, and
+/// leaves it at its last one at the latest.
+///
+/// Two processes, and one process before and after it changed its code, have different blocks at one address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct BlockId(pub u32);
+
+/// The instruction set of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Isa {
+    /// AMD64 and Intel 64, in 64-bit mode.
+    X86_64,
+    /// A64 of Arm's 64-bit architecture.
+    Aarch64,
+    /// RV64 with any extensions.
+    Riscv64,
+    /// LoongArch of 64 bits.
+    LoongArch64,
+}
+
+impl Isa {
+    /// Returns all instruction sets, in the order of their codes in files and on the wire.
+    pub const ALL: [Self; 4] = [Self::X86_64, Self::Aarch64, Self::Riscv64, Self::LoongArch64];
+}
+
+/// The instructions of a block, as a front-end found them when the program first came to it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Code {
+    /// The number of the block, which no other block of the stream has.
+    pub block: BlockId,
+    /// The address of the first instruction.
+    pub addr: VirtAddr,
+    /// The instruction set in which the bytes are written.
+    pub isa: Isa,
+    /// The bytes of the instructions, at most [`Code::MAX_BYTES`].
+    pub bytes: Arc<[u8]>,
+}
+
+impl Code {
+    /// The most bytes that a block has; an engine ends a longer one there.
+    pub const MAX_BYTES: usize = 1 << 14;
+}
+
+/// One execution of a block, with its place among the accesses of its batch.
+///
+/// The accesses from there on are the block's, up to the next block. Those of a thread before its first block in a batch are of
+/// the block that the thread executed last. A block whose execution a fault cuts short has the accesses that were made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Executed {
+    /// The number of accesses of the batch that come before the block.
+    pub at: u32,
+    /// The block that the current thread executes.
+    pub block: BlockId,
+}
+
 /// An entry of the stream that is not an access. Each applies to the process and thread that are current (process 0,
 /// thread 1 at the start).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -160,6 +217,8 @@ pub enum Event {
     /// The page had this frame where the program ran: from now on, until another such event about the same addresses.
     /// It says nothing of whether the page is there, or was touched.
     Frame(PageFrame),
+    /// The instructions of a block that the program will execute.
+    Code(Code),
     /// A named phase of the program begins; metrics are also reported per phase.
     Phase(String),
     /// A job begins, what one client asked a server for: the accesses that follow, up to its end, are its. Jobs do not
@@ -182,34 +241,47 @@ pub enum Event {
 pub struct Mark {
     /// The number of accesses of the batch that come before the event.
     pub at: u32,
+    /// The number of executed blocks of the batch that come before the event.
+    pub blocks: u32,
     /// The event at this place of the batch.
     pub event: Event,
 }
 
-/// A run of consecutive events: accesses, and marks between them in ascending order of place.
+impl Mark {
+    /// Returns a mark of a batch without executed blocks.
+    pub const fn at(at: u32, event: Event) -> Self {
+        Self { at, blocks: 0, event }
+    }
+}
+
+/// A run of consecutive events: accesses, the blocks that made them if the source gives them, and marks between them in
+/// ascending order of place.
 ///
 /// # Contract
 ///
-/// `marks` is sorted by `at` (equal places keep their order), no `at` exceeds `accesses.len()`, and a batch
-/// holds at most [`Batch::MAX`] accesses. Of a batch with accesses whose instruction count is known, the first access has
+/// `marks` is sorted by `at` and by `blocks` (equal places keep their order), `blocks` by `at`; no place exceeds the lengths of
+/// the lists, and of a mark and a block, the one that comes first is not behind the other among the accesses. A batch holds at most
+/// [`Batch::MAX`] accesses and as many blocks. Of a batch with accesses whose instruction count is known, the first access has
 /// an [`Event::Instructions`] mark before it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Batch {
     /// The accesses in program order.
     pub accesses: Vec<Access>,
+    /// The executed blocks; empty if the source does not give them.
+    pub blocks: Vec<Executed>,
     /// The marks between them.
     pub marks: Vec<Mark>,
 }
 
 impl Batch {
-    /// The number of accesses that a producer puts into a batch before it hands it on: 64 KiB of records.
+    /// The number of accesses, or of blocks, that a producer puts into a batch before it hands it on: 64 KiB of records.
     pub const FULL: usize = 8_192;
-    /// The most accesses that a batch may hold.
+    /// The most accesses, and the most blocks, that a batch may hold.
     pub const MAX: usize = 65_536;
 
     /// Creates an empty batch with room for [`Batch::FULL`] accesses.
     pub fn new() -> Self {
-        Self { accesses: Vec::with_capacity(Self::FULL), marks: Vec::new() }
+        Self { accesses: Vec::with_capacity(Self::FULL), ..Self::default() }
     }
 
     /// Appends an access to the batch.
@@ -218,26 +290,72 @@ impl Batch {
         self.accesses.push(access);
     }
 
-    /// Appends a mark behind the accesses so far.
+    /// Appends the execution of a block behind the accesses so far.
+    #[inline]
+    pub fn execute(&mut self, block: BlockId) {
+        self.blocks.push(Executed { at: self.accesses.len() as u32, block });
+    }
+
+    /// Appends a mark behind the accesses and blocks so far.
     pub fn mark(&mut self, event: Event) {
-        let at = self.accesses.len() as u32;
-        self.marks.push(Mark { at, event });
+        let (at, blocks) = (self.accesses.len() as u32, self.blocks.len() as u32);
+        self.marks.push(Mark { at, blocks, event });
     }
 
     /// Returns whether a producer should hand the batch on now.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.accesses.len() >= Self::FULL
+        self.accesses.len() >= Self::FULL || self.blocks.len() >= Self::FULL
     }
 
-    /// Returns whether the batch holds neither accesses nor marks.
+    /// Returns whether the batch holds no access, no block and no mark.
     pub fn is_empty(&self) -> bool {
-        self.accesses.is_empty() && self.marks.is_empty()
+        self.accesses.is_empty() && self.blocks.is_empty() && self.marks.is_empty()
+    }
+
+    /// Checks what the contract says of the lengths and of the order of places.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the batch, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let (accesses, blocks) = (self.accesses.len(), self.blocks.len());
+        if accesses.max(blocks) > Self::MAX {
+            let most = Self::MAX;
+            return Err(format!(
+                "a batch of {accesses} accesses and {blocks} blocks; at most {most} of each are allowed"
+            ));
+        }
+        if !self.marks.is_sorted_by_key(|mark| mark.at) || !self.blocks.is_sorted_by_key(|block| block.at) {
+            return Err("a batch whose marks or blocks are not in ascending order".to_owned());
+        }
+        let mark = self.marks.last().map_or(0, |mark| mark.at);
+        let last = self.blocks.last().map_or(mark, |block| mark.max(block.at));
+        if last as usize > accesses {
+            return Err(format!("a mark or a block behind {last} accesses in a batch of {accesses}"));
+        }
+        let mut before = 0;
+        for mark in &self.marks {
+            let Some((done, rest)) = self.blocks.split_at_checked(mark.blocks as usize) else {
+                return Err(format!("a mark behind {} blocks in a batch of {blocks}", mark.blocks));
+            };
+            let is_between = done.last().is_none_or(|block| block.at <= mark.at)
+                && rest.first().is_none_or(|block| block.at >= mark.at);
+            if mark.blocks < before || !is_between {
+                return Err(format!(
+                    "a mark behind {} accesses and {} blocks, which lie elsewhere",
+                    mark.at, mark.blocks
+                ));
+            }
+            before = mark.blocks;
+        }
+        Ok(())
     }
 
     /// Empties it and keeps its memory.
     pub fn clear(&mut self) {
         self.accesses.clear();
+        self.blocks.clear();
         self.marks.clear();
     }
 }

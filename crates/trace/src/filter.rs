@@ -306,6 +306,7 @@ impl ExactFilter {
     pub fn observe(&mut self, event: &Event) {
         match event {
             Event::Instructions(_)
+            | Event::Code(_)
             | Event::Phase(_)
             | Event::Unobserved(_)
             | Event::ThreadEnd(_)

@@ -14,8 +14,8 @@ pub mod unfinished;
 
 pub use error::{Place, TraceError};
 pub use event::{
-    Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, PageFrame, ProcessId,
-    Protection, ThreadId,
+    Access, Advice, Backing, Batch, BlockId, Code, Event, Executed, Isa, Mapping, Mark, ObjectId,
+    ObjectPages, PageFrame, ProcessId, Protection, ThreadId,
 };
 pub use filter::{ExactFilter, FilterRefusal, TlbDescription};
 pub use foreign::{Format, ReadOptions, Remarks, TraceSource, Translations, open};

@@ -17,6 +17,8 @@ pub struct SourceInfo {
     pub counts_instructions: bool,
     /// Whether it may say which frames pages have ([`Event::Frame`](crate::Event::Frame)).
     pub gives_frames: bool,
+    /// Whether it says which blocks of instructions the program executes ([`Batch::blocks`]).
+    pub gives_blocks: bool,
 }
 
 /// A producer of events: a workload, a live program, a trace.

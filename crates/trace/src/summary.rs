@@ -8,9 +8,8 @@ use pagewalk_vm::addr::PAGE_BYTES;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::container::FORMAT_VERSION;
 use crate::event::{Access, Batch, Event, ProcessId, ThreadId};
-use crate::foreign::{self, Format, Kind, ReadOptions, Remarks, Translations};
+use crate::foreign::{self, Kind, ReadOptions, Remarks, Translations};
 use crate::partial::Partial;
 use crate::source::{Sink, SourceError};
 
@@ -21,7 +20,7 @@ pub struct TraceSummary {
     pub file: String,
     /// The name of the file's format.
     pub format: String,
-    /// The version of the `.pwt` format.
+    /// The version of the `.pwt` format in which the file is written.
     pub version: Option<u32>,
     /// The source that was recorded.
     pub source: String,
@@ -41,6 +40,12 @@ pub struct TraceSummary {
     pub stores: BTreeMap<u64, u64>,
     /// Instructions; none if they are not counted.
     pub instructions: Option<u64>,
+    /// Executions of blocks of instructions; none if the trace does not say which blocks are executed.
+    pub executed_blocks: Option<u64>,
+    /// Blocks whose instructions the trace has; none likewise.
+    pub code_blocks: Option<u64>,
+    /// Bytes of the instructions of all these blocks; none likewise.
+    pub code_bytes: Option<u64>,
     /// The number of batches.
     pub batches: u64,
     /// Threads with an access.
@@ -93,7 +98,7 @@ pub fn info(path: &Path, options: impl Into<ReadOptions>) -> Result<TraceSummary
     Ok(TraceSummary {
         file: path.display().to_string(),
         format: source.format().to_string(),
-        version: (source.format() == Format::Pwt).then_some(FORMAT_VERSION),
+        version: source.version(),
         source: source_info.name,
         announces_mappings: source_info.announces_mappings,
         counts_instructions: source_info.counts_instructions,
@@ -103,6 +108,9 @@ pub fn info(path: &Path, options: impl Into<ReadOptions>) -> Result<TraceSummary
         loads,
         stores,
         instructions: source_info.counts_instructions.then_some(counter.instructions),
+        executed_blocks: source_info.gives_blocks.then_some(counter.executed_blocks),
+        code_blocks: source_info.gives_blocks.then_some(counter.code_blocks),
+        code_bytes: source_info.gives_blocks.then_some(counter.code_bytes),
         batches: counter.batches,
         threads: counter.threads.len() as u64,
         processes: counter.processes.len() as u64,
@@ -128,6 +136,9 @@ struct Counter {
     /// By bits 48 to 51 of the record: store bit and log2 of the size.
     kinds: [u64; 16],
     instructions: u64,
+    executed_blocks: u64,
+    code_blocks: u64,
+    code_bytes: u64,
     batches: u64,
     threads: BTreeSet<ThreadId>,
     processes: BTreeSet<ProcessId>,
@@ -143,6 +154,9 @@ impl Default for Counter {
         Self {
             kinds: [0; 16],
             instructions: 0,
+            executed_blocks: 0,
+            code_blocks: 0,
+            code_bytes: 0,
             batches: 0,
             threads: BTreeSet::new(),
             processes: BTreeSet::new(),
@@ -158,6 +172,7 @@ impl Default for Counter {
 impl Sink for Counter {
     fn batch(&mut self, batch: &mut Batch) -> ControlFlow<()> {
         self.batches += 1;
+        self.executed_blocks += batch.blocks.len() as u64;
         let mut start = 0;
         for mark in &batch.marks {
             self.accesses(&batch.accesses[start..mark.at as usize]);
@@ -192,6 +207,11 @@ impl Counter {
         let name = match event {
             Event::Instructions(count) => {
                 self.instructions = self.instructions.saturating_add(*count);
+                return;
+            }
+            Event::Code(code) => {
+                self.code_blocks += 1;
+                self.code_bytes += code.bytes.len() as u64;
                 return;
             }
             Event::Thread(thread) => {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use pagewalk_trace::container::{CHUNK_ACCESSES, PwtSource, Reader, Writer};
 use pagewalk_trace::{
-    Access, Advice, Backing, Batch, Event, Mapping, Mark, ObjectId, ObjectPages, PageFrame, Partial,
-    PartialReason, ProcessId, Protection, Recorder, Sink, Source, SourceInfo, ThreadId,
+    Access, Advice, Backing, Batch, BlockId, Code, Event, Executed, Isa, Mapping, Mark, ObjectId,
+    ObjectPages, PageFrame, Partial, PartialReason, ProcessId, Protection, Recorder, Sink, Source,
+    SourceInfo, ThreadId,
 };
 use pagewalk_vm::addr::{PageSize, PhysAddr, VirtAddr, VirtRange};
 use proptest::prelude::*;
@@ -43,8 +44,17 @@ fn event() -> impl Strategy<Value = Event> {
             PageFrame::new(VirtAddr(start(page)), PhysAddr(start(frame)), size).ok()
         },
     );
+    let bytes = prop::collection::vec(any::<u8>(), 0..40);
+    let isa = prop::sample::select(Isa::ALL.to_vec());
+    let code = (any::<u32>(), any::<u64>(), isa, bytes).prop_map(|(block, addr, isa, bytes)| Code {
+        block: BlockId(block),
+        addr: VirtAddr(addr),
+        isa,
+        bytes: bytes.into(),
+    });
     prop_oneof![
         given.prop_map(Event::Frame),
+        code.prop_map(Event::Code),
         any::<u64>().prop_map(Event::Instructions),
         any::<u32>().prop_map(|id| Event::Thread(ThreadId(id))),
         any::<u32>().prop_map(|id| Event::ThreadEnd(ThreadId(id))),
@@ -75,16 +85,37 @@ fn access() -> impl Strategy<Value = Access> {
     ]
 }
 
+/// An entry of a batch.
+#[derive(Clone, Debug)]
+enum Entry {
+    Access(Access),
+    Block(u32),
+    Mark(Event),
+}
+
 fn batch() -> impl Strategy<Value = Batch> {
-    (prop::collection::vec(access(), 0..300), prop::collection::vec((any::<u32>(), event()), 0..12)).prop_map(
-        |(accesses, marks)| {
-            let places = accesses.len() as u32 + 1;
-            let mut marks: Vec<Mark> =
-                marks.into_iter().map(|(at, event)| Mark { at: at % places, event }).collect();
-            marks.sort_by_key(|mark| mark.at);
-            Batch { accesses, marks }
-        },
-    )
+    // Some batches have no blocks; some blocks are executed again and again.
+    let block = prop_oneof![3 => 0..4_u32, 1 => any::<u32>()];
+    let entry = |blocks: u32| {
+        prop_oneof![
+            20 => access().prop_map(Entry::Access),
+            blocks => block.clone().prop_map(Entry::Block),
+            1 => event().prop_map(Entry::Mark),
+        ]
+    };
+    let entries =
+        prop_oneof![prop::collection::vec(entry(0), 0..300), prop::collection::vec(entry(9), 0..300)];
+    entries.prop_map(|entries| {
+        let mut batch = Batch::new();
+        for entry in entries {
+            match entry {
+                Entry::Access(access) => batch.push(access),
+                Entry::Block(block) => batch.execute(BlockId(block)),
+                Entry::Mark(event) => batch.mark(event),
+            }
+        }
+        batch
+    })
 }
 
 proptest! {
@@ -165,6 +196,7 @@ fn what_the_source_said_of_itself_comes_back() {
         announces_mappings: true,
         counts_instructions: true,
         gives_frames: true,
+        gives_blocks: true,
     };
     write(&path, &info, &[full_batch(10, 1)]);
     let found = PwtSource::open(&path).unwrap().info();
@@ -199,8 +231,8 @@ fn a_recording_that_died_says_where_its_whole_chunks_end() {
 #[test]
 fn the_whole_chunks_before_a_cut_are_read_and_then_the_error() {
     let mut batches: Vec<Batch> = (1..=3).map(|seed| full_batch(CHUNK_ACCESSES, seed)).collect();
-    batches[0].marks.push(Mark { at: CHUNK_ACCESSES as u32, event: Event::Process(ProcessId(3)) });
-    batches[0].marks.push(Mark { at: CHUNK_ACCESSES as u32, event: Event::Thread(ThreadId(7)) });
+    batches[0].marks.push(Mark::at(CHUNK_ACCESSES as u32, Event::Process(ProcessId(3))));
+    batches[0].marks.push(Mark::at(CHUNK_ACCESSES as u32, Event::Thread(ThreadId(7))));
     let bytes = encode(&batches);
     let chunks = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap().chunks().to_vec();
     let salvaged = |bytes: &[u8]| Reader::new_or_salvaged(Cursor::new(bytes.to_vec()), "t.pwt".to_owned());
@@ -276,8 +308,8 @@ fn every_flipped_bit_is_found() {
 #[test]
 fn a_file_of_another_version_or_kind_says_so() {
     let mut bytes = encode(&[]);
-    bytes[8] = 4;
-    assert!(decode(&bytes).unwrap_err().contains("format version 4; this program reads versions 1 to 3"));
+    bytes[8] = 5;
+    assert!(decode(&bytes).unwrap_err().contains("format version 5; this program reads versions 1 to 4"));
     assert!(decode(&[b'x'; 500]).unwrap_err().contains("not a .pwt file"));
 }
 
@@ -308,7 +340,7 @@ fn nothing_half_written_is_left_behind() {
 
     std::fs::write(&path, "older").unwrap();
     let mut writer = Writer::create(&path, &named("fails")).unwrap();
-    writer.write(&Batch { accesses: vec![Access(1 << 60)], marks: Vec::new() }).unwrap();
+    writer.write(&Batch { accesses: vec![Access(1 << 60)], ..Batch::default() }).unwrap();
     let error = writer.finish().unwrap_err().to_string();
     assert!(error.contains("access 0 cannot be stored: 0x1000000000000000 has bits 52 to 63 set"), "{error}");
     assert_eq!(listing(folder.path()), ["t.pwt"]);
@@ -320,14 +352,24 @@ fn a_batch_that_breaks_its_contract_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.pwt");
     let mut writer = Writer::create(&path, &named("test")).unwrap();
-    let mark = |at| Mark { at, event: Event::Exec };
+    let mark = |at, blocks| Mark { at, blocks, event: Event::Exec };
+    let block = |at| Executed { at, block: BlockId(7) };
+    let of = |accesses, blocks: &[u32], marks: &[Mark]| Batch {
+        accesses: vec![Access(1); accesses],
+        blocks: blocks.iter().map(|&at| block(at)).collect(),
+        marks: marks.to_vec(),
+    };
     for (batch, expected) in [
-        (Batch { accesses: vec![Access(1); 65_537], marks: vec![] }, "at most 65536"),
-        (
-            Batch { accesses: vec![Access(1); 5], marks: vec![mark(6)] },
-            "a mark behind 6 accesses in a batch of 5",
-        ),
-        (Batch { accesses: vec![Access(1); 5], marks: vec![mark(2), mark(1)] }, "ascending"),
+        (of(65_537, &[], &[]), "at most 65536"),
+        (of(0, &[0; 65_537], &[]), "at most 65536"),
+        (of(5, &[], &[mark(6, 0)]), "a mark or a block behind 6 accesses in a batch of 5"),
+        (of(5, &[6], &[]), "a mark or a block behind 6 accesses in a batch of 5"),
+        (of(5, &[], &[mark(2, 0), mark(1, 0)]), "ascending"),
+        (of(5, &[2, 1], &[]), "ascending"),
+        (of(5, &[2], &[mark(3, 2)]), "a mark behind 2 blocks in a batch of 1"),
+        (of(5, &[2], &[mark(1, 1)]), "a mark behind 1 accesses and 1 blocks, which lie elsewhere"),
+        (of(5, &[2], &[mark(3, 0)]), "a mark behind 3 accesses and 0 blocks, which lie elsewhere"),
+        (of(5, &[2], &[mark(2, 1), mark(2, 0)]), "lie elsewhere"),
     ] {
         let error = writer.write(&batch).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
@@ -358,7 +400,7 @@ fn a_recorder_stops_its_source_on_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(&folder.path().join("t.pwt"), &named("test")).unwrap();
     assert!(recorder.batch(&mut full_batch(5, 1)).is_continue());
-    let mut broken = Batch { accesses: vec![], marks: vec![Mark { at: 1, event: Event::Exec }] };
+    let mut broken = Batch { marks: vec![Mark::at(1, Event::Exec)], ..Batch::default() };
     assert!(recorder.batch(&mut broken).is_break());
     assert!(recorder.batch(&mut full_batch(5, 1)).is_break());
     assert!(recorder.finish().is_err());
@@ -368,12 +410,28 @@ fn a_recorder_stops_its_source_on_an_error() {
 #[test]
 fn many_small_batches_and_marks_only_keep_chunks_bounded() {
     let batches: Vec<Batch> = (0..70_000)
-        .map(|at| Batch { accesses: vec![], marks: vec![Mark { at: 0, event: Event::Instructions(at) }] })
+        .map(|at| Batch { marks: vec![Mark::at(0, Event::Instructions(at))], ..Batch::default() })
         .collect();
     let bytes = encode(&batches);
     let reader = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap();
     assert_eq!(reader.chunks().len(), 2);
     assert_eq!(decode(&bytes).unwrap(), batches);
+}
+
+#[test]
+fn blocks_without_accesses_keep_chunks_bounded() {
+    let batches: Vec<Batch> = (0..5)
+        .map(|seed| {
+            let mut batch = Batch::new();
+            (0..60_000).for_each(|at| batch.execute(BlockId(at % 7 * seed)));
+            batch
+        })
+        .collect();
+    let bytes = encode(&batches);
+    let reader = Reader::new(Cursor::new(&bytes), "t.pwt".to_owned()).unwrap();
+    assert_eq!(reader.chunks().iter().map(|chunk| chunk.batches).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(decode(&bytes).unwrap(), batches);
+    assert!(bytes.len() < 20_000, "{} bytes for 300,000 blocks of seven kinds", bytes.len());
 }
 
 /// The batches of the file that stands for format version 1.
@@ -418,18 +476,39 @@ fn golden_3() -> Vec<Batch> {
     golden_2().into_iter().chain([given]).collect()
 }
 
+/// The batches of the file that stands for format version 4: blocks of instructions.
+fn golden_4() -> Vec<Batch> {
+    let mut executed = Batch::new();
+    executed.mark(Event::Instructions(42));
+    for (number, isa) in (0..).zip(Isa::ALL) {
+        let (block, addr) = (BlockId(number), VirtAddr(0x40_1000 + u64::from(number) * 16));
+        executed.mark(Event::Code(Code { block, addr, isa, bytes: vec![0x90; number as usize * 5].into() }));
+    }
+    for round in 0..20 {
+        executed.execute(BlockId(1));
+        (0..3)
+            .for_each(|at| executed.push(Access::load(VirtAddr(0x7f00_0000_0000 + 24 * round + 8 * at), 8)));
+        executed.execute(BlockId(3));
+        if round == 7 {
+            executed.mark(Event::Thread(ThreadId(3)));
+            executed.execute(BlockId(2));
+        }
+    }
+    golden_3().into_iter().chain([executed]).collect()
+}
+
 /// Files that were once written must stay readable: these are never written again. (To make the first one of a
 /// new format version, run with `PAGEWALK_WRITE_GOLDEN=1`; it leaves alone what is there.)
 #[test]
 fn a_file_of_every_format_version_is_read() {
-    for (version, expected) in [(1, golden()), (2, golden_2()), (3, golden_3())] {
+    for (version, expected) in [(1, golden()), (2, golden_2()), (3, golden_3()), (4, golden_4())] {
         let file = format!("tests/data/version-{version}.pwt");
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
         if std::env::var_os("PAGEWALK_WRITE_GOLDEN").is_some() && !path.exists() {
             write(&path, &named("golden"), &expected);
         }
         let mut source = PwtSource::open(&path).unwrap();
-        assert_eq!(source.info().name, "golden");
+        assert_eq!((source.info().name.as_str(), source.reader().version()), ("golden", version));
         let (batches, result) = collect(&mut source);
         result.unwrap();
         assert_eq!(batches, expected, "version {version}");

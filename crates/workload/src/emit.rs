@@ -114,7 +114,7 @@ impl<'a> Emitter<'a> {
     /// Appends a mark behind the accesses so far.
     pub(crate) fn mark(&mut self, event: Event) {
         self.make_thin();
-        self.batch.marks.push(Mark { at: self.len as u32, event });
+        self.batch.marks.push(Mark::at(self.len as u32, event));
     }
 
     /// From here on of each job only the first access and the first store to each page are handed on: neither that
@@ -168,7 +168,7 @@ impl<'a> Emitter<'a> {
         }
         let accesses = self.len as u32 - self.segment_start;
         if accesses > 0 || self.instructions > 0 {
-            let count = Mark { at: self.segment_start, event: Event::Instructions(self.instructions) };
+            let count = Mark::at(self.segment_start, Event::Instructions(self.instructions));
             self.batch.marks.insert(self.segment_mark, count);
         }
         self.instructions = 0;
@@ -235,8 +235,8 @@ mod tests {
 
         let lens: Vec<_> = batches.iter().map(|b| b.accesses.len()).collect();
         assert_eq!(lens, [0, Batch::FULL, 3, 0, 1]);
-        assert_eq!(batches[0].marks, [Mark { at: 0, event: Event::Phase("first".into()) }]);
-        assert_eq!(batches[3].marks, [Mark { at: 0, event: Event::Phase("second".into()) }]);
+        assert_eq!(batches[0].marks, [Mark::at(0, Event::Phase("first".into()))]);
+        assert_eq!(batches[3].marks, [Mark::at(0, Event::Phase("second".into()))]);
         assert_eq!(batches[4].accesses, [Access::store(VirtAddr(0x9000), 8)]);
         let counted: u64 = batches
             .iter()

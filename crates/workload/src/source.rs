@@ -71,6 +71,7 @@ impl Source for Workload {
             announces_mappings: true,
             counts_instructions: true,
             gives_frames: false,
+            gives_blocks: false,
         }
     }
 

@@ -240,9 +240,7 @@ impl Unroll {
     }
 
     pub fn batch(&mut self, batch: &Batch) {
-        assert!(batch.accesses.len() <= Batch::MAX);
-        assert!(batch.marks.is_sorted_by_key(|mark| mark.at));
-        assert!(batch.marks.last().is_none_or(|mark| mark.at as usize <= batch.accesses.len()));
+        batch.check().expect("a batch as its contract says");
         if self.counts_instructions && !batch.accesses.is_empty() {
             let first = batch.marks.first().map(|mark| (mark.at, &mark.event));
             assert!(matches!(first, Some((0, Event::Instructions(_)))), "begins with {first:?}");

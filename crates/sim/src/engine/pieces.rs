@@ -22,7 +22,7 @@ pub(crate) enum Then<'a> {
 pub(crate) fn pieces(batch: &Batch) -> impl Iterator<Item = Piece<'_>> {
     let mut done = 0;
     (0..=batch.marks.len()).map(move |number| {
-        let Some(Mark { at, event }) = batch.marks.get(number) else {
+        let Some(Mark { at, event, .. }) = batch.marks.get(number) else {
             return Piece { accesses: &batch.accesses[done..], then: Then::End };
         };
         let accesses = &batch.accesses[done..*at as usize];

@@ -80,13 +80,15 @@ impl Relocation {
     /// There is no room for a range.
     pub(super) fn batch(&mut self, batch: &Batch) -> Result<&Batch, NoRoom> {
         self.relocated.clear();
-        let mut done = 0;
-        for Mark { at, event } in &batch.marks {
+        let (mut done, mut executed) = (0, 0);
+        for Mark { at, blocks, event } in &batch.marks {
             self.accesses(&batch.accesses[done..*at as usize])?;
-            done = *at as usize;
+            self.relocated.blocks.extend_from_slice(&batch.blocks[executed..*blocks as usize]);
+            (done, executed) = (*at as usize, *blocks as usize);
             self.event(event)?;
         }
         self.accesses(&batch.accesses[done..])?;
+        self.relocated.blocks.extend_from_slice(&batch.blocks[executed..]);
         Ok(&self.relocated)
     }
 
@@ -155,6 +157,7 @@ impl Relocation {
             Event::Instructions(_)
             | Event::Thread(_)
             | Event::ThreadEnd(_)
+            | Event::Code(_)
             | Event::Unobserved(_)
             | Event::Phase(_)
             | Event::JobBegin { .. }

@@ -51,6 +51,7 @@ pub(super) fn batch<T: PageTable, C: Clock>(
             }
             Then::Event(
                 Event::ThreadEnd(_)
+                | Event::Code(_)
                 | Event::Unobserved(_)
                 | Event::JobBegin { .. }
                 | Event::JobEnd

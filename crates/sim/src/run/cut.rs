@@ -1,6 +1,6 @@
 //! Batches in parts.
 
-use pagewalk_trace::{Access, Batch, Event, Mark};
+use pagewalk_trace::{Access, Batch, Event, Executed, Mark};
 use pagewalk_vm::addr::{PAGE_BYTES, VirtAddr};
 
 /// A place between two events of a batch.
@@ -10,13 +10,23 @@ pub(super) struct Place {
     pub(super) marks: usize,
     /// The number of accesses before it.
     pub(super) accesses: usize,
+    /// The number of executed blocks before it.
+    pub(super) blocks: usize,
 }
 
 impl Place {
-    /// Returns the place before so many accesses of a batch have been made, or its end; the marks there lie behind it.
+    /// Returns the place before so many accesses of a batch have been made, or its end; the marks and blocks there lie behind it.
     pub(super) fn before_access(batch: &Batch, accesses: usize) -> Self {
         let accesses = accesses.min(batch.accesses.len());
-        Self { marks: batch.marks.partition_point(|mark| (mark.at as usize) < accesses), accesses }
+        let marks = batch.marks.partition_point(|mark| (mark.at as usize) < accesses);
+        let blocks = batch.blocks.partition_point(|block| (block.at as usize) < accesses);
+        Self { marks, accesses, blocks }
+    }
+
+    /// Returns the place before a mark of a batch.
+    pub(super) fn before_mark(batch: &Batch, mark: usize) -> Self {
+        let Mark { at, blocks, .. } = batch.marks[mark];
+        Self { marks: mark, accesses: at as usize, blocks: blocks as usize }
     }
 }
 
@@ -31,7 +41,7 @@ pub(super) struct Segment {
 
 /// Returns the segments of a batch, in order: each reaches to the next one.
 pub(super) fn segments(batch: &Batch) -> impl Iterator<Item = Segment> {
-    let counts = batch.marks.iter().enumerate().filter_map(|(mark, Mark { at, event })| match event {
+    let counts = batch.marks.iter().enumerate().filter_map(|(mark, Mark { at, event, .. })| match event {
         Event::Instructions(count) => Some((mark, *at as usize, *count)),
         _ => None,
     });
@@ -53,11 +63,18 @@ pub(super) fn split_off(batch: &mut Batch, place: Place) -> Batch {
     if let Some(Segment { mark, instructions, start, end }) = divided {
         let before = share(instructions, place.accesses - start, end - start);
         batch.marks[mark].event = Event::Instructions(before);
-        rest.marks.push(Mark { at: 0, event: Event::Instructions(instructions - before) });
+        rest.mark(Event::Instructions(instructions - before));
     }
+    let (accesses, blocks) = (place.accesses as u32, place.blocks as u32);
     rest.accesses.extend(batch.accesses.drain(place.accesses..));
+    let behind = batch.blocks.drain(place.blocks..);
+    rest.blocks.extend(behind.map(|block| Executed { at: block.at - accesses, ..block }));
     let behind = batch.marks.drain(place.marks..);
-    rest.marks.extend(behind.map(|mark| Mark { at: mark.at - place.accesses as u32, event: mark.event }));
+    rest.marks.extend(behind.map(|Mark { at, blocks: before, event }| Mark {
+        at: at - accesses,
+        blocks: before - blocks,
+        event,
+    }));
     rest
 }
 
@@ -77,10 +94,14 @@ pub(super) fn split_crossings(batch: &mut Batch) {
         return;
     }
     let before = std::mem::take(&mut batch.accesses);
-    let mut marks = batch.marks.iter_mut().peekable();
+    let (mut marks, mut blocks) = (batch.marks.iter_mut().peekable(), batch.blocks.iter_mut().peekable());
     for (number, &access) in before.iter().enumerate() {
+        let place = batch.accesses.len() as u32;
         while let Some(mark) = marks.next_if(|mark| mark.at as usize <= number) {
-            mark.at = batch.accesses.len() as u32;
+            mark.at = place;
+        }
+        while let Some(block) = blocks.next_if(|block| block.at as usize <= number) {
+            block.at = place;
         }
         if crosses(access) {
             let (addr, write) = (access.addr(), access.is_write());
@@ -92,7 +113,9 @@ pub(super) fn split_crossings(batch: &mut Batch) {
             batch.accesses.push(access);
         }
     }
-    marks.for_each(|mark| mark.at = batch.accesses.len() as u32);
+    let end = batch.accesses.len() as u32;
+    marks.for_each(|mark| mark.at = end);
+    blocks.for_each(|block| block.at = end);
 }
 
 #[cfg(test)]
@@ -127,7 +150,7 @@ mod tests {
         sweep(&mut batch, 100);
         truncate(&mut batch, 25);
         assert_eq!(batch.accesses.len(), 25);
-        assert_eq!(batch.marks, [Mark { at: 0, event: Event::Instructions(250) }]);
+        assert_eq!(batch.marks, [Mark::at(0, Event::Instructions(250))]);
     }
 
     /// A cut of the first segment once took the share of all accesses behind its beginning.
@@ -139,7 +162,7 @@ mod tests {
         batch.mark(Event::Instructions(900));
         sweep(&mut batch, 50);
         truncate(&mut batch, 25);
-        assert_eq!(batch.marks, [Mark { at: 0, event: Event::Instructions(50) }]);
+        assert_eq!(batch.marks, [Mark::at(0, Event::Instructions(50))]);
     }
 
     /// The count of instructions stands before the place, and all that it counts behind it.
@@ -149,9 +172,10 @@ mod tests {
         batch.mark(Event::Instructions(7));
         batch.mark(Event::Exec);
         sweep(&mut batch, 3);
-        let rest = split_off(&mut batch, Place { marks: 1, accesses: 0 });
-        assert_eq!(batch.marks, [Mark { at: 0, event: Event::Instructions(0) }]);
-        assert_eq!(rest.marks, [Event::Instructions(7), Event::Exec].map(|event| Mark { at: 0, event }));
+        let place = Place::before_mark(&batch, 1);
+        let rest = split_off(&mut batch, place);
+        assert_eq!(batch.marks, [Mark::at(0, Event::Instructions(0))]);
+        assert_eq!(rest.marks, [Event::Instructions(7), Event::Exec].map(|event| Mark::at(0, event)));
     }
 
     #[test]

@@ -41,14 +41,15 @@ impl Default for FirstTouches {
 }
 
 impl FirstTouches {
-    /// Thins out a batch; returns how many accesses are left out.
+    /// Thins out a batch; returns how many accesses are left out. No block remains.
     pub(super) fn thin(&mut self, batch: &mut Batch) -> u64 {
         let before = std::mem::take(&mut batch.accesses);
+        batch.blocks.clear();
         let mut done = 0;
-        for Mark { at, event } in &mut batch.marks {
+        for Mark { at, blocks, event } in &mut batch.marks {
             self.keep(&before[done..*at as usize], &mut batch.accesses);
             done = *at as usize;
-            *at = batch.accesses.len() as u32;
+            (*at, *blocks) = (batch.accesses.len() as u32, 0);
             self.hear(event);
         }
         self.keep(&before[done..], &mut batch.accesses);
@@ -127,6 +128,7 @@ impl FirstTouches {
             | Event::Thread(_)
             | Event::ThreadEnd(_)
             | Event::ThreadStack(_)
+            | Event::Code(_)
             | Event::Unobserved(_) => {}
         }
     }
@@ -154,7 +156,7 @@ mod tests {
         [0x2008, 0x3000].into_iter().for_each(|addr| load(&mut batch, addr));
         assert_eq!(touches.thin(&mut batch), 3);
         assert_eq!(loads(&batch), [0x1000, 0x2000, 0x3000]);
-        assert_eq!(batch.marks[0], Mark { at: 0, event: Event::Instructions(0) });
+        assert_eq!(batch.marks[0], Mark::at(0, Event::Instructions(0)));
         assert_eq!(batch.marks[1].at, 2);
 
         let mut batch = Batch::new();

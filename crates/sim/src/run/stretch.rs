@@ -39,7 +39,7 @@ impl End {
         match self {
             Self::Phase(name) => {
                 let marks = batch.marks.iter().position(|mark| is_phase(&mark.event, name))?;
-                Some(Place { marks, accesses: batch.marks[marks].at as usize })
+                Some(Place::before_mark(batch, marks))
             }
             Self::Length(Length::Accesses(left)) => {
                 let (wanted, there) = (*left, batch.accesses.len() as u64);
@@ -109,7 +109,7 @@ mod tests {
         batch.mark(Event::Phase("build".into()));
         batch.mark(Event::Phase("work".into()));
         let place = End::Phase("work".into()).place_in(&batch);
-        assert_eq!(place, Some(Place { marks: 3, accesses: 30 }));
+        assert_eq!(place, Some(Place { marks: 3, accesses: 30, blocks: 0 }));
         assert_eq!(End::Phase("other".into()).place_in(&batch), None);
     }
 }

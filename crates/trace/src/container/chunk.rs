@@ -4,9 +4,11 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::compress_bound;
 
 use super::accesses::{self, MAX_FAR_BYTES, MAX_NEAR_BYTES, PADDING, Position, Streams};
-use super::layout::{CHUNK_HEADER_BYTES, ChunkHeader};
-use super::{CHUNK_ACCESSES, MAX_SIDE_BYTES, side};
-use crate::event::{Access, Batch, Event, Mark};
+use super::blocks::{Expected, MAX_BLOCK_BYTES};
+use super::layout::{BlockFront, CHUNK_HEADER_BYTES, ChunkHeader};
+use super::side::{self, Shape};
+use super::{CHUNK_ACCESSES, CHUNK_BLOCKS, MAX_SIDE_BYTES};
+use crate::event::{Access, Batch, Event, Executed, Mark};
 
 const ZSTD_LEVEL: i32 = 1;
 
@@ -15,8 +17,8 @@ const ZSTD_LEVEL: i32 = 1;
 pub(super) struct Pending {
     pub(super) accesses: Vec<Access>,
     pub(super) marks: Vec<Mark>,
-    /// Accesses and marks of each batch.
-    shapes: Vec<(u32, u32)>,
+    blocks: Vec<Executed>,
+    shapes: Vec<Shape>,
 }
 
 impl Pending {
@@ -32,19 +34,24 @@ impl Pending {
     pub(super) fn has_room_for(&self, batch: &Batch) -> bool {
         self.is_empty()
             || self.accesses.len() + batch.accesses.len() <= CHUNK_ACCESSES
+                && self.blocks.len() + batch.blocks.len() <= CHUNK_BLOCKS
                 && self.marks.len() + batch.marks.len() <= Self::MANY
                 && self.shapes.len() < Self::MANY
     }
 
     pub(super) fn push(&mut self, batch: &Batch) {
-        self.shapes.push((batch.accesses.len() as u32, batch.marks.len() as u32));
+        let [accesses, marks, blocks] =
+            [batch.accesses.len(), batch.marks.len(), batch.blocks.len()].map(|count| count as u64);
+        self.shapes.push(Shape { accesses, marks, blocks });
         self.accesses.extend_from_slice(&batch.accesses);
         self.marks.extend_from_slice(&batch.marks);
+        self.blocks.extend_from_slice(&batch.blocks);
     }
 
     pub(super) fn clear(&mut self) {
         self.accesses.clear();
         self.marks.clear();
+        self.blocks.clear();
         self.shapes.clear();
     }
 }
@@ -62,6 +69,10 @@ pub(super) enum EncodeProblem {
 pub(super) struct Encoder {
     streams: Streams,
     side: Vec<u8>,
+    /// What is expected of executed blocks, their stream, and the numbers that will end it.
+    expected: Expected,
+    blocks: Vec<u8>,
+    block_numbers: Vec<u8>,
     compressor: Compressor<'static>,
     /// The encoded chunk, header included.
     pub(super) bytes: Vec<u8>,
@@ -72,6 +83,9 @@ impl Encoder {
         Ok(Self {
             streams: Streams::default(),
             side: Vec::new(),
+            expected: Expected::new(),
+            blocks: Vec::new(),
+            block_numbers: Vec::new(),
             compressor: Compressor::new(ZSTD_LEVEL)?,
             bytes: Vec::new(),
         })
@@ -88,16 +102,18 @@ impl Encoder {
         let Streams { controls, near, far } = &self.streams;
         let (near, far) = (&near[..near_bytes], &far[..far_bytes]);
         self.side.clear();
+        let with_blocks = !pending.blocks.is_empty();
         let mut marks = pending.marks.as_slice();
-        for &(batch_accesses, batch_marks) in &pending.shapes {
-            let (batch, rest) = marks.split_at(batch_marks as usize);
-            side::put_batch(&mut self.side, batch_accesses as usize, batch);
+        for &shape in &pending.shapes {
+            let (batch, rest) = marks.split_at(shape.marks as usize);
+            side::put_batch(&mut self.side, shape, batch, with_blocks);
             marks = rest;
         }
         if self.side.len() > MAX_SIDE_BYTES {
             return Err(EncodeProblem::TooManyMarks(self.side.len()));
         }
 
+        let side_bytes = self.side.len() as u32;
         self.bytes.clear();
         self.bytes.resize(CHUNK_HEADER_BYTES, 0);
         let header = ChunkHeader {
@@ -110,11 +126,31 @@ impl Encoder {
             far_packed: pack(&mut self.compressor, far, &mut self.bytes),
             far_bytes: far.len() as u32,
             side_packed: pack(&mut self.compressor, &self.side, &mut self.bytes),
-            side_bytes: self.side.len() as u32,
+            side_bytes,
+            blocks_packed: if with_blocks { self.encode_blocks(pending) } else { 0 },
             instructions: instructions(&pending.marks),
         };
         let checksum = header.seal(&mut self.bytes);
         Ok((header, checksum))
+    }
+
+    /// Appends the block stream and its front; answers the length of both.
+    fn encode_blocks(&mut self, pending: &Pending) -> u32 {
+        self.expected.clear();
+        self.blocks.clear();
+        self.block_numbers.clear();
+        let mut blocks = pending.blocks.as_slice();
+        for shape in &pending.shapes {
+            let (batch, rest) = blocks.split_at(shape.blocks as usize);
+            self.expected.encode(batch, &mut self.blocks, &mut self.block_numbers);
+            blocks = rest;
+        }
+        self.blocks.extend_from_slice(&self.block_numbers);
+        let start = self.bytes.len();
+        let front = BlockFront { blocks: pending.blocks.len() as u32, bytes: self.blocks.len() as u32 };
+        front.put(&mut self.bytes);
+        pack(&mut self.compressor, &self.blocks, &mut self.bytes);
+        (self.bytes.len() - start) as u32
     }
 }
 
@@ -145,7 +181,14 @@ pub(super) struct Decoder {
     header: ChunkHeader,
     streams: Streams,
     side: Vec<u8>,
+    expected: Expected,
+    /// The block stream: a control for each block, then numbers.
+    blocks: Vec<u8>,
+    block_count: usize,
     position: Position,
+    /// The number of blocks that were read, and where in their stream the next number is.
+    blocks_read: usize,
+    numbers_read: usize,
     side_read: usize,
     marks_read: u32,
     batches_read: u32,
@@ -159,7 +202,12 @@ impl Decoder {
             header: ChunkHeader::default(),
             streams: Streams::default(),
             side: Vec::new(),
+            expected: Expected::new(),
+            blocks: Vec::new(),
+            block_count: 0,
             position: Position::default(),
+            blocks_read: 0,
+            numbers_read: 0,
             side_read: 0,
             marks_read: 0,
             batches_read: 0,
@@ -189,16 +237,41 @@ impl Decoder {
         }
         let (controls, rest) = payload.split_at(header.controls_packed as usize);
         let (near, rest) = rest.split_at(header.near_packed as usize);
-        let (far, side) = rest.split_at(header.far_packed as usize);
+        let (far, rest) = rest.split_at(header.far_packed as usize);
+        let (side, blocks) = rest.split_at(header.side_packed as usize);
         unpack(&mut self.decompressor, "control", controls, accesses, &mut self.streams.controls)?;
         unpack(&mut self.decompressor, "near", near, near_bytes, &mut self.streams.near)?;
         unpack(&mut self.decompressor, "far", far, far_bytes, &mut self.streams.far)?;
         unpack(&mut self.decompressor, "side", side, side_bytes, &mut self.side)?;
+        self.load_blocks(blocks)?;
         self.streams.near.resize(near_bytes + PADDING, 0);
         self.streams.far.resize(far_bytes + PADDING, 0);
         self.header = header;
         self.position = Position::default();
         (self.side_read, self.marks_read, self.batches_read, self.instructions_read) = (0, 0, 0, 0);
+        Ok(())
+    }
+
+    /// Unpacks the block stream, if the chunk has one.
+    fn load_blocks(&mut self, part: &[u8]) -> Result<(), String> {
+        self.blocks.clear();
+        (self.block_count, self.blocks_read, self.numbers_read) = (0, 0, 0);
+        if part.is_empty() {
+            return Ok(());
+        }
+        let Some((BlockFront { blocks, bytes }, packed)) = BlockFront::split(part) else {
+            return Err("the block stream is shorter than its front".to_owned());
+        };
+        let (count, bytes) = (blocks as usize, bytes as usize);
+        if count == 0 || count > CHUNK_BLOCKS || bytes < count || bytes > count * MAX_BLOCK_BYTES {
+            return Err(format!(
+                "{count} executed blocks in {bytes} bytes; 1 to {CHUNK_BLOCKS} are allowed, each of at most \
+                 {MAX_BLOCK_BYTES} bytes"
+            ));
+        }
+        unpack(&mut self.decompressor, "block", packed, bytes, &mut self.blocks)?;
+        (self.block_count, self.numbers_read) = (count, count);
+        self.expected.clear();
         Ok(())
     }
 
@@ -210,20 +283,21 @@ impl Decoder {
         }
         let number = self.batches_read;
         let mut side = &self.side[self.side_read..];
-        let shape = side::take_shape(&mut side).filter(|&(accesses, marks)| {
+        let with_blocks = self.block_count > 0;
+        let shape = side::take_shape(&mut side, with_blocks).filter(|shape| {
             // A mark takes at least two bytes.
-            accesses <= Batch::MAX as u64 && marks <= side.len() as u64 / 2
+            shape.accesses.max(shape.blocks) <= Batch::MAX as u64 && shape.marks <= side.len() as u64 / 2
         });
-        let Some((accesses, marks)) = shape else {
+        let Some(Shape { accesses, marks, blocks }) = shape else {
             return Err(format!("batch {number} of the chunk has an impossible shape"));
         };
-        let mut previous = 0;
+        let mut previous = (0, 0);
         batch.marks.reserve(marks as usize);
         for _ in 0..marks {
-            let Some(mark) = side::take_mark(&mut side, previous, accesses as u32) else {
+            let Some(mark) = side::take_mark(&mut side, previous, with_blocks) else {
                 return Err(format!("batch {number} of the chunk has a mark that cannot be decoded"));
             };
-            previous = mark.at;
+            previous = (mark.at, mark.blocks);
             batch.marks.push(mark);
         }
         self.side_read = self.side.len() - side.len();
@@ -231,10 +305,24 @@ impl Decoder {
         if accesses::decode(&self.streams, &mut self.position, count, &mut batch.accesses).is_none() {
             return Err(format!("batch {number} of the chunk has accesses that cannot be decoded"));
         }
+        if self.decode_blocks(blocks as usize, &mut batch.blocks).is_none() {
+            return Err(format!("batch {number} of the chunk has blocks that cannot be decoded"));
+        }
+        batch.check().map_err(|what| format!("batch {number} of the chunk: {what}"))?;
         self.marks_read = self.marks_read.saturating_add(marks as u32);
         self.instructions_read = self.instructions_read.saturating_add(instructions(&batch.marks));
         self.batches_read += 1;
         Ok(true)
+    }
+
+    fn decode_blocks(&mut self, count: usize, out: &mut Vec<Executed>) -> Option<()> {
+        let (controls, numbers) = self.blocks.split_at(self.block_count);
+        let controls = controls.get(self.blocks_read..)?.get(..count)?;
+        let mut rest = &numbers[self.numbers_read - self.block_count..];
+        self.expected.decode(controls, &mut rest, out)?;
+        self.blocks_read += count;
+        self.numbers_read = self.blocks.len() - rest.len();
+        Some(())
     }
 
     /// At the end of a chunk everything must be used up and agree with the header.
@@ -242,7 +330,8 @@ impl Decoder {
         let streams_end = self.position.access == self.streams.controls.len()
             && self.position.near + PADDING == self.streams.near.len()
             && self.position.far + PADDING == self.streams.far.len()
-            && self.side_read == self.side.len();
+            && self.side_read == self.side.len()
+            && (self.blocks_read, self.numbers_read) == (self.block_count, self.blocks.len());
         let counts_agree =
             self.marks_read == self.header.marks && self.instructions_read == self.header.instructions;
         if streams_end && counts_agree {

@@ -23,6 +23,7 @@ const ANNOUNCES_MAPPINGS: u32 = 1;
 const COUNTS_INSTRUCTIONS: u32 = 2;
 const ENDED_EARLY: u32 = 4;
 const GIVES_FRAMES: u32 = 8;
+const GIVES_BLOCKS: u32 = 16;
 
 /// Reads little-endian fields one after the other; the caller has checked the length.
 struct Fields<'a>(&'a [u8]);
@@ -44,16 +45,13 @@ impl Fields<'_> {
 /// The header of a file recorded from a source, checksum included.
 pub(super) fn header(info: &SourceInfo) -> Vec<u8> {
     let name = &info.name[..info.name.floor_char_boundary(MAX_NAME_BYTES)];
-    let mut flags = 0;
-    if info.announces_mappings {
-        flags |= ANNOUNCES_MAPPINGS;
-    }
-    if info.counts_instructions {
-        flags |= COUNTS_INSTRUCTIONS;
-    }
-    if info.gives_frames {
-        flags |= GIVES_FRAMES;
-    }
+    let flags = [
+        (info.announces_mappings, ANNOUNCES_MAPPINGS),
+        (info.counts_instructions, COUNTS_INSTRUCTIONS),
+        (info.gives_frames, GIVES_FRAMES),
+        (info.gives_blocks, GIVES_BLOCKS),
+    ];
+    let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
     let mut out = Vec::with_capacity(HEADER_BYTES + name.len() + 8);
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -90,7 +88,8 @@ impl Prefix {
 
     /// Whether no flag is set that this version does not know.
     pub(super) fn flags_are_known(&self) -> bool {
-        self.flags & !(ANNOUNCES_MAPPINGS | COUNTS_INSTRUCTIONS | ENDED_EARLY | GIVES_FRAMES) == 0
+        let known = ANNOUNCES_MAPPINGS | COUNTS_INSTRUCTIONS | ENDED_EARLY | GIVES_FRAMES | GIVES_BLOCKS;
+        self.flags & !known == 0
     }
 
     /// Whether the file says why its recording was ended early.
@@ -105,6 +104,7 @@ impl Prefix {
             announces_mappings: self.flags & ANNOUNCES_MAPPINGS != 0,
             counts_instructions: self.flags & COUNTS_INSTRUCTIONS != 0,
             gives_frames: self.flags & GIVES_FRAMES != 0,
+            gives_blocks: self.flags & GIVES_BLOCKS != 0,
         }
     }
 }
@@ -122,13 +122,15 @@ pub(super) struct ChunkHeader {
     pub(super) far_bytes: u32,
     pub(super) side_packed: u32,
     pub(super) side_bytes: u32,
+    /// The length of the block stream's part, its front included; 0 in a chunk without executed blocks.
+    pub(super) blocks_packed: u32,
     pub(super) instructions: u64,
 }
 
 impl ChunkHeader {
     /// Bytes of the packed streams.
     pub(super) fn payload_bytes(&self) -> u64 {
-        [self.controls_packed, self.near_packed, self.far_packed, self.side_packed]
+        [self.controls_packed, self.near_packed, self.far_packed, self.side_packed, self.blocks_packed]
             .map(u64::from)
             .iter()
             .sum()
@@ -149,7 +151,7 @@ impl ChunkHeader {
             self.far_bytes,
             self.side_packed,
             self.side_bytes,
-            0,
+            self.blocks_packed,
         ] {
             out.extend_from_slice(&field.to_le_bytes());
         }
@@ -168,7 +170,7 @@ impl ChunkHeader {
         if fields.u32() != CHUNK_MAGIC {
             return None;
         }
-        let mut header = Self {
+        Some(Self {
             batches: fields.u32(),
             accesses: fields.u32(),
             marks: fields.u32(),
@@ -179,11 +181,29 @@ impl ChunkHeader {
             far_bytes: fields.u32(),
             side_packed: fields.u32(),
             side_bytes: fields.u32(),
-            instructions: 0,
-        };
-        let _reserved = fields.u32();
-        header.instructions = fields.u64();
-        Some(header)
+            blocks_packed: fields.u32(),
+            instructions: fields.u64(),
+        })
+    }
+}
+
+/// The front of a block stream: its number of blocks and its length before compression, in bytes.
+pub(super) struct BlockFront {
+    pub(super) blocks: u32,
+    pub(super) bytes: u32,
+}
+
+impl BlockFront {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.blocks.to_le_bytes());
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+    }
+
+    /// The front, and the compressed stream behind it; none if the part is shorter than a front.
+    pub(super) fn split(part: &[u8]) -> Option<(Self, &[u8])> {
+        let (front, packed) = part.split_first_chunk::<8>()?;
+        let mut fields = Fields(front);
+        Some((Self { blocks: fields.u32(), bytes: fields.u32() }, packed))
     }
 }
 

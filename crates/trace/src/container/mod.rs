@@ -4,10 +4,11 @@
 //! Batch boundaries carry meaning (see [`Event::Instructions`](crate::Event::Instructions)), so a batch never
 //! lies in two chunks.
 //!
-//! # Format, version 3
+//! # Format, version 4
 //!
-//! Versions 1 and 2 are read, too: they say neither what was not observed nor which frames pages have. Version 1 has fewer kinds of
-//! advice, and its mappings do not tell which file they show.
+//! Earlier versions are read, too. Version 3 does not say which blocks of instructions were executed. Versions 1 and 2 say neither
+//! what was not observed nor which frames pages have. Version 1 has fewer kinds of advice, and its mappings do not tell which file
+//! they show.
 //!
 //! All numbers are little-endian; offsets are in bytes from the start of the piece; checksums are XXH3-64.
 //!
@@ -22,14 +23,14 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `89 50 57 54 0d 0a 1a 0a` |
-//! | 8 | 4 | format version, 3 |
-//! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions, 4 the recording was ended early, 8 it may say which frames pages have; others must be 0 |
+//! | 8 | 4 | format version, 4 |
+//! | 12 | 4 | flags: 1 the source announces its mappings, 2 it counts instructions, 4 the recording was ended early, 8 it may say which frames pages have, 16 it says which blocks are executed; others must be 0 |
 //! | 16 | 4 | `n`, length of the name in bytes, at most 65,536 |
 //! | 20 | 4 | 0 |
 //! | 24 | n | name of the source, UTF-8 |
 //! | 24 + n | 8 | checksum of everything before it |
 //!
-//! **Chunk**, whole batches of together at most 65,536 accesses (a writer aims for exactly that):
+//! **Chunk**, whole batches of together at most 65,536 accesses (a writer aims for exactly that) and 131,072 executed blocks:
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -44,14 +45,15 @@
 //! | 32 | 4 | bytes of the far stream, at most 2 an access |
 //! | 36 | 4 | compressed bytes of the side stream |
 //! | 40 | 4 | bytes of the side stream, at most 16 MiB |
-//! | 44 | 4 | 0 |
+//! | 44 | 4 | bytes of the block stream as it lies in the file, 0 if no block is executed |
 //! | 48 | 8 | instructions |
 //! | 56 | 8 | checksum of the whole chunk with this field as 0 |
-//! | 64 | | control, near, far and side stream, each one zstd frame (level 1); an empty stream has no bytes |
+//! | 64 | | control, near, far, side and block stream, each one zstd frame (level 1); an empty stream has no bytes |
 //!
 //! The control stream has a byte per access (what its address is a difference to, the length of that difference,
 //! store bit, log2 of the size), the near and far streams have the differences; see `accesses.rs`. The side
-//! stream has the batches' shapes and marks; see `side.rs`.
+//! stream has the batches' shapes and marks; see `side.rs`. The block stream has in front of its frame the number of executed blocks
+//! and its length before compression, at most 9 bytes a block, both in 4 bytes; see `blocks.rs`.
 //!
 //! **Cut**, between the last chunk and the index, there if and only if the header's flag 4 is set: why the recording was ended
 //! before its source's end.
@@ -88,7 +90,7 @@
 //!
 //! Accesses are counted as records: a guarded access that did not happen ([`Access::NONE`](crate::Access::NONE))
 //! is stored and counted like any other. Decoding from a chunk in the middle gives the right process and thread
-//! (from the index) but not the mappings made, nor the frames given, before it.
+//! (from the index) but not the mappings made, the frames given, nor the code of blocks that came before it.
 //!
 //! # Damage
 //!
@@ -98,9 +100,10 @@
 //! # Limits
 //!
 //! Nothing is allocated on the word of the file alone: a compressed length must fit into the file, an
-//! uncompressed one into the limits above. So a chunk costs a reader at most some 17 MiB.
+//! uncompressed one into the limits above. So a chunk costs a reader at most some 19 MiB.
 
 mod accesses;
+mod blocks;
 mod chunk;
 mod cut;
 mod layout;
@@ -117,9 +120,11 @@ pub use source::PwtSource;
 pub use writer::Writer;
 
 /// The format version that is written; those before it are read, too.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 /// The most accesses that a chunk holds, and the number that the writer aims for.
 pub const CHUNK_ACCESSES: usize = 65_536;
+/// The most executed blocks that a chunk holds.
+pub const CHUNK_BLOCKS: usize = 131_072;
 /// The most bytes that the marks and batch shapes of a chunk take before compression.
 pub const MAX_SIDE_BYTES: usize = 16 << 20;
 /// The first bytes of every `.pwt` file.

@@ -1,7 +1,9 @@
 //! The side stream of a chunk: the shape of its batches and their marks.
 //!
 //! For each batch: its number of accesses, its number of marks; then for each mark the accesses since the mark
-//! before it (since the batch's start for the first), a tag byte and the event's fields. All numbers are LEB128.
+//! before it (since the batch's start for the first), a tag byte and the event's fields. In a chunk that has a block stream, the
+//! number of blocks follows on that of marks, and in each mark the blocks since the mark before it on the accesses. All numbers are
+//! LEB128.
 //!
 //! | tag | event | fields |
 //! |---|---|---|
@@ -21,36 +23,58 @@
 //! | 16 | `ThreadStack` | start, end |
 //! | 17 | `Unobserved`, from version 3 on | number of bytes, UTF-8 text |
 //! | 18 | `Frame`, from version 3 on | page number, frame number, one byte: the page's size, 0 4 KiB, 1 2 MiB, 2 1 GiB |
+//! | 19 | `Code`, from version 4 on | number of the block, address, one byte: the place in [`Isa::ALL`]; number of bytes, the bytes |
 
 use pagewalk_vm::addr::{PageSize, Pfn, VirtAddr, VirtRange, Vpn};
 
 use super::varint;
 use crate::event::{
-    Advice, Backing, Event, Mapping, Mark, ObjectId, ObjectPages, PageFrame, ProcessId, Protection, ThreadId,
+    Advice, Backing, BlockId, Code, Event, Isa, Mapping, Mark, ObjectId, ObjectPages, PageFrame, ProcessId,
+    Protection, ThreadId,
 };
 
-/// Appends a batch's shape and marks; the marks are sorted.
-pub(super) fn put_batch(out: &mut Vec<u8>, accesses: usize, marks: &[Mark]) {
-    varint::put(out, accesses as u64);
-    varint::put(out, marks.len() as u64);
-    let mut previous = 0;
+/// The numbers of accesses, of marks and of executed blocks of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    pub(super) accesses: u64,
+    pub(super) marks: u64,
+    pub(super) blocks: u64,
+}
+
+/// Appends a batch's shape and its sorted marks, for a chunk with a block stream or for one without.
+pub(super) fn put_batch(out: &mut Vec<u8>, shape: Shape, marks: &[Mark], with_blocks: bool) {
+    varint::put(out, shape.accesses);
+    varint::put(out, shape.marks);
+    if with_blocks {
+        varint::put(out, shape.blocks);
+    }
+    let mut previous = (0, 0);
     for mark in marks {
-        varint::put(out, u64::from(mark.at - previous));
-        previous = mark.at;
+        varint::put(out, u64::from(mark.at - previous.0));
+        if with_blocks {
+            varint::put(out, u64::from(mark.blocks - previous.1));
+        }
+        previous = (mark.at, mark.blocks);
         put_event(out, &mark.event);
     }
 }
 
-/// Takes the shape of the next batch: its number of accesses and of marks.
-pub(super) fn take_shape(input: &mut &[u8]) -> Option<(u64, u64)> {
-    Some((varint::take(input)?, varint::take(input)?))
+/// Takes the shape of the next batch of a chunk with a block stream, or of one without.
+pub(super) fn take_shape(input: &mut &[u8], with_blocks: bool) -> Option<Shape> {
+    let (accesses, marks) = (varint::take(input)?, varint::take(input)?);
+    let blocks = if with_blocks { varint::take(input)? } else { 0 };
+    Some(Shape { accesses, marks, blocks })
 }
 
-/// Takes the next mark of a batch with `accesses` accesses, behind one at `previous`.
-pub(super) fn take_mark(input: &mut &[u8], previous: u32, accesses: u32) -> Option<Mark> {
-    let at = u64::from(previous).checked_add(varint::take(input)?)?;
-    let at = u32::try_from(at).ok().filter(|&at| at <= accesses)?;
-    Some(Mark { at, event: take_event(input)? })
+/// Takes the next mark of a batch, behind one at `previous` accesses and blocks.
+pub(super) fn take_mark(input: &mut &[u8], previous: (u32, u32), with_blocks: bool) -> Option<Mark> {
+    let mut next = |previous: u32| {
+        let place = u64::from(previous).checked_add(varint::take(input)?)?;
+        u32::try_from(place).ok()
+    };
+    let at = next(previous.0)?;
+    let blocks = if with_blocks { next(previous.1)? } else { 0 };
+    Some(Mark { at, blocks, event: take_event(input)? })
 }
 
 fn put_event(out: &mut Vec<u8>, event: &Event) {
@@ -97,6 +121,13 @@ fn put_event(out: &mut Vec<u8>, event: &Event) {
             put_fields(out, 18, &[given.page().0, given.frame().0]);
             out.push(given.size() as u8);
         }
+        Event::Code(code) => {
+            put_fields(out, 19, &[code.block.0.into(), code.addr.0]);
+            let isa = Isa::ALL.iter().position(|isa| *isa == code.isa);
+            out.push(isa.expect("every instruction set is in the list") as u8);
+            varint::put(out, code.bytes.len() as u64);
+            out.extend_from_slice(&code.bytes);
+        }
     }
 }
 
@@ -137,15 +168,28 @@ fn take_event(input: &mut &[u8]) -> Option<Event> {
         16 => Event::ThreadStack(take_range(input)?),
         17 => Event::Unobserved(take_text(input)?),
         18 => Event::Frame(take_page_frame(input)?),
+        19 => Event::Code(take_code(input)?),
         _ => return None,
     })
 }
 
-fn take_text(input: &mut &[u8]) -> Option<String> {
+/// Takes a number of bytes, and the bytes.
+fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let bytes = usize::try_from(varint::take(input)?).ok()?;
-    let (text, rest) = input.split_at_checked(bytes)?;
+    let (taken, rest) = input.split_at_checked(bytes)?;
     *input = rest;
-    std::str::from_utf8(text).ok().map(str::to_owned)
+    Some(taken)
+}
+
+fn take_text(input: &mut &[u8]) -> Option<String> {
+    std::str::from_utf8(take_bytes(input)?).ok().map(str::to_owned)
+}
+
+fn take_code(input: &mut &[u8]) -> Option<Code> {
+    let (block, addr) = (BlockId(take_u32(input)?), VirtAddr(varint::take(input)?));
+    let isa = *Isa::ALL.get(usize::from(take_byte(input)?))?;
+    let bytes = take_bytes(input).filter(|bytes| bytes.len() <= Code::MAX_BYTES)?.into();
+    Some(Code { block, addr, isa, bytes })
 }
 
 fn take_byte(input: &mut &[u8]) -> Option<u8> {
@@ -230,7 +274,10 @@ mod tests {
     #[test]
     fn unknown_codes_are_refused() {
         for bytes in [
-            &[19][..],
+            &[20][..],
+            &[19, 1, 0, 4, 0],
+            &[19, 1, 0, 0, 2, 0x90],
+            &[19, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 0],
             &[18, 1, 0, 0],
             &[18, 1, 1, 1],
             &[18, 1, 1, 3],
@@ -246,9 +293,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_beyond_its_batch_is_refused() {
+    fn a_place_beyond_32_bits_is_refused() {
         let bytes = [4, 5];
-        assert!(take_mark(&mut bytes.as_slice(), 6, 10).is_some());
-        assert_eq!(take_mark(&mut bytes.as_slice(), 7, 10), None);
+        assert!(take_mark(&mut bytes.as_slice(), (u32::MAX - 4, 0), false).is_some());
+        assert_eq!(take_mark(&mut bytes.as_slice(), (u32::MAX - 3, 0), false), None);
     }
 }

@@ -75,7 +75,7 @@ impl Writer {
     /// If the batch breaks its contract, or writing failed; the latter may also be reported by a later call. The
     /// writer is of no use after an error.
     pub fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
-        check_contract(batch).map_err(|what| self.refusal(&what))?;
+        batch.check().map_err(|what| self.refusal(&what))?;
         if !self.pending.has_room_for(batch) {
             self.send_pending()?;
         }
@@ -164,23 +164,6 @@ fn target(path: &Path) -> Result<PathBuf, TraceError> {
         ))),
         Err(_) if path.file_name().is_some() => Ok(path.to_path_buf()),
         Err(error) => Err(TraceError::io("write", path)(error)),
-    }
-}
-
-/// What [`Batch`] promises of its shape.
-fn check_contract(batch: &Batch) -> Result<(), String> {
-    let accesses = batch.accesses.len();
-    if accesses > Batch::MAX {
-        return Err(format!("a batch of {accesses} accesses; at most {} are allowed", Batch::MAX));
-    }
-    if !batch.marks.is_sorted_by_key(|mark| mark.at) {
-        return Err("a batch whose marks are not in ascending order".to_owned());
-    }
-    match batch.marks.last() {
-        Some(mark) if mark.at as usize > accesses => {
-            Err(format!("a mark behind {} accesses in a batch of {accesses}", mark.at))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -63,6 +63,10 @@ impl TraceSource for PwtSource {
         Format::Pwt
     }
 
+    fn version(&self) -> Option<u32> {
+        Some(self.reader().version())
+    }
+
     fn remarks(&self) -> Remarks {
         Remarks { notes: self.unobserved().to_vec(), ..Remarks::default() }
     }

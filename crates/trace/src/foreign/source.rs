@@ -21,6 +21,11 @@ pub trait TraceSource: Source {
     /// Its format, never [`Format::Auto`].
     fn format(&self) -> Format;
 
+    /// The version of its format, where the format has versions.
+    fn version(&self) -> Option<u32> {
+        None
+    }
+
     /// What the last run left out or had to assume.
     fn remarks(&self) -> Remarks {
         Remarks::default()
@@ -132,6 +137,7 @@ impl Source for ForeignSource {
             announces_mappings: false,
             counts_instructions: self.counts_instructions,
             gives_frames: self.gives_frames,
+            gives_blocks: false,
         }
     }
 

@@ -247,7 +247,7 @@ fn phases_add_up_to_the_whole() {
     let mut machine = counting(&spec("x86-64"));
     for (number, mut batch) in eventful(5, 6).into_iter().enumerate() {
         if number % 3 == 0 {
-            batch.marks.insert(0, pagewalk_trace::Mark { at: 0, event: Event::Phase(format!("p{number}")) });
+            batch.marks.insert(0, pagewalk_trace::Mark::at(0, Event::Phase(format!("p{number}"))));
         }
         machine.batch(&batch).unwrap();
     }

@@ -302,7 +302,7 @@ fn eventful_with_frames(seed: u64, batches: usize) -> Vec<Batch> {
             let given = PageFrame::new(VirtAddr(page), PhysAddr(frame), size).unwrap();
             let at = random.below(batch.accesses.len() as u64) as u32;
             let place = batch.marks.partition_point(|mark| mark.at <= at);
-            batch.marks.insert(place, Mark { at, event: Event::Frame(given) });
+            batch.marks.insert(place, Mark::at(at, Event::Frame(given)));
         }
     }
     stream

@@ -25,7 +25,7 @@ struct pw_header {
    uint32_t thread;        /* the thread it speaks of, 1 for the first of its process */
    uint32_t payload_bytes; /* a multiple of 8 */
    uint32_t zero;
-   uint64_t instructions;  /* executed since the process' last message that carried a count; 0 if not counted */
+   uint64_t instructions;  /* executed since the process' last message that carried a count; 0 if not counted, or told by blocks */
 };
 
 enum pw_kind {
@@ -47,8 +47,8 @@ enum pw_kind {
    PW_EXEC = 16,       /* the process is about to execute the file of this path, zeros up to a whole word; none: it did not work out */
    PW_FILTER = 17,     /* { 1 } the process is about to set a filter of system calls for itself, { 0 } it did not work out */
    PW_SPAWN = 18,      /* the process has started another one without a fork: { its pid, 0 if unknown }, path as PW_EXEC's */
-   PW_CODE = 19,       /* a block before its first execution: { number | enum pw_isa << 32, address, bytes }, the bytes of the
-                          instructions, zeros up to a whole word. A process numbers its blocks from 0 in order; a child goes on
+   PW_CODE = 19,       /* a block before its first execution: { number | enum pw_isa << 32, address, bytes | instructions << 32 },
+                          the bytes of the instructions, zeros up to a whole word. A process numbers its blocks from 0 in order; a child goes on
                           with its parent's numbers, and a program that is executed begins again. */
 };
 

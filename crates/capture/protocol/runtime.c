@@ -256,13 +256,13 @@ HIDDEN void pw_send(uint32_t kind, const uint64_t *payload, uint32_t words)
 }
 
 /* A block is described before any thread executes it. The lock makes the order of messages that of numbers. */
-HIDDEN uint32_t pw_send_code(enum pw_isa isa, uint64_t address, const uint64_t *code, uint32_t bytes)
+HIDDEN uint32_t pw_send_code(enum pw_isa isa, uint64_t address, const uint64_t *code, uint32_t bytes, uint32_t instructions)
 {
    static uint32_t blocks;
    uint64_t words[PW_CODE_WORDS + PW_CODE_BYTES_MAX / sizeof *code];
    uint32_t code_words = (bytes + 7) / 8;
    words[1] = address;
-   words[2] = bytes;
+   words[2] = bytes | (uint64_t)instructions << 32;
    for (uint32_t i = 0; i < code_words; i++)
       words[PW_CODE_WORDS + i] = code[i];
    /* What lies behind the last byte is the caller's. */

@@ -53,7 +53,7 @@ HIDDEN void pw_end_process(void);
 HIDDEN void pw_flush_all(void);
 
 /* Describes a block of instructions before its first execution, and returns its number in this process. */
-HIDDEN uint32_t pw_send_code(enum pw_isa isa, uint64_t address, const uint64_t *code, uint32_t bytes);
+HIDDEN uint32_t pw_send_code(enum pw_isa isa, uint64_t address, const uint64_t *code, uint32_t bytes, uint32_t instructions);
 
 /* Sends that `result` was mapped by a call with these arguments. */
 HIDDEN void pw_send_map(uint64_t result, uint64_t bytes, uint64_t protection, uint64_t flags, int fd, uint64_t offset);

@@ -196,20 +196,17 @@ static void watch_x86_64(struct qemu_plugin_insn *instruction)
 static bool wants_blocks;
 static enum pw_isa isa;
 
-/* What a callback gets of a block: how many instructions it has, and its number above these bits. */
-#define COUNT_BITS 16
-
 /* As many as QEMU translates at a time: a thread that leaves a block early, by a fault, has been counted to its end. */
-static void on_block(unsigned processor, void *block)
+static void on_block(unsigned processor, void *instructions)
 {
    (void)processor;
-   pw_instructions += (uintptr_t)block & ((1 << COUNT_BITS) - 1);
+   pw_instructions += (uintptr_t)instructions;
 }
 
-static void on_known_block(unsigned processor, void *block)
+static void on_known_block(unsigned processor, void *number)
 {
-   uint64_t record = PW_RECORD_BLOCK((uintptr_t)block >> COUNT_BITS);
-   on_block(processor, block);
+   uint64_t record = PW_RECORD_BLOCK((uintptr_t)number);
+   (void)processor;
    /* The instruction that begins may join no access before the block. */
    operand.record = NULL;
    if (((uintptr_t)pw_cursor & (BUFFER_BYTES - 1)) == 0)
@@ -242,8 +239,9 @@ static void watch_block(struct qemu_plugin_tb *block)
       qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS, (void *)count);
       return;
    }
-   uintptr_t number = pw_send_code(isa, qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)), code, bytes);
-   qemu_plugin_register_vcpu_tb_exec_cb(block, on_known_block, QEMU_PLUGIN_CB_NO_REGS, (void *)(number << COUNT_BITS | count));
+   uint64_t address = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0));
+   uintptr_t number = pw_send_code(isa, address, code, bytes, (uint32_t)count);
+   qemu_plugin_register_vcpu_tb_exec_cb(block, on_known_block, QEMU_PLUGIN_CB_NO_REGS, (void *)number);
 }
 
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *block)

@@ -9,7 +9,7 @@ use pagewalk_trace::{
 use pagewalk_vm::addr::{VirtAddr, VirtRange};
 use pagewalk_vm::space::ADDRESS_LIMIT;
 
-use crate::protocol::{BlockCode, Body, File, Message, ProtocolError, Records};
+use crate::protocol::{BlockCode, Body, File, KnownBlock, Message, ProtocolError, Records};
 
 /// Marks after which a batch is handed on, however few its accesses.
 const MARKS_FULL: usize = 4_096;
@@ -32,7 +32,7 @@ pub struct Assembler {
     /// What becomes of new mappings of processes that lock all of theirs.
     locks_future: BTreeMap<ProcessId, Advice>,
     /// The blocks of each process by its own numbers.
-    blocks: BTreeMap<ProcessId, Vec<BlockId>>,
+    blocks: BTreeMap<ProcessId, Vec<KnownBlock>>,
     /// The number of all blocks so far.
     block_count: u32,
     counts_instructions: bool,
@@ -206,14 +206,14 @@ impl Assembler {
     }
 
     fn code(&mut self, process: ProcessId, code: BlockCode<'_>) -> Result<(), ProtocolError> {
-        let BlockCode { number, addr, isa, bytes } = code;
+        let BlockCode { number, addr, isa, instructions, bytes } = code;
         let blocks = self.blocks.entry(process).or_default();
         if number as usize != blocks.len() {
             return Err(ProtocolError::BlockOrder { number, blocks: blocks.len() });
         }
         let block = BlockId(self.block_count);
         self.block_count = self.block_count.checked_add(1).ok_or(ProtocolError::TooManyBlocks)?;
-        blocks.push(block);
+        blocks.push(KnownBlock { block, instructions });
         self.batch.mark(Event::Code(Code { block, addr, isa, bytes: bytes.into() }));
         Ok(())
     }
@@ -277,14 +277,19 @@ impl Assembler {
         {
             return Ok(ControlFlow::Break(()));
         }
+        let count = self.batch.marks.len();
         if self.counts_instructions {
-            self.batch.mark(Event::Instructions(instructions));
-            self.instructions += instructions;
+            self.batch.mark(Event::Instructions(0));
         }
         self.switch(process, thread);
         let before = self.batch.accesses.len();
         let blocks = self.blocks.get(&process).map_or(&[][..], Vec::as_slice);
-        records.append_to(&mut self.batch, blocks)?;
+        let of_blocks = records.append_to(&mut self.batch, blocks)?;
+        if self.counts_instructions {
+            let instructions = instructions.saturating_add(of_blocks);
+            self.batch.marks[count].event = Event::Instructions(instructions);
+            self.instructions = self.instructions.saturating_add(instructions);
+        }
         self.accesses += (self.batch.accesses.len() - before) as u64;
         if self.batch.is_full() { Ok(self.hand_over(sink)) } else { Ok(ControlFlow::Continue(())) }
     }

@@ -47,7 +47,7 @@ pub enum Body<'a> {
     Start,
     /// Accesses and executed blocks of one thread, in order.
     Records {
-        /// Instructions executed since the last message of the process that carried a count; 0 if not counted.
+        /// Instructions executed since the last message of the process that carried a count; 0 if not counted, or told by blocks.
         instructions: u64,
         /// The records of the accesses.
         records: Records<'a>,
@@ -127,6 +127,8 @@ pub struct BlockCode<'a> {
     pub addr: VirtAddr,
     /// The instruction set in which the bytes are written.
     pub isa: Isa,
+    /// The number of instructions.
+    pub instructions: u32,
     /// The bytes of the instructions.
     pub bytes: &'a [u8],
 }
@@ -156,12 +158,12 @@ impl Records<'_> {
     }
 
     /// Appends the accesses and the executed blocks to a batch: no access for a record that stands for none, two for one that is a load and
-    /// a store. `blocks` are the process's, by its numbers.
+    /// a store. `blocks` are the process's, by its numbers. Returns how many instructions the executed blocks have.
     ///
     /// # Errors
     ///
     /// A record with bits that must be zero, or of a block that the process does not have; the batch is then as it was.
-    pub fn append_to(&self, batch: &mut Batch, blocks: &[BlockId]) -> Result<(), ProtocolError> {
+    pub fn append_to(&self, batch: &mut Batch, blocks: &[KnownBlock]) -> Result<u64, ProtocolError> {
         let is_wrong = |word: u64| match word & BLOCK {
             0 => word & UNUSED != 0 || word & (READ_BEFORE | WRITE) == READ_BEFORE,
             _ => word & BLOCK_BITS != BLOCK_BITS || number_of(word) as usize >= blocks.len(),
@@ -180,13 +182,14 @@ impl Records<'_> {
             });
         }
         if any_bits & BLOCK != 0 {
-            self.append_all_to(batch, blocks);
-        } else if any_none || any_bits & READ_BEFORE != 0 {
+            return Ok(self.append_all_to(batch, blocks));
+        }
+        if any_none || any_bits & READ_BEFORE != 0 {
             self.append_accesses_to(&mut batch.accesses);
         } else {
             batch.accesses.extend(self.words().map(Access));
         }
-        Ok(())
+        Ok(0)
     }
 
     /// Each record is written as a load and as itself, and as many of the two are kept as it is; no branches, because
@@ -203,8 +206,9 @@ impl Records<'_> {
         out.truncate(kept);
     }
 
-    /// The same with executed blocks between the accesses.
-    fn append_all_to(&self, batch: &mut Batch, blocks: &[BlockId]) {
+    /// The same with executed blocks between the accesses; returns how many instructions these have.
+    fn append_all_to(&self, batch: &mut Batch, blocks: &[KnownBlock]) -> u64 {
+        let mut all_instructions = 0;
         let Batch { accesses, blocks: executed, .. } = batch;
         let (mut kept, mut kept_blocks) = (accesses.len(), executed.len());
         accesses.resize(kept + 2 * self.count(), Access::NONE);
@@ -212,7 +216,9 @@ impl Records<'_> {
         for word in self.words() {
             let is_block = word & BLOCK != 0;
             // The number of a record that is no block's is of no use, and need only be there.
-            let block = blocks[if is_block { number_of(word) as usize } else { 0 }];
+            let KnownBlock { block, instructions } =
+                blocks[if is_block { number_of(word) as usize } else { 0 }];
+            all_instructions += u64::from(instructions) * u64::from(is_block);
             executed[kept_blocks] = Executed { at: kept as u32, block };
             kept_blocks += usize::from(is_block);
             accesses[kept] = Access(word & !(READ_BEFORE | WRITE));
@@ -222,7 +228,17 @@ impl Records<'_> {
         }
         accesses.truncate(kept);
         executed.truncate(kept_blocks);
+        all_instructions
     }
+}
+
+/// A block that a process has described.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KnownBlock {
+    /// The number of the block in the stream.
+    pub block: BlockId,
+    /// The number of its instructions.
+    pub instructions: u32,
 }
 
 /// The number in the record of an executed block.
@@ -310,7 +326,7 @@ pub enum ProtocolError {
     )]
     Code {
         /// The number of bytes of its instructions.
-        bytes: u64,
+        bytes: u32,
         /// The code of its instruction set.
         isa: u32,
         /// The bytes of the message behind these numbers.
@@ -429,14 +445,15 @@ fn block_code(payload: &[u8]) -> Result<BlockCode<'_>, ProtocolError> {
     let Some((front, rest)) = payload.split_at_checked(24) else {
         return Err(ProtocolError::Words { kind: 19, words: payload.len() / 8, expected: 3 });
     };
-    let [number, addr, bytes] = words(19, front)?;
-    let isa = (number >> 32) as u32;
+    let [number, addr, lengths] = words(19, front)?;
+    let (isa, bytes, instructions) = ((number >> 32) as u32, lengths as u32, (lengths >> 32) as u32);
     let length = usize::try_from(bytes)
         .ok()
         .filter(|&bytes| (1..=Code::MAX_BYTES).contains(&bytes) && bytes.div_ceil(8) * 8 == rest.len());
     match (Isa::ALL.get(isa as usize), length) {
         (Some(&isa), Some(length)) => {
-            Ok(BlockCode { number: number as u32, addr: VirtAddr(addr), isa, bytes: &rest[..length] })
+            let (number, bytes) = (number as u32, &rest[..length]);
+            Ok(BlockCode { number, addr: VirtAddr(addr), isa, instructions, bytes })
         }
         _ => Err(ProtocolError::Code { bytes, isa, payload: rest.len() }),
     }

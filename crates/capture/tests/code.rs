@@ -110,7 +110,7 @@ fn a_block_is_executed_as_often_as_it_is_called_with_its_accesses() {
     }
 }
 
-/// Both front-ends count instructions by themselves: what they count is what the blocks have.
+/// The number that a front-end gives of a block is that of the instructions in its bytes.
 #[test]
 fn the_instructions_of_executed_blocks_are_those_that_are_counted() {
     for build in unmodified() {

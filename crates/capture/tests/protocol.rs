@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use pagewalk_capture::protocol::{Body, HEADER_BYTES, MAGIC, MESSAGE_BYTES_MAX, Message, VERSION, decode};
+use pagewalk_capture::protocol::{
+    Body, HEADER_BYTES, KnownBlock, MAGIC, MESSAGE_BYTES_MAX, Message, VERSION, decode,
+};
 use pagewalk_capture::{Assembler, ProtocolError};
 use pagewalk_trace::{Access, Batch, BlockId, Code, Event, Executed, Isa, Mapping, ProcessId, ThreadId};
 use pagewalk_vm::addr::VirtAddr;
@@ -57,7 +59,7 @@ fn records_of_no_access_are_skipped_and_strange_ones_refused() {
         panic!()
     };
     let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
-    assert_eq!(records.append_to(&mut out, &[]), Ok(()));
+    assert_eq!(records.append_to(&mut out, &[]), Ok(0));
     assert_eq!(out.accesses, [Access(7), Access(load), Access(store)]);
     for word in [1 << 52, load | 1 << 53, store | 1 << 63] {
         let bytes = message(2, 1, 1, 9, &[load, word]);
@@ -75,7 +77,7 @@ fn a_record_may_be_a_load_and_a_store() {
     let bytes = message(2, 1, 1, 9, &[both, other, both, both, 0, store]);
     let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
     let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
-    assert_eq!(records.append_to(&mut out, &[]), Ok(()));
+    assert_eq!(records.append_to(&mut out, &[]), Ok(0));
     assert_eq!(out.accesses, [7, load, store, other, load, store, load, store, store].map(Access));
     assert_eq!(records.count(), 6);
 }
@@ -85,9 +87,9 @@ fn block(number: u32) -> u64 {
     !u64::from(number)
 }
 
-/// A message that describes a block of these bytes, at an address.
+/// A message that describes a block of these bytes, each an instruction, at an address.
 fn code(pid: u32, number: u32, addr: u64, bytes: &[u8]) -> Vec<u8> {
-    let mut payload = vec![number.into(), addr, bytes.len() as u64];
+    let mut payload = vec![number.into(), addr, bytes.len() as u64 | (bytes.len() as u64) << 32];
     payload.extend(bytes.chunks(8).map(|part| {
         let mut word = [0; 8];
         word[..part.len()].copy_from_slice(part);
@@ -103,8 +105,9 @@ fn executed_blocks_come_out_between_their_accesses() {
     let bytes = message(2, 1, 1, 9, &[load, block(1), other, 0, both, block(0), block(0), load, block(1)]);
     let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
     let mut out = Batch { accesses: vec![Access(7)], ..Batch::default() };
-    let numbers = [BlockId(40), BlockId(50)];
-    assert_eq!(records.append_to(&mut out, &numbers), Ok(()));
+    let known =
+        [(40, 3), (50, 10)].map(|(block, instructions)| KnownBlock { block: BlockId(block), instructions });
+    assert_eq!(records.append_to(&mut out, &known), Ok(26));
     let (read, write) = (both & !(3 << 51), both & !(1 << 52));
     assert_eq!(out.accesses, [7, load, other, read, write, load].map(Access));
     let executed = [(2, 50), (5, 40), (5, 40), (6, 50)];
@@ -114,7 +117,7 @@ fn executed_blocks_come_out_between_their_accesses() {
     let refused = |out: &mut Batch, word| {
         let bytes = message(2, 1, 1, 9, &[load, word]);
         let Ok(Message { body: Body::Records { records, .. }, .. }) = decode(&bytes) else { panic!() };
-        records.append_to(out, &numbers).unwrap_err()
+        records.append_to(out, &known).unwrap_err()
     };
     assert_eq!(refused(&mut out, block(2)), ProtocolError::UnknownBlock { number: 2, blocks: 2 });
     let word = block(1) & !(1 << 40);
@@ -154,6 +157,8 @@ fn blocks_have_numbers_of_their_own_in_each_process() {
         executed.extend(batch.blocks.iter().map(|block| block.block.0));
     }
     assert_eq!(executed, [0, 0, 0, 1, 2, 3]);
+    // Two executions of nine instructions, which the message counted as well.
+    assert_eq!(assembler.instructions(), (2 * 9 + 9) + (9 + 1 + 2) + (1 + 1) + (1 + 1));
     let marks = batches.iter().flat_map(|batch| &batch.marks);
     let blocks: Vec<(u32, u64, Isa, usize)> = marks
         .filter_map(|mark| match &mark.event {
@@ -175,7 +180,7 @@ fn blocks_that_are_not_described_as_blocks_are_refused() {
     assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0, 8])), bad(8, 0, 0));
     assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0, 8, 0, 0])), bad(8, 0, 16));
     assert_eq!(refusal(message(19, 10, 1, 0, &[4 << 32, 0, 8, 0])), bad(8, 4, 8));
-    assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0, u64::MAX, 0])), bad(u64::MAX, 0, 8));
+    assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0, u64::MAX, 0])), bad(u32::MAX, 0, 8));
     assert_eq!(refusal(code(10, 0, 0, &[0x90; 16_385])), bad(16_385, 0, 16_392));
     let short = ProtocolError::Words { kind: 19, words: 2, expected: 3 };
     assert_eq!(refusal(message(19, 10, 1, 0, &[0, 0])), short);

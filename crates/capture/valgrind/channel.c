@@ -132,7 +132,7 @@ void pw_send(UInt kind, const ULong *payload, UInt words)
 }
 
 /* Describes a block of the program's instructions, and returns its number. The program is about to execute it for the first time. */
-UInt pw_send_code(Addr addr, UInt bytes)
+UInt pw_send_code(Addr addr, UInt bytes, UInt instructions)
 {
    static ULong words[PW_CODE_WORDS + PW_CODE_BYTES_MAX / sizeof(ULong)];
    static UInt blocks = 0;
@@ -140,7 +140,7 @@ UInt pw_send_code(Addr addr, UInt bytes)
    UInt code_words = (bytes + sizeof *words - 1) / sizeof *words;
    words[0] = blocks | (ULong)PW_X86_64 << 32;
    words[1] = addr;
-   words[2] = bytes;
+   words[2] = bytes | (ULong)instructions << 32;
    words[PW_CODE_WORDS + code_words - 1] = 0;
    pw_start();
    VG_(memcpy)(words + PW_CODE_WORDS, (const void *)addr, bytes);

@@ -49,7 +49,10 @@ static IRTemp assign_state(Block *block)
 
 static IRTemp assign_fill(Block *block)
 {
-   return assign(block, Ity_I64, IRExpr_Binop(Iop_And64, temp(assign_state(block)), constant(PW_FILL_MASK)));
+   IRTemp state = assign_state(block);
+   if (block->executed)
+      return state;
+   return assign(block, Ity_I64, IRExpr_Binop(Iop_And64, temp(state), constant(PW_FILL_MASK)));
 }
 
 /* if (fill >= limit) pw_flush_running(); */
@@ -74,12 +77,16 @@ static void entry(Block *block)
 /* Brings the word up to date; needed before every statement that may leave the block. */
 static void commit(Block *block)
 {
-   ULong due = (ULong)block->instructions << PW_FILL_BITS | block->records * sizeof *pw_buffer;
+   ULong due = block->records * sizeof *pw_buffer;
+   if (!block->executed)
+      due |= (ULong)block->instructions << PW_FILL_BITS;
    if (due == block->committed)
       return;
-   ULong delta = due - block->committed;
+   /* Where the word is the fill, its value is at hand. */
+   IRTemp before = block->executed ? block->fill : assign_state(block);
+   ULong delta = block->executed ? due : due - block->committed;
    block->committed = due;
-   IRTemp next = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(assign_state(block)), constant(delta)));
+   IRTemp next = assign(block, Ity_I64, IRExpr_Binop(Iop_Add64, temp(before), constant(delta)));
    addStmtToIRSB(block->out, IRStmt_Put(block->state_offset, temp(next)));
 }
 
@@ -122,6 +129,23 @@ static void statement(Block *block, IRStmt *stmt)
       store_record(block, constant(block->executed));
 }
 
+/* The instructions from the block's first one on, up to its first copy. */
+static UInt instructions(const IRSB *block)
+{
+   UInt count = 0;
+   Addr start = 0;
+   for (Int i = 0; i < block->stmts_used; i++) {
+      if (block->stmts[i]->tag != Ist_IMark)
+         continue;
+      if (count == 0)
+         start = block->stmts[i]->Ist.IMark.addr;
+      else if (block->stmts[i]->Ist.IMark.addr == start)
+         break;
+      count++;
+   }
+   return count;
+}
+
 IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout, const VexGuestExtents *extents,
                     const VexArchInfo *archinfo_host, IRType guest_word, IRType host_word)
 {
@@ -138,7 +162,7 @@ IRSB *pw_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
       addStmtToIRSB(block.out, in->stmts[i++]);
    if (pw_wants_blocks && i < in->stmts_used) {
       block.start = in->stmts[i]->Ist.IMark.addr;
-      block.executed = PW_RECORD_BLOCK(pw_send_code(extents->base[0], extents->len[0]));
+      block.executed = PW_RECORD_BLOCK(pw_send_code(extents->base[0], extents->len[0], instructions(in)));
    }
    Bool has_records = block.executed != 0;
    for (Int j = i; j < in->stmts_used; j++)

@@ -32,6 +32,8 @@ extern ULong pw_buffer[PW_BUFFER_RECORDS + PW_SLACK];
  *   | instructions since the last flush  | bytes in use     |
  *   +------------------------------------+------------------+
  *
+ * Where executed blocks are recorded, they tell the instructions, and the word is the bytes in use alone.
+ *
  * While the program runs, the word is at the start of the current thread's first shadow registers, which code reaches
  * without an address; otherwise it is here. (It cannot stay there: the end of a signal handler restores them.)
  */
@@ -49,7 +51,7 @@ Bool pw_channel_is_ready(void);
 void pw_flush(void);
 void pw_send(UInt kind, const ULong *payload, UInt words);
 void pw_channel_after_fork(void);
-UInt pw_send_code(Addr addr, UInt bytes);
+UInt pw_send_code(Addr addr, UInt bytes, UInt instructions);
 void pw_before_exec(Long folder, const HChar *path);
 
 /* main.c */

@@ -12,7 +12,7 @@
 set -eu
 
 targets_all="pwt pwt_streams champsim cloudsuite drmemtrace lackey gem5 pinatrace v2p trace_file trace_folder"
-targets_all="$targets_all machine capture_protocol accelerator tier blade_codec blade_server blade_client blade_secure riscv ctfs"
+targets_all="$targets_all machine capture_protocol code accelerator tier blade_codec blade_server blade_client blade_secure riscv ctfs"
 canary_seconds=120
 
 usage() {

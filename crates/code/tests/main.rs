@@ -1,0 +1,7 @@
+//! Tests of the descriptions of instructions. One program, so that the libraries are linked once.
+
+mod blocks;
+mod codes;
+mod instructions;
+mod properties;
+mod shapes;

@@ -1,6 +1,7 @@
 //! The machine file of a computer.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 use crate::host::{Cache, Host, Processor};
 use crate::tlbs::{Array, Pages};
@@ -54,7 +55,10 @@ pub fn machine_file(host: &Host, name: &str) -> String {
 fn base(processor: &Processor) -> &'static str {
     /// Golden Cove and Raptor Cove in servers.
     const SAPPHIRE_RAPIDS: [u32; 2] = [0x8f, 0xcf];
+    /// Models of family 19h with Zen 3 cores: servers, desktops, notebooks. The others have Zen 4.
+    const ZEN_3: [RangeInclusive<u32>; 2] = [0x00..=0x0f, 0x20..=0x5f];
     match (processor.vendor.as_str(), processor.family, processor.mmu.as_str()) {
+        ("AuthenticAMD", 0x19, _) if ZEN_3.iter().any(|models| models.contains(&processor.model)) => "zen3",
         ("AuthenticAMD", 0x17.., _) | ("HygonGenuine", ..) => "zen4",
         ("GenuineIntel", 6, _) if SAPPHIRE_RAPIDS.contains(&processor.model) => "sapphire-rapids",
         (vendor, ..) if vendor.starts_with("0x") => "neoverse-v2",

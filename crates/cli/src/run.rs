@@ -249,6 +249,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     }
     let mut input =
         Input::open(&arguments.source, &arguments.how, arguments.seed, json, arguments.time_limit)?;
+    if arguments.detail == DetailArgument::Timed && specs.iter().any(|spec| spec.core.dataflow.is_some()) {
+        input = input.with_blocks();
+    }
     let mut info = input.info();
     info.gives_frames &= arguments.frames == FramesArgument::Given;
     let outcome = compare(arguments, &specs, &mut input, &info);
@@ -260,6 +263,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
     }
     let outcome = outcome?;
     input.tell_gaps();
+    tell_bounds(arguments, &specs, &info);
     let early = input.early();
     // A limit lies within what a partial recording holds.
     let partial = input.partial(early.as_ref()).filter(|_| early.is_some() || !outcome.limited);
@@ -294,6 +298,20 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<Done> {
             early.done()
         }
     })
+}
+
+/// Says which times are bounds, because the source does not say which instructions are executed.
+fn tell_bounds(arguments: &RunArguments, specs: &[MachineSpec], info: &SourceInfo) {
+    let executing = specs.iter().filter(|spec| spec.core.dataflow.is_some());
+    let names: Vec<&str> = executing.map(|spec| spec.name.as_str()).collect();
+    if arguments.detail == DetailArgument::Timed && !info.gives_blocks && !names.is_empty() {
+        note!(
+            "note: {} does not say which instructions are executed; accesses of {} wait only for the window, so more overlaps than \
+             in truth, and the time is a lower bound",
+            info.name,
+            names.join(", "),
+        );
+    }
 }
 
 /// Brings a result to standard output and to the folder, if there is one. Neither waits for the other to succeed.

@@ -93,6 +93,10 @@ pub struct SourceNote {
     pub announces_mappings: bool,
     /// Whether it counted instructions.
     pub counts_instructions: bool,
+    /// Whether it said which blocks of instructions were executed. Without them, the time of a machine whose core executes
+    /// instructions is that of accesses which wait only for the window: an upper bound on what overlaps.
+    #[serde(default)]
+    pub gives_blocks: bool,
     /// The parts of a trace that were left out or had to be assumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Remarks>,
@@ -204,6 +208,7 @@ impl From<&SourceInfo> for SourceNote {
             name: info.name.clone(),
             announces_mappings: info.announces_mappings,
             counts_instructions: info.counts_instructions,
+            gives_blocks: info.gives_blocks,
             trace: None,
             unobserved: Vec::new(),
         }

@@ -110,6 +110,7 @@ pub(crate) fn manifest() -> Manifest {
             name: SOURCE.into(),
             announces_mappings: true,
             counts_instructions: true,
+            gives_blocks: false,
             trace: None,
             unobserved: vec![],
         },

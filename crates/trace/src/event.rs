@@ -30,8 +30,10 @@ impl Access {
     pub const ADDR_BITS: u32 = 48;
     const ADDR_MASK: u64 = (1 << Self::ADDR_BITS) - 1;
     const WRITE: u64 = 1 << 51;
-    /// Bits that must be zero.
+    /// Bits that must be zero in files and batches.
     pub const RESERVED: u64 = !((1 << 52) - 1);
+    /// The bit of a part of an access: see [`Access::continued`].
+    const CONTINUED: u64 = 1 << 52;
 
     /// Creates an access of `bytes` at `addr`. The size is rounded up to a power of two and capped at 64 bytes;
     /// address bits above 47 are dropped (user addresses of x86-64 Linux have none).
@@ -58,6 +60,19 @@ impl Access {
     #[inline]
     pub const fn store(addr: VirtAddr, bytes: u32) -> Self {
         Self::new(addr, bytes, true)
+    }
+
+    /// Returns the access as one that goes on where the one before it ended: a consumer that divides an access tells its parts from
+    /// accesses of their own. In memory only; no producer sends one.
+    #[inline]
+    pub const fn continued(self) -> Self {
+        Self(self.0 | Self::CONTINUED)
+    }
+
+    /// Returns whether the access is a further part of the one before it.
+    #[inline]
+    pub const fn is_continued(self) -> bool {
+        self.0 & Self::CONTINUED != 0
     }
 
     /// Returns the address of the first byte.

@@ -3,6 +3,7 @@
 //! This is the one driver of an access. Whatever decides which access is next (the program's order, the earliest core, a
 //! core's scheduler) calls [`Engine::access`] for it, and takes care of a page that is not in DRAM.
 
+mod blocks;
 mod pieces;
 mod prefetch;
 mod processor;
@@ -15,7 +16,7 @@ use pagewalk_vm::table::{PageTable, WalkEnd, WalkOutcome, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 use pagewalk_vm::tlb::Translation;
 
-pub(crate) use self::pieces::{Then, pieces};
+pub(crate) use self::pieces::{Accesses, Then, pieces};
 use self::processor::Running;
 use crate::error::MachineError;
 use crate::kernel::{FaultFailure, Kernel};
@@ -95,8 +96,10 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
 
     /// Takes a change of thread or of the address space; other events have no effect.
     pub(crate) fn event(&mut self, event: &Event) -> Result<(), MachineError> {
-        if let Event::Thread(thread) = event {
-            self.switch_thread(thread.0 as usize);
+        match event {
+            Event::Thread(thread) => self.switch_thread(thread.0 as usize),
+            Event::Code(code) => self.clock.code(code),
+            _ => {}
         }
         let (kernel, mut processor) = self.parts();
         kernel.change(&mut processor, event)
@@ -119,8 +122,8 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
 
     /// Takes accesses between two marks; the timestamp daemon runs after every so many.
     #[inline]
-    pub(crate) fn accesses(&mut self, mut accesses: &[Access]) -> Result<(), MachineError> {
-        while let Some(left) = self.kernel.accesses_to_scan(accesses.len() as u64) {
+    pub(crate) fn accesses(&mut self, mut accesses: Accesses<'_>) -> Result<(), MachineError> {
+        while let Some(left) = self.kernel.accesses_to_scan(accesses.list.len() as u64) {
             let (before, after) = accesses.split_at(left as usize);
             self.uninterrupted(before)?;
             self.kernel.state.frames.scan();
@@ -131,11 +134,12 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
 
     /// Makes accesses up to the next event; those that the front filter knows to change nothing cost a comparison.
     #[inline]
-    fn uninterrupted(&mut self, accesses: &[Access]) -> Result<(), MachineError> {
-        self.mmu.count_accesses(self.core, accesses.len() as u64);
+    fn uninterrupted(&mut self, accesses: Accesses<'_>) -> Result<(), MachineError> {
+        self.mmu.count_accesses(self.core, accesses.list.len() as u64);
         if C::TIMED {
-            return accesses.iter().try_for_each(|&access| self.step(access));
+            return self.steps(accesses);
         }
+        let accesses = accesses.list;
         let mut rest = accesses.iter();
         let stores = accesses.iter().map(|access| u64::from(access.is_write())).sum::<u64>();
         self.counts.stores += stores;
@@ -165,7 +169,10 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     fn step(&mut self, access: Access) -> Result<(), MachineError> {
         let (addr, write) = (access.addr(), access.is_write());
         self.counts.stores += u64::from(write);
-        self.clock.begin(self.core);
+        match access.is_continued() {
+            true => self.clock.begin_part(self.core),
+            false => self.clock.begin(self.core),
+        }
         match self.access(addr, write)? {
             None => Ok(()),
             Some(missed) => self.wait_for(addr, write, missed),

@@ -1,11 +1,64 @@
 //! A batch of events as what a driver does in turn: some accesses, then something else.
 
-use pagewalk_trace::{Access, Batch, Event, Mark};
+use pagewalk_trace::{Access, Batch, BlockId, Event, Executed, Mark};
 
 /// Accesses of a batch, and what follows them.
 pub(crate) struct Piece<'a> {
-    pub(crate) accesses: &'a [Access],
+    pub(crate) accesses: Accesses<'a>,
     pub(crate) then: Then<'a>,
+}
+
+/// Accesses of a thread that follow each other, with the blocks of instructions that make them.
+#[derive(Clone, Copy)]
+pub(crate) struct Accesses<'a> {
+    pub(crate) list: &'a [Access],
+    /// The place of the first of them in the batch.
+    first: usize,
+    /// The blocks from there on, some of which may begin behind the accesses.
+    blocks: &'a [Executed],
+    /// How many of the blocks begin among the accesses.
+    own: usize,
+    /// The place in the batch behind the accesses of the last block.
+    end: usize,
+}
+
+/// The execution of a block.
+pub(crate) struct Execution<'a> {
+    pub(crate) block: BlockId,
+    /// The number of accesses that it makes.
+    pub(crate) count: usize,
+    /// Those among them that are made now.
+    pub(crate) accesses: &'a [Access],
+}
+
+impl<'a> Accesses<'a> {
+    /// Divides them before an access; a block that begins there is behind.
+    pub(crate) fn split_at(self, count: usize) -> (Self, Self) {
+        let (before, after) = self.list.split_at(count);
+        let first = self.first + count;
+        let own = self.blocks[..self.own].partition_point(|block| (block.at as usize) < first);
+        (
+            Self { list: before, own, ..self },
+            Self { list: after, first, blocks: &self.blocks[own..], own: self.own - own, ..self },
+        )
+    }
+
+    /// Returns whether there is neither an access nor a block.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.own == 0
+    }
+
+    /// Returns the accesses before the first block, and the executions of the blocks.
+    pub(crate) fn by_block(self) -> (&'a [Access], impl Iterator<Item = Execution<'a>>) {
+        let Self { list, first, blocks, own, end } = self;
+        let start = move |number: usize| blocks.get(number).map_or(end, |block| block.at as usize) - first;
+        let slice = move |from: usize, to: usize| &list[from.min(list.len())..to.min(list.len())];
+        let executions = (0..own).map(move |number| {
+            let (from, to) = (start(number), start(number + 1));
+            Execution { block: blocks[number].block, count: to - from, accesses: slice(from, to) }
+        });
+        (slice(0, start(0)), executions)
+    }
 }
 
 /// The event, or the end, behind the accesses of a piece.
@@ -20,13 +73,18 @@ pub(crate) enum Then<'a> {
 
 /// Returns the pieces of a batch, in order.
 pub(crate) fn pieces(batch: &Batch) -> impl Iterator<Item = Piece<'_>> {
-    let mut done = 0;
+    let (mut first, mut first_block) = (0, 0);
+    let mut up_to = move |end: usize, end_block: usize| {
+        let (list, blocks) = (&batch.accesses[first..end], &batch.blocks[first_block..end_block]);
+        let accesses = Accesses { list, first, blocks, own: blocks.len(), end };
+        (first, first_block) = (end, end_block);
+        accesses
+    };
     (0..=batch.marks.len()).map(move |number| {
-        let Some(Mark { at, event, .. }) = batch.marks.get(number) else {
-            return Piece { accesses: &batch.accesses[done..], then: Then::End };
+        let Some(Mark { at, blocks, event }) = batch.marks.get(number) else {
+            return Piece { accesses: up_to(batch.accesses.len(), batch.blocks.len()), then: Then::End };
         };
-        let accesses = &batch.accesses[done..*at as usize];
-        done = *at as usize;
+        let accesses = up_to(*at as usize, *blocks as usize);
         let then = match event {
             Event::Instructions(count) => {
                 Then::Segment { instructions: *count, accesses: accesses_of_segment(batch, number) }
@@ -68,10 +126,49 @@ mod tests {
                     Then::Event(event) => format!("{event:?}"),
                     Then::End => "end".to_owned(),
                 };
-                (piece.accesses.len(), then)
+                (piece.accesses.list.len(), then)
             })
             .collect();
         let expected = [(1, "10 hold 2"), (1, "Exec"), (1, "20 hold 0"), (0, "ProcessEnd"), (0, "end")];
         assert_eq!(taken, expected.map(|(accesses, then)| (accesses, then.to_owned())));
+    }
+
+    /// An execution as block, number of all its accesses, and addresses of those that are made now.
+    type Seen = (u32, usize, Vec<u64>);
+
+    /// The addresses before the first block, and the executions.
+    fn executions(accesses: Accesses<'_>) -> (Vec<u64>, Vec<Seen>) {
+        let addresses = |list: &[Access]| list.iter().map(|access| access.addr().0).collect::<Vec<_>>();
+        let (before, executions) = accesses.by_block();
+        let each = executions.map(|each| (each.block.0, each.count, addresses(each.accesses)));
+        (addresses(before), each.collect())
+    }
+
+    #[test]
+    fn a_block_has_all_its_accesses_however_they_are_divided() {
+        let mut batch = Batch::new();
+        let execute = |batch: &mut Batch, block: u32, accesses: std::ops::Range<u64>| {
+            batch.execute(BlockId(block));
+            accesses.for_each(|at| batch.push(Access::load(VirtAddr(at), 1)));
+        };
+        batch.push(Access::load(VirtAddr(1), 1));
+        execute(&mut batch, 7, 2..4);
+        execute(&mut batch, 8, 0..0);
+        execute(&mut batch, 9, 4..5);
+        execute(&mut batch, 8, 0..0);
+        batch.mark(Event::Exec);
+        execute(&mut batch, 6, 5..7);
+        let all: Vec<Piece<'_>> = pieces(&batch).collect();
+        let expected = vec![(7, 2, vec![2, 3]), (8, 0, vec![]), (9, 1, vec![4]), (8, 0, vec![])];
+        assert_eq!(executions(all[0].accesses), (vec![1], expected));
+        assert_eq!(executions(all[1].accesses), (vec![], vec![(6, 2, vec![5, 6])]));
+
+        let (first, rest) = all[0].accesses.split_at(2);
+        assert_eq!(executions(first), (vec![1], vec![(7, 2, vec![2])]));
+        let (second, rest) = rest.split_at(2);
+        assert_eq!(executions(second), (vec![3], vec![(8, 0, vec![]), (9, 1, vec![4])]));
+        let (none, last) = rest.split_at(0);
+        assert!(none.is_empty() && !last.is_empty());
+        assert_eq!(executions(last), (vec![], vec![(8, 0, vec![])]));
     }
 }

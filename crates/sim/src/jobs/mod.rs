@@ -84,7 +84,7 @@ impl Jobs {
         batch: &Batch,
     ) -> Result<(), MachineError> {
         for piece in pieces(batch) {
-            self.take_accesses(engine, piece.accesses)?;
+            self.take_accesses(engine, piece.accesses.list)?;
             match piece.then {
                 Then::Segment { instructions, accesses } => self.list.read_segment(instructions, accesses),
                 Then::Event(Event::JobBegin { arrival_ps }) => self.list.open(*arrival_ps),

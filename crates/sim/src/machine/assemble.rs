@@ -78,7 +78,7 @@ pub(super) fn machine<T: Built, C: Clock>(
     let host = host.map(|host| host.build(count, levels, &spec.kernel, (start, end.frame())));
     let end = host.as_ref().map_or(end, Below::end);
     let mmu = Mmu::new(levels, cores.collect(), shared, host);
-    let engine = Engine::start(mmu, kernel, C::new(&timed, end))?;
+    let engine = Engine::start(mmu, kernel, C::new(&timed, end, source.gives_blocks))?;
     let jobs = spec.threads.as_ref().filter(|_| C::TIMED).map(|threads| Jobs::new(&spec, threads, seed));
     Ok(Machine { spec, engine, jobs, phases: Phases::default() })
 }

@@ -111,6 +111,7 @@ impl Relocation {
                 None => self.whole(VirtRange::sized(addr, access.bytes()))?.start,
             };
             let relocated = Access::new(place, access.bytes() as u32, access.is_write());
+            let relocated = if access.is_continued() { relocated.continued() } else { relocated };
             self.relocated.push(if access.is_some() { relocated } else { access });
         }
         Ok(())

@@ -29,6 +29,7 @@ mod closed_forms;
 #[path = "../../../vm/src/table/tests/conformance.rs"]
 mod conformance;
 mod daemons;
+mod dataflow;
 mod differential;
 mod explicit;
 mod fork;

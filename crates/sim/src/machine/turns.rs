@@ -8,10 +8,10 @@
 
 use std::collections::VecDeque;
 
-use pagewalk_trace::{Access, Batch, Event};
+use pagewalk_trace::{Batch, Event};
 use pagewalk_vm::table::PageTable;
 
-use crate::engine::{Engine, Then, pieces};
+use crate::engine::{Accesses, Engine, Then, pieces};
 use crate::error::MachineError;
 use crate::metrics::{Boundary, Phases};
 use crate::time::Clock;
@@ -25,7 +25,7 @@ struct Turns<'a> {
 struct Turn<'a> {
     /// Instructions and accesses of their segment, if one begins here.
     segment: Option<(u64, u64)>,
-    accesses: &'a [Access],
+    accesses: Accesses<'a>,
 }
 
 /// Consumes a batch, core by core.
@@ -51,12 +51,13 @@ pub(super) fn batch<T: PageTable, C: Clock>(
             }
             Then::Event(
                 Event::ThreadEnd(_)
-                | Event::Code(_)
                 | Event::Unobserved(_)
                 | Event::JobBegin { .. }
                 | Event::JobEnd
                 | Event::ThreadStack(_),
             ) => {}
+            // The code of a block comes before its first execution, and may come earlier.
+            Then::Event(Event::Code(code)) => engine.clock.code(code),
             Then::Event(event) => {
                 turns.take(engine)?;
                 engine.core = core;
@@ -85,13 +86,15 @@ impl Turns<'_> {
                     engine.clock.segment(core, Some(instructions), accesses);
                 }
                 // Alone, it has all the time there is.
-                let most = if until_ps == u64::MAX { piece.accesses.len() } else { 1 };
-                match piece.accesses.split_at_checked(most).filter(|_| !piece.accesses.is_empty()) {
-                    Some((now, rest)) => {
-                        piece.accesses = rest;
-                        engine.accesses(now)?;
-                    }
-                    None => drop(self.pieces[core].pop_front()),
+                let left = piece.accesses.list.len();
+                let most = if until_ps == u64::MAX { left } else { left.min(1) };
+                let (now, rest) = piece.accesses.split_at(most);
+                if now.is_empty() {
+                    engine.accesses(rest)?;
+                    self.pieces[core].pop_front();
+                } else {
+                    piece.accesses = rest;
+                    engine.accesses(now)?;
                 }
             }
         }

@@ -86,7 +86,7 @@ pub fn truncate(batch: &mut Batch, most: u64) {
     }
 }
 
-/// Makes every access touch one page: one that crosses a page boundary becomes two, and records that stand for
+/// Makes every access touch one page: one that crosses a page boundary becomes two, the second as a continued one, and records that stand for
 /// no access disappear.
 pub(super) fn split_crossings(batch: &mut Batch) {
     let crosses = |access: Access| (access.addr().0 & (PAGE_BYTES - 1)) + access.bytes() > PAGE_BYTES;
@@ -108,7 +108,8 @@ pub(super) fn split_crossings(batch: &mut Batch) {
             let second = VirtAddr((addr.0 | (PAGE_BYTES - 1)) + 1);
             let first_bytes = second.0 - addr.0;
             batch.accesses.push(Access::new(addr, first_bytes as u32, write).within_page());
-            batch.accesses.push(Access::new(second, (access.bytes() - first_bytes) as u32, write));
+            let rest = Access::new(second, (access.bytes() - first_bytes) as u32, write);
+            batch.accesses.push(rest.continued());
         } else if access.is_some() {
             batch.accesses.push(access);
         }
@@ -139,6 +140,8 @@ mod tests {
         split_crossings(&mut batch);
         let parts: Vec<_> = batch.accesses.iter().map(|a| (a.addr().0, a.bytes(), a.is_write())).collect();
         assert_eq!(parts, [(0x1000, 8, false), (0x1ffd, 2, true), (0x2000, 8, true), (0x2ff8, 8, false)]);
+        let continued: Vec<_> = batch.accesses.iter().map(|access| access.is_continued()).collect();
+        assert_eq!(continued, [false, false, true, false]);
         let marks: Vec<_> = batch.marks.iter().map(|mark| mark.at).collect();
         assert_eq!(marks, [3, 3, 4]);
     }

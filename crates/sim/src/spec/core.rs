@@ -16,6 +16,41 @@ section! {
         width: u32 = "width" integer(1, 64) or "6", "instructions dispatched and retired per cycle";
         window: u32 = "window" integer(1, 65_536) or "512", "reorder-buffer entries, at least `width`";
         outstanding: u32 = "outstanding" integer(1, 4_096) or "16", "outstanding cache misses (MSHRs)";
+        dataflow: Option<DataflowSpec> = "dataflow" part(DataflowSpec),
+            "the core executes the program's instructions, each of which waits for those that it depends on, where the source says which \
+             blocks of instructions are executed; without this table, and for other sources, accesses wait only for the window";
+    }
+}
+
+static DEPENDENCES: Words<bool> = Words(&[
+    ("followed", true, "an instruction waits for its source registers"),
+    ("ignored", false, "it waits for its own loads only"),
+]);
+
+static BRANCHES: Words<bool> = Words(&[
+    ("predicted", true, "right or wrong"),
+    ("known", false, "every branch is foreseen, and costs nothing"),
+]);
+
+static UNITS_LIMITED: Words<bool> =
+    Words(&[("limited", true, "as the numbers below"), ("unlimited", false, "one is always free")]);
+
+section! {
+    /// The dataflow model of a core.
+    pub struct DataflowSpec {
+        are_dependences_followed: bool = "dependences" word(&DEPENDENCES) or "\"followed\"", "dependences through registers";
+        are_branches_predicted: bool = "branches" word(&BRANCHES) or "\"predicted\"", "conditional and indirect branches, and returns";
+        are_units_limited: bool = "units" word(&UNITS_LIMITED) or "\"limited\"", "execution units";
+        retire_width: u32 = "retire-width" integer(1, 64) or "8", "instructions retired per cycle";
+        store_buffer: u32 = "store-buffer" integer(1, 1_000) or "64", "stores that have not reached the first cache yet";
+        misprediction: u32 = "misprediction" integer(0, 1_000) or "16",
+            "cycles from the end of a branch that was predicted wrongly to the dispatch of the right way";
+        load_units: u32 = "load-units" integer(1, 64) or "3", "loads per cycle";
+        store_units: u32 = "store-units" integer(1, 64) or "2", "stores per cycle";
+        integer_units: u32 = "integer-units" integer(1, 64) or "4", "operations on general registers per cycle";
+        multiply_units: u32 = "multiply-units" integer(1, 64) or "1", "multiplications of general registers per cycle";
+        float_units: u32 = "float-units" integer(1, 64) or "2", "floating-point operations per cycle";
+        vector_units: u32 = "vector-units" integer(1, 64) or "4", "other operations on vectors per cycle";
     }
 }
 

@@ -7,7 +7,7 @@ use pagewalk_trace::SourceInfo;
 use pagewalk_vm::addr::Granule;
 
 pub use super::accelerator::{AcceleratorDaemonSpec, AcceleratorSpec};
-pub use super::core::{CoreSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
+pub use super::core::{CoreSpec, DataflowSpec, WalkCacheShape, WalkCacheSpec, WalkerSpec};
 use super::design::from_settings;
 pub use super::design::{Design, Settings};
 pub use super::flash::{CollectionHolds, Distribution, FlashSpec, FlashTimes, GarbageSpec};

@@ -1,5 +1,6 @@
 //! The interface of time, as a machine uses it.
 
+use pagewalk_trace::{BlockId, Code};
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::WalkRead;
 use pagewalk_vm::tier::FlashPage;
@@ -13,8 +14,8 @@ pub trait Clock: CoreTime + Devices + TierTime + Send {
     /// Whether physical addresses are wanted: a counts run skips what only time needs.
     const TIMED: bool;
 
-    /// Creates the clocks of a machine whose physical addresses end at `end`.
-    fn new(spec: &MachineSpec, end: PhysAddr) -> Self;
+    /// Creates the clocks of a machine whose physical addresses end at `end`; the source may say which blocks are executed.
+    fn new(spec: &MachineSpec, end: PhysAddr, gives_blocks: bool) -> Self;
 
     /// Adds what was measured so far; outstanding work counts as finished.
     fn rows(&self, rows: &mut Rows);
@@ -51,8 +52,20 @@ pub trait CoreTime {
     /// Notes that the accesses that follow on `core` belong to so many instructions. None: the source does not count them.
     fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64);
 
+    /// Takes the instructions of a block, before any core executes it.
+    fn code(&mut self, code: &Code);
+
+    /// Returns whether the executed blocks are of use.
+    fn follows_blocks(&self) -> bool;
+
+    /// Notes that `core` begins to execute a block, which makes the next so many accesses.
+    fn execute(&mut self, core: usize, block: BlockId, accesses: usize);
+
     /// Dispatches the next access on `core`.
     fn begin(&mut self, core: usize);
+
+    /// Dispatches a further part of the last access on `core`.
+    fn begin_part(&mut self, core: usize);
 
     /// Dispatches the last access on `core` once more, without the instructions before it.
     fn begin_again(&mut self, core: usize);

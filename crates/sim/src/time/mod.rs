@@ -7,6 +7,7 @@
 mod cache;
 mod calendar;
 mod clock;
+mod dataflow;
 pub(crate) mod device;
 mod dram;
 mod interval;

@@ -1,5 +1,6 @@
 //! A clock for runs without time.
 
+use pagewalk_trace::{BlockId, Code};
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::WalkRead;
 use pagewalk_vm::tier::FlashPage;
@@ -15,7 +16,7 @@ pub struct NoClock;
 impl Clock for NoClock {
     const TIMED: bool = false;
 
-    fn new(_: &MachineSpec, _: PhysAddr) -> Self {
+    fn new(_: &MachineSpec, _: PhysAddr, _: bool) -> Self {
         Self
     }
 
@@ -29,8 +30,15 @@ impl Clock for NoClock {
 impl CoreTime for NoClock {
     #[inline(always)]
     fn segment(&mut self, _: usize, _: Option<u64>, _: u64) {}
+    fn code(&mut self, _: &Code) {}
+    fn follows_blocks(&self) -> bool {
+        false
+    }
+    fn execute(&mut self, _: usize, _: BlockId, _: usize) {}
     #[inline(always)]
     fn begin(&mut self, _: usize) {}
+    #[inline(always)]
+    fn begin_part(&mut self, _: usize) {}
     fn begin_again(&mut self, _: usize) {}
     #[inline(always)]
     fn tlb_hit(&mut self, _: usize, _: usize) {}

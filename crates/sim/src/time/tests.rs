@@ -50,7 +50,7 @@ fn time(lines: &[(u64, bool)], instructions_each: u64) -> (u64, u64, u64) {
 }
 
 fn clock_of(spec: &MachineSpec) -> IntervalClock {
-    IntervalClock::new(spec, PhysAddr(spec.paging.frames.memory_bytes()))
+    IntervalClock::new(spec, PhysAddr(spec.paging.frames.memory_bytes()), false)
 }
 
 #[test]

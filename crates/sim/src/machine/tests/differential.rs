@@ -37,7 +37,7 @@ fn draw(random: &mut SplitMix64) -> (u64, bool) {
 /// One core on which nothing takes time but work and flash.
 fn bare(policy: Policy, notification: Notification) -> MachineSpec {
     let mut spec = spec("astriflash");
-    spec.core = CoreSpec { count: 1, cycle_ps: 1_000, width: 1, window: 1, outstanding: 1 };
+    spec.core = CoreSpec { count: 1, cycle_ps: 1_000, width: 1, window: 1, outstanding: 1, dataflow: None };
     (spec.translation.tlb, spec.translation.walk_cache, spec.hierarchy.caches, spec.hierarchy.mesh) =
         (Vec::new(), None, Vec::new(), None);
     spec.hierarchy.memory.latency_ps = 0;

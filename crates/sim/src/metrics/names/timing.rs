@@ -51,6 +51,8 @@ pub mod time {
     pub const WALK: Name = ps("walk");
     /// Time in which cores waited for memory.
     pub const MEMORY: Name = ps("memory");
+    /// Time in which cores waited for the right way after a branch that was predicted wrongly.
+    pub const BRANCH: Name = ps("branch");
     /// Time in page faults and other work of the kernel.
     pub const FAULT: Name = ps("fault");
     /// Time in which cores waited for pages from the swap device.

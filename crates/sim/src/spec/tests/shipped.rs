@@ -95,6 +95,7 @@ fn tlb_sizes(spec: &MachineSpec) -> Vec<Vec<(u32, u32)>> {
 fn real_processors_have_their_tlbs() {
     let expected = [
         ("sapphire-rapids", vec![(96, 6), (32, 4), (8, 8)], vec![(2048, 16), (1024, 8)]),
+        ("zen3", vec![(64, 64)], vec![(2048, 16)]),
         ("zen4", vec![(72, 72)], vec![(3072, 24)]),
         ("neoverse-v2", vec![(48, 48)], vec![(2048, 8)]),
         ("apple-m1", vec![(160, 5)], vec![(3072, 12)]),

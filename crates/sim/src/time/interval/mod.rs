@@ -33,20 +33,22 @@
 //! contention between cores in the shared cache other than for space.
 
 mod core;
+mod design;
 
-use std::collections::VecDeque;
-
+use pagewalk_trace::{BlockId, Code};
 use pagewalk_vm::addr::PhysAddr;
 use pagewalk_vm::table::{Waits, WalkRead};
 use pagewalk_vm::tier::FlashPage;
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
+use self::design::{KernelTime, Latencies};
+use super::dataflow::{Dataflow, Reference};
 use super::device::Transfer;
 use super::device::store::BackingStore;
 use super::tiered::{Requester, Waiter, Woken};
 use super::{Clock, CoreTime, Devices, MemoryHierarchy, MemoryReference, Missed, TierTime, WalkBegin};
 use crate::metrics::names::time;
-use crate::metrics::{KernelStep, Lane, Rows, Span, StepTimes};
+use crate::metrics::{KernelStep, Lane, Rows, Span};
 use crate::spec::settings::MachineSpec;
 
 /// Instructions per access where the source does not count them; assumed, near the ratio of compiled integer
@@ -54,103 +56,29 @@ use crate::spec::settings::MachineSpec;
 const INSTRUCTIONS_PER_ACCESS: u64 = 3;
 /// A time that nothing takes: eleven days.
 const NEVER_PS: u64 = 1_000_000_000_000_000_000;
-/// Steps that are remembered, for pictures: those of two batches of the largest usual queues.
-const KEPT_SPANS: usize = 1 << 10;
 
 /// The clocks of all cores, and the memory they share.
 #[derive(Debug)]
 pub struct IntervalClock {
     cores: Vec<CoreClock>,
     design: Latencies,
+    /// The pipelines of cores that execute instructions.
+    dataflow: Option<Dataflow>,
     memory: MemoryHierarchy,
     swap: Box<dyn BackingStore>,
     kernel: KernelTime,
 }
 
-/// The latencies and sizes that all cores of the machine have.
-#[derive(Clone, Debug)]
-struct Latencies {
-    cycle_ps: u64,
-    width: u64,
-    /// Of the reorder buffer, in 1/65,536 of an instruction.
-    window: u64,
-    /// Of the first cache level.
-    nearest_ps: u64,
-    /// The latency of a hit, by TLB level.
-    tlb_ps: Vec<u64>,
-    /// From a page's number to its slots' addresses.
-    table_ps: u64,
-    /// Before a walk's first reference, with walk caches.
-    walk_lookup_ps: u64,
-}
-
-/// The time of the kernel and its daemons.
-#[derive(Clone, Debug)]
-struct KernelTime {
-    steps: StepTimes,
-    /// The last steps of the kernel.
-    spans: VecDeque<Span>,
-    daemon_ps: u64,
-    /// Whether there is more to a fault than a frame.
-    has_steps: bool,
-}
-
-impl Latencies {
-    fn new(spec: &MachineSpec, nearest_ps: u64) -> Self {
-        let table_ps = spec.translation.table.lookup_ps();
-        Self {
-            cycle_ps: spec.core.cycle_ps,
-            width: u64::from(spec.core.width),
-            window: u64::from(spec.core.window) << FRACTION_BITS,
-            nearest_ps,
-            tlb_ps: spec.translation.tlb.iter().map(|level| level.latency_ps).collect(),
-            table_ps,
-            walk_lookup_ps: spec
-                .translation
-                .walk_cache
-                .as_ref()
-                .map_or(0, |cache| cache.latency_ps)
-                .max(table_ps),
-        }
-    }
-}
-
-impl KernelTime {
-    fn new(spec: &MachineSpec) -> Self {
-        Self {
-            steps: StepTimes::default(),
-            spans: VecDeque::new(),
-            daemon_ps: 0,
-            has_steps: spec.paging.reclaim.is_some() || spec.tier.is_some() || spec.threads.is_some(),
-        }
-    }
-
-    fn note(&mut self, span: Span) {
-        if self.spans.len() == KEPT_SPANS {
-            self.spans.pop_front();
-        }
-        self.spans.push_back(span);
-    }
-
-    fn rows(&self, rows: &mut Rows) {
-        if self.has_steps {
-            rows.sum(time::SWAP_WAIT, self.steps.of(KernelStep::Read));
-            rows.sum(time::DAEMONS, self.daemon_ps);
-            for step in KernelStep::ALL {
-                rows.sum(time::step(step), self.steps.of(step));
-            }
-        }
-    }
-}
-
 impl Clock for IntervalClock {
     const TIMED: bool = true;
 
-    fn new(spec: &MachineSpec, end: PhysAddr) -> Self {
+    fn new(spec: &MachineSpec, end: PhysAddr, gives_blocks: bool) -> Self {
         let memory = MemoryHierarchy::new(spec, end);
+        let dataflow = spec.core.dataflow.as_ref().filter(|_| gives_blocks);
         let mut clock = Self {
             cores: vec![CoreClock::new(spec); spec.core.count as usize],
             design: Latencies::new(spec, memory.nearest_latency_ps()),
+            dataflow: dataflow.map(|own| Dataflow::new(&spec.core, own, memory.nearest_latency_ps())),
             memory,
             swap: spec.paging.swap.kind.build(),
             kernel: KernelTime::new(spec),
@@ -162,13 +90,17 @@ impl Clock for IntervalClock {
     }
 
     fn rows(&self, rows: &mut Rows) {
-        let clocks: Vec<_> = self.cores.iter().map(CoreClock::drained).collect();
+        let clocks: Vec<_> = (0..self.cores.len()).map(|core| self.drained(core)).collect();
         let total = |part: fn(&CoreClock) -> u64| clocks.iter().map(part).sum();
         rows.sum(time::ELAPSED, clocks.iter().map(|clock| clock.now_ps).max().unwrap_or(0));
         rows.sum(time::COMPUTE, total(|clock| clock.spent.compute_ps));
         rows.sum(time::WALK, total(|clock| clock.spent.walk_ps));
         rows.sum(time::MEMORY, total(|clock| clock.spent.memory_ps));
         rows.sum(time::FAULT, total(|clock| clock.spent.fault_ps));
+        if let Some(dataflow) = &self.dataflow {
+            let branch_ps = (0..self.cores.len()).map(|core| dataflow.charged(core).branch_ps).sum();
+            rows.sum(time::BRANCH, branch_ps);
+        }
         self.kernel.rows(rows);
         self.memory.rows(rows);
     }
@@ -178,8 +110,44 @@ impl Clock for IntervalClock {
     }
 }
 
+impl IntervalClock {
+    /// Returns the clock of a core as it would be if everything in flight were waited for now.
+    fn drained(&self, core: usize) -> CoreClock {
+        let mut clock = self.cores[core].drained();
+        if let Some(dataflow) = &self.dataflow {
+            let charged = dataflow.charged(core);
+            clock.now_ps = dataflow.retired_ps(core);
+            clock.spent.compute_ps += charged.compute_ps;
+            clock.spent.walk_ps += charged.walk_ps;
+            clock.spent.memory_ps += charged.memory_ps;
+        }
+        clock
+    }
+}
+
 impl CoreTime for IntervalClock {
+    fn code(&mut self, code: &Code) {
+        if let Some(dataflow) = &mut self.dataflow {
+            dataflow.code(code);
+        }
+    }
+
+    #[inline]
+    fn follows_blocks(&self) -> bool {
+        self.dataflow.is_some()
+    }
+
+    #[inline]
+    fn execute(&mut self, core: usize, block: BlockId, accesses: usize) {
+        if let Some(dataflow) = &mut self.dataflow {
+            dataflow.execute(core, block, accesses);
+        }
+    }
+
     fn segment(&mut self, core: usize, instructions: Option<u64>, accesses: u64) {
+        if self.dataflow.is_some() {
+            return;
+        }
         let step = match instructions {
             Some(count) if accesses > 0 => {
                 u64::try_from((u128::from(count) << FRACTION_BITS) / u128::from(accesses)).unwrap_or(u64::MAX)
@@ -199,6 +167,11 @@ impl CoreTime for IntervalClock {
     fn begin(&mut self, core: usize) {
         let window = self.design.window;
         let clock = &mut self.cores[core];
+        if let Some(dataflow) = &mut self.dataflow {
+            clock.translated_ps = dataflow.issue_ps(core);
+            clock.now_ps = dataflow.dispatched_ps(core);
+            return;
+        }
         clock.instruction += clock.pace.instructions;
         clock.advance(clock.pace.compute);
         while let Some(&oldest) = clock.in_flight.front() {
@@ -209,6 +182,14 @@ impl CoreTime for IntervalClock {
             clock.wait_for(oldest);
         }
         clock.translated_ps = clock.now_ps;
+    }
+
+    #[inline(always)]
+    fn begin_part(&mut self, core: usize) {
+        match &mut self.dataflow {
+            Some(dataflow) => self.cores[core].translated_ps = dataflow.issue_part_ps(core),
+            None => self.begin(core),
+        }
     }
 
     fn begin_again(&mut self, core: usize) {
@@ -289,6 +270,14 @@ impl CoreTime for IntervalClock {
         };
         let clock = &mut self.cores[core];
         let mut ready_ps = clock.translated_ps;
+        if let Some(dataflow) = &mut self.dataflow {
+            if level > 0 {
+                ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
+            }
+            let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
+            dataflow.complete(core, &Reference { addr: addr.0, write, translated_ps, done_ps });
+            return None;
+        }
         let walk_ps = ready_ps - clock.now_ps;
         let mut data_ps = latency_ps;
         if level == 0 {
@@ -325,6 +314,11 @@ impl CoreTime for IntervalClock {
         let Some(ps) = until_ps.checked_sub(now_ps).filter(|&ps| ps > 0) else { return };
         clock.spent.fault_ps += ps;
         clock.now_ps += ps;
+        if let Some(dataflow) = &mut self.dataflow {
+            let next_ps = dataflow.resume(core, clock.now_ps);
+            clock.spent.fault_ps += next_ps - clock.now_ps;
+            clock.now_ps = next_ps;
+        }
         clock.translated_ps = clock.now_ps;
         self.kernel.steps.add(step, ps);
         self.kernel.note(Span { lane: Lane::Core(core as u32), step, start_ps: now_ps, end_ps: until_ps });
@@ -348,10 +342,18 @@ impl CoreTime for IntervalClock {
     fn now(&mut self, core: usize) -> u64 {
         let clock = &mut self.cores[core];
         clock.drain();
+        if let Some(dataflow) = &mut self.dataflow {
+            clock.now_ps = dataflow.drain_ps(core);
+        }
         // The walk that found nothing is the access's own, and nothing overlaps with it any more.
         let walk = clock.translated_ps.saturating_sub(clock.now_ps);
         clock.spent.walk_ps += walk;
         clock.now_ps += walk;
+        if let Some(dataflow) = &mut self.dataflow {
+            let next_ps = dataflow.resume(core, clock.now_ps);
+            clock.spent.walk_ps += next_ps - clock.now_ps;
+            clock.now_ps = next_ps;
+        }
         clock.translated_ps = clock.now_ps;
         clock.now_ps
     }
@@ -361,6 +363,9 @@ impl CoreTime for IntervalClock {
     }
 
     fn retired(&self, core: usize) -> u64 {
+        if let Some(dataflow) = &self.dataflow {
+            return dataflow.retired_ps(core);
+        }
         let clock = &self.cores[core];
         clock.in_flight.iter().map(|entry| entry.finish_ps).max().unwrap_or(0).max(clock.now_ps)
     }
@@ -371,8 +376,11 @@ impl CoreTime for IntervalClock {
     }
 
     fn settle(&mut self) {
-        for core in &mut self.cores {
+        for (number, core) in self.cores.iter_mut().enumerate() {
             core.drain();
+            if let Some(dataflow) = &mut self.dataflow {
+                core.now_ps = dataflow.drain_ps(number);
+            }
             // An access may have been dispatched, and not made.
             core.translated_ps = core.translated_ps.max(core.now_ps);
         }

@@ -1,0 +1,239 @@
+//! The dataflow model against closed forms: programs of a few instructions, whose time is known.
+
+use pagewalk_trace::{BlockId, Code, Isa};
+
+use super::*;
+
+const CODE: u64 = 0x40_0000;
+const LINE: u64 = 64;
+/// Rounds of a loop that are measured; twice as many are run, and the difference counts.
+const ROUNDS: u64 = 4_000;
+
+/// A program that executes blocks.
+struct Script {
+    batches: Vec<Batch>,
+    blocks: u32,
+}
+
+impl Script {
+    /// A program with so many bytes at [`BASE`], each page of which has been touched.
+    fn new(bytes: u64) -> Self {
+        let mut script = Self { batches: vec![Batch::new()], blocks: 0 };
+        map(script.batch(), BASE, bytes);
+        for page in 0..bytes.div_ceil(4096) {
+            script.batch().push(Access::store(VirtAddr(BASE + page * 4096), 8));
+        }
+        script
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        if self.batches.last().is_some_and(Batch::is_full) {
+            self.batches.push(Batch::new());
+        }
+        self.batches.last_mut().expect("there is one")
+    }
+
+    /// Describes a block at an address.
+    fn block(&mut self, addr: u64, code: &[u8]) -> BlockId {
+        let block = BlockId(self.blocks);
+        self.blocks += 1;
+        self.batch().mark(Event::Code(Code {
+            block,
+            addr: VirtAddr(addr),
+            isa: Isa::X86_64,
+            bytes: code.into(),
+        }));
+        block
+    }
+
+    fn execute(&mut self, block: BlockId, accesses: &[Access]) {
+        self.batch().execute(block);
+        accesses.iter().for_each(|&access| self.batch().push(access));
+    }
+
+    fn run(&self, spec: &MachineSpec) -> RunResult {
+        let info = SourceInfo { gives_blocks: true, ..announced() };
+        let mut machine = machine::<Plain, IntervalClock>(spec, 0, &info).expect("a machine");
+        for batch in &self.batches {
+            machine.batch(batch).expect("a sound batch");
+        }
+        machine.finish("script")
+    }
+}
+
+/// Cycles for each round of a loop of one block, whose round `n` makes the accesses that `accesses` tells.
+fn cycles_of_loop(spec: &MachineSpec, bytes: u64, code: &[u8], accesses: impl Fn(u64) -> Vec<Access>) -> f64 {
+    let elapsed = |rounds: u64| {
+        let mut script = Script::new(bytes);
+        let block = script.block(CODE, code);
+        (0..rounds).for_each(|round| script.execute(block, &accesses(round)));
+        value(&script.run(spec), "time", "elapsed")
+    };
+    // The second half finds the caches as the first left them.
+    let (first, both) = (elapsed(ROUNDS), elapsed(2 * ROUNDS));
+    (both - first) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+}
+
+fn zen3() -> MachineSpec {
+    spec("zen3")
+}
+
+fn load(line: u64) -> Vec<Access> {
+    vec![Access::load(VirtAddr(BASE + line * LINE), 8)]
+}
+
+fn assert_near(found: f64, expected: f64, what: &str) {
+    let error = (found - expected).abs() / expected;
+    assert!(error < 0.03, "{what}: {found:.2} cycles, and not {expected:.2}");
+}
+
+/// mov (%rdi), %rdi; dec %rcx; jne: each load's address is the load before.
+const CHASE: &[u8] = &[0x48, 0x8b, 0x3f, 0x48, 0xff, 0xc9, 0x75, 0xf8];
+/// mov (%rdi), %rax; dec %rcx; jne: no load waits for another.
+const LOADS: &[u8] = &[0x48, 0x8b, 0x07, 0x48, 0xff, 0xc9, 0x75, 0xf8];
+
+#[test]
+fn a_dependent_chain_pays_the_latency_of_the_level_where_its_data_is() {
+    let spec = zen3();
+    let chase = |kib: u64| {
+        let lines = kib * 1024 / LINE;
+        // The lines in an order that brings each page in turn, so that TLBs of fewer entries miss.
+        cycles_of_loop(&spec, kib * 1024, CHASE, |round| {
+            load(round % (lines / 64) * 64 + round / (lines / 64) % 64)
+        })
+    };
+    assert_near(chase(16), 4.0, "first cache");
+    // 60 pages, which the first TLB holds.
+    assert_near(chase(240), 12.0, "second cache");
+    let memory = 110_000.0 / spec.core.cycle_ps as f64;
+    // Both TLBs are looked up in vain, then the walk caches, then the first cache, which has the entries of eight pages in a line.
+    let walk = chase(128 << 10) - memory;
+    assert!((f64::from(7 + 4 + 4)..25.0).contains(&walk), "a walk: {walk} cycles");
+}
+
+#[test]
+fn independent_loads_share_the_latency_among_the_outstanding_misses() {
+    let spec = zen3();
+    // Each line once: none is in a cache, and a page is used 64 times.
+    let cycles = cycles_of_loop(&spec, 2 * ROUNDS * LINE, LOADS, load);
+    assert_near(cycles, 110_000.0 / spec.core.cycle_ps as f64 / 24.0, "24 outstanding misses");
+    let cycles = cycles_of_loop(&spec, 4096, LOADS, |_| load(0));
+    assert_near(cycles, 1.0, "a taken branch a cycle");
+}
+
+#[test]
+fn a_store_hands_its_data_to_a_load_of_the_same_address() {
+    // add $1, %rax; mov %rax, D(BASE); mov D(BASE), %rax; dec %rcx; jne, with the stack pointer and with another register as base
+    let on_stack = [
+        0x48, 0x83, 0xc0, 1, 0x48, 0x89, 0x44, 0x24, 8, 0x48, 0x8b, 0x44, 0x24, 8, 0x48, 0xff, 0xc9, 0x75,
+        0xed,
+    ];
+    let other = [0x48, 0x83, 0xc0, 1, 0x48, 0x89, 0x43, 8, 0x48, 0x8b, 0x43, 8, 0x48, 0xff, 0xc9, 0x75, 0xef];
+    let cycles = |code: &[u8]| {
+        let at = VirtAddr(BASE + 8);
+        cycles_of_loop(&zen3(), 4096, code, |_| vec![Access::store(at, 8), Access::load(at, 8)])
+    };
+    assert_near(cycles(&on_stack), 2.0, "renamed, and the addition");
+    assert_near(cycles(&other), 8.0, "forwarded, and the addition");
+}
+
+#[test]
+fn a_unit_that_is_wanted_more_often_than_there_are_any_takes_the_time() {
+    let none = |_| Vec::new();
+    // Five multiplications into registers of their own; dec; jne. There is one multiplier.
+    let multiply = |register: u8| [0x48, 0x6b, 0xc7 | register << 3, 3];
+    let code = [&[0, 2, 3, 5, 6].map(multiply).concat()[..], &[0x48, 0xff, 0xc9, 0x75, 0xe7]].concat();
+    assert_near(cycles_of_loop(&zen3(), 4096, &code, none), 5.0, "multiplications");
+    let unlimited = changed(zen3(), |spec| dataflow(spec).are_units_limited = false);
+    assert_near(cycles_of_loop(&unlimited, 4096, &code, none), 1.0, "five, and a fused pair: six a cycle");
+    // Three multiplications, each of the one before: three cycles each.
+    let code =
+        [&[multiply(7), multiply(7), multiply(7)].concat()[..], &[0x48, 0xff, 0xc9, 0x75, 0xef]].concat();
+    assert_near(cycles_of_loop(&zen3(), 4096, &code, none), 9.0, "a chain of multiplications");
+    let ignored = changed(zen3(), |spec| dataflow(spec).are_dependences_followed = false);
+    assert_near(cycles_of_loop(&ignored, 4096, &code, none), 3.0, "the multiplier alone");
+}
+
+fn dataflow(spec: &mut MachineSpec) -> &mut crate::spec::settings::DataflowSpec {
+    spec.core.dataflow.as_mut().expect("the machine has the model")
+}
+
+/// Cycles for each round of a loop with a branch over one instruction, which is taken where `taken` says.
+fn cycles_of_branch(spec: &MachineSpec, taken: impl Fn(u64) -> bool) -> f64 {
+    let elapsed = |rounds: u64| {
+        let mut script = Script::new(4096);
+        // test %eax, %eax; jne +3 | inc %rdx | jmp to the beginning
+        let test = script.block(CODE, &[0x85, 0xc0, 0x75, 3]);
+        let over = script.block(CODE + 4, &[0x48, 0xff, 0xc2]);
+        let jump = script.block(CODE + 7, &[0xeb, 0xf7]);
+        for round in 0..rounds {
+            script.execute(test, &[]);
+            if !taken(round) {
+                script.execute(over, &[]);
+            }
+            script.execute(jump, &[]);
+        }
+        value(&script.run(spec), "time", "elapsed")
+    };
+    (elapsed(2 * ROUNDS) - elapsed(ROUNDS)) as f64 / (ROUNDS * spec.core.cycle_ps) as f64
+}
+
+#[test]
+fn a_random_branch_costs_a_misprediction_every_other_time() {
+    let mut generator = Random(9);
+    let coins: Vec<bool> = (0..2 * ROUNDS).map(|_| generator.below(2) == 1).collect();
+    let random = |round: u64| coins[round as usize];
+    assert_near(cycles_of_branch(&zen3(), |_| true), 2.0, "two taken branches a round");
+    assert_near(cycles_of_branch(&zen3(), |round| round % 4 == 0), 1.25, "a pattern");
+    // The right way is dispatched 16 cycles behind the branch, which is done two behind its dispatch.
+    let cycles = cycles_of_branch(&zen3(), random);
+    assert!((9.0..11.5).contains(&cycles), "{cycles}");
+    let known = changed(zen3(), |spec| dataflow(spec).are_branches_predicted = false);
+    assert!(cycles_of_branch(&known, random) < 1.0);
+}
+
+/// In a chain each load waits for its walk; beside each other, walks overlap with other loads and with each other.
+#[test]
+fn walks_are_exposed_in_a_chain_and_hidden_beside_one() {
+    let pages = 3 * 4096_u64;
+    let small = zen3();
+    let huge = changed(zen3(), |spec| spec.translation.huge_pages = HugePagePolicy::Always);
+    // A page after the other, more than all TLBs hold, and never the same line of its page's set again.
+    let walked = |code: &[u8]| {
+        let of = |spec: &MachineSpec| {
+            cycles_of_loop(spec, pages * 4096, code, |round| load(round * 64 % (pages * 64) + round % 61))
+        };
+        of(&small) - of(&huge)
+    };
+    let (exposed, beside) = (walked(CHASE), walked(LOADS));
+    // The second TLB is looked up in vain, then the walk caches, then at least the first cache is read.
+    assert!(exposed >= f64::from(7 + 4 + 4), "{exposed}");
+    assert!(beside < exposed / 3.0, "{beside} of {exposed}");
+}
+
+/// Time is the sum of what it went into, and the blocks of a program that no core model follows change nothing.
+#[test]
+fn the_parts_of_time_add_up() {
+    let mut script = Script::new(64 * 4096);
+    let blocks = [CHASE, LOADS].map(|code| script.block(CODE, code));
+    let mut random = Random(5);
+    for _ in 0..5_000 {
+        let line = random.below(64 * 64);
+        script.execute(blocks[(line % 2) as usize], &load(line));
+    }
+    let result = script.run(&zen3());
+    let of = |metric| value(&result, "time", metric);
+    let parts = ["compute", "branch", "walk", "memory", "fault"].map(of);
+    assert_eq!(parts.iter().sum::<u64>(), of("elapsed"), "{parts:?}");
+
+    let interval = changed(zen3(), |spec| spec.core.dataflow = None);
+    let mut without = Script { batches: script.batches.clone(), blocks: 0 };
+    for batch in &mut without.batches {
+        batch.blocks.clear();
+        batch.marks.retain_mut(|mark| {
+            mark.blocks = 0;
+            !matches!(mark.event, Event::Code(_))
+        });
+    }
+    assert_eq!(script.run(&interval).metrics, without.run(&interval).metrics);
+}

@@ -1,0 +1,144 @@
+//! The dataflow core model: an out-of-order core that executes a program's instructions.
+//!
+//! Where the source says which blocks of instructions are executed, each instruction passes through the pipeline in program order,
+//! and each waits for the instructions that it depends on, for a unit and for memory. In equations, for instruction `i`, in cycles:
+//!
+//! ```text
+//! dispatch(i) = max(dispatch(i-1) + 1/width, retire(i - window), drain(store i - store buffer), redirect)
+//! address(i)  = max(dispatch(i) + 1, base register, index register)
+//! load(i)     = first cycle >= address(i) with a load unit; + translation + latency of the cache, of DRAM
+//!             = max(that cycle + latency of forwarding, store's data) if a store to the same bytes is in flight
+//! done(i)     = first cycle >= max(dispatch(i) + 1, source registers, load(i)) with a unit; + latency of the operation
+//! retire(i)   = max(retire(i-1), done(i)), at most `retire-width` a cycle
+//! redirect    = done(branch) + misprediction, after a branch that was predicted wrongly
+//! ```
+//!
+//! Registers are renamed, so only true dependences count. A copy of a register and a register that is set to zero take a slot and no
+//! unit; a conditional jump that fuses with the comparison before it takes none. A taken branch ends the group of instructions that
+//! are dispatched in a cycle. A store is done when its address is translated and its data is there; it leaves the store buffer in
+//! order, one a cycle.
+//!
+//! The time by which retirement advances is charged to the instruction that retires: to walks and memory, if a load made it late,
+//! to branches, if it could not be dispatched because of a misprediction, and otherwise to computing.
+//!
+//! Left out: wrong paths, instruction fetch, the size of the scheduler, bank conflicts, memory ordering. Operations of microcode
+//! have assumed latencies.
+
+mod forwarding;
+mod order;
+mod pipeline;
+mod plan;
+mod predictor;
+mod targets;
+mod units;
+
+use pagewalk_trace::{BlockId, Code, Isa};
+
+pub(super) use self::pipeline::Charged;
+use self::pipeline::{Design, Pipeline};
+use self::plan::Plan;
+use crate::spec::settings::{CoreSpec, DataflowSpec};
+
+/// The pipelines of all cores, and the blocks of the program.
+#[derive(Debug)]
+pub(super) struct Dataflow {
+    blocks: Vec<Option<Box<Plan>>>,
+    cores: Vec<Pipeline>,
+    cycle_ps: u64,
+}
+
+/// What became of a reference: when it had its translation, and when its data is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reference {
+    /// The physical address.
+    pub(super) addr: u64,
+    /// Whether it is a store.
+    pub(super) write: bool,
+    /// When the address was translated.
+    pub(super) translated_ps: u64,
+    /// When the data of a load is there.
+    pub(super) done_ps: u64,
+}
+
+impl Dataflow {
+    /// Creates the pipelines of a machine's cores. A load that hits in the nearest cache takes `nearest_ps`.
+    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
+        let design = Design::new(core, spec, nearest_ps);
+        Self {
+            blocks: Vec::new(),
+            cores: (0..core.count).map(|_| Pipeline::new(design.clone())).collect(),
+            cycle_ps: core.cycle_ps,
+        }
+    }
+
+    /// Takes the instructions of a block. Those of instruction sets that are not described have no dependences.
+    pub(super) fn code(&mut self, code: &Code) {
+        let number = code.block.0 as usize;
+        if number >= self.blocks.len() {
+            self.blocks.resize_with(number + 1, || None);
+        }
+        self.blocks[number] = match code.isa {
+            Isa::X86_64 => Some(Box::new(Plan::of_x86_64(code.addr.0, &code.bytes))),
+            Isa::Aarch64 | Isa::Riscv64 | Isa::LoongArch64 => None,
+        };
+    }
+
+    /// Begins the execution of a block that makes so many accesses; what is left of the block before it is completed.
+    #[inline]
+    pub(super) fn execute(&mut self, core: usize, block: BlockId, accesses: usize) {
+        let pipeline = &mut self.cores[core];
+        if let Some(before) = pipeline.block().and_then(|number| self.blocks[number].as_deref()) {
+            pipeline.finish(before);
+        }
+        let number = block.0 as usize;
+        let plan = self.blocks.get(number).and_then(Option::as_deref);
+        pipeline.begin(plan.map(|plan| (number, plan)), accesses);
+    }
+
+    /// Goes on to the instruction that makes the next access; returns when the access is issued.
+    #[inline]
+    pub(super) fn issue_ps(&mut self, core: usize) -> u64 {
+        let pipeline = &mut self.cores[core];
+        let plan = pipeline.block().and_then(|number| self.blocks[number].as_deref());
+        pipeline.issue(plan) * self.cycle_ps
+    }
+
+    /// Issues a further part of the access that was issued last; returns when.
+    pub(super) fn issue_part_ps(&mut self, core: usize) -> u64 {
+        self.cores[core].issue_part() * self.cycle_ps
+    }
+
+    /// Completes the access that was issued last.
+    #[inline]
+    pub(super) fn complete(&mut self, core: usize, reference: &Reference) {
+        self.cores[core].complete(reference);
+    }
+
+    /// Returns when the last instruction of a core was dispatched.
+    #[inline]
+    pub(super) fn dispatched_ps(&self, core: usize) -> u64 {
+        self.cores[core].dispatched() * self.cycle_ps
+    }
+
+    /// Returns when all instructions of a core so far have retired.
+    pub(super) fn retired_ps(&self, core: usize) -> u64 {
+        self.cores[core].retired() * self.cycle_ps
+    }
+
+    /// Lets everything of a core retire but the instruction that is under execution; returns when that is.
+    pub(super) fn drain_ps(&mut self, core: usize) -> u64 {
+        self.cores[core].drain() * self.cycle_ps
+    }
+
+    /// Lets a core go on with nothing in flight, from a time on; returns the beginning of its next cycle.
+    pub(super) fn resume(&mut self, core: usize, from_ps: u64) -> u64 {
+        let cycle = from_ps.div_ceil(self.cycle_ps);
+        self.cores[core].resume(cycle);
+        cycle * self.cycle_ps
+    }
+
+    /// Returns what the time of a core so far went into.
+    pub(super) fn charged(&self, core: usize) -> Charged {
+        self.cores[core].charged(self.cycle_ps)
+    }
+}

@@ -1,0 +1,414 @@
+//! The pipeline of one core.
+
+use pagewalk_code::{Class, Direction, Flow, Instruction, Registers};
+
+use super::Reference;
+use super::forwarding::Forwarding;
+use super::order::{InOrder, Ring};
+use super::plan::{Plan, Planned};
+use super::targets::Targets;
+use super::units::{Unit, Units, work};
+use crate::spec::settings::{CoreSpec, DataflowSpec};
+
+/// Forwarding of a store's data in cycles: to an address relative to the stack, which cores recognise when they rename registers,
+/// and to another one. Measured on Zen 3: docs/time.md.
+const FORWARDED_ON_STACK: u64 = 1;
+const FORWARDED: u64 = 7;
+/// Bytes of a repeated string instruction that take a slot of dispatch. Assumed.
+const REPEATED_BYTES: u32 = 32;
+
+/// The widths, sizes and latencies of a pipeline.
+#[derive(Clone, Debug)]
+pub(super) struct Design {
+    spec: DataflowSpec,
+    width: u32,
+    window: usize,
+    cycle_ps: u64,
+    nearest_ps: u64,
+}
+
+impl Design {
+    pub(super) fn new(core: &CoreSpec, spec: &DataflowSpec, nearest_ps: u64) -> Self {
+        let (width, window) = (core.width, core.window as usize);
+        Self { spec: spec.clone(), width, window, cycle_ps: core.cycle_ps, nearest_ps }
+    }
+}
+
+/// The time of a core by its use, in picoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::time) struct Charged {
+    pub(in crate::time) compute_ps: u64,
+    pub(in crate::time) branch_ps: u64,
+    pub(in crate::time) walk_ps: u64,
+    pub(in crate::time) memory_ps: u64,
+}
+
+/// The instruction that is under execution.
+#[derive(Clone, Copy, Debug, Default)]
+struct Current {
+    /// When it was dispatched, if it was.
+    dispatched: Option<u64>,
+    /// When the last of its loads was there, and of that load's cycles those of its translation and all beyond a hit.
+    loaded: u64,
+    walked: u64,
+    missed: u64,
+    /// When its result was there, if it has been computed.
+    computed: Option<u64>,
+    /// When the last of its stores was done; 0 if it has none.
+    stored: u64,
+}
+
+/// The front end: what is dispatched when.
+#[derive(Clone, Debug)]
+struct Front {
+    dispatch: InOrder,
+    targets: Targets,
+    /// The first cycle in which the right way is dispatched, after a misprediction.
+    redirect: u64,
+    /// Cycles of dispatch that mispredictions cost, and that no retirement was charged with yet.
+    lost: u64,
+}
+
+/// The execution of instructions, in any order.
+#[derive(Clone, Debug)]
+struct Execution {
+    /// By register, when its value is there.
+    ready: [u64; 64],
+    units: Units,
+    forwarding: Forwarding,
+}
+
+/// The back end: instructions and stores leave in order.
+#[derive(Clone, Debug)]
+struct Back {
+    retire: InOrder,
+    window: Ring,
+    drain: InOrder,
+    stores: Ring,
+}
+
+/// The pipeline of one core.
+#[derive(Clone, Debug)]
+pub(super) struct Pipeline {
+    design: Design,
+    front: Front,
+    execution: Execution,
+    back: Back,
+    place: Place,
+    current: Current,
+    /// The cycles charged to computing, branches, walks and memory.
+    charged: [u64; 4],
+}
+
+/// Where the program is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    block: Option<usize>,
+    /// The branch that ended it, if that block is over: its flow, its address, the address behind it, and when it was done.
+    ended: Option<(Flow, u64, u64, u64)>,
+    instruction: usize,
+    /// The entry of the plan that makes the next access, and how many it has left.
+    entry: usize,
+    left: u32,
+    accesses: u32,
+    /// The access that was issued last, if it is one of the plan's, and when.
+    planned: Option<Planned>,
+    issued: u64,
+    /// When the last instruction was done.
+    done: u64,
+    /// Bytes of repetitions that have not taken a slot of dispatch yet.
+    repeated_bytes: u32,
+}
+
+const COMPUTE: usize = 0;
+const BRANCH: usize = 1;
+const WALK: usize = 2;
+const MEMORY: usize = 3;
+
+impl Pipeline {
+    pub(super) fn new(design: Design) -> Self {
+        let front = Front { dispatch: InOrder::default(), targets: Targets::new(), redirect: 0, lost: 0 };
+        let execution = Execution {
+            ready: [0; 64],
+            units: Units::new(&design.spec),
+            forwarding: Forwarding::new(design.spec.store_buffer),
+        };
+        let back = Back {
+            retire: InOrder::default(),
+            window: Ring::new(design.window),
+            drain: InOrder::default(),
+            stores: Ring::new(design.spec.store_buffer as usize),
+        };
+        let (place, current) = (Place::default(), Current::default());
+        Self { design, front, execution, back, place, current, charged: [0; 4] }
+    }
+
+    /// Returns the number of the block that is under execution.
+    pub(super) fn block(&self) -> Option<usize> {
+        self.place.block
+    }
+
+    pub(super) fn dispatched(&self) -> u64 {
+        self.front.dispatch.cycle
+    }
+
+    pub(super) fn retired(&self) -> u64 {
+        self.back.retire.cycle
+    }
+
+    /// Lets everything that was dispatched before the current instruction retire; returns when that is.
+    pub(super) fn drain(&mut self) -> u64 {
+        let before = self.back.retire.cycle;
+        self.back.retire.cycle = before.max(self.front.dispatch.cycle);
+        self.charge(self.back.retire.cycle - before, 0, 0);
+        self.back.retire.cycle
+    }
+
+    pub(super) fn charged(&self, cycle_ps: u64) -> Charged {
+        let [compute_ps, branch_ps, walk_ps, memory_ps] = self.charged.map(|cycles| cycles * cycle_ps);
+        Charged { compute_ps, branch_ps, walk_ps, memory_ps }
+    }
+
+    /// Goes on with nothing in flight from a cycle on.
+    pub(super) fn resume(&mut self, cycle: u64) {
+        for order in [&mut self.front.dispatch, &mut self.back.retire] {
+            *order = InOrder { cycle: cycle.max(order.cycle), taken: 0 };
+        }
+        self.current.dispatched = self.current.dispatched.map(|before| before.max(cycle));
+    }
+
+    /// Begins a block that makes so many accesses; none if nothing is known of its instructions.
+    pub(super) fn begin(&mut self, block: Option<(usize, &Plan)>, accesses: usize) {
+        let before = self.place.ended.take();
+        self.place = Place { repeated_bytes: self.place.repeated_bytes, ..Place::default() };
+        let Some((number, plan)) = block else { return };
+        if let Some((flow, branch, behind, done)) = before {
+            self.follow(flow, branch, behind, plan.addr, done);
+        }
+        self.place.block = Some(number);
+        self.place.accesses = accesses as u32;
+        if !plan.accesses.is_empty() {
+            self.place.left = plan.times(0, self.place.accesses);
+        }
+    }
+
+    /// The front end goes from a branch, which was done at a time, to the next block.
+    fn follow(&mut self, flow: Flow, branch: u64, behind: u64, next: u64, done: u64) {
+        let fetched = self.front.targets.follow(flow, branch, behind, next);
+        if fetched.mispredicted && self.design.spec.are_branches_predicted {
+            self.front.redirect = self.front.redirect.max(done + u64::from(self.design.spec.misprediction));
+        } else if fetched.taken && self.design.spec.are_branches_predicted {
+            // The rest of the group is not fetched.
+            self.front.dispatch.taken = self.design.width;
+            if fetched.bubble > 0 {
+                self.front.dispatch =
+                    InOrder { cycle: self.front.dispatch.cycle + fetched.bubble, taken: self.design.width };
+            }
+        }
+    }
+
+    /// Executes what is left of a block: accesses that were not made are those of instructions that a fault or the end of a recording
+    /// cut off.
+    pub(super) fn finish(&mut self, plan: &Plan) {
+        while let Some(instruction) = plan.instructions.get(self.place.instruction) {
+            self.complete_instruction(instruction);
+        }
+        self.place.ended = Some((plan.flow(), plan.branch(), plan.end, self.place.done));
+        self.place.block = None;
+    }
+
+    /// Goes on to the instruction of the next access; returns the cycle in which the access is issued.
+    pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
+        let planned = plan.and_then(|plan| self.next_planned(plan).map(|planned| (plan, planned)));
+        self.place.planned = planned.map(|(_, planned)| planned);
+        let Some((plan, planned)) = planned else { return self.issue_unplanned() };
+        let number = planned.instruction as usize;
+        while self.place.instruction < number {
+            self.complete_instruction(&plan.instructions[self.place.instruction]);
+        }
+        let instruction = &plan.instructions[number];
+        let dispatched = self.dispatched_of(instruction);
+        let at = (dispatched + 1).max(self.ready_of(planned.address));
+        let unit = if planned.store { Unit::Store } else { Unit::Load };
+        if planned.store {
+            self.compute(instruction, dispatched);
+        }
+        self.place.issued = self.execution.units.take(unit, at, 1);
+        self.place.issued
+    }
+
+    /// An access that no instruction is known to make: it waits for nothing.
+    fn issue_unplanned(&mut self) -> u64 {
+        let dispatched = self.take_dispatch(true, false);
+        self.current = Current { dispatched: Some(dispatched), ..Current::default() };
+        self.place.issued = self.execution.units.take(Unit::Load, dispatched + 1, 1);
+        self.place.issued
+    }
+
+    /// Issues a further part of the access that was issued last: it waits for another turn of the unit.
+    pub(super) fn issue_part(&mut self) -> u64 {
+        let is_store = self.place.planned.is_some_and(|planned| planned.store);
+        let unit = if is_store { Unit::Store } else { Unit::Load };
+        self.place.issued = self.execution.units.take(unit, self.place.issued, 1);
+        self.place.issued
+    }
+
+    /// Takes the entry of the plan that makes the next access.
+    #[inline]
+    fn next_planned(&mut self, plan: &Plan) -> Option<Planned> {
+        loop {
+            let planned = plan.accesses.get(self.place.entry)?;
+            if self.place.left > 0 {
+                self.place.left -= 1;
+                return Some(*planned);
+            }
+            self.place.entry += 1;
+            if self.place.entry < plan.accesses.len() {
+                self.place.left = plan.times(self.place.entry, self.place.accesses);
+            }
+        }
+    }
+
+    /// Completes the access that was issued last.
+    pub(super) fn complete(&mut self, reference: &Reference) {
+        let Design { cycle_ps, nearest_ps, .. } = self.design;
+        let issued_ps = self.place.issued * cycle_ps;
+        let cycles = |ps: u64| ps.div_ceil(cycle_ps);
+        let translation = cycles(reference.translated_ps.saturating_sub(issued_ps));
+        if reference.write {
+            let data = self.current.computed.unwrap_or(self.place.issued);
+            let done = data.max(self.place.issued + translation) + 1;
+            self.current.stored = self.current.stored.max(done);
+            self.execution.forwarding.store(reference.addr, data);
+            self.current.walked = self.current.walked.max(translation);
+        } else {
+            let hit = cycles(nearest_ps);
+            let mut done = self.place.issued + cycles(reference.done_ps.saturating_sub(issued_ps));
+            let mut missed = (done - self.place.issued).saturating_sub(hit + translation);
+            if let Some(ready) = self.execution.forwarding.find(reference.addr) {
+                let on_stack = self.place.planned.is_some_and(|planned| planned.on_stack);
+                let latency = if on_stack { FORWARDED_ON_STACK } else { FORWARDED };
+                (done, missed) = (ready.max(self.place.issued + translation) + latency, 0);
+            }
+            if done >= self.current.loaded {
+                (self.current.loaded, self.current.walked, self.current.missed) = (done, translation, missed);
+            }
+        }
+        if self.place.planned.is_none() {
+            let done = self.current.loaded.max(self.current.stored);
+            self.retire(done);
+        }
+    }
+
+    /// Completes the next instruction of the block, whose accesses have been made.
+    fn complete_instruction(&mut self, instruction: &Instruction) {
+        let dispatched = self.dispatched_of(instruction);
+        let computed = self.compute(instruction, dispatched);
+        let done = computed.max(self.current.stored);
+        if self.current.stored > 0 {
+            let drained = self.back.drain.take(self.back.retire.cycle.max(done), 1);
+            self.back.stores.push(drained);
+        }
+        self.retire(done);
+        self.place.done = computed;
+        self.place.instruction += 1;
+    }
+
+    /// Dispatches an instruction, if that has not been done.
+    #[inline]
+    fn dispatched_of(&mut self, instruction: &Instruction) -> u64 {
+        if let Some(dispatched) = self.current.dispatched {
+            return dispatched;
+        }
+        let mut takes_slot = !instruction.fuses;
+        if instruction.flow == Flow::Repeat {
+            self.place.repeated_bytes +=
+                instruction.operands.first().map_or(1, |operand| operand.bytes.into());
+            takes_slot = self.place.repeated_bytes >= REPEATED_BYTES;
+            self.place.repeated_bytes %= REPEATED_BYTES;
+        }
+        let stores = instruction.operands.iter().any(|operand| operand.direction != Direction::Load);
+        let dispatched = self.take_dispatch(takes_slot, stores);
+        self.current = Current { dispatched: Some(dispatched), ..Current::default() };
+        dispatched
+    }
+
+    #[inline]
+    fn take_dispatch(&mut self, takes_slot: bool, stores: bool) -> u64 {
+        let mut from = self.front.dispatch.cycle.max(self.back.window.free());
+        if stores {
+            from = from.max(self.back.stores.free());
+        }
+        if self.front.redirect > from {
+            self.front.lost += self.front.redirect - from;
+            from = self.front.redirect;
+        }
+        if takes_slot { self.front.dispatch.take(from, self.design.width) } else { from }
+    }
+
+    /// Returns when the result of an instruction, whose loads are done, is there.
+    #[inline]
+    fn compute(&mut self, instruction: &Instruction, dispatched: u64) -> u64 {
+        if let Some(computed) = self.current.computed {
+            return computed;
+        }
+        let work = work(instruction.class);
+        let mut start = (dispatched + 1).max(self.current.loaded);
+        if instruction.flow != Flow::Repeat {
+            start = start.max(self.ready_of(instruction.reads));
+        }
+        if work.is_serial {
+            start = start.max(self.back.retire.cycle);
+        }
+        if let Some(unit) = work.unit {
+            start = self.execution.units.take(unit, start, work.latency);
+        }
+        let is_free = instruction.class == Class::Zero;
+        let done = if is_free { dispatched } else { start + u64::from(work.latency) };
+        if instruction.flow != Flow::Repeat {
+            instruction.writes.iter().for_each(|register| self.execution.ready[register.index()] = done);
+        }
+        if work.is_serial {
+            self.front.redirect = self.front.redirect.max(done);
+        }
+        self.current.computed = Some(done);
+        done
+    }
+
+    /// Retires the current instruction, and charges the time by which retirement advances.
+    #[inline]
+    fn retire(&mut self, done: u64) {
+        let before = self.back.retire.cycle;
+        let retired = self.back.retire.take(done, self.design.spec.retire_width);
+        self.back.window.push(retired);
+        let Current { walked, missed, .. } = std::mem::take(&mut self.current);
+        self.charge(retired - before, walked, missed);
+    }
+
+    /// Charges cycles by which retirement advances with an instruction that waited for so many of a walk, and of a miss.
+    #[inline]
+    fn charge(&mut self, advance: u64, walked: u64, missed: u64) {
+        if advance == 0 {
+            return;
+        }
+        let branch = advance.min(self.front.lost);
+        self.front.lost -= branch;
+        let rest = advance - branch;
+        // What a load took beyond a hit was waited for last.
+        let memory = rest.min(missed);
+        let walk = (rest - memory).min(walked);
+        for (part, cycles) in
+            [(BRANCH, branch), (MEMORY, memory), (WALK, walk), (COMPUTE, rest - memory - walk)]
+        {
+            self.charged[part] += cycles;
+        }
+    }
+
+    #[inline]
+    fn ready_of(&self, registers: Registers) -> u64 {
+        if !self.design.spec.are_dependences_followed {
+            return 0;
+        }
+        registers.iter().map(|register| self.execution.ready[register.index()]).max().unwrap_or(0)
+    }
+}

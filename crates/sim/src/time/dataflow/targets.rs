@@ -1,0 +1,143 @@
+//! Where control goes: return stack, targets of indirect branches, the branch target buffer.
+
+use pagewalk_code::Flow;
+
+use super::predictor::Predictor;
+
+/// Return addresses that are kept; the oldest is lost. AMD, "Software Optimization Guide for the AMD Family 19h Processors".
+const RETURNS: usize = 32;
+/// Entries of the table of indirect targets, and of the one that also knows the way to the branch. Assumed.
+const INDIRECT: usize = 1 << 11;
+/// Entries of the first level of the branch target buffer. AMD, as above.
+const BUFFER: usize = 1024;
+
+/// What a branch costs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Fetched {
+    /// Whether the core went the wrong way.
+    pub(super) mispredicted: bool,
+    /// Cycles in which nothing is fetched, where the way was right.
+    pub(super) bubble: u64,
+    /// Whether the branch was taken.
+    pub(super) taken: bool,
+}
+
+/// The front end's knowledge of where control goes.
+#[derive(Clone, Debug)]
+pub(super) struct Targets {
+    directions: Predictor,
+    returns: [u64; RETURNS],
+    top: usize,
+    /// By address, and by address and the targets before it: a branch and its target.
+    indirect: [Box<[(u64, u64)]>; 2],
+    path: u64,
+    buffer: Box<[u64]>,
+}
+
+impl Targets {
+    pub(super) fn new() -> Self {
+        let table = || vec![(0, 0); INDIRECT].into_boxed_slice();
+        Self {
+            directions: Predictor::new(),
+            returns: [0; RETURNS],
+            top: 0,
+            indirect: [table(), table()],
+            path: 0,
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+        }
+    }
+
+    /// Follows the flow of the instruction at `branch`, behind which lies `behind`, to the next instruction.
+    pub(super) fn follow(&mut self, flow: Flow, branch: u64, behind: u64, next: u64) -> Fetched {
+        let taken = next != behind;
+        let right = match flow {
+            Flow::Conditional { .. } => self.directions.branch(branch, taken),
+            Flow::Jump { .. } | Flow::Repeat | Flow::Stop => true,
+            // A handler of a signal.
+            Flow::Next => !taken,
+            Flow::Call { .. } => {
+                self.push(behind);
+                true
+            }
+            Flow::IndirectCall => {
+                self.push(behind);
+                self.indirect(branch, next)
+            }
+            Flow::IndirectJump => self.indirect(branch, next),
+            Flow::Return => self.pop() == next,
+        };
+        let bubble = match flow {
+            Flow::Repeat => 0,
+            _ if !taken => 0,
+            Flow::Conditional { .. } | Flow::Jump { .. } => self.miss(branch),
+            _ => 1 + self.miss(branch),
+        };
+        Fetched { mispredicted: !right, bubble, taken: taken && flow != Flow::Repeat }
+    }
+
+    fn push(&mut self, address: u64) {
+        self.top = (self.top + 1) % RETURNS;
+        self.returns[self.top] = address;
+    }
+
+    fn pop(&mut self) -> u64 {
+        let address = self.returns[self.top];
+        self.top = (self.top + RETURNS - 1) % RETURNS;
+        address
+    }
+
+    /// Predicts and learns the target of an indirect branch; returns whether the prediction was right.
+    fn indirect(&mut self, branch: u64, target: u64) -> bool {
+        let hash = |value: u64| (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as usize % INDIRECT;
+        let (alone, on_path) = (hash(branch), hash(branch ^ self.path.rotate_left(20)));
+        let [by_address, by_path] = &mut self.indirect;
+        let predicted = match by_path[on_path] {
+            (known, target) if known == branch => target,
+            _ => by_address[alone].1,
+        };
+        by_address[alone] = (branch, target);
+        by_path[on_path] = (branch, target);
+        self.path = self.path << 7 ^ target >> 2;
+        predicted == target
+    }
+
+    /// Returns the bubble of a taken branch that the branch target buffer does not know, which then knows it.
+    #[inline]
+    fn miss(&mut self, branch: u64) -> u64 {
+        let slot = &mut self.buffer[(branch >> 1 ^ branch >> 11) as usize % BUFFER];
+        if std::mem::replace(slot, branch) == branch { 0 } else { 2 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn returns_go_where_their_calls_were() {
+        let mut targets = Targets::new();
+        for round in 0..3 {
+            for call in [0x1000, 0x2000] {
+                let flow = Flow::Call { target: 0x9000 };
+                assert!(!targets.follow(flow, call, call + 5, 0x9000).mispredicted);
+                let fetched = targets.follow(Flow::Return, 0x9010, 0x9011, call + 5);
+                assert!(!fetched.mispredicted && fetched.taken, "round {round}");
+            }
+        }
+        assert!(targets.follow(Flow::Return, 0x9010, 0x9011, 0x5000).mispredicted);
+    }
+
+    #[test]
+    fn indirect_jumps_in_turn_are_learnt_and_a_new_branch_costs_a_bubble() {
+        let mut targets = Targets::new();
+        let mut wrong = 0;
+        for round in 0..100_u64 {
+            let target = 0x3000 + round % 3 * 0x100;
+            wrong += u64::from(targets.follow(Flow::IndirectJump, 0x1000, 0x1002, target).mispredicted);
+        }
+        assert!(wrong < 20, "{wrong}");
+        let jump = Flow::Jump { target: 0x4000 };
+        assert_eq!(targets.follow(jump, 0x2000, 0x2005, 0x4000).bubble, 2);
+        assert_eq!(targets.follow(jump, 0x2000, 0x2005, 0x4000).bubble, 0);
+    }
+}

@@ -1,0 +1,125 @@
+//! Execution units: which an operation needs, how long it takes, and when one is free.
+
+use pagewalk_code::Class;
+
+use crate::spec::settings::DataflowSpec;
+
+/// Cycles that are kept in view; units are asked for within a window's time of each other.
+const CYCLES: usize = 1 << 12;
+
+/// The kinds of units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unit {
+    /// Loads of addresses.
+    Load,
+    /// Addresses of stores.
+    Store,
+    /// Operations of one cycle on general registers, and branches.
+    Integer,
+    /// Multiplications of general registers.
+    Multiply,
+    /// Floating-point operations.
+    Float,
+    /// Other operations on vectors.
+    Vector,
+    /// Divisions and roots, one at a time.
+    Divide,
+}
+
+/// The number of kinds.
+const UNITS: usize = 7;
+
+/// What an operation of a class takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    /// The unit; none for what renaming does, and for loads and stores alone.
+    pub(super) unit: Option<Unit>,
+    /// Cycles from the sources to the result.
+    pub(super) latency: u32,
+    /// Whether it begins when all before it have retired, and all behind it wait.
+    pub(super) is_serial: bool,
+}
+
+/// Returns what an operation of a class takes.
+///
+/// Latencies in cycles: AMD, "Software Optimization Guide for the AMD Family 19h Processors" (56665), instruction latencies, and
+/// `../../../../../docs/time.md` for those that were measured; of microcode and the kernel's entry, assumed.
+pub(super) const fn work(class: Class) -> Work {
+    let (unit, latency, is_serial) = match class {
+        Class::Nop | Class::Zero | Class::Move | Class::LoadStore => (None, 0, false),
+        Class::Integer | Class::Lea | Class::Shift | Class::BitScan | Class::Condition | Class::Branch => {
+            (Some(Unit::Integer), 1, false)
+        }
+        Class::LeaComplex => (Some(Unit::Integer), 2, false),
+        Class::Multiply => (Some(Unit::Multiply), 3, false),
+        Class::Divide32 => (Some(Unit::Divide), 10, false),
+        Class::Divide64 => (Some(Unit::Divide), 11, false),
+        Class::FloatAdd | Class::FloatMultiply => (Some(Unit::Float), 3, false),
+        Class::FloatMultiplyAdd => (Some(Unit::Float), 4, false),
+        Class::FloatDivide => (Some(Unit::Divide), 13, false),
+        Class::FloatSquareRoot => (Some(Unit::Divide), 20, false),
+        Class::FloatCompare | Class::VectorInteger | Class::VectorMove | Class::Shuffle => {
+            (Some(Unit::Vector), 1, false)
+        }
+        Class::Convert | Class::Cross | Class::VectorMultiply => (Some(Unit::Vector), 3, false),
+        Class::Crypto => (Some(Unit::Vector), 4, false),
+        Class::X87 => (Some(Unit::Float), 5, false),
+        Class::X87Divide => (Some(Unit::Divide), 20, false),
+        Class::String => (None, 0, false),
+        Class::Locked => (Some(Unit::Integer), 17, true),
+        Class::Fence => (None, 20, true),
+        Class::System => (None, 100, true),
+        Class::Unknown => (None, 1, false),
+    };
+    Work { unit, latency, is_serial }
+}
+
+/// The units of a core, by the cycles in which they are taken.
+#[derive(Clone, Debug)]
+pub(super) struct Units {
+    /// By unit: how many there are.
+    counts: [u32; UNITS],
+    /// By unit and by the low bits of the cycle: the cycle, and how many are taken in it.
+    taken: Box<[[(u64, u32); CYCLES]; UNITS]>,
+    divider_free: u64,
+}
+
+impl Units {
+    pub(super) fn new(spec: &DataflowSpec) -> Self {
+        let counts = [
+            spec.load_units,
+            spec.store_units,
+            spec.integer_units,
+            spec.multiply_units,
+            spec.float_units,
+            spec.vector_units,
+            u32::MAX,
+        ];
+        let counts = if spec.are_units_limited { counts } else { [u32::MAX; UNITS] };
+        Self { counts, taken: Box::new([[(0, 0); CYCLES]; UNITS]), divider_free: 0 }
+    }
+
+    /// Takes a unit for a cycle from `at` on; returns when. A division holds its unit for its whole latency.
+    #[inline]
+    pub(super) fn take(&mut self, unit: Unit, at: u64, latency: u32) -> u64 {
+        if unit == Unit::Divide && self.counts[0] != u32::MAX {
+            let start = at.max(self.divider_free);
+            self.divider_free = start + u64::from(latency);
+            return start;
+        }
+        let (most, taken) = (self.counts[unit as usize], &mut self.taken[unit as usize]);
+        let mut cycle = at;
+        loop {
+            let slot = &mut taken[cycle as usize % CYCLES];
+            if slot.0 != cycle {
+                *slot = (cycle, 1);
+                return cycle;
+            }
+            if slot.1 < most {
+                slot.1 += 1;
+                return cycle;
+            }
+            cycle += 1;
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use iced_x86::{Decoder, DecoderOptions};
 use pagewalk_capture::Frontend;
+use pagewalk_code::{Block, Direction, Records};
 use pagewalk_trace::{Access, Batch, BlockId, Code, Event, ProcessId, Source, ThreadId};
 
 use crate::common::{Build, compile, program, unmodified};
@@ -124,6 +125,57 @@ fn the_instructions_of_executed_blocks_are_those_that_are_counted() {
         let executed: u64 = executions.executed.iter().map(|(_, _, block, _)| lengths[block]).sum();
         assert_eq!(executed, executions.instructions, "{build:?}");
     }
+}
+
+/// The description of a block's instructions says which accesses an execution makes, in which order and of which size.
+#[test]
+fn a_block_makes_the_accesses_that_its_instructions_are_described_with() {
+    for build in unmodified() {
+        let (executions, _) = run(build, "calls", 10);
+        let described: BTreeMap<BlockId, Vec<(u64, bool)>> = executions
+            .code
+            .iter()
+            .filter_map(|(block, code)| {
+                Some((*block, described(&Block::of_x86_64(code.addr.0, &code.bytes))?))
+            })
+            .collect();
+        let (mut checked, mut wrong) = (0, BTreeMap::<BlockId, Vec<Access>>::new());
+        for (_, _, block, accesses) in &executions.executed {
+            let Some(described) = described.get(block) else { continue };
+            checked += 1;
+            let made = accesses.iter().map(|access| (access.bytes(), access.is_write()));
+            if !made.eq(described.iter().copied()) {
+                wrong.insert(*block, accesses.clone());
+            }
+        }
+        assert!(checked > 1_000, "{build:?}");
+        for (block, accesses) in &wrong {
+            let bytes = &executions.code[block].bytes;
+            println!("{build:?}: {bytes:02x?} made {accesses:?}, and not {:?}", described[block]);
+        }
+        assert!(wrong.is_empty(), "{build:?}: {} blocks", wrong.len());
+    }
+}
+
+/// The sizes and directions of a block's accesses; none if they depend on data.
+fn described(block: &Block) -> Option<Vec<(u64, bool)>> {
+    let mut all = Vec::new();
+    for instruction in &block.instructions {
+        for is_store in [false, true] {
+            for operand in &instruction.operands {
+                let is_wanted = match operand.direction {
+                    Direction::Load => !is_store,
+                    Direction::Modify => true,
+                    Direction::Store => is_store,
+                };
+                let Records::Exactly(records) = operand.records else { return None };
+                let bytes = (u64::from(operand.bytes) / u64::from(records.max(1))).next_power_of_two();
+                let count = if is_wanted { usize::from(records) } else { 0 };
+                all.extend(std::iter::repeat_n((bytes, is_store), count));
+            }
+        }
+    }
+    Some(all)
 }
 
 #[test]

@@ -65,7 +65,7 @@ struct Front {
     targets: Targets,
     /// The first cycle in which the right way is dispatched, after a misprediction.
     redirect: u64,
-    /// Cycles of dispatch that mispredictions cost, and that no retirement was charged with yet.
+    /// The cycles that a misprediction costs, until the first instruction of the right way retires.
     lost: u64,
 }
 
@@ -196,7 +196,8 @@ impl Pipeline {
     fn follow(&mut self, flow: Flow, branch: u64, behind: u64, next: u64, done: u64) {
         let fetched = self.front.targets.follow(flow, branch, behind, next);
         if fetched.mispredicted && self.design.spec.are_branches_predicted {
-            self.front.redirect = self.front.redirect.max(done + u64::from(self.design.spec.misprediction));
+            self.front.lost = self.design.spec.misprediction.into();
+            self.front.redirect = self.front.redirect.max(done + self.front.lost);
         } else if fetched.taken && self.design.spec.are_branches_predicted {
             // The rest of the group is not fetched.
             self.front.dispatch.taken = self.design.width;
@@ -339,10 +340,7 @@ impl Pipeline {
         if stores {
             from = from.max(self.back.stores.free());
         }
-        if self.front.redirect > from {
-            self.front.lost += self.front.redirect - from;
-            from = self.front.redirect;
-        }
+        from = from.max(self.front.redirect);
         if takes_slot { self.front.dispatch.take(from, self.design.width) } else { from }
     }
 
@@ -388,11 +386,7 @@ impl Pipeline {
     /// Charges cycles by which retirement advances with an instruction that waited for so many of a walk, and of a miss.
     #[inline]
     fn charge(&mut self, advance: u64, walked: u64, missed: u64) {
-        if advance == 0 {
-            return;
-        }
-        let branch = advance.min(self.front.lost);
-        self.front.lost -= branch;
+        let branch = advance.min(std::mem::take(&mut self.front.lost));
         let rest = advance - branch;
         // What a load took beyond a hit was waited for last.
         let memory = rest.min(missed);

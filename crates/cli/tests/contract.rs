@@ -372,6 +372,40 @@ fn qemu_observes_what_valgrind_does() {
     assert!(theirs > 1e6 && (ours / theirs - 1.0).abs() < 0.01, "{ours} instructions, Valgrind {theirs}");
 }
 
+/// A recording has the executed blocks, with which a core that executes instructions is timed; without them, the command says that the
+/// time is a bound. A live run takes as long as its recording, but for what lies on the stack when a program begins.
+#[test]
+fn a_core_that_executes_instructions_needs_the_blocks() {
+    let written = tempfile::tempdir().unwrap();
+    let path = |name: &str| written.path().join(name).to_str().unwrap().to_owned();
+    let program = ["--", "env", "-i", "sh", "-c", "i=0; while [ $i -lt 500 ]; do i=$((i + 1)); done"];
+    let timed = ["run", "--machine", "zen3", "--detail", "timed", "--format", "json"];
+    let mut times = Vec::new();
+    for (option, gives_blocks) in [("--limit=1G", true), ("--no-blocks", false)] {
+        let file = path("r.pwt");
+        let Some(recorded) = live(&[&["record", option, "-o", &file], &program[..]].concat()) else { return };
+        assert_eq!(recorded.status.code(), Some(0), "{}", stderr(&recorded));
+        let info = document(&pagewalk(&["trace", "info", "--format", "json", &file]));
+        let blocks = info["traces"][0]["executed_blocks"].as_u64();
+        assert_eq!(blocks.is_some_and(|blocks| blocks > 10_000), gives_blocks, "{blocks:?}");
+
+        let output = pagewalk(&[&timed[..], &["--trace", &file]].concat());
+        let document = document(&output);
+        assert_eq!(document["manifest"]["source"]["gives_blocks"], gives_blocks);
+        assert_eq!(
+            stderr(&output).contains("the time is a lower bound"),
+            !gives_blocks,
+            "{}",
+            stderr(&output)
+        );
+        times.push(metric(&document["runs"][0], "time", "elapsed"));
+    }
+    assert!(times[0] > times[1], "{times:?}");
+    let Some(output) = live(&[&timed[..], &program[..]].concat()) else { return };
+    let elapsed = metric(&document(&output)["runs"][0], "time", "elapsed");
+    assert!(elapsed.abs_diff(times[0]) < times[0] / 1000, "{elapsed} and {times:?}");
+}
+
 /// Ctrl-C goes to both; a program that then ends in good order has been recorded whole.
 #[test]
 fn an_interrupt_is_left_to_the_program() {

@@ -134,7 +134,8 @@ pub struct ProcessId(pub u32);
 /// The number of a block of instructions that a program executes in a row: a front-end enters it at its first instruction, and
 /// leaves it at its last one at the latest.
 ///
-/// Two processes, and one process before and after it changed its code, have different blocks at one address.
+/// Two processes, and one process before and after it changed its code, have different blocks at one address. Blocks of a stream are
+/// numbered from 0, in the order of their [`Event::Code`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct BlockId(pub u32);
 

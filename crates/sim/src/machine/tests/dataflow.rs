@@ -215,6 +215,29 @@ fn walks_are_exposed_in_a_chain_and_hidden_beside_one() {
     assert!(beside < exposed / 3.0, "{beside} of {exposed}");
 }
 
+/// A file may say anything.
+#[test]
+fn strange_blocks_and_accesses_that_no_instruction_makes_are_taken() {
+    let mut script = Script::new(4096);
+    let mut strange = |number: u32, addr: u64, code: &[u8]| {
+        let (block, addr) = (BlockId(number), VirtAddr(addr));
+        let bytes = code.into();
+        script.batch().mark(Event::Code(Code { block, addr, isa: Isa::X86_64, bytes }));
+        // Too few accesses, too many, and a part of one.
+        script.execute(block, &[]);
+        script.execute(block, &[load(0), load(1), load(2)].concat());
+        let part = Access::load(VirtAddr(BASE), 8).continued();
+        script.execute(block, &[part, part]);
+    };
+    strange(0, u64::MAX, CHASE);
+    strange(1, 0, &[]);
+    strange(1, CODE, &[0xff; 40]);
+    strange(u32::MAX, CODE, LOADS);
+    strange(2, CODE, &[0xf3, 0xa4]);
+    let result = script.run(&zen3());
+    assert_eq!(value(&result, "program", "accesses"), 1 + 5 * 5);
+}
+
 /// Time is the sum of what it went into, and the blocks of a program that no core model follows change nothing.
 #[test]
 fn the_parts_of_time_add_up() {

@@ -71,16 +71,19 @@ impl Dataflow {
         }
     }
 
-    /// Takes the instructions of a block. Those of instruction sets that are not described have no dependences.
+    /// Takes the instructions of a block. Those of instruction sets that are not described have no dependences; nor have those of a
+    /// number out of order, which no front-end gives and for which there may be no memory.
     pub(super) fn code(&mut self, code: &Code) {
-        let number = code.block.0 as usize;
-        if number >= self.blocks.len() {
-            self.blocks.resize_with(number + 1, || None);
-        }
-        self.blocks[number] = match code.isa {
+        let plan = match code.isa {
             Isa::X86_64 => Some(Box::new(Plan::of_x86_64(code.addr.0, &code.bytes))),
             Isa::Aarch64 | Isa::Riscv64 | Isa::LoongArch64 => None,
         };
+        let number = code.block.0 as usize;
+        if number == self.blocks.len() {
+            self.blocks.push(plan);
+        } else if let Some(known) = self.blocks.get_mut(number) {
+            *known = plan;
+        }
     }
 
     /// Begins the execution of a block that makes so many accesses; what is left of the block before it is completed.

@@ -220,9 +220,16 @@ impl Pipeline {
 
     /// Goes on to the instruction of the next access; returns the cycle in which the access is issued.
     pub(super) fn issue(&mut self, plan: Option<&Plan>) -> u64 {
-        let planned = plan.and_then(|plan| self.next_planned(plan).map(|planned| (plan, planned)));
-        self.place.planned = planned.map(|(_, planned)| planned);
-        let Some((plan, planned)) = planned else { return self.issue_unplanned() };
+        let Some(plan) = plan else { return self.issue_unplanned() };
+        let Some(planned) = self.next_planned(plan) else {
+            if let Some(instruction) = plan.instructions.get(self.place.instruction)
+                && self.current.dispatched.is_some()
+            {
+                self.complete_instruction(instruction);
+            }
+            return self.issue_unplanned();
+        };
+        self.place.planned = Some(planned);
         let number = planned.instruction as usize;
         while self.place.instruction < number {
             self.complete_instruction(&plan.instructions[self.place.instruction]);
@@ -240,6 +247,7 @@ impl Pipeline {
 
     /// An access that no instruction is known to make: it waits for nothing.
     fn issue_unplanned(&mut self) -> u64 {
+        self.place.planned = None;
         let dispatched = self.take_dispatch(true, false);
         self.current = Current { dispatched: Some(dispatched), ..Current::default() };
         self.place.issued = self.execution.units.take(Unit::Load, dispatched + 1, 1);

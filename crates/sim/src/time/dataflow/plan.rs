@@ -58,7 +58,7 @@ impl Plan {
         }
         Self {
             addr,
-            end: addr + u64::from(block.bytes),
+            end: addr.wrapping_add(block.bytes.into()),
             fixed: accesses.iter().filter_map(|access| access.times).sum(),
             varying: accesses.iter().filter(|access| access.times.is_none()).count() as u32,
             instructions: block.instructions,
@@ -73,7 +73,7 @@ impl Plan {
 
     /// Returns the address of the last instruction, which names a branch.
     pub(super) fn branch(&self) -> u64 {
-        self.addr + self.instructions.last().map_or(0, |instruction| u64::from(instruction.offset))
+        self.addr.wrapping_add(self.instructions.last().map_or(0, |instruction| instruction.offset.into()))
     }
 
     /// Returns how many accesses an entry has in an execution of the block with so many accesses in all: what instructions with a fixed

@@ -7,6 +7,10 @@ use crate::spec::settings::DataflowSpec;
 /// Cycles that are kept in view; units are asked for within a window's time of each other.
 const CYCLES: usize = 1 << 12;
 
+/// Bits of the number of units that are taken in a cycle; a machine file allows 64.
+const TAKEN_BITS: u32 = 8;
+const TAKEN: u64 = (1 << TAKEN_BITS) - 1;
+
 /// The kinds of units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
@@ -77,10 +81,10 @@ pub(super) const fn work(class: Class) -> Work {
 /// The units of a core, by the cycles in which they are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Units {
-    /// By unit: how many there are.
-    counts: [u32; UNITS],
-    /// By unit and by the low bits of the cycle: the cycle, and how many are taken in it.
-    taken: Box<[[(u64, u32); CYCLES]; UNITS]>,
+    /// By unit: how many there are; none where there is always another.
+    counts: Option<[u64; UNITS]>,
+    /// By unit and by the low bits of the cycle: the cycle, above the 8 bits that say how many are taken in it.
+    taken: Box<[u64]>,
     divider_free: u64,
 }
 
@@ -93,30 +97,32 @@ impl Units {
             spec.multiply_units,
             spec.float_units,
             spec.vector_units,
-            u32::MAX,
+            1,
         ];
-        let counts = if spec.are_units_limited { counts } else { [u32::MAX; UNITS] };
-        Self { counts, taken: Box::new([[(0, 0); CYCLES]; UNITS]), divider_free: 0 }
+        let counts = spec.are_units_limited.then_some(counts.map(u64::from));
+        Self { counts, taken: vec![0; UNITS * CYCLES].into_boxed_slice(), divider_free: 0 }
     }
 
     /// Takes a unit for a cycle from `at` on; returns when. A division holds its unit for its whole latency.
     #[inline]
     pub(super) fn take(&mut self, unit: Unit, at: u64, latency: u32) -> u64 {
-        if unit == Unit::Divide && self.counts[0] != u32::MAX {
+        let Some(counts) = &self.counts else { return at };
+        if unit == Unit::Divide {
             let start = at.max(self.divider_free);
             self.divider_free = start + u64::from(latency);
             return start;
         }
-        let (most, taken) = (self.counts[unit as usize], &mut self.taken[unit as usize]);
+        let most = counts[unit as usize];
+        let taken = &mut self.taken[unit as usize * CYCLES..][..CYCLES];
         let mut cycle = at;
         loop {
             let slot = &mut taken[cycle as usize % CYCLES];
-            if slot.0 != cycle {
-                *slot = (cycle, 1);
+            if *slot >> TAKEN_BITS != cycle {
+                *slot = cycle << TAKEN_BITS | 1;
                 return cycle;
             }
-            if slot.1 < most {
-                slot.1 += 1;
+            if *slot & TAKEN < most {
+                *slot += 1;
                 return cycle;
             }
             cycle += 1;

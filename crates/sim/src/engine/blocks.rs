@@ -1,5 +1,6 @@
 //! The blocks of instructions that make the references.
 
+use pagewalk_trace::Access;
 use pagewalk_vm::table::PageTable;
 
 use super::{Accesses, Engine};
@@ -8,16 +9,38 @@ use crate::time::Clock;
 
 impl<T: PageTable, C: Clock> Engine<T, C> {
     /// Makes the references of a timed run; a core that executes instructions hears of each block before its accesses.
+    #[inline(always)]
     pub(super) fn steps(&mut self, accesses: Accesses<'_>) -> Result<(), MachineError> {
         if !self.clock.follows_blocks() {
             return accesses.list.iter().try_for_each(|&access| self.step(access));
         }
+        self.blocks(accesses)
+    }
+
+    /// The same for a core that executes instructions. Apart from the other one, which is shorter without this.
+    #[inline(never)]
+    fn blocks(&mut self, accesses: Accesses<'_>) -> Result<(), MachineError> {
         let (before, blocks) = accesses.by_block();
-        before.iter().try_for_each(|&access| self.step(access))?;
+        before.iter().try_for_each(|&access| self.part_or_step(access))?;
         for execution in blocks {
             self.clock.execute(self.core, execution.block, execution.count);
-            execution.accesses.iter().try_for_each(|&access| self.step(access))?;
+            execution.accesses.iter().try_for_each(|&access| self.part_or_step(access))?;
         }
         Ok(())
+    }
+
+    /// Makes one reference, or a further part of the one before.
+    #[inline(never)]
+    fn part_or_step(&mut self, access: Access) -> Result<(), MachineError> {
+        if !access.is_continued() {
+            return self.step(access);
+        }
+        let (addr, write) = (access.addr(), access.is_write());
+        self.counts.stores += u64::from(write);
+        self.clock.begin_part(self.core);
+        match self.access(addr, write)? {
+            None => Ok(()),
+            Some(missed) => self.wait_for(addr, write, missed),
+        }
     }
 }

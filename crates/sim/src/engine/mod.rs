@@ -165,14 +165,11 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
     }
 
     /// Makes one reference of a timed run.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, access: Access) -> Result<(), MachineError> {
         let (addr, write) = (access.addr(), access.is_write());
         self.counts.stores += u64::from(write);
-        match access.is_continued() {
-            true => self.clock.begin_part(self.core),
-            false => self.clock.begin(self.core),
-        }
+        self.clock.begin(self.core);
         match self.access(addr, write)? {
             None => Ok(()),
             Some(missed) => self.wait_for(addr, write, missed),

@@ -34,6 +34,7 @@
 
 mod core;
 mod design;
+mod executing;
 
 use pagewalk_trace::{BlockId, Code};
 use pagewalk_vm::addr::PhysAddr;
@@ -42,7 +43,7 @@ use pagewalk_vm::tier::FlashPage;
 
 use self::core::{CoreClock, FRACTION_BITS, InFlight, Pace};
 use self::design::{KernelTime, Latencies};
-use super::dataflow::{Dataflow, Reference};
+use super::dataflow::Dataflow;
 use super::device::Transfer;
 use super::device::store::BackingStore;
 use super::tiered::{Requester, Waiter, Woken};
@@ -165,13 +166,11 @@ impl CoreTime for IntervalClock {
 
     #[inline(always)]
     fn begin(&mut self, core: usize) {
+        if self.dataflow.is_some() {
+            return self.issue(core);
+        }
         let window = self.design.window;
         let clock = &mut self.cores[core];
-        if let Some(dataflow) = &mut self.dataflow {
-            clock.translated_ps = dataflow.issue_ps(core);
-            clock.now_ps = dataflow.dispatched_ps(core);
-            return;
-        }
         clock.instruction += clock.pace.instructions;
         clock.advance(clock.pace.compute);
         while let Some(&oldest) = clock.in_flight.front() {
@@ -268,16 +267,12 @@ impl CoreTime for IntervalClock {
             }
             Err(missed) => return Some(missed),
         };
-        let clock = &mut self.cores[core];
-        let mut ready_ps = clock.translated_ps;
-        if let Some(dataflow) = &mut self.dataflow {
-            if level > 0 {
-                ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
-            }
-            let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
-            dataflow.complete(core, &Reference { addr: addr.0, write, translated_ps, done_ps });
+        if self.dataflow.is_some() {
+            self.complete(core, addr, write, (level, latency_ps));
             return None;
         }
+        let clock = &mut self.cores[core];
+        let mut ready_ps = clock.translated_ps;
         let walk_ps = ready_ps - clock.now_ps;
         let mut data_ps = latency_ps;
         if level == 0 {

@@ -1,0 +1,36 @@
+//! A core that executes instructions. Apart from the interval model, whose functions are shorter without this.
+
+use pagewalk_vm::addr::PhysAddr;
+
+use super::IntervalClock;
+use crate::time::dataflow::Reference;
+
+impl IntervalClock {
+    /// Dispatches the next access, with the instructions before it.
+    #[inline(never)]
+    pub(super) fn issue(&mut self, core: usize) {
+        let Some(dataflow) = &mut self.dataflow else { return };
+        let clock = &mut self.cores[core];
+        clock.translated_ps = dataflow.issue_ps(core);
+        clock.now_ps = dataflow.dispatched_ps(core);
+    }
+
+    /// Completes an access that was found at a level, after so long.
+    #[inline(never)]
+    pub(super) fn complete(
+        &mut self,
+        core: usize,
+        addr: PhysAddr,
+        write: bool,
+        (level, latency_ps): (usize, u64),
+    ) {
+        let Some(dataflow) = &mut self.dataflow else { return };
+        let clock = &mut self.cores[core];
+        let mut ready_ps = clock.translated_ps;
+        if level > 0 {
+            ready_ps = clock.registers.take(ready_ps, |start_ps| start_ps + latency_ps);
+        }
+        let (translated_ps, done_ps) = (clock.translated_ps, ready_ps + latency_ps);
+        dataflow.complete(core, &Reference { addr: addr.0, write, translated_ps, done_ps });
+    }
+}

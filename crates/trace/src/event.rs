@@ -30,7 +30,7 @@ impl Access {
     pub const ADDR_BITS: u32 = 48;
     const ADDR_MASK: u64 = (1 << Self::ADDR_BITS) - 1;
     const WRITE: u64 = 1 << 51;
-    /// Bits that must be zero in files and batches.
+    /// Bits that must be zero in files, and in batches of a producer.
     pub const RESERVED: u64 = !((1 << 52) - 1);
     /// The bit of a part of an access: see [`Access::continued`].
     const CONTINUED: u64 = 1 << 52;
@@ -134,8 +134,8 @@ pub struct ProcessId(pub u32);
 /// The number of a block of instructions that a program executes in a row: a front-end enters it at its first instruction, and
 /// leaves it at its last one at the latest.
 ///
-/// Two processes, and one process before and after it changed its code, have different blocks at one address. Blocks of a stream are
-/// numbered from 0, in the order of their [`Event::Code`].
+/// Two programs, and one program before and after it changed its code, have different blocks at one address; a forked child executes
+/// those of its parent. Blocks of a stream are numbered from 0, in the order of their [`Event::Code`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct BlockId(pub u32);
 

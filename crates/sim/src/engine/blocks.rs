@@ -38,9 +38,6 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         let (addr, write) = (access.addr(), access.is_write());
         self.counts.stores += u64::from(write);
         self.clock.begin_part(self.core);
-        match self.access(addr, write)? {
-            None => Ok(()),
-            Some(missed) => self.wait_for(addr, write, missed),
-        }
+        self.dispatched(addr, write)
     }
 }

@@ -170,6 +170,12 @@ impl<T: PageTable, C: Clock> Engine<T, C> {
         let (addr, write) = (access.addr(), access.is_write());
         self.counts.stores += u64::from(write);
         self.clock.begin(self.core);
+        self.dispatched(addr, write)
+    }
+
+    /// Makes a reference that has been dispatched, and waits for a page that is not in DRAM.
+    #[inline(always)]
+    fn dispatched(&mut self, addr: VirtAddr, write: bool) -> Result<(), MachineError> {
         match self.access(addr, write)? {
             None => Ok(()),
             Some(missed) => self.wait_for(addr, write, missed),

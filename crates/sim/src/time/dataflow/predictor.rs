@@ -2,7 +2,7 @@
 //!
 //! Seznec and Michaud, "A case for (partially) TAgged GEometric history length branch prediction", JILP 8, 2006: a table of counters by
 //! address, and tables whose entries are found by the address and ever more of the branches before it. The longest history that
-//! knows the branch predicts. Sizes: assumed, 46 KiB, of the order of what current cores have.
+//! knows the branch predicts. Sizes: assumed, 28 KiB, of the order of what current cores have.
 
 /// The number of tagged tables.
 const TABLES: usize = 6;

@@ -47,7 +47,7 @@ pub(super) struct Work {
 /// Returns what an operation of a class takes.
 ///
 /// Latencies in cycles: AMD, "Software Optimization Guide for the AMD Family 19h Processors" (56665), instruction latencies, and
-/// `../../../../../docs/time.md` for those that were measured; of microcode and the kernel's entry, assumed.
+/// `docs/time.md` for those that were measured; of microcode and the kernel's entry, assumed.
 pub(super) const fn work(class: Class) -> Work {
     let (unit, latency, is_serial) = match class {
         Class::Nop | Class::Zero | Class::Move | Class::LoadStore => (None, 0, false),
